@@ -1,0 +1,185 @@
+//! Typed ids. Draws no random number: whoever makes an id brings the random bytes.
+
+use alloc::string::String;
+use core::fmt;
+use core::str::FromStr;
+
+/// A text that is not a UUID v4 in canonical form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidId;
+
+impl fmt::Display for InvalidId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("must be a UUID v4 in canonical form (8-4-4-4-12 hexadecimal digits)")
+    }
+}
+
+impl core::error::Error for InvalidId {}
+
+/// Reads a UUID v4: canonical form only, either letter case. Braces, urn form, bare hex, nil and other versions are refused.
+fn parse_uuid4(text: &str) -> Result<[u8; 16], InvalidId> {
+    let text = text.as_bytes();
+    if text.len() != 36 {
+        return Err(InvalidId);
+    }
+    let mut bytes = [0u8; 16];
+    let mut nibbles = 0;
+    for (index, &character) in text.iter().enumerate() {
+        if matches!(index, 8 | 13 | 18 | 23) {
+            if character != b'-' {
+                return Err(InvalidId);
+            }
+            continue;
+        }
+        let nibble = match character {
+            b'0'..=b'9' => character - b'0',
+            b'a'..=b'f' => character - b'a' + 10,
+            b'A'..=b'F' => character - b'A' + 10,
+            _ => return Err(InvalidId),
+        };
+        bytes[nibbles / 2] = (bytes[nibbles / 2] << 4) | nibble;
+        nibbles += 1;
+    }
+    let version_is_4 = bytes[6] >> 4 == 4;
+    let variant_is_rfc = bytes[8] >> 6 == 0b10;
+    if version_is_4 && variant_is_rfc { Ok(bytes) } else { Err(InvalidId) }
+}
+
+fn write_uuid(bytes: &[u8; 16], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [b'-'; 36];
+    let mut at = 0;
+    for (index, byte) in bytes.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            at += 1;
+        }
+        text[at] = DIGITS[usize::from(byte >> 4)];
+        text[at + 1] = DIGITS[usize::from(byte & 0x0f)];
+        at += 2;
+    }
+    f.write_str(core::str::from_utf8(&text).expect("hexadecimal digits are ASCII"))
+}
+
+macro_rules! uuid_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name([u8; 16]);
+
+        impl $name {
+            /// Makes a UUID v4 of 16 random bytes; version and variant bits are set here.
+            pub fn from_random(mut bytes: [u8; 16]) -> Self {
+                bytes[6] = (bytes[6] & 0x0f) | 0x40;
+                bytes[8] = (bytes[8] & 0x3f) | 0x80;
+                Self(bytes)
+            }
+
+            /// Takes 16 bytes that were an id before, for example from the store; `None` where they are no UUID v4.
+            pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
+                (bytes[6] >> 4 == 4 && bytes[8] >> 6 == 0b10).then_some(Self(bytes))
+            }
+
+            /// The 16 bytes.
+            pub fn as_bytes(&self) -> &[u8; 16] {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                parse_uuid4(text).map(Self)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_uuid(&self.0, f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_uuid(&self.0, f)
+            }
+        }
+    };
+}
+
+uuid_id!(
+    /// Names one execution. Lower case when written.
+    ExecutionId
+);
+uuid_id!(
+    /// Names one plan instance. Lower case when written.
+    PlanId
+);
+uuid_id!(
+    /// Names one step in its plan. Lower case when written.
+    StepId
+);
+
+macro_rules! random_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name([u8; 16]);
+
+        impl $name {
+            /// Takes 16 random bytes.
+            pub fn new(bytes: [u8; 16]) -> Self {
+                Self(bytes)
+            }
+
+            /// Takes the id from the wire; `None` unless it has exactly 16 bytes.
+            pub fn from_slice(bytes: &[u8]) -> Option<Self> {
+                bytes.try_into().ok().map(Self)
+            }
+
+            /// The 16 bytes.
+            pub fn as_bytes(&self) -> &[u8; 16] {
+                &self.0
+            }
+
+            /// 32 hexadecimal digits, lower case.
+            pub fn to_hex(&self) -> String {
+                use core::fmt::Write;
+                let mut text = String::with_capacity(32);
+                for byte in self.0 {
+                    write!(text, "{byte:02x}").expect("writing to a String cannot fail");
+                }
+                text
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.to_hex())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.to_hex())
+            }
+        }
+    };
+}
+
+random_id!(
+    /// Names one attempt and proves that it was handed to whoever shows it.
+    AttemptToken
+);
+random_id!(
+    /// Names one worker session.
+    SessionId
+);
+random_id!(
+    /// Names one process lifetime of a worker.
+    InstanceId
+);
+random_id!(
+    /// Names one process lifetime of an orchestrator.
+    BootId
+);

@@ -1,0 +1,14 @@
+//! What both processes must spell alike: ids, limits, error codes, and free-form objects that stay closed.
+//! Does no I/O, reads no clock, draws no random number: it is `no_std`, and the compiler checks it.
+#![no_std]
+
+extern crate alloc;
+
+pub mod codes;
+pub mod ids;
+pub mod limits;
+pub mod opaque;
+
+pub use codes::Severity;
+pub use ids::{AttemptToken, BootId, ExecutionId, InstanceId, InvalidId, PlanId, SessionId, StepId};
+pub use opaque::Opaque;

@@ -1,0 +1,119 @@
+//! `google.protobuf.Struct` kept as the bytes that arrived: carried, measured and looked at, never decoded into a tree.
+//! Does not know what any object means.
+
+mod build;
+mod view;
+
+use alloc::vec::Vec;
+use bytes::{Buf, BufMut, Bytes};
+use prost::encoding::{DecodeContext, WireType, decode_varint, encode_varint};
+use prost::{DecodeError, Message};
+
+pub use build::{ListBuilder, StructBuilder};
+pub use view::{Entries, Items, Malformed, ValueView, check, entries, items};
+
+/// A free-form object: the encoded `google.protobuf.Struct`, unchanged. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opaque(Bytes);
+
+impl Opaque {
+    /// Takes an encoded Struct.
+    pub fn from_encoded(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+
+    /// The encoded Struct.
+    pub fn as_encoded(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// Bytes of the encoded Struct.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True for `{}`.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Checks that the bytes are a Struct: well-formed wire format, UTF-8 texts, not deeper than the limit.
+    ///
+    /// # Errors
+    /// [`Malformed`] says what is wrong; such an object must not be passed on.
+    pub fn check(&self) -> Result<(), Malformed> {
+        check(&self.0)
+    }
+
+    /// The top-level keys and values, in the order in which they were sent.
+    pub fn entries(&self) -> Entries<'_> {
+        entries(&self.0)
+    }
+
+    /// True where the object has this top-level key, whatever its value: `null` counts as present.
+    pub fn has_key(&self, key: &str) -> bool {
+        self.entries().any(|entry| matches!(entry, Ok((name, _)) if name == key))
+    }
+}
+
+// Prost decodes a nested message field by field, so the bytes are put together again here: one copy, no tree.
+impl Message for Opaque {
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        buf.put_slice(&self.0);
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        _context: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        let mut bytes = Vec::from(core::mem::take(&mut self.0));
+        encode_varint(u64::from(tag) << 3 | wire_type as u64, &mut bytes);
+        let length = match wire_type {
+            WireType::LengthDelimited => {
+                let length = decode_varint(buf)?;
+                encode_varint(length, &mut bytes);
+                length
+            }
+            WireType::Varint => {
+                encode_varint(decode_varint(buf)?, &mut bytes);
+                0
+            }
+            WireType::SixtyFourBit => 8,
+            WireType::ThirtyTwoBit => 4,
+            WireType::StartGroup | WireType::EndGroup => {
+                return Err(invalid("groups are not part of google.protobuf.Struct"));
+            }
+        };
+        let length = usize::try_from(length).map_err(|_| invalid("field too long"))?;
+        if buf.remaining() < length {
+            return Err(invalid("buffer underflow"));
+        }
+        bytes.reserve(length);
+        let mut rest = length;
+        while rest > 0 {
+            let chunk = buf.chunk();
+            let taken = chunk.len().min(rest);
+            bytes.extend_from_slice(&chunk[..taken]);
+            buf.advance(taken);
+            rest -= taken;
+        }
+        self.0 = Bytes::from(bytes);
+        Ok(())
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn clear(&mut self) {
+        self.0 = Bytes::new();
+    }
+}
+
+#[allow(deprecated, reason = "prost offers no other way to make a DecodeError")]
+fn invalid(why: &'static str) -> DecodeError {
+    DecodeError::new(why)
+}

@@ -1,0 +1,238 @@
+//! A borrowed view into an encoded Struct. Copies nothing and builds no tree.
+
+use crate::limits::JSON_DEPTH_MAX;
+use core::fmt;
+
+/// Why bytes are not an encoded Struct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// The wire format is broken.
+    Wire,
+    /// A text is not UTF-8.
+    Utf8,
+    /// Objects and lists are nested deeper than [`JSON_DEPTH_MAX`].
+    TooDeep,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Malformed::Wire => f.write_str("is not an encoded object"),
+            Malformed::Utf8 => f.write_str("holds text that is not UTF-8"),
+            Malformed::TooDeep => write!(f, "is nested deeper than {JSON_DEPTH_MAX} levels"),
+        }
+    }
+}
+
+impl core::error::Error for Malformed {}
+
+/// One value of an object or list.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ValueView<'a> {
+    /// `null`, or a value that says nothing.
+    Null,
+    /// A number; always a double.
+    Number(f64),
+    /// A text.
+    Text(&'a str),
+    /// `true` or `false`.
+    Bool(bool),
+    /// An object: an encoded Struct, see [`entries`].
+    Struct(&'a [u8]),
+    /// A list: an encoded ListValue, see [`items`].
+    List(&'a [u8]),
+}
+
+/// Iterates over the entries of an encoded Struct, in the order sent. Ends after the first error.
+pub fn entries(bytes: &[u8]) -> Entries<'_> {
+    Entries { fields: Fields { bytes } }
+}
+
+/// Iterates over the values of an encoded ListValue. Ends after the first error.
+pub fn items(bytes: &[u8]) -> Items<'_> {
+    Items { fields: Fields { bytes } }
+}
+
+/// See [`entries`].
+#[derive(Clone, Debug)]
+pub struct Entries<'a> {
+    fields: Fields<'a>,
+}
+
+/// See [`items`].
+#[derive(Clone, Debug)]
+pub struct Items<'a> {
+    fields: Fields<'a>,
+}
+
+/// Checks that the bytes are a Struct: well-formed, UTF-8, not deeper than [`JSON_DEPTH_MAX`].
+///
+/// # Errors
+/// [`Malformed`], with the first thing that is wrong.
+pub fn check(bytes: &[u8]) -> Result<(), Malformed> {
+    check_struct(bytes, JSON_DEPTH_MAX)
+}
+
+fn check_struct(bytes: &[u8], depth_left: usize) -> Result<(), Malformed> {
+    let depth_left = depth_left.checked_sub(1).ok_or(Malformed::TooDeep)?;
+    for entry in entries(bytes) {
+        check_value(entry?.1, depth_left)?;
+    }
+    Ok(())
+}
+
+fn check_value(value: ValueView<'_>, depth_left: usize) -> Result<(), Malformed> {
+    match value {
+        ValueView::Struct(bytes) => check_struct(bytes, depth_left),
+        ValueView::List(bytes) => {
+            let depth_left = depth_left.checked_sub(1).ok_or(Malformed::TooDeep)?;
+            for item in items(bytes) {
+                check_value(item?, depth_left)?;
+            }
+            Ok(())
+        }
+        ValueView::Null | ValueView::Number(_) | ValueView::Text(_) | ValueView::Bool(_) => Ok(()),
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<(&'a str, ValueView<'a>), Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.fields.next()? {
+                Ok((1, Field::Bytes(entry))) => return Some(self.fields.stop_on_error(read_entry(entry))),
+                Ok((1, _)) => return Some(self.fields.stop_on_error(Err(Malformed::Wire))),
+                Ok(_) => {}
+                Err(malformed) => return Some(Err(malformed)),
+            }
+        }
+    }
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Result<ValueView<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.fields.next()? {
+                Ok((1, Field::Bytes(value))) => return Some(self.fields.stop_on_error(read_value(value))),
+                Ok((1, _)) => return Some(self.fields.stop_on_error(Err(Malformed::Wire))),
+                Ok(_) => {}
+                Err(malformed) => return Some(Err(malformed)),
+            }
+        }
+    }
+}
+
+fn read_entry(bytes: &[u8]) -> Result<(&str, ValueView<'_>), Malformed> {
+    let mut key = "";
+    let mut value = ValueView::Null;
+    for field in (Fields { bytes }) {
+        match field? {
+            (1, Field::Bytes(text)) => key = read_text(text)?,
+            (2, Field::Bytes(bytes)) => value = read_value(bytes)?,
+            (1 | 2, _) => return Err(Malformed::Wire),
+            _ => {}
+        }
+    }
+    Ok((key, value))
+}
+
+fn read_value(bytes: &[u8]) -> Result<ValueView<'_>, Malformed> {
+    let mut value = ValueView::Null;
+    for field in (Fields { bytes }) {
+        value = match field? {
+            (1, Field::Varint(_)) => ValueView::Null,
+            (2, Field::Fixed64(bits)) => ValueView::Number(f64::from_bits(bits)),
+            (3, Field::Bytes(text)) => ValueView::Text(read_text(text)?),
+            (4, Field::Varint(flag)) => ValueView::Bool(flag != 0),
+            (5, Field::Bytes(bytes)) => ValueView::Struct(bytes),
+            (6, Field::Bytes(bytes)) => ValueView::List(bytes),
+            (1..=6, _) => return Err(Malformed::Wire),
+            _ => value,
+        };
+    }
+    Ok(value)
+}
+
+fn read_text(bytes: &[u8]) -> Result<&str, Malformed> {
+    core::str::from_utf8(bytes).map_err(|_| Malformed::Utf8)
+}
+
+/// The fields of one encoded message.
+#[derive(Clone, Debug)]
+struct Fields<'a> {
+    bytes: &'a [u8],
+}
+
+enum Field<'a> {
+    Varint(u64),
+    Fixed64(u64),
+    Bytes(&'a [u8]),
+    Fixed32,
+}
+
+impl<'a> Fields<'a> {
+    fn stop_on_error<T>(&mut self, result: Result<T, Malformed>) -> Result<T, Malformed> {
+        if result.is_err() {
+            self.bytes = &[];
+        }
+        result
+    }
+
+    fn read(&mut self) -> Result<(u64, Field<'a>), Malformed> {
+        let key = self.varint()?;
+        let field = match key & 7 {
+            0 => Field::Varint(self.varint()?),
+            1 => {
+                let bits = self.take(8)?;
+                Field::Fixed64(u64::from_le_bytes(bits.try_into().map_err(|_| Malformed::Wire)?))
+            }
+            2 => {
+                let length = usize::try_from(self.varint()?).map_err(|_| Malformed::Wire)?;
+                Field::Bytes(self.take(length)?)
+            }
+            5 => {
+                self.take(4)?;
+                Field::Fixed32
+            }
+            _ => return Err(Malformed::Wire),
+        };
+        if key >> 3 == 0 { Err(Malformed::Wire) } else { Ok((key >> 3, field)) }
+    }
+
+    fn varint(&mut self) -> Result<u64, Malformed> {
+        let mut value = 0u64;
+        for index in 0..10 {
+            let (&byte, rest) = self.bytes.split_first().ok_or(Malformed::Wire)?;
+            self.bytes = rest;
+            if index == 9 && byte > 1 {
+                return Err(Malformed::Wire);
+            }
+            value |= u64::from(byte & 0x7f) << (7 * index);
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Malformed::Wire)
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.bytes.split_at_checked(length).ok_or(Malformed::Wire)?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u64, Field<'a>), Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.bytes.is_empty() {
+            return None;
+        }
+        let field = self.read();
+        Some(self.stop_on_error(field))
+    }
+}

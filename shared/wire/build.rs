@@ -1,0 +1,28 @@
+//! Compiles the protos without `protoc` and keeps the descriptor set for reflection.
+
+use prost::Message;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
+    println!("cargo:rerun-if-changed={}", root.display());
+    let files = [
+        "escapement/v1/plan_execution_service.proto",
+        "escapement/v1/event_service.proto",
+        "escapement/v1/fleet_service.proto",
+        "escapement/worker/v1/worker_service.proto",
+    ];
+    let mut compiler = protox::Compiler::new([&root])?;
+    compiler.include_imports(true).include_source_info(true).open_files(files)?;
+    let descriptors = compiler.file_descriptor_set();
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
+    std::fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    tonic_prost_build::configure()
+        .build_transport(false)
+        .extern_path(".google.protobuf.Struct", "::escapement_model::Opaque")
+        .bytes(".escapement.worker.v1")
+        .btree_map(".")
+        .compile_fds(descriptors)?;
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! Opaque objects to JSON values and back. Used by workers and tools; the orchestrator has no use for it.
+
+use escapement_model::Opaque;
+use escapement_model::limits::JSON_DEPTH_MAX;
+use escapement_model::opaque::{ListBuilder, Malformed, StructBuilder, ValueView, entries, items};
+use serde_json::{Map, Number, Value};
+
+/// Decodes an object. Whole numbers up to 2^53 become JSON integers, all others doubles; NaN and infinities become `null`.
+///
+/// # Errors
+/// [`Malformed`] where the bytes are not a Struct within the limits.
+pub fn from_opaque(object: &Opaque) -> Result<Map<String, Value>, Malformed> {
+    object_from(object.as_encoded(), JSON_DEPTH_MAX)
+}
+
+/// Encodes an object. Numbers become doubles; integers beyond 2^53 lose digits, so send those as texts.
+pub fn to_opaque(object: &Map<String, Value>) -> Opaque {
+    object_to(object).build()
+}
+
+fn object_from(bytes: &[u8], depth_left: usize) -> Result<Map<String, Value>, Malformed> {
+    let depth_left = depth_left.checked_sub(1).ok_or(Malformed::TooDeep)?;
+    entries(bytes)
+        .map(|entry| {
+            let (key, value) = entry?;
+            Ok((key.to_owned(), value_from(value, depth_left)?))
+        })
+        .collect()
+}
+
+fn value_from(value: ValueView<'_>, depth_left: usize) -> Result<Value, Malformed> {
+    Ok(match value {
+        ValueView::Null => Value::Null,
+        ValueView::Number(number) => number_from(number),
+        ValueView::Text(text) => Value::String(text.to_owned()),
+        ValueView::Bool(flag) => Value::Bool(flag),
+        ValueView::Struct(bytes) => Value::Object(object_from(bytes, depth_left)?),
+        ValueView::List(bytes) => {
+            let depth_left = depth_left.checked_sub(1).ok_or(Malformed::TooDeep)?;
+            Value::Array(items(bytes).map(|item| value_from(item?, depth_left)).collect::<Result<_, _>>()?)
+        }
+    })
+}
+
+fn number_from(number: f64) -> Value {
+    const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() <= INTEGER_MAX {
+        return Value::from(number as i64);
+    }
+    Number::from_f64(number).map_or(Value::Null, Value::Number)
+}
+
+fn object_to(object: &Map<String, Value>) -> StructBuilder {
+    object.iter().fold(StructBuilder::new(), |builder, (key, value)| match value {
+        Value::Null => builder.null(key),
+        Value::Bool(flag) => builder.boolean(key, *flag),
+        Value::Number(number) => builder.number(key, number.as_f64().unwrap_or(f64::NAN)),
+        Value::String(text) => builder.text(key, text),
+        Value::Array(list) => builder.list(key, list_to(list)),
+        Value::Object(object) => builder.object(key, object_to(object).build().as_encoded()),
+    })
+}
+
+fn list_to(list: &[Value]) -> ListBuilder {
+    list.iter().fold(ListBuilder::new(), |builder, value| match value {
+        Value::Null => builder.null(),
+        Value::Bool(flag) => builder.boolean(*flag),
+        Value::Number(number) => builder.number(number.as_f64().unwrap_or(f64::NAN)),
+        Value::String(text) => builder.text(text),
+        Value::Array(list) => builder.list(list_to(list)),
+        Value::Object(object) => builder.object(object_to(object).build().as_encoded()),
+    })
+}

@@ -1,0 +1,22 @@
+//! The wire types of both APIs, generated from `proto/`, and the way from opaque objects to JSON and back.
+//! Holds no rule and no state.
+
+pub mod json;
+
+/// `escapement.v1`: what callers and operators use.
+#[allow(missing_docs, clippy::all, reason = "generated; the protos are the documentation")]
+pub mod v1 {
+    tonic::include_proto!("escapement.v1");
+}
+
+/// `escapement.worker`.
+pub mod worker {
+    /// `escapement.worker.v1`: what workers use.
+    #[allow(missing_docs, clippy::all, reason = "generated; the protos are the documentation")]
+    pub mod v1 {
+        tonic::include_proto!("escapement.worker.v1");
+    }
+}
+
+/// The encoded `FileDescriptorSet` of both packages, for reflection and for JSON.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
