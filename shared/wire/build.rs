@@ -14,7 +14,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         "escapement/worker/v1/worker_service.proto",
     ];
     let mut compiler = protox::Compiler::new([&root])?;
-    compiler.include_imports(true).include_source_info(true).open_files(files)?;
+    compiler
+        .include_imports(true)
+        .include_source_info(true)
+        .open_files(files)?;
     let descriptors = compiler.file_descriptor_set();
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
     std::fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;

@@ -1,1 +1,40 @@
-//! Placeholder.
+//! Many executions at once: who is admitted when, which worker gets which attempt, what every timer means.
+//! One single-threaded state machine over one input stream.
+//! Does no I/O, takes no lock, reads no clock, draws no random number: time, ids and keys come in as arguments.
+//!
+//! The shell calls [`Engine::handle`] for each input of a batch, then [`Engine::finish_batch`],
+//! then carries out what [`Engine::poll_effect`] gives, in order, and wakes it at [`Engine::next_due_ms`].
+#![no_std]
+
+extern crate alloc;
+
+mod admission;
+mod config;
+mod dispatch;
+mod drain;
+mod effect;
+mod engine;
+mod fleet;
+mod input;
+mod live;
+mod pump;
+mod session;
+mod session_end;
+mod show;
+mod stored;
+mod submit;
+mod timers;
+mod watch;
+mod worker;
+
+pub use config::EngineConfig;
+pub use effect::{ActionView, Effect, ExecutionView, Refusal, Reply, SessionState, StoreWrite, WorkerView};
+pub use engine::Engine;
+pub use input::{
+    CallerId, Input, Recovered, SessionKey, Submission, WaitFor, WriteConflict, WriteId, WriteOutcome,
+};
+pub use worker::{
+    AckVerdict, ActionRefusal, ActionSpec, Assignment, AttemptReport, Cancel, CancelReason, FromWorker,
+    Hello, InFlight, InFlightPhase, KeepOrStop, RejectReason, ReleaseReason, SessionErrorCode, ToWorker,
+    Welcome,
+};

@@ -74,5 +74,8 @@ pub const RESERVED: [(&str, Severity); 11] = [
 
 /// The registry's severity of a reserved code; `None` for any other code.
 pub fn reserved_severity(code: &str) -> Option<Severity> {
-    RESERVED.iter().find(|(reserved, _)| *reserved == code).map(|(_, severity)| *severity)
+    RESERVED
+        .iter()
+        .find(|(reserved, _)| *reserved == code)
+        .map(|(_, severity)| *severity)
 }

@@ -42,7 +42,11 @@ fn parse_uuid4(text: &str) -> Result<[u8; 16], InvalidId> {
     }
     let version_is_4 = bytes[6] >> 4 == 4;
     let variant_is_rfc = bytes[8] >> 6 == 0b10;
-    if version_is_4 && variant_is_rfc { Ok(bytes) } else { Err(InvalidId) }
+    if version_is_4 && variant_is_rfc {
+        Ok(bytes)
+    } else {
+        Err(InvalidId)
+    }
 }
 
 fn write_uuid(bytes: &[u8; 16], f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -52,7 +52,8 @@ impl Opaque {
 
     /// True where the object has this top-level key, whatever its value: `null` counts as present.
     pub fn has_key(&self, key: &str) -> bool {
-        self.entries().any(|entry| matches!(entry, Ok((name, _)) if name == key))
+        self.entries()
+            .any(|entry| matches!(entry, Ok((name, _)) if name == key))
     }
 }
 

@@ -37,7 +37,11 @@ fn value_from(value: ValueView<'_>, depth_left: usize) -> Result<Value, Malforme
         ValueView::Struct(bytes) => Value::Object(object_from(bytes, depth_left)?),
         ValueView::List(bytes) => {
             let depth_left = depth_left.checked_sub(1).ok_or(Malformed::TooDeep)?;
-            Value::Array(items(bytes).map(|item| value_from(item?, depth_left)).collect::<Result<_, _>>()?)
+            Value::Array(
+                items(bytes)
+                    .map(|item| value_from(item?, depth_left))
+                    .collect::<Result<_, _>>()?,
+            )
         }
     })
 }
@@ -51,23 +55,26 @@ fn number_from(number: f64) -> Value {
 }
 
 fn object_to(object: &Map<String, Value>) -> StructBuilder {
-    object.iter().fold(StructBuilder::new(), |builder, (key, value)| match value {
-        Value::Null => builder.null(key),
-        Value::Bool(flag) => builder.boolean(key, *flag),
-        Value::Number(number) => builder.number(key, number.as_f64().unwrap_or(f64::NAN)),
-        Value::String(text) => builder.text(key, text),
-        Value::Array(list) => builder.list(key, list_to(list)),
-        Value::Object(object) => builder.object(key, object_to(object).build().as_encoded()),
-    })
+    object
+        .iter()
+        .fold(StructBuilder::new(), |builder, (key, value)| match value {
+            Value::Null => builder.null(key),
+            Value::Bool(flag) => builder.boolean(key, *flag),
+            Value::Number(number) => builder.number(key, number.as_f64().unwrap_or(f64::NAN)),
+            Value::String(text) => builder.text(key, text),
+            Value::Array(list) => builder.list(key, list_to(list)),
+            Value::Object(object) => builder.object(key, object_to(object).build().as_encoded()),
+        })
 }
 
 fn list_to(list: &[Value]) -> ListBuilder {
-    list.iter().fold(ListBuilder::new(), |builder, value| match value {
-        Value::Null => builder.null(),
-        Value::Bool(flag) => builder.boolean(*flag),
-        Value::Number(number) => builder.number(number.as_f64().unwrap_or(f64::NAN)),
-        Value::String(text) => builder.text(text),
-        Value::Array(list) => builder.list(list_to(list)),
-        Value::Object(object) => builder.object(object_to(object).build().as_encoded()),
-    })
+    list.iter()
+        .fold(ListBuilder::new(), |builder, value| match value {
+            Value::Null => builder.null(),
+            Value::Bool(flag) => builder.boolean(*flag),
+            Value::Number(number) => builder.number(number.as_f64().unwrap_or(f64::NAN)),
+            Value::String(text) => builder.text(text),
+            Value::Array(list) => builder.list(list_to(list)),
+            Value::Object(object) => builder.object(object_to(object).build().as_encoded()),
+        })
 }

@@ -4,7 +4,11 @@
 pub mod json;
 
 /// `escapement.v1`: what callers and operators use.
-#[allow(missing_docs, clippy::all, reason = "generated; the protos are the documentation")]
+#[allow(
+    missing_docs,
+    clippy::all,
+    reason = "generated; the protos are the documentation"
+)]
 pub mod v1 {
     tonic::include_proto!("escapement.v1");
 }
@@ -12,7 +16,11 @@ pub mod v1 {
 /// `escapement.worker`.
 pub mod worker {
     /// `escapement.worker.v1`: what workers use.
-    #[allow(missing_docs, clippy::all, reason = "generated; the protos are the documentation")]
+    #[allow(
+        missing_docs,
+        clippy::all,
+        reason = "generated; the protos are the documentation"
+    )]
     pub mod v1 {
         tonic::include_proto!("escapement.worker.v1");
     }

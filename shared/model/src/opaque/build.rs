@@ -25,7 +25,9 @@ impl StructBuilder {
 
     /// Starts from an object that exists; its entries come first.
     pub fn from_opaque(object: &Opaque) -> Self {
-        Self { bytes: object.as_encoded().to_vec() }
+        Self {
+            bytes: object.as_encoded().to_vec(),
+        }
     }
 
     /// Adds a text.

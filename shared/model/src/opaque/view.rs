@@ -45,12 +45,16 @@ pub enum ValueView<'a> {
 
 /// Iterates over the entries of an encoded Struct, in the order sent. Ends after the first error.
 pub fn entries(bytes: &[u8]) -> Entries<'_> {
-    Entries { fields: Fields { bytes } }
+    Entries {
+        fields: Fields { bytes },
+    }
 }
 
 /// Iterates over the values of an encoded ListValue. Ends after the first error.
 pub fn items(bytes: &[u8]) -> Items<'_> {
-    Items { fields: Fields { bytes } }
+    Items {
+        fields: Fields { bytes },
+    }
 }
 
 /// See [`entries`].
@@ -199,7 +203,11 @@ impl<'a> Fields<'a> {
             }
             _ => return Err(Malformed::Wire),
         };
-        if key >> 3 == 0 { Err(Malformed::Wire) } else { Ok((key >> 3, field)) }
+        if key >> 3 == 0 {
+            Err(Malformed::Wire)
+        } else {
+            Ok((key >> 3, field))
+        }
     }
 
     fn varint(&mut self) -> Result<u64, Malformed> {

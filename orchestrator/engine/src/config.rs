@@ -1,0 +1,68 @@
+//! What the operator may set and what the shell must bring. Reads neither flags nor environment.
+
+use escapement_model::BootId;
+
+/// Settings of one engine. Every duration is in milliseconds.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// Names this process lifetime.
+    pub boot_id: BootId,
+    /// Secret random bytes; attempt tokens are derived from them, so that nobody can guess one.
+    pub token_key: [u8; 32],
+    /// Executions that run at a time, nested ones not counted. At least 1.
+    pub max_running_executions: usize,
+    /// Executions that are accepted and not settled, at a time. At least 1.
+    pub max_live_executions: usize,
+    /// What a deadline that the caller leaves open grants for waiting in the queue.
+    pub queue_allowance_ms: u64,
+    /// How long an action stays registered after its last worker left, and after the start.
+    pub registration_grace_ms: u64,
+    /// Time between a worker's heartbeats.
+    pub heartbeat_interval_ms: u64,
+    /// How long a worker may go on without an acknowledged heartbeat.
+    pub lease_ms: u64,
+    /// What the engine waits beyond the lease, so that the worker expires first.
+    pub lease_margin_ms: u64,
+    /// How long a worker that said "no capacity" is left alone.
+    pub rejection_pause_ms: u64,
+    /// How long after a cancel that was not answered it is sent again.
+    pub cancel_repeat_ms: u64,
+    /// What a cancel grants the handler.
+    pub cancel_grace_ms: u64,
+    /// Worker sessions at a time.
+    pub max_sessions: usize,
+    /// Writes of one record before the engine gives up and asks to be stopped.
+    pub persist_attempts_max: u32,
+    /// Pause before a failed write is tried again; doubles each time, up to `persist_retry_ms_max`.
+    pub persist_retry_ms: u64,
+    /// The longest such pause.
+    pub persist_retry_ms_max: u64,
+    /// Attempts that ended, kept in mind so that a repeated outcome gets the right answer.
+    pub ended_attempts_max: usize,
+}
+
+impl EngineConfig {
+    /// The defaults, for a boot id and a token key.
+    pub fn new(boot_id: BootId, token_key: [u8; 32]) -> Self {
+        use escapement_model::limits;
+        Self {
+            boot_id,
+            token_key,
+            max_running_executions: 1024,
+            max_live_executions: 200_000,
+            queue_allowance_ms: 3_600_000,
+            registration_grace_ms: 10_000,
+            heartbeat_interval_ms: limits::HEARTBEAT_INTERVAL_MS,
+            lease_ms: limits::LEASE_MS,
+            lease_margin_ms: limits::LEASE_MARGIN_MS,
+            rejection_pause_ms: 100,
+            cancel_repeat_ms: 1_000,
+            cancel_grace_ms: 1_000,
+            max_sessions: 10_000,
+            persist_attempts_max: 10,
+            persist_retry_ms: 50,
+            persist_retry_ms_max: 5_000,
+            ended_attempts_max: 65_536,
+        }
+    }
+}

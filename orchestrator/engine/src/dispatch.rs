@@ -1,0 +1,285 @@
+//! Which waiting step goes to which worker, and what is sent at the end of a batch. Sends nothing without a credit.
+
+use crate::effect::Effect;
+use crate::engine::{Engine, Timer};
+use crate::fleet::{ActionKey, Attempt, QueueKey, Waiting, WaitingKey};
+use crate::input::SessionKey;
+use crate::live::ExecutionKey;
+use crate::worker::{Assignment, ToWorker};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use escapement_contract::{Input as ContractInput, StepIndex};
+use escapement_model::{AttemptToken, limits};
+use sha2::{Digest, Sha256};
+
+impl Engine {
+    /// Puts a step whose turn has come into the queue of its action.
+    pub(crate) fn enqueue(&mut self, key: ExecutionKey, step: StepIndex, attempt: u32) {
+        let live = self.live.at_mut(key);
+        let plan = live.request.plan();
+        let action = self.fleet.action_key(plan.step(step).action());
+        if !self.fleet.action(action).is_registered(self.now.monotonic_ms) {
+            self.not_found.push((key, step, attempt));
+            self.fleet.forget_action_if_unused(action, self.now.monotonic_ms);
+            return;
+        }
+        let queue = QueueKey {
+            action,
+            depth: live.depth,
+        };
+        let place = WaitingKey {
+            priority: Reverse(plan.priority()),
+            execution: key,
+            position: plan.position(step),
+        };
+        live.waiting.insert(step, (queue, place));
+        self.fleet.add_waiting(
+            queue,
+            place,
+            Waiting {
+                execution: key,
+                step,
+                attempt,
+            },
+        );
+        self.arm_grace(queue.action);
+    }
+
+    /// Admits and hands out until nothing more can be done now.
+    pub(crate) fn dispatch(&mut self) {
+        // A hand-out may fire a limit that was due, and so settle, admit or make ready something else.
+        loop {
+            self.settle_not_found();
+            self.admit();
+            if !self.hand_out() && self.not_found.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Hands out what can be handed out; true where anything was.
+    fn hand_out(&mut self) -> bool {
+        let mut handed_out = false;
+        let mut open: BTreeSet<(WaitingKey, QueueKey)> = BTreeSet::new();
+        let queues: Vec<QueueKey> = self.fleet.waiting_queues().collect();
+        for queue in queues {
+            open.extend(self.fleet.first_waiting(queue).map(|first| (first, queue)));
+        }
+        // the first in the common order that any worker has a slot for.
+        while let Some((_, queue)) = open.pop_first() {
+            let Some(session) = self.fleet.free_session(queue) else {
+                continue;
+            };
+            let Some(waiting) = self.fleet.pop_waiting(queue) else {
+                continue;
+            };
+            self.assign(queue, waiting, session);
+            handed_out = true;
+            open.extend(self.fleet.first_waiting(queue).map(|first| (first, queue)));
+        }
+        handed_out
+    }
+
+    // an action that nobody offers is a fatal error of its step.
+    fn settle_not_found(&mut self) {
+        while let Some((key, step, attempt)) = self.not_found.pop() {
+            // A limit that ran out meanwhile has ended the attempt already.
+            if self.live.contains(key) {
+                let _already_over = self.act(key, ContractInput::ActionNotFound { step, attempt });
+            }
+        }
+    }
+
+    fn assign(&mut self, queue: QueueKey, waiting: Waiting, session_key: SessionKey) {
+        let Waiting {
+            execution: key,
+            step,
+            attempt,
+        } = waiting;
+        self.live.at_mut(key).waiting.remove(&step);
+        let session = self
+            .fleet
+            .sessions
+            .get(&session_key)
+            .expect("a free session is there");
+        let worker = Arc::clone(
+            &session
+                .identity
+                .as_ref()
+                .expect("a free session has said hello")
+                .worker_id,
+        );
+        if self
+            .act(
+                key,
+                ContractInput::Assigned {
+                    step,
+                    attempt,
+                    worker,
+                },
+            )
+            .is_err()
+        {
+            return;
+        }
+        let token = self.next_token();
+        let record = Attempt {
+            execution: key,
+            step,
+            number: attempt,
+            action: queue.action,
+            depth: queue.depth,
+            session: session_key,
+            started: false,
+            over: None,
+        };
+        self.hold(token, record);
+        let now = self.now;
+        let live = self.live.at_mut(key);
+        live.attempts.insert(step, token);
+        let assignment = Assignment {
+            token,
+            execution_id: live.execution_id,
+            request: Arc::clone(&live.request),
+            step,
+            attempt,
+            timeout_ms: live.execution.attempt_time_left_ms(step, now),
+        };
+        let session = self
+            .fleet
+            .sessions
+            .get_mut(&session_key)
+            .expect("a free session is there");
+        session.outbox.assignments.push(assignment);
+        self.fleet.unflushed.insert(session_key);
+    }
+
+    /// Takes a credit for an attempt.
+    pub(crate) fn hold(&mut self, token: AttemptToken, attempt: Attempt) {
+        let session = self
+            .fleet
+            .sessions
+            .get_mut(&attempt.session)
+            .expect("an attempt is held by a session");
+        let ordinary = match session.actions.get_mut(&attempt.action) {
+            Some(offered) => {
+                offered.take(attempt.depth);
+                !offered.waits
+            }
+            // Carried over from a session that offered it; it still takes room.
+            None => true,
+        };
+        session.in_flight += u32::from(ordinary);
+        session.tokens.insert(token);
+        self.fleet.attempts.insert(token, attempt);
+        self.fleet.action_mut(attempt.action).in_flight += 1;
+        self.fleet.refresh_free(attempt.session);
+    }
+
+    fn next_token(&mut self) -> AttemptToken {
+        self.fleet.tokens_made += 1;
+        let digest = Sha256::new()
+            .chain_update(self.config.token_key)
+            .chain_update(self.fleet.tokens_made.to_le_bytes())
+            .finalize();
+        AttemptToken::from_slice(&digest[..16]).expect("sixteen bytes of a digest are a token")
+    }
+
+    /// Arms the end of the registration grace of an action that nobody offers and somebody waits for.
+    pub(crate) fn arm_grace(&mut self, action: ActionKey) {
+        let state = self.fleet.action(action);
+        let due_ms = state.sessions.is_empty().then_some(state.grace_until_ms);
+        self.timers.set(Timer::Grace(action), due_ms);
+    }
+
+    pub(crate) fn grace_over(&mut self, action: ActionKey) {
+        for queue in self.fleet.queues_of(action) {
+            while let Some(waiting) = self.fleet.pop_waiting(queue) {
+                self.live.at_mut(waiting.execution).waiting.remove(&waiting.step);
+                self.not_found
+                    .push((waiting.execution, waiting.step, waiting.attempt));
+            }
+        }
+        self.fleet.forget_action_if_unused(action, self.now.monotonic_ms);
+    }
+
+    /// Sends what the batch left in the outboxes: answers first, then cancels, then work.
+    pub(crate) fn flush_sessions(&mut self) {
+        while let Some(key) = self.fleet.unflushed.pop_first() {
+            let Some(session) = self.fleet.sessions.get_mut(&key) else {
+                continue;
+            };
+            let outbox = core::mem::take(&mut session.outbox);
+            if !outbox.outcome_acks.is_empty() {
+                self.send(key, ToWorker::OutcomeAcks(outbox.outcome_acks));
+            }
+            if !outbox.cancels.is_empty() {
+                self.send(key, ToWorker::Cancels(outbox.cancels));
+            }
+            for assignments in split_by_size(outbox.assignments) {
+                let seq = self.send(key, ToWorker::Assignments(assignments));
+                let session = self
+                    .fleet
+                    .sessions
+                    .get_mut(&key)
+                    .expect("it was there a line ago");
+                session.last_assignment_seq = seq;
+            }
+        }
+    }
+
+    /// Queues a message and returns its number; nothing is sent on a stream that has ended.
+    pub(crate) fn send(&mut self, key: SessionKey, message: ToWorker) -> u64 {
+        let session = self
+            .fleet
+            .sessions
+            .get_mut(&key)
+            .expect("a message goes to a session that is there");
+        if session.connected {
+            session.last_seq_out += 1;
+            let seq = session.last_seq_out;
+            self.effects.push_back(Effect::Send {
+                session: key,
+                seq,
+                message,
+            });
+        }
+        self.fleet.sessions[&key].last_seq_out
+    }
+}
+
+/// Cuts a batch so that no message exceeds the protocol's limit.
+fn split_by_size(assignments: Vec<Assignment>) -> Vec<Vec<Assignment>> {
+    let mut batches: Vec<Vec<Assignment>> = Vec::new();
+    let mut bytes = usize::MAX;
+    for assignment in assignments {
+        let plan = assignment.request.plan();
+        let size = ASSIGNMENT_OVERHEAD_BYTES
+            + plan.step(assignment.step).payload().len()
+            + assignment.request.environment().len()
+            + correlation_bytes(assignment.request.correlation_context());
+        bytes = bytes.saturating_add(size);
+        if bytes > limits::SESSION_MESSAGE_BYTES_MAX {
+            batches.push(Vec::new());
+            bytes = size;
+        }
+        batches
+            .last_mut()
+            .expect("a batch was opened for the first")
+            .push(assignment);
+    }
+    batches
+}
+
+fn correlation_bytes(context: &BTreeMap<String, String>) -> usize {
+    context
+        .iter()
+        .map(|(key, value)| key.len() + value.len() + 16)
+        .sum()
+}
+
+/// More than ids, names, times and framing of one assignment take.
+const ASSIGNMENT_OVERHEAD_BYTES: usize = 2048;

@@ -1,0 +1,205 @@
+//! Everything that an engine wants done. Does none of it.
+
+use crate::input::{CallerId, SessionKey, WriteId};
+use crate::worker::ToWorker;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use escapement_contract::{AuditEntry, Persisted, Progress, Request, Settlement};
+use escapement_model::{ExecutionId, InstanceId, SessionId};
+
+/// One thing to do. The shell carries effects out in the order in which it gets them.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Write to the store and report back with `Input::Stored`. Writes MUST be applied in this order.
+    Write {
+        /// Comes back with the outcome.
+        write: WriteId,
+        /// What.
+        content: StoreWrite,
+    },
+    /// Answer a call. Each caller gets one.
+    Reply {
+        /// Who.
+        caller: CallerId,
+        /// What.
+        reply: Reply,
+    },
+    /// Pass entries on to a watcher.
+    Entries {
+        /// Who.
+        caller: CallerId,
+        /// In order, without gaps.
+        entries: Vec<AuditEntry>,
+        /// With the last entries: how it ended.
+        settled: Option<Persisted>,
+    },
+    /// Send a message to a worker.
+    Send {
+        /// On which stream.
+        session: SessionKey,
+        /// Its number on the stream.
+        seq: u64,
+        /// What.
+        message: ToWorker,
+    },
+    /// End a stream once what was sent is written.
+    CloseSession(SessionKey),
+    /// Tell the event sinks; best effort, never waits.
+    EmitEvent(Persisted),
+    /// Tell the error handler, if there is one; best effort, never waits.
+    NotifyErrorHandler(Persisted),
+    /// Everything that had to end has ended: the process may exit.
+    Drained,
+    /// A record could not be written within bounds: stop acknowledging and exit; the restart settles what is open.
+    GiveUp {
+        /// How many writes of it failed.
+        attempts: u32,
+    },
+}
+
+/// One write.
+#[derive(Clone, Debug)]
+pub enum StoreWrite {
+    /// A new execution.
+    Accept {
+        /// Its id.
+        execution_id: ExecutionId,
+        /// What was asked.
+        request: Arc<Request>,
+        /// Unix milliseconds.
+        accepted_at: i64,
+        /// Unix milliseconds.
+        deadline_ms: i64,
+        /// Unix milliseconds; present where it starts at once.
+        started_at: Option<i64>,
+    },
+    /// An execution left the queue.
+    Start {
+        /// Which.
+        execution_id: ExecutionId,
+        /// Unix milliseconds.
+        started_at: i64,
+    },
+    /// An execution ended.
+    Settle {
+        /// Result and record.
+        settlement: Arc<Settlement>,
+    },
+}
+
+/// The answer to a call.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// The execution is accepted; this is how it stands.
+    Accepted(ExecutionView),
+    /// How an execution stands.
+    Described(ExecutionView),
+    /// The execution ended.
+    Settled(Persisted),
+    /// The engine has no such execution: it is settled in the store, or was never accepted.
+    NotLive,
+    /// The request is not accepted.
+    Refused(Refusal),
+    /// The workers, by worker id.
+    Workers(Vec<WorkerView>),
+    /// The actions, by name.
+    Actions(Vec<ActionView>),
+    /// The watcher gets entries from now on.
+    Watching,
+}
+
+/// Why a request is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The execution id is in use for another request.
+    ExecutionIdUsed,
+    /// The plan id was accepted under another execution id.
+    PlanIdUsed {
+        /// That one.
+        execution_id: ExecutionId,
+    },
+    /// Too many executions are accepted and not settled.
+    QueueFull,
+    /// Plans execute plans deeper than the limit.
+    NestedTooDeep,
+    /// The orchestrator stops.
+    Draining,
+    /// The store could not take the record; whether it did is not known until it is asked for.
+    StoreFailed,
+}
+
+/// How a live execution stands.
+#[derive(Clone, Debug)]
+pub struct ExecutionView {
+    /// Its id.
+    pub execution_id: ExecutionId,
+    /// What was asked.
+    pub request: Arc<Request>,
+    /// Unix milliseconds.
+    pub accepted_at: i64,
+    /// Unix milliseconds; absent while queued.
+    pub started_at: Option<i64>,
+    /// Unix milliseconds.
+    pub deadline_ms: i64,
+    /// Counts of steps.
+    pub progress: Progress,
+}
+
+/// What a session may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionState {
+    /// Takes work.
+    Active,
+    /// Its stream broke.
+    Suspect,
+    /// Finishes what it has.
+    Draining,
+}
+
+/// One worker session.
+#[derive(Clone, Debug)]
+pub struct WorkerView {
+    /// The worker's label.
+    pub worker_id: Arc<str>,
+    /// One process lifetime.
+    pub instance_id: InstanceId,
+    /// One stream.
+    pub session_id: SessionId,
+    /// What it may do.
+    pub state: SessionState,
+    /// Credits.
+    pub max_in_flight: u32,
+    /// Attempts that it has.
+    pub in_flight: u32,
+    /// Names, sorted.
+    pub actions: Vec<Arc<str>>,
+    /// For people.
+    pub labels: BTreeMap<String, String>,
+    /// Its software.
+    pub build: String,
+    /// Milliseconds since its last heartbeat.
+    pub heartbeat_age_ms: u64,
+    /// Milliseconds since it began.
+    pub session_age_ms: u64,
+}
+
+/// One action and who offers it.
+#[derive(Clone, Debug)]
+pub struct ActionView {
+    /// Its name.
+    pub name: Arc<str>,
+    /// As a worker described it.
+    pub description: String,
+    /// JSON Schema, or empty.
+    pub input_schema: String,
+    /// Active sessions that offer it.
+    pub workers: u32,
+    /// Attempts that could start now.
+    pub free_slots: u32,
+    /// Attempts that run.
+    pub in_flight: u32,
+    /// Steps that wait for a worker.
+    pub waiting: u32,
+}

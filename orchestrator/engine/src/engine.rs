@@ -1,0 +1,195 @@
+//! The state machine itself: which input goes where. What each input means stands in the modules beside this one.
+
+use crate::admission::Admission;
+use crate::config::EngineConfig;
+use crate::drain::Drain;
+use crate::effect::{Effect, Reply, StoreWrite};
+use crate::fleet::{ActionKey, Fleet};
+use crate::input::{CallerId, Input, SessionKey, WriteId};
+use crate::live::{ExecutionKey, LiveSet};
+use crate::timers::Timers;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use escapement_contract::{Moment, StepIndex};
+
+/// All executions and all workers of one orchestrator.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) config: EngineConfig,
+    pub(crate) now: Moment,
+    pub(crate) live: LiveSet,
+    pub(crate) admission: Admission,
+    pub(crate) fleet: Fleet,
+    pub(crate) timers: Timers<Timer>,
+    pub(crate) writes: BTreeMap<WriteId, PendingWrite>,
+    pub(crate) next_write: u64,
+    /// Attempts whose action nobody offers; settled at the end of the batch.
+    pub(crate) not_found: Vec<(ExecutionKey, StepIndex, u32)>,
+    /// What each caller that waits is waiting for.
+    pub(crate) callers: BTreeMap<CallerId, ExecutionKey>,
+    pub(crate) drain: Option<Drain>,
+    pub(crate) effects: VecDeque<Effect>,
+}
+
+/// What a timer is for. The order decides ties: executions first, so that a limit precedes all else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    /// The earliest timer of an execution's own.
+    Execution(ExecutionKey),
+    /// A failed write is tried again.
+    Write(WriteId),
+    /// The lease of a session, with its margin, runs out.
+    Lease(SessionKey),
+    /// Cancels that were not answered are sent again.
+    Cancels(SessionKey),
+    /// A session that had no room is tried again.
+    Pause(SessionKey),
+    /// The registration grace of an action ends.
+    Grace(ActionKey),
+    /// The drain's grace ends.
+    Drain,
+}
+
+/// A write that the store has not answered.
+#[derive(Debug)]
+pub(crate) struct PendingWrite {
+    pub(crate) key: ExecutionKey,
+    pub(crate) content: StoreWrite,
+    /// How often it failed.
+    pub(crate) failures: u32,
+}
+
+impl Engine {
+    /// An engine with nothing in it. `now` is the start of this process lifetime.
+    pub fn new(config: EngineConfig, now: Moment) -> Self {
+        assert!(
+            config.max_running_executions >= 1,
+            "one execution at least must be able to run"
+        );
+        let fleet = Fleet::new(now.monotonic_ms.saturating_add(config.registration_grace_ms));
+        Self {
+            config,
+            now,
+            live: LiveSet::default(),
+            admission: Admission::default(),
+            fleet,
+            timers: Timers::new(),
+            writes: BTreeMap::new(),
+            next_write: 0,
+            not_found: Vec::new(),
+            callers: BTreeMap::new(),
+            drain: None,
+            effects: VecDeque::new(),
+        }
+    }
+
+    /// Takes one input. Timers that are due by `now` fire before it.
+    ///
+    /// # Panics
+    /// When time runs backwards: the shell brings a monotonic clock.
+    pub fn handle(&mut self, now: Moment, input: Input) {
+        assert!(now.monotonic_ms >= self.now.monotonic_ms, "time runs forwards");
+        self.fire_due_timers(now);
+        match input {
+            Input::Submit(submission) => self.submit(submission),
+            Input::Wait { caller, execution_id } => self.wait(caller, execution_id),
+            Input::Describe { caller, execution_id } => self.describe(caller, execution_id),
+            Input::Watch {
+                caller,
+                execution_id,
+                from_sequence,
+            } => {
+                self.watch(caller, execution_id, from_sequence);
+            }
+            Input::CallerGone(caller) => self.forget_caller(caller),
+            Input::ListWorkers(caller) => self.reply(caller, Reply::Workers(self.worker_views())),
+            Input::ListActions(caller) => self.reply(caller, Reply::Actions(self.action_views())),
+            Input::Recover(recovered) => self.recover(recovered),
+            Input::Stored { write, outcome } => self.stored(write, outcome),
+            Input::SessionOpened { session, session_id } => self.session_opened(session, session_id),
+            Input::SessionMessage {
+                session,
+                seq,
+                message,
+            } => self.session_message(session, seq, message),
+            Input::SessionClosed(session) => self.session_closed(session),
+            Input::Tick => {}
+            Input::Drain { grace_ms } => self.start_drain(grace_ms),
+        }
+    }
+
+    /// Ends a batch of inputs: admits, hands out, and puts together what goes to the workers.
+    pub fn finish_batch(&mut self, now: Moment) {
+        self.fire_due_timers(now);
+        self.dispatch();
+        self.flush_sessions();
+        self.finish_drain();
+    }
+
+    /// The next thing to do, in order.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// When the engine wants a `Tick`, in monotonic milliseconds; `None`: not until something happens.
+    pub fn next_due_ms(&self) -> Option<u64> {
+        self.timers.next_due_ms()
+    }
+
+    /// Executions that are accepted and not settled.
+    pub fn live_executions(&self) -> usize {
+        self.live.len()
+    }
+
+    fn fire_due_timers(&mut self, now: Moment) {
+        self.forgive_pause(now);
+        self.now = now;
+        while let Some(timer) = self.timers.pop_due(now.monotonic_ms) {
+            match timer {
+                Timer::Execution(key) => self.execution_due(key),
+                Timer::Write(write) => self.write_again(write),
+                Timer::Lease(session) => self.lease_due(session),
+                Timer::Cancels(session) => self.repeat_cancels(session),
+                Timer::Pause(session) => self.pause_over(session),
+                Timer::Grace(action) => self.grace_over(action),
+                Timer::Drain => self.drain_due(),
+            }
+        }
+    }
+
+    /// A process that was stopped for a while read no heartbeats meanwhile: nobody is declared dead for that.
+    fn forgive_pause(&mut self, now: Moment) {
+        let since = now.monotonic_ms - self.now.monotonic_ms;
+        let late = self
+            .timers
+            .next_due_ms()
+            .is_some_and(|due| now.monotonic_ms.saturating_sub(due) > PAUSE_MS);
+        if late && since > PAUSE_MS {
+            self.renew_leases(now.monotonic_ms);
+        }
+    }
+
+    pub(crate) fn reply(&mut self, caller: CallerId, reply: Reply) {
+        self.effects.push_back(Effect::Reply { caller, reply });
+    }
+
+    pub(crate) fn write(&mut self, key: ExecutionKey, content: StoreWrite) {
+        self.next_write += 1;
+        let write = WriteId(self.next_write);
+        self.effects.push_back(Effect::Write {
+            write,
+            content: content.clone(),
+        });
+        self.writes.insert(
+            write,
+            PendingWrite {
+                key,
+                content,
+                failures: 0,
+            },
+        );
+    }
+}
+
+/// A tick that comes this late means that the whole process stood still.
+const PAUSE_MS: u64 = 1_000;

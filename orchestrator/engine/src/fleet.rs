@@ -1,0 +1,205 @@
+//! The workers: sessions, what they offer, what they have. Decides nothing about an execution.
+
+mod action;
+mod attempt;
+mod session;
+
+use crate::input::SessionKey;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use escapement_model::{AttemptToken, InstanceId};
+
+pub(crate) use action::{Action, ActionKey, QueueKey, Waiting, WaitingKey};
+pub(crate) use attempt::{Attempt, EndedAttempts};
+pub(crate) use session::{Identity, Session, SessionAction};
+
+/// All sessions, actions and attempts in flight.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    pub(crate) sessions: BTreeMap<SessionKey, Session>,
+    pub(crate) instances: BTreeMap<InstanceId, SessionKey>,
+    pub(crate) attempts: BTreeMap<AttemptToken, Attempt>,
+    pub(crate) ended: EndedAttempts,
+    pub(crate) tokens_made: u64,
+    actions: BTreeMap<ActionKey, Action>,
+    names: BTreeMap<Arc<str>, ActionKey>,
+    last_action: u64,
+    /// Queues in which at least one step waits.
+    waiting_queues: BTreeSet<QueueKey>,
+    /// Sessions with something to send.
+    pub(crate) unflushed: BTreeSet<SessionKey>,
+    /// Until then every action counts as registered: its workers may not have come back yet.
+    boot_grace_until_ms: u64,
+}
+
+impl Fleet {
+    pub(crate) fn new(boot_grace_until_ms: u64) -> Self {
+        Self {
+            sessions: BTreeMap::new(),
+            instances: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            ended: EndedAttempts::default(),
+            tokens_made: 0,
+            actions: BTreeMap::new(),
+            names: BTreeMap::new(),
+            last_action: 0,
+            waiting_queues: BTreeSet::new(),
+            unflushed: BTreeSet::new(),
+            boot_grace_until_ms,
+        }
+    }
+
+    /// The key of an action, made where it is new.
+    pub(crate) fn action_key(&mut self, name: &str) -> ActionKey {
+        if let Some(key) = self.names.get(name) {
+            return *key;
+        }
+        self.last_action += 1;
+        let key = ActionKey(self.last_action);
+        let name: Arc<str> = Arc::from(name);
+        self.names.insert(Arc::clone(&name), key);
+        self.actions
+            .insert(key, Action::new(name, self.boot_grace_until_ms));
+        key
+    }
+
+    /// The key of an action that is kept already.
+    pub(crate) fn find_action(&self, name: &str) -> Option<ActionKey> {
+        self.names.get(name).copied()
+    }
+
+    pub(crate) fn action(&self, key: ActionKey) -> &Action {
+        self.actions.get(&key).expect("the key of an action that is kept")
+    }
+
+    pub(crate) fn action_mut(&mut self, key: ActionKey) -> &mut Action {
+        self.actions
+            .get_mut(&key)
+            .expect("the key of an action that is kept")
+    }
+
+    pub(crate) fn actions(&self) -> impl Iterator<Item = (ActionKey, &Action)> {
+        // By name, for people.
+        self.names.values().map(|key| (*key, self.action(*key)))
+    }
+
+    /// Forgets an action that nobody offers, needs or remembers.
+    pub(crate) fn forget_action_if_unused(&mut self, key: ActionKey, now_ms: u64) {
+        let Some(action) = self.actions.get(&key) else {
+            return;
+        };
+        if action.is_registered(now_ms)
+            || action.holders > 0
+            || action.in_flight > 0
+            || action.n_waiting() > 0
+        {
+            return;
+        }
+        let action = self.actions.remove(&key).expect("it was there a line ago");
+        self.names.remove(&action.name);
+    }
+
+    pub(crate) fn add_waiting(&mut self, queue: QueueKey, key: WaitingKey, waiting: Waiting) {
+        self.action_mut(queue.action)
+            .queues
+            .entry(queue.depth)
+            .or_default()
+            .insert(key, waiting);
+        self.waiting_queues.insert(queue);
+    }
+
+    pub(crate) fn remove_waiting(&mut self, queue: QueueKey, place: WaitingKey) {
+        if let Some(steps) = self.action_mut(queue.action).queues.get_mut(&queue.depth) {
+            steps.remove(&place);
+            self.drop_queue_if_empty(queue);
+        }
+    }
+
+    /// Takes the first step that waits in a queue.
+    pub(crate) fn pop_waiting(&mut self, queue: QueueKey) -> Option<Waiting> {
+        let steps = self.action_mut(queue.action).queues.get_mut(&queue.depth)?;
+        let (_, waiting) = steps.pop_first()?;
+        self.drop_queue_if_empty(queue);
+        Some(waiting)
+    }
+
+    pub(crate) fn first_waiting(&self, queue: QueueKey) -> Option<WaitingKey> {
+        self.action(queue.action)
+            .queues
+            .get(&queue.depth)?
+            .first_key_value()
+            .map(|(key, _)| *key)
+    }
+
+    pub(crate) fn waiting_queues(&self) -> impl Iterator<Item = QueueKey> {
+        self.waiting_queues.iter().copied()
+    }
+
+    /// The queues of an action; none where it was forgotten.
+    pub(crate) fn queues_of(&self, key: ActionKey) -> Vec<QueueKey> {
+        let depths = self
+            .actions
+            .get(&key)
+            .map(|action| action.queues.keys())
+            .into_iter()
+            .flatten();
+        depths
+            .map(|depth| QueueKey {
+                action: key,
+                depth: *depth,
+            })
+            .collect()
+    }
+
+    fn drop_queue_if_empty(&mut self, queue: QueueKey) {
+        let queues = &mut self.action_mut(queue.action).queues;
+        if queues.get(&queue.depth).is_some_and(BTreeMap::is_empty) {
+            queues.remove(&queue.depth);
+            self.waiting_queues.remove(&queue);
+        }
+    }
+
+    // among sessions with a free slot the least loaded first.
+    pub(crate) fn free_session(&self, queue: QueueKey) -> Option<SessionKey> {
+        let action = self.action(queue.action);
+        let ordinary = action.free.first().map(|(_, session)| *session);
+        ordinary.or_else(|| {
+            action.sessions.iter().copied().find(|session| {
+                let session = self
+                    .sessions
+                    .get(session)
+                    .filter(|session| session.paused_until_ms == 0);
+                let offered = session.and_then(|session| session.actions.get(&queue.action));
+                offered.is_some_and(|offered| offered.has_waiting_slot(queue.depth))
+            })
+        })
+    }
+
+    /// Lists a session under its actions as free, or not, after anything about it changed.
+    pub(crate) fn refresh_free(&mut self, key: SessionKey) {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        let load = session.in_flight;
+        let takes_work = session.takes_work();
+        for (action, offered) in &mut session.actions {
+            let listed = (takes_work && offered.has_ordinary_slot()).then_some(load);
+            if listed == offered.listed_load {
+                continue;
+            }
+            let free = &mut self
+                .actions
+                .get_mut(action)
+                .expect("an offered action is kept")
+                .free;
+            if let Some(before) = offered.listed_load {
+                free.remove(&(before, key));
+            }
+            if let Some(load) = listed {
+                free.insert((load, key));
+            }
+            offered.listed_load = listed;
+        }
+    }
+}

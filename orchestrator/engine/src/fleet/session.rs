@@ -1,0 +1,133 @@
+//! One stream of one worker, and what is about to be sent on it.
+
+use super::ActionKey;
+use crate::worker::{AckVerdict, Assignment, Cancel};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use escapement_model::{AttemptToken, InstanceId, SessionId};
+
+/// One session. It outlives its stream by the rest of the lease, so that the same instance can come back.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) session_id: SessionId,
+    /// Present once the worker said `Hello`.
+    pub(crate) identity: Option<Identity>,
+    /// The stream is there.
+    pub(crate) connected: bool,
+    pub(crate) draining: bool,
+    pub(crate) opened_at_ms: u64,
+    pub(crate) heard_at_ms: u64,
+    /// The worker said that it has no room; left alone until then.
+    pub(crate) paused_until_ms: u64,
+    pub(crate) last_seq_in: u64,
+    pub(crate) last_seq_out: u64,
+    pub(crate) last_assignment_seq: u64,
+    pub(crate) max_in_flight: u32,
+    pub(crate) capacity_revision: u64,
+    pub(crate) actions_revision: u64,
+    pub(crate) actions: BTreeMap<ActionKey, SessionAction>,
+    /// Attempts that count against `max_in_flight`.
+    pub(crate) in_flight: u32,
+    /// All attempts that the worker has not been released from.
+    pub(crate) tokens: BTreeSet<AttemptToken>,
+    pub(crate) outbox: Outbox,
+}
+
+/// Who a worker says it is.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) worker_id: Arc<str>,
+    pub(crate) instance_id: InstanceId,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) build: String,
+}
+
+/// An action that a session offers, and how much of it is taken.
+#[derive(Debug)]
+pub(crate) struct SessionAction {
+    pub(crate) max_in_flight: u32,
+    pub(crate) waits: bool,
+    /// By depth of nesting; ordinary actions count everything under 0.
+    pub(crate) in_flight: BTreeMap<u32, u32>,
+    /// The load under which the session is listed as free.
+    pub(crate) listed_load: Option<u32>,
+}
+
+/// What the next flush sends.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    pub(crate) outcome_acks: Vec<(AttemptToken, AckVerdict)>,
+    pub(crate) cancels: Vec<Cancel>,
+    pub(crate) assignments: Vec<Assignment>,
+}
+
+impl Session {
+    pub(crate) fn new(session_id: SessionId, now_ms: u64) -> Self {
+        Self {
+            session_id,
+            identity: None,
+            connected: true,
+            draining: false,
+            opened_at_ms: now_ms,
+            heard_at_ms: now_ms,
+            paused_until_ms: 0,
+            last_seq_in: 0,
+            last_seq_out: 0,
+            last_assignment_seq: 0,
+            max_in_flight: 0,
+            capacity_revision: 0,
+            actions_revision: 0,
+            actions: BTreeMap::new(),
+            in_flight: 0,
+            tokens: BTreeSet::new(),
+            outbox: Outbox::default(),
+        }
+    }
+
+    /// A session that offers its actions: greeted, connected, not leaving.
+    pub(crate) fn is_active(&self) -> bool {
+        self.identity.is_some() && self.connected && !self.draining
+    }
+
+    /// An active session with an ordinary slot to spare.
+    pub(crate) fn takes_work(&self) -> bool {
+        self.is_active() && self.paused_until_ms == 0 && self.in_flight < self.max_in_flight
+    }
+}
+
+impl SessionAction {
+    pub(crate) fn has_ordinary_slot(&self) -> bool {
+        !self.waits && (self.max_in_flight == 0 || self.taken(0) < self.max_in_flight)
+    }
+
+    /// A slot of an action whose attempts only wait: the action's own, for each depth.
+    pub(crate) fn has_waiting_slot(&self, depth: u32) -> bool {
+        self.waits && self.taken(depth) < self.max_in_flight
+    }
+
+    pub(crate) fn take(&mut self, depth: u32) {
+        *self.in_flight.entry(self.pool(depth)).or_default() += 1;
+    }
+
+    pub(crate) fn give_back(&mut self, depth: u32) {
+        let pool = self.pool(depth);
+        let taken = self
+            .in_flight
+            .get_mut(&pool)
+            .expect("a slot is given back once, by who took it");
+        *taken -= 1;
+        if *taken == 0 {
+            self.in_flight.remove(&pool);
+        }
+    }
+
+    fn taken(&self, depth: u32) -> u32 {
+        self.in_flight.get(&self.pool(depth)).copied().unwrap_or(0)
+    }
+
+    fn pool(&self, depth: u32) -> u32 {
+        if self.waits { depth } else { 0 }
+    }
+}

@@ -1,0 +1,155 @@
+//! Everything that can happen to an engine. Carries no channel and no clock.
+
+use crate::worker::FromWorker;
+use alloc::sync::Arc;
+use escapement_contract::Request;
+use escapement_model::{ExecutionId, SessionId};
+
+/// Names a call that waits for an answer; the shell numbers them and uses each number once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallerId(pub u64);
+
+/// Names a worker stream; the shell numbers them and uses each number once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionKey(pub u64);
+
+/// Names a write to the store; the engine numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WriteId(pub u64);
+
+/// One input. Inputs are handled one at a time, in the order in which they arrive.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A caller hands in a plan.
+    Submit(Submission),
+    /// A caller wants to know when an execution is settled.
+    Wait {
+        /// Who.
+        caller: CallerId,
+        /// Which.
+        execution_id: ExecutionId,
+    },
+    /// A caller wants to know how an execution stands now.
+    Describe {
+        /// Who.
+        caller: CallerId,
+        /// Which.
+        execution_id: ExecutionId,
+    },
+    /// A caller wants to see what happens.
+    Watch {
+        /// Who.
+        caller: CallerId,
+        /// Which.
+        execution_id: ExecutionId,
+        /// The first entry wanted; 0 counts as 1.
+        from_sequence: u64,
+    },
+    /// A caller does not wait any more. Changes no execution.
+    CallerGone(CallerId),
+    /// An operator asks for the workers.
+    ListWorkers(CallerId),
+    /// An operator asks for the actions.
+    ListActions(CallerId),
+    /// An execution that the store holds unsettled; only before anything else, oldest first.
+    Recover(Recovered),
+    /// A write is durable, or failed.
+    Stored {
+        /// Which.
+        write: WriteId,
+        /// How it went.
+        outcome: WriteOutcome,
+    },
+    /// A worker opened a stream.
+    SessionOpened {
+        /// Which.
+        session: SessionKey,
+        /// Random, for this session.
+        session_id: SessionId,
+    },
+    /// A worker said something.
+    SessionMessage {
+        /// Which.
+        session: SessionKey,
+        /// Its number on the stream.
+        seq: u64,
+        /// What.
+        message: FromWorker,
+    },
+    /// A stream ended, for whatever reason. Says nothing about the worker's health.
+    SessionClosed(SessionKey),
+    /// Time has passed.
+    Tick,
+    /// The operator wants the orchestrator to stop.
+    Drain {
+        /// Milliseconds that running executions get.
+        grace_ms: u64,
+    },
+}
+
+/// A plan that a caller hands in.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// Who.
+    pub caller: CallerId,
+    /// What, validated.
+    pub request: Arc<Request>,
+    /// The execution id to use where the caller gave none; random.
+    pub fresh_id: ExecutionId,
+    /// What the caller wants to hear.
+    pub wait_for: WaitFor,
+}
+
+/// When a submission is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitFor {
+    /// As soon as it is durable.
+    Accepted,
+    /// When its result is durable.
+    Settled,
+}
+
+/// An execution that the store holds unsettled.
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// Its id.
+    pub execution_id: ExecutionId,
+    /// What was asked.
+    pub request: Arc<Request>,
+    /// Unix milliseconds.
+    pub accepted_at: i64,
+    /// Unix milliseconds.
+    pub deadline_ms: i64,
+    /// Unix milliseconds; present where it was started.
+    pub started_at: Option<i64>,
+}
+
+/// How a write went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteOutcome {
+    /// Durable.
+    Durable,
+    /// The store holds something that forbids it; nothing was written.
+    Conflict(WriteConflict),
+    /// The store could not; nothing was written, and trying again makes sense.
+    Failed,
+}
+
+/// What forbids a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteConflict {
+    /// The execution id is in use, for a request with this digest.
+    ExecutionIdUsed {
+        /// Of the request that was accepted under it.
+        request_digest: [u8; 32],
+    },
+    /// The plan id was accepted under another execution id.
+    PlanIdUsed {
+        /// That one.
+        execution_id: ExecutionId,
+    },
+    /// The execution is further than the write would bring it.
+    AlreadyThere,
+    /// The execution is not there.
+    NotFound,
+}

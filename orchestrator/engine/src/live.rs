@@ -1,0 +1,121 @@
+//! The executions that are accepted, or about to be, and not settled. Decides nothing.
+
+use crate::fleet::{QueueKey, WaitingKey};
+use crate::input::{CallerId, WaitFor};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use escapement_contract::{Execution, Phase, Request, Settlement, StepIndex};
+use escapement_model::{AttemptToken, ExecutionId, PlanId};
+
+/// Names a live execution inside the engine; rises with age, so it orders "first come first served".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ExecutionKey(pub(crate) u64);
+
+/// How durable an execution is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Its accept is on its way to the disk: nothing of it may be seen or done.
+    Accepting {
+        /// The accept carries the start as well.
+        started: bool,
+    },
+    /// It will have a result, whatever happens.
+    Durable,
+}
+
+/// One live execution.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) execution: Execution,
+    pub(crate) request: Arc<Request>,
+    pub(crate) execution_id: ExecutionId,
+    pub(crate) stage: Stage,
+    /// 0 for an execution that no live execution asked for.
+    pub(crate) depth: u32,
+    /// Counts against the limit of running executions.
+    pub(crate) holds_slot: bool,
+    /// Callers that wait for the accept.
+    pub(crate) submitters: Vec<(CallerId, WaitFor)>,
+    /// Callers that wait for the result.
+    pub(crate) waiters: Vec<CallerId>,
+    pub(crate) watchers: Vec<Watcher>,
+    /// Steps that wait for a worker, with their queue and their place in it.
+    pub(crate) waiting: BTreeMap<StepIndex, (QueueKey, WaitingKey)>,
+    /// Steps that a worker has.
+    pub(crate) attempts: BTreeMap<StepIndex, AttemptToken>,
+    /// The outcome, from its decision on; nobody hears of it before it is durable.
+    pub(crate) settlement: Option<Arc<Settlement>>,
+}
+
+/// Somebody who sees the record grow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watcher {
+    pub(crate) caller: CallerId,
+    /// The next entry to send.
+    pub(crate) next_sequence: u64,
+}
+
+/// All live executions, by key, execution id and plan id.
+#[derive(Debug, Default)]
+pub(crate) struct LiveSet {
+    by_key: BTreeMap<ExecutionKey, Live>,
+    by_id: BTreeMap<ExecutionId, ExecutionKey>,
+    by_plan: BTreeMap<PlanId, ExecutionId>,
+    last_key: u64,
+}
+
+impl LiveSet {
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub(crate) fn insert(&mut self, live: Live) -> ExecutionKey {
+        self.last_key += 1;
+        let key = ExecutionKey(self.last_key);
+        self.by_id.insert(live.execution_id, key);
+        self.by_plan.insert(live.request.plan().id(), live.execution_id);
+        self.by_key.insert(key, live);
+        key
+    }
+
+    pub(crate) fn remove(&mut self, key: ExecutionKey) -> Option<Live> {
+        let live = self.by_key.remove(&key)?;
+        self.by_id.remove(&live.execution_id);
+        self.by_plan.remove(&live.request.plan().id());
+        Some(live)
+    }
+
+    pub(crate) fn find(&self, execution_id: ExecutionId) -> Option<ExecutionKey> {
+        self.by_id.get(&execution_id).copied()
+    }
+
+    pub(crate) fn plan_holder(&self, plan_id: PlanId) -> Option<ExecutionId> {
+        self.by_plan.get(&plan_id).copied()
+    }
+
+    pub(crate) fn find_mut(&mut self, key: ExecutionKey) -> Option<&mut Live> {
+        self.by_key.get_mut(&key)
+    }
+
+    /// The execution of a key that is known to be live.
+    pub(crate) fn at(&self, key: ExecutionKey) -> &Live {
+        self.by_key.get(&key).expect("the key of a live execution")
+    }
+
+    /// The execution of a key that is known to be live.
+    pub(crate) fn at_mut(&mut self, key: ExecutionKey) -> &mut Live {
+        self.by_key.get_mut(&key).expect("the key of a live execution")
+    }
+
+    /// True while an execution has started and its result is not durable.
+    pub(crate) fn any_running(&self) -> bool {
+        self.by_key
+            .values()
+            .any(|live| live.execution.phase() != Phase::Queued)
+    }
+
+    pub(crate) fn contains(&self, key: ExecutionKey) -> bool {
+        self.by_key.contains_key(&key)
+    }
+}

@@ -1,0 +1,124 @@
+//! Feeds the contract and carries out what it decides. The only place where an execution's effects are read.
+
+use crate::effect::{Effect, Reply, StoreWrite};
+use crate::engine::{Engine, Timer};
+use crate::live::{ExecutionKey, Stage};
+use crate::worker::CancelReason;
+use alloc::sync::Arc;
+use escapement_contract::{
+    Delivery, Effect as ContractEffect, Input as ContractInput, Refused, StepIndex, WithdrawReason,
+};
+
+impl Engine {
+    /// Hands one input to an execution and carries out the effects.
+    ///
+    /// # Errors
+    /// What the contract refuses; timers that were due have fired all the same.
+    pub(crate) fn act(&mut self, key: ExecutionKey, input: ContractInput) -> Result<(), Refused> {
+        let now = self.now;
+        let handled = self.live.at_mut(key).execution.handle(now, input);
+        self.pump(key);
+        handled
+    }
+
+    pub(crate) fn execution_due(&mut self, key: ExecutionKey) {
+        self.act(key, ContractInput::Tick).expect("time always passes");
+    }
+
+    pub(crate) fn pump(&mut self, key: ExecutionKey) {
+        while let Some(live) = self.live.find_mut(key) {
+            // Nothing leaves an execution that may turn out not to be accepted.
+            if live.stage != Stage::Durable {
+                return;
+            }
+            let Some(effect) = live.execution.poll_effect() else {
+                break;
+            };
+            match effect {
+                ContractEffect::PersistStart { started_at_unix_ms } => {
+                    let execution_id = live.execution_id;
+                    self.write(
+                        key,
+                        StoreWrite::Start {
+                            execution_id,
+                            started_at: started_at_unix_ms,
+                        },
+                    );
+                }
+                ContractEffect::Dispatch { step, attempt } => self.enqueue(key, step, attempt),
+                ContractEffect::Withdraw { step, reason, .. } => self.withdraw(key, step, reason),
+                ContractEffect::PersistResult(settlement) => {
+                    live.settlement = Some(Arc::clone(&settlement));
+                    let priority = live.request.plan().priority();
+                    self.admission.remove(priority, key);
+                    self.write(key, StoreWrite::Settle { settlement });
+                }
+                ContractEffect::Deliver(delivery) => self.deliver(key, delivery),
+            }
+        }
+        self.after_change(key);
+    }
+
+    /// Brings timer and watchers up to date after anything happened to an execution.
+    pub(crate) fn after_change(&mut self, key: ExecutionKey) {
+        let due_ms = self
+            .live
+            .find_mut(key)
+            .and_then(|live| live.execution.next_due_ms());
+        self.timers.set(Timer::Execution(key), due_ms);
+        if self.live.contains(key) {
+            self.show_watchers(key);
+        }
+    }
+
+    fn withdraw(&mut self, key: ExecutionKey, step: StepIndex, reason: WithdrawReason) {
+        let live = self.live.at_mut(key);
+        if let Some((queue, place)) = live.waiting.remove(&step) {
+            self.fleet.remove_waiting(queue, place);
+        }
+        if let Some(token) = self.live.at_mut(key).attempts.remove(&step) {
+            let reason = match reason {
+                WithdrawReason::StepTimeout => CancelReason::StepTimeout,
+                WithdrawReason::ExecutionEnded => CancelReason::ExecutionEnded,
+            };
+            self.cancel(token, reason);
+        }
+    }
+
+    /// The mandatory actions after the write, one at a time, in the contract's order.
+    fn deliver(&mut self, key: ExecutionKey, delivery: Delivery) {
+        match delivery {
+            // best effort; the shell never waits for a sink.
+            Delivery::EmitEvent(persisted) => self.effects.push_back(Effect::EmitEvent(persisted)),
+            // The durable registry was updated by the settle write; from here on the store answers for the plan.
+            Delivery::UpdatePlanRegistry(_) => {}
+            Delivery::ReleaseResources(_) => self.release_resources(key),
+            Delivery::NotifyErrorHandler(persisted) => {
+                self.effects.push_back(Effect::NotifyErrorHandler(persisted));
+            }
+            Delivery::ReturnResult(persisted) => {
+                self.show_last(key, &persisted);
+                let live = self
+                    .live
+                    .remove(key)
+                    .expect("an execution lives until its result is returned");
+                for caller in live.waiters {
+                    self.callers.remove(&caller);
+                    self.reply(caller, Reply::Settled(persisted.clone()));
+                }
+                for watcher in live.watchers {
+                    self.callers.remove(&watcher.caller);
+                }
+            }
+        }
+    }
+
+    fn release_resources(&mut self, key: ExecutionKey) {
+        let live = self.live.at_mut(key);
+        assert!(live.waiting.is_empty(), "a settled execution waits for no worker");
+        assert!(live.attempts.is_empty(), "a settled execution has no attempt");
+        if core::mem::take(&mut live.holds_slot) {
+            self.admission.free_slot();
+        }
+    }
+}

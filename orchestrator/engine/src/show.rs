@@ -1,0 +1,92 @@
+//! What operators see of the fleet. Changes nothing.
+
+use crate::effect::{ActionView, SessionState, WorkerView};
+use crate::engine::Engine;
+use crate::fleet::{Action, ActionKey, Session};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+impl Engine {
+    pub(crate) fn worker_views(&self) -> Vec<WorkerView> {
+        let mut views: Vec<WorkerView> = self
+            .fleet
+            .sessions
+            .values()
+            .filter_map(|session| self.worker_view(session))
+            .collect();
+        views.sort_by(|a, b| (&a.worker_id, a.session_id).cmp(&(&b.worker_id, b.session_id)));
+        views
+    }
+
+    fn worker_view(&self, session: &Session) -> Option<WorkerView> {
+        let identity = session.identity.as_ref()?;
+        let mut actions: Vec<Arc<str>> = session
+            .actions
+            .keys()
+            .map(|key| Arc::clone(&self.fleet.action(*key).name))
+            .collect();
+        actions.sort();
+        let now_ms = self.now.monotonic_ms;
+        Some(WorkerView {
+            worker_id: Arc::clone(&identity.worker_id),
+            instance_id: identity.instance_id,
+            session_id: session.session_id,
+            state: match (session.connected, session.draining) {
+                (false, _) => SessionState::Suspect,
+                (true, true) => SessionState::Draining,
+                (true, false) => SessionState::Active,
+            },
+            max_in_flight: session.max_in_flight,
+            in_flight: u32::try_from(session.tokens.len()).expect("credits bound the attempts of a session"),
+            actions,
+            labels: identity.labels.clone(),
+            build: identity.build.clone(),
+            heartbeat_age_ms: now_ms - session.heard_at_ms,
+            session_age_ms: now_ms - session.opened_at_ms,
+        })
+    }
+
+    pub(crate) fn action_views(&self) -> Vec<ActionView> {
+        let now_ms = self.now.monotonic_ms;
+        let registered = self
+            .fleet
+            .actions()
+            .filter(|(_, action)| action.is_registered(now_ms));
+        registered
+            // During the grace after the start an action that was only asked for is not offered by anybody.
+            .filter(|(_, action)| action.was_offered)
+            .map(|(key, action)| self.action_view(key, action))
+            .collect()
+    }
+
+    fn action_view(&self, key: ActionKey, action: &Action) -> ActionView {
+        let free_slots = action
+            .sessions
+            .iter()
+            .map(|session| self.free_slots(&self.fleet.sessions[session], key));
+        ActionView {
+            name: Arc::clone(&action.name),
+            description: action.description.clone(),
+            input_schema: action.input_schema.clone(),
+            workers: action.sessions.len() as u32,
+            free_slots: free_slots.sum(),
+            in_flight: action.in_flight,
+            waiting: action.n_waiting() as u32,
+        }
+    }
+
+    fn free_slots(&self, session: &Session, key: ActionKey) -> u32 {
+        let offered = &session.actions[&key];
+        let taken: u32 = offered.in_flight.values().sum();
+        let own = if offered.max_in_flight == 0 {
+            u32::MAX
+        } else {
+            offered.max_in_flight.saturating_sub(taken)
+        };
+        if offered.waits {
+            own
+        } else {
+            own.min(session.max_in_flight.saturating_sub(session.in_flight))
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What the store answered. Nothing that needs a write goes out before this module hears that it is durable.
+
+use crate::effect::{Effect, Refusal, Reply, StoreWrite};
+use crate::engine::{Engine, PendingWrite, Timer};
+use crate::input::{WaitFor, WriteConflict, WriteId, WriteOutcome};
+use crate::live::{ExecutionKey, Stage};
+use escapement_contract::Input as ContractInput;
+
+impl Engine {
+    pub(crate) fn stored(&mut self, write: WriteId, outcome: WriteOutcome) {
+        let pending = self
+            .writes
+            .remove(&write)
+            .expect("the store answers each write once");
+        match (&pending.content, outcome) {
+            (StoreWrite::Accept { .. }, WriteOutcome::Durable) => self.accepted(pending.key),
+            (StoreWrite::Accept { request, .. }, WriteOutcome::Conflict(conflict)) => {
+                let reply = refused_accept(conflict, request.digest());
+                self.abandon(pending.key, &reply);
+            }
+            // Nobody was told that it is accepted: the callers ask again.
+            (StoreWrite::Accept { .. }, WriteOutcome::Failed) => {
+                self.abandon(pending.key, &Reply::Refused(Refusal::StoreFailed));
+            }
+            (StoreWrite::Start { .. }, WriteOutcome::Durable) => self.started(pending.key),
+            (StoreWrite::Settle { .. }, WriteOutcome::Durable) => self.settled(pending.key),
+            // A write that was tried again may find that it had gone through.
+            (
+                StoreWrite::Start { .. } | StoreWrite::Settle { .. },
+                WriteOutcome::Conflict(WriteConflict::AlreadyThere),
+            ) if pending.failures > 0 => match pending.content {
+                StoreWrite::Settle { .. } => self.settled(pending.key),
+                StoreWrite::Start { .. } | StoreWrite::Accept { .. } => self.started(pending.key),
+            },
+            // The execution settled while its start was tried again.
+            (StoreWrite::Start { .. }, WriteOutcome::Conflict(WriteConflict::AlreadyThere)) => {}
+            (StoreWrite::Start { .. } | StoreWrite::Settle { .. }, WriteOutcome::Conflict(conflict)) => {
+                unreachable!("the store forgot an execution that it had accepted: {conflict:?}");
+            }
+            (StoreWrite::Start { .. } | StoreWrite::Settle { .. }, WriteOutcome::Failed) => {
+                self.write_failed(write, pending);
+            }
+        }
+    }
+
+    fn accepted(&mut self, key: ExecutionKey) {
+        let live = self.live.at_mut(key);
+        let Stage::Accepting { started } = core::mem::replace(&mut live.stage, Stage::Durable) else {
+            unreachable!("an execution is accepted once");
+        };
+        let settlement = live.settlement.clone();
+        let priority = live.request.plan().priority();
+        for (caller, wait_for) in core::mem::take(&mut live.submitters) {
+            match wait_for {
+                WaitFor::Accepted => {
+                    let view = self.view(key);
+                    self.callers.remove(&caller);
+                    self.reply(caller, Reply::Accepted(view));
+                }
+                WaitFor::Settled => self.live.at_mut(key).waiters.push(caller),
+            }
+        }
+        if started {
+            self.started(key);
+        } else if let Some(settlement) = settlement {
+            self.write(key, StoreWrite::Settle { settlement });
+        } else {
+            self.admission.enqueue(priority, key);
+        }
+        self.after_change(key);
+    }
+
+    /// An execution whose accept did not become durable: as if it had never been.
+    fn abandon(&mut self, key: ExecutionKey, reply: &Reply) {
+        let live = self
+            .live
+            .remove(key)
+            .expect("an execution lives until its accept is answered");
+        self.timers.set(Timer::Execution(key), None);
+        if live.holds_slot {
+            self.admission.free_slot();
+        }
+        for (caller, _) in live.submitters {
+            self.callers.remove(&caller);
+            self.reply(caller, reply.clone());
+        }
+    }
+
+    fn started(&mut self, key: ExecutionKey) {
+        // The plan's limit may have come first; then the start is durable and there is nothing left to dispatch.
+        if self.live.contains(key) {
+            let _too_late = self.act(key, ContractInput::StartPersisted);
+        }
+    }
+
+    fn settled(&mut self, key: ExecutionKey) {
+        self.act(key, ContractInput::SettlePersisted)
+            .expect("an execution whose result is persisted was settling");
+    }
+
+    // a result that cannot be persisted is not told; the write is tried again, within bounds.
+    fn write_failed(&mut self, write: WriteId, mut pending: PendingWrite) {
+        pending.failures += 1;
+        let failures = pending.failures;
+        if failures >= self.config.persist_attempts_max {
+            self.effects.push_back(Effect::GiveUp { attempts: failures });
+        }
+        if let Some(live) = self.live.find_mut(pending.key)
+            && matches!(pending.content, StoreWrite::Settle { .. })
+        {
+            for caller in core::mem::take(&mut live.waiters) {
+                self.callers.remove(&caller);
+                self.effects.push_back(Effect::Reply {
+                    caller,
+                    reply: Reply::Refused(Refusal::StoreFailed),
+                });
+            }
+        }
+        let pause_ms = self.config.persist_retry_ms.saturating_mul(1 << failures.min(16));
+        let due_ms = self
+            .now
+            .monotonic_ms
+            .saturating_add(pause_ms.min(self.config.persist_retry_ms_max));
+        self.writes.insert(write, pending);
+        self.timers.set(Timer::Write(write), Some(due_ms));
+    }
+
+    pub(crate) fn write_again(&mut self, write: WriteId) {
+        let pending = self
+            .writes
+            .get(&write)
+            .expect("a write is kept until it is answered");
+        self.effects.push_back(Effect::Write {
+            write,
+            content: pending.content.clone(),
+        });
+    }
+}
+
+fn refused_accept(conflict: WriteConflict, digest: &[u8; 32]) -> Reply {
+    match conflict {
+        // the identical request was accepted before; its answer stands in the store.
+        WriteConflict::ExecutionIdUsed { request_digest } if request_digest == *digest => Reply::NotLive,
+        WriteConflict::ExecutionIdUsed { .. } => Reply::Refused(Refusal::ExecutionIdUsed),
+        WriteConflict::PlanIdUsed { execution_id } => Reply::Refused(Refusal::PlanIdUsed { execution_id }),
+        WriteConflict::AlreadyThere | WriteConflict::NotFound => {
+            unreachable!("an accept conflicts on ids only")
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! A caller hands in a plan, or asks about one. Persists nothing: it asks for the write and waits.
+
+use crate::effect::{ExecutionView, Refusal, Reply, StoreWrite};
+use crate::engine::Engine;
+use crate::input::{CallerId, Recovered, Submission, WaitFor};
+use crate::live::{ExecutionKey, Live, Stage};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use escapement_contract::{
+    Effect as ContractEffect, Execution, Input as ContractInput, Request, default_deadline,
+};
+use escapement_model::{ExecutionId, limits};
+
+impl Engine {
+    pub(crate) fn submit(&mut self, submission: Submission) {
+        let Submission {
+            caller,
+            request,
+            fresh_id,
+            wait_for,
+        } = submission;
+        let execution_id = request.execution_id().unwrap_or(fresh_id);
+        if let Some(key) = self.live.find(execution_id) {
+            return self.attach(caller, key, &request, wait_for);
+        }
+        match self
+            .depth_of(&request)
+            .and_then(|depth| self.room_for(&request, depth).map(|()| depth))
+        {
+            Ok(depth) => self.accept(caller, request, execution_id, wait_for, depth),
+            Err(refusal) => self.reply(caller, Reply::Refused(refusal)),
+        }
+    }
+
+    /// The same id again: the same request attaches, another one is refused. It never executes twice.
+    fn attach(&mut self, caller: CallerId, key: ExecutionKey, request: &Request, wait_for: WaitFor) {
+        let live = self.live.at_mut(key);
+        if live.request.digest() != request.digest() {
+            return self.reply(caller, Reply::Refused(Refusal::ExecutionIdUsed));
+        }
+        match (live.stage, wait_for) {
+            (Stage::Accepting { .. }, _) => {
+                live.submitters.push((caller, wait_for));
+                self.callers.insert(caller, key);
+            }
+            (Stage::Durable, WaitFor::Accepted) => {
+                let view = self.view(key);
+                self.reply(caller, Reply::Accepted(view));
+            }
+            (Stage::Durable, WaitFor::Settled) => {
+                live.waiters.push(caller);
+                self.callers.insert(caller, key);
+            }
+        }
+    }
+
+    fn depth_of(&self, request: &Request) -> Result<u32, Refusal> {
+        let parent = request.parent_execution_id().and_then(|id| self.live.find(id));
+        let depth = parent.map_or(0, |parent| self.live.at(parent).depth + 1);
+        //
+        if depth > limits::NESTING_DEPTH_MAX {
+            Err(Refusal::NestedTooDeep)
+        } else {
+            Ok(depth)
+        }
+    }
+
+    fn room_for(&self, request: &Request, depth: u32) -> Result<(), Refusal> {
+        // Running parents finish within the drain's grace, so their children are let in.
+        if self.drain.is_some() && depth == 0 {
+            return Err(Refusal::Draining);
+        }
+        if let Some(execution_id) = self.live.plan_holder(request.plan().id()) {
+            return Err(Refusal::PlanIdUsed { execution_id });
+        }
+        if self.live.len() >= self.config.max_live_executions {
+            return Err(Refusal::QueueFull);
+        }
+        Ok(())
+    }
+
+    fn accept(
+        &mut self,
+        caller: CallerId,
+        request: Arc<Request>,
+        execution_id: ExecutionId,
+        wait_for: WaitFor,
+        depth: u32,
+    ) {
+        let accepted_at = self.now.unix_ms;
+        let deadline_ms = request
+            .deadline_ms()
+            .unwrap_or_else(|| default_deadline(accepted_at, request.plan(), self.config.queue_allowance_ms));
+        let execution = Execution::accept(
+            Arc::clone(&request),
+            execution_id,
+            accepted_at,
+            deadline_ms,
+            self.now,
+        );
+        let mut live = new_live(execution, Arc::clone(&request), execution_id, depth);
+        live.submitters.push((caller, wait_for));
+        let key = self.live.insert(live);
+        self.callers.insert(caller, key);
+        let started_at = self.start_with_accept(key);
+        self.write(
+            key,
+            StoreWrite::Accept {
+                execution_id,
+                request,
+                accepted_at,
+                deadline_ms,
+                started_at,
+            },
+        );
+    }
+
+    /// Starts an execution that need not wait, so that accept and start are one write.
+    ///
+    /// A nested execution never waits for a slot, or its parent would wait for itself.
+    fn start_with_accept(&mut self, key: ExecutionKey) -> Option<i64> {
+        let nested = self.live.at(key).depth > 0;
+        let open = self.drain.is_none() && self.admission.is_open(self.config.max_running_executions);
+        if !nested && !open {
+            return None;
+        }
+        if !nested {
+            self.admission.take_slot();
+        }
+        let now = self.now;
+        let live = self.live.at_mut(key);
+        live.holds_slot = !nested;
+        live.execution
+            .handle(now, ContractInput::Start)
+            .expect("a queued execution can start");
+        // An execution that fails its preconditions settles instead; that effect waits until the accept is durable.
+        let started_at = match live.execution.poll_effect() {
+            Some(ContractEffect::PersistStart { started_at_unix_ms }) => Some(started_at_unix_ms),
+            Some(ContractEffect::PersistResult(settlement)) => {
+                live.settlement = Some(settlement);
+                None
+            }
+            other => unreachable!("a start is persisted or settles, but gave {other:?}"),
+        };
+        live.stage = Stage::Accepting {
+            started: started_at.is_some(),
+        };
+        started_at
+    }
+
+    pub(crate) fn wait(&mut self, caller: CallerId, execution_id: ExecutionId) {
+        match self.durable(execution_id) {
+            Some(key) => {
+                self.live.at_mut(key).waiters.push(caller);
+                self.callers.insert(caller, key);
+            }
+            None => self.reply(caller, Reply::NotLive),
+        }
+    }
+
+    pub(crate) fn describe(&mut self, caller: CallerId, execution_id: ExecutionId) {
+        let reply = match self.durable(execution_id) {
+            Some(key) => Reply::Described(self.view(key)),
+            None => Reply::NotLive,
+        };
+        self.reply(caller, reply);
+    }
+
+    /// The live execution of that id, if its accept is durable: before that it does not exist for anybody.
+    pub(crate) fn durable(&self, execution_id: ExecutionId) -> Option<ExecutionKey> {
+        let key = self.live.find(execution_id)?;
+        (self.live.at(key).stage == Stage::Durable).then_some(key)
+    }
+
+    // a caller that goes changes no execution.
+    pub(crate) fn forget_caller(&mut self, caller: CallerId) {
+        let Some(key) = self.callers.remove(&caller) else {
+            return;
+        };
+        let Some(live) = self.live.find_mut(key) else {
+            return;
+        };
+        live.submitters.retain(|(other, _)| *other != caller);
+        live.waiters.retain(|other| *other != caller);
+        live.watchers.retain(|watcher| watcher.caller != caller);
+    }
+
+    /// An execution from before the restart: one that was started ends, one that was not runs.
+    pub(crate) fn recover(&mut self, recovered: Recovered) {
+        let Recovered {
+            execution_id,
+            request,
+            accepted_at,
+            deadline_ms,
+            started_at,
+        } = recovered;
+        assert!(
+            self.live.find(execution_id).is_none(),
+            "the store holds each execution once"
+        );
+        let shared = Arc::clone(&request);
+        let execution = match started_at {
+            //
+            Some(started_at) => Execution::recover_started(
+                shared,
+                execution_id,
+                accepted_at,
+                deadline_ms,
+                started_at,
+                self.now,
+            ),
+            None => Execution::accept(shared, execution_id, accepted_at, deadline_ms, self.now),
+        };
+        let priority = request.plan().priority();
+        let mut live = new_live(execution, request, execution_id, 0);
+        live.stage = Stage::Durable;
+        let key = self.live.insert(live);
+        if started_at.is_none() {
+            self.admission.enqueue(priority, key);
+        }
+        self.pump(key);
+    }
+
+    pub(crate) fn view(&self, key: ExecutionKey) -> ExecutionView {
+        let live = self.live.at(key);
+        ExecutionView {
+            execution_id: live.execution_id,
+            request: Arc::clone(&live.request),
+            accepted_at: live.execution.accepted_at(),
+            started_at: live.execution.started_at(),
+            deadline_ms: live.execution.deadline(),
+            progress: live.execution.progress(),
+        }
+    }
+}
+
+fn new_live(execution: Execution, request: Arc<Request>, execution_id: ExecutionId, depth: u32) -> Live {
+    Live {
+        execution,
+        request,
+        execution_id,
+        stage: Stage::Accepting { started: false },
+        depth,
+        holds_slot: false,
+        submitters: Vec::new(),
+        waiters: Vec::new(),
+        watchers: Vec::new(),
+        waiting: BTreeMap::new(),
+        attempts: BTreeMap::new(),
+        settlement: None,
+    }
+}

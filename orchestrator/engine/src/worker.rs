@@ -1,0 +1,294 @@
+//! What workers and the engine say to each other, parsed. Knows no wire format.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use escapement_contract::{Outcome, Request, StepIndex};
+use escapement_model::{AttemptToken, ExecutionId, InstanceId, SessionId};
+
+/// A message of a worker.
+#[derive(Clone, Debug)]
+pub enum FromWorker {
+    /// First and once.
+    Hello(Hello),
+    /// Replaces all actions.
+    RegisterActions {
+        /// An older one is ignored.
+        revision: u64,
+        /// All of them.
+        actions: Vec<ActionSpec>,
+    },
+    /// Absolute levels of credit.
+    Capacity {
+        /// An older one is ignored.
+        revision: u64,
+        /// Of the whole worker.
+        max_in_flight: u32,
+        /// Of single actions, by name.
+        per_action: BTreeMap<String, u32>,
+    },
+    /// Still there.
+    Heartbeat {
+        /// Repeated in the acknowledgement.
+        n: u64,
+    },
+    /// Answers to assignments and cancels.
+    AttemptAcks {
+        /// Their handlers run.
+        started: Vec<AttemptToken>,
+        /// They never ran.
+        rejected: Vec<(AttemptToken, RejectReason)>,
+        /// Their handlers have ended and no outcome follows.
+        stopped: Vec<AttemptToken>,
+    },
+    /// Attempts that ended. An outcome that cannot be read is [`Outcome::Undecodable`].
+    Outcomes(Vec<(AttemptToken, AttemptReport)>),
+    /// What the worker has; answers a request.
+    Snapshot {
+        /// That of the request.
+        n: u64,
+        /// Everything it has.
+        in_flight: Vec<InFlight>,
+    },
+    /// Wants to stop.
+    Drain,
+    /// The last message.
+    Goodbye,
+    /// An arm that this revision does not know; ignored.
+    Unknown,
+}
+
+/// Registration and resume in one.
+#[derive(Clone, Debug)]
+pub struct Hello {
+    /// The lowest revision that the worker speaks.
+    pub protocol_min: u32,
+    /// The highest revision that the worker speaks.
+    pub protocol_max: u32,
+    /// A label for people.
+    pub worker_id: Arc<str>,
+    /// One process lifetime of the worker.
+    pub instance_id: InstanceId,
+    /// What it has handlers for.
+    pub actions: Vec<ActionSpec>,
+    /// How many attempts it takes at a time.
+    pub max_in_flight: u32,
+    /// What it still has from before.
+    pub in_flight: Vec<InFlight>,
+    /// For people and dashboards.
+    pub labels: BTreeMap<String, String>,
+    /// Name and version of its software.
+    pub build: String,
+}
+
+/// An action that a worker has a handler for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionSpec {
+    /// 1 to 100 code points.
+    pub name: String,
+    /// How many attempts of it the worker takes at a time; 0: as many as the worker takes at all.
+    pub max_in_flight: u32,
+    /// A sentence for people.
+    pub description: String,
+    /// JSON Schema of the payload, or empty.
+    pub input_schema: String,
+    /// Its attempts only wait for other steps and have slots of their own, for each depth of nesting.
+    pub waits: bool,
+}
+
+/// An attempt that a worker has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// Which attempt.
+    pub token: AttemptToken,
+    /// What the worker does with it.
+    pub phase: InFlightPhase,
+}
+
+/// What a worker does with an attempt that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InFlightPhase {
+    /// Its handler has not started.
+    Received,
+    /// Its handler runs.
+    Running,
+    /// Its handler has ended; the outcome follows.
+    Finished,
+}
+
+/// Why an attempt never ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectReason {
+    /// Not said.
+    Unspecified,
+    /// The worker is draining.
+    Draining,
+    /// There was no free slot.
+    NoCapacity,
+    /// The worker has no such handler.
+    UnknownAction,
+    /// It was cancelled first.
+    Cancelled,
+    /// The worker's lease had run out.
+    LeaseExpired,
+}
+
+/// How an attempt ended, as its worker says.
+#[derive(Clone, Debug)]
+pub enum AttemptReport {
+    /// The handler has a result.
+    Outcome(Outcome),
+    /// The handler started and has no result.
+    Released(ReleaseReason),
+}
+
+/// Why a worker gave a started attempt up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReleaseReason {
+    /// Its drain deadline came.
+    Drain,
+    /// Its lease ran out.
+    LeaseExpired,
+}
+
+/// A message to a worker.
+#[derive(Clone, Debug)]
+pub enum ToWorker {
+    /// Answers `Hello`.
+    Welcome(Welcome),
+    /// Renews the lease.
+    HeartbeatAck {
+        /// That of the heartbeat.
+        n: u64,
+    },
+    /// Work.
+    Assignments(Vec<Assignment>),
+    /// Answers outcomes.
+    OutcomeAcks(Vec<(AttemptToken, AckVerdict)>),
+    /// Attempts that are not wanted any more.
+    Cancels(Vec<Cancel>),
+    /// Answers `Drain`.
+    DrainStarted {
+        /// Sequence number of the last assignments; 0 for none.
+        last_assignment_seq: u64,
+    },
+    /// The orchestrator is about to stop.
+    Reconnect {
+        /// Milliseconds over which workers spread their reconnects.
+        jitter_ms: u64,
+        /// Milliseconds until the stream is closed.
+        deadline_ms: u64,
+    },
+    /// The stream ends on account of the worker.
+    SessionError {
+        /// What kind.
+        code: SessionErrorCode,
+        /// For people.
+        detail: String,
+        /// Milliseconds before a new session makes sense.
+        retry_after_ms: u64,
+    },
+}
+
+/// What a worker is told when its session begins.
+#[derive(Clone, Debug)]
+pub struct Welcome {
+    /// Names the session.
+    pub session_id: SessionId,
+    /// Actions that were not taken.
+    pub refused_actions: Vec<ActionRefusal>,
+    /// One for each attempt that the worker reported.
+    pub verdicts: Vec<(AttemptToken, KeepOrStop)>,
+}
+
+/// An action that was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionRefusal {
+    /// The action's name as the worker gave it.
+    pub name: String,
+    /// For people.
+    pub reason: &'static str,
+}
+
+/// What becomes of an attempt that a worker reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepOrStop {
+    /// Go on.
+    Keep,
+    /// Its outcome would be refused.
+    Stop,
+}
+
+/// One attempt for a worker. The shell takes action, payload and environment from the request.
+#[derive(Clone, Debug)]
+pub struct Assignment {
+    /// Names the attempt and proves that it was handed out.
+    pub token: AttemptToken,
+    /// Of which execution.
+    pub execution_id: ExecutionId,
+    /// Holds the step and the environment.
+    pub request: Arc<Request>,
+    /// Which step.
+    pub step: StepIndex,
+    /// 1 for the first.
+    pub attempt: u32,
+    /// Milliseconds that are left, at least 1.
+    pub timeout_ms: u64,
+}
+
+/// The answer to one outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckVerdict {
+    /// It is in the state of the execution.
+    Accepted,
+    /// It was accepted before.
+    Duplicate,
+    /// The attempt was handed out again since.
+    Stale,
+    /// The attempt was over.
+    AlreadyEnded,
+    /// No such attempt was handed to this worker.
+    Unknown,
+    /// It could not be read; the attempt was settled with `UNKNOWN_ERROR`.
+    Invalid,
+}
+
+/// One attempt to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cancel {
+    /// Which.
+    pub token: AttemptToken,
+    /// Why.
+    pub reason: CancelReason,
+    /// Milliseconds until the worker should give the handler up.
+    pub grace_ms: u64,
+}
+
+/// Why an attempt is not wanted any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelReason {
+    /// The step's limit ran out.
+    StepTimeout,
+    /// The execution ended.
+    ExecutionEnded,
+    /// It is with another worker, or was settled as lost.
+    Superseded,
+}
+
+/// Why a stream ends on account of the worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionErrorCode {
+    /// A message out of order, or one that may not be sent now.
+    ProtocolViolation,
+    /// No revision that both speak.
+    UnsupportedProtocol,
+    /// A newer session of the same instance took over.
+    Superseded,
+    /// The worker broke a limit.
+    LimitExceeded,
+    /// Too many sessions, or the orchestrator stops.
+    Unavailable,
+    /// No sign of life for longer than the lease.
+    LeaseExpired,
+}

@@ -1,0 +1,178 @@
+//! A request is accepted once, durably, or not at all.
+
+use crate::world::{World, plan};
+use escapement_contract::Status;
+use escapement_engine::{Input, Refusal, Reply, WaitFor, WriteConflict, WriteOutcome};
+use escapement_model::codes;
+
+#[test]
+fn nobody_hears_of_an_execution_before_its_accept_is_durable() {
+    let mut world = World::new();
+    world.store_answers = false;
+    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    world.input(Input::Describe {
+        caller: escapement_engine::CallerId(2),
+        execution_id: id,
+    });
+    assert!(!world.replies.contains_key(&1));
+    assert!(matches!(world.replies[&2], Reply::NotLive));
+    let write = world.writes[0].0;
+    world.input(Input::Stored {
+        write,
+        outcome: WriteOutcome::Durable,
+    });
+    assert!(matches!(&world.replies[&1], Reply::Accepted(view) if view.execution_id == id));
+}
+
+#[test]
+fn no_step_is_handed_out_before_the_start_is_durable() {
+    let mut world = World::new();
+    world.worker(1, 4, &["a"]);
+    world.store_answers = false;
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    assert!(world.assignments(1).is_empty());
+    let write = world.writes[0].0;
+    world.input(Input::Stored {
+        write,
+        outcome: WriteOutcome::Durable,
+    });
+    assert_eq!(world.assignments(1).len(), 1);
+}
+
+#[test]
+fn the_same_request_attaches_and_another_one_under_its_id_is_refused() {
+    let mut world = World::new();
+    world.worker(1, 4, &["a"]);
+    let request = plan(1, &["a"]).id(1).build();
+    world.submit(1, &request, WaitFor::Settled);
+    world.submit(2, &request, WaitFor::Settled);
+    world.submit(3, &plan(2, &["a"]).id(1).build(), WaitFor::Settled);
+    assert!(matches!(
+        world.replies[&3],
+        Reply::Refused(Refusal::ExecutionIdUsed)
+    ));
+    let assignment = world.one_assignment(1);
+    world.complete(1, assignment.token);
+    assert_eq!(world.settlement(1), world.settlement(2));
+    assert_eq!(
+        world.writes.len(),
+        2,
+        "one accept and one settle: {:?}",
+        world.log
+    );
+}
+
+#[test]
+fn a_plan_id_that_lives_under_another_execution_is_refused() {
+    let mut world = World::new();
+    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    world.submit(2, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    assert!(matches!(
+        world.replies[&2],
+        Reply::Refused(Refusal::PlanIdUsed { execution_id }) if execution_id == id
+    ));
+}
+
+#[test]
+fn ids_that_the_store_knows_are_judged_by_the_store() {
+    let mut world = World::new();
+    world.store_answers = false;
+    let request = plan(1, &["a"]).id(1).build();
+    let other = world.id();
+    let conflicts = [
+        WriteConflict::ExecutionIdUsed {
+            request_digest: *request.digest(),
+        },
+        WriteConflict::ExecutionIdUsed {
+            request_digest: [0; 32],
+        },
+        WriteConflict::PlanIdUsed { execution_id: other },
+    ];
+    for (caller, conflict) in conflicts.into_iter().enumerate() {
+        world.submit(caller as u64, &request, WaitFor::Settled);
+        let write = world.writes.pop().unwrap().0;
+        world.input(Input::Stored {
+            write,
+            outcome: WriteOutcome::Conflict(conflict),
+        });
+    }
+    assert!(
+        matches!(world.replies[&0], Reply::NotLive),
+        "the same request: its answer stands in the store"
+    );
+    assert!(matches!(
+        world.replies[&1],
+        Reply::Refused(Refusal::ExecutionIdUsed)
+    ));
+    assert!(matches!(
+        world.replies[&2],
+        Reply::Refused(Refusal::PlanIdUsed { .. })
+    ));
+    assert_eq!(world.engine.live_executions(), 0);
+    assert_eq!(world.engine.next_due_ms(), None, "nothing is left behind");
+}
+
+#[test]
+fn a_context_violation_is_an_execution_that_failed() {
+    let mut world = World::new();
+    let request = plan(1, &["a"]).draft(|draft| draft.environment = None).build();
+    world.submit(1, &request, WaitFor::Settled);
+    let settlement = world.settlement(1);
+    assert_eq!(settlement.result.status, Status::Failure);
+    assert_eq!(
+        settlement.result.error.as_ref().unwrap().code,
+        codes::CONTEXT_MISSING
+    );
+    assert_eq!(settlement.result.steps_executed, 0);
+}
+
+#[test]
+fn a_full_queue_refuses_and_takes_again_when_there_is_room() {
+    let mut world = World::with(|config| config.max_live_executions = 1);
+    world.worker(1, 4, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    assert!(matches!(world.replies[&2], Reply::Refused(Refusal::QueueFull)));
+    let assignment = world.one_assignment(1);
+    world.complete(1, assignment.token);
+    world.submit(3, &plan(3, &["a"]).build(), WaitFor::Accepted);
+    assert!(matches!(world.replies[&3], Reply::Accepted(_)));
+}
+
+#[test]
+fn a_caller_that_goes_changes_nothing() {
+    let mut world = World::new();
+    world.worker(1, 4, &["a"]);
+    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.input(Input::CallerGone(escapement_engine::CallerId(1)));
+    world.input(Input::Wait {
+        caller: escapement_engine::CallerId(2),
+        execution_id: id,
+    });
+    let assignment = world.one_assignment(1);
+    world.complete(1, assignment.token);
+    assert!(!world.replies.contains_key(&1));
+    assert_eq!(world.status(2), Status::Success);
+}
+
+#[test]
+fn plans_nest_eight_levels_deep_and_no_deeper() {
+    let mut world = World::with(|config| config.max_running_executions = 1);
+    let mut parent = world.submit(100, &plan(100, &["a"]).build(), WaitFor::Accepted);
+    for level in 1..=8 {
+        parent = world.submit(
+            level,
+            &plan(level, &["a"]).parent(parent).build(),
+            WaitFor::Accepted,
+        );
+        assert!(
+            matches!(&world.replies[&level], Reply::Accepted(view) if view.started_at.is_some()),
+            "level {level} starts although its parent holds the only slot"
+        );
+    }
+    world.submit(9, &plan(9, &["a"]).parent(parent).build(), WaitFor::Accepted);
+    assert!(matches!(
+        world.replies[&9],
+        Reply::Refused(Refusal::NestedTooDeep)
+    ));
+}

@@ -1,0 +1,104 @@
+//! Who runs next.
+
+use crate::world::{World, plan};
+use escapement_contract::Status;
+use escapement_engine::Input;
+use escapement_engine::{Recovered, WaitFor};
+use escapement_model::codes;
+
+fn names_in_order(world: &mut World, n: usize) -> Vec<String> {
+    (0..n)
+        .map(|_| {
+            let assignment = world.one_assignment(1);
+            world.complete(1, assignment.token);
+            assignment.request.plan().name().to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn with_one_slot_higher_priority_goes_first_and_equals_in_order_of_arrival() {
+    let mut world = World::with(|config| config.max_running_executions = 1);
+    world.worker(1, 4, &["a"]);
+    for (n, priority) in [(1, 0), (2, -5), (3, 7), (4, 0), (5, 7)] {
+        world.submit(n, &plan(n, &["a"]).priority(priority).build(), WaitFor::Settled);
+    }
+    assert_eq!(
+        names_in_order(&mut world, 5),
+        ["plan 1", "plan 3", "plan 5", "plan 4", "plan 2"]
+    );
+    assert!((1..=5).all(|caller| world.status(caller) == Status::Success));
+}
+
+#[test]
+fn steps_that_compete_for_one_worker_follow_the_same_order() {
+    let mut world = World::new();
+    for (n, priority) in [(1, 0), (2, 9), (3, 0)] {
+        world.submit(n, &plan(n, &["a"]).priority(priority).build(), WaitFor::Settled);
+    }
+    world.worker(1, 1, &["a"]);
+    assert_eq!(names_in_order(&mut world, 3), ["plan 2", "plan 1", "plan 3"]);
+}
+
+#[test]
+fn a_deadline_that_passes_in_the_queue_ends_the_execution() {
+    let mut world = World::with(|config| config.max_running_executions = 1);
+    world.worker(1, 4, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let deadline = crate::world::START_UNIX_MS + 5_000;
+    let request = plan(2, &["a"])
+        .draft(|draft| draft.deadline_ms = Some(deadline))
+        .build();
+    world.submit(2, &request, WaitFor::Settled);
+    world.pass(4_999);
+    assert!(!world.replies.contains_key(&2));
+    world.pass(1);
+    let result = &world.settlement(2).result;
+    assert_eq!(result.error.as_ref().unwrap().code, codes::DEADLINE_EXCEEDED);
+    assert_eq!((result.status, result.steps_executed), (Status::Failure, 0));
+    let assignment = world.one_assignment(1);
+    world.complete(1, assignment.token);
+    assert!(world.assignments(1).is_empty(), "it never runs afterwards");
+}
+
+#[test]
+fn after_a_restart_what_was_queued_runs_and_what_was_started_fails() {
+    let mut world = World::new();
+    let (queued, started) = (world.id(), world.id());
+    let recovered = |execution_id, n, started_at| {
+        Input::Recover(Recovered {
+            execution_id,
+            request: plan(n, &["a"]).build(),
+            accepted_at: crate::world::START_UNIX_MS - 1_000,
+            deadline_ms: crate::world::START_UNIX_MS + 1_000_000,
+            started_at,
+        })
+    };
+    world.store_answers = false;
+    world.inputs(vec![
+        recovered(queued, 1, None),
+        recovered(started, 2, Some(crate::world::START_UNIX_MS - 500)),
+        Input::Wait {
+            caller: escapement_engine::CallerId(1),
+            execution_id: queued,
+        },
+        Input::Wait {
+            caller: escapement_engine::CallerId(2),
+            execution_id: started,
+        },
+    ]);
+    world.store_answers = true;
+    for (write, _) in world.writes.clone() {
+        world.input(Input::Stored {
+            write,
+            outcome: escapement_engine::WriteOutcome::Durable,
+        });
+    }
+    world.worker(1, 1, &["a"]);
+    let assignment = world.one_assignment(1);
+    world.complete(1, assignment.token);
+    assert_eq!(world.status(1), Status::Success);
+    let failed = world.settlement(2);
+    assert_eq!(failed.result.status, Status::Failure);
+    assert_eq!(failed.result.error.as_ref().unwrap().code, codes::UNKNOWN_ERROR);
+}

@@ -1,0 +1,339 @@
+//! Which worker gets what, and what its answers mean.
+
+use crate::world::{World, action, plan, token_of};
+use escapement_contract::{Outcome, Reported, Status};
+use escapement_engine::{
+    AckVerdict, ActionSpec, CancelReason, FromWorker, RejectReason, Reply, SessionErrorCode, ToWorker,
+    WaitFor,
+};
+use escapement_model::{AttemptToken, Opaque, codes};
+
+fn verdicts(world: &World) -> Vec<AckVerdict> {
+    let acks = world.sent.iter().filter_map(|(_, message)| match message {
+        ToWorker::OutcomeAcks(items) => Some(items.iter().map(|(_, verdict)| *verdict)),
+        _ => None,
+    });
+    acks.flatten().collect()
+}
+
+fn wide(n: u64, n_steps: usize, concurrency: i32) -> std::sync::Arc<escapement_contract::Request> {
+    plan(n, &vec!["a"; n_steps])
+        .draft(|draft| draft.max_concurrent_steps = Some(concurrency))
+        .build()
+}
+
+#[test]
+fn in_flight_never_exceeds_the_credits() {
+    let mut world = World::new();
+    world.worker(1, 3, &["a"]);
+    world.submit(1, &wide(1, 10, 10), WaitFor::Settled);
+    let first = token_of(&world.assignments(1));
+    assert_eq!(first.len(), 3);
+    world.complete(1, first[0]);
+    assert_eq!(world.assignments(1).len(), 1);
+    world.say(
+        1,
+        FromWorker::Capacity {
+            revision: 1,
+            max_in_flight: 0,
+            per_action: Default::default(),
+        },
+    );
+    world.complete(1, first[1]);
+    assert!(world.assignments(1).is_empty(), "no credit, no work");
+    world.say(
+        1,
+        FromWorker::Capacity {
+            revision: 2,
+            max_in_flight: 5,
+            per_action: Default::default(),
+        },
+    );
+    assert_eq!(world.assignments(1).len(), 3);
+}
+
+#[test]
+fn an_action_can_have_less_room_than_its_worker() {
+    let mut world = World::new();
+    let narrow = ActionSpec {
+        max_in_flight: 1,
+        ..action("a")
+    };
+    world.hello(1, 1, 8, vec![narrow, action("b")], Vec::new());
+    let request = plan(1, &["a", "a", "b", "b"])
+        .draft(|draft| draft.max_concurrent_steps = Some(4))
+        .build();
+    world.submit(1, &request, WaitFor::Settled);
+    let actions: Vec<String> = world
+        .assignments(1)
+        .iter()
+        .map(|item| item.request.plan().step(item.step).action().to_owned())
+        .collect();
+    assert_eq!(actions, ["a", "b", "b"]);
+}
+
+#[test]
+fn the_least_loaded_worker_gets_the_next_step() {
+    let mut world = World::new();
+    world.worker(1, 8, &["a"]);
+    world.worker(2, 8, &["a"]);
+    world.submit(1, &wide(1, 6, 6), WaitFor::Settled);
+    assert_eq!((world.assignments(1).len(), world.assignments(2).len()), (3, 3));
+}
+
+#[test]
+fn a_step_without_a_free_slot_waits() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    let first = world.one_assignment(1);
+    world.pass(30_000 - 1);
+    assert!(world.assignments(1).is_empty());
+    world.started(1, first.token);
+}
+
+#[test]
+fn an_action_that_nobody_offers_is_fatal_once_the_grace_after_the_start_is_over() {
+    let mut world = World::new();
+    world.submit(1, &plan(1, &["nobody"]).build(), WaitFor::Settled);
+    world.pass(9_999);
+    assert!(!world.replies.contains_key(&1));
+    world.pass(1);
+    assert_eq!(
+        world.settlement(1).result.error.as_ref().unwrap().code,
+        codes::ACTION_NOT_FOUND
+    );
+    world.submit(2, &plan(2, &["nobody"]).build(), WaitFor::Settled);
+    assert_eq!(
+        world.settlement(2).result.error.as_ref().unwrap().code,
+        codes::ACTION_NOT_FOUND
+    );
+}
+
+#[test]
+fn a_rolling_restart_fails_nothing() {
+    let mut world = World::new();
+    world.pass(60_000);
+    world.worker(1, 1, &["a"]);
+    world.say(1, FromWorker::Drain);
+    world.say(1, FromWorker::Goodbye);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.pass(9_000);
+    world.worker(2, 1, &["a"]);
+    let assignment = world.one_assignment(2);
+    world.complete(2, assignment.token);
+    assert_eq!(world.status(1), Status::Success);
+}
+
+#[test]
+fn a_rejected_attempt_is_handed_out_again_uncounted() {
+    let mut world = World::new();
+    world.worker(1, 4, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let first = world.one_assignment(1);
+    world.say(
+        1,
+        FromWorker::AttemptAcks {
+            started: Vec::new(),
+            rejected: vec![(first.token, RejectReason::NoCapacity)],
+            stopped: Vec::new(),
+        },
+    );
+    assert!(
+        world.assignments(1).is_empty(),
+        "a worker without room is left alone for a moment"
+    );
+    world.pass(100);
+    let second = world.one_assignment(1);
+    assert_eq!((second.attempt, second.step), (1, first.step));
+    assert_ne!(second.token, first.token);
+    world.complete(1, first.token);
+    assert_eq!(verdicts(&world), [AckVerdict::Stale]);
+    world.complete(1, second.token);
+    assert_eq!(world.status(1), Status::Success);
+}
+
+#[test]
+fn an_outcome_is_accepted_once_and_a_late_one_is_refused() {
+    let mut world = World::new();
+    world.worker(1, 4, &["a"]);
+    world.worker(2, 4, &["b"]);
+    let request = plan(1, &["a", "a"])
+        .plan(|plan| plan.timeout_ms = Some(5_000))
+        .build();
+    world.submit(1, &request, WaitFor::Settled);
+    let first = world.one_assignment(1);
+    world.complete(2, first.token);
+    world.complete(1, AttemptToken::new([1; 16]));
+    world.complete(1, first.token);
+    world.complete(1, first.token);
+    world.pass(5_000);
+    let second = world.one_assignment(1);
+    world.complete(1, second.token);
+    assert_eq!(
+        verdicts(&world),
+        [
+            AckVerdict::Unknown,
+            AckVerdict::Unknown,
+            AckVerdict::Accepted,
+            AckVerdict::Duplicate,
+            AckVerdict::AlreadyEnded
+        ]
+    );
+    assert_eq!(
+        world.settlement(1).result.error.as_ref().unwrap().code,
+        codes::PLAN_TIMEOUT
+    );
+    assert_eq!(world.settlement(1).result.steps_executed, 1);
+}
+
+#[test]
+fn a_worker_is_told_to_stop_and_keeps_its_credit_until_it_answers() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    let request = plan(1, &["a"])
+        .plan(|plan| plan.steps[0].timeout_ms = Some(500))
+        .build();
+    world.submit(1, &request, WaitFor::Settled);
+    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    let first = world.one_assignment(1);
+    assert_eq!(first.timeout_ms, 500);
+    world.started(1, first.token);
+    world.pass(500);
+    assert_eq!(
+        world.settlement(1).result.error.as_ref().unwrap().code,
+        codes::STEP_TIMEOUT
+    );
+    let cancels = |world: &World| {
+        world.sent.iter().filter(|(_, message)| matches!(message, ToWorker::Cancels(items) if items[0].token == first.token && items[0].reason == CancelReason::StepTimeout)).count()
+    };
+    assert_eq!(cancels(&world), 1);
+    world.pass(1_000);
+    assert_eq!(cancels(&world), 2, "sent again until it is answered");
+    assert!(world.assignments(1).is_empty(), "the handler still has the slot");
+    world.say(
+        1,
+        FromWorker::AttemptAcks {
+            started: vec![],
+            rejected: vec![],
+            stopped: vec![first.token],
+        },
+    );
+    assert_eq!(world.assignments(1).len(), 1);
+    world.pass(5_000);
+    assert_eq!(cancels(&world), 2);
+}
+
+#[test]
+fn a_waiting_parent_never_holds_the_slot_that_its_child_needs() {
+    let mut world = World::new();
+    let nested = ActionSpec {
+        max_in_flight: 1,
+        waits: true,
+        ..action("execute_plan")
+    };
+    world.hello(1, 1, 1, vec![nested, action("a")], Vec::new());
+    let grandparent = world.submit(1, &plan(1, &["execute_plan"]).build(), WaitFor::Settled);
+    let first = world.one_assignment(1);
+    let parent = world.submit(
+        2,
+        &plan(2, &["execute_plan"]).parent(grandparent).build(),
+        WaitFor::Settled,
+    );
+    let second = world.one_assignment(1);
+    world.submit(3, &plan(3, &["a"]).parent(parent).build(), WaitFor::Settled);
+    let third = world.one_assignment(1);
+    for token in [third.token, second.token, first.token] {
+        world.complete(1, token);
+    }
+    assert!((1..=3).all(|caller| world.status(caller) == Status::Success));
+}
+
+#[test]
+fn an_undecodable_outcome_is_answered_invalid_and_settles_the_attempt() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let assignment = world.one_assignment(1);
+    world.report(
+        1,
+        assignment.token,
+        Outcome::Undecodable {
+            detail: "no output".into(),
+        },
+    );
+    assert_eq!(verdicts(&world), [AckVerdict::Invalid]);
+    assert_eq!(
+        world.settlement(1).result.error.as_ref().unwrap().code,
+        codes::UNKNOWN_ERROR
+    );
+}
+
+#[test]
+fn a_message_out_of_order_ends_the_stream() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.input(escapement_engine::Input::SessionMessage {
+        session: escapement_engine::SessionKey(1),
+        seq: 7,
+        message: FromWorker::Heartbeat { n: 1 },
+    });
+    assert!(world.sent.iter().any(|(_, message)| matches!(
+        message,
+        ToWorker::SessionError {
+            code: SessionErrorCode::ProtocolViolation,
+            ..
+        }
+    )));
+    assert_eq!(world.closed, [1]);
+}
+
+#[test]
+fn operators_see_workers_and_actions() {
+    let mut world = World::new();
+    world.worker(1, 2, &["a", "b"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.input(escapement_engine::Input::ListWorkers(
+        escapement_engine::CallerId(8),
+    ));
+    world.input(escapement_engine::Input::ListActions(
+        escapement_engine::CallerId(9),
+    ));
+    let Reply::Workers(workers) = &world.replies[&8] else {
+        panic!("{:?}", world.replies[&8])
+    };
+    assert_eq!(
+        (workers.len(), workers[0].in_flight, workers[0].max_in_flight),
+        (1, 1, 2)
+    );
+    let Reply::Actions(actions) = &world.replies[&9] else {
+        panic!("{:?}", world.replies[&9])
+    };
+    assert_eq!(actions.len(), 2);
+    assert_eq!(
+        (&*actions[0].name, actions[0].in_flight, actions[0].free_slots),
+        ("a", 1, 1)
+    );
+}
+
+#[test]
+fn a_failure_that_the_plan_lists_is_retried() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a"]).retry(&["FLAKY"]).build(), WaitFor::Settled);
+    for attempt in 1..=3 {
+        let assignment = world.one_assignment(1);
+        assert_eq!(assignment.attempt, attempt);
+        let reported = Reported {
+            code: "FLAKY".into(),
+            message: String::new(),
+            severity: None,
+            context: Opaque::default(),
+        };
+        world.report(1, assignment.token, Outcome::Failed(reported));
+        world.pass(0);
+    }
+    assert_eq!(world.status(1), Status::Failure);
+    assert!(world.assignments(1).is_empty());
+}

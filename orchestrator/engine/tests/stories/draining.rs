@@ -1,0 +1,74 @@
+//! How workers and the orchestrator itself take their leave.
+
+use crate::world::{World, plan};
+use escapement_contract::Status;
+use escapement_engine::{FromWorker, Input, Refusal, RejectReason, Reply, ToWorker, WaitFor};
+
+#[test]
+fn a_draining_worker_gets_nothing_more_and_what_it_has_not_started_goes_elsewhere() {
+    let mut world = World::new();
+    world.worker(1, 2, &["a"]);
+    let request = plan(1, &["a", "a", "a"])
+        .draft(|draft| draft.max_concurrent_steps = Some(3))
+        .build();
+    world.submit(1, &request, WaitFor::Settled);
+    let both = world.assignments(1);
+    world.started(1, both[0].token);
+    world.say(1, FromWorker::Drain);
+    assert!(world.sent.iter().any(|(_, message)| matches!(
+        message,
+        ToWorker::DrainStarted { last_assignment_seq } if *last_assignment_seq > 0
+    )));
+    world.say(
+        1,
+        FromWorker::AttemptAcks {
+            started: Vec::new(),
+            rejected: vec![(both[1].token, RejectReason::Draining)],
+            stopped: Vec::new(),
+        },
+    );
+    world.complete(1, both[0].token);
+    assert!(world.assignments(1).is_empty());
+    world.say(1, FromWorker::Goodbye);
+    world.worker(2, 2, &["a"]);
+    for assignment in world.assignments(2) {
+        world.complete(2, assignment.token);
+    }
+    assert_eq!(world.status(1), Status::Success);
+}
+
+#[test]
+fn a_draining_orchestrator_lets_running_executions_end_and_takes_no_new_ones() {
+    let mut world = World::with(|config| config.max_running_executions = 1);
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a", "a"]).build(), WaitFor::Settled);
+    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Accepted);
+    world.input(Input::Drain { grace_ms: 30_000 });
+    world.submit(3, &plan(3, &["a"]).build(), WaitFor::Settled);
+    assert!(matches!(world.replies[&3], Reply::Refused(Refusal::Draining)));
+    for _ in 0..2 {
+        assert!(!world.log_has("drained"));
+        let assignment = world.one_assignment(1);
+        world.complete(1, assignment.token);
+    }
+    assert_eq!(world.status(1), Status::Success);
+    assert!(world.log_has("drained"));
+    assert!(
+        world.assignments(1).is_empty(),
+        "what is queued is left to the next start"
+    );
+}
+
+#[test]
+fn a_drain_ends_with_its_grace() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.input(Input::Drain { grace_ms: 5_000 });
+    world.pass(4_999);
+    assert!(!world.log_has("drained"));
+    world.pass(1);
+    assert!(world.log_has("drained"));
+    assert!(world.log_has("send 1 reconnect"));
+    assert!(!world.replies.contains_key(&1), "its outcome is not made up");
+}

@@ -1,0 +1,192 @@
+//! Workers that vanish, come back, or come back different.
+
+use crate::world::{World, action, plan};
+use escapement_contract::Status;
+use escapement_engine::{
+    AckVerdict, FromWorker, InFlight, InFlightPhase, Input, KeepOrStop, SessionKey, ToWorker, WaitFor,
+};
+use escapement_model::codes;
+
+fn close(world: &mut World, session: u64) {
+    world.input(Input::SessionClosed(SessionKey(session)));
+}
+
+fn heartbeat(world: &mut World, session: u64, n: u64) {
+    world.say(session, FromWorker::Heartbeat { n });
+}
+
+#[test]
+fn an_attempt_that_never_started_goes_to_another_worker_when_the_lease_is_over() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.one_assignment(1);
+    close(&mut world, 1);
+    world.worker(2, 1, &["a"]);
+    world.pass(10_999);
+    assert!(world.assignments(2).is_empty(), "a broken stream proves nothing");
+    heartbeat(&mut world, 2, 1);
+    world.pass(1);
+    let again = world.one_assignment(2);
+    assert_eq!(again.attempt, 1, "uncounted");
+    world.complete(2, again.token);
+    assert_eq!(world.status(1), Status::Success);
+}
+
+#[test]
+fn an_attempt_that_started_is_lost_when_the_lease_is_over() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let assignment = world.one_assignment(1);
+    world.started(1, assignment.token);
+    close(&mut world, 1);
+    world.pass(11_000);
+    let result = &world.settlement(1).result;
+    assert_eq!(result.error.as_ref().unwrap().code, codes::WORKER_LOST);
+    assert_eq!(result.status, Status::Failure);
+}
+
+#[test]
+fn a_plan_opts_in_to_repeating_what_a_lost_worker_had() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.submit(
+        1,
+        &plan(1, &["a"]).retry(&[codes::WORKER_LOST]).build(),
+        WaitFor::Settled,
+    );
+    let assignment = world.one_assignment(1);
+    world.started(1, assignment.token);
+    close(&mut world, 1);
+    world.pass(5_000);
+    world.worker(2, 1, &["a"]);
+    world.pass(6_000);
+    let again = world.one_assignment(2);
+    assert_eq!(again.attempt, 2);
+    world.complete(2, again.token);
+    assert_eq!(world.status(1), Status::Success);
+}
+
+#[test]
+fn a_worker_that_comes_back_in_time_goes_on() {
+    let mut world = World::new();
+    world.worker(1, 2, &["a"]);
+    let request = plan(1, &["a", "a"])
+        .draft(|draft| draft.max_concurrent_steps = Some(2))
+        .build();
+    world.submit(1, &request, WaitFor::Settled);
+    let both = world.assignments(1);
+    world.started(1, both[0].token);
+    close(&mut world, 1);
+    world.pass(5_000);
+    let still = vec![InFlight {
+        token: both[0].token,
+        phase: InFlightPhase::Running,
+    }];
+    world.hello(2, 1, 2, vec![action("a")], still);
+    let verdicts = world.sent.iter().find_map(|(session, message)| match message {
+        ToWorker::Welcome(welcome) if *session == 2 => Some(welcome.verdicts.clone()),
+        _ => None,
+    });
+    assert_eq!(verdicts.unwrap(), [(both[0].token, KeepOrStop::Keep)]);
+    let again = world.one_assignment(2);
+    assert_eq!(
+        (again.step, again.attempt),
+        (both[1].step, 1),
+        "what it does not have never ran"
+    );
+    world.complete(2, both[0].token);
+    world.complete(2, again.token);
+    assert_eq!(world.status(1), Status::Success);
+}
+
+#[test]
+fn an_attempt_that_started_and_is_gone_after_the_return_is_lost() {
+    let mut world = World::new();
+    world.worker(1, 2, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let assignment = world.one_assignment(1);
+    world.started(1, assignment.token);
+    close(&mut world, 1);
+    world.hello(2, 1, 2, vec![action("a")], Vec::new());
+    assert_eq!(
+        world.settlement(1).result.error.as_ref().unwrap().code,
+        codes::WORKER_LOST
+    );
+}
+
+#[test]
+fn a_second_session_of_one_instance_supersedes_the_first() {
+    let mut world = World::new();
+    world.worker(1, 2, &["a"]);
+    world.hello(2, 1, 2, vec![action("a")], Vec::new());
+    assert_eq!(world.closed, [1]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    assert!(world.assignments(1).is_empty());
+    let assignment = world.one_assignment(2);
+    world.complete(2, assignment.token);
+    assert_eq!(world.status(1), Status::Success);
+}
+
+#[test]
+fn a_worker_that_says_goodbye_with_work_gives_it_up_at_once() {
+    let mut world = World::new();
+    world.worker(1, 2, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.one_assignment(1);
+    world.worker(2, 2, &["a"]);
+    world.say(1, FromWorker::Goodbye);
+    let again = world.one_assignment(2);
+    world.complete(2, again.token);
+    assert_eq!(world.status(1), Status::Success);
+}
+
+#[test]
+fn heartbeats_keep_a_worker_alive_and_silence_ends_its_session() {
+    let mut world = World::new();
+    world.worker(1, 2, &["a"]);
+    for n in 1..=5 {
+        world.pass(9_000);
+        heartbeat(&mut world, 1, n);
+    }
+    assert!(world.closed.is_empty());
+    world.pass(10_999);
+    assert!(world.closed.is_empty());
+    world.pass(1);
+    assert_eq!(world.closed, [1]);
+}
+
+#[test]
+fn nobody_is_declared_dead_for_a_pause_of_the_orchestrator() {
+    let mut world = World::new();
+    world.worker(1, 2, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let assignment = world.one_assignment(1);
+    world.started(1, assignment.token);
+    world.now_ms += 30_000;
+    world.input(Input::Tick);
+    assert!(world.closed.is_empty());
+    world.complete(1, assignment.token);
+    assert_eq!(world.status(1), Status::Success);
+}
+
+#[test]
+fn a_lost_workers_late_outcome_changes_nothing() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let assignment = world.one_assignment(1);
+    world.started(1, assignment.token);
+    close(&mut world, 1);
+    world.pass(11_000);
+    let before = world.settlement(1);
+    world.worker(2, 1, &["a"]);
+    world.complete(2, assignment.token);
+    let verdict = world.sent.iter().find_map(|(_, message)| match message {
+        ToWorker::OutcomeAcks(items) => Some(items[0].1),
+        _ => None,
+    });
+    assert_eq!(verdict, Some(AckVerdict::AlreadyEnded));
+    assert_eq!(world.settlement(1), before);
+}

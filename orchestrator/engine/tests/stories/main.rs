@@ -1,0 +1,11 @@
+//! Stories of many executions and many workers, on a virtual clock.
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "tests")]
+
+mod accepting;
+mod admission;
+mod dispatching;
+mod draining;
+mod losing;
+mod persisting;
+mod watching;
+mod world;

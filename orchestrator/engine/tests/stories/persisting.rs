@@ -1,0 +1,142 @@
+//! Persist, then emit, then return; and what happens when the store cannot.
+
+use crate::world::{World, plan};
+use escapement_contract::Status;
+use escapement_engine::{CallerId, Input, Refusal, Reply, WaitFor, WriteOutcome};
+
+fn run_one(world: &mut World) {
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let assignment = world.one_assignment(1);
+    world.log.clear();
+    world.complete(1, assignment.token);
+}
+
+#[test]
+fn the_result_is_persisted_then_emitted_then_returned() {
+    let mut world = World::new();
+    run_one(&mut world);
+    let order: Vec<&str> = world
+        .log
+        .iter()
+        .map(String::as_str)
+        .filter(|line| !line.starts_with("send"))
+        .collect();
+    assert_eq!(order, ["write settle", "emit event", "reply 1"]);
+}
+
+#[test]
+fn a_failure_notifies_the_error_handler_after_the_event_and_before_the_return() {
+    let mut world = World::new();
+    world.submit(
+        1,
+        &plan(1, &["a"]).draft(|draft| draft.environment = None).build(),
+        WaitFor::Settled,
+    );
+    let order: Vec<&str> = world.log.iter().map(String::as_str).collect();
+    assert_eq!(
+        order,
+        [
+            "write accept",
+            "write settle",
+            "emit event",
+            "notify error handler",
+            "reply 1"
+        ]
+    );
+}
+
+#[test]
+fn a_result_that_cannot_be_persisted_is_neither_emitted_nor_returned() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let assignment = world.one_assignment(1);
+    world.store_answers = false;
+    world.complete(1, assignment.token);
+    let (write, _) = world.writes.last().unwrap().clone();
+    world.input(Input::Stored {
+        write,
+        outcome: WriteOutcome::Failed,
+    });
+    assert!(matches!(world.replies[&1], Reply::Refused(Refusal::StoreFailed)));
+    assert!(!world.log_has("emit event"));
+    world.input(Input::Wait {
+        caller: CallerId(2),
+        execution_id: id,
+    });
+    world.store_answers = true;
+    world.pass(200);
+    assert_eq!(
+        world.status(2),
+        Status::Success,
+        "the write was tried again: {:#?}",
+        world.log
+    );
+    assert_eq!(world.log.iter().filter(|line| *line == "emit event").count(), 1);
+}
+
+#[test]
+fn writes_that_keep_failing_make_the_engine_give_up() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let assignment = world.one_assignment(1);
+    world.store_answers = false;
+    world.complete(1, assignment.token);
+    for _ in 0..10 {
+        let (write, _) = world.writes.last().unwrap().clone();
+        world.input(Input::Stored {
+            write,
+            outcome: WriteOutcome::Failed,
+        });
+        world.pass(5_000);
+    }
+    assert!(world.log_has("give up"));
+    assert!(!world.log_has("emit event"));
+}
+
+#[test]
+fn an_accept_that_failed_leaves_nothing_and_can_be_repeated() {
+    let mut world = World::new();
+    world.store_answers = false;
+    let request = plan(1, &["a"]).id(1).build();
+    world.submit(1, &request, WaitFor::Accepted);
+    let (write, _) = world.writes.last().unwrap().clone();
+    world.input(Input::Stored {
+        write,
+        outcome: WriteOutcome::Failed,
+    });
+    assert!(matches!(world.replies[&1], Reply::Refused(Refusal::StoreFailed)));
+    assert_eq!(world.engine.live_executions(), 0);
+    world.store_answers = true;
+    world.submit(2, &request, WaitFor::Accepted);
+    assert!(matches!(world.replies[&2], Reply::Accepted(_)));
+}
+
+#[test]
+fn a_start_that_is_tried_again_still_starts() {
+    let mut world = World::with(|config| config.max_running_executions = 1);
+    world.worker(1, 2, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    let first = world.one_assignment(1);
+    world.store_answers = false;
+    world.complete(1, first.token);
+    let (settle, _) = world.writes.last().unwrap().clone();
+    world.input(Input::Stored {
+        write: settle,
+        outcome: WriteOutcome::Durable,
+    });
+    let (start, _) = world.writes.last().unwrap().clone();
+    world.input(Input::Stored {
+        write: start,
+        outcome: WriteOutcome::Failed,
+    });
+    assert!(world.assignments(1).is_empty());
+    world.store_answers = true;
+    world.pass(200);
+    let second = world.one_assignment(1);
+    world.complete(1, second.token);
+    assert_eq!(world.status(2), Status::Success);
+}

@@ -1,0 +1,393 @@
+//! A little world around one engine: a clock that stands still until told, a store that answers when told, scripted workers.
+
+use escapement_contract::{
+    Moment, Outcome, PlanDraft, Request, RequestDraft, RetryPolicyDraft, Settlement, Status, StepDraft,
+    validate_request,
+};
+use escapement_engine::{
+    ActionSpec, Assignment, AttemptReport, CallerId, Effect, Engine, EngineConfig, FromWorker, Hello,
+    InFlight, Input, Reply, SessionKey, StoreWrite, Submission, ToWorker, WaitFor, WriteId, WriteOutcome,
+};
+use escapement_model::opaque::StructBuilder;
+use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, SessionId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub const START_UNIX_MS: i64 = 1_700_000_000_000;
+
+pub struct World {
+    pub engine: Engine,
+    pub now_ms: u64,
+    /// The store answers "durable" at once.
+    pub store_answers: bool,
+    pub writes: Vec<(WriteId, StoreWrite)>,
+    pub replies: BTreeMap<u64, Reply>,
+    pub sent: Vec<(u64, ToWorker)>,
+    pub closed: Vec<u64>,
+    /// Everything that left, in order, by name.
+    pub log: Vec<String>,
+    seq_in: BTreeMap<u64, u64>,
+    last_id: u64,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub fn with(change: impl FnOnce(&mut EngineConfig)) -> Self {
+        let mut config = EngineConfig::new(BootId::new([7; 16]), [9; 32]);
+        change(&mut config);
+        Self {
+            engine: Engine::new(
+                config,
+                Moment {
+                    monotonic_ms: 0,
+                    unix_ms: START_UNIX_MS,
+                },
+            ),
+            now_ms: 0,
+            store_answers: true,
+            writes: Vec::new(),
+            replies: BTreeMap::new(),
+            sent: Vec::new(),
+            closed: Vec::new(),
+            log: Vec::new(),
+            seq_in: BTreeMap::new(),
+            last_id: 0,
+        }
+    }
+
+    pub fn now(&self) -> Moment {
+        Moment {
+            monotonic_ms: self.now_ms,
+            unix_ms: START_UNIX_MS + self.now_ms as i64,
+        }
+    }
+
+    pub fn input(&mut self, input: Input) {
+        self.inputs(vec![input]);
+    }
+
+    /// One batch, and everything that follows from it.
+    pub fn inputs(&mut self, mut batch: Vec<Input>) {
+        while !batch.is_empty() {
+            let now = self.now();
+            for input in batch.drain(..) {
+                self.engine.handle(now, input);
+            }
+            self.engine.finish_batch(now);
+            while let Some(effect) = self.engine.poll_effect() {
+                batch.extend(self.carry_out(effect));
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Option<Input> {
+        match effect {
+            Effect::Write { write, content } => {
+                self.log.push(match content {
+                    StoreWrite::Accept { started_at: None, .. } => "write accept".into(),
+                    StoreWrite::Accept { .. } => "write accept and start".into(),
+                    StoreWrite::Start { .. } => "write start".into(),
+                    StoreWrite::Settle { .. } => "write settle".into(),
+                });
+                self.writes.push((write, content));
+                return self.store_answers.then_some(Input::Stored {
+                    write,
+                    outcome: WriteOutcome::Durable,
+                });
+            }
+            Effect::Reply { caller, reply } => {
+                self.log.push(format!("reply {}", caller.0));
+                let before = self.replies.insert(caller.0, reply);
+                assert!(before.is_none(), "a caller is answered once");
+            }
+            Effect::Entries {
+                caller,
+                entries,
+                settled,
+            } => {
+                let sequences: Vec<u64> = entries.iter().map(|entry| entry.sequence).collect();
+                self.log.push(format!(
+                    "entries {} {sequences:?} settled {}",
+                    caller.0,
+                    settled.is_some()
+                ));
+            }
+            Effect::Send { session, message, .. } => {
+                self.log
+                    .push(format!("send {} {}", session.0, message_name(&message)));
+                self.sent.push((session.0, message));
+            }
+            Effect::CloseSession(session) => {
+                self.log.push(format!("close {}", session.0));
+                self.closed.push(session.0);
+            }
+            Effect::EmitEvent(_) => self.log.push("emit event".into()),
+            Effect::NotifyErrorHandler(_) => self.log.push("notify error handler".into()),
+            Effect::Drained => self.log.push("drained".into()),
+            Effect::GiveUp { .. } => self.log.push("give up".into()),
+        }
+        None
+    }
+
+    /// Lets time pass, stopping at every timer on the way.
+    pub fn pass(&mut self, ms: u64) {
+        let until = self.now_ms + ms;
+        while let Some(due) = self.engine.next_due_ms().filter(|due| *due <= until) {
+            self.now_ms = self.now_ms.max(due);
+            self.input(Input::Tick);
+        }
+        self.now_ms = until;
+        self.input(Input::Tick);
+    }
+
+    pub fn id(&mut self) -> ExecutionId {
+        self.last_id += 1;
+        ExecutionId::from_random((u128::from(self.last_id) << 96 | 0xe).to_be_bytes())
+    }
+
+    pub fn submit(&mut self, caller: u64, request: &Arc<Request>, wait_for: WaitFor) -> ExecutionId {
+        let fresh_id = self.id();
+        self.input(Input::Submit(Submission {
+            caller: CallerId(caller),
+            request: Arc::clone(request),
+            fresh_id,
+            wait_for,
+        }));
+        request.execution_id().unwrap_or(fresh_id)
+    }
+
+    // ---- workers ----
+
+    pub fn worker(&mut self, session: u64, max_in_flight: u32, actions: &[&str]) {
+        let actions = actions.iter().map(|name| action(name)).collect();
+        self.hello(session, session as u8, max_in_flight, actions, Vec::new());
+    }
+
+    pub fn hello(
+        &mut self,
+        session: u64,
+        instance: u8,
+        max_in_flight: u32,
+        actions: Vec<ActionSpec>,
+        in_flight: Vec<InFlight>,
+    ) {
+        let session_id = SessionId::new([session as u8; 16]);
+        self.input(Input::SessionOpened {
+            session: SessionKey(session),
+            session_id,
+        });
+        let hello = Hello {
+            protocol_min: 1,
+            protocol_max: 1,
+            worker_id: format!("worker-{instance}").into(),
+            instance_id: InstanceId::new([instance; 16]),
+            actions,
+            max_in_flight,
+            in_flight,
+            labels: BTreeMap::new(),
+            build: "test".into(),
+        };
+        self.say(session, FromWorker::Hello(hello));
+    }
+
+    pub fn say(&mut self, session: u64, message: FromWorker) {
+        let seq = self.seq_in.entry(session).or_default();
+        *seq += 1;
+        let seq = *seq;
+        self.input(Input::SessionMessage {
+            session: SessionKey(session),
+            seq,
+            message,
+        });
+    }
+
+    /// Everything handed to a session since it was asked last.
+    pub fn assignments(&mut self, session: u64) -> Vec<Assignment> {
+        let mut taken = Vec::new();
+        self.sent.retain(|(to, message)| match message {
+            ToWorker::Assignments(items) if *to == session => {
+                taken.extend(items.clone());
+                false
+            }
+            _ => true,
+        });
+        taken
+    }
+
+    pub fn one_assignment(&mut self, session: u64) -> Assignment {
+        let mut all = self.assignments(session);
+        assert_eq!(
+            all.len(),
+            1,
+            "one assignment for session {session}, log: {:#?}",
+            self.log
+        );
+        all.remove(0)
+    }
+
+    pub fn started(&mut self, session: u64, token: AttemptToken) {
+        self.say(
+            session,
+            FromWorker::AttemptAcks {
+                started: vec![token],
+                rejected: Vec::new(),
+                stopped: Vec::new(),
+            },
+        );
+    }
+
+    pub fn complete(&mut self, session: u64, token: AttemptToken) {
+        let outcome = Outcome::Completed {
+            output: Opaque::default(),
+            warnings: Vec::new(),
+        };
+        self.report(session, token, outcome);
+    }
+
+    pub fn report(&mut self, session: u64, token: AttemptToken, outcome: Outcome) {
+        self.say(
+            session,
+            FromWorker::Outcomes(vec![(token, AttemptReport::Outcome(outcome))]),
+        );
+    }
+
+    pub fn settlement(&self, caller: u64) -> Arc<Settlement> {
+        match self.replies.get(&caller) {
+            Some(Reply::Settled(persisted)) => persisted.clone().into_settlement(),
+            other => panic!("caller {caller} got {other:?}, log: {:#?}", self.log),
+        }
+    }
+
+    pub fn status(&self, caller: u64) -> Status {
+        self.settlement(caller).result.status
+    }
+
+    pub fn log_has(&self, line: &str) -> bool {
+        self.log.iter().any(|entry| entry == line)
+    }
+}
+
+pub fn action(name: &str) -> ActionSpec {
+    ActionSpec {
+        name: name.into(),
+        max_in_flight: 0,
+        description: String::new(),
+        input_schema: String::new(),
+        waits: false,
+    }
+}
+
+pub fn token_of(assignments: &[Assignment]) -> Vec<AttemptToken> {
+    assignments.iter().map(|assignment| assignment.token).collect()
+}
+
+fn message_name(message: &ToWorker) -> &'static str {
+    match message {
+        ToWorker::Welcome(_) => "welcome",
+        ToWorker::HeartbeatAck { .. } => "heartbeat_ack",
+        ToWorker::Assignments(_) => "assignments",
+        ToWorker::OutcomeAcks(_) => "outcome_acks",
+        ToWorker::Cancels(_) => "cancels",
+        ToWorker::DrainStarted { .. } => "drain_started",
+        ToWorker::Reconnect { .. } => "reconnect",
+        ToWorker::SessionError { .. } => "session_error",
+    }
+}
+
+/// A plan in a few lines: one step for each action; each depends on nothing.
+pub struct PlanBuilder {
+    draft: RequestDraft,
+}
+
+pub fn uuid(kind: u8, n: u64) -> String {
+    let mut bytes = [0u8; 16];
+    bytes[0] = kind;
+    bytes[8..].copy_from_slice(&n.to_be_bytes());
+    ExecutionId::from_random(bytes).to_string()
+}
+
+pub fn plan(n: u64, actions: &[&str]) -> PlanBuilder {
+    let steps = actions
+        .iter()
+        .enumerate()
+        .map(|(index, action)| StepDraft {
+            id: uuid(2, n << 32 | index as u64),
+            action: (*action).into(),
+            payload: Some(Opaque::default()),
+            depends_on: Vec::new(),
+            on_failure: 0,
+            timeout_ms: None,
+        })
+        .collect();
+    let plan = PlanDraft {
+        id: uuid(1, n),
+        version: 1,
+        created_at: START_UNIX_MS,
+        steps,
+        name: format!("plan {n}"),
+        context_requirements: vec!["region".into()],
+        priority: None,
+        timeout_ms: Some(60_000),
+        retry_policy: None,
+        metadata: None,
+        tags: Vec::new(),
+        estimated_duration_ms: None,
+    };
+    PlanBuilder {
+        draft: RequestDraft {
+            plan: Some(plan),
+            environment: Some(StructBuilder::new().text("region", "eu").build()),
+            execution_id: None,
+            deadline_ms: None,
+            parent_execution_id: None,
+            user_id: None,
+            request_id: None,
+            correlation_context: BTreeMap::new(),
+            max_concurrent_steps: None,
+        },
+    }
+}
+
+impl PlanBuilder {
+    pub fn draft(mut self, change: impl FnOnce(&mut RequestDraft)) -> Self {
+        change(&mut self.draft);
+        self
+    }
+
+    pub fn plan(mut self, change: impl FnOnce(&mut PlanDraft)) -> Self {
+        change(self.draft.plan.as_mut().unwrap());
+        self
+    }
+
+    pub fn priority(self, priority: i32) -> Self {
+        self.plan(|plan| plan.priority = Some(priority))
+    }
+
+    pub fn id(self, n: u64) -> Self {
+        self.draft(|draft| draft.execution_id = Some(uuid(3, n)))
+    }
+
+    pub fn parent(self, id: ExecutionId) -> Self {
+        self.draft(|draft| draft.parent_execution_id = Some(id.to_string()))
+    }
+
+    pub fn retry(self, codes: &[&str]) -> Self {
+        self.plan(|plan| {
+            plan.retry_policy = Some(RetryPolicyDraft {
+                max_attempts: Some(3),
+                backoff_ms: Some(0),
+                backoff_multiplier: None,
+                max_backoff_ms: None,
+                retryable_error_codes: codes.iter().map(|code| (*code).into()).collect(),
+            });
+            plan.steps.iter_mut().for_each(|step| step.on_failure = 2);
+        })
+    }
+
+    pub fn build(self) -> Arc<Request> {
+        Arc::new(validate_request(self.draft, 1024).unwrap())
+    }
+}
