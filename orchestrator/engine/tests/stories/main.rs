@@ -3,6 +3,7 @@
 
 mod accepting;
 mod admission;
+mod chaos;
 mod dispatching;
 mod draining;
 mod losing;
