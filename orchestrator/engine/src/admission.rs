@@ -9,7 +9,7 @@ use escapement_contract::Input as ContractInput;
 /// The executions that wait for their start, and how many run.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    // higher priority first, first come first served among equals.
+    // higher priority first, first come first served among equals.
     queue: BTreeSet<(Reverse<i32>, ExecutionKey)>,
     running: usize,
 }

@@ -68,7 +68,7 @@ impl Engine {
         for queue in queues {
             open.extend(self.fleet.first_waiting(queue).map(|first| (first, queue)));
         }
-        // the first in the common order that any worker has a slot for.
+        // the first in the common order that any worker has a slot for.
         while let Some((_, queue)) = open.pop_first() {
             let Some(session) = self.fleet.free_session(queue) else {
                 continue;
@@ -83,7 +83,7 @@ impl Engine {
         handed_out
     }
 
-    // an action that nobody offers is a fatal error of its step.
+    // an action that nobody offers is a fatal error of its step.
     fn settle_not_found(&mut self) {
         while let Some((key, step, attempt)) = self.not_found.pop() {
             // A limit that ran out meanwhile has ended the attempt already.

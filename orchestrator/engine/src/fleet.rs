@@ -160,7 +160,7 @@ impl Fleet {
         }
     }
 
-    // among sessions with a free slot the least loaded first.
+    /// Among the sessions with a free slot the least loaded one.
     pub(crate) fn free_session(&self, queue: QueueKey) -> Option<SessionKey> {
         let action = self.action(queue.action);
         let ordinary = action.free.first().map(|(_, session)| *session);

@@ -27,7 +27,7 @@ impl Engine {
 
     pub(crate) fn pump(&mut self, key: ExecutionKey) {
         while let Some(live) = self.live.find_mut(key) {
-            // Nothing leaves an execution that may turn out not to be accepted.
+            // nothing leaves an execution that may turn out not to be accepted.
             if live.stage != Stage::Durable {
                 return;
             }
@@ -88,7 +88,7 @@ impl Engine {
     /// The mandatory actions after the write, one at a time, in the contract's order.
     fn deliver(&mut self, key: ExecutionKey, delivery: Delivery) {
         match delivery {
-            // best effort; the shell never waits for a sink.
+            // best effort; the shell never waits for a sink.
             Delivery::EmitEvent(persisted) => self.effects.push_back(Effect::EmitEvent(persisted)),
             // The durable registry was updated by the settle write; from here on the store answers for the plan.
             Delivery::UpdatePlanRegistry(_) => {}

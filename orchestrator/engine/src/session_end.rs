@@ -219,7 +219,7 @@ impl Engine {
         self.forget_session(key);
     }
 
-    // what never started is handed out again, uncounted; what started is lost.
+    // what never started is handed out again, uncounted; what started is lost.
     /// Settles an attempt that its worker does not have any more.
     fn settle_gone(&mut self, token: AttemptToken, evidence: Evidence) {
         let attempt = self.fleet.attempts[&token];

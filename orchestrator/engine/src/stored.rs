@@ -43,6 +43,7 @@ impl Engine {
         }
     }
 
+    // from here on the execution will have a result, whatever happens.
     fn accepted(&mut self, key: ExecutionKey) {
         let live = self.live.at_mut(key);
         let Stage::Accepting { started } = core::mem::replace(&mut live.stage, Stage::Durable) else {
@@ -139,7 +140,7 @@ impl Engine {
 
 fn refused_accept(conflict: WriteConflict, digest: &[u8; 32]) -> Reply {
     match conflict {
-        // the identical request was accepted before; its answer stands in the store.
+        // the identical request was accepted before; its answer stands in the store.
         WriteConflict::ExecutionIdUsed { request_digest } if request_digest == *digest => Reply::NotLive,
         WriteConflict::ExecutionIdUsed { .. } => Reply::Refused(Refusal::ExecutionIdUsed),
         WriteConflict::PlanIdUsed { execution_id } => Reply::Refused(Refusal::PlanIdUsed { execution_id }),

@@ -33,7 +33,8 @@ impl Engine {
         }
     }
 
-    /// The same id again: the same request attaches, another one is refused. It never executes twice.
+    // the same request attaches, another one is refused. It never executes twice.
+    /// The same id again.
     fn attach(&mut self, caller: CallerId, key: ExecutionKey, request: &Request, wait_for: WaitFor) {
         let live = self.live.at_mut(key);
         if live.request.digest() != request.digest() {
@@ -58,7 +59,7 @@ impl Engine {
     fn depth_of(&self, request: &Request) -> Result<u32, Refusal> {
         let parent = request.parent_execution_id().and_then(|id| self.live.find(id));
         let depth = parent.map_or(0, |parent| self.live.at(parent).depth + 1);
-        //
+        //
         if depth > limits::NESTING_DEPTH_MAX {
             Err(Refusal::NestedTooDeep)
         } else {
@@ -71,6 +72,7 @@ impl Engine {
         if self.drain.is_some() && depth == 0 {
             return Err(Refusal::Draining);
         }
+        //
         if let Some(execution_id) = self.live.plan_holder(request.plan().id()) {
             return Err(Refusal::PlanIdUsed { execution_id });
         }
@@ -173,7 +175,7 @@ impl Engine {
         (self.live.at(key).stage == Stage::Durable).then_some(key)
     }
 
-    // a caller that goes changes no execution.
+    // a caller that goes changes no execution, and no input cancels one.
     pub(crate) fn forget_caller(&mut self, caller: CallerId) {
         let Some(key) = self.callers.remove(&caller) else {
             return;
@@ -201,7 +203,7 @@ impl Engine {
         );
         let shared = Arc::clone(&request);
         let execution = match started_at {
-            //
+            //
             Some(started_at) => Execution::recover_started(
                 shared,
                 execution_id,
@@ -210,6 +212,7 @@ impl Engine {
                 started_at,
                 self.now,
             ),
+            //
             None => Execution::accept(shared, execution_id, accepted_at, deadline_ms, self.now),
         };
         let priority = request.plan().priority();

@@ -24,8 +24,7 @@ impl Engine {
     }
 
     /// Sends each watcher what it has not seen.
-    ///
-    /// From the decision of the outcome until it is durable nothing is shown: a crash would take it back.
+    // from the decision of the outcome until it is durable nothing is shown: a crash would take it back.
     pub(crate) fn show_watchers(&mut self, key: ExecutionKey) {
         let live = self.live.at_mut(key);
         if matches!(live.execution.phase(), Phase::Settling | Phase::Settled) {

@@ -19,7 +19,7 @@ pub(crate) struct QueueKey {
     pub(crate) depth: u32,
 }
 
-// steps of different executions compete by priority, then age; those of one execution in canonical order.
+// steps of different executions compete by priority, then age; those of one execution in canonical order.
 /// The place of a step in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaitingKey {
@@ -73,7 +73,7 @@ impl Action {
         }
     }
 
-    // registered while a live session offers it, or one did within the grace.
+    // registered while a live session offers it, or one did within the grace.
     pub(crate) fn is_registered(&self, now_ms: u64) -> bool {
         !self.sessions.is_empty() || now_ms < self.grace_until_ms
     }

@@ -5,6 +5,7 @@ use escapement_contract::Status;
 use escapement_engine::{Input, Refusal, Reply, WaitFor, WriteConflict, WriteOutcome};
 use escapement_model::codes;
 
+//
 #[test]
 fn nobody_hears_of_an_execution_before_its_accept_is_durable() {
     let mut world = World::new();
@@ -24,6 +25,7 @@ fn nobody_hears_of_an_execution_before_its_accept_is_durable() {
     assert!(matches!(&world.replies[&1], Reply::Accepted(view) if view.execution_id == id));
 }
 
+//
 #[test]
 fn no_step_is_handed_out_before_the_start_is_durable() {
     let mut world = World::new();
@@ -39,6 +41,7 @@ fn no_step_is_handed_out_before_the_start_is_durable() {
     assert_eq!(world.assignments(1).len(), 1);
 }
 
+//
 #[test]
 fn the_same_request_attaches_and_another_one_under_its_id_is_refused() {
     let mut world = World::new();
@@ -62,6 +65,7 @@ fn the_same_request_attaches_and_another_one_under_its_id_is_refused() {
     );
 }
 
+//
 #[test]
 fn a_plan_id_that_lives_under_another_execution_is_refused() {
     let mut world = World::new();
@@ -73,6 +77,7 @@ fn a_plan_id_that_lives_under_another_execution_is_refused() {
     ));
 }
 
+//
 #[test]
 fn ids_that_the_store_knows_are_judged_by_the_store() {
     let mut world = World::new();
@@ -112,6 +117,7 @@ fn ids_that_the_store_knows_are_judged_by_the_store() {
     assert_eq!(world.engine.next_due_ms(), None, "nothing is left behind");
 }
 
+//
 #[test]
 fn a_context_violation_is_an_execution_that_failed() {
     let mut world = World::new();
@@ -139,6 +145,7 @@ fn a_full_queue_refuses_and_takes_again_when_there_is_room() {
     assert!(matches!(world.replies[&3], Reply::Accepted(_)));
 }
 
+//
 #[test]
 fn a_caller_that_goes_changes_nothing() {
     let mut world = World::new();
@@ -155,6 +162,7 @@ fn a_caller_that_goes_changes_nothing() {
     assert_eq!(world.status(2), Status::Success);
 }
 
+//
 #[test]
 fn plans_nest_eight_levels_deep_and_no_deeper() {
     let mut world = World::with(|config| config.max_running_executions = 1);

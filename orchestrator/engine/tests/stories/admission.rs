@@ -16,6 +16,7 @@ fn names_in_order(world: &mut World, n: usize) -> Vec<String> {
         .collect()
 }
 
+//
 #[test]
 fn with_one_slot_higher_priority_goes_first_and_equals_in_order_of_arrival() {
     let mut world = World::with(|config| config.max_running_executions = 1);
@@ -30,6 +31,7 @@ fn with_one_slot_higher_priority_goes_first_and_equals_in_order_of_arrival() {
     assert!((1..=5).all(|caller| world.status(caller) == Status::Success));
 }
 
+//
 #[test]
 fn steps_that_compete_for_one_worker_follow_the_same_order() {
     let mut world = World::new();
@@ -40,6 +42,7 @@ fn steps_that_compete_for_one_worker_follow_the_same_order() {
     assert_eq!(names_in_order(&mut world, 3), ["plan 2", "plan 1", "plan 3"]);
 }
 
+//
 #[test]
 fn a_deadline_that_passes_in_the_queue_ends_the_execution() {
     let mut world = World::with(|config| config.max_running_executions = 1);
@@ -61,6 +64,7 @@ fn a_deadline_that_passes_in_the_queue_ends_the_execution() {
     assert!(world.assignments(1).is_empty(), "it never runs afterwards");
 }
 
+//
 #[test]
 fn after_a_restart_what_was_queued_runs_and_what_was_started_fails() {
     let mut world = World::new();

@@ -353,16 +353,13 @@ impl Run {
     }
 }
 
-fn run(seed: u64) -> Vec<String> {
+/// What left, and how many outcomes were accepted.
+fn run(seed: u64) -> (Vec<String>, usize) {
     let mut run = Run::new(seed);
     for _ in 0..300 {
         run.step();
     }
     run.settle_everything();
-    assert!(
-        run.n_plans > 10 && run.accepted.len() > 10,
-        "a run that did nothing proves nothing"
-    );
     let mut log = std::mem::take(&mut run.world.log);
     for (caller, reply) in &run.world.replies {
         if let Reply::Settled(persisted) = reply {
@@ -375,9 +372,10 @@ fn run(seed: u64) -> Vec<String> {
     }
     run.world.input(Input::CallerGone(CallerId(u64::MAX)));
     assert_eq!(run.world.engine.live_executions(), 0);
-    log
+    (log, run.accepted.len())
 }
 
+//
 #[test]
 fn everything_settles_once_whatever_happens() {
     // ESCAPEMENT_SEEDS=100000 for a campaign.
@@ -385,12 +383,18 @@ fn everything_settles_once_whatever_happens() {
         .ok()
         .and_then(|n| n.parse().ok())
         .unwrap_or(150);
+    let mut n_accepted = 0;
     for seed in 0..n_seeds {
         let outcome = std::panic::catch_unwind(|| run(seed));
-        assert!(outcome.is_ok(), "seed {seed} fails");
+        n_accepted += outcome.unwrap_or_else(|_| panic!("seed {seed} fails")).1;
     }
+    assert!(
+        n_accepted > 20 * n_seeds as usize,
+        "runs that do nothing prove nothing: {n_accepted} outcomes"
+    );
 }
 
+//
 #[test]
 fn the_same_inputs_give_the_same_effects() {
     for seed in 0..10 {

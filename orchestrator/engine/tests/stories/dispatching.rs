@@ -81,6 +81,7 @@ fn the_least_loaded_worker_gets_the_next_step() {
     assert_eq!((world.assignments(1).len(), world.assignments(2).len()), (3, 3));
 }
 
+//
 #[test]
 fn a_step_without_a_free_slot_waits() {
     let mut world = World::new();
@@ -93,6 +94,7 @@ fn a_step_without_a_free_slot_waits() {
     world.started(1, first.token);
 }
 
+//
 #[test]
 fn an_action_that_nobody_offers_is_fatal_once_the_grace_after_the_start_is_over() {
     let mut world = World::new();
@@ -111,6 +113,7 @@ fn an_action_that_nobody_offers_is_fatal_once_the_grace_after_the_start_is_over(
     );
 }
 
+//
 #[test]
 fn a_rolling_restart_fails_nothing() {
     let mut world = World::new();
@@ -126,6 +129,7 @@ fn a_rolling_restart_fails_nothing() {
     assert_eq!(world.status(1), Status::Success);
 }
 
+//
 #[test]
 fn a_rejected_attempt_is_handed_out_again_uncounted() {
     let mut world = World::new();
@@ -154,6 +158,7 @@ fn a_rejected_attempt_is_handed_out_again_uncounted() {
     assert_eq!(world.status(1), Status::Success);
 }
 
+//
 #[test]
 fn an_outcome_is_accepted_once_and_a_late_one_is_refused() {
     let mut world = World::new();
@@ -188,6 +193,7 @@ fn an_outcome_is_accepted_once_and_a_late_one_is_refused() {
     assert_eq!(world.settlement(1).result.steps_executed, 1);
 }
 
+//
 #[test]
 fn a_worker_is_told_to_stop_and_keeps_its_credit_until_it_answers() {
     let mut world = World::new();
@@ -225,6 +231,7 @@ fn a_worker_is_told_to_stop_and_keeps_its_credit_until_it_answers() {
     assert_eq!(cancels(&world), 2);
 }
 
+//
 #[test]
 fn a_waiting_parent_never_holds_the_slot_that_its_child_needs() {
     let mut world = World::new();

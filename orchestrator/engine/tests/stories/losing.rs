@@ -15,6 +15,7 @@ fn heartbeat(world: &mut World, session: u64, n: u64) {
     world.say(session, FromWorker::Heartbeat { n });
 }
 
+//
 #[test]
 fn an_attempt_that_never_started_goes_to_another_worker_when_the_lease_is_over() {
     let mut world = World::new();
@@ -33,6 +34,7 @@ fn an_attempt_that_never_started_goes_to_another_worker_when_the_lease_is_over()
     assert_eq!(world.status(1), Status::Success);
 }
 
+//
 #[test]
 fn an_attempt_that_started_is_lost_when_the_lease_is_over() {
     let mut world = World::new();
@@ -47,6 +49,7 @@ fn an_attempt_that_started_is_lost_when_the_lease_is_over() {
     assert_eq!(result.status, Status::Failure);
 }
 
+//
 #[test]
 fn a_plan_opts_in_to_repeating_what_a_lost_worker_had() {
     let mut world = World::new();
@@ -171,6 +174,7 @@ fn nobody_is_declared_dead_for_a_pause_of_the_orchestrator() {
     assert_eq!(world.status(1), Status::Success);
 }
 
+//
 #[test]
 fn a_lost_workers_late_outcome_changes_nothing() {
     let mut world = World::new();

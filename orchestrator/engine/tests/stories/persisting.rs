@@ -12,6 +12,7 @@ fn run_one(world: &mut World) {
     world.complete(1, assignment.token);
 }
 
+//
 #[test]
 fn the_result_is_persisted_then_emitted_then_returned() {
     let mut world = World::new();
@@ -25,6 +26,7 @@ fn the_result_is_persisted_then_emitted_then_returned() {
     assert_eq!(order, ["write settle", "emit event", "reply 1"]);
 }
 
+//
 #[test]
 fn a_failure_notifies_the_error_handler_after_the_event_and_before_the_return() {
     let mut world = World::new();
@@ -46,6 +48,7 @@ fn a_failure_notifies_the_error_handler_after_the_event_and_before_the_return() 
     );
 }
 
+//
 #[test]
 fn a_result_that_cannot_be_persisted_is_neither_emitted_nor_returned() {
     let mut world = World::new();
@@ -96,6 +99,7 @@ fn writes_that_keep_failing_make_the_engine_give_up() {
     assert!(!world.log_has("emit event"));
 }
 
+//
 #[test]
 fn an_accept_that_failed_leaves_nothing_and_can_be_repeated() {
     let mut world = World::new();

@@ -42,6 +42,7 @@ fn a_watcher_sees_every_entry_once_and_the_end_last() {
     );
 }
 
+//
 #[test]
 fn a_watcher_hears_of_the_outcome_only_when_it_is_durable() {
     let mut world = World::new();
