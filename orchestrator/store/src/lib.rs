@@ -1,1 +1,99 @@
-//! Placeholder.
+//! Durability behind one trait: executions are numbered, indexed and kept as opaque records.
+//! Knows no rule of the contract, never looks into a record, reads no clock, and never waits for a network.
+//!
+//! An execution has a number (1, 2, 3, … without gaps, in the order of acceptance), index columns that lists
+//! filter by, and up to three records: what was accepted, its result, and its audit.
+//! A state only climbs (queued, running, settled), and a settled execution never changes.
+
+pub mod conformance;
+pub mod embedded;
+mod fault;
+pub mod memory;
+mod stored;
+mod write;
+
+use bytes::Bytes;
+use escapement_model::ExecutionId;
+
+pub use embedded::{Embedded, EmbeddedOptions};
+pub use fault::{FaultSource, StoreFault};
+pub use memory::{Memory, MemoryDisk, MemoryFault};
+pub use stored::{Counts, ListFilter, StoredExecution, StoredState, StoredSummary};
+pub use write::{AcceptWrite, Conflict, Outcome, Write};
+
+/// The one writer of a store.
+///
+/// The API blocks; whoever must not wait runs it on a thread of its own.
+///
+/// An accept may answer with a conflict although the caller saw none in its memory: another writer may have
+/// been first. Today's implementations have one writer; a store that several orchestrators share gives each
+/// of them an ownership epoch when it opens and fences commits of an older epoch, without another shape of
+/// this trait.
+pub trait Store: Send {
+    /// Applies the writes in order in one transaction; returns after they are durable.
+    ///
+    /// One outcome per write, in the same order. Writes of one batch see each other. A conflict is an outcome
+    /// of its own write and does not hurt the others. An empty batch does nothing.
+    ///
+    /// # Errors
+    /// [`StoreFault::Full`] and [`StoreFault::Busy`]: nothing was written, the batch may be tried again.
+    /// [`StoreFault::Fatal`]: the batch is either wholly there after a restart or not at all; every later
+    /// commit is refused in the same way. [`StoreFault::Corrupt`]: a conflict could not be told because the
+    /// execution that it is with is damaged; nothing was written, and the batch goes through without that
+    /// write.
+    fn commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, StoreFault>;
+
+    /// A reader of the same data that works on its own connection, from any thread, concurrently.
+    ///
+    /// # Errors
+    /// [`StoreFault::Open`] where no further connection can be had.
+    fn reader(&self) -> Result<Box<dyn Reader>, StoreFault>;
+}
+
+/// Reads what is durable. Each call sees one moment: all of a batch or nothing of it.
+///
+/// A damaged execution is reported as [`StoreFault::Corrupt`] and hurts only itself: a page ends in front of
+/// it, and the error comes where it would be the first of its page. A caller that wants to go on continues
+/// behind its number. A page may also end early because its records are large. A page that is shorter than
+/// its limit is therefore not always the last one; an empty page is.
+///
+/// Records are checked whenever they are read. Lists read index columns only, which are checked together with
+/// the records: a list may show a damaged column that [`Reader::execution`] refuses.
+pub trait Reader: Send {
+    /// Index columns, accepted record and result record; without the audit.
+    ///
+    /// # Errors
+    /// [`StoreFault::Corrupt`] where this execution is damaged; otherwise as the implementation fails.
+    fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreFault>;
+
+    /// The audit record of a settled execution; `None` where the execution is unknown or not settled.
+    ///
+    /// # Errors
+    /// [`StoreFault::Corrupt`] where this record is damaged; otherwise as the implementation fails.
+    fn audit(&self, id: ExecutionId) -> Result<Option<Bytes>, StoreFault>;
+
+    /// Index columns of what the filter lets through, newest (highest number) first, at most `limit`.
+    /// `before` is a number, exclusive: the last number of the page before.
+    ///
+    /// # Errors
+    /// [`StoreFault::Corrupt`] as the trait says; otherwise as the implementation fails.
+    fn list(
+        &self,
+        filter: &ListFilter,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<StoredSummary>, StoreFault>;
+
+    /// What is queued or running, oldest (lowest number) first, at most `limit`; for a restart.
+    /// `after` is a number, exclusive: the last number of the page before.
+    ///
+    /// # Errors
+    /// [`StoreFault::Corrupt`] as the trait says; otherwise as the implementation fails.
+    fn unsettled(&self, after: Option<u64>, limit: usize) -> Result<Vec<StoredExecution>, StoreFault>;
+
+    /// How many executions are in which state.
+    ///
+    /// # Errors
+    /// As the implementation fails.
+    fn counts(&self) -> Result<Counts, StoreFault>;
+}

@@ -1,0 +1,220 @@
+//! The store in one SQLite file of this machine. Shares its directory with no other process.
+//!
+//! In the directory: `executions.db` with SQLite's own `-wal` and `-shm` beside it, `lock`, and `mark`.
+//! What a commit returned has been synced; what a restart finds in the write-ahead log is copied into the
+//! database and synced there before anything is read, so nothing is shown that only the page cache holds.
+//!
+//! Not checked at opening, because it would cost a look at every record: a record that is missing between
+//! others. It reads as damaged, and only it.
+
+mod checkpoint;
+mod columns;
+mod connection;
+mod mark;
+mod reader;
+mod schema;
+mod tally;
+mod writer;
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rusqlite::wal::CheckpointMode;
+
+use self::checkpoint::{Checkpoints, Shared, checkpoint};
+use self::mark::MarkFile;
+use self::reader::EmbeddedReader;
+use self::tally::Tally;
+use crate::{Outcome, Reader, Store, StoreFault, Write};
+
+const DATABASE_FILE: &str = "executions.db";
+const LOCK_FILE: &str = "lock";
+const MARK_FILE: &str = "mark";
+
+/// How long closing waits for readers before it leaves the write-ahead log to the next start.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// How to open an embedded store.
+#[derive(Clone, Debug, Default)]
+pub struct EmbeddedOptions {
+    /// Open although acknowledged executions are missing; the numbers go on behind the highest ever seen.
+    pub accept_loss: bool,
+    /// Test hook: the file does not grow beyond this many pages of 4 KiB, as if the disk were full.
+    pub pages_max: Option<u32>,
+}
+
+/// The embedded store: the one writer of its directory.
+#[derive(Debug)]
+pub struct Embedded {
+    path: PathBuf,
+    connection: Connection,
+    tally: Tally,
+    mark: MarkFile,
+    shared: Arc<Shared>,
+    checkpoints: Checkpoints,
+    /// Last, so that the directory is free only when everything else is closed.
+    _lock: File,
+}
+
+impl Embedded {
+    /// Opens the store in a directory; creates both where there is none, for this user only.
+    ///
+    /// Checks that every number is there and that the end of the database is not behind its mark; the cost
+    /// does not depend on the size of records.
+    ///
+    /// # Errors
+    /// [`StoreFault::Locked`], [`StoreFault::Incompatible`], [`StoreFault::Gap`], [`StoreFault::Open`],
+    /// [`StoreFault::Full`], and [`StoreFault::Fatal`] where the file cannot be read.
+    pub fn open(directory: &Path, options: EmbeddedOptions) -> Result<Self, StoreFault> {
+        create(directory)?;
+        let lock = lock(&directory.join(LOCK_FILE))?;
+        let mark_path = directory.join(MARK_FILE);
+        let (mark_file, mark) = MarkFile::open(&mark_path).map_err(|error| cannot_open(&mark_path, error))?;
+
+        let path = directory.join(DATABASE_FILE);
+        let mut connection = connection::open_writer(&path)?;
+        schema::migrate(&mut connection, &path)?;
+        checkpoint(&connection, CheckpointMode::TRUNCATE)?;
+        let tally = tally::check(&connection, &mark, options.accept_loss)?;
+        mark_file
+            .write(tally.mark())
+            .map_err(|error| cannot_open(&mark_path, error))?;
+        sync_directory(directory)?;
+        if let Some(pages_max) = options.pages_max {
+            connection
+                .pragma_update_and_check(None, "max_page_count", pages_max, |_| Ok(()))
+                .map_err(connection::working)?;
+        }
+
+        let shared = Arc::new(Shared::new(&path).map_err(|error| cannot_open(&path, error))?);
+        let told = Arc::clone(&shared);
+        connection
+            .wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages: i32| {
+                told.log_has(pages.unsigned_abs());
+                Ok(())
+            }))
+            .map_err(connection::working)?;
+        let checkpoints = Checkpoints::spawn(connection::open_writer(&path)?, Arc::clone(&shared))
+            .map_err(|error| cannot_open(&path, error))?;
+        Ok(Self {
+            path,
+            connection,
+            tally,
+            mark: mark_file,
+            shared,
+            checkpoints,
+            _lock: lock,
+        })
+    }
+
+    fn try_commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, StoreFault> {
+        let mut tally = self.tally;
+        let outcomes = match writer::apply(&self.connection, &mut tally, batch) {
+            Ok(outcomes) => outcomes,
+            // The file is not touched again behind a fatal fault, not even to undo.
+            Err(fault @ StoreFault::Fatal(_)) => return Err(fault),
+            Err(fault) => {
+                writer::roll_back(&self.connection).map_err(|fault| StoreFault::Fatal(fault.into()))?;
+                return Err(fault);
+            }
+        };
+        if tally != self.tally {
+            self.tally = tally;
+            self.mark
+                .write(tally.mark())
+                .map_err(|error| StoreFault::Fatal(error.into()))?;
+        }
+        Ok(outcomes)
+    }
+}
+
+impl Store for Embedded {
+    fn commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, StoreFault> {
+        if let Some(fault) = self.shared.condemned() {
+            return Err(fault);
+        }
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let shared = Arc::clone(&self.shared);
+        let committed = {
+            let _gate = shared.pass_gate();
+            self.try_commit(batch)
+        };
+        match &committed {
+            Ok(_) => shared.after_commit(),
+            Err(fault @ StoreFault::Fatal(_)) => shared.condemn(fault),
+            Err(_) => {}
+        }
+        committed
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, StoreFault> {
+        Ok(Box::new(EmbeddedReader::new(connection::open_reader(
+            &self.path,
+        )?)))
+    }
+}
+
+impl Drop for Embedded {
+    /// Leaves an empty write-ahead log behind where it can. Nothing durable depends on it.
+    fn drop(&mut self) {
+        self.checkpoints.stop();
+        if self.shared.condemned().is_none() {
+            // Where this fails, the next start copies the log.
+            let _ = self.connection.busy_timeout(CLOSE_TIMEOUT);
+            let _ = checkpoint(&self.connection, CheckpointMode::TRUNCATE);
+        }
+    }
+}
+
+fn create(directory: &Path) -> Result<(), StoreFault> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(|error| cannot_open(directory, error))?;
+    // The directory's own name must survive a power cut, too.
+    directory
+        .canonicalize()
+        .ok()
+        .as_deref()
+        .and_then(Path::parent)
+        .map_or(Ok(()), sync_directory)
+}
+
+fn sync_directory(directory: &Path) -> Result<(), StoreFault> {
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|error| cannot_open(directory, error))
+}
+
+fn lock(path: &Path) -> Result<File, StoreFault> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(|error| cannot_open(path, error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreFault::Locked {
+            path: path.to_owned(),
+        }),
+        Err(TryLockError::Error(error)) => Err(cannot_open(path, error)),
+    }
+}
+
+fn cannot_open(path: &Path, error: std::io::Error) -> StoreFault {
+    if error.kind() == std::io::ErrorKind::StorageFull {
+        return StoreFault::Full(error.into());
+    }
+    StoreFault::Open {
+        path: path.to_owned(),
+        source: error.into(),
+    }
+}

@@ -1,0 +1,201 @@
+//! Columns of an execution, there and back, and the checksums over them. Runs no statement.
+
+use escapement_model::{ExecutionId, PlanId};
+use rusqlite::Row;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+
+use super::connection::reading;
+use crate::{AcceptWrite, StoreFault, StoredState, StoredSummary};
+
+/// Columns that never change, in the order in which they are bound, read and summed.
+pub(super) const FIXED: usize = 12;
+/// All columns of a summary, in the order in which [`summary`] reads them; the table is called `e`.
+pub(super) const SUMMARY: &str = "e.number, e.execution_id, e.plan_id, e.request_digest, e.priority, \
+     e.accepted_at, e.deadline_ms, e.parent_execution_id, e.plan_name, e.user_id, e.request_id, e.tags, \
+     e.state, e.status, e.started_at, e.settled_at";
+/// The first column behind those of [`SUMMARY`].
+pub(super) const BEHIND_SUMMARY: usize = 16;
+
+/// What of an execution is damaged where a column of the index table is.
+pub(super) const PART_INDEX: &str = "index row";
+
+/// The columns of a new execution that never change.
+pub(super) fn fixed<'a>(number: u64, write: &'a AcceptWrite, tags: &'a [u8]) -> [ValueRef<'a>; FIXED] {
+    [
+        ValueRef::Integer(column_number(number)),
+        ValueRef::Blob(write.execution_id.as_bytes()),
+        ValueRef::Blob(write.plan_id.as_bytes()),
+        ValueRef::Blob(&write.request_digest),
+        ValueRef::Integer(write.priority.into()),
+        ValueRef::Integer(write.accepted_at),
+        ValueRef::Integer(write.deadline_ms),
+        write
+            .parent_execution_id
+            .as_ref()
+            .map_or(ValueRef::Null, |id| ValueRef::Blob(id.as_bytes())),
+        ValueRef::Text(write.plan_name.as_bytes()),
+        optional_text(write.user_id.as_deref()),
+        optional_text(write.request_id.as_deref()),
+        ValueRef::Blob(tags),
+    ]
+}
+
+/// The columns that never change, as they stand in a row that begins with [`SUMMARY`].
+pub(super) fn fixed_of<'a>(row: &'a Row<'_>) -> rusqlite::Result<Vec<ValueRef<'a>>> {
+    (0..FIXED).map(|column| row.get_ref(column)).collect()
+}
+
+/// The number as SQLite keeps it.
+pub(super) fn column_number(number: u64) -> i64 {
+    i64::try_from(number).expect("a number is counted up from 1, one for each execution")
+}
+
+/// The number as SQLite gave it.
+pub(super) fn number_of(column: i64) -> u64 {
+    u64::try_from(column).expect("numbers are counted up from 1, and counts from 0")
+}
+
+/// Borrowed, so that nothing is copied on the way to SQLite.
+pub(super) fn bound(value: ValueRef<'_>) -> ToSqlOutput<'_> {
+    ToSqlOutput::Borrowed(value)
+}
+
+/// Sums values together with their types and lengths, so that no byte can move from one to another unseen.
+pub(super) fn checksum<'a>(values: impl IntoIterator<Item = ValueRef<'a>>) -> i64 {
+    let mut hasher = crc32fast::Hasher::new();
+    for value in values {
+        match value {
+            ValueRef::Null => hasher.update(&[0]),
+            ValueRef::Integer(integer) => {
+                hasher.update(&[1]);
+                hasher.update(&integer.to_le_bytes());
+            }
+            ValueRef::Real(real) => {
+                hasher.update(&[2]);
+                hasher.update(&real.to_le_bytes());
+            }
+            ValueRef::Text(bytes) => update_sized(&mut hasher, 3, bytes),
+            ValueRef::Blob(bytes) => update_sized(&mut hasher, 4, bytes),
+        }
+    }
+    hasher.finalize().into()
+}
+
+fn update_sized(hasher: &mut crc32fast::Hasher, kind: u8, bytes: &[u8]) {
+    hasher.update(&[kind]);
+    hasher.update(&(bytes.len() as u64).to_le_bytes());
+    hasher.update(bytes);
+}
+
+/// The checksum of a result, over the columns that are set with it.
+pub(super) fn result_checksum(
+    number: u64,
+    execution_id: &ExecutionId,
+    status: u8,
+    started_at: Option<i64>,
+    settled_at: i64,
+    result: &[u8],
+) -> i64 {
+    checksum([
+        ValueRef::Integer(column_number(number)),
+        ValueRef::Blob(execution_id.as_bytes()),
+        ValueRef::Integer(status.into()),
+        started_at.map_or(ValueRef::Null, ValueRef::Integer),
+        ValueRef::Integer(settled_at),
+        ValueRef::Blob(result),
+    ])
+}
+
+/// The checksum of an audit.
+pub(super) fn audit_checksum(number: u64, audit: &[u8]) -> i64 {
+    checksum([ValueRef::Integer(column_number(number)), ValueRef::Blob(audit)])
+}
+
+/// Tags in one column: each with its length in front.
+pub(super) fn encode_tags<'a>(tags: impl IntoIterator<Item = &'a String>) -> Vec<u8> {
+    let mut column = Vec::new();
+    for tag in tags {
+        let length = u32::try_from(tag.len()).expect("a tag has at most some hundred code points");
+        column.extend_from_slice(&length.to_le_bytes());
+        column.extend_from_slice(tag.as_bytes());
+    }
+    column
+}
+
+fn decode_tags(mut column: &[u8]) -> Option<Vec<String>> {
+    let mut tags = Vec::new();
+    while let Some((length, rest)) = column.split_first_chunk::<4>() {
+        let (tag, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        tags.push(std::str::from_utf8(tag).ok()?.to_owned());
+        column = rest;
+    }
+    column.is_empty().then_some(tags)
+}
+
+/// A row that begins with [`SUMMARY`].
+pub(super) fn summary(row: &Row<'_>) -> Result<StoredSummary, StoreFault> {
+    let number = number_of(row.get(0).map_err(super::connection::working)?);
+    decode(number, row)
+        .map_err(|error| reading(number, PART_INDEX, error))?
+        .ok_or(StoreFault::Corrupt {
+            number,
+            part: PART_INDEX,
+        })
+}
+
+fn decode(number: u64, row: &Row<'_>) -> rusqlite::Result<Option<StoredSummary>> {
+    let parent: Option<[u8; 16]> = row.get(7)?;
+    let (Some(execution_id), Some(plan_id), Some(tags), Some(state)) = (
+        ExecutionId::from_bytes(row.get(1)?),
+        PlanId::from_bytes(row.get(2)?),
+        decode_tags(row.get_ref(11)?.as_blob()?),
+        state_of(row.get(12)?),
+    ) else {
+        return Ok(None);
+    };
+    let parent_execution_id = parent.map(ExecutionId::from_bytes);
+    if parent_execution_id == Some(None) {
+        return Ok(None);
+    }
+    Ok(Some(StoredSummary {
+        number,
+        execution_id,
+        plan_id,
+        request_digest: row.get(3)?,
+        priority: row.get(4)?,
+        state,
+        status: row.get(13)?,
+        accepted_at: row.get(5)?,
+        started_at: row.get(14)?,
+        settled_at: row.get(15)?,
+        deadline_ms: row.get(6)?,
+        parent_execution_id: parent_execution_id.flatten(),
+        plan_name: row.get(8)?,
+        user_id: row.get(9)?,
+        request_id: row.get(10)?,
+        tags,
+    }))
+}
+
+/// The state as a column; the migrations know these numbers.
+pub(super) fn column_state(state: StoredState) -> i64 {
+    match state {
+        StoredState::Queued => 0,
+        StoredState::Running => 1,
+        StoredState::Settled => 2,
+    }
+}
+
+/// The state of a column.
+pub(super) fn state_of(column: i64) -> Option<StoredState> {
+    match column {
+        0 => Some(StoredState::Queued),
+        1 => Some(StoredState::Running),
+        2 => Some(StoredState::Settled),
+        _ => None,
+    }
+}
+
+fn optional_text(text: Option<&str>) -> ValueRef<'_> {
+    text.map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes()))
+}

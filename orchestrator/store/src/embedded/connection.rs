@@ -1,0 +1,95 @@
+//! Opens connections to the file and sorts SQLite's errors into faults. Runs no statement of the store.
+//!
+//! Decisions: write-ahead log with `synchronous=FULL`, so that a commit returns behind its fsync; no
+//! automatic checkpoint, neither on commit nor on close, because `checkpoint.rs` does them off the commit
+//! path and must not touch a file whose fsync failed; no foreign keys, because the schema has none; pages of
+//! 4 KiB, because the two unique indexes are written at random places and larger pages would only be copied.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::StoreFault;
+
+/// How long a connection waits for a lock that another process holds.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes of a page; holds for new files.
+const PAGE_BYTES: i64 = 4096;
+/// Page cache of the writer in KiB; taken only as it is used.
+const WRITER_CACHE_KIB: i64 = 16 << 10;
+/// Page cache of a reader in KiB.
+const READER_CACHE_KIB: i64 = 2 << 10;
+/// Prepared statements kept per connection; a list has one for each combination of filters in use.
+const STATEMENTS_CACHED_MAX: usize = 64;
+
+/// A connection that may write.
+pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreFault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    open(path, flags, WRITER_CACHE_KIB)
+}
+
+/// A connection that only reads.
+pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreFault> {
+    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, READER_CACHE_KIB)?;
+    connection
+        .pragma_update(None, "query_only", true)
+        .map_err(|error| opening(path, error))?;
+    Ok(connection)
+}
+
+fn open(path: &Path, flags: OpenFlags, cache_kib: i64) -> Result<Connection, StoreFault> {
+    // Each connection stays with one thread at a time, which `Connection: !Sync` proves; SQLite need not
+    // lock.
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| opening(path, error))?;
+    configure(&connection, cache_kib).map_err(|error| opening(path, error))?;
+    Ok(connection)
+}
+
+fn configure(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED_MAX);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    // Without it SQLite plans a cached statement anew with each value that is bound.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+    connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
+    connection.pragma_update(None, "foreign_keys", false)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "temp_store", "memory")?;
+    connection.pragma_update(None, "cache_size", -cache_kib)
+}
+
+/// What an error means while opening.
+pub(super) fn opening(path: &Path, error: rusqlite::Error) -> StoreFault {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreFault::Full(error.into()),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreFault::Busy(error.into()),
+        _ => StoreFault::Open {
+            path: path.to_owned(),
+            source: error.into(),
+        },
+    }
+}
+
+/// What an error means while working. Whatever is not known to be harmless is fatal.
+pub(super) fn working(error: rusqlite::Error) -> StoreFault {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreFault::Full(error.into()),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreFault::Busy(error.into()),
+        _ => StoreFault::Fatal(error.into()),
+    }
+}
+
+/// What an error means while reading execution `number` alone: damage of its bytes or pages is its own.
+pub(super) fn reading(number: u64, part: &'static str, error: rusqlite::Error) -> StoreFault {
+    match error.sqlite_error_code() {
+        None | Some(ErrorCode::DatabaseCorrupt) => StoreFault::Corrupt { number, part },
+        Some(_) => working(error),
+    }
+}

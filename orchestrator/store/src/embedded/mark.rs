@@ -1,0 +1,70 @@
+//! The mark: a small file beside the database that says how far it was durable. Never read while running.
+//!
+//! It is written behind every durable commit and not synced, so it never runs ahead of the database, and
+//! after a power cut it may lag; a database that is behind its mark has lost an acknowledged end.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const MAGIC: [u8; 8] = *b"escpmark";
+const LENGTH: usize = 28;
+
+/// How far the database was durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) n_commits: u64,
+    pub(super) number_last: u64,
+}
+
+impl Mark {
+    fn encode(&self) -> [u8; LENGTH] {
+        let mut bytes = [0; LENGTH];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..16].copy_from_slice(&self.n_commits.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.number_last.to_le_bytes());
+        let checksum = crc32fast::hash(&bytes[..24]);
+        bytes[24..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Zero where the file is younger than its first sync; `None` where the bytes are none of ours.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Some(Self::default());
+        }
+        let word = |at: usize| {
+            let word = bytes.get(at..at + 8)?.try_into().expect("the slice has 8 bytes");
+            Some(u64::from_le_bytes(word))
+        };
+        let mark = Self {
+            n_commits: word(8)?,
+            number_last: word(16)?,
+        };
+        (bytes == mark.encode()).then_some(mark)
+    }
+}
+
+/// The file of the mark.
+#[derive(Debug)]
+pub(super) struct MarkFile(File);
+
+impl MarkFile {
+    /// Opens or creates the file and reads the mark; a damaged one counts as none, because it can only lag.
+    pub(super) fn open(path: &Path) -> io::Result<(Self, Mark)> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        let mut bytes = Vec::with_capacity(LENGTH);
+        io::Read::read_to_end(&mut &file, &mut bytes)?;
+        Ok((Self(file), Mark::decode(&bytes).unwrap_or_default()))
+    }
+
+    pub(super) fn write(&self, mark: Mark) -> io::Result<()> {
+        self.0.write_all_at(&mark.encode(), 0)
+    }
+}

@@ -1,0 +1,280 @@
+//! Reads on a connection of its own, and checks every record against its checksum. Writes nothing.
+
+use bytes::Bytes;
+use escapement_model::ExecutionId;
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+
+use super::columns::{
+    BEHIND_SUMMARY, PART_INDEX, SUMMARY, audit_checksum, checksum, column_number, column_state, encode_tags,
+    fixed_of, number_of, result_checksum, summary,
+};
+use super::connection::{reading, working};
+use super::tally::Tally;
+use crate::{Counts, ListFilter, Reader, StoreFault, StoredExecution, StoredState, StoredSummary};
+
+/// Bytes of records at which a page of unsettled executions ends early.
+const PAGE_BYTES_MAX: usize = 64 << 20;
+
+const PART_ACCEPTED: &str = "accepted record";
+const PART_RESULT: &str = "result record";
+const PART_AUDIT: &str = "audit record";
+
+/// A reader of the embedded store.
+#[derive(Debug)]
+pub(super) struct EmbeddedReader {
+    connection: Connection,
+    /// The statement that reads one execution whole.
+    select_execution: String,
+}
+
+impl EmbeddedReader {
+    pub(super) fn new(connection: Connection) -> Self {
+        let select_execution = format!(
+            "SELECT {SUMMARY}, a.checksum, a.record, s.result_checksum, s.result FROM execution e \
+             LEFT JOIN accepted_record a ON a.number = e.number \
+             LEFT JOIN settled_record s ON s.number = e.number WHERE e.number = ?1"
+        );
+        Self {
+            connection,
+            select_execution,
+        }
+    }
+
+    /// The number of an execution, from the index alone, so that damage elsewhere can be told apart.
+    fn number(&self, id: ExecutionId) -> Result<Option<u64>, StoreFault> {
+        let found = self
+            .connection
+            .prepare_cached("SELECT number FROM execution WHERE execution_id = ?1")
+            .and_then(|mut select| select.query_row([id.as_bytes()], |row| row.get(0)).optional())
+            .map_err(working)?;
+        Ok(found.map(number_of))
+    }
+
+    /// One execution, whole; every damage is its own.
+    fn fetch(&self, number: u64) -> Result<StoredExecution, StoreFault> {
+        let damaged = |error| match error {
+            rusqlite::Error::QueryReturnedNoRows => StoreFault::Corrupt {
+                number,
+                part: PART_INDEX,
+            },
+            error => reading(number, PART_ACCEPTED, error),
+        };
+        self.connection
+            .prepare_cached(&self.select_execution)
+            .and_then(|mut select| select.query_row([column_number(number)], |row| Ok(execution(row))))
+            .map_err(damaged)?
+    }
+}
+
+/// Reads and checks the row of [`EmbeddedReader::fetch`].
+fn execution(row: &Row<'_>) -> Result<StoredExecution, StoreFault> {
+    let summary = summary(row)?;
+    let number = summary.number;
+    let failed = |part| move |error| reading(number, part, error);
+    let corrupt = |part| StoreFault::Corrupt { number, part };
+
+    let sum: Option<i64> = row.get(BEHIND_SUMMARY).map_err(failed(PART_ACCEPTED))?;
+    let record = row.get_ref(BEHIND_SUMMARY + 1).map_err(failed(PART_ACCEPTED))?;
+    let columns = fixed_of(row).map_err(failed(PART_INDEX))?;
+    if sum != Some(checksum(columns.into_iter().chain([record]))) {
+        return Err(corrupt(PART_ACCEPTED));
+    }
+
+    let sum: Option<i64> = row.get(BEHIND_SUMMARY + 2).map_err(failed(PART_RESULT))?;
+    let result = row.get_ref(BEHIND_SUMMARY + 3).map_err(failed(PART_RESULT))?;
+    let result = match (summary.state, summary.settled_at, result) {
+        (StoredState::Queued | StoredState::Running, None, ValueRef::Null) => None,
+        (StoredState::Settled, Some(settled_at), ValueRef::Blob(result)) => {
+            let StoredSummary {
+                execution_id,
+                status,
+                started_at,
+                ..
+            } = &summary;
+            let expected = result_checksum(number, execution_id, *status, *started_at, settled_at, result);
+            if sum != Some(expected) {
+                return Err(corrupt(PART_RESULT));
+            }
+            Some(Bytes::copy_from_slice(result))
+        }
+        _ => return Err(corrupt(PART_RESULT)),
+    };
+    let ValueRef::Blob(record) = record else {
+        return Err(corrupt(PART_ACCEPTED));
+    };
+    Ok(StoredExecution {
+        summary,
+        record: Bytes::copy_from_slice(record),
+        result,
+    })
+}
+
+impl Reader for EmbeddedReader {
+    fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreFault> {
+        // An execution is never removed, so two statements cannot disagree about its number.
+        self.number(id)?.map(|number| self.fetch(number)).transpose()
+    }
+
+    fn audit(&self, id: ExecutionId) -> Result<Option<Bytes>, StoreFault> {
+        let Some(number) = self.number(id)? else {
+            return Ok(None);
+        };
+        let corrupt = StoreFault::Corrupt {
+            number,
+            part: PART_AUDIT,
+        };
+        let sql = "SELECT e.state, s.audit_checksum, s.audit FROM execution e \
+                   LEFT JOIN settled_record s ON s.number = e.number WHERE e.number = ?1";
+        let (state, sum, audit): (i64, Option<i64>, Option<Bytes>) = self
+            .connection
+            .prepare_cached(sql)
+            .and_then(|mut select| {
+                select.query_row([column_number(number)], |row| {
+                    let audit = row.get_ref(2)?.as_blob_or_null()?.map(Bytes::copy_from_slice);
+                    Ok((row.get(0)?, row.get(1)?, audit))
+                })
+            })
+            .map_err(|error| match error {
+                rusqlite::Error::QueryReturnedNoRows => StoreFault::Corrupt {
+                    number,
+                    part: PART_INDEX,
+                },
+                error => reading(number, PART_AUDIT, error),
+            })?;
+        match (sum, audit) {
+            (None, None) if state != column_state(StoredState::Settled) => Ok(None),
+            (Some(sum), Some(audit)) if sum == audit_checksum(number, &audit) => Ok(Some(audit)),
+            _ => Err(corrupt),
+        }
+    }
+
+    fn list(
+        &self,
+        filter: &ListFilter,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<StoredSummary>, StoreFault> {
+        let (sql, parameters) = list_query(filter, before);
+        let mut select = self.connection.prepare_cached(&sql).map_err(working)?;
+        let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
+        let mut page = Vec::new();
+        while page.len() < limit {
+            let Some(row) = rows.next().map_err(working)? else {
+                break;
+            };
+            match summary(row) {
+                Ok(summary) => {
+                    // SQL only looked for the bytes of the tag; here it must be one of the tags.
+                    if filter.tag.as_ref().is_none_or(|tag| summary.tags.contains(tag)) {
+                        page.push(summary);
+                    }
+                }
+                Err(StoreFault::Corrupt { .. }) if !page.is_empty() => break,
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(page)
+    }
+
+    fn unsettled(&self, after: Option<u64>, limit: usize) -> Result<Vec<StoredExecution>, StoreFault> {
+        // One read transaction, so that the numbers and the executions are of one moment.
+        let transaction = self.connection.unchecked_transaction().map_err(working)?;
+        let after = after.map_or(0, saturated);
+        let mut select = transaction
+            .prepare_cached(
+                "SELECT number FROM execution INDEXED BY execution_unsettled \
+                 WHERE state < 2 AND number > ?1 ORDER BY number LIMIT ?2",
+            )
+            .map_err(working)?;
+        let mut numbers = select
+            .query(params![after, saturated_limit(limit)])
+            .map_err(working)?;
+        let (mut page, mut n_bytes) = (Vec::new(), 0);
+        while n_bytes < PAGE_BYTES_MAX {
+            let Some(row) = numbers.next().map_err(working)? else {
+                break;
+            };
+            match self.fetch(number_of(row.get(0).map_err(working)?)) {
+                Ok(execution) => {
+                    n_bytes += execution.record.len();
+                    page.push(execution);
+                }
+                Err(StoreFault::Corrupt { .. }) if !page.is_empty() => break,
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(page)
+    }
+
+    fn counts(&self) -> Result<Counts, StoreFault> {
+        Tally::load(&self.connection)
+            .map(|tally| tally.counts())
+            .map_err(working)
+    }
+}
+
+/// The statement of a list and what is bound to it.
+///
+/// Filters other than state and parent are checked along the narrow table, newest first: an index for each of
+/// them would be paid by every accept, and lists are an operator's affair.
+fn list_query(filter: &ListFilter, before: Option<u64>) -> (String, Vec<Value>) {
+    let text = |text: &String| Value::Text(text.clone());
+    let conditions = [
+        (
+            "e.number < ?",
+            before.map(|before| Value::Integer(saturated(before))),
+        ),
+        (
+            "e.state = ?",
+            filter.state.map(|state| Value::Integer(column_state(state))),
+        ),
+        (
+            "e.status = ?",
+            filter.status.map(|status| Value::Integer(status.into())),
+        ),
+        ("e.plan_name = ?", filter.plan_name.as_ref().map(text)),
+        (
+            "instr(e.tags, ?) > 0",
+            filter.tag.as_ref().map(|tag| Value::Blob(encode_tags([tag]))),
+        ),
+        ("e.user_id = ?", filter.user_id.as_ref().map(text)),
+        ("e.accepted_at >= ?", filter.accepted_after.map(Value::Integer)),
+        ("e.accepted_at < ?", filter.accepted_before.map(Value::Integer)),
+        (
+            "e.parent_execution_id = ?",
+            filter
+                .parent_execution_id
+                .map(|id| Value::Blob(id.as_bytes().to_vec())),
+        ),
+    ];
+    let walk = match (filter.parent_execution_id, filter.state) {
+        (Some(_), _) => "INDEXED BY execution_by_parent",
+        (None, Some(StoredState::Queued | StoredState::Running)) => "INDEXED BY execution_unsettled",
+        (None, Some(StoredState::Settled) | None) => "NOT INDEXED",
+    };
+    let mut sql = format!("SELECT {SUMMARY} FROM execution e {walk} WHERE true");
+    if walk.ends_with("unsettled") {
+        // Says in the index's own words that it holds every row asked for.
+        sql.push_str(" AND e.state < 2");
+    }
+    let mut parameters = Vec::new();
+    for (condition, parameter) in conditions {
+        if let Some(parameter) = parameter {
+            sql.push_str(" AND ");
+            sql.push_str(condition);
+            parameters.push(parameter);
+        }
+    }
+    sql.push_str(" ORDER BY e.number DESC");
+    (sql, parameters)
+}
+
+/// Numbers stop far below what a column holds.
+fn saturated(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn saturated_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

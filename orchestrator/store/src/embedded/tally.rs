@@ -1,0 +1,184 @@
+//! What must be there, and the check at opening that it is. Reads no record.
+//!
+//! Two witnesses: the tally, one row that changes with every batch, and the mark, a small file beside the
+//! database that is written behind every durable commit. The tally shows what is missing inside the database;
+//! the mark shows a lost end of the write-ahead log, of which the database itself knows nothing.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::columns::{column_number, number_of};
+use super::connection::working;
+use super::mark::Mark;
+use crate::{Counts, StoreFault};
+
+/// The row of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// Commits that changed something.
+    pub(super) n_commits: u64,
+    /// The highest number that was given.
+    pub(super) number_last: u64,
+    /// Numbers whose loss was accepted.
+    pub(super) n_lost: u64,
+    pub(super) n_queued: u64,
+    pub(super) n_running: u64,
+    pub(super) n_settled: u64,
+}
+
+impl Tally {
+    pub(super) fn load(connection: &Connection) -> rusqlite::Result<Self> {
+        let sql = "SELECT n_commits, number_last, n_lost, n_queued, n_running, n_settled FROM tally";
+        connection.prepare_cached(sql)?.query_row([], |row| {
+            let column = |index| row.get(index).map(number_of);
+            Ok(Self {
+                n_commits: column(0)?,
+                number_last: column(1)?,
+                n_lost: column(2)?,
+                n_queued: column(3)?,
+                n_running: column(4)?,
+                n_settled: column(5)?,
+            })
+        })
+    }
+
+    pub(super) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let sql = "UPDATE tally SET n_commits = ?1, number_last = ?2, n_lost = ?3, n_queued = ?4, \
+                   n_running = ?5, n_settled = ?6";
+        let columns = [
+            self.n_commits,
+            self.number_last,
+            self.n_lost,
+            self.n_queued,
+            self.n_running,
+            self.n_settled,
+        ];
+        connection
+            .prepare_cached(sql)?
+            .execute(rusqlite::params_from_iter(columns.map(column_number)))?;
+        Ok(())
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        Counts {
+            queued: self.n_queued,
+            running: self.n_running,
+            settled: self.n_settled,
+        }
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            n_commits: self.n_commits,
+            number_last: self.number_last,
+        }
+    }
+}
+
+/// What is there, counted along indexes and at the ends of the tables: no cost for each record.
+struct Census {
+    n_executions: u64,
+    number_last: u64,
+    n_queued: u64,
+    n_running: u64,
+    accepted_last: u64,
+    /// The highest number among settled executions, and among their records.
+    settled_last: u64,
+    settled_record_last: u64,
+}
+
+impl Census {
+    fn take(connection: &Connection) -> rusqlite::Result<Self> {
+        let one = |sql: &str| -> rusqlite::Result<u64> {
+            let found: Option<Option<i64>> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
+            Ok(found.flatten().map_or(0, number_of))
+        };
+        let unsettled = "SELECT count(*) FROM execution INDEXED BY execution_unsettled WHERE state < 2";
+        Ok(Self {
+            n_executions: one("SELECT count(*) FROM execution")?,
+            number_last: one("SELECT max(number) FROM execution")?,
+            n_queued: one(&format!("{unsettled} AND state = 0"))?,
+            n_running: one(&format!("{unsettled} AND state = 1"))?,
+            accepted_last: one("SELECT max(number) FROM accepted_record")?,
+            settled_last: one("SELECT number FROM execution WHERE state = 2 ORDER BY number DESC LIMIT 1")?,
+            settled_record_last: one("SELECT max(number) FROM settled_record")?,
+        })
+    }
+
+    /// The first thing that is not as the witnesses say.
+    fn gap(&self, tally: &Tally, mark: &Mark) -> Option<StoreFault> {
+        let counts = tally.counts();
+        let checks = [
+            ("commits", mark.n_commits, tally.n_commits.min(mark.n_commits)),
+            (
+                "numbered executions",
+                mark.number_last,
+                tally.number_last.min(mark.number_last),
+            ),
+            ("executions", tally.number_last, self.n_executions + tally.n_lost),
+            ("executions by state", self.n_executions, counts.accepted()),
+            ("queued executions", tally.n_queued, self.n_queued),
+            ("running executions", tally.n_running, self.n_running),
+            (
+                "accepted records up to the last",
+                self.number_last,
+                self.accepted_last.min(self.number_last),
+            ),
+            (
+                "settled records up to the last",
+                self.settled_last,
+                self.settled_record_last.min(self.settled_last),
+            ),
+        ];
+        let (what, expected, found) = checks
+            .into_iter()
+            .find(|(_, expected, found)| expected != found)?;
+        Some(StoreFault::Gap {
+            what,
+            expected,
+            found,
+        })
+    }
+}
+
+/// Refuses where something is missing; with the loss accepted, makes the tally true again.
+///
+/// Numbers go on behind the highest that either witness has seen, so that none is given twice.
+pub(super) fn check(connection: &Connection, mark: &Mark, accept_loss: bool) -> Result<Tally, StoreFault> {
+    let mut tally = Tally::load(connection).map_err(working)?;
+    let census = Census::take(connection).map_err(working)?;
+    let Some(gap) = census.gap(&tally, mark) else {
+        return Ok(tally);
+    };
+    if !accept_loss {
+        return Err(gap);
+    }
+    tally.n_commits = tally.n_commits.max(mark.n_commits) + 1;
+    tally.number_last = tally
+        .number_last
+        .max(mark.number_last)
+        .max(census.number_last)
+        .max(census.accepted_last);
+    tally.n_lost = tally.number_last - census.n_executions;
+    tally.n_queued = census.n_queued;
+    tally.n_running = census.n_running;
+    tally.n_settled = census.n_executions - census.n_queued - census.n_running;
+    restore(connection, &tally, &census).map_err(working)?;
+    Ok(tally)
+}
+
+/// Makes the loss part of the file: the tally as it is now, and records that read as damaged where the last
+/// ones are missing.
+fn restore(connection: &Connection, tally: &Tally, census: &Census) -> rusqlite::Result<()> {
+    let transaction = connection.unchecked_transaction()?;
+    tally.save(&transaction)?;
+    transaction.execute(
+        "INSERT OR IGNORE INTO accepted_record SELECT number, -1, x'' FROM execution WHERE number = ?1",
+        [column_number(census.number_last)],
+    )?;
+    transaction.execute(
+        "INSERT OR IGNORE INTO settled_record SELECT number, -1, -1, x'', x'' FROM execution \
+         WHERE number = ?1 AND state = 2",
+        [column_number(census.settled_last)],
+    )?;
+    transaction.commit()
+}

@@ -1,0 +1,267 @@
+//! Applies a batch in one transaction. Opens nothing and decides nothing about what happens after a fault.
+
+use bytes::Bytes;
+use escapement_model::ExecutionId;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::columns::{
+    FIXED, PART_INDEX, audit_checksum, bound, checksum, column_number, column_state, encode_tags, fixed,
+    number_of, result_checksum, state_of,
+};
+use super::connection::working;
+use super::tally::Tally;
+use crate::{AcceptWrite, Conflict, Outcome, StoreFault, StoredState, Write};
+
+const INSERT_EXECUTION: &str = "INSERT OR IGNORE INTO execution (number, execution_id, plan_id, \
+     request_digest, priority, accepted_at, deadline_ms, parent_execution_id, plan_name, user_id, \
+     request_id, tags, state, status, started_at) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14)";
+const INSERT_ACCEPTED: &str = "INSERT INTO accepted_record (number, checksum, record) VALUES (?1, ?2, ?3)";
+const INSERT_SETTLED: &str = "INSERT INTO settled_record (number, result_checksum, audit_checksum, result, \
+     audit) VALUES (?1, ?2, ?3, ?4, ?5)";
+const SELECT_PLACE: &str = "SELECT number, state, started_at FROM execution WHERE execution_id = ?1";
+const SELECT_DIGEST: &str = "SELECT number, request_digest FROM execution WHERE execution_id = ?1";
+const SELECT_PLAN: &str = "SELECT number, execution_id FROM execution WHERE plan_id = ?1";
+const UPDATE_START: &str = "UPDATE execution SET state = ?2, started_at = ?3 WHERE number = ?1";
+const UPDATE_SETTLE: &str =
+    "UPDATE execution SET state = ?2, status = ?3, started_at = ?4, settled_at = ?5 WHERE number = ?1";
+
+/// Applies the batch and leaves the new tally behind; after an error, a transaction may still be open.
+pub(super) fn apply(
+    connection: &Connection,
+    tally: &mut Tally,
+    batch: &[Write],
+) -> Result<Vec<Outcome>, StoreFault> {
+    execute(connection, "BEGIN IMMEDIATE")?;
+    let before = *tally;
+    let mut outcomes = Vec::with_capacity(batch.len());
+    for write in batch {
+        outcomes.push(match write {
+            Write::Accept(accepted) => accept(connection, tally, accepted)?,
+            Write::Start {
+                execution_id,
+                started_at,
+            } => start(connection, tally, execution_id, *started_at)?,
+            Write::Settle {
+                execution_id,
+                status,
+                started_at,
+                settled_at,
+                result,
+                audit,
+            } => {
+                let ending = Ending {
+                    status: *status,
+                    started_at: *started_at,
+                    settled_at: *settled_at,
+                    result,
+                    audit,
+                };
+                settle(connection, tally, execution_id, &ending)?
+            }
+        });
+    }
+    if *tally != before {
+        tally.n_commits += 1;
+        tally.save(connection).map_err(working)?;
+    }
+    execute(connection, "COMMIT")?;
+    Ok(outcomes)
+}
+
+/// Undoes what a failed batch left open.
+pub(super) fn roll_back(connection: &Connection) -> Result<(), StoreFault> {
+    if connection.is_autocommit() {
+        Ok(())
+    } else {
+        execute(connection, "ROLLBACK")
+    }
+}
+
+fn execute(connection: &Connection, sql: &str) -> Result<(), StoreFault> {
+    connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| statement.execute([]))
+        .map_err(working)?;
+    Ok(())
+}
+
+fn accept(connection: &Connection, tally: &mut Tally, write: &AcceptWrite) -> Result<Outcome, StoreFault> {
+    let number = tally.number_last + 1;
+    let tags = encode_tags(&write.tags);
+    let columns = fixed(number, write, &tags);
+    let state = if write.started_at.is_some() {
+        StoredState::Running
+    } else {
+        StoredState::Queued
+    };
+
+    let mut insert = connection.prepare_cached(INSERT_EXECUTION).map_err(working)?;
+    for (index, column) in (1..).zip(columns) {
+        insert.raw_bind_parameter(index, bound(column)).map_err(working)?;
+    }
+    insert
+        .raw_bind_parameter(FIXED + 1, column_state(state))
+        .map_err(working)?;
+    insert
+        .raw_bind_parameter(FIXED + 2, write.started_at)
+        .map_err(working)?;
+    if insert.raw_execute().map_err(working)? == 0 {
+        return conflict_of(connection, write).map(Outcome::Conflict);
+    }
+
+    let record = ValueRef::Blob(&write.record);
+    let sum = checksum(columns.into_iter().chain([record]));
+    connection
+        .prepare_cached(INSERT_ACCEPTED)
+        .and_then(|mut insert| insert.execute(params![column_number(number), sum, bound(record)]))
+        .map_err(working)?;
+    tally.number_last = number;
+    match state {
+        StoredState::Queued => tally.n_queued += 1,
+        StoredState::Running | StoredState::Settled => tally.n_running += 1,
+    }
+    Ok(Outcome::Done { number })
+}
+
+/// Why an accept inserted nothing. The execution id is asked first.
+fn conflict_of(connection: &Connection, write: &AcceptWrite) -> Result<Conflict, StoreFault> {
+    let digest = connection
+        .prepare_cached(SELECT_DIGEST)
+        .and_then(|mut select| {
+            select
+                .query_row([write.execution_id.as_bytes()], |row| row.get(1))
+                .optional()
+        })
+        .map_err(working)?;
+    if let Some(request_digest) = digest {
+        return Ok(Conflict::ExecutionIdUsed { request_digest });
+    }
+    let owner: Option<(i64, [u8; 16])> = connection
+        .prepare_cached(SELECT_PLAN)
+        .and_then(|mut select| {
+            select
+                .query_row([write.plan_id.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()
+        })
+        .map_err(working)?;
+    let Some((number, bytes)) = owner else {
+        // Neither id is taken, so the number is: the tally and the table disagree.
+        return Err(StoreFault::Fatal("the next number is taken already".into()));
+    };
+    ExecutionId::from_bytes(bytes)
+        .map(|execution_id| Conflict::PlanIdUsed { execution_id })
+        .ok_or(StoreFault::Corrupt {
+            number: number_of(number),
+            part: PART_INDEX,
+        })
+}
+
+/// Where an execution stands now.
+struct Place {
+    number: u64,
+    state: StoredState,
+    started_at: Option<i64>,
+}
+
+fn place(connection: &Connection, id: &ExecutionId) -> Result<Option<Place>, StoreFault> {
+    let found: Option<(i64, i64, Option<i64>)> = connection
+        .prepare_cached(SELECT_PLACE)
+        .and_then(|mut select| {
+            select
+                .query_row([id.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+                .optional()
+        })
+        .map_err(working)?;
+    let Some((number, state, started_at)) = found else {
+        return Ok(None);
+    };
+    let number = number_of(number);
+    let state = state_of(state).ok_or(StoreFault::Corrupt {
+        number,
+        part: PART_INDEX,
+    })?;
+    Ok(Some(Place {
+        number,
+        state,
+        started_at,
+    }))
+}
+
+fn start(
+    connection: &Connection,
+    tally: &mut Tally,
+    id: &ExecutionId,
+    started_at: i64,
+) -> Result<Outcome, StoreFault> {
+    let Some(place) = place(connection, id)? else {
+        return Ok(Outcome::Conflict(Conflict::NotFound));
+    };
+    match place.state {
+        StoredState::Queued => {}
+        StoredState::Running => return Ok(Outcome::Conflict(Conflict::AlreadyStarted)),
+        StoredState::Settled => return Ok(Outcome::Conflict(Conflict::AlreadySettled)),
+    }
+    let number = column_number(place.number);
+    connection
+        .prepare_cached(UPDATE_START)
+        .and_then(|mut update| {
+            update.execute(params![number, column_state(StoredState::Running), started_at])
+        })
+        .map_err(working)?;
+    tally.n_queued -= 1;
+    tally.n_running += 1;
+    Ok(Outcome::Done { number: place.number })
+}
+
+/// What a settle brings.
+struct Ending<'a> {
+    status: u8,
+    started_at: Option<i64>,
+    settled_at: i64,
+    result: &'a Bytes,
+    audit: &'a Bytes,
+}
+
+fn settle(
+    connection: &Connection,
+    tally: &mut Tally,
+    id: &ExecutionId,
+    ending: &Ending<'_>,
+) -> Result<Outcome, StoreFault> {
+    let Some(place) = place(connection, id)? else {
+        return Ok(Outcome::Conflict(Conflict::NotFound));
+    };
+    match place.state {
+        StoredState::Queued => tally.n_queued -= 1,
+        StoredState::Running => tally.n_running -= 1,
+        StoredState::Settled => return Ok(Outcome::Conflict(Conflict::AlreadySettled)),
+    }
+    tally.n_settled += 1;
+    let Ending {
+        status,
+        settled_at,
+        result,
+        audit,
+        ..
+    } = *ending;
+    let started_at = place.started_at.or(ending.started_at);
+    let number = column_number(place.number);
+    connection
+        .prepare_cached(UPDATE_SETTLE)
+        .and_then(|mut update| {
+            let state = column_state(StoredState::Settled);
+            update.execute(params![number, state, status, started_at, settled_at])
+        })
+        .map_err(working)?;
+    let result_sum = result_checksum(place.number, id, status, started_at, settled_at, result);
+    let audit_sum = audit_checksum(place.number, audit);
+    connection
+        .prepare_cached(INSERT_SETTLED)
+        .and_then(|mut insert| {
+            insert.execute(params![number, result_sum, audit_sum, &result[..], &audit[..]])
+        })
+        .map_err(working)?;
+    Ok(Outcome::Done { number: place.number })
+}

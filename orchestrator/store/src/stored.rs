@@ -1,0 +1,102 @@
+//! What a reader gives back. Holds no connection.
+
+use bytes::Bytes;
+use escapement_model::{ExecutionId, PlanId};
+
+/// How far an execution is. States only climb, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StoredState {
+    /// Accepted, not started.
+    Queued,
+    /// Started, not settled.
+    Running,
+    /// Over.
+    Settled,
+}
+
+/// The index columns of one execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredSummary {
+    /// 1, 2, 3, … in the order of acceptance, without gaps.
+    pub number: u64,
+    /// Unique.
+    pub execution_id: ExecutionId,
+    /// Unique.
+    pub plan_id: PlanId,
+    /// Digest of the accepted request.
+    pub request_digest: [u8; 32],
+    /// As accepted.
+    pub priority: i32,
+    /// How far it is.
+    pub state: StoredState,
+    /// As settled; 0 until then.
+    pub status: u8,
+    /// Unix milliseconds.
+    pub accepted_at: i64,
+    /// Unix milliseconds; `None` while queued, and for what was settled from the queue.
+    pub started_at: Option<i64>,
+    /// Unix milliseconds; `None` until settled.
+    pub settled_at: Option<i64>,
+    /// Unix milliseconds.
+    pub deadline_ms: i64,
+    /// The execution that asked for this one.
+    pub parent_execution_id: Option<ExecutionId>,
+    /// The plan's name.
+    pub plan_name: String,
+    /// Who asked.
+    pub user_id: Option<String>,
+    /// The caller's own id of the request.
+    pub request_id: Option<String>,
+    /// The plan's tags, in its order.
+    pub tags: Vec<String>,
+}
+
+/// One execution with its records, the audit excepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredExecution {
+    /// The index columns.
+    pub summary: StoredSummary,
+    /// What was accepted.
+    pub record: Bytes,
+    /// The result; present exactly when settled.
+    pub result: Option<Bytes>,
+}
+
+/// Which executions a list shows; all conditions that are given must hold. The default shows all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListFilter {
+    /// In exactly this state.
+    pub state: Option<StoredState>,
+    /// Settled with this status; 0 lets through what is not settled.
+    pub status: Option<u8>,
+    /// The plan's name, exactly.
+    pub plan_name: Option<String>,
+    /// One of the tags, exactly.
+    pub tag: Option<String>,
+    /// Who asked, exactly.
+    pub user_id: Option<String>,
+    /// Unix milliseconds, inclusive.
+    pub accepted_after: Option<i64>,
+    /// Unix milliseconds, exclusive.
+    pub accepted_before: Option<i64>,
+    /// The execution that asked.
+    pub parent_execution_id: Option<ExecutionId>,
+}
+
+/// How many executions are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Accepted, not started.
+    pub queued: u64,
+    /// Started, not settled.
+    pub running: u64,
+    /// Over.
+    pub settled: u64,
+}
+
+impl Counts {
+    /// Executions ever accepted, which is also the highest number.
+    pub fn accepted(&self) -> u64 {
+        self.queued + self.running + self.settled
+    }
+}

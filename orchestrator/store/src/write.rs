@@ -1,0 +1,97 @@
+//! What can be written, and what comes of it. Decides nothing.
+
+use bytes::Bytes;
+use escapement_model::{ExecutionId, PlanId};
+
+/// One write of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// A new execution. It gets the next number.
+    Accept(AcceptWrite),
+    /// A queued execution runs from now on.
+    Start {
+        /// Which one.
+        execution_id: ExecutionId,
+        /// Unix milliseconds.
+        started_at: i64,
+    },
+    /// A queued or running execution is over and never changes again.
+    Settle {
+        /// Which one.
+        execution_id: ExecutionId,
+        /// 1 success, 2 partial, 3 failure; opaque to the store, which lists by it.
+        status: u8,
+        /// Unix milliseconds; kept only where no start was written before.
+        started_at: Option<i64>,
+        /// Unix milliseconds.
+        settled_at: i64,
+        /// The result record.
+        result: Bytes,
+        /// The audit record.
+        audit: Bytes,
+    },
+}
+
+/// A new execution: index columns and the record of what was accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptWrite {
+    /// Unique in the store.
+    pub execution_id: ExecutionId,
+    /// Unique in the store.
+    pub plan_id: PlanId,
+    /// Digest of the request, given back with a conflict.
+    pub request_digest: [u8; 32],
+    /// Higher first; the store only keeps it.
+    pub priority: i32,
+    /// Unix milliseconds.
+    pub accepted_at: i64,
+    /// Unix milliseconds where it runs at once; `None` queues it.
+    pub started_at: Option<i64>,
+    /// Unix milliseconds.
+    pub deadline_ms: i64,
+    /// The execution that asked for this one.
+    pub parent_execution_id: Option<ExecutionId>,
+    /// The plan's name.
+    pub plan_name: String,
+    /// Who asked.
+    pub user_id: Option<String>,
+    /// The caller's own id of the request.
+    pub request_id: Option<String>,
+    /// The plan's tags, in its order.
+    pub tags: Vec<String>,
+    /// The accepted record.
+    pub record: Bytes,
+}
+
+/// What came of one write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is durable.
+    Done {
+        /// Number of the execution.
+        number: u64,
+    },
+    /// It changed nothing.
+    Conflict(Conflict),
+}
+
+/// Why a write changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// Accept: that execution id exists. Reported before [`Conflict::PlanIdUsed`] where both hold.
+    ExecutionIdUsed {
+        /// Digest of the request that was accepted under it.
+        request_digest: [u8; 32],
+    },
+    /// Accept: that plan id was accepted under another execution id.
+    PlanIdUsed {
+        /// The other execution.
+        execution_id: ExecutionId,
+    },
+    /// Start or settle: no such execution.
+    NotFound,
+    /// Start: it runs already.
+    AlreadyStarted,
+    /// Start or settle: it is settled.
+    AlreadySettled,
+}
