@@ -1,0 +1,28 @@
+//! A worker with one action. Start an orchestrator, then `cargo run -p escapement-sdk --example greeter`.
+
+use escapement_process::telemetry;
+use escapement_sdk::{StepContext, StepError, Worker};
+use serde_json::json;
+use std::error::Error;
+
+#[derive(serde::Deserialize)]
+struct Greet {
+    name: String,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    telemetry::init(&telemetry::Options::from_env()?)?;
+    let address =
+        std::env::var("ESCAPEMENT_ORCHESTRATOR").unwrap_or_else(|_| "http://127.0.0.1:7400".to_owned());
+    Worker::builder(address)
+        .handler("greet", |input: Greet, context: StepContext| async move {
+            if input.name.is_empty() {
+                return Err(StepError::new("NO_NAME", "there is nobody to greet"));
+            }
+            Ok(json!({"greeting": format!("hello {}", input.name), "attempt": context.attempt()}))
+        })
+        .run()
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! What a handler knows about the attempt that it runs. Never shows another step's output or the rest of the
+//! plan.
+
+use crate::error::StepError;
+use escapement_model::limits::WARNINGS_MAX;
+use escapement_model::opaque::Malformed;
+use escapement_model::{Opaque, codes};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// The attempt that a handler runs. Cheap to clone; all clones are the same attempt.
+#[derive(Clone, Debug)]
+pub struct StepContext {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    facts: Facts,
+    decoded: OnceLock<Result<Map<String, Value>, Malformed>>,
+    cancelled: watch::Sender<bool>,
+    warnings: Mutex<Vec<StepError>>,
+}
+
+/// What came with the assignment.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) action: String,
+    pub(crate) execution_id: String,
+    pub(crate) plan_id: String,
+    pub(crate) step_id: String,
+    pub(crate) attempt: u32,
+    pub(crate) deadline: Instant,
+    pub(crate) environment: Opaque,
+    pub(crate) headers: BTreeMap<String, String>,
+}
+
+impl StepContext {
+    pub(crate) fn new(facts: Facts) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                facts,
+                decoded: OnceLock::new(),
+                cancelled: watch::Sender::new(false),
+                warnings: Mutex::new(Vec::new()),
+            }),
+        }
+    }
+
+    /// The action that the handler was called for.
+    pub fn action(&self) -> &str {
+        &self.shared.facts.action
+    }
+
+    /// The execution, a UUID v4 in lower case. A nested execution names it as its parent.
+    pub fn execution_id(&self) -> &str {
+        &self.shared.facts.execution_id
+    }
+
+    /// The plan instance, a UUID v4 in lower case.
+    pub fn plan_id(&self) -> &str {
+        &self.shared.facts.plan_id
+    }
+
+    /// The step, a UUID v4 in lower case.
+    pub fn step_id(&self) -> &str {
+        &self.shared.facts.step_id
+    }
+
+    /// Which attempt of the step this is; 1 for the first.
+    pub fn attempt(&self) -> u32 {
+        self.shared.facts.attempt
+    }
+
+    /// What is left until the attempt times out; zero afterwards. At the limit the handler is cancelled,
+    /// then aborted.
+    pub fn time_left(&self) -> Duration {
+        self.shared
+            .facts
+            .deadline
+            .saturating_duration_since(Instant::now())
+    }
+
+    /// The execution's environment as JSON, decoded when it is asked for first.
+    ///
+    /// # Errors
+    /// `INVALID_PAYLOAD` where it cannot be decoded.
+    pub fn environment(&self) -> Result<&Map<String, Value>, StepError> {
+        let decoded = self
+            .shared
+            .decoded
+            .get_or_init(|| escapement_wire::json::from_opaque(&self.shared.facts.environment));
+        decoded.as_ref().map_err(|malformed| {
+            StepError::new(codes::INVALID_PAYLOAD, format!("the environment {malformed}"))
+        })
+    }
+
+    /// The execution's environment, the bytes that the caller sent.
+    pub fn environment_encoded(&self) -> &Opaque {
+        &self.shared.facts.environment
+    }
+
+    /// One header: `traceparent`, `tracestate`, or an entry of the caller's correlation context.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.shared.facts.headers.get(name).map(String::as_str)
+    }
+
+    /// All headers, by name.
+    pub fn headers(&self) -> &BTreeMap<String, String> {
+        &self.shared.facts.headers
+    }
+
+    /// Resolves when the attempt is not wanted any more: a limit ran out, the execution ended, or the worker
+    /// stops.
+    ///
+    /// Whatever the handler returns after that is discarded. It is aborted at its next `.await` shortly
+    /// afterwards.
+    pub async fn cancelled(&self) {
+        let mut receiver = self.shared.cancelled.subscribe();
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = receiver.wait_for(|cancelled| *cancelled).await;
+    }
+
+    /// True when the attempt is not wanted any more. For handlers that block.
+    pub fn is_cancelled(&self) -> bool {
+        *self.shared.cancelled.borrow()
+    }
+
+    /// Adds a warning to the success of this step. At most 64 are kept; a step that fails loses them.
+    pub fn warn(&self, warning: StepError) {
+        let mut warnings = self
+            .shared
+            .warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if warnings.len() < WARNINGS_MAX {
+            warnings.push(warning.warn());
+        }
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.shared.cancelled.send_replace(true);
+    }
+
+    pub(crate) fn take_warnings(&self) -> Vec<StepError> {
+        std::mem::take(
+            &mut *self
+                .shared
+                .warnings
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+}

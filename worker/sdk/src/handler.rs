@@ -1,0 +1,173 @@
+//! Turns typed handlers into bodies of one shape: encoded input in, encoded output or error out.
+//! Does not know when a body runs, or what becomes of its result.
+
+use crate::action::Action;
+use crate::context::StepContext;
+use crate::error::StepError;
+use escapement_model::{Opaque, codes};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// What a body ends with.
+pub(crate) type BodyResult = Result<Opaque, StepError>;
+type BodyFuture = Pin<Box<dyn Future<Output = BodyResult> + Send>>;
+type AsyncBody = Arc<dyn Fn(Opaque, StepContext) -> BodyFuture + Send + Sync>;
+type BlockingBody = Arc<dyn Fn(Opaque, StepContext) -> BodyResult + Send + Sync>;
+
+/// An action and what runs it.
+#[derive(Clone, Debug)]
+pub(crate) struct Handler {
+    pub(crate) action: Action,
+    pub(crate) body: Body,
+}
+
+/// What runs an attempt.
+#[derive(Clone)]
+pub(crate) enum Body {
+    /// On the caller's runtime.
+    Async(AsyncBody),
+    /// On the blocking threads of the caller's runtime.
+    Blocking(BlockingBody),
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Body::Async(_) => "Async",
+            Body::Blocking(_) => "Blocking",
+        })
+    }
+}
+
+impl Body {
+    pub(crate) fn from_async<I, O, F, R>(handler: F) -> Self
+    where
+        I: DeserializeOwned,
+        O: Serialize,
+        F: Fn(I, StepContext) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<O, StepError>> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        Body::Async(Arc::new(move |payload, context| {
+            let handler = handler.clone();
+            // Everything runs inside the future, so that a panic anywhere ends this task only.
+            Box::pin(async move {
+                let running = {
+                    let input = decode(&payload, context.action())?;
+                    handler(input, context.clone())
+                };
+                let output = running.await?;
+                encode(&output, context.action())
+            })
+        }))
+    }
+
+    pub(crate) fn from_blocking<I, O, F>(handler: F) -> Self
+    where
+        I: DeserializeOwned,
+        O: Serialize,
+        F: Fn(I, StepContext) -> Result<O, StepError> + Send + Sync + 'static,
+    {
+        Body::Blocking(Arc::new(move |payload, context| {
+            let input = decode(&payload, context.action())?;
+            let output = handler(input, context.clone())?;
+            encode(&output, context.action())
+        }))
+    }
+}
+
+fn decode<I: DeserializeOwned>(payload: &Opaque, action: &str) -> Result<I, StepError> {
+    let object = escapement_wire::json::from_opaque(payload).map_err(|malformed| {
+        StepError::new(
+            codes::INVALID_PAYLOAD,
+            format!("the payload of {action:?} {malformed}"),
+        )
+    })?;
+    serde_path_to_error::deserialize(Value::Object(object)).map_err(|error| {
+        let path = error.path().to_string();
+        let place = if path == "." {
+            String::new()
+        } else {
+            format!(" at {path}")
+        };
+        let message = format!(
+            "the payload of {action:?} does not decode{place}: {}",
+            error.inner()
+        );
+        StepError::new(codes::INVALID_PAYLOAD, message).fatal()
+    })
+}
+
+fn encode<O: Serialize>(output: &O, action: &str) -> BodyResult {
+    let defect = |detail: String| {
+        let message = format!("the handler of {action:?} returned an output that {detail}");
+        StepError::new(codes::UNKNOWN_ERROR, message).fatal()
+    };
+    let value = serde_json::to_value(output).map_err(|error| defect(format!("does not encode: {error}")))?;
+    let Value::Object(object) = value else {
+        return Err(defect(format!("is {}, not an object", kind_of(&value))));
+    };
+    let output = escapement_wire::json::to_opaque(&object);
+    output
+        .check()
+        .map_err(|malformed| defect(malformed.to_string()))?;
+    Ok(output)
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+    use serde_json::json;
+
+    #[derive(Debug, serde::Deserialize)]
+    struct Order {
+        #[allow(dead_code, reason = "only decoded")]
+        lines: Vec<u32>,
+    }
+
+    #[test]
+    fn an_undecodable_input_names_the_field() {
+        let payload = escapement_wire::json::to_opaque(json!({"lines": [1, "two"]}).as_object().unwrap());
+        let error = decode::<Order>(&payload, "bill").unwrap_err();
+        assert_eq!(error.code(), codes::INVALID_PAYLOAD);
+        assert!(error.message().contains("at lines[1]"), "{error}");
+    }
+
+    #[test]
+    fn an_output_that_is_no_object_names_the_handler() {
+        let error = encode(&vec![1, 2], "bill").unwrap_err();
+        assert_eq!(error.code(), codes::UNKNOWN_ERROR);
+        assert!(
+            error.message().contains("\"bill\"") && error.message().contains("a list"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn an_output_deeper_than_the_limit_is_refused() {
+        let deep = (0..100).fold(json!({}), |inner, _| json!({ "inner": inner }));
+        assert!(
+            encode(&deep, "bill")
+                .unwrap_err()
+                .message()
+                .contains("nested deeper")
+        );
+    }
+}

@@ -1,0 +1,418 @@
+//! The worker's side of the protocol as a state machine: messages, ended bodies and the time come in;
+//! messages, commands and the next wake-up go out.
+//! Does no I/O, reads no clock, draws no random number, runs no handler, logs nothing.
+//!
+//! The shell owns the stream, the bodies and the clock. It calls `handle_*` when something happened,
+//! and then `poll_command` and `poll_transmit` until both are empty.
+//! Times are milliseconds on any clock that never goes back.
+
+mod attempt;
+mod inbound;
+mod ledger;
+mod link;
+mod outbox;
+mod reconnect;
+mod report;
+mod stop;
+#[cfg(test)]
+mod tests;
+
+use crate::action::Capacity;
+use crate::error::{StepError, WorkerError};
+use crate::worker::SessionEvent;
+use attempt::Input;
+use bytes::Bytes;
+use escapement_model::limits::{HELLO_TIMEOUT_MS, WORKER_PROTOCOL};
+use escapement_model::{AttemptToken, BootId, Opaque, SessionId};
+use escapement_wire::worker::v1::session_request::Message as Request;
+use escapement_wire::worker::v1::{
+    Assignment, Drain, Goodbye, Heartbeat, Hello, SessionLimits, SessionRequest, SessionResponse, Snapshot,
+};
+use ledger::Ledger;
+use link::{Link, Stream};
+use outbox::Effects;
+use reconnect::Reconnect;
+use std::collections::BTreeMap;
+use stop::{Step, Stop};
+
+/// One worker, over all its streams.
+#[derive(Debug)]
+pub(crate) struct Session {
+    hello: Hello,
+    drain_grace_ms: u64,
+    ledger: Ledger,
+    effects: Effects,
+    link: Link,
+    /// Until when work may run; `None` before the first `Welcome` and after the lease ran out.
+    lease_ends_ms: Option<u64>,
+    /// The last session that was welcomed.
+    previous: Option<(SessionId, BootId)>,
+    limits: SessionLimits,
+    reconnect: Reconnect,
+    stop: Option<Stop>,
+    finished: Option<Result<(), WorkerError>>,
+    ignored_messages: u64,
+}
+
+/// What the shell has to do.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Open a stream, the messages of `poll_transmit` first.
+    Connect,
+    /// Send nothing more on the stream; go on reading.
+    EndRequests,
+    /// Drop the stream, and then report `handle_disconnected`.
+    Close { reason: String },
+    /// Run a body.
+    Start(Box<Job>),
+    /// Tell a body that it is not wanted any more.
+    Cancel(AttemptToken),
+    /// End a body.
+    Abort(AttemptToken),
+    /// Tell the program.
+    Tell(SessionEvent),
+}
+
+/// A body to run.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) token: AttemptToken,
+    pub(crate) deadline_at_ms: u64,
+    pub(crate) assignment: Assignment,
+}
+
+/// How a body ended.
+#[derive(Debug)]
+pub(crate) enum BodyEnd {
+    /// With an output.
+    Success {
+        output: Opaque,
+        warnings: Vec<StepError>,
+    },
+    /// With an error, or by a panic.
+    Failure(StepError),
+    /// Its task was aborted.
+    Aborted,
+}
+
+impl Session {
+    /// A worker that connects at once. `hello` carries what never changes.
+    pub(crate) fn new(
+        now_ms: u64,
+        hello: Hello,
+        capacities: BTreeMap<String, Capacity>,
+        drain_grace_ms: u64,
+    ) -> Self {
+        Self {
+            hello: Hello {
+                protocol_min: WORKER_PROTOCOL,
+                protocol_max: WORKER_PROTOCOL,
+                ..hello
+            },
+            drain_grace_ms,
+            ledger: Ledger::new(capacities),
+            effects: Effects::default(),
+            link: Link::Waiting { until_ms: now_ms },
+            lease_ends_ms: None,
+            previous: None,
+            limits: inbound::limits_of(None),
+            reconnect: Reconnect::default(),
+            stop: None,
+            finished: None,
+            ignored_messages: 0,
+        }
+    }
+
+    /// Messages of kinds that this revision does not know.
+    pub(crate) fn ignored_messages(&self) -> u64 {
+        self.ignored_messages
+    }
+
+    /// A message was read.
+    pub(crate) fn handle_message(&mut self, now_ms: u64, response: SessionResponse) {
+        self.handle_timeout(now_ms);
+        if let Err(violation) = self.receive(now_ms, response) {
+            self.close(format!("the orchestrator broke the protocol: {violation}"));
+        }
+        self.settle();
+    }
+
+    /// The stream ended, or could not be opened. `random` is any number, uniformly drawn.
+    pub(crate) fn handle_disconnected(&mut self, now_ms: u64, random: u64, reason: String) {
+        self.handle_timeout(now_ms);
+        if matches!(self.link, Link::Leaving { .. }) && self.stop.is_some() {
+            self.finish(Ok(()));
+        }
+        if !matches!(self.link, Link::Waiting { .. }) {
+            self.effects
+                .command(Command::Tell(SessionEvent::Disconnected { reason }));
+        }
+        self.effects.clear_stream();
+        self.link = Link::Waiting {
+            until_ms: now_ms.saturating_add(self.reconnect.delay_ms(random)),
+        };
+        self.settle();
+    }
+
+    /// A body ended.
+    pub(crate) fn handle_ended(&mut self, now_ms: u64, token: AttemptToken, end: BodyEnd) {
+        self.handle_timeout(now_ms);
+        self.ledger
+            .ended(now_ms, token, end, &self.limits, &mut self.effects);
+        self.settle();
+    }
+
+    /// The worker is asked to stop: drain, then end.
+    pub(crate) fn handle_stop(&mut self, now_ms: u64) {
+        if self.stop.is_none() {
+            self.stop = Some(Stop::new(now_ms, self.drain_grace_ms));
+            if let Some(live) = self.link.live_mut() {
+                live.drain_pending = true;
+            }
+        }
+        self.handle_timeout(now_ms);
+    }
+
+    /// Time has passed. Every other `handle_*` does this first, so that nothing is done in expired time.
+    pub(crate) fn handle_timeout(&mut self, now_ms: u64) {
+        if self.finished.is_some() {
+            return;
+        }
+        if self.lease_ends_ms.is_some_and(|ends_ms| ends_ms <= now_ms) {
+            self.lease_ends_ms = None;
+            self.ledger
+                .apply_to_all(now_ms, Input::LeaseExpired, &mut self.effects);
+            if matches!(self.link, Link::Up { .. }) {
+                self.close("no heartbeat was acknowledged within the lease".to_owned());
+            }
+        }
+        self.ledger.handle_timeout(now_ms, &mut self.effects);
+        while let Some(step) = self.stop.as_mut().and_then(|stop| stop.poll(now_ms)) {
+            match step {
+                Step::StopBodies => {
+                    self.ledger
+                        .apply_to_all(now_ms, Input::DrainOver, &mut self.effects);
+                }
+                Step::AbandonBodies => {
+                    self.ledger
+                        .apply_to_all(now_ms, Input::Abandoned, &mut self.effects);
+                }
+                Step::GiveUp => self.finish(match self.ledger.len() {
+                    0 => Ok(()),
+                    unsettled => Err(WorkerError::DrainIncomplete { unsettled }),
+                }),
+            }
+        }
+        self.handle_link_timeout(now_ms);
+        self.settle();
+    }
+
+    /// When to call `handle_timeout`, at the latest.
+    pub(crate) fn poll_timeout(&self) -> Option<u64> {
+        let stop = self.stop.as_ref().and_then(Stop::next_wake_ms);
+        [
+            self.lease_ends_ms,
+            self.ledger.next_wake_ms(),
+            stop,
+            self.link.next_wake_ms(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The next thing to do.
+    pub(crate) fn poll_command(&mut self) -> Option<Command> {
+        self.effects.poll_command()
+    }
+
+    /// How the worker ended, once.
+    pub(crate) fn poll_finished(&mut self) -> Option<Result<(), WorkerError>> {
+        self.finished.take()
+    }
+
+    /// Whether `poll_transmit` has a message.
+    pub(crate) fn wants_to_transmit(&self) -> bool {
+        match &self.link {
+            Link::Greeting { stream, .. } => stream.hello_sent_at_ms.is_none(),
+            Link::Up { live, .. } => {
+                self.effects.has_acks()
+                    || self.effects.has_outcomes()
+                    || live.heartbeat_pending()
+                    || live.snapshot_wanted.is_some()
+                    || live.drain_pending
+                    || live.goodbye.is_some()
+            }
+            Link::Waiting { .. } | Link::Leaving { .. } | Link::Closing => false,
+        }
+    }
+
+    /// The next message to send.
+    pub(crate) fn poll_transmit(&mut self, now_ms: u64) -> Option<SessionRequest> {
+        let message = match &mut self.link {
+            Link::Greeting { stream, .. } if stream.hello_sent_at_ms.is_none() => {
+                stream.hello_sent_at_ms = Some(now_ms);
+                Request::Hello(self.greeting())
+            }
+            Link::Up { .. } => self.next_request(now_ms)?,
+            Link::Greeting { .. } | Link::Waiting { .. } | Link::Leaving { .. } | Link::Closing => {
+                return None;
+            }
+        };
+        let (Link::Greeting { stream, .. } | Link::Up { stream, .. }) = &mut self.link else {
+            unreachable!("only an open stream has a message")
+        };
+        let request = SessionRequest {
+            seq: stream.next_seq(),
+            message: Some(message),
+        };
+        if matches!(request.message, Some(Request::Goodbye(_))) {
+            self.link = Link::Leaving {
+                until_ms: now_ms + LEAVE_MS,
+            };
+            self.effects.command(Command::EndRequests);
+        }
+        Some(request)
+    }
+
+    /// In this order: what the orchestrator waits for, what keeps the lease, what is large, and the end.
+    fn next_request(&mut self, now_ms: u64) -> Option<Request> {
+        if let Some(acks) = self.effects.take_acks() {
+            return Some(acks);
+        }
+        let live = self.link.live_mut()?;
+        if let Some(n) = live.take_heartbeat(now_ms) {
+            return Some(Request::Heartbeat(Heartbeat {
+                n,
+                in_flight: u32::try_from(self.ledger.len()).unwrap_or(u32::MAX),
+                in_flight_hash: Bytes::copy_from_slice(&self.ledger.hash()),
+            }));
+        }
+        if let Some(n) = live.snapshot_wanted.take() {
+            let last_assignment_seq = live.last_assignment_seq;
+            let in_flight = self.ledger.in_flight();
+            return Some(Request::Snapshot(Snapshot {
+                n,
+                last_assignment_seq,
+                in_flight,
+            }));
+        }
+        if std::mem::take(&mut live.drain_pending) {
+            let deadline_ms = self.stop.as_ref().map_or(0, |stop| stop.deadline_ms(now_ms));
+            return Some(Request::Drain(Drain {
+                deadline_ms,
+                reason: "the worker stops".to_owned(),
+            }));
+        }
+        if let Some(outcomes) = self.effects.take_outcomes(&mut self.ledger, &self.limits) {
+            return Some(outcomes);
+        }
+        let reason = self.link.live_mut()?.goodbye.take()?;
+        Some(Request::Goodbye(Goodbye {
+            reason: reason.to_owned(),
+        }))
+    }
+
+    /// Registration, and after a break everything that the worker still has.
+    fn greeting(&self) -> Hello {
+        let (session_id, boot_id) = self.previous.unzip();
+        Hello {
+            previous_session_id: session_id
+                .map_or_else(Bytes::new, |id| Bytes::copy_from_slice(id.as_bytes())),
+            boot_id_seen: boot_id.map_or_else(Bytes::new, |id| Bytes::copy_from_slice(id.as_bytes())),
+            in_flight: self.ledger.in_flight(),
+            max_in_flight: if self.stop.is_some() {
+                0
+            } else {
+                self.hello.max_in_flight
+            },
+            ..self.hello.clone()
+        }
+    }
+
+    fn handle_link_timeout(&mut self, now_ms: u64) {
+        match &mut self.link {
+            Link::Waiting { until_ms } if *until_ms <= now_ms => {
+                self.effects.clear_stream();
+                self.effects.command(Command::Connect);
+                self.link = Link::Greeting {
+                    stream: Stream::default(),
+                    deadline_ms: now_ms.saturating_add(HELLO_TIMEOUT_MS),
+                };
+            }
+            Link::Greeting { deadline_ms, .. } if *deadline_ms <= now_ms => {
+                self.close("the orchestrator did not answer Hello in time".to_owned());
+            }
+            Link::Leaving { until_ms } if *until_ms <= now_ms => {
+                self.close("the worker said goodbye".to_owned());
+                if self.stop.is_some() {
+                    self.finish(Ok(()));
+                }
+            }
+            Link::Up { live, .. } => {
+                live.handle_timeout(now_ms);
+                if live.leave_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+                    live.leave_at_ms = None;
+                    live.goodbye_when_idle = true;
+                }
+            }
+            Link::Waiting { .. } | Link::Greeting { .. } | Link::Leaving { .. } | Link::Closing => {}
+        }
+    }
+
+    /// Takes the last steps once nothing is in flight.
+    fn settle(&mut self) {
+        let idle = self.ledger.len() == 0;
+        match &mut self.link {
+            // An assignment came in the meantime: no goodbye with anything in flight.
+            Link::Up { live, .. } if !idle => live.goodbye = None,
+            Link::Up { live, .. } if live.goodbye.is_none() => {
+                if self.stop.is_some() && live.drain_started {
+                    live.goodbye = Some("drained");
+                } else if live.goodbye_when_idle {
+                    live.goodbye = Some("asked to reconnect");
+                }
+            }
+            // Nobody has to be told anything.
+            Link::Waiting { .. } | Link::Greeting { .. } if idle && self.stop.is_some() => {
+                self.finish(Ok(()))
+            }
+            Link::Up { .. }
+            | Link::Waiting { .. }
+            | Link::Greeting { .. }
+            | Link::Leaving { .. }
+            | Link::Closing => {}
+        }
+    }
+
+    /// Asks the shell to drop the stream.
+    fn close(&mut self, reason: String) {
+        if !matches!(self.link, Link::Closing | Link::Waiting { .. }) {
+            self.link = Link::Closing;
+            self.effects.command(Command::Close { reason });
+        }
+    }
+
+    fn finish(&mut self, end: Result<(), WorkerError>) {
+        if self.finished.is_none() {
+            self.finished = Some(end);
+        }
+    }
+}
+
+fn token_bytes(token: AttemptToken) -> Bytes {
+    Bytes::copy_from_slice(token.as_bytes())
+}
+
+fn is_set(limit: i64) -> Option<i64> {
+    (limit > 0).then_some(limit)
+}
+
+/// From the cancellation of a body to its abortion, where the orchestrator names no other time.
+const STOP_GRACE_MS: u64 = 500;
+/// The same when the lease ran out: shorter than the margin that the orchestrator adds to the lease.
+const LEASE_STOP_MS: u64 = escapement_model::limits::LEASE_MARGIN_MS / 2;
+/// What the orchestrator may take to end the stream after `Goodbye`.
+const LEAVE_MS: u64 = 1_000;
+/// The longest limit that is told apart from none: a century.
+const TIMEOUT_MS_MAX: u64 = 100 * 365 * 24 * 3_600_000;

@@ -1,0 +1,235 @@
+//! What the worker does about each message of the orchestrator. Sends nothing by itself.
+
+use crate::error::WorkerError;
+use crate::session::ledger::Room;
+use crate::session::link::{Link, Live};
+use crate::session::{Command, Job, Session, TIMEOUT_MS_MAX, attempt, is_set};
+use crate::worker::SessionEvent;
+use bytes::Bytes;
+use escapement_model::limits::{
+    OUTPUT_BYTES_MAX, SESSION_IN_FLIGHT_MAX, SESSION_MESSAGE_BYTES_MAX, WORKER_PROTOCOL,
+};
+use escapement_model::{AttemptToken, BootId, SessionId};
+use escapement_wire::worker::v1::attempt_verdict::Verdict;
+use escapement_wire::worker::v1::rejected_attempt::Reason;
+use escapement_wire::worker::v1::session_response::Message as Response;
+use escapement_wire::worker::v1::{
+    Assignment, HeartbeatAck, SessionError, SessionLimits, SessionResponse, Welcome, session_error,
+};
+
+/// Why a stream has to end: what the other side did wrong.
+pub(super) type Violation = String;
+
+impl Session {
+    /// Takes one message. An unknown arm is ignored and counted.
+    pub(super) fn receive(&mut self, now_ms: u64, response: SessionResponse) -> Result<(), Violation> {
+        let (Link::Greeting { stream, .. } | Link::Up { stream, .. }) = &mut self.link else {
+            // The stream is ending, and nothing that it still carries matters.
+            return Ok(());
+        };
+        let seq = response.seq;
+        stream
+            .received(seq)
+            .map_err(|expected| format!("message {seq} came in place of {expected}"))?;
+        let Some(message) = response.message else {
+            self.ignored_messages += 1;
+            return Ok(());
+        };
+        let welcomed = matches!(self.link, Link::Up { .. });
+        match (message, welcomed) {
+            (Response::SessionError(error), _) => {
+                self.session_error(&error);
+                Ok(())
+            }
+            (Response::Welcome(welcome), false) => self.welcome(now_ms, welcome),
+            (Response::Welcome(_), true) => Err("a second Welcome".to_owned()),
+            (_, false) => Err("a message before Welcome".to_owned()),
+            (message, true) => self.receive_welcomed(now_ms, seq, message),
+        }
+    }
+
+    fn receive_welcomed(&mut self, now_ms: u64, seq: u64, message: Response) -> Result<(), Violation> {
+        let live = self.link.live_mut().expect("only a welcomed stream comes here");
+        match message {
+            Response::Welcome(_) | Response::SessionError(_) => {
+                unreachable!("both were handled before the others")
+            }
+            Response::HeartbeatAck(ack) => self.heartbeat_acknowledged(&ack)?,
+            Response::Assignments(assignments) => {
+                live.last_assignment_seq = seq;
+                for assignment in assignments.items {
+                    self.assign(now_ms, assignment)?;
+                }
+            }
+            Response::OutcomeAcks(acks) => {
+                for ack in acks.items {
+                    // Every verdict is final: the outcome is in the state of the execution, or never will be
+                    // (I7).
+                    self.ledger.acknowledged(token_of(&ack.attempt_token)?);
+                }
+            }
+            Response::Cancels(cancels) => {
+                for cancel in cancels.items {
+                    let token = token_of(&cancel.attempt_token)?;
+                    let grace_ms = u64::try_from(cancel.grace_ms).unwrap_or(0).min(TIMEOUT_MS_MAX);
+                    if !self.ledger.unwanted(now_ms, token, grace_ms, &mut self.effects) {
+                        // Nothing of it runs here, so that is what the orchestrator is told.
+                        self.effects.stopped(token);
+                    }
+                }
+            }
+            Response::SnapshotRequest(request) => live.snapshot_wanted = Some(request.n),
+            // Messages are read in order, so all assignments before it have been answered.
+            Response::DrainStarted(_) => live.drain_started = true,
+            Response::Reconnect(reconnect) => {
+                // The orchestrator may need this worker until its last execution has ended: it decides when.
+                self.reconnect.spread_over(reconnect.jitter_ms);
+                let deadline_ms = u64::try_from(reconnect.deadline_ms)
+                    .unwrap_or(0)
+                    .min(TIMEOUT_MS_MAX);
+                live.leave_at_ms = Some(now_ms + deadline_ms);
+            }
+        }
+        if self.effects.is_flooded() {
+            return Err("more assignments and cancels than credits".to_owned());
+        }
+        Ok(())
+    }
+
+    fn welcome(&mut self, now_ms: u64, welcome: Welcome) -> Result<(), Violation> {
+        if welcome.protocol != WORKER_PROTOCOL {
+            return Err(format!(
+                "revision {} of the protocol was not offered",
+                welcome.protocol
+            ));
+        }
+        let session_id = SessionId::from_slice(&welcome.session_id).ok_or("a session id is not 16 bytes")?;
+        let boot_id = BootId::from_slice(&welcome.boot_id).ok_or("a boot id is not 16 bytes")?;
+        let Link::Greeting { stream, .. } = &self.link else {
+            unreachable!("only a greeting stream is welcomed")
+        };
+        let stream = *stream;
+        let hello_sent_at_ms = stream.hello_sent_at_ms.ok_or("Welcome before Hello")?;
+        let mut live = Live::new(now_ms, &welcome);
+        live.drain_pending = self.stop.is_some();
+        self.lease_ends_ms = Some(live.lease_end_ms(hello_sent_at_ms));
+        self.limits = limits_of(welcome.limits.as_ref());
+        self.link = Link::Up { stream, live };
+        let rebooted = self.previous.is_some_and(|(_, before)| before != boot_id);
+        self.previous = Some((session_id, boot_id));
+        if rebooted {
+            self.ledger
+                .apply_to_all(now_ms, attempt::Input::Unwanted, &mut self.effects);
+        }
+        for verdict in &welcome.verdicts {
+            if verdict.verdict() == Verdict::Stop {
+                let token = token_of(&verdict.attempt_token)?;
+                self.ledger
+                    .unwanted(now_ms, token, crate::session::STOP_GRACE_MS, &mut self.effects);
+            }
+        }
+        self.effects.resend(&self.ledger);
+        let refused_actions = welcome
+            .refused_actions
+            .into_iter()
+            .map(|refusal| (refusal.name, refusal.reason))
+            .collect();
+        self.effects.command(Command::Tell(SessionEvent::Connected {
+            session_id,
+            boot_id,
+            refused_actions,
+        }));
+        Ok(())
+    }
+
+    fn heartbeat_acknowledged(&mut self, ack: &HeartbeatAck) -> Result<(), Violation> {
+        let n = ack.n;
+        let live = self.link.live_mut().expect("only a welcomed stream comes here");
+        let sent_at_ms = live
+            .acknowledged(n)
+            .map_err(|last| format!("heartbeat {n} was acknowledged after {last}"))?;
+        if let Some(sent_at_ms) = sent_at_ms {
+            self.lease_ends_ms = Some(live.lease_end_ms(sent_at_ms));
+            self.reconnect.succeeded();
+        }
+        Ok(())
+    }
+
+    fn assign(&mut self, now_ms: u64, assignment: Assignment) -> Result<(), Violation> {
+        let token = token_of(&assignment.attempt_token)?;
+        if self.ledger.contains(token) {
+            // It is never started twice; the answer is the same.
+            self.effects.started(token);
+            return Ok(());
+        }
+        let refusal = if self.stop.is_some() {
+            Some(Reason::Draining)
+        } else if self.lease_ends_ms.is_none() {
+            Some(Reason::LeaseExpired)
+        } else {
+            let max_in_flight = self.hello.max_in_flight.min(self.limits.in_flight_max);
+            match self.ledger.room(&assignment.action, max_in_flight) {
+                Room::Free => None,
+                Room::Full => Some(Reason::NoCapacity),
+                Room::NoHandler => Some(Reason::UnknownAction),
+            }
+        };
+        if let Some(reason) = refusal {
+            self.effects.rejected(token, reason);
+            return Ok(());
+        }
+        let timeout_ms = u64::try_from(assignment.timeout_ms)
+            .unwrap_or(0)
+            .clamp(1, TIMEOUT_MS_MAX);
+        let deadline_at_ms = now_ms + timeout_ms;
+        self.ledger
+            .start(now_ms, token, &assignment.action, deadline_at_ms);
+        self.effects.started(token);
+        self.effects.command(Command::Start(Box::new(Job {
+            token,
+            deadline_at_ms,
+            assignment,
+        })));
+        Ok(())
+    }
+
+    fn session_error(&mut self, error: &SessionError) {
+        use session_error::Code;
+        let code = error.code();
+        let reason = format!("{}: {}", code.as_str_name(), error.detail);
+        match code {
+            Code::Superseded => self.finish(Err(WorkerError::Superseded)),
+            Code::UnsupportedProtocol | Code::Unauthorized => self.finish(Err(WorkerError::Refused(reason))),
+            Code::Unspecified
+            | Code::ProtocolViolation
+            | Code::LimitExceeded
+            | Code::Unavailable
+            | Code::LeaseExpired => {
+                self.reconnect.retry_after(error.retry_after_ms);
+                self.close(reason);
+            }
+        }
+    }
+}
+
+/// A token that cannot be read cannot be answered, so it ends the stream.
+fn token_of(bytes: &Bytes) -> Result<AttemptToken, Violation> {
+    AttemptToken::from_slice(bytes).ok_or_else(|| format!("an attempt token of {} bytes", bytes.len()))
+}
+
+/// What the orchestrator holds the worker to, with the defaults where it says nothing.
+pub(super) fn limits_of(limits: Option<&SessionLimits>) -> SessionLimits {
+    let limits = limits.copied().unwrap_or_default();
+    let default = |bytes: usize| i64::try_from(bytes).expect("limits are small");
+    SessionLimits {
+        message_bytes_max: is_set(limits.message_bytes_max)
+            .unwrap_or_else(|| default(SESSION_MESSAGE_BYTES_MAX)),
+        output_bytes_max: is_set(limits.output_bytes_max).unwrap_or_else(|| default(OUTPUT_BYTES_MAX)),
+        in_flight_max: if limits.in_flight_max == 0 {
+            SESSION_IN_FLIGHT_MAX
+        } else {
+            limits.in_flight_max
+        },
+        actions_max: limits.actions_max,
+    }
+}

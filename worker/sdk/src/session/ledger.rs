@@ -1,0 +1,325 @@
+//! Every attempt that the worker has not been released from. Knows no stream: what is to be said goes to the
+//! outbox.
+
+use crate::action::Capacity;
+use crate::session::attempt::{Input, Next, State, next};
+use crate::session::outbox::Effects;
+use crate::session::{BodyEnd, Command, LEASE_STOP_MS, STOP_GRACE_MS, report, token_bytes};
+use escapement_model::AttemptToken;
+use escapement_wire::worker::v1::{AttemptOutcome, InFlight, SessionLimits, in_flight};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Debug)]
+pub(super) struct Ledger {
+    attempts: BTreeMap<AttemptToken, Attempt>,
+    /// When an attempt needs attention: its limit while it runs, its abortion while it stops.
+    wakes: BTreeSet<(u64, AttemptToken)>,
+    slots: BTreeMap<String, Slot>,
+    /// Bodies that count against the worker's own level.
+    bodies: u32,
+    hash: [u8; 16],
+}
+
+#[derive(Debug)]
+struct Attempt {
+    action: String,
+    started_at_ms: u64,
+    state: State,
+    /// The body runs, or at least it has not been seen to end.
+    body_runs: bool,
+    wake_at_ms: Option<u64>,
+    outcome: Option<AttemptOutcome>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    capacity: Capacity,
+    bodies: u32,
+}
+
+/// Whether another attempt of an action can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Free,
+    Full,
+    NoHandler,
+}
+
+impl Ledger {
+    pub(super) fn new(capacities: BTreeMap<String, Capacity>) -> Self {
+        let slots = capacities
+            .into_iter()
+            .map(|(name, capacity)| (name, Slot { capacity, bodies: 0 }))
+            .collect();
+        Self {
+            attempts: BTreeMap::new(),
+            wakes: BTreeSet::new(),
+            slots,
+            bodies: 0,
+            hash: [0; 16],
+        }
+    }
+
+    /// Only bodies count: a recorded outcome holds the orchestrator's credit, but nothing of the worker.
+    pub(super) fn room(&self, action: &str, max_in_flight: u32) -> Room {
+        let Some(slot) = self.slots.get(action) else {
+            return Room::NoHandler;
+        };
+        let free = match slot.capacity {
+            Capacity::Shared(own) => slot.bodies < own && self.bodies < max_in_flight,
+            Capacity::Apart(own) => slot.bodies < own,
+        };
+        if free { Room::Free } else { Room::Full }
+    }
+
+    pub(super) fn contains(&self, token: AttemptToken) -> bool {
+        self.attempts.contains_key(&token)
+    }
+
+    /// Enters an attempt whose body starts now.
+    pub(super) fn start(&mut self, now_ms: u64, token: AttemptToken, action: &str, deadline_at_ms: u64) {
+        let attempt = Attempt {
+            action: action.to_owned(),
+            started_at_ms: now_ms,
+            state: State::Running,
+            body_runs: true,
+            wake_at_ms: Some(deadline_at_ms),
+            outcome: None,
+        };
+        let before = self.attempts.insert(token, attempt);
+        assert!(before.is_none(), "attempt {token} is started once");
+        self.wakes.insert((deadline_at_ms, token));
+        self.count_body(action, true);
+        self.toggle_hash(token);
+    }
+
+    /// A body has ended.
+    pub(super) fn ended(
+        &mut self,
+        now_ms: u64,
+        token: AttemptToken,
+        end: BodyEnd,
+        limits: &SessionLimits,
+        effects: &mut Effects,
+    ) {
+        let Some(attempt) = self.attempts.get_mut(&token) else {
+            return;
+        };
+        if std::mem::take(&mut attempt.body_runs) {
+            let action = attempt.action.clone();
+            self.count_body(&action, false);
+        }
+        self.apply(now_ms, token, Input::Ended, 0, Some((end, limits)), effects);
+    }
+
+    /// An attempt is not wanted any more. False where it is not here.
+    pub(super) fn unwanted(
+        &mut self,
+        now_ms: u64,
+        token: AttemptToken,
+        grace_ms: u64,
+        effects: &mut Effects,
+    ) -> bool {
+        let known = self.contains(token);
+        self.apply(now_ms, token, Input::Unwanted, grace_ms, None, effects);
+        known
+    }
+
+    /// The same happens to every attempt.
+    pub(super) fn apply_to_all(&mut self, now_ms: u64, input: Input, effects: &mut Effects) {
+        let grace_ms = if input == Input::LeaseExpired {
+            LEASE_STOP_MS
+        } else {
+            STOP_GRACE_MS
+        };
+        for token in self.attempts.keys().copied().collect::<Vec<_>>() {
+            self.apply(now_ms, token, input, grace_ms, None, effects);
+        }
+    }
+
+    /// Acts on every limit that has come.
+    pub(super) fn handle_timeout(&mut self, now_ms: u64, effects: &mut Effects) {
+        while let Some(&(at_ms, token)) = self.wakes.first()
+            && at_ms <= now_ms
+        {
+            let attempt = self.attempts.get(&token).expect("a wake belongs to an attempt");
+            match attempt.state {
+                State::Running => self.apply(now_ms, token, Input::TimeUp, STOP_GRACE_MS, None, effects),
+                State::Stopping(_) => {
+                    effects.command(Command::Abort(token));
+                    self.set_wake(token, None);
+                }
+                State::Overdue | State::Finished => self.set_wake(token, None),
+            }
+        }
+    }
+
+    pub(super) fn next_wake_ms(&self) -> Option<u64> {
+        self.wakes.first().map(|(at_ms, _)| *at_ms)
+    }
+
+    /// Forgets an attempt whose outcome was answered. False where none was recorded.
+    pub(super) fn acknowledged(&mut self, token: AttemptToken) -> bool {
+        let finished = self
+            .attempts
+            .get(&token)
+            .is_some_and(|attempt| attempt.state == State::Finished);
+        if finished {
+            self.forget(token);
+        }
+        finished
+    }
+
+    pub(super) fn outcome_mut(&mut self, token: AttemptToken) -> Option<&mut AttemptOutcome> {
+        self.attempts.get_mut(&token)?.outcome.as_mut()
+    }
+
+    /// The attempts whose outcomes wait for their acknowledgements.
+    pub(super) fn finished(&self) -> impl Iterator<Item = AttemptToken> {
+        self.attempts
+            .iter()
+            .filter(|(_, attempt)| attempt.state == State::Finished)
+            .map(|(token, _)| *token)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.attempts.len()
+    }
+
+    /// XOR of all tokens.
+    pub(super) fn hash(&self) -> [u8; 16] {
+        self.hash
+    }
+
+    pub(super) fn in_flight(&self) -> Vec<InFlight> {
+        let entry = |(token, attempt): (&AttemptToken, &Attempt)| {
+            let phase = match attempt.state {
+                // An overdue attempt waits for its cancel like one that runs.
+                State::Running | State::Stopping(_) | State::Overdue => in_flight::Phase::Running,
+                State::Finished => in_flight::Phase::Finished,
+            };
+            InFlight {
+                attempt_token: token_bytes(*token),
+                phase: phase.into(),
+            }
+        };
+        self.attempts.iter().map(entry).collect()
+    }
+
+    fn apply(
+        &mut self,
+        now_ms: u64,
+        token: AttemptToken,
+        input: Input,
+        grace_ms: u64,
+        end: Option<(BodyEnd, &SessionLimits)>,
+        effects: &mut Effects,
+    ) {
+        let Some(attempt) = self.attempts.get_mut(&token) else {
+            return;
+        };
+        let run_time_ms = now_ms.saturating_sub(attempt.started_at_ms);
+        match next(attempt.state, input) {
+            Next::Stay => {
+                if matches!(attempt.state, State::Stopping(_)) && input != Input::Ended {
+                    self.abort_by(token, now_ms.saturating_add(grace_ms));
+                }
+            }
+            Next::Stop(why) => {
+                if attempt.state == State::Running {
+                    effects.command(Command::Cancel(token));
+                    self.set_wake(token, Some(now_ms.saturating_add(grace_ms)));
+                } else {
+                    self.abort_by(token, now_ms.saturating_add(grace_ms));
+                }
+                self.set_state(token, State::Stopping(why));
+            }
+            Next::Wait => {
+                self.set_state(token, State::Overdue);
+                self.set_wake(token, None);
+            }
+            Next::Report => {
+                let (end, limits) = end.expect("only the end of a body is reported");
+                self.finish(
+                    token,
+                    report::outcome_of(token, run_time_ms, end, limits),
+                    effects,
+                );
+            }
+            Next::Release(reason) => {
+                self.finish(token, report::release_of(token, run_time_ms, reason), effects);
+            }
+            Next::Forget => {
+                self.forget(token);
+                effects.stopped(token);
+            }
+        }
+    }
+
+    /// Brings an abortion forward; one that has happened stays.
+    fn abort_by(&mut self, token: AttemptToken, at_ms: u64) {
+        let wake_at_ms = self.attempts.get(&token).and_then(|attempt| attempt.wake_at_ms);
+        if wake_at_ms.is_some_and(|planned_ms| at_ms < planned_ms) {
+            self.set_wake(token, Some(at_ms));
+        }
+    }
+
+    fn finish(&mut self, token: AttemptToken, outcome: AttemptOutcome, effects: &mut Effects) {
+        self.set_wake(token, None);
+        self.set_state(token, State::Finished);
+        let attempt = self.attempts.get_mut(&token).expect("a finished attempt is here");
+        attempt.outcome = Some(outcome);
+        effects.outcome(token);
+    }
+
+    fn forget(&mut self, token: AttemptToken) {
+        self.set_wake(token, None);
+        let attempt = self
+            .attempts
+            .remove(&token)
+            .expect("a forgotten attempt was here");
+        if attempt.body_runs {
+            self.count_body(&attempt.action, false);
+        }
+        self.toggle_hash(token);
+    }
+
+    fn set_state(&mut self, token: AttemptToken, state: State) {
+        self.attempts
+            .get_mut(&token)
+            .expect("an attempt that changes is here")
+            .state = state;
+    }
+
+    fn set_wake(&mut self, token: AttemptToken, at_ms: Option<u64>) {
+        let attempt = self
+            .attempts
+            .get_mut(&token)
+            .expect("an attempt that is timed is here");
+        if let Some(before_ms) = std::mem::replace(&mut attempt.wake_at_ms, at_ms) {
+            self.wakes.remove(&(before_ms, token));
+        }
+        if let Some(at_ms) = at_ms {
+            self.wakes.insert((at_ms, token));
+        }
+    }
+
+    fn count_body(&mut self, action: &str, starts: bool) {
+        let slot = self
+            .slots
+            .get_mut(action)
+            .expect("only actions with a handler are started");
+        let change = |count: &mut u32| *count = if starts { *count + 1 } else { *count - 1 };
+        change(&mut slot.bodies);
+        if matches!(slot.capacity, Capacity::Shared(_)) {
+            change(&mut self.bodies);
+        }
+    }
+
+    fn toggle_hash(&mut self, token: AttemptToken) {
+        self.hash
+            .iter_mut()
+            .zip(token.as_bytes())
+            .for_each(|(sum, byte)| *sum ^= byte);
+    }
+}

@@ -1,0 +1,176 @@
+//! The stream to the orchestrator, from the wish to have one to its end. Knows no attempt.
+
+use escapement_model::limits::{HEARTBEAT_INTERVAL_MS, LEASE_MS};
+use escapement_wire::worker::v1::Welcome;
+use std::collections::VecDeque;
+
+/// Where the stream stands.
+#[derive(Debug)]
+pub(super) enum Link {
+    /// There is none, until the time to connect.
+    Waiting { until_ms: u64 },
+    /// It is being opened: `Hello` goes out, `Welcome` is awaited.
+    Greeting { stream: Stream, deadline_ms: u64 },
+    /// `Welcome` was read.
+    Up { stream: Stream, live: Live },
+    /// `Goodbye` was sent: the other side ends the stream.
+    Leaving { until_ms: u64 },
+    /// The shell was told to close it.
+    Closing,
+}
+
+impl Link {
+    pub(super) fn live_mut(&mut self) -> Option<&mut Live> {
+        match self {
+            Link::Up { live, .. } => Some(live),
+            Link::Waiting { .. } | Link::Greeting { .. } | Link::Leaving { .. } | Link::Closing => None,
+        }
+    }
+
+    pub(super) fn next_wake_ms(&self) -> Option<u64> {
+        match self {
+            Link::Waiting { until_ms } | Link::Leaving { until_ms } => Some(*until_ms),
+            Link::Greeting { deadline_ms, .. } => Some(*deadline_ms),
+            Link::Up { live, .. } => Some(live.next_wake_ms()),
+            Link::Closing => None,
+        }
+    }
+}
+
+/// The numbers of both directions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stream {
+    sent: u64,
+    received: u64,
+    /// When `Hello` was handed to the transport. It counts as the heartbeat that `Welcome` acknowledges.
+    pub(super) hello_sent_at_ms: Option<u64>,
+}
+
+impl Stream {
+    pub(super) fn next_seq(&mut self) -> u64 {
+        self.sent += 1;
+        self.sent
+    }
+
+    /// Takes the number of a message that was read.
+    ///
+    /// # Errors
+    /// The expected number, where this is another.
+    pub(super) fn received(&mut self, seq: u64) -> Result<(), u64> {
+        let expected = self.received + 1;
+        if seq != expected {
+            return Err(expected);
+        }
+        self.received = seq;
+        Ok(())
+    }
+}
+
+/// What a welcomed stream has to say of its own, and its heartbeats.
+#[derive(Debug)]
+pub(super) struct Live {
+    heartbeat_interval_ms: u64,
+    lease_ms: u64,
+    heartbeat_at_ms: u64,
+    heartbeat_pending: bool,
+    heartbeats_sent: u64,
+    /// Number and time of sending, oldest first.
+    unacknowledged: VecDeque<(u64, u64)>,
+    /// `seq` of the last `Assignments`.
+    pub(super) last_assignment_seq: u64,
+    pub(super) snapshot_wanted: Option<u64>,
+    pub(super) drain_pending: bool,
+    /// No assignment follows.
+    pub(super) drain_started: bool,
+    /// When the orchestrator that sent `Reconnect` means to be gone.
+    pub(super) leave_at_ms: Option<u64>,
+    /// That time has come: the worker leaves as soon as nothing is in flight.
+    pub(super) goodbye_when_idle: bool,
+    /// `Goodbye` follows once nothing else is to be said.
+    pub(super) goodbye: Option<&'static str>,
+}
+
+impl Live {
+    /// The first heartbeat is due at once: it makes up for what the greeting took of the lease.
+    pub(super) fn new(now_ms: u64, welcome: &Welcome) -> Self {
+        let given = |asked_ms: i64, default_ms: u64| match u64::try_from(asked_ms) {
+            Ok(asked_ms) if asked_ms > 0 => asked_ms,
+            Ok(_) | Err(_) => default_ms,
+        };
+        Self {
+            heartbeat_interval_ms: given(welcome.heartbeat_interval_ms, HEARTBEAT_INTERVAL_MS)
+                .max(HEARTBEAT_INTERVAL_MS_MIN),
+            lease_ms: given(welcome.lease_ms, LEASE_MS),
+            heartbeat_at_ms: now_ms,
+            heartbeat_pending: false,
+            heartbeats_sent: 0,
+            unacknowledged: VecDeque::new(),
+            last_assignment_seq: 0,
+            snapshot_wanted: None,
+            drain_pending: false,
+            drain_started: false,
+            leave_at_ms: None,
+            goodbye_when_idle: false,
+            goodbye: None,
+        }
+    }
+
+    /// When a lease ends that was renewed by something sent at this time.
+    pub(super) fn lease_end_ms(&self, sent_at_ms: u64) -> u64 {
+        sent_at_ms.saturating_add(self.lease_ms)
+    }
+
+    pub(super) fn handle_timeout(&mut self, now_ms: u64) {
+        if self.heartbeat_at_ms <= now_ms {
+            // One that could not be sent in time is not sent twice.
+            self.heartbeat_pending = true;
+            self.heartbeat_at_ms = now_ms + self.heartbeat_interval_ms;
+        }
+    }
+
+    fn next_wake_ms(&self) -> u64 {
+        self.leave_at_ms.map_or(self.heartbeat_at_ms, |leave_at_ms| {
+            leave_at_ms.min(self.heartbeat_at_ms)
+        })
+    }
+
+    pub(super) fn heartbeat_pending(&self) -> bool {
+        self.heartbeat_pending
+    }
+
+    /// The number of the heartbeat that is sent now, if one is due.
+    pub(super) fn take_heartbeat(&mut self, now_ms: u64) -> Option<u64> {
+        if !std::mem::take(&mut self.heartbeat_pending) {
+            return None;
+        }
+        self.heartbeats_sent += 1;
+        if self.unacknowledged.len() == UNACKNOWLEDGED_MAX {
+            self.unacknowledged.pop_front();
+        }
+        self.unacknowledged.push_back((self.heartbeats_sent, now_ms));
+        Some(self.heartbeats_sent)
+    }
+
+    /// When the acknowledged heartbeat was sent; `None` for one that says nothing new.
+    ///
+    /// # Errors
+    /// The last number that was sent, where the acknowledgement is of a later one.
+    pub(super) fn acknowledged(&mut self, n: u64) -> Result<Option<u64>, u64> {
+        if n > self.heartbeats_sent {
+            return Err(self.heartbeats_sent);
+        }
+        let mut sent_at_ms = None;
+        while let Some(&(sent_n, at_ms)) = self.unacknowledged.front()
+            && sent_n <= n
+        {
+            sent_at_ms = Some(at_ms);
+            self.unacknowledged.pop_front();
+        }
+        Ok(sent_at_ms)
+    }
+}
+
+/// The shortest interval that an orchestrator may ask for.
+const HEARTBEAT_INTERVAL_MS_MIN: u64 = 10;
+/// Heartbeats whose time of sending is remembered.
+const UNACKNOWLEDGED_MAX: usize = 64;

@@ -1,0 +1,123 @@
+//! What waits to be said on the present stream, and what waits to be done. Bounded by what is in flight.
+
+use crate::session::ledger::Ledger;
+use crate::session::{Command, report, token_bytes};
+use bytes::Bytes;
+use escapement_model::AttemptToken;
+use escapement_wire::worker::v1::session_request::Message as Request;
+use escapement_wire::worker::v1::{AttemptAcks, Outcomes, RejectedAttempt, SessionLimits, rejected_attempt};
+use prost::Message;
+use std::collections::VecDeque;
+
+/// Where changes leave their consequences.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    commands: VecDeque<Command>,
+    acks: AttemptAcks,
+    /// Attempts whose outcomes have not been sent on this stream.
+    outcomes: VecDeque<AttemptToken>,
+}
+
+impl Effects {
+    pub(super) fn command(&mut self, command: Command) {
+        self.commands.push_back(command);
+    }
+
+    pub(super) fn poll_command(&mut self) -> Option<Command> {
+        self.commands.pop_front()
+    }
+
+    pub(super) fn started(&mut self, token: AttemptToken) {
+        self.acks.started.push(token_bytes(token));
+    }
+
+    pub(super) fn rejected(&mut self, token: AttemptToken, reason: rejected_attempt::Reason) {
+        self.acks.rejected.push(RejectedAttempt {
+            attempt_token: token_bytes(token),
+            reason: reason.into(),
+        });
+    }
+
+    pub(super) fn stopped(&mut self, token: AttemptToken) {
+        self.acks.stopped.push(token_bytes(token));
+    }
+
+    pub(super) fn outcome(&mut self, token: AttemptToken) {
+        self.outcomes.push_back(token);
+    }
+
+    /// A stream begins or ends: what it was to carry is told anew, by `Hello` and by the outcomes that are
+    /// recorded.
+    pub(super) fn clear_stream(&mut self) {
+        self.acks = AttemptAcks::default();
+        self.outcomes.clear();
+    }
+
+    /// Sends every recorded outcome on this stream, in the order of the tokens.
+    pub(super) fn resend(&mut self, ledger: &Ledger) {
+        self.outcomes = ledger.finished().collect();
+    }
+
+    pub(super) fn has_acks(&self) -> bool {
+        self.pending_acks() > 0
+    }
+
+    pub(super) fn has_outcomes(&self) -> bool {
+        !self.outcomes.is_empty()
+    }
+
+    /// More answers are waiting than credits can have caused.
+    pub(super) fn is_flooded(&self) -> bool {
+        self.pending_acks() > PENDING_ACKS_MAX
+    }
+
+    fn pending_acks(&self) -> usize {
+        self.acks.started.len() + self.acks.rejected.len() + self.acks.stopped.len()
+    }
+
+    /// The next message of acknowledgements.
+    pub(super) fn take_acks(&mut self) -> Option<Request> {
+        if !self.has_acks() {
+            return None;
+        }
+        let first = |list: &mut Vec<Bytes>| list.drain(..list.len().min(ACKS_PER_MESSAGE_MAX)).collect();
+        let rejected = &mut self.acks.rejected;
+        Some(Request::AttemptAcks(AttemptAcks {
+            started: first(&mut self.acks.started),
+            rejected: rejected
+                .drain(..rejected.len().min(ACKS_PER_MESSAGE_MAX))
+                .collect(),
+            stopped: first(&mut self.acks.stopped),
+        }))
+    }
+
+    /// The next message of outcomes, as many as fit into one.
+    pub(super) fn take_outcomes(&mut self, ledger: &mut Ledger, limits: &SessionLimits) -> Option<Request> {
+        let bytes_max = report::item_bytes_max(limits);
+        let mut items = Vec::new();
+        let mut bytes = 0;
+        while let Some(&token) = self.outcomes.front() {
+            // An outcome that was answered in the meantime needs no second message.
+            if let Some(outcome) = ledger.outcome_mut(token) {
+                report::fit(outcome, limits);
+                bytes += outcome.encoded_len() + ITEM_OVERHEAD_BYTES;
+                let full = bytes > bytes_max || items.len() == OUTCOMES_PER_MESSAGE_MAX;
+                if full && !items.is_empty() {
+                    break;
+                }
+                items.push(outcome.clone());
+            }
+            self.outcomes.pop_front();
+        }
+        (!items.is_empty()).then_some(Request::Outcomes(Outcomes { items }))
+    }
+}
+
+/// Acknowledgements of one kind in one message: about 80 KiB.
+const ACKS_PER_MESSAGE_MAX: usize = 4096;
+/// Acknowledgements that may wait: twice what one session may have in flight.
+const PENDING_ACKS_MAX: usize = 2 * escapement_model::limits::SESSION_IN_FLIGHT_MAX as usize;
+/// Outcomes in one message.
+const OUTCOMES_PER_MESSAGE_MAX: usize = 1024;
+/// Key and length of one item of `Outcomes`.
+const ITEM_OVERHEAD_BYTES: usize = 6;

@@ -1,0 +1,183 @@
+//! Random orchestrators, bodies and networks. What must hold in every one of them.
+
+use super::story::{Story, token};
+use crate::StepError;
+use crate::session::BodyEnd;
+use crate::session::link::Link;
+use escapement_model::AttemptToken;
+use escapement_wire::worker::v1::session_response::Message as Response;
+use escapement_wire::worker::v1::{DrainStarted, SnapshotRequest};
+use std::collections::{BTreeMap, BTreeSet};
+
+const SEEDS: u64 = 300;
+const STEPS: usize = 400;
+
+#[test]
+fn whatever_happens_bodies_start_once_stay_within_capacity_and_everything_is_settled_in_the_end() {
+    for seed in 1..=SEEDS {
+        let mut chaos = Chaos::new(seed);
+        for _ in 0..STEPS {
+            chaos.step();
+            chaos.check();
+        }
+        chaos.settle();
+    }
+}
+
+struct Chaos {
+    story: Story,
+    seed: u64,
+    random: u64,
+    next_name: u8,
+    /// Bodies that run, with their actions.
+    bodies: BTreeMap<AttemptToken, String>,
+    ever: BTreeSet<AttemptToken>,
+}
+
+impl Chaos {
+    fn new(seed: u64) -> Self {
+        let story = Story::begin();
+        Self {
+            story,
+            seed,
+            random: seed,
+            next_name: 0,
+            bodies: BTreeMap::new(),
+            ever: BTreeSet::new(),
+        }
+    }
+
+    fn step(&mut self) {
+        let name = u8::try_from(self.draw(u64::from(self.next_name) + 1)).unwrap();
+        let is_up = matches!(self.story.session.link, Link::Up { .. });
+        let is_greeting = matches!(self.story.session.link, Link::Greeting { .. });
+        match self.draw(14) {
+            0..=2 if is_up && self.next_name < 250 => {
+                self.next_name += 1;
+                let action = ["work", "single", "wait", "missing"][usize::try_from(self.draw(4)).unwrap()];
+                let timeout_ms = i64::try_from(self.draw(20_000)).unwrap();
+                self.story.assign(self.next_name, action, timeout_ms);
+            }
+            3 if is_up => {
+                let grace_ms = i64::try_from(self.draw(2_000)).unwrap();
+                self.story.cancel(name, grace_ms);
+            }
+            4 | 5 if is_up => self.story.acknowledge(name),
+            6 if is_up => self
+                .story
+                .say(Response::SnapshotRequest(SnapshotRequest { n: 1 })),
+            0..=6 if is_greeting => {
+                if self.draw(20) == 0 {
+                    self.story.boot = self.story.boot.wrapping_add(1);
+                }
+                self.story.welcome();
+            }
+            7..=9 => self.end_a_body(),
+            10 if self.draw(4) == 0 => self.story.disconnect(),
+            11 if self.draw(4) == 0 => {
+                self.story.acknowledges_heartbeats = !self.story.acknowledges_heartbeats;
+            }
+            12 if self.draw(20) == 0 => self.story.now_ms += self.draw(30_000),
+            _ => {
+                let ms = self.draw(700);
+                self.story.pass(ms);
+            }
+        }
+    }
+
+    fn end_a_body(&mut self) {
+        let Some(&token) = self.bodies.keys().next() else {
+            return;
+        };
+        self.bodies.remove(&token);
+        let end = match self.draw(3) {
+            0 => BodyEnd::Success {
+                output: crate::Opaque::default(),
+                warnings: Vec::new(),
+            },
+            1 => BodyEnd::Failure(StepError::new("BUSY", "later")),
+            _ => BodyEnd::Aborted,
+        };
+        self.story.body_ends(token.as_bytes()[0], end);
+    }
+
+    fn check(&mut self) {
+        let seed = self.seed;
+        for job in std::mem::take(&mut self.story.started) {
+            assert!(
+                self.ever.insert(job.token),
+                "seed {seed}: {} was started twice",
+                job.token
+            );
+            self.bodies.insert(job.token, job.assignment.action);
+        }
+        let count = |wanted: &[&str]| {
+            self.bodies
+                .values()
+                .filter(|action| wanted.contains(&action.as_str()))
+                .count()
+        };
+        assert!(
+            count(&["work", "single"]) <= 2,
+            "seed {seed}: over the worker's capacity"
+        );
+        assert!(count(&["single"]) <= 1, "seed {seed}: over the action's capacity");
+        let ledger = &self.story.session.ledger;
+        assert!(
+            self.bodies.keys().all(|token| ledger.contains(*token)),
+            "seed {seed}: a body was forgotten"
+        );
+        let hash = ledger
+            .in_flight()
+            .iter()
+            .fold([0; 16], |mut sum: [u8; 16], entry| {
+                sum.iter_mut()
+                    .zip(&entry.attempt_token)
+                    .for_each(|(sum, byte)| *sum ^= byte);
+                sum
+            });
+        assert_eq!(hash, ledger.hash(), "seed {seed}");
+    }
+
+    /// From now on everybody behaves, and the worker is asked to stop: nothing may be left.
+    fn settle(&mut self) {
+        self.story.acknowledges_heartbeats = true;
+        while !self.bodies.is_empty() {
+            self.end_a_body();
+        }
+        self.story.stop();
+        for _ in 0..20 {
+            match self.story.session.link {
+                Link::Greeting { .. } => self.story.welcome(),
+                Link::Up { .. } => {
+                    self.story.say(Response::DrainStarted(DrainStarted {
+                        last_assignment_seq: 0,
+                    }));
+                }
+                Link::Waiting { .. } | Link::Leaving { .. } | Link::Closing => self.story.pass(5_000),
+            }
+            for name in 1..=self.next_name {
+                let is_up = matches!(self.story.session.link, Link::Up { .. });
+                if is_up && self.story.session.ledger.contains(token(name)) {
+                    self.story.cancel(name, 0);
+                    self.story.acknowledge(name);
+                }
+            }
+        }
+        assert_eq!(self.story.session.ledger.len(), 0, "seed {}", self.seed);
+        assert!(
+            matches!(self.story.end, Some(Ok(()))),
+            "seed {}: {:?}",
+            self.seed,
+            self.story.end
+        );
+    }
+
+    /// Below `bound`: xorshift64.
+    fn draw(&mut self, bound: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % bound
+    }
+}

@@ -1,0 +1,324 @@
+//! The narrator: plays the orchestrator and the shell to one session, and keeps what it says and does.
+
+use crate::action::Capacity;
+use crate::session::{BodyEnd, Command, Job, Session};
+use crate::worker::SessionEvent;
+use crate::{Opaque, StepError, WorkerError};
+use bytes::Bytes;
+use escapement_model::AttemptToken;
+use escapement_wire::worker::v1::session_request::Message as Request;
+use escapement_wire::worker::v1::session_response::Message as Response;
+use escapement_wire::worker::v1::{
+    Assignment, Assignments, AttemptAcks, AttemptOutcome, Cancel, Cancels, Hello, OutcomeAck, OutcomeAcks,
+    SessionLimits, SessionResponse, Welcome, attempt_outcome,
+};
+use std::collections::BTreeMap;
+
+pub(super) const LEASE_MS: u64 = 10_000;
+pub(super) const MARGIN_MS: u64 = 1_000;
+pub(super) const HEARTBEAT_MS: u64 = 3_000;
+pub(super) const DRAIN_GRACE_MS: u64 = 20_000;
+
+pub(super) struct Story {
+    pub(super) session: Session,
+    pub(super) now_ms: u64,
+    pub(super) sent: Vec<Request>,
+    pub(super) started: Vec<Job>,
+    pub(super) cancelled: Vec<AttemptToken>,
+    /// With the time of each.
+    pub(super) aborted: Vec<(AttemptToken, u64)>,
+    pub(super) disconnects: Vec<String>,
+    pub(super) connects: usize,
+    pub(super) requests_ended: bool,
+    pub(super) end: Option<Result<(), WorkerError>>,
+    /// Answers every heartbeat at once.
+    pub(super) acknowledges_heartbeats: bool,
+    pub(super) boot: u8,
+    is_open: bool,
+    seq: u64,
+    seq_seen: u64,
+}
+
+impl Story {
+    /// A worker for `work`, two at a time, that has just asked for its first stream.
+    pub(super) fn begin() -> Self {
+        let hello = Hello {
+            worker_id: "story".to_owned(),
+            max_in_flight: 2,
+            ..Hello::default()
+        };
+        let capacities = BTreeMap::from([
+            ("work".to_owned(), Capacity::Shared(u32::MAX)),
+            ("single".to_owned(), Capacity::Shared(1)),
+            ("wait".to_owned(), Capacity::Apart(3)),
+        ]);
+        let mut story = Self {
+            session: Session::new(0, hello, capacities, DRAIN_GRACE_MS),
+            now_ms: 0,
+            sent: Vec::new(),
+            started: Vec::new(),
+            cancelled: Vec::new(),
+            aborted: Vec::new(),
+            disconnects: Vec::new(),
+            connects: 0,
+            requests_ended: false,
+            end: None,
+            acknowledges_heartbeats: true,
+            boot: 1,
+            is_open: false,
+            seq: 0,
+            seq_seen: 0,
+        };
+        story.pass(0);
+        story
+    }
+
+    /// The same, welcomed.
+    pub(super) fn welcomed() -> Self {
+        let mut story = Self::begin();
+        story.welcome();
+        story
+    }
+
+    /// Lets time pass, one wake-up after another.
+    pub(super) fn pass(&mut self, ms: u64) {
+        let until_ms = self.now_ms + ms;
+        while let Some(wake_ms) = self.session.poll_timeout().filter(|wake_ms| *wake_ms <= until_ms) {
+            self.now_ms = self.now_ms.max(wake_ms);
+            self.session.handle_timeout(self.now_ms);
+            self.drain();
+            if self.end.is_some() {
+                return;
+            }
+        }
+        self.now_ms = until_ms;
+        self.session.handle_timeout(until_ms);
+        self.drain();
+    }
+
+    pub(super) fn say(&mut self, message: Response) {
+        self.seq += 1;
+        self.say_raw(SessionResponse {
+            seq: self.seq,
+            message: Some(message),
+        });
+    }
+
+    pub(super) fn say_raw(&mut self, response: SessionResponse) {
+        self.session.handle_message(self.now_ms, response);
+        self.drain();
+    }
+
+    pub(super) fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    pub(super) fn welcome(&mut self) {
+        let welcome = self.welcome_message();
+        self.say(Response::Welcome(welcome));
+    }
+
+    pub(super) fn welcome_message(&self) -> Welcome {
+        Welcome {
+            protocol: 1,
+            session_id: Bytes::from(vec![u8::try_from(self.connects).unwrap(); 16]),
+            boot_id: Bytes::from(vec![self.boot; 16]),
+            heartbeat_interval_ms: i64::try_from(HEARTBEAT_MS).unwrap(),
+            lease_ms: i64::try_from(LEASE_MS).unwrap(),
+            limits: Some(SessionLimits::default()),
+            ..Welcome::default()
+        }
+    }
+
+    pub(super) fn assign(&mut self, name: u8, action: &str, timeout_ms: i64) {
+        let item = Assignment {
+            attempt_token: token_bytes(name),
+            action: action.to_owned(),
+            timeout_ms,
+            ..Assignment::default()
+        };
+        self.say(Response::Assignments(Assignments { items: vec![item] }));
+    }
+
+    pub(super) fn cancel(&mut self, name: u8, grace_ms: i64) {
+        let item = Cancel {
+            attempt_token: token_bytes(name),
+            grace_ms,
+            ..Cancel::default()
+        };
+        self.say(Response::Cancels(Cancels { items: vec![item] }));
+    }
+
+    pub(super) fn acknowledge(&mut self, name: u8) {
+        let item = OutcomeAck {
+            attempt_token: token_bytes(name),
+            verdict: 1,
+        };
+        self.say(Response::OutcomeAcks(OutcomeAcks { items: vec![item] }));
+    }
+
+    pub(super) fn body_ends(&mut self, name: u8, end: BodyEnd) {
+        self.session.handle_ended(self.now_ms, token(name), end);
+        self.drain();
+    }
+
+    pub(super) fn body_succeeds(&mut self, name: u8) {
+        self.body_ends(
+            name,
+            BodyEnd::Success {
+                output: Opaque::default(),
+                warnings: Vec::new(),
+            },
+        );
+    }
+
+    pub(super) fn body_fails(&mut self, name: u8, error: StepError) {
+        self.body_ends(name, BodyEnd::Failure(error));
+    }
+
+    pub(super) fn disconnect(&mut self) {
+        self.is_open = false;
+        self.session
+            .handle_disconnected(self.now_ms, 0, "broken".to_owned());
+        self.drain();
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.session.handle_stop(self.now_ms);
+        self.drain();
+    }
+
+    /// What was sent since the last call.
+    pub(super) fn heard(&mut self) -> Vec<Request> {
+        std::mem::take(&mut self.sent)
+    }
+
+    /// The same without heartbeats.
+    pub(super) fn heard_work(&mut self) -> Vec<Request> {
+        let mut heard = self.heard();
+        heard.retain(|request| !matches!(request, Request::Heartbeat(_)));
+        heard
+    }
+
+    pub(super) fn heard_acks(&mut self) -> AttemptAcks {
+        let mut all = AttemptAcks::default();
+        for request in self.heard() {
+            if let Request::AttemptAcks(acks) = request {
+                all.started.extend(acks.started);
+                all.rejected.extend(acks.rejected);
+                all.stopped.extend(acks.stopped);
+            }
+        }
+        all
+    }
+
+    pub(super) fn heard_outcomes(&mut self) -> Vec<AttemptOutcome> {
+        self.heard()
+            .into_iter()
+            .filter_map(|request| match request {
+                Request::Outcomes(outcomes) => Some(outcomes.items),
+                _ => None,
+            })
+            .flatten()
+            .collect()
+    }
+
+    pub(super) fn heard_hello(&mut self) -> Hello {
+        let hello = self.heard().into_iter().rev().find_map(|request| match request {
+            Request::Hello(hello) => Some(hello),
+            _ => None,
+        });
+        hello.expect("a Hello was sent")
+    }
+
+    /// Does what the shell does, and checks what holds for every message.
+    fn drain(&mut self) {
+        self.session.handle_timeout(self.now_ms);
+        loop {
+            // Before the shell has opened a stream there is nothing to write to.
+            while let Some(request) = self
+                .is_open
+                .then(|| self.session.poll_transmit(self.now_ms))
+                .flatten()
+            {
+                self.seq_seen += 1;
+                assert_eq!(request.seq, self.seq_seen, "requests are numbered without gaps");
+                let message = request.message.unwrap();
+                assert_eq!(
+                    request.seq == 1,
+                    matches!(message, Request::Hello(_)),
+                    "Hello is first, and once"
+                );
+                assert!(!self.requests_ended, "nothing follows Goodbye");
+                let heartbeat = match &message {
+                    Request::Heartbeat(heartbeat) => Some(heartbeat.n),
+                    _ => None,
+                };
+                self.sent.push(message);
+                if let Some(n) = heartbeat.filter(|_| self.acknowledges_heartbeats) {
+                    self.seq += 1;
+                    let ack = escapement_wire::worker::v1::HeartbeatAck { n, peers: Vec::new() };
+                    let message = Some(Response::HeartbeatAck(ack));
+                    self.session.handle_message(
+                        self.now_ms,
+                        SessionResponse {
+                            seq: self.seq,
+                            message,
+                        },
+                    );
+                }
+            }
+            assert!(
+                !self.is_open || !self.session.wants_to_transmit(),
+                "what it wants to say it says"
+            );
+            let Some(command) = self.session.poll_command() else {
+                break;
+            };
+            self.obey(command);
+        }
+        if self.end.is_none() {
+            self.end = self.session.poll_finished();
+        }
+        let wake_ms = self.session.poll_timeout();
+        let is_later = wake_ms.is_none_or(|wake_ms| wake_ms > self.now_ms);
+        assert!(
+            self.end.is_some() || is_later,
+            "it never asks to be woken in the past"
+        );
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Connect => {
+                self.connects += 1;
+                self.is_open = true;
+                (self.seq, self.seq_seen, self.requests_ended) = (0, 0, false);
+            }
+            Command::EndRequests => self.requests_ended = true,
+            Command::Close { reason } => {
+                self.is_open = false;
+                self.session.handle_disconnected(self.now_ms, 0, reason);
+            }
+            Command::Start(job) => self.started.push(*job),
+            Command::Cancel(token) => self.cancelled.push(token),
+            Command::Abort(token) => self.aborted.push((token, self.now_ms)),
+            Command::Tell(SessionEvent::Disconnected { reason }) => self.disconnects.push(reason),
+            Command::Tell(SessionEvent::Connected { .. }) => {}
+        }
+    }
+}
+
+pub(super) fn token(name: u8) -> AttemptToken {
+    AttemptToken::new([name; 16])
+}
+
+pub(super) fn token_bytes(name: u8) -> Bytes {
+    Bytes::from(vec![name; 16])
+}
+
+pub(super) fn is_released(outcome: &AttemptOutcome, name: u8) -> bool {
+    outcome.attempt_token == token_bytes(name)
+        && matches!(outcome.outcome, Some(attempt_outcome::Outcome::Released(_)))
+}

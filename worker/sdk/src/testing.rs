@@ -1,0 +1,94 @@
+//! Contexts for testing handlers without a worker. Not used by a worker that runs.
+
+use crate::context::{Facts, StepContext};
+use crate::error::StepError;
+use escapement_model::Opaque;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Builds a [`StepContext`] that belongs to no worker.
+///
+/// ```
+/// use escapement_sdk::testing::ContextBuilder;
+/// use serde_json::json;
+///
+/// let context = ContextBuilder::new("greet").environment(&json!({"language": "en"})).build();
+/// assert_eq!(context.environment().unwrap()["language"], "en");
+/// ```
+#[derive(Clone, Debug)]
+pub struct ContextBuilder {
+    facts: Facts,
+}
+
+impl ContextBuilder {
+    /// A first attempt of this action with a minute left, an empty environment and no headers.
+    pub fn new(action: impl Into<String>) -> Self {
+        Self {
+            facts: Facts {
+                action: action.into(),
+                execution_id: "11111111-1111-4111-8111-111111111111".to_owned(),
+                plan_id: "22222222-2222-4222-8222-222222222222".to_owned(),
+                step_id: "33333333-3333-4333-8333-333333333333".to_owned(),
+                attempt: 1,
+                deadline: Instant::now() + Duration::from_secs(60),
+                environment: Opaque::default(),
+                headers: BTreeMap::new(),
+            },
+        }
+    }
+
+    /// Sets the environment.
+    ///
+    /// # Panics
+    /// Where it is not an object.
+    #[must_use]
+    pub fn environment(mut self, environment: &Value) -> Self {
+        let object: &Map<String, Value> = environment.as_object().expect("an environment is an object");
+        self.facts.environment = escapement_wire::json::to_opaque(object);
+        self
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.facts.headers.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the number of the attempt.
+    #[must_use]
+    pub fn attempt(mut self, attempt: u32) -> Self {
+        self.facts.attempt = attempt;
+        self
+    }
+
+    /// Sets what is left of the attempt's time.
+    #[must_use]
+    pub fn time_left(mut self, time_left: Duration) -> Self {
+        self.facts.deadline = Instant::now() + time_left;
+        self
+    }
+
+    /// Sets the execution's id.
+    #[must_use]
+    pub fn execution_id(mut self, execution_id: impl Into<String>) -> Self {
+        self.facts.execution_id = execution_id.into();
+        self
+    }
+
+    /// The context.
+    pub fn build(self) -> StepContext {
+        StepContext::new(self.facts)
+    }
+}
+
+/// Cancels the attempt, as the orchestrator would.
+pub fn cancel(context: &StepContext) {
+    context.cancel();
+}
+
+/// Takes the warnings that the handler has added so far.
+pub fn take_warnings(context: &StepContext) -> Vec<StepError> {
+    context.take_warnings()
+}

@@ -1,0 +1,252 @@
+//! A small orchestrator for one worker, scripted by a test. Decides nothing by itself, except that
+//! heartbeats are acknowledged.
+
+use bytes::Bytes;
+use escapement_sdk::{Worker, WorkerBuilder, WorkerError};
+use escapement_wire::worker::v1::session_request::Message as Request;
+use escapement_wire::worker::v1::session_response::Message as Response;
+use escapement_wire::worker::v1::worker_service_server::{WorkerService, WorkerServiceServer};
+use escapement_wire::worker::v1::{
+    Assignment, Assignments, AttemptAcks, AttemptOutcome, HeartbeatAck, Hello, OutcomeAck, OutcomeAcks,
+    SessionRequest, SessionResponse, Welcome, attempt_outcome,
+};
+use serde_json::Value;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::{Request as Call, Response as Answer, Status, Streaming};
+
+/// Longest wait for anything in these tests.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The listening side. Each stream of the worker comes out of `streams`.
+pub struct Fake {
+    pub address: String,
+    streams: mpsc::Receiver<Stream>,
+}
+
+/// One stream of a worker.
+pub struct Stream {
+    requests: Streaming<SessionRequest>,
+    responses: mpsc::Sender<Result<SessionResponse, Status>>,
+    sent: u64,
+    received: u64,
+    /// Heartbeats that were acknowledged.
+    pub heartbeats: usize,
+}
+
+struct Service {
+    streams: mpsc::Sender<Stream>,
+}
+
+#[tonic::async_trait]
+impl WorkerService for Service {
+    type SessionStream = ReceiverStream<Result<SessionResponse, Status>>;
+
+    async fn session(
+        &self,
+        call: Call<Streaming<SessionRequest>>,
+    ) -> Result<Answer<Self::SessionStream>, Status> {
+        let (responses, receiver) = mpsc::channel(64);
+        let stream = Stream {
+            requests: call.into_inner(),
+            responses,
+            sent: 0,
+            received: 0,
+            heartbeats: 0,
+        };
+        self.streams
+            .send(stream)
+            .await
+            .map_err(|_| Status::unavailable("the test is over"))?;
+        Ok(Answer::new(ReceiverStream::new(receiver)))
+    }
+}
+
+impl Fake {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let (sender, streams) = mpsc::channel(8);
+        let server = tonic::transport::Server::builder()
+            .add_service(WorkerServiceServer::new(Service { streams: sender }))
+            .serve_with_incoming(TcpListenerStream::new(listener));
+        tokio::spawn(server);
+        Self { address, streams }
+    }
+
+    pub fn worker(&self) -> WorkerBuilder {
+        Worker::builder(&self.address).worker_id("under-test")
+    }
+
+    /// The next stream, with its `Hello`.
+    pub async fn accept(&mut self) -> (Stream, Hello) {
+        let mut stream = patient(self.streams.recv()).await.unwrap();
+        match stream.hear().await {
+            Some(Request::Hello(hello)) => (stream, hello),
+            other => panic!("the first message is {other:?}"),
+        }
+    }
+
+    /// The next stream, welcomed.
+    pub async fn welcome(&mut self) -> Stream {
+        let (mut stream, _) = self.accept().await;
+        stream.welcome().await;
+        stream
+    }
+}
+
+impl Stream {
+    pub async fn welcome(&mut self) {
+        self.say(Response::Welcome(Welcome {
+            protocol: 1,
+            session_id: Bytes::from_static(&[1; 16]),
+            boot_id: Bytes::from_static(&[2; 16]),
+            heartbeat_interval_ms: 20,
+            lease_ms: 10_000,
+            ..Welcome::default()
+        }))
+        .await;
+    }
+
+    pub async fn say(&mut self, message: Response) {
+        self.sent += 1;
+        let response = SessionResponse {
+            seq: self.sent,
+            message: Some(message),
+        };
+        self.responses.send(Ok(response)).await.unwrap();
+    }
+
+    pub async fn assign(&mut self, name: u8, action: &str, payload: &Value, timeout_ms: i64) {
+        let assignment = Assignment {
+            attempt_token: token(name),
+            execution_id: "11111111-1111-4111-8111-111111111111".to_owned(),
+            attempt: 1,
+            action: action.to_owned(),
+            payload: Some(escapement_wire::json::to_opaque(payload.as_object().unwrap())),
+            timeout_ms,
+            ..Assignment::default()
+        };
+        self.say(Response::Assignments(Assignments {
+            items: vec![assignment],
+        }))
+        .await;
+    }
+
+    pub async fn acknowledge(&mut self, name: u8) {
+        let item = OutcomeAck {
+            attempt_token: token(name),
+            verdict: 1,
+        };
+        self.say(Response::OutcomeAcks(OutcomeAcks { items: vec![item] }))
+            .await;
+    }
+
+    /// The next message that is no heartbeat; `None` at the end of the requests.
+    pub async fn hear(&mut self) -> Option<Request> {
+        loop {
+            let request = patient(self.requests.message()).await.unwrap()?;
+            self.received += 1;
+            assert_eq!(request.seq, self.received, "requests are numbered without gaps");
+            match request.message.unwrap() {
+                Request::Heartbeat(heartbeat) => {
+                    self.heartbeats += 1;
+                    self.say(Response::HeartbeatAck(HeartbeatAck {
+                        n: heartbeat.n,
+                        peers: Vec::new(),
+                    }))
+                    .await;
+                }
+                message => return Some(message),
+            }
+        }
+    }
+
+    pub async fn hear_acks(&mut self) -> AttemptAcks {
+        match self.hear().await {
+            Some(Request::AttemptAcks(acks)) => acks,
+            other => panic!("acknowledgements were expected, not {other:?}"),
+        }
+    }
+
+    /// The next outcome, after the acknowledgements before it. Acknowledges it.
+    pub async fn hear_outcome(&mut self) -> AttemptOutcome {
+        loop {
+            match self.hear().await {
+                Some(Request::AttemptAcks(_)) => {}
+                Some(Request::Outcomes(mut outcomes)) => {
+                    assert_eq!(outcomes.items.len(), 1);
+                    let outcome = outcomes.items.remove(0);
+                    self.acknowledge(outcome.attempt_token[0]).await;
+                    return outcome;
+                }
+                other => panic!("an outcome was expected, not {other:?}"),
+            }
+        }
+    }
+
+    /// Code, message and context of the next outcome, which is a failure.
+    pub async fn hear_failure(&mut self) -> (String, String, Value) {
+        match self.hear_outcome().await.outcome {
+            Some(attempt_outcome::Outcome::Failure(failure)) => {
+                let context = escapement_wire::json::from_opaque(&failure.context.unwrap_or_default());
+                (failure.code, failure.message, Value::Object(context.unwrap()))
+            }
+            other => panic!("a failure was expected, not {other:?}"),
+        }
+    }
+
+    /// The output of the next outcome, which is a success, and the number of its warnings.
+    pub async fn hear_success(&mut self) -> (Value, usize) {
+        match self.hear_outcome().await.outcome {
+            Some(attempt_outcome::Outcome::Success(success)) => {
+                let output = escapement_wire::json::from_opaque(&success.output.unwrap_or_default());
+                (Value::Object(output.unwrap()), success.warnings.len())
+            }
+            other => panic!("a success was expected, not {other:?}"),
+        }
+    }
+}
+
+/// A worker that runs until it is told to stop.
+pub struct Running {
+    pub stop: oneshot::Sender<()>,
+    end: JoinHandle<Result<(), WorkerError>>,
+}
+
+impl Running {
+    pub fn start(worker: WorkerBuilder) -> Self {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let shutdown = async move {
+            // A dropped sender stops the worker as well, so that a failed test ends.
+            let _ = stopped.await;
+        };
+        Self {
+            stop,
+            end: tokio::spawn(worker.run_until(shutdown)),
+        }
+    }
+
+    pub fn stop(self) -> JoinHandle<Result<(), WorkerError>> {
+        self.stop.send(()).unwrap();
+        self.end
+    }
+
+    pub async fn end(self) -> Result<(), WorkerError> {
+        patient(self.end).await.unwrap()
+    }
+}
+
+pub fn token(name: u8) -> Bytes {
+    Bytes::from(vec![name; 16])
+}
+
+/// Waits for a condition, with a limit.
+pub async fn patient<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, future)
+        .await
+        .expect("it happens within the limit")
+}
