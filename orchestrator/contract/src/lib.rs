@@ -1,1 +1,41 @@
-//! Placeholder.
+//! The law of one execution: what a valid plan is, in which order its steps run, when they are repeated, and
+//! how it ends.
+//! Does no I/O, reads no clock, draws no random number, waits for nothing, logs nothing: it is `no_std`, and
+//! the compiler checks it.
+//!
+//! `CONTRACT.md` beside the manifest holds the rules; a comment such as `// R-2.3` stands where the rule is
+//! enforced.
+// `no_std` takes clocks, randomness, I/O and logging out of reach.
+#![no_std]
+
+extern crate alloc;
+
+mod audit;
+mod digest;
+mod draft;
+mod error;
+mod execution;
+mod outcome;
+mod plan;
+mod request;
+mod result;
+mod retry;
+mod rules;
+mod time;
+mod trace;
+mod validate;
+
+pub use audit::{AUDIT_ENTRIES_MAX, AuditEntry, AuditKind, NotCompleted};
+pub use draft::{PlanDraft, RequestDraft, RetryPolicyDraft, StepDraft};
+pub use error::{CAUSE_DEPTH_MAX, ExecutionError};
+pub use execution::{
+    Delivery, Effect, Evidence, Execution, Input, Persisted, Phase, Progress, Refused, StepState,
+    WithdrawReason,
+};
+pub use outcome::{Outcome, Reported};
+pub use plan::{OnFailure, Plan, RetryPolicy, Step, StepIndex};
+pub use request::Request;
+pub use result::{PlanResult, Settlement, Status};
+pub use rules::{Action, MandatoryAction, RuleSet};
+pub use time::{Moment, default_deadline};
+pub use validate::{Finding, Violations, validate_plan, validate_request};

@@ -1,0 +1,148 @@
+//! Measures what the core costs: validation and whole executions of plans with 1024 steps. Judges nothing.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a measurement on a terminal"
+)]
+
+use escapement_contract::{
+    Effect, Execution, Input, Moment, Outcome, PlanDraft, RequestDraft, StepDraft, validate_request,
+};
+use escapement_model::opaque::StructBuilder;
+use escapement_model::{ExecutionId, PlanId, StepId};
+use std::sync::Arc;
+use std::time::Instant;
+
+const STEPS: usize = 1024;
+const ROUNDS: u32 = 200;
+
+fn step_id(n: usize) -> String {
+    let mut bytes = [0x5a; 16];
+    bytes[12..].copy_from_slice(&(n as u32).wrapping_mul(0x9e37_79b9).to_be_bytes());
+    StepId::from_random(bytes).to_string()
+}
+
+/// A request whose step `n` depends on what `depends_on` names.
+fn draft(n_steps: usize, at_a_time: i32, depends_on: impl Fn(usize) -> Vec<usize>) -> RequestDraft {
+    let payload = StructBuilder::new()
+        .text("file", "report.pdf")
+        .number("page", 12.0)
+        .build();
+    let step = |n: usize| StepDraft {
+        id: step_id(n),
+        action: "render".into(),
+        payload: Some(payload.clone()),
+        depends_on: depends_on(n).into_iter().map(step_id).collect(),
+        ..StepDraft::default()
+    };
+    let plan = PlanDraft {
+        id: PlanId::from_random([1; 16]).to_string(),
+        version: 1,
+        created_at: 1,
+        steps: (0..n_steps).map(step).collect(),
+        name: "cost".into(),
+        context_requirements: vec!["region".into()],
+        ..PlanDraft::default()
+    };
+    RequestDraft {
+        plan: Some(plan),
+        environment: Some(StructBuilder::new().text("region", "north").build()),
+        max_concurrent_steps: Some(at_a_time),
+        ..RequestDraft::default()
+    }
+}
+
+/// Runs one execution to its end, every step handed out, started and completed. Returns the number of steps.
+fn run(request: &Arc<escapement_contract::Request>) -> u32 {
+    let now = Moment {
+        monotonic_ms: 0,
+        unix_ms: 1_000,
+    };
+    let id = ExecutionId::from_random([2; 16]);
+    let mut execution = Execution::accept(Arc::clone(request), id, 1_000, 1_000_000, now);
+    let worker: Arc<str> = "worker".into();
+    let output = StructBuilder::new().text("done", "yes").build();
+    execution.handle(now, Input::Start).unwrap();
+    while let Some(effect) = execution.poll_effect() {
+        match effect {
+            Effect::PersistStart { .. } => execution.handle(now, Input::StartPersisted).unwrap(),
+            Effect::Dispatch { step, attempt } => {
+                let worker = Arc::clone(&worker);
+                execution
+                    .handle(
+                        now,
+                        Input::Assigned {
+                            step,
+                            attempt,
+                            worker,
+                        },
+                    )
+                    .unwrap();
+                execution
+                    .handle(now, Input::AttemptStarted { step, attempt })
+                    .unwrap();
+                let outcome = Outcome::Completed {
+                    output: output.clone(),
+                    warnings: Vec::new(),
+                };
+                execution
+                    .handle(
+                        now,
+                        Input::AttemptEnded {
+                            step,
+                            attempt,
+                            outcome,
+                        },
+                    )
+                    .unwrap();
+            }
+            Effect::PersistResult(_) => execution.handle(now, Input::SettlePersisted).unwrap(),
+            Effect::Withdraw { .. } | Effect::Deliver(_) => {}
+        }
+    }
+    execution.result().unwrap().steps_executed
+}
+
+fn measure(name: &str, draft: RequestDraft) {
+    let n_steps = draft.plan.as_ref().unwrap().steps.len();
+    let mut validating = std::time::Duration::ZERO;
+    let mut running = std::time::Duration::ZERO;
+    for _ in 0..ROUNDS {
+        let draft = draft.clone();
+        let begun = Instant::now();
+        let request = Arc::new(validate_request(draft, 256).unwrap());
+        validating += begun.elapsed();
+        let begun = Instant::now();
+        assert_eq!(run(&request) as usize, n_steps);
+        running += begun.elapsed();
+    }
+    let per_step = running.as_nanos() / u128::from(ROUNDS) / n_steps as u128;
+    println!(
+        "{name}: validated in {:?}, {per_step} ns for each step",
+        validating / ROUNDS
+    );
+}
+
+fn main() {
+    measure("one step", draft(1, 1, |_| Vec::new()));
+    measure(
+        "chain of 64",
+        draft(64, 1, |n| n.checked_sub(1).into_iter().collect()),
+    );
+    measure(
+        "chain of 1024",
+        draft(STEPS, 1, |n| n.checked_sub(1).into_iter().collect()),
+    );
+    measure(
+        "1024 independent, 256 at a time",
+        draft(STEPS, 256, |_| Vec::new()),
+    );
+    measure(
+        "1024 with 16 dependencies each",
+        draft(STEPS, 256, |n| (n.saturating_sub(16)..n).collect()),
+    );
+    println!(
+        "a queued execution takes {} bytes beside its request",
+        size_of::<Execution>()
+    );
+}

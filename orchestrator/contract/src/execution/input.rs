@@ -1,0 +1,142 @@
+//! What can happen to an execution, and the answer to what cannot happen now.
+
+use super::{Phase, StepState};
+use crate::outcome::Outcome;
+use crate::plan::StepIndex;
+use alloc::sync::Arc;
+use core::fmt;
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// The execution leaves the admission queue; it starts now.
+    Start,
+    /// The start is durable.
+    StartPersisted,
+    /// The attempt was handed to a worker; the step's timer starts.
+    Assigned {
+        /// The step.
+        step: StepIndex,
+        /// As in the `Dispatch` effect.
+        attempt: u32,
+        /// The worker's label.
+        worker: Arc<str>,
+    },
+    /// The worker says that the handler runs.
+    AttemptStarted {
+        /// The step.
+        step: StepIndex,
+        /// As in the `Dispatch` effect.
+        attempt: u32,
+    },
+    /// The attempt provably never ran. It is dispatched again under the same number.
+    AttemptReturned {
+        /// The step.
+        step: StepIndex,
+        /// As in the `Dispatch` effect.
+        attempt: u32,
+        /// How it is known.
+        evidence: Evidence,
+    },
+    /// The attempt has ended.
+    AttemptEnded {
+        /// The step.
+        step: StepIndex,
+        /// As in the `Dispatch` effect.
+        attempt: u32,
+        /// How.
+        outcome: Outcome,
+    },
+    /// No live worker offers the action of a dispatched attempt, nor did one within the grace.
+    ActionNotFound {
+        /// The step.
+        step: StepIndex,
+        /// As in the `Dispatch` effect.
+        attempt: u32,
+    },
+    /// Nothing but time has passed.
+    Tick,
+    /// The settlement is durable.
+    SettlePersisted,
+}
+
+impl Input {
+    /// In snake case, for messages.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Input::Start => "start",
+            Input::StartPersisted => "start_persisted",
+            Input::Assigned { .. } => "assigned",
+            Input::AttemptStarted { .. } => "attempt_started",
+            Input::AttemptReturned { .. } => "attempt_returned",
+            Input::AttemptEnded { .. } => "attempt_ended",
+            Input::ActionNotFound { .. } => "action_not_found",
+            Input::Tick => "tick",
+            Input::SettlePersisted => "settle_persisted",
+        }
+    }
+
+    /// The step that it is about.
+    pub(super) fn step(&self) -> Option<StepIndex> {
+        match self {
+            Input::Assigned { step, .. }
+            | Input::AttemptStarted { step, .. }
+            | Input::AttemptReturned { step, .. }
+            | Input::AttemptEnded { step, .. }
+            | Input::ActionNotFound { step, .. } => Some(*step),
+            Input::Start | Input::StartPersisted | Input::Tick | Input::SettlePersisted => None,
+        }
+    }
+}
+
+/// How it is known that an attempt never ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// The worker refused it.
+    Rejected,
+    /// The worker gave it back unstarted.
+    Released,
+    /// The worker's lease ran out before it said that the attempt started.
+    LeaseExpired,
+    /// The worker came back, or took a snapshot, without it.
+    ResumeOmits,
+    /// The worker took its leave.
+    Goodbye,
+}
+
+impl Evidence {
+    /// As in `escapement.v1.AttemptReturned.evidence`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Evidence::Rejected => "rejected",
+            Evidence::Released => "released",
+            Evidence::LeaseExpired => "lease_expired",
+            Evidence::ResumeOmits => "resume_omits",
+            Evidence::Goodbye => "goodbye",
+        }
+    }
+}
+
+/// An input that does not fit. It changed nothing; timers that were due by then fired all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Where the execution stood when the input came.
+    pub phase: Phase,
+    /// The input's name.
+    pub input: &'static str,
+    /// Where the step stood that the input names; `None` where steps do not matter, or the step does not
+    /// exist.
+    pub step: Option<StepState>,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is refused: the execution is {:?}", self.input, self.phase)?;
+        match self.step {
+            Some(state) => write!(f, ", the step is {state:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl core::error::Error for Refused {}

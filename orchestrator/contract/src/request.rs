@@ -1,0 +1,73 @@
+//! A valid request. Only `validate` makes one.
+
+use crate::plan::Plan;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use escapement_model::{ExecutionId, Opaque};
+
+/// A valid request to execute a plan: everything that an execution is decided by, except time and outcomes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    pub(crate) plan: Plan,
+    pub(crate) environment: Opaque,
+    pub(crate) execution_id: Option<ExecutionId>,
+    pub(crate) deadline_ms: Option<i64>,
+    pub(crate) parent_execution_id: Option<ExecutionId>,
+    pub(crate) user_id: Option<String>,
+    pub(crate) request_id: Option<String>,
+    pub(crate) correlation_context: BTreeMap<String, String>,
+    pub(crate) max_concurrent_steps: u32,
+    pub(crate) digest: [u8; 32],
+}
+
+impl Request {
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The bytes that the caller sent; empty where absent.
+    pub fn environment(&self) -> &Opaque {
+        &self.environment
+    }
+
+    /// The caller's choice; `None`: the server makes one.
+    pub fn execution_id(&self) -> Option<ExecutionId> {
+        self.execution_id
+    }
+
+    /// The caller's absolute limit in Unix milliseconds.
+    pub fn deadline_ms(&self) -> Option<i64> {
+        self.deadline_ms
+    }
+
+    /// The execution whose step sent this request.
+    pub fn parent_execution_id(&self) -> Option<ExecutionId> {
+        self.parent_execution_id
+    }
+
+    /// Who asks.
+    pub fn user_id(&self) -> Option<&str> {
+        self.user_id.as_deref()
+    }
+
+    /// The caller's own id for this request.
+    pub fn request_id(&self) -> Option<&str> {
+        self.request_id.as_deref()
+    }
+
+    /// Handed to the workers with every attempt.
+    pub fn correlation_context(&self) -> &BTreeMap<String, String> {
+        &self.correlation_context
+    }
+
+    /// How many steps may hold a slot at a time, at least 1.
+    pub fn max_concurrent_steps(&self) -> u32 {
+        self.max_concurrent_steps
+    }
+
+    /// SHA-256 over everything but the execution id: equal digests mean the same request.
+    pub fn digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+}

@@ -1,0 +1,152 @@
+//! Turns drafts into plans and requests, or says everything that is wrong with them at once.
+//! Knows nothing of time: whether a deadline can still be kept is decided at the start.
+
+mod graph;
+mod plan;
+mod request;
+mod size;
+mod text;
+
+use crate::draft::{PlanDraft, RequestDraft};
+use crate::plan::Plan;
+use crate::request::Request;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use escapement_model::codes;
+use escapement_model::limits::VIOLATIONS_MAX;
+
+/// One thing found in a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Path from the request, such as `plan.steps[3].depends_on[0]`.
+    pub field: String,
+    /// For a violation a code of the contract, for a warning a word such as `RETRY_NEVER_HAPPENS`.
+    pub code: &'static str,
+    /// One sentence.
+    pub message: String,
+}
+
+/// Why a request is refused: at least one finding, in document order, at most [`VIOLATIONS_MAX`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violations(Vec<Finding>);
+
+impl Violations {
+    /// The findings in document order.
+    pub fn iter(&self) -> core::slice::Iter<'_, Finding> {
+        self.0.iter()
+    }
+
+    /// The first finding.
+    pub fn first(&self) -> &Finding {
+        &self.0[0]
+    }
+
+    /// How many there are, at least 1.
+    #[allow(clippy::len_without_is_empty, reason = "never empty")]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl<'a> IntoIterator for &'a Violations {
+    type Item = &'a Finding;
+    type IntoIter = core::slice::Iter<'a, Finding>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Violations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let first = self.first();
+        write!(f, "{}: {}", first.field, first.message)?;
+        match self.0.len() - 1 {
+            0 => Ok(()),
+            more => write!(f, " ({more} more)"),
+        }
+    }
+}
+
+impl core::error::Error for Violations {}
+
+/// Checks a plan by itself. Field paths start with `plan.`.
+///
+/// # Errors
+/// [`Violations`] with everything that forbids the plan.
+pub fn validate_plan(draft: PlanDraft) -> Result<Plan, Violations> {
+    let mut findings = Findings::default();
+    let plan = plan::plan(draft, &mut findings);
+    findings.conclude(plan)
+}
+
+/// Checks a whole request: ids, limits, sizes and the plan. `max_concurrent_steps` is the server's limit.
+///
+/// # Errors
+/// [`Violations`] with everything that forbids the request.
+pub fn validate_request(draft: RequestDraft, max_concurrent_steps: u32) -> Result<Request, Violations> {
+    let mut findings = Findings::default();
+    let request = request::request(draft, max_concurrent_steps, &mut findings);
+    findings.conclude(request)
+}
+
+/// Where a finding stands in the document, for sorting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    /// 0 for the plan, then the fields of the request by their numbers.
+    of_request: usize,
+    /// The field of the plan by its number; 0 for the plan as a whole.
+    of_plan: usize,
+    /// The step, 1 for the first; 0 for the list as a whole.
+    step: usize,
+    /// The field of the step or of the retry policy by its number.
+    field: usize,
+    /// The item of a list.
+    item: usize,
+}
+
+/// What was found so far.
+#[derive(Debug, Default)]
+struct Findings {
+    items: Vec<(Place, Finding)>,
+}
+
+impl Findings {
+    /// Notes what breaks a rule.
+    fn invalid(&mut self, place: Place, field: impl FnOnce() -> String, message: String) {
+        self.push(place, field, codes::INVALID_PAYLOAD, message);
+    }
+
+    fn push(&mut self, place: Place, field: impl FnOnce() -> String, code: &'static str, message: String) {
+        // the graph is looked at after the fields, so each of both parts may fill the answer.
+        if self.items.len() < 2 * VIOLATIONS_MAX {
+            self.items.push((
+                place,
+                Finding {
+                    field: field(),
+                    code,
+                    message,
+                },
+            ));
+        }
+    }
+
+    /// True where something breaks a rule.
+    fn any(&self) -> bool {
+        !self.items.is_empty()
+    }
+
+    /// The value where nothing was found, else all findings in document order.
+    fn conclude<T>(mut self, value: Option<T>) -> Result<T, Violations> {
+        //
+        if self.items.is_empty() {
+            return Ok(value.expect("what breaks no rule is complete"));
+        }
+        self.items.sort_by_key(|(place, _)| *place);
+        self.items.truncate(VIOLATIONS_MAX);
+        Err(Violations(
+            self.items.into_iter().map(|(_, finding)| finding).collect(),
+        ))
+    }
+}

@@ -1,0 +1,258 @@
+//! The graph of a plan: references resolved, cycles found, canonical order computed.
+//! Looks at ids and positions only.
+
+use super::{Findings, Place, text};
+use crate::draft::StepDraft;
+use crate::error::cut;
+use crate::plan::{Order, StepIndex};
+use alloc::collections::BinaryHeap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use escapement_model::{StepId, codes};
+
+/// One reference that leads to another step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reference {
+    pub(super) to: StepIndex,
+    /// Its place in `depends_on` as sent.
+    item: usize,
+}
+
+/// What a step calls itself, or another: references are compared as ids where they are ids, else as texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Name<'a> {
+    Id(StepId),
+    Text(&'a str),
+}
+
+impl<'a> Name<'a> {
+    fn of(id: Option<StepId>, text: &'a str) -> Self {
+        id.map_or(Name::Text(text), Name::Id)
+    }
+}
+
+/// Resolves every `depends_on`: by step the other steps that it names, each once. Reports repeated ids and
+/// dead references.
+///
+/// `ids` are those of the steps, as far as they are ids.
+pub(super) fn resolve(
+    steps: &[StepDraft],
+    ids: &[Option<StepId>],
+    findings: &mut Findings,
+) -> Vec<Vec<Reference>> {
+    let named = ids.iter().zip(steps).map(|(id, step)| Name::of(*id, &step.id));
+    let mut names: Vec<(Name<'_>, StepIndex)> = named.zip((0u16..).map(StepIndex)).collect();
+    names.sort_unstable();
+    for pair in names.windows(2) {
+        if let [(Name::Id(before), _), (Name::Id(id), index)] = pair
+            && before == id
+        {
+            //
+            let first = names[names.partition_point(|(name, _)| *name < Name::Id(*id))].1;
+            let message = format!("The id {id} of plan.{index} is that of plan.{first} too.");
+            let place = Place {
+                of_plan: 4,
+                step: index.as_usize() + 1,
+                field: 1,
+                ..Place::default()
+            };
+            findings.invalid(place, || format!("plan.{index}.id"), message);
+        }
+    }
+    // By step: the last one that named it, so that a repeated reference counts once.
+    let mut named_by = vec![None; steps.len()];
+    let indices = (0u16..).map(StepIndex);
+    indices
+        .zip(steps)
+        .map(|(index, step)| {
+            let mut references = Vec::with_capacity(step.depends_on.len());
+            for (item, text) in step.depends_on.iter().enumerate() {
+                let name = Name::of(text.parse().ok(), text);
+                let at = names.partition_point(|(known, _)| *known < name);
+                let to = names
+                    .get(at)
+                    .filter(|(known, _)| *known == name)
+                    .map(|(_, to)| *to);
+                match to {
+                    Some(to) if to == index => dead(
+                        findings,
+                        index,
+                        item,
+                        "A step cannot depend on itself.".to_string(),
+                    ),
+                    Some(to) => {
+                        //
+                        if named_by[to.as_usize()].replace(index) != Some(index) {
+                            references.push(Reference { to, item });
+                        }
+                    }
+                    None => {
+                        let text = cut(text, REFERENCE_CHARS_MAX);
+                        dead(
+                            findings,
+                            index,
+                            item,
+                            format!("No step of the plan has the id \"{text}\"."),
+                        );
+                    }
+                }
+            }
+            references
+        })
+        .collect()
+}
+
+/// The order of an acyclic graph; `None` where there are cycles, which are reported.
+pub(super) fn order(
+    steps: &[StepDraft],
+    references: &[Vec<Reference>],
+    findings: &mut Findings,
+) -> Option<Order> {
+    let (dependents_from, dependents) = invert(references);
+    let mut n_open: Vec<usize> = references.iter().map(Vec::len).collect();
+    let indices = (0u16..).map(StepIndex);
+    // the ready step with the lowest index comes first.
+    let mut ready: BinaryHeap<Reverse<StepIndex>> = indices
+        .zip(&n_open)
+        .filter(|(_, n_open)| **n_open == 0)
+        .map(|(index, _)| Reverse(index))
+        .collect();
+    let mut canonical = Vec::with_capacity(references.len());
+    let mut position = vec![0u16; references.len()];
+    while let Some(Reverse(index)) = ready.pop() {
+        position[index.as_usize()] = u16::try_from(canonical.len()).expect("a plan has at most 1024 steps");
+        canonical.push(index);
+        let from = dependents_from[index.as_usize()] as usize;
+        let to = dependents_from[index.as_usize() + 1] as usize;
+        for dependent in &dependents[from..to] {
+            let n_open = &mut n_open[dependent.as_usize()];
+            *n_open -= 1;
+            if *n_open == 0 {
+                ready.push(Reverse(*dependent));
+            }
+        }
+    }
+    if canonical.len() < references.len() {
+        //
+        report_cycles(steps, references, findings);
+        return None;
+    }
+    Some(Order {
+        canonical,
+        position,
+        dependents,
+        dependents_from,
+    })
+}
+
+/// By step the range of its dependents, and all dependents, in ascending order.
+fn invert(references: &[Vec<Reference>]) -> (Vec<u32>, Vec<StepIndex>) {
+    let mut from = vec![0u32; references.len() + 1];
+    for reference in references.iter().flatten() {
+        from[reference.to.as_usize() + 1] += 1;
+    }
+    for index in 1..from.len() {
+        from[index] += from[index - 1];
+    }
+    let mut next = from.clone();
+    let mut dependents = vec![StepIndex(0); references.iter().map(Vec::len).sum()];
+    for (index, references) in (0u16..).map(StepIndex).zip(references) {
+        for reference in references {
+            let slot = &mut next[reference.to.as_usize()];
+            dependents[*slot as usize] = index;
+            *slot += 1;
+        }
+    }
+    (from, dependents)
+}
+
+/// Reports each reference that closes a cycle of a depth-first walk: without them the graph would have none.
+fn report_cycles(steps: &[StepDraft], references: &[Vec<Reference>], findings: &mut Findings) {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Walk {
+        NotSeen,
+        OnPath,
+        Done,
+    }
+    let mut walks = vec![Walk::NotSeen; references.len()];
+    // The path of the walk, with the number of references that were followed; a stack of our own, since plans
+    // are deep.
+    let mut path: Vec<(StepIndex, usize)> = Vec::new();
+    let n_steps = u16::try_from(references.len()).expect("a plan has at most 1024 steps");
+    for root in (0..n_steps).map(StepIndex) {
+        if walks[root.as_usize()] != Walk::NotSeen {
+            continue;
+        }
+        walks[root.as_usize()] = Walk::OnPath;
+        path.push((root, 0));
+        while let Some((index, n_followed)) = path.last_mut() {
+            let (index, at) = (*index, *n_followed);
+            *n_followed += 1;
+            let Some(reference) = references[index.as_usize()].get(at) else {
+                walks[index.as_usize()] = Walk::Done;
+                path.pop();
+                continue;
+            };
+            match walks[reference.to.as_usize()] {
+                Walk::NotSeen => {
+                    walks[reference.to.as_usize()] = Walk::OnPath;
+                    path.push((reference.to, 0));
+                }
+                Walk::OnPath => {
+                    //
+                    let from = path.iter().position(|(on_path, _)| *on_path == reference.to);
+                    let cycle = &path[from.expect("the step is on the path")..];
+                    dead(findings, index, reference.item, cycle_message(steps, cycle));
+                }
+                Walk::Done => {}
+            }
+        }
+    }
+}
+
+/// Names the steps of a cycle, each followed by the one that it depends on, and the middle of a long one by
+/// its length.
+fn cycle_message(steps: &[StepDraft], cycle: &[(StepIndex, usize)]) -> String {
+    let mut message = String::from("The steps depend on each other in a cycle: ");
+    let n_left_out = cycle.len().saturating_sub(CYCLE_STEPS_NAMED_MAX);
+    let id_of = |index: StepIndex| {
+        text::id::<StepId>(&steps[index.as_usize()].id).map_or(index.to_string(), |id| id.to_string())
+    };
+    for (at, (index, _)) in cycle.iter().enumerate() {
+        if at == CYCLE_STEPS_NAMED_MAX / 2 && n_left_out > 0 {
+            message.push_str(&format!("({n_left_out} more) -> "));
+        }
+        if at < CYCLE_STEPS_NAMED_MAX / 2 || at >= CYCLE_STEPS_NAMED_MAX / 2 + n_left_out {
+            message.push_str(&id_of(*index));
+            message.push_str(" -> ");
+        }
+    }
+    message.push_str(&id_of(cycle[0].0));
+    message.push('.');
+    message
+}
+
+fn dead(findings: &mut Findings, step: StepIndex, item: usize, message: String) {
+    let place = Place {
+        of_plan: 4,
+        step: step.as_usize() + 1,
+        field: 4,
+        item,
+        ..Place::default()
+    };
+    findings.push(
+        place,
+        || format!("plan.{step}.depends_on[{item}]"),
+        codes::DEPENDENCY_UNRESOLVED,
+        message,
+    );
+}
+
+/// Steps of a cycle that a message names.
+const CYCLE_STEPS_NAMED_MAX: usize = 12;
+
+/// Code points of a reference that a message repeats.
+const REFERENCE_CHARS_MAX: usize = 64;

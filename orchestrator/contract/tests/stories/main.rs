@@ -1,0 +1,22 @@
+//! Stories that prove the rules of `CONTRACT.md`, on a virtual clock. Every test names the rules that it
+//! proves.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "a failed unwrap is a failed test, and nothing outside reads or uses a test target"
+)]
+
+mod story;
+
+mod durability;
+mod ending;
+mod errors;
+mod limits;
+mod never;
+mod order;
+mod outputs;
+mod record;
+mod requests;
+mod retries;
+mod walk;
