@@ -1,0 +1,40 @@
+//! The two clocks of the shell. The only file that reads them for the engine.
+
+use escapement_contract::Moment;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the start of the process on a clock that never goes back, and the wall clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    boot: Instant,
+}
+
+impl Clock {
+    /// A clock that begins now.
+    pub(crate) fn start() -> Self {
+        Self { boot: Instant::now() }
+    }
+
+    /// This instant on both clocks.
+    pub(crate) fn now(&self) -> Moment {
+        let monotonic_ms = u64::try_from(self.boot.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Moment {
+            monotonic_ms,
+            unix_ms: unix_ms(),
+        }
+    }
+
+    /// When the monotonic clock will read this.
+    pub(crate) fn instant(&self, monotonic_ms: u64) -> Instant {
+        // A timer beyond a century is as good as none, and the addition must not overflow.
+        self.boot + std::time::Duration::from_millis(monotonic_ms.min(CENTURY_MS))
+    }
+}
+
+/// A wall clock before 1970 counts as 1970.
+fn unix_ms() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
+}
+
+const CENTURY_MS: u64 = 100 * 365 * 24 * 3_600_000;

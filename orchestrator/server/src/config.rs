@@ -1,0 +1,193 @@
+//! What the operator may set: flags and `ESCAPEMENT_*` variables. Opens nothing and starts nothing.
+
+use crate::failure::{EXIT_USAGE, Failure};
+use clap::Parser;
+use clap::builder::BoolishValueParser;
+use escapement_engine::EngineConfig;
+use escapement_model::BootId;
+use escapement_process::telemetry;
+use hyper::Uri;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Executes plans durably and hands their steps to workers.
+///
+/// Every flag can also be given as the environment variable beside it; the flag wins.
+/// Once it serves, one line of JSON stands on stdout: {"event":"serving","address":"HOST:PORT"}.
+/// SIGTERM or SIGINT drains it; a second one ends it at once.
+///
+/// Exit codes: 0 drained; 64 bad configuration; 69 address not to be had; 70 defect; 73 directory, lock or
+/// file
+/// not usable; 74 store damaged, or not writable any more; 75 stopped before everything that ran had ended;
+/// 1 anything else.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "orchestrator", version, max_term_width = 110)]
+pub struct Config {
+    /// Address to listen on, IP:PORT; port 0 takes any free port.
+    /// An address that is not loopback needs --allow-plaintext.
+    #[arg(
+        long,
+        env = "ESCAPEMENT_LISTEN",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:7400"
+    )]
+    pub listen: SocketAddr,
+
+    /// Serve without encryption on an address that other machines can reach.
+    #[arg(long, env = "ESCAPEMENT_ALLOW_PLAINTEXT", value_parser = BoolishValueParser::new())]
+    pub allow_plaintext: bool,
+
+    /// Directory of the store; made where it does not exist.
+    #[arg(
+        long,
+        env = "ESCAPEMENT_STORE_PATH",
+        value_name = "DIRECTORY",
+        default_value = "./escapement-data"
+    )]
+    pub store_path: PathBuf,
+
+    /// Start although the store lacks executions that were acknowledged.
+    #[arg(long, env = "ESCAPEMENT_ACCEPT_LOSS", value_parser = BoolishValueParser::new())]
+    pub accept_loss: bool,
+
+    /// Executions that run at a time, nested ones not counted; 1 to 1000000.
+    #[arg(long, env = "ESCAPEMENT_MAX_RUNNING_EXECUTIONS", value_name = "COUNT", default_value_t = 1_024,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_running_executions: u32,
+
+    /// Executions that are accepted and not settled, at a time; 1 to 10000000. One more is
+    /// RESOURCE_EXHAUSTED.
+    #[arg(long, env = "ESCAPEMENT_MAX_QUEUED_EXECUTIONS", value_name = "COUNT", default_value_t = 200_000,
+          value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub max_queued_executions: u32,
+
+    /// The largest max_concurrent_steps that a caller may ask for; 1 to 1024.
+    #[arg(long, env = "ESCAPEMENT_MAX_CONCURRENT_STEPS", value_name = "COUNT", default_value_t = 1_024,
+          value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub max_concurrent_steps: u32,
+
+    /// Milliseconds of waiting that a deadline grants which the caller leaves open; 0 to 31536000000 (a
+    /// year).
+    #[arg(long, env = "ESCAPEMENT_QUEUE_ALLOWANCE_MS", value_name = "MS", default_value_t = 3_600_000,
+          value_parser = clap::value_parser!(u64).range(0..=YEAR_MS))]
+    pub queue_allowance_ms: u64,
+
+    /// Milliseconds that an action stays registered after its last worker left and after the start; 0 to
+    /// 86400000.
+    #[arg(long, env = "ESCAPEMENT_REGISTRATION_GRACE_MS", value_name = "MS", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u64).range(0..=DAY_MS))]
+    pub registration_grace_ms: u64,
+
+    /// Milliseconds that running executions get once the orchestrator stops; 0 to 86400000.
+    #[arg(long, env = "ESCAPEMENT_DRAIN_GRACE_MS", value_name = "MS", default_value_t = 30_000,
+          value_parser = clap::value_parser!(u64).range(0..=DAY_MS))]
+    pub drain_grace_ms: u64,
+
+    /// Connections at a time; 1 to 1000000. One more is closed at once.
+    #[arg(long, env = "ESCAPEMENT_MAX_CONNECTIONS", value_name = "COUNT", default_value_t = 20_000,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_connections: u32,
+
+    /// Worker sessions at a time; 1 to 1000000.
+    #[arg(long, env = "ESCAPEMENT_MAX_SESSIONS", value_name = "COUNT", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_sessions: u32,
+
+    /// Where to POST the terminal events as CloudEvents, best effort; an http:// URL.
+    #[arg(long, env = "ESCAPEMENT_EVENT_WEBHOOK", value_name = "URL", value_parser = parse_webhook)]
+    pub event_webhook: Option<Uri>,
+
+    /// File to append one line of JSON to for every execution that fails, best effort.
+    #[arg(long, env = "ESCAPEMENT_ERROR_HANDLER_PATH", value_name = "FILE")]
+    pub error_handler_path: Option<PathBuf>,
+
+    /// What to log and how.
+    #[command(flatten)]
+    pub telemetry: telemetry::Options,
+}
+
+/// Why there is no configuration to start with.
+#[derive(Debug)]
+pub enum NoConfig {
+    /// A flag or variable does not parse, or help was asked for.
+    Arguments(Box<clap::Error>),
+    /// The values do not go together.
+    Refused(Failure),
+}
+
+impl NoConfig {
+    /// Says what is wrong, or prints the help, and gives the exit code.
+    pub fn report(&self) -> ExitCode {
+        match self {
+            NoConfig::Arguments(error) => {
+                // Nothing can be done where even stderr is closed.
+                let _closed = error.print();
+                if error.use_stderr() {
+                    ExitCode::from(EXIT_USAGE)
+                } else {
+                    ExitCode::SUCCESS
+                }
+            }
+            NoConfig::Refused(failure) => failure.report(),
+        }
+    }
+}
+
+impl Config {
+    /// Reads the arguments and the environment of this process.
+    ///
+    /// # Errors
+    /// [`NoConfig`] where a value is missing, out of its range or does not go with another, or help was asked
+    /// for.
+    pub fn from_arguments() -> Result<Self, NoConfig> {
+        Self::from_iterator(std::env::args_os())
+    }
+
+    /// Reads these arguments, the program's name first, and the environment of this process.
+    ///
+    /// # Errors
+    /// As [`Config::from_arguments`].
+    pub fn from_iterator<T: Into<std::ffi::OsString> + Clone>(
+        arguments: impl IntoIterator<Item = T>,
+    ) -> Result<Self, NoConfig> {
+        let config = Self::try_parse_from(arguments).map_err(|error| NoConfig::Arguments(Box::new(error)))?;
+        if !config.listen.ip().is_loopback() && !config.allow_plaintext {
+            return Err(NoConfig::Refused(Failure::Configuration {
+                setting: "--listen",
+                problem: format!(
+                    "{} can be reached from other machines and nothing is encrypted; listen on 127.0.0.1, or \
+                     give --allow-plaintext where the network itself is trusted",
+                    config.listen
+                ),
+            }));
+        }
+        Ok(config)
+    }
+
+    /// What the engine needs of it.
+    pub(crate) fn engine(&self, boot_id: BootId, token_key: [u8; 32]) -> EngineConfig {
+        EngineConfig {
+            max_running_executions: self.max_running_executions as usize,
+            max_live_executions: self.max_queued_executions as usize,
+            queue_allowance_ms: self.queue_allowance_ms,
+            registration_grace_ms: self.registration_grace_ms,
+            max_sessions: self.max_sessions as usize,
+            ..EngineConfig::new(boot_id, token_key)
+        }
+    }
+}
+
+fn parse_webhook(text: &str) -> Result<Uri, String> {
+    let uri: Uri = text.parse().map_err(|error| format!("is not a URL: {error}"))?;
+    if uri.scheme_str() != Some("http") {
+        return Err("must begin with http://; https is not supported, put a proxy in between".to_owned());
+    }
+    match uri.host() {
+        Some(host) if !host.is_empty() => Ok(uri),
+        _ => Err("names no host".to_owned()),
+    }
+}
+
+const DAY_MS: u64 = 86_400_000;
+const YEAR_MS: u64 = 365 * DAY_MS;

@@ -1,0 +1,10 @@
+//! Wire messages to what the contract and the engine know, and back; one file for each subject.
+//! Decides nothing: what is valid is the contract's business.
+
+pub mod answer;
+pub mod audit;
+pub mod fleet;
+pub mod json;
+pub mod request;
+pub mod session_in;
+pub mod session_out;

@@ -1,0 +1,113 @@
+//! Results and events as JSON, with the contract's field names and plain integers.
+//! Only sinks need it: what goes through gRPC is never decoded.
+
+use escapement_contract::{ExecutionError, PlanResult, Settlement};
+use escapement_model::opaque::ValueView;
+use escapement_model::{BootId, Opaque};
+use escapement_wire::json::from_opaque;
+use escapement_wire::v1;
+use serde_json::{Map, Value, json};
+
+/// A result.
+pub fn result(result: &PlanResult) -> Value {
+    json!({
+        "plan_id": result.plan_id.to_string(),
+        "execution_id": result.execution_id.to_string(),
+        "status": result.status.as_str(),
+        "completed_at": result.completed_at,
+        "duration_ms": result.duration_ms,
+        "steps_executed": result.steps_executed,
+        "steps_total": result.steps_total,
+        "result_payload": outputs(&result.result_payload),
+        "error": result.error.as_ref().map(error),
+    })
+}
+
+/// The terminal event in CloudEvents 1.0 structured form.
+pub fn event(settlement: &Settlement, boot_id: BootId) -> Value {
+    let attributes = event_attributes(&settlement.result, boot_id);
+    json!({
+        "id": attributes.id,
+        "source": attributes.source,
+        "specversion": attributes.specversion,
+        "type": attributes.r#type,
+        "subject": attributes.subject,
+        "time": attributes.time,
+        "datacontenttype": attributes.datacontenttype,
+        "data": result(&settlement.result),
+    })
+}
+
+/// The attributes of the terminal event; `data` is left out.
+pub fn event_attributes(result: &PlanResult, boot_id: BootId) -> v1::CloudEvent {
+    v1::CloudEvent {
+        id: result.execution_id.to_string(),
+        source: format!("/escapement/{boot_id}"),
+        specversion: "1.0".to_owned(),
+        r#type: result.status.event_type().to_owned(),
+        subject: result.plan_id.to_string(),
+        time: rfc3339(result.completed_at),
+        datacontenttype: "application/json".to_owned(),
+        data: None,
+    }
+}
+
+fn error(error: &ExecutionError) -> Value {
+    json!({
+        "error_code": error.code,
+        "message": error.message,
+        "step_id": error.step_id.map(|id| id.to_string()),
+        "severity": error.severity.as_str(),
+        "recoverable": error.recoverable(),
+        "cause": error.cause.as_deref().map(self::error),
+        "context": object(&error.context),
+    })
+}
+
+/// Output by output, because each may be as deep as the limit and `result_payload` is one level deeper.
+fn outputs(payload: &Opaque) -> Value {
+    let mut outputs = Map::new();
+    for (key, value) in payload.entries().flatten() {
+        let ValueView::Struct(bytes) = value else { continue };
+        let output = Opaque::from_encoded(bytes::Bytes::copy_from_slice(bytes));
+        outputs.insert(key.to_owned(), object(&output));
+    }
+    Value::Object(outputs)
+}
+
+fn object(object: &Opaque) -> Value {
+    match from_opaque(object) {
+        Ok(object) => Value::Object(object),
+        Err(malformed) => json!({ "dropped": malformed.to_string() }),
+    }
+}
+
+/// Unix milliseconds as RFC 3339 in UTC. Years beyond 9999 do not occur on a clock that works.
+pub fn rfc3339(unix_ms: i64) -> String {
+    let (days, ms_of_day) = (unix_ms.div_euclid(DAY_MS), unix_ms.rem_euclid(DAY_MS));
+    let (year, month, day) = civil_from_days(days);
+    let (hour, minute) = (ms_of_day / 3_600_000, ms_of_day / 60_000 % 60);
+    let (second, ms) = (ms_of_day / 1_000 % 60, ms_of_day % 1_000);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+}
+
+/// Days since 1970-01-01 to a date of the Gregorian calendar: eras of 400 years that begin on the first of
+/// March.
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}
+
+const DAY_MS: i64 = 86_400_000;

@@ -1,0 +1,150 @@
+//! Requests: from the wire to a draft, and from a valid request back to the wire for its record.
+//! Checks nothing.
+
+use escapement_contract::{
+    OnFailure, Plan, PlanDraft, Request, RequestDraft, RetryPolicyDraft, Step, StepDraft,
+};
+use escapement_model::{ExecutionId, Opaque};
+use escapement_wire::v1;
+
+/// A request as `SubmitPlan` takes it; the fields of both messages are the same.
+pub fn submit_of_execute(request: v1::ExecutePlanRequest) -> v1::SubmitPlanRequest {
+    v1::SubmitPlanRequest {
+        plan: request.plan,
+        environment: request.environment,
+        execution_id: request.execution_id,
+        deadline_ms: request.deadline_ms,
+        parent_execution_id: request.parent_execution_id,
+        user_id: request.user_id,
+        request_id: request.request_id,
+        correlation_context: request.correlation_context,
+        options: request.options,
+    }
+}
+
+/// The draft of a request.
+pub fn request_draft(request: v1::SubmitPlanRequest) -> RequestDraft {
+    RequestDraft {
+        plan: request.plan.map(plan_draft),
+        environment: request.environment,
+        execution_id: request.execution_id,
+        deadline_ms: request.deadline_ms,
+        parent_execution_id: request.parent_execution_id,
+        user_id: request.user_id,
+        request_id: request.request_id,
+        correlation_context: request.correlation_context,
+        max_concurrent_steps: request.options.and_then(|options| options.max_concurrent_steps),
+    }
+}
+
+/// The draft of a plan.
+pub fn plan_draft(plan: v1::Plan) -> PlanDraft {
+    PlanDraft {
+        id: plan.id,
+        version: plan.version,
+        created_at: plan.created_at,
+        steps: plan.steps.into_iter().map(step_draft).collect(),
+        name: plan.name,
+        context_requirements: plan.context_requirements,
+        priority: plan.priority,
+        timeout_ms: plan.timeout_ms,
+        retry_policy: plan.retry_policy.map(retry_policy_draft),
+        metadata: plan.metadata,
+        tags: plan.tags,
+        estimated_duration_ms: plan.estimated_duration_ms,
+    }
+}
+
+/// An unknown `on_failure` passes as the number that it is; the contract refuses it.
+fn step_draft(step: v1::PlanStep) -> StepDraft {
+    StepDraft {
+        id: step.id,
+        action: step.action,
+        payload: step.payload,
+        depends_on: step.depends_on,
+        on_failure: step.on_failure,
+        timeout_ms: step.timeout_ms,
+    }
+}
+
+fn retry_policy_draft(policy: v1::RetryPolicy) -> RetryPolicyDraft {
+    RetryPolicyDraft {
+        max_attempts: policy.max_attempts,
+        backoff_ms: policy.backoff_ms,
+        backoff_multiplier: policy.backoff_multiplier,
+        max_backoff_ms: policy.max_backoff_ms,
+        retryable_error_codes: policy.retryable_error_codes,
+    }
+}
+
+/// A valid request under the id that it was accepted with. Its draft validates to the same digest.
+pub fn request_to_wire(request: &Request, execution_id: ExecutionId) -> v1::SubmitPlanRequest {
+    v1::SubmitPlanRequest {
+        plan: Some(plan_to_wire(request.plan())),
+        environment: present(request.environment()),
+        execution_id: Some(execution_id.to_string()),
+        // As the caller gave it: the deadline that the orchestrator chose stands in a column of its own.
+        deadline_ms: request.deadline_ms(),
+        parent_execution_id: request.parent_execution_id().map(|id| id.to_string()),
+        user_id: request.user_id().map(str::to_owned),
+        request_id: request.request_id().map(str::to_owned),
+        correlation_context: request.correlation_context().clone(),
+        options: Some(v1::ExecutionOptions {
+            max_concurrent_steps: Some(i32::try_from(request.max_concurrent_steps()).unwrap_or(i32::MAX)),
+        }),
+    }
+}
+
+fn plan_to_wire(plan: &Plan) -> v1::Plan {
+    let policy = plan.retry_policy();
+    v1::Plan {
+        id: plan.id().to_string(),
+        version: 1,
+        created_at: plan.created_at(),
+        steps: plan.steps().iter().map(|step| step_to_wire(plan, step)).collect(),
+        name: plan.name().to_owned(),
+        context_requirements: plan.context_requirements().to_vec(),
+        priority: Some(plan.priority()),
+        timeout_ms: Some(milliseconds(plan.timeout_ms())),
+        retry_policy: Some(v1::RetryPolicy {
+            max_attempts: Some(i32::try_from(policy.max_attempts()).unwrap_or(i32::MAX)),
+            backoff_ms: Some(milliseconds(policy.backoff_ms())),
+            backoff_multiplier: Some(policy.backoff_multiplier()),
+            max_backoff_ms: Some(milliseconds(policy.max_backoff_ms())),
+            retryable_error_codes: policy.retryable_error_codes().to_vec(),
+        }),
+        metadata: present(plan.metadata()),
+        tags: plan.tags().to_vec(),
+        estimated_duration_ms: plan.estimated_duration_ms().map(milliseconds),
+    }
+}
+
+fn step_to_wire(plan: &Plan, step: &Step) -> v1::PlanStep {
+    let on_failure = match step.on_failure() {
+        OnFailure::Halt => v1::plan_step::OnFailure::Halt,
+        OnFailure::Skip => v1::plan_step::OnFailure::Skip,
+        OnFailure::Retry => v1::plan_step::OnFailure::Retry,
+    };
+    v1::PlanStep {
+        id: step.id().to_string(),
+        action: step.action().to_owned(),
+        // Required, so it is written even where it is empty.
+        payload: Some(step.payload().clone()),
+        depends_on: step
+            .depends_on()
+            .iter()
+            .map(|index| plan.step(*index).id().to_string())
+            .collect(),
+        on_failure: on_failure as i32,
+        timeout_ms: step.timeout_ms().map(milliseconds),
+    }
+}
+
+fn present(object: &Opaque) -> Option<Opaque> {
+    (!object.is_empty()).then(|| object.clone())
+}
+
+/// Durations of a valid request came from an `i64`, so nothing saturates here.
+fn milliseconds(duration_ms: u64) -> i64 {
+    i64::try_from(duration_ms).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,203 @@
+//! What workers say, from the wire to the engine. Refuses what has no meaning; the engine decides everything
+//! else.
+
+use bytes::Bytes;
+use escapement_contract::{Outcome, Reported};
+use escapement_engine::{
+    ActionSpec, AttemptReport, FromWorker, Hello, InFlight, InFlightPhase, RejectReason, ReleaseReason,
+};
+use escapement_model::{AttemptToken, InstanceId, Severity};
+use escapement_wire::v1::execution_error::Severity as WireSeverity;
+use escapement_wire::worker::v1;
+use escapement_wire::worker::v1::attempt_outcome::Outcome as WireOutcome;
+use escapement_wire::worker::v1::session_request::Message;
+
+/// A message of a worker, as far as it can be read.
+#[derive(Debug)]
+pub struct Incoming {
+    /// For the engine.
+    pub message: FromWorker,
+    /// Tokens of outcomes that are no tokens, as given: answered `unknown` without the engine.
+    pub unknown_outcomes: Vec<Bytes>,
+    /// Other items that were dropped because their tokens are no tokens.
+    pub dropped_items: usize,
+}
+
+/// A message whose structure is wrong: the session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrongStructure(
+    /// One sentence for people.
+    pub &'static str,
+);
+
+/// Reads one message. An unknown arm is [`FromWorker::Unknown`].
+///
+/// # Errors
+/// [`WrongStructure`] where the message as a whole makes no sense.
+pub fn incoming(request: v1::SessionRequest) -> Result<Incoming, WrongStructure> {
+    let mut unknown_outcomes = Vec::new();
+    let mut dropped_items = 0;
+    let message = match request.message {
+        None => FromWorker::Unknown,
+        Some(Message::Hello(message)) => FromWorker::Hello(hello(message, &mut dropped_items)?),
+        Some(Message::RegisterActions(message)) => FromWorker::RegisterActions {
+            revision: message.revision,
+            actions: message.actions.into_iter().map(action_spec).collect(),
+        },
+        Some(Message::Capacity(message)) => FromWorker::Capacity {
+            revision: message.revision,
+            max_in_flight: message.max_in_flight,
+            per_action: message.per_action,
+        },
+        Some(Message::Heartbeat(message)) => FromWorker::Heartbeat { n: message.n },
+        Some(Message::AttemptAcks(message)) => FromWorker::AttemptAcks {
+            started: tokens(&message.started, &mut dropped_items),
+            rejected: rejected(&message.rejected, &mut dropped_items),
+            stopped: tokens(&message.stopped, &mut dropped_items),
+        },
+        Some(Message::Outcomes(message)) => FromWorker::Outcomes(outcomes(message, &mut unknown_outcomes)),
+        Some(Message::Snapshot(message)) => FromWorker::Snapshot {
+            n: message.n,
+            in_flight: in_flight(&message.in_flight, &mut dropped_items),
+        },
+        Some(Message::Drain(_)) => FromWorker::Drain,
+        Some(Message::Goodbye(_)) => FromWorker::Goodbye,
+    };
+    Ok(Incoming {
+        message,
+        unknown_outcomes,
+        dropped_items,
+    })
+}
+
+fn hello(hello: v1::Hello, dropped_items: &mut usize) -> Result<Hello, WrongStructure> {
+    let instance_id = InstanceId::from_slice(&hello.instance_id)
+        .ok_or(WrongStructure("Hello.instance_id must have 16 bytes."))?;
+    Ok(Hello {
+        protocol_min: hello.protocol_min,
+        protocol_max: hello.protocol_max,
+        worker_id: hello.worker_id.into(),
+        instance_id,
+        actions: hello.actions.into_iter().map(action_spec).collect(),
+        max_in_flight: hello.max_in_flight,
+        in_flight: in_flight(&hello.in_flight, dropped_items),
+        labels: hello.labels,
+        build: hello.build,
+    })
+}
+
+fn action_spec(spec: v1::ActionSpec) -> ActionSpec {
+    ActionSpec {
+        name: spec.name,
+        max_in_flight: spec.max_in_flight,
+        description: spec.description,
+        input_schema: spec.input_schema,
+        waits: spec.waits,
+    }
+}
+
+fn in_flight(items: &[v1::InFlight], dropped_items: &mut usize) -> Vec<InFlight> {
+    let parsed: Vec<InFlight> = items.iter().filter_map(in_flight_item).collect();
+    *dropped_items += items.len() - parsed.len();
+    parsed
+}
+
+fn in_flight_item(item: &v1::InFlight) -> Option<InFlight> {
+    let phase = match item.phase() {
+        v1::in_flight::Phase::Unspecified | v1::in_flight::Phase::Received => InFlightPhase::Received,
+        v1::in_flight::Phase::Running => InFlightPhase::Running,
+        v1::in_flight::Phase::Finished => InFlightPhase::Finished,
+    };
+    Some(InFlight {
+        token: AttemptToken::from_slice(&item.attempt_token)?,
+        phase,
+    })
+}
+
+fn tokens(items: &[Bytes], dropped_items: &mut usize) -> Vec<AttemptToken> {
+    let parsed: Vec<AttemptToken> = items
+        .iter()
+        .filter_map(|bytes| AttemptToken::from_slice(bytes))
+        .collect();
+    *dropped_items += items.len() - parsed.len();
+    parsed
+}
+
+fn rejected(items: &[v1::RejectedAttempt], dropped_items: &mut usize) -> Vec<(AttemptToken, RejectReason)> {
+    use v1::rejected_attempt::Reason;
+    let parse = |item: &v1::RejectedAttempt| {
+        let reason = match item.reason() {
+            Reason::Unspecified => RejectReason::Unspecified,
+            Reason::Draining => RejectReason::Draining,
+            Reason::NoCapacity => RejectReason::NoCapacity,
+            Reason::UnknownAction => RejectReason::UnknownAction,
+            Reason::Cancelled => RejectReason::Cancelled,
+            Reason::LeaseExpired => RejectReason::LeaseExpired,
+        };
+        Some((AttemptToken::from_slice(&item.attempt_token)?, reason))
+    };
+    let parsed: Vec<_> = items.iter().filter_map(parse).collect();
+    *dropped_items += items.len() - parsed.len();
+    parsed
+}
+
+fn outcomes(message: v1::Outcomes, unknown_outcomes: &mut Vec<Bytes>) -> Vec<(AttemptToken, AttemptReport)> {
+    let mut reports = Vec::with_capacity(message.items.len());
+    for item in message.items {
+        match AttemptToken::from_slice(&item.attempt_token) {
+            Some(token) => reports.push((token, report(item.outcome))),
+            None => unknown_outcomes.push(item.attempt_token),
+        }
+    }
+    reports
+}
+
+fn report(outcome: Option<WireOutcome>) -> AttemptReport {
+    let outcome = match outcome {
+        Some(WireOutcome::Released(released)) => return AttemptReport::Released(release_reason(&released)),
+        Some(WireOutcome::Success(success)) => completed(success),
+        Some(WireOutcome::Failure(failure)) => Outcome::Failed(reported(failure)),
+        None => undecodable("The outcome says neither success nor failure nor released."),
+    };
+    AttemptReport::Outcome(outcome)
+}
+
+fn release_reason(released: &v1::Released) -> ReleaseReason {
+    match released.reason() {
+        v1::released::Reason::LeaseExpired => ReleaseReason::LeaseExpired,
+        v1::released::Reason::Unspecified | v1::released::Reason::Drain => ReleaseReason::Drain,
+    }
+}
+
+fn completed(success: v1::Success) -> Outcome {
+    let output = success.output.unwrap_or_default();
+    if let Err(malformed) = output.check() {
+        return undecodable(&format!("The output {malformed}."));
+    }
+    Outcome::Completed {
+        output,
+        warnings: success.warnings.into_iter().map(reported).collect(),
+    }
+}
+
+/// A context that cannot be read is the contract's to drop: the code is worth more than its diagnostics.
+fn reported(failure: v1::Failure) -> Reported {
+    let severity = match failure.severity() {
+        WireSeverity::Unspecified => None,
+        WireSeverity::Warn => Some(Severity::Warn),
+        WireSeverity::Error => Some(Severity::Error),
+        WireSeverity::Fatal => Some(Severity::Fatal),
+    };
+    Reported {
+        code: failure.code,
+        message: failure.message,
+        severity,
+        context: failure.context.unwrap_or_default(),
+    }
+}
+
+fn undecodable(detail: &str) -> Outcome {
+    Outcome::Undecodable {
+        detail: detail.to_owned(),
+    }
+}

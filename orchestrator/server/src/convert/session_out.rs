@@ -1,0 +1,181 @@
+//! What workers are told, from the engine to the wire. Payloads and environments stay the bytes that came in.
+
+use bytes::Bytes;
+use escapement_engine::{
+    AckVerdict, Assignment, Cancel, CancelReason, KeepOrStop, SessionErrorCode, ToWorker, Welcome,
+};
+use escapement_model::{AttemptToken, BootId, limits};
+use escapement_wire::worker::v1;
+use escapement_wire::worker::v1::session_response::Message;
+
+/// What `Welcome` says beside what the engine decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Greeting {
+    /// This process lifetime.
+    pub boot_id: BootId,
+    /// Milliseconds between heartbeats.
+    pub heartbeat_interval_ms: u64,
+    /// Milliseconds of the lease.
+    pub lease_ms: u64,
+}
+
+/// Every message but `Assignments`, which may have to be split: see [`assignment`].
+///
+/// # Panics
+/// With [`ToWorker::Assignments`].
+pub fn message(message: ToWorker, greeting: &Greeting) -> Message {
+    match message {
+        ToWorker::Assignments(_) => unreachable!("assignments are converted one at a time"),
+        ToWorker::Welcome(welcome) => Message::Welcome(self::welcome(welcome, greeting)),
+        ToWorker::HeartbeatAck { n } => Message::HeartbeatAck(v1::HeartbeatAck { n, peers: Vec::new() }),
+        ToWorker::OutcomeAcks(items) => Message::OutcomeAcks(v1::OutcomeAcks {
+            items: items
+                .into_iter()
+                .map(|(token, verdict)| outcome_ack(token, verdict))
+                .collect(),
+        }),
+        ToWorker::Cancels(items) => Message::Cancels(v1::Cancels {
+            items: items.into_iter().map(cancel).collect(),
+        }),
+        ToWorker::DrainStarted { last_assignment_seq } => {
+            Message::DrainStarted(v1::DrainStarted { last_assignment_seq })
+        }
+        ToWorker::Reconnect {
+            jitter_ms,
+            deadline_ms,
+        } => Message::Reconnect(v1::Reconnect {
+            reason: "The orchestrator stops.".to_owned(),
+            jitter_ms: milliseconds(jitter_ms),
+            deadline_ms: milliseconds(deadline_ms),
+        }),
+        ToWorker::SessionError {
+            code,
+            detail,
+            retry_after_ms,
+        } => Message::SessionError(v1::SessionError {
+            code: session_error_code(code) as i32,
+            detail,
+            retry_after_ms: milliseconds(retry_after_ms),
+        }),
+    }
+}
+
+/// One attempt for a worker.
+pub fn assignment(assignment: &Assignment) -> v1::Assignment {
+    let request = &assignment.request;
+    let step = request.plan().step(assignment.step);
+    v1::Assignment {
+        attempt_token: token(assignment.token),
+        execution_id: assignment.execution_id.to_string(),
+        plan_id: request.plan().id().to_string(),
+        step_id: step.id().to_string(),
+        attempt: assignment.attempt,
+        action: step.action().to_owned(),
+        payload: Some(step.payload().clone()),
+        environment: Some(request.environment().clone()),
+        timeout_ms: milliseconds(assignment.timeout_ms),
+        headers: request.correlation_context().clone(),
+    }
+}
+
+/// The answer to outcomes whose tokens are no tokens, with the bytes as given.
+pub fn unknown_outcomes(tokens: Vec<Bytes>) -> Message {
+    let verdict = v1::outcome_ack::Verdict::Unknown as i32;
+    let items = tokens
+        .into_iter()
+        .map(|attempt_token| v1::OutcomeAck {
+            attempt_token,
+            verdict,
+        })
+        .collect();
+    Message::OutcomeAcks(v1::OutcomeAcks { items })
+}
+
+fn welcome(welcome: Welcome, greeting: &Greeting) -> v1::Welcome {
+    let refused = welcome.refused_actions.into_iter();
+    v1::Welcome {
+        protocol: limits::WORKER_PROTOCOL,
+        session_id: Bytes::copy_from_slice(welcome.session_id.as_bytes()),
+        boot_id: Bytes::copy_from_slice(greeting.boot_id.as_bytes()),
+        heartbeat_interval_ms: milliseconds(greeting.heartbeat_interval_ms),
+        lease_ms: milliseconds(greeting.lease_ms),
+        limits: Some(v1::SessionLimits {
+            message_bytes_max: limits::SESSION_MESSAGE_BYTES_MAX as i64,
+            output_bytes_max: limits::OUTPUT_BYTES_MAX as i64,
+            in_flight_max: limits::SESSION_IN_FLIGHT_MAX,
+            actions_max: limits::SESSION_ACTIONS_MAX as u32,
+        }),
+        refused_actions: refused
+            .map(|refusal| v1::ActionRefusal {
+                name: refusal.name,
+                reason: refusal.reason.to_owned(),
+            })
+            .collect(),
+        verdicts: welcome
+            .verdicts
+            .into_iter()
+            .map(|(token, verdict)| attempt_verdict(token, verdict))
+            .collect(),
+        peers: Vec::new(),
+    }
+}
+
+fn attempt_verdict(token: AttemptToken, verdict: KeepOrStop) -> v1::AttemptVerdict {
+    let verdict = match verdict {
+        KeepOrStop::Keep => v1::attempt_verdict::Verdict::Keep,
+        KeepOrStop::Stop => v1::attempt_verdict::Verdict::Stop,
+    };
+    v1::AttemptVerdict {
+        attempt_token: self::token(token),
+        verdict: verdict as i32,
+    }
+}
+
+fn outcome_ack(token: AttemptToken, verdict: AckVerdict) -> v1::OutcomeAck {
+    use v1::outcome_ack::Verdict;
+    let verdict = match verdict {
+        AckVerdict::Accepted => Verdict::Accepted,
+        AckVerdict::Duplicate => Verdict::Duplicate,
+        AckVerdict::Stale => Verdict::Stale,
+        AckVerdict::AlreadyEnded => Verdict::AlreadyEnded,
+        AckVerdict::Unknown => Verdict::Unknown,
+        AckVerdict::Invalid => Verdict::Invalid,
+    };
+    v1::OutcomeAck {
+        attempt_token: self::token(token),
+        verdict: verdict as i32,
+    }
+}
+
+fn cancel(cancel: Cancel) -> v1::Cancel {
+    let reason = match cancel.reason {
+        CancelReason::StepTimeout => v1::cancel::Reason::StepTimeout,
+        CancelReason::ExecutionEnded => v1::cancel::Reason::ExecutionEnded,
+        CancelReason::Superseded => v1::cancel::Reason::Superseded,
+    };
+    v1::Cancel {
+        attempt_token: token(cancel.token),
+        reason: reason as i32,
+        grace_ms: milliseconds(cancel.grace_ms),
+    }
+}
+
+fn session_error_code(code: SessionErrorCode) -> v1::session_error::Code {
+    use v1::session_error::Code;
+    match code {
+        SessionErrorCode::ProtocolViolation => Code::ProtocolViolation,
+        SessionErrorCode::UnsupportedProtocol => Code::UnsupportedProtocol,
+        SessionErrorCode::Superseded => Code::Superseded,
+        SessionErrorCode::LimitExceeded => Code::LimitExceeded,
+        SessionErrorCode::Unavailable => Code::Unavailable,
+        SessionErrorCode::LeaseExpired => Code::LeaseExpired,
+    }
+}
+
+fn token(token: AttemptToken) -> Bytes {
+    Bytes::copy_from_slice(token.as_bytes())
+}
+
+fn milliseconds(duration_ms: u64) -> i64 {
+    i64::try_from(duration_ms).unwrap_or(i64::MAX)
+}

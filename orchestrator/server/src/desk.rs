@@ -1,0 +1,164 @@
+//! Carries out the engine's effects, in order. Decides nothing and never waits: whatever cannot take an item
+//! loses it
+//! or is closed, as its limit says.
+
+use crate::engine_link::{Outbound, Route, SessionLink, Watched};
+use crate::failure::{EXIT_STORE, stop_here};
+use crate::sinks::Sinks;
+use crate::writer::Job;
+use escapement_contract::{AuditEntry, Persisted};
+use escapement_engine::{CallerId, Effect, Input, Reply, SessionKey, ToWorker};
+use std::collections::HashMap;
+use std::sync::mpsc as std_mpsc;
+use tokio::sync::{mpsc, oneshot, watch};
+use tracing::{error, warn};
+
+/// The maps from callers and sessions to their channels, and the ways to the writer and the sinks.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    callers: HashMap<CallerId, oneshot::Sender<Reply>>,
+    watchers: HashMap<CallerId, mpsc::Sender<Watched>>,
+    sessions: HashMap<SessionKey, SessionLink>,
+    writes: Vec<Job>,
+    writer: std_mpsc::Sender<Vec<Job>>,
+    sinks: Sinks,
+    drained: watch::Sender<bool>,
+}
+
+impl Desk {
+    pub(crate) fn new(
+        writer: std_mpsc::Sender<Vec<Job>>,
+        sinks: Sinks,
+        drained: watch::Sender<bool>,
+    ) -> Self {
+        Self {
+            callers: HashMap::new(),
+            watchers: HashMap::new(),
+            sessions: HashMap::new(),
+            writes: Vec::new(),
+            writer,
+            sinks,
+            drained,
+        }
+    }
+
+    /// Notes where answers go, before the input is handled.
+    ///
+    /// Gives the caller back where nobody waits any more: its notice of departure may have come before its
+    /// call.
+    pub(crate) fn register(&mut self, route: Route) -> Option<CallerId> {
+        match route {
+            Route::None => None,
+            Route::Caller(caller, reply) => {
+                let is_gone = reply.is_closed();
+                self.callers.insert(caller, reply);
+                is_gone.then_some(caller)
+            }
+            Route::Watcher(caller, items) => {
+                let is_gone = items.is_closed();
+                self.watchers.insert(caller, items);
+                is_gone.then_some(caller)
+            }
+            Route::Session(session, link) => {
+                self.sessions.insert(session, link);
+                None
+            }
+        }
+    }
+
+    /// Forgets a caller; true where it was known, so that the engine should forget it too.
+    pub(crate) fn forget_caller(&mut self, caller: CallerId) -> bool {
+        self.callers.remove(&caller).is_some() || self.watchers.remove(&caller).is_some()
+    }
+
+    /// Closes a session from this side: its stream ends after what was sent.
+    pub(crate) fn close_session(&mut self, session: SessionKey) {
+        self.sessions.remove(&session);
+    }
+
+    /// Carries out one effect. Gives an input back where carrying it out was itself an event.
+    pub(crate) fn carry_out(&mut self, effect: Effect) -> Option<Input> {
+        match effect {
+            Effect::Write { write, content } => self.writes.push(Job { write, content }),
+            Effect::Reply { caller, reply } => self.reply(caller, reply),
+            Effect::Entries {
+                caller,
+                entries,
+                settled,
+            } => return self.entries(caller, entries, settled),
+            Effect::Send {
+                session,
+                seq: _,
+                message,
+            } => self.send(session, message),
+            Effect::CloseSession(session) => self.close_session(session),
+            Effect::EmitEvent(settlement) => self.sinks.emit(settlement),
+            Effect::NotifyErrorHandler(settlement) => self.sinks.notify_error_handler(settlement),
+            Effect::Drained => {
+                self.drained.send_replace(true);
+            }
+            Effect::GiveUp { attempts } => {
+                error!(
+                    attempts,
+                    "a record could not be written; nothing more is acknowledged; free space, restart"
+                );
+                stop_here(EXIT_STORE);
+            }
+        }
+        None
+    }
+
+    /// Hands the writes of one batch to the writer together, so that they can share a commit.
+    pub(crate) fn flush_writes(&mut self) {
+        if !self.writes.is_empty() {
+            // A writer that is gone has ended the process, or is about to.
+            let _writer_ended = self.writer.send(std::mem::take(&mut self.writes));
+        }
+    }
+
+    fn reply(&mut self, caller: CallerId, reply: Reply) {
+        if let Some(waiting) = self.callers.remove(&caller) {
+            // A caller that gave up meanwhile changes nothing.
+            let _gave_up = waiting.send(reply);
+            return;
+        }
+        let goes_on = matches!(reply, Reply::Watching);
+        let Some(watcher) = self.watchers.get(&caller) else {
+            return;
+        };
+        let is_full_or_gone = watcher.try_send(Watched::Reply(reply)).is_err();
+        if !goes_on || is_full_or_gone {
+            self.watchers.remove(&caller);
+        }
+    }
+
+    fn entries(
+        &mut self,
+        caller: CallerId,
+        entries: Vec<AuditEntry>,
+        settled: Option<Persisted>,
+    ) -> Option<Input> {
+        let watcher = self.watchers.get(&caller)?;
+        let is_last = settled.is_some();
+        let is_full_or_gone = watcher.try_send(Watched::Entries(entries, settled)).is_err();
+        if is_last || is_full_or_gone {
+            // Without its last entries the watcher knows that it was too slow.
+            self.watchers.remove(&caller);
+        }
+        (is_full_or_gone && !is_last).then_some(Input::CallerGone(caller))
+    }
+
+    fn send(&mut self, session: SessionKey, message: ToWorker) {
+        let Some(link) = self.sessions.get(&session) else {
+            return;
+        };
+        if link.outbound.try_send(Outbound::Engine(message)).is_err() {
+            warn!(session = session.0, "worker does not read; session closed");
+            // The session's reader tells the engine that the session is closed.
+            self.close_session(session);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

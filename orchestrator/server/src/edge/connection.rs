@@ -1,0 +1,192 @@
+//! One connection: HTTP/2 with our own limits on silence, idleness and a slow end.
+//! Knows no service.
+
+use crate::limits::{
+    CONNECTION_CLOSE_TIMEOUT, CONNECTION_IDLE_MAX, CONNECTION_WINDOW_BYTES, FIRST_BYTE_TIMEOUT,
+    HEADER_LIST_BYTES_MAX, KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, STREAM_WINDOW_BYTES,
+    STREAMS_PER_CONNECTION_MAX,
+};
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::Service;
+use tonic::service::Routes;
+use tracing::debug;
+
+/// Cuts the connection that a request came on. Stands among the extensions of every request.
+#[derive(Clone, Debug)]
+pub(crate) struct Cutter(Arc<Shared>);
+
+impl Cutter {
+    /// Drops the connection with everything on it.
+    pub(crate) fn cut(&self) {
+        self.0.cut.notify_one();
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    open_requests: AtomicUsize,
+    /// Rises with every request, so that a look from time to time sees whether there were any.
+    requests: AtomicUsize,
+    cut: Notify,
+}
+
+/// Serves one connection until it ends. When `closing` turns true it gets a short time to finish.
+pub(crate) async fn serve(stream: TcpStream, routes: Routes, closing: watch::Receiver<bool>) {
+    // HTTP/2 pings find a dead peer only after the handshake: before it, silence is ended here.
+    if !speaks(&stream, closing.clone()).await {
+        debug!("connection without a first byte closed");
+        return;
+    }
+    let shared = Arc::new(Shared::default());
+    let service = ConnectionService {
+        routes,
+        shared: Arc::clone(&shared),
+    };
+    let connection = settings().serve_connection(TokioIo::new(stream), service);
+    drive(connection, &shared, closing).await;
+}
+
+/// True once the first byte is there, or the other side has closed.
+async fn speaks(stream: &TcpStream, mut closing: watch::Receiver<bool>) -> bool {
+    // Biased: who speaks is served, and told to go in the proper way.
+    tokio::select! {
+        biased;
+        _ = stream.readable() => true,
+        _ = closing.wait_for(|closing| *closing) => false,
+        () = sleep(FIRST_BYTE_TIMEOUT) => false,
+    }
+}
+
+fn settings() -> http2::Builder<TokioExecutor> {
+    let mut settings = http2::Builder::new(TokioExecutor::new());
+    settings
+        .timer(TokioTimer::new())
+        .adaptive_window(false)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .max_header_list_size(HEADER_LIST_BYTES_MAX)
+        .keep_alive_interval(KEEPALIVE_INTERVAL)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT);
+    settings
+}
+
+type Connection = http2::Connection<TokioIo<TcpStream>, ConnectionService, TokioExecutor>;
+
+async fn drive(connection: Connection, shared: &Shared, mut closing: watch::Receiver<bool>) {
+    let mut connection = pin!(connection);
+    let mut is_closing = false;
+    let mut requests_seen = 0;
+    let mut due = Instant::now() + CONNECTION_IDLE_MAX;
+    loop {
+        // Biased: progress of the connection comes first, because its end makes all else void.
+        let told_to_go = tokio::select! {
+            biased;
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    debug!(%error, "connection ended");
+                }
+                return;
+            }
+            () = shared.cut.notified() => return,
+            _ = closing.wait_for(|closing| *closing), if !is_closing => true,
+            () = sleep_until(due) => {
+                if is_closing {
+                    debug!("connection did not end in time and was cut");
+                    return;
+                }
+                let requests = shared.requests.load(Ordering::Relaxed);
+                let is_idle = requests == requests_seen && shared.open_requests.load(Ordering::Relaxed) == 0;
+                requests_seen = requests;
+                is_idle
+            }
+        };
+        if told_to_go {
+            is_closing = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        due = Instant::now()
+            + if is_closing {
+                CONNECTION_CLOSE_TIMEOUT
+            } else {
+                CONNECTION_IDLE_MAX
+            };
+    }
+}
+
+/// The services behind one connection, counting its open requests.
+struct ConnectionService {
+    routes: Routes,
+    shared: Arc<Shared>,
+}
+
+impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
+    type Response = hyper::Response<CountedBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, mut request: hyper::Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(Cutter(Arc::clone(&self.shared)));
+        let open = OpenRequest::new(&self.shared);
+        // Routes are always ready: `poll_ready` of the router says so at once.
+        let answer = self.routes.clone().call(request);
+        Box::pin(async move { Ok(answer.await?.map(|body| CountedBody { body, _open: open })) })
+    }
+}
+
+/// Counts one request for as long as it lives.
+struct OpenRequest(Arc<Shared>);
+
+impl OpenRequest {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.open_requests.fetch_add(1, Ordering::Relaxed);
+        shared.requests.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.0.open_requests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A response body that keeps its request counted.
+struct CountedBody {
+    body: Body,
+    _open: OpenRequest,
+}
+
+impl http_body::Body for CountedBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

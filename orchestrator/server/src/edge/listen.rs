@@ -1,0 +1,73 @@
+//! The accept loop: one task for each connection, up to a limit. Knows neither HTTP nor services.
+
+use super::connection;
+use crate::limits::ACCEPT_PAUSE;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tonic::service::Routes;
+use tracing::{debug, warn};
+
+/// The open connections.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    permits: Arc<Semaphore>,
+    max: u32,
+}
+
+impl Connections {
+    /// Room for so many.
+    pub(crate) fn new(max: u32) -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(max as usize)),
+            max,
+        }
+    }
+
+    /// Waits until all have ended, for at most so long; true where they have.
+    pub(crate) async fn ended(&self, limit: Duration) -> bool {
+        tokio::time::timeout(limit, self.permits.acquire_many(self.max))
+            .await
+            .is_ok()
+    }
+
+    /// Accepts until `closing` turns true.
+    pub(crate) async fn accept(
+        &self,
+        listener: TcpListener,
+        routes: Routes,
+        mut closing: watch::Receiver<bool>,
+    ) {
+        loop {
+            // Biased: once it closes, nobody else is let in.
+            let accepted = tokio::select! {
+                biased;
+                _ = closing.wait_for(|closing| *closing) => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _peer)) => self.start(stream, routes.clone(), closing.clone()),
+                Err(error) => {
+                    warn!(%error, "connection not accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn start(&self, stream: TcpStream, routes: Routes, closing: watch::Receiver<bool>) {
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            debug!("too many connections; one closed");
+            return;
+        };
+        if let Err(error) = stream.set_nodelay(true) {
+            debug!(%error, "connection closed before it began");
+            return;
+        }
+        tokio::spawn(async move {
+            let _permit = permit;
+            connection::serve(stream, routes, closing).await;
+        });
+    }
+}

@@ -1,0 +1,88 @@
+//! Answers that come from the store, and the two questions that several services ask of the engine.
+//! Changes nothing.
+
+use super::Edge;
+use crate::convert::answer;
+use crate::engine_link::EngineGone;
+use crate::records::{self, Unreadable};
+use crate::status::Rejection;
+use escapement_engine::{ActionView, Input, Refusal, Reply};
+use escapement_model::ExecutionId;
+use escapement_store::StoredExecution;
+use escapement_wire::v1;
+use tonic::Status;
+use tracing::error;
+
+/// The whole record of a settled execution.
+#[derive(Debug)]
+pub(crate) struct SettledRecord {
+    pub(crate) entries: Vec<v1::AuditEntry>,
+    pub(crate) result: v1::PlanResult,
+}
+
+impl Edge {
+    /// The actions that are registered.
+    pub(crate) async fn actions(&self) -> Result<Vec<ActionView>, EngineGone> {
+        let Reply::Actions(actions) = self.engine.call(Input::ListActions).await? else {
+            unreachable!("a question for the actions is answered with the actions");
+        };
+        Ok(actions)
+    }
+
+    /// How an execution stands now, by the engine where it is live, else by the store.
+    pub(crate) async fn execution(&self, execution_id: ExecutionId) -> Result<v1::Execution, Status> {
+        match self
+            .engine
+            .call(|caller| Input::Describe { caller, execution_id })
+            .await?
+        {
+            Reply::Described(view) => Ok(answer::live_execution(&view)),
+            Reply::NotLive => Ok(self.stored_execution(execution_id).await?),
+            Reply::Refused(refusal) => Err(Rejection::Refused(refusal).into()),
+            other => unreachable!("a question for one execution is not answered with {other:?}"),
+        }
+    }
+
+    /// An execution by the store alone.
+    pub(crate) async fn stored_execution(
+        &self,
+        execution_id: ExecutionId,
+    ) -> Result<v1::Execution, Rejection> {
+        let stored = self.stored(execution_id).await?;
+        answer::stored_execution(&stored).map_err(|unreadable| damaged(execution_id, &unreadable))
+    }
+
+    /// The result of an execution that the engine does not hold any more.
+    pub(crate) async fn stored_result(&self, execution_id: ExecutionId) -> Result<v1::PlanResult, Rejection> {
+        let stored = self.stored(execution_id).await?;
+        // Accepted, not settled and not with the engine: its write is in doubt, and only asking again tells.
+        let record = stored.result.ok_or(Rejection::Refused(Refusal::StoreFailed))?;
+        records::decode_result(&record).map_err(|unreadable| damaged(execution_id, &unreadable))
+    }
+
+    /// Everything that was recorded of a settled execution.
+    pub(crate) async fn settled_record(&self, execution_id: ExecutionId) -> Result<SettledRecord, Rejection> {
+        let result = self.stored_result(execution_id).await?;
+        let audit = self
+            .readers
+            .read(move |reader| reader.audit(execution_id))
+            .await?;
+        let audit = audit.ok_or(Rejection::RecordDamaged)?;
+        let entries =
+            records::decode_audit(&audit).map_err(|unreadable| damaged(execution_id, &unreadable))?;
+        Ok(SettledRecord { entries, result })
+    }
+
+    async fn stored(&self, execution_id: ExecutionId) -> Result<StoredExecution, Rejection> {
+        let stored = self
+            .readers
+            .read(move |reader| reader.execution(execution_id))
+            .await?;
+        stored.ok_or(Rejection::ExecutionNotFound(execution_id))
+    }
+}
+
+fn damaged(execution_id: ExecutionId, unreadable: &Unreadable) -> Rejection {
+    error!(%execution_id, error = unreadable as &dyn std::error::Error, "record cannot be read");
+    Rejection::RecordDamaged
+}

@@ -1,0 +1,372 @@
+//! `PlanExecutionService`. Validates, asks the engine, and asks the store for what the engine does not hold.
+
+use super::{Answers, Edge, execution_id};
+use crate::convert::{answer, request as convert};
+use crate::limits::{
+    EXECUTIONS_PAGE_DEFAULT, EXECUTIONS_PAGE_MAX, WAIT_TIMEOUT_MS_DEFAULT, WAIT_TIMEOUT_MS_MAX,
+};
+use crate::page_token;
+use crate::status::Rejection;
+use escapement_contract::{Finding, Plan, Request as PlanRequest, validate_plan, validate_request};
+use escapement_engine::{Input, Reply, Submission, WaitFor};
+use escapement_model::{ExecutionId, limits};
+use escapement_store::{ListFilter, Reader, StoreFault, StoredState, StoredSummary};
+use escapement_wire::v1;
+use escapement_wire::v1::plan_execution_service_server::PlanExecutionService;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Response, Status};
+
+/// The service.
+#[derive(Debug)]
+pub(crate) struct Plans {
+    edge: Edge,
+}
+
+impl Plans {
+    pub(crate) fn new(edge: Edge) -> Self {
+        Self { edge }
+    }
+
+    /// Hands a request in; gives the reply and the id under which the execution goes.
+    async fn submit(
+        &self,
+        mut request: v1::SubmitPlanRequest,
+        metadata: &MetadataMap,
+        wait_for: WaitFor,
+    ) -> Result<(Reply, ExecutionId), Status> {
+        add_trace(&mut request, metadata);
+        let draft = convert::request_draft(request);
+        let request: PlanRequest =
+            validate_request(draft, self.edge.max_concurrent_steps).map_err(Rejection::Violations)?;
+        let fresh_id = ExecutionId::from_random(super::random_bytes());
+        let execution_id = request.execution_id().unwrap_or(fresh_id);
+        let request = Arc::new(request);
+        let submit = |caller| {
+            Input::Submit(Submission {
+                caller,
+                request,
+                fresh_id,
+                wait_for,
+            })
+        };
+        match self.edge.engine.call(submit).await? {
+            Reply::Refused(refusal) => Err(Rejection::Refused(refusal).into()),
+            reply => Ok((reply, execution_id)),
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl PlanExecutionService for Plans {
+    async fn execute_plan(
+        &self,
+        request: Request<v1::ExecutePlanRequest>,
+    ) -> Result<Response<v1::ExecutePlanResponse>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        let request = convert::submit_of_execute(request);
+        let result = match self.submit(request, &metadata, WaitFor::Settled).await? {
+            (Reply::Settled(settlement), _) => answer::result(&settlement.result),
+            // The same request was accepted before, and its execution is over.
+            (Reply::NotLive, execution_id) => self.edge.stored_result(execution_id).await?,
+            (other, _) => unreachable!("an execution is not answered with {other:?}"),
+        };
+        Ok(Response::new(v1::ExecutePlanResponse { result: Some(result) }))
+    }
+
+    async fn submit_plan(
+        &self,
+        request: Request<v1::SubmitPlanRequest>,
+    ) -> Result<Response<v1::SubmitPlanResponse>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        let execution = match self.submit(request, &metadata, WaitFor::Accepted).await? {
+            (Reply::Accepted(view), _) => answer::live_execution(&view),
+            (Reply::NotLive | Reply::Settled(_), execution_id) => {
+                self.edge.stored_execution(execution_id).await?
+            }
+            (other, _) => unreachable!("a submission is not answered with {other:?}"),
+        };
+        Ok(Response::new(v1::SubmitPlanResponse {
+            execution: Some(execution),
+        }))
+    }
+
+    async fn validate_plan(
+        &self,
+        request: Request<v1::ValidatePlanRequest>,
+    ) -> Result<Response<v1::ValidatePlanResponse>, Status> {
+        let request = request.into_inner();
+        let Some(plan) = request.plan else {
+            return Err(Rejection::InvalidField {
+                field: "plan",
+                message: "is required".to_owned(),
+            }
+            .into());
+        };
+        let plan = match validate_plan(convert::plan_draft(plan)) {
+            Ok(plan) => plan,
+            Err(violations) => {
+                let violations = violations.iter().map(finding).collect();
+                return Ok(Response::new(v1::ValidatePlanResponse {
+                    violations,
+                    ..Default::default()
+                }));
+            }
+        };
+        let mut warnings: Vec<_> = plan.warnings().iter().map(finding).collect();
+        if let Some(environment) = &request.environment {
+            warnings.extend(
+                plan.missing_context_keys(environment)
+                    .into_iter()
+                    .map(missing_key),
+            );
+        }
+        let offered = self.edge.actions().await?;
+        let offered: BTreeSet<&str> = offered
+            .iter()
+            .filter(|action| action.workers > 0)
+            .map(|action| action.name.as_ref())
+            .collect();
+        Ok(Response::new(v1::ValidatePlanResponse {
+            valid: true,
+            violations: Vec::new(),
+            warnings,
+            unknown_actions: unknown_actions(&plan, &offered),
+            canonical_order: plan
+                .canonical_order()
+                .iter()
+                .map(|step| plan.step(*step).id().to_string())
+                .collect(),
+        }))
+    }
+
+    async fn get_execution(
+        &self,
+        request: Request<v1::GetExecutionRequest>,
+    ) -> Result<Response<v1::GetExecutionResponse>, Status> {
+        let execution_id = execution_id(&request.into_inner().execution_id)?;
+        let execution = self.edge.execution(execution_id).await?;
+        Ok(Response::new(v1::GetExecutionResponse {
+            execution: Some(execution),
+        }))
+    }
+
+    async fn wait_execution(
+        &self,
+        request: Request<v1::WaitExecutionRequest>,
+    ) -> Result<Response<v1::WaitExecutionResponse>, Status> {
+        let request = request.into_inner();
+        let execution_id = execution_id(&request.execution_id)?;
+        let patience = wait_timeout(request.timeout_ms)?;
+        if !patience.is_zero() {
+            let settled = self
+                .edge
+                .engine
+                .call(|caller| Input::Wait { caller, execution_id });
+            match timeout(patience, settled).await {
+                Ok(reply) => {
+                    if let Reply::Refused(refusal) = reply? {
+                        return Err(Rejection::Refused(refusal).into());
+                    }
+                }
+                Err(_elapsed) => {}
+            }
+        }
+        let execution = self.edge.execution(execution_id).await?;
+        Ok(Response::new(v1::WaitExecutionResponse {
+            execution: Some(execution),
+        }))
+    }
+
+    async fn list_executions(
+        &self,
+        request: Request<v1::ListExecutionsRequest>,
+    ) -> Result<Response<v1::ListExecutionsResponse>, Status> {
+        let request = request.into_inner();
+        let page_size = page_size(request.page_size, EXECUTIONS_PAGE_DEFAULT, EXECUTIONS_PAGE_MAX)?;
+        let filter = list_filter(&request)?;
+        let before = match request.page_token.as_str() {
+            "" => None,
+            token => Some(page_token::decode(token, &filter).map_err(|_| Rejection::PageTokenInvalid)?),
+        };
+        let query = filter.clone();
+        let read = move |reader: &dyn Reader| list(reader, &query, before, page_size + 1);
+        let mut summaries = self.edge.readers.read(read).await?;
+        let has_more = summaries.len() > page_size;
+        summaries.truncate(page_size);
+        let next_page_token = match summaries.last() {
+            Some(last) if has_more => page_token::encode(last.number, &filter),
+            Some(_) | None => String::new(),
+        };
+        let executions = summaries.iter().map(answer::listed_execution).collect();
+        Ok(Response::new(v1::ListExecutionsResponse {
+            executions,
+            next_page_token,
+        }))
+    }
+
+    type WatchExecutionStream = Answers<v1::WatchExecutionResponse>;
+
+    async fn watch_execution(
+        &self,
+        request: Request<v1::WatchExecutionRequest>,
+    ) -> Result<Response<Self::WatchExecutionStream>, Status> {
+        let request = request.into_inner();
+        let execution_id = execution_id(&request.execution_id)?;
+        let from_sequence = from_sequence(request.from_sequence)?;
+        Ok(Response::new(self.edge.watch(execution_id, from_sequence).await?))
+    }
+
+    async fn list_audit_entries(
+        &self,
+        request: Request<v1::ListAuditEntriesRequest>,
+    ) -> Result<Response<v1::ListAuditEntriesResponse>, Status> {
+        let request = request.into_inner();
+        let execution_id = execution_id(&request.execution_id)?;
+        let from_sequence = from_sequence(request.from_sequence)?;
+        let page_size = super::watch::audit_page_size(request.page_size)?;
+        Ok(Response::new(
+            self.edge
+                .audit_page(execution_id, from_sequence, page_size)
+                .await?,
+        ))
+    }
+}
+
+/// Carries the caller's trace on to the workers, where the request does not do so itself.
+///
+/// The correlation context counts for "the same request", and a repeat has another span: so only requests
+/// without an
+/// execution id of their own, which nobody repeats by id, take the trace from the metadata.
+fn add_trace(request: &mut v1::SubmitPlanRequest, metadata: &MetadataMap) {
+    if request.execution_id.is_some() {
+        return;
+    }
+    let context = &mut request.correlation_context;
+    for key in ["traceparent", "tracestate"] {
+        let Some(value) = metadata.get(key).and_then(|value| value.to_str().ok()) else {
+            continue;
+        };
+        let has_room = context.len() < limits::CORRELATION_ENTRIES_MAX
+            && value.len() <= limits::CORRELATION_VALUE_CHARS_MAX;
+        if has_room && !context.contains_key(key) {
+            context.insert(key.to_owned(), value.to_owned());
+        }
+    }
+}
+
+fn finding(finding: &Finding) -> v1::PlanFinding {
+    v1::PlanFinding {
+        field: finding.field.clone(),
+        code: finding.code.to_owned(),
+        message: finding.message.clone(),
+    }
+}
+
+fn missing_key(key: &str) -> v1::PlanFinding {
+    v1::PlanFinding {
+        field: "environment".to_owned(),
+        code: escapement_model::codes::CONTEXT_MISSING.to_owned(),
+        message: format!("The plan requires the key {key:?}, which the environment lacks."),
+    }
+}
+
+fn unknown_actions(plan: &Plan, offered: &BTreeSet<&str>) -> Vec<String> {
+    let wanted: BTreeSet<&str> = plan.steps().iter().map(|step| step.action()).collect();
+    wanted
+        .difference(offered)
+        .map(|action| (*action).to_owned())
+        .collect()
+}
+
+fn wait_timeout(timeout_ms: Option<i64>) -> Result<Duration, Rejection> {
+    let timeout_ms = timeout_ms.unwrap_or(WAIT_TIMEOUT_MS_DEFAULT);
+    match u64::try_from(timeout_ms) {
+        Ok(patience_ms) if timeout_ms <= WAIT_TIMEOUT_MS_MAX => Ok(Duration::from_millis(patience_ms)),
+        Ok(_) | Err(_) => Err(Rejection::InvalidField {
+            field: "timeout_ms",
+            message: format!("must be 0 to {WAIT_TIMEOUT_MS_MAX}"),
+        }),
+    }
+}
+
+fn from_sequence(from_sequence: i64) -> Result<u64, Rejection> {
+    u64::try_from(from_sequence).map_err(|_| Rejection::InvalidField {
+        field: "from_sequence",
+        message: "must not be negative".to_owned(),
+    })
+}
+
+/// Reads a page size.
+pub(crate) fn page_size(page_size: Option<i32>, default: i32, max: i32) -> Result<usize, Rejection> {
+    let page_size = page_size.unwrap_or(default);
+    match usize::try_from(page_size) {
+        Ok(size) if (1..=max).contains(&page_size) => Ok(size),
+        Ok(_) | Err(_) => Err(Rejection::InvalidField {
+            field: "page_size",
+            message: format!("must be 1 to {max}"),
+        }),
+    }
+}
+
+fn list_filter(request: &v1::ListExecutionsRequest) -> Result<ListFilter, Rejection> {
+    let unknown = |field| Rejection::InvalidField {
+        field,
+        message: "is no value of this enumeration".to_owned(),
+    };
+    let state = match v1::execution::State::try_from(request.state).map_err(|_| unknown("state"))? {
+        v1::execution::State::Unspecified => None,
+        v1::execution::State::Queued => Some(StoredState::Queued),
+        v1::execution::State::Running => Some(StoredState::Running),
+        v1::execution::State::Settled => Some(StoredState::Settled),
+    };
+    let status = match v1::plan_result::Status::try_from(request.status).map_err(|_| unknown("status"))? {
+        v1::plan_result::Status::Unspecified => None,
+        v1::plan_result::Status::Success => Some(1),
+        v1::plan_result::Status::Partial => Some(2),
+        v1::plan_result::Status::Failure => Some(3),
+    };
+    let parent = request.parent_execution_id.as_deref().map(str::parse).transpose();
+    Ok(ListFilter {
+        state,
+        status,
+        plan_name: request.plan_name.clone(),
+        tag: request.tag.clone(),
+        user_id: request.user_id.clone(),
+        accepted_after: request.accepted_after,
+        accepted_before: request.accepted_before,
+        parent_execution_id: parent.map_err(|invalid: escapement_model::InvalidId| {
+            Rejection::InvalidField {
+                field: "parent_execution_id",
+                message: invalid.to_string(),
+            }
+        })?,
+    })
+}
+
+/// Reads until there are enough or no more. A page of the store may be short, and a damaged execution is
+/// passed over:
+/// asking for it by its id tells that it is damaged.
+fn list(
+    reader: &dyn Reader,
+    filter: &ListFilter,
+    mut before: Option<u64>,
+    n_wanted: usize,
+) -> Result<Vec<StoredSummary>, StoreFault> {
+    let mut all: Vec<StoredSummary> = Vec::new();
+    while all.len() < n_wanted {
+        match reader.list(filter, before, n_wanted - all.len()) {
+            Ok(page) => {
+                let Some(last) = page.last() else { break };
+                before = Some(last.number);
+                all.extend(page);
+            }
+            Err(StoreFault::Corrupt { number, .. }) => before = Some(number),
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,199 @@
+//! The thread that owns the engine: takes inputs in batches, handles them, carries out the effects, sleeps.
+//! Does no I/O of its own and never waits for anything but the next input or the next timer.
+
+use crate::clock::Clock;
+use crate::desk::Desk;
+use crate::engine_link::{EngineEnd, Message};
+use crate::failure::ExitOnPanic;
+use crate::limits::{ENGINE_BATCH_MAX, STORED_BATCH_MAX};
+use escapement_contract::Moment;
+use escapement_engine::{CallerId, Engine, EngineConfig, Input, Recovered, WriteId, WriteOutcome};
+use std::thread::JoinHandle;
+use tokio::sync::mpsc;
+
+/// What came of the writes of one commit.
+pub(crate) type StoredBatch = Vec<(WriteId, WriteOutcome)>;
+
+/// The way from the writer back to the engine.
+///
+/// Unbounded, so that the writer never waits for the engine while the engine waits for nobody: they cannot
+/// block each
+/// other. Bounded all the same by construction: it holds at most one outcome for each write that the engine
+/// has open,
+/// and these are bounded by the executions that it holds.
+pub(crate) type StoredReceiver = mpsc::UnboundedReceiver<StoredBatch>;
+
+/// Everything that the thread starts with.
+#[derive(Debug)]
+pub(crate) struct EngineStart {
+    pub(crate) config: EngineConfig,
+    pub(crate) clock: Clock,
+    pub(crate) recovered: Vec<Recovered>,
+    pub(crate) end: EngineEnd,
+    pub(crate) stored: StoredReceiver,
+    pub(crate) desk: Desk,
+}
+
+/// Starts the thread. It recovers first, so an input that is sent at once comes after.
+///
+/// # Errors
+/// Where the operating system gives no thread or no runtime.
+pub(crate) fn spawn(start: EngineStart) -> std::io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
+    std::thread::Builder::new()
+        .name("engine".to_owned())
+        .spawn(move || {
+            let _exit_on_panic = ExitOnPanic { thread: "engine" };
+            runtime.block_on(EngineLoop::new(start).run());
+        })
+}
+
+struct EngineLoop {
+    engine: Engine,
+    clock: Clock,
+    recovered: Vec<Recovered>,
+    end: EngineEnd,
+    stored: StoredReceiver,
+    desk: Desk,
+    batch: Batch,
+}
+
+/// What is handled together.
+#[derive(Default)]
+struct Batch {
+    stored: Vec<StoredBatch>,
+    messages: Vec<Message>,
+    gone: Vec<CallerId>,
+}
+
+impl EngineLoop {
+    fn new(start: EngineStart) -> Self {
+        let EngineStart {
+            config,
+            clock,
+            recovered,
+            end,
+            stored,
+            desk,
+        } = start;
+        let engine = Engine::new(config, clock.now());
+        Self {
+            engine,
+            clock,
+            recovered,
+            end,
+            stored,
+            desk,
+            batch: Batch::default(),
+        }
+    }
+
+    async fn run(mut self) {
+        self.recover();
+        while self.wait().await {
+            self.top_up();
+            let now = self.clock.now();
+            let goes_on = self.handle_batch(now);
+            self.finish(now);
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    fn recover(&mut self) {
+        let now = self.clock.now();
+        for recovered in std::mem::take(&mut self.recovered) {
+            self.engine.handle(now, Input::Recover(recovered));
+        }
+        self.finish(now);
+    }
+
+    /// Waits for something to do; false where nothing can come any more.
+    async fn wait(&mut self) -> bool {
+        let due = self.engine.next_due_ms().map(|due_ms| self.clock.instant(due_ms));
+        let timer = async {
+            match due {
+                Some(due) => tokio::time::sleep_until(due.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        // Biased: what is taken first does not matter, since every batch takes from every channel (see
+        // `top_up`),
+        // and a random choice would cost a random number each time.
+        let n_received = tokio::select! {
+            biased;
+            n = self.stored.recv_many(&mut self.batch.stored, STORED_BATCH_MAX) => n,
+            n = self.end.messages.recv_many(&mut self.batch.messages, ENGINE_BATCH_MAX) => n,
+            n = self.end.gone.recv_many(&mut self.batch.gone, ENGINE_BATCH_MAX) => n,
+            () = timer => return true,
+        };
+        n_received > 0
+    }
+
+    /// Takes what else waits, from every channel, so that none can starve another.
+    fn top_up(&mut self) {
+        while self.batch.stored.len() < STORED_BATCH_MAX {
+            let Ok(stored) = self.stored.try_recv() else { break };
+            self.batch.stored.push(stored);
+        }
+        while self.batch.messages.len() < ENGINE_BATCH_MAX {
+            let Ok(message) = self.end.messages.try_recv() else {
+                break;
+            };
+            self.batch.messages.push(message);
+        }
+        while self.batch.gone.len() < ENGINE_BATCH_MAX {
+            let Ok(caller) = self.end.gone.try_recv() else {
+                break;
+            };
+            self.batch.gone.push(caller);
+        }
+    }
+
+    /// Handles the batch; false where it asks for the end.
+    fn handle_batch(&mut self, now: Moment) -> bool {
+        let mut goes_on = true;
+        // First what the store answered: it frees what the rest of the batch may want.
+        for (write, outcome) in self.batch.stored.drain(..).flatten() {
+            self.engine.handle(now, Input::Stored { write, outcome });
+        }
+        for message in self.batch.messages.drain(..) {
+            let (input, route) = match message {
+                Message::Input(input, route) => (input, route),
+                Message::Stop => {
+                    goes_on = false;
+                    continue;
+                }
+            };
+            if let Input::SessionClosed(session) = &input {
+                self.desk.close_session(*session);
+            }
+            let gave_up = self.desk.register(route);
+            self.engine.handle(now, input);
+            if let Some(caller) = gave_up {
+                self.engine.handle(now, Input::CallerGone(caller));
+                self.desk.forget_caller(caller);
+            }
+        }
+        for caller in self.batch.gone.drain(..) {
+            if self.desk.forget_caller(caller) {
+                self.engine.handle(now, Input::CallerGone(caller));
+            }
+        }
+        goes_on
+    }
+
+    /// Ends the batch and carries out what it led to. Timers that are due fire here where no input came.
+    fn finish(&mut self, now: Moment) {
+        self.engine.finish_batch(now);
+        while let Some(effect) = self.engine.poll_effect() {
+            if let Some(input) = self.desk.carry_out(effect) {
+                self.engine.handle(now, input);
+            }
+        }
+        self.desk.flush_writes();
+    }
+}

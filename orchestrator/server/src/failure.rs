@@ -1,0 +1,162 @@
+//! How the process ends when it does not end well: what is said on stderr and with which code it exits.
+
+use escapement_store::StoreFault;
+use std::error::Error;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Bad configuration (`EX_USAGE`).
+pub const EXIT_USAGE: u8 = 64;
+/// The address cannot be had (`EX_UNAVAILABLE`).
+pub const EXIT_UNAVAILABLE: u8 = 69;
+/// A defect: the orchestrator found itself in a state that cannot be (`EX_SOFTWARE`).
+pub const EXIT_SOFTWARE: u8 = 70;
+/// A directory or file cannot be used (`EX_CANTCREAT`).
+pub const EXIT_CANNOT_CREATE: u8 = 73;
+/// The store cannot be trusted, at the start or later (`EX_IOERR`).
+pub const EXIT_STORE: u8 = 74;
+/// Stopped before everything that ran had ended; the restart settles it (`EX_TEMPFAIL`).
+pub const EXIT_CUT_SHORT: u8 = 75;
+
+/// Why the orchestrator does not serve.
+#[derive(Debug)]
+pub enum Failure {
+    /// A setting is wrong.
+    Configuration {
+        /// What it is about, for example `--listen`.
+        setting: &'static str,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// The address cannot be listened on.
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The error handler's file cannot be appended to.
+    ErrorHandler {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The store does not open or does not read.
+    Store(StoreFault),
+    /// An execution that was accepted cannot be read again.
+    Unrecoverable {
+        /// Its number in the store.
+        number: u64,
+        /// Why not.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The operating system gives no thread, no randomness or no runtime.
+    System {
+        /// What was asked for.
+        what: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The drain was cut short by a second signal or by its hard limit.
+    CutShort,
+}
+
+impl Failure {
+    /// With which code the process exits.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Failure::Configuration { .. } => EXIT_USAGE,
+            Failure::Listen { .. } => EXIT_UNAVAILABLE,
+            Failure::ErrorHandler { .. } => EXIT_CANNOT_CREATE,
+            Failure::Store(StoreFault::Open { .. } | StoreFault::Locked { .. }) => EXIT_CANNOT_CREATE,
+            Failure::Store(_) | Failure::Unrecoverable { .. } => EXIT_STORE,
+            Failure::System { .. } => 1,
+            Failure::CutShort => EXIT_CUT_SHORT,
+        }
+    }
+
+    /// Says on stderr what happened and what to do, and gives the exit code.
+    pub fn report(&self) -> ExitCode {
+        // Not through telemetry: it may be what did not start, and a filter must not hide this.
+        let mut text = format!("orchestrator: {self}");
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            text.push_str(&format!(": {error}"));
+            cause = error.source();
+        }
+        eprintln!("{text}");
+        ExitCode::from(self.exit_code())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Configuration { setting, problem } => write!(f, "{setting} {problem}"),
+            Failure::Listen { address, .. } => write!(
+                f,
+                "cannot listen on {address}; stop what listens there, or choose another --listen \
+                 (port 0 takes any)"
+            ),
+            Failure::ErrorHandler { path, .. } => write!(
+                f,
+                "cannot append to {}; check that its directory exists and is writable, or leave \
+                 --error-handler-path out",
+                path.display()
+            ),
+            Failure::Store(StoreFault::Gap { .. }) => f.write_str(
+                "the store lacks something that was acknowledged (--accept-loss starts without it)",
+            ),
+            Failure::Store(_) => f.write_str("the store does not open"),
+            Failure::Unrecoverable { number, .. } => write!(
+                f,
+                "execution number {number} was accepted and cannot be read; restore the store from a backup, \
+                 or start with --accept-loss to leave it unsettled"
+            ),
+            Failure::System { what, .. } => write!(f, "the operating system gives no {what}"),
+            Failure::CutShort => f.write_str(
+                "stopped before everything that ran had ended; the next start settles what is open",
+            ),
+        }
+    }
+}
+
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Failure::Listen { source, .. }
+            | Failure::ErrorHandler { source, .. }
+            | Failure::System { source, .. } => Some(source),
+            Failure::Store(fault) => Some(fault),
+            Failure::Unrecoverable { source, .. } => Some(source.as_ref()),
+            Failure::Configuration { .. } | Failure::CutShort => None,
+        }
+    }
+}
+
+/// Ends the process at once: nothing more may be acknowledged.
+pub(crate) fn stop_here(code: u8) -> ! {
+    std::process::exit(i32::from(code))
+}
+
+/// Ends the process when the thread that holds it panics: half of an orchestrator must not go on.
+#[derive(Debug)]
+pub(crate) struct ExitOnPanic {
+    /// Which thread.
+    pub(crate) thread: &'static str,
+}
+
+impl Drop for ExitOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!(
+                thread = self.thread,
+                "defect: the orchestrator stops; report it with the panic above"
+            );
+            stop_here(EXIT_SOFTWARE);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The orchestrator's shell: configuration, gRPC edge, store writer, event sinks, start and stop.
+//! Decides nothing about an execution: the contract and the engine do, and this crate carries it out.
+//!
+//! The library target exists for tests; the binary `orchestrator` is two lines around it.
+
+pub mod config;
+pub mod failure;
+pub mod limits;
+
+pub mod convert;
+pub mod page_token;
+pub mod records;
+pub mod status;
+
+mod clock;
+mod desk;
+mod drain;
+mod edge;
+mod engine_link;
+mod engine_thread;
+mod readers;
+pub mod recovery;
+mod run;
+mod sinks;
+mod writer;
+
+pub use config::Config;
+pub use run::run;

@@ -1,0 +1,88 @@
+//! Every limit of the shell that no flag sets. Enforces none of them.
+//!
+//! What callers, workers and the orchestrator must agree on stands in `escapement_model::limits`.
+
+use std::time::Duration;
+
+/// Messages that wait for the engine. The edge waits when there are more; the engine itself never waits for
+/// the edge.
+pub const ENGINE_QUEUE_MAX: usize = 8_192;
+/// Messages of the edge that the engine takes in one batch.
+pub const ENGINE_BATCH_MAX: usize = 512;
+/// Answers of the store that the engine takes in one batch; each stands for one commit.
+pub const STORED_BATCH_MAX: usize = 64;
+/// Batches of entries that wait for one watcher. One that reads more slowly is told to watch again.
+pub const WATCHER_QUEUE_MAX: usize = 1_024;
+
+/// Writes in one commit.
+pub const COMMIT_WRITES_MAX: usize = 1_024;
+/// Bytes of records after which a commit takes no further write: 32 MiB.
+pub const COMMIT_BYTES_MAX: usize = 32 << 20;
+/// Readers of the store, each with a connection of its own.
+pub const READERS_MAX: usize = 4;
+/// Executions read at a time when the process starts.
+pub const RECOVERY_PAGE: usize = 512;
+
+/// Messages that wait to be sent to one worker.
+///
+/// Assignments and cancels are bounded by credits (`SESSION_IN_FLIGHT_MAX`), every other message answers one
+/// of the
+/// worker's own; so only a worker that talks and does not read gets here, and its session is closed.
+pub const SESSION_QUEUE_MAX: usize = 16_384;
+/// Time that a closed session has to take what was sent before its connection is cut.
+pub const SESSION_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes around the items of one `Assignments` message: `seq`, keys and lengths.
+pub const ASSIGNMENTS_OVERHEAD_BYTES: usize = 64;
+
+/// Time that a new connection has to send its first byte.
+pub const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time after which a connection without an open request is told to go.
+pub const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(300);
+/// Time that a connection has to end once it was told to go.
+pub const CONNECTION_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Pause after a connection could not be accepted, for example for want of file descriptors.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// HTTP/2: unread bytes of one connection. Small frames that pile up beyond it end the whole connection.
+pub const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
+/// HTTP/2: unread bytes of one stream.
+pub const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+/// HTTP/2: requests open at a time on one connection.
+pub const STREAMS_PER_CONNECTION_MAX: u32 = 4_096;
+/// HTTP/2: bytes of the headers of one request.
+pub const HEADER_LIST_BYTES_MAX: u32 = 32 << 10;
+/// HTTP/2: pause between pings.
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// HTTP/2: time that a ping has to be answered.
+pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Bytes of the encoded details of one status. They travel as a header, and common clients take 8 KiB of
+/// headers.
+pub const STATUS_DETAILS_BYTES_MAX: usize = 5 << 10;
+/// Bytes of the message of one status, for the same reason.
+pub const STATUS_MESSAGE_BYTES_MAX: usize = 512;
+/// Default of `WaitExecution.timeout_ms`.
+pub const WAIT_TIMEOUT_MS_DEFAULT: i64 = 30_000;
+/// Largest `WaitExecution.timeout_ms`.
+pub const WAIT_TIMEOUT_MS_MAX: i64 = 3_600_000;
+/// Default of `ListExecutions.page_size`.
+pub const EXECUTIONS_PAGE_DEFAULT: i32 = 100;
+/// Largest `ListExecutions.page_size`.
+pub const EXECUTIONS_PAGE_MAX: i32 = 1_000;
+/// Default and largest `ListAuditEntries.page_size`.
+pub const AUDIT_PAGE_MAX: i32 = 1_000;
+/// Bytes of one answer to `ListAuditEntries`, unless its first entry alone is larger: 4 MiB.
+pub const AUDIT_PAGE_BYTES_MAX: usize = 4 << 20;
+
+/// Events that a subscriber may lag behind before it loses some.
+pub const SUBSCRIBER_QUEUE_MAX: usize = 1_024;
+/// Events that wait for the webhook.
+pub const WEBHOOK_QUEUE_MAX: usize = 1_024;
+/// Time that the webhook has to answer one event.
+pub const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Failures that wait for the error handler.
+pub const ERROR_HANDLER_QUEUE_MAX: usize = 1_024;
+
+/// What the engine gets beyond the drain's grace to report that it has ended.
+pub const DRAIN_MARGIN: Duration = Duration::from_secs(2);
+/// What the whole process gets beyond the drain's grace before it exits in any case.
+pub const HARD_EXIT_MARGIN: Duration = Duration::from_secs(15);

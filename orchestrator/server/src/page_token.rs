@@ -1,0 +1,103 @@
+//! Page tokens of `ListExecutions`: a position and a fingerprint of the filters that it was made for.
+//! Not secret and not signed: a forged token shows nothing that its sender could not list anyway.
+
+use escapement_store::ListFilter;
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+/// A token that is not ours, or was made for other filters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidPageToken;
+
+/// The token of the page that continues below `before`.
+pub fn encode(before: u64, filter: &ListFilter) -> String {
+    let mut token = String::with_capacity(TOKEN_CHARS);
+    for byte in [VERSION]
+        .into_iter()
+        .chain(before.to_be_bytes())
+        .chain(fingerprint(filter))
+    {
+        write!(token, "{byte:02x}").expect("writing to a String cannot fail");
+    }
+    token
+}
+
+/// The position in a token.
+///
+/// # Errors
+/// [`InvalidPageToken`] where the token is not ours, or was made for other filters.
+pub fn decode(token: &str, filter: &ListFilter) -> Result<u64, InvalidPageToken> {
+    let bytes = from_hex(token).ok_or(InvalidPageToken)?;
+    let (version, rest) = bytes.split_first().ok_or(InvalidPageToken)?;
+    let (before, made_for) = rest.split_at_checked(8).ok_or(InvalidPageToken)?;
+    if *version != VERSION || made_for != fingerprint(filter) {
+        return Err(InvalidPageToken);
+    }
+    Ok(u64::from_be_bytes(
+        before.try_into().expect("split after eight bytes"),
+    ))
+}
+
+fn from_hex(token: &str) -> Option<Vec<u8>> {
+    if token.len() != TOKEN_CHARS || !token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    (0..token.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&token[at..at + 2], 16).ok())
+        .collect()
+}
+
+/// `Debug` of the filter is injective: texts in it are quoted and escaped.
+fn fingerprint(filter: &ListFilter) -> [u8; FINGERPRINT_BYTES] {
+    let digest = Sha256::digest(format!("{filter:?}").as_bytes());
+    let mut fingerprint = [0; FINGERPRINT_BYTES];
+    fingerprint.copy_from_slice(&digest[..FINGERPRINT_BYTES]);
+    fingerprint
+}
+
+const VERSION: u8 = 1;
+const FINGERPRINT_BYTES: usize = 8;
+const TOKEN_CHARS: usize = 2 * (1 + 8 + FINGERPRINT_BYTES);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    fn filter(tag: &str) -> ListFilter {
+        ListFilter {
+            tag: Some(tag.to_owned()),
+            ..ListFilter::default()
+        }
+    }
+
+    #[test]
+    fn a_token_brings_its_position_back() {
+        for before in [1, 255, 1 << 40, u64::MAX] {
+            assert_eq!(decode(&encode(before, &filter("a")), &filter("a")), Ok(before));
+        }
+    }
+
+    #[test]
+    fn a_token_for_other_filters_is_refused() {
+        let token = encode(7, &filter("a"));
+        assert_eq!(decode(&token, &filter("b")), Err(InvalidPageToken));
+        assert_eq!(decode(&token, &ListFilter::default()), Err(InvalidPageToken));
+    }
+
+    #[test]
+    fn a_token_that_is_not_ours_is_refused() {
+        let token = encode(7, &filter("a"));
+        let cut = &token[..token.len() - 2];
+        let other_version = format!("02{}", &token[2..]);
+        for foreign in ["", "7", "zz", "é", cut, &other_version, &"é".repeat(17)] {
+            assert_eq!(
+                decode(foreign, &filter("a")),
+                Err(InvalidPageToken),
+                "{foreign:?}"
+            );
+        }
+    }
+}

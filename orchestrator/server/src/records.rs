@@ -1,0 +1,88 @@
+//! The bytes of the records that the store keeps: Protocol Buffers, so that old records stay readable.
+//! Decides nothing and stores nothing.
+
+use crate::convert::{answer, audit, request};
+use bytes::Bytes;
+use escapement_contract::{AuditEntry, PlanResult, Request, validate_request};
+use escapement_model::ExecutionId;
+use escapement_wire::v1;
+use prost::Message;
+use std::fmt;
+
+/// What was accepted: the request, with the id under which it was accepted.
+pub fn encode_accepted(request: &Request, execution_id: ExecutionId) -> Bytes {
+    Bytes::from(request::request_to_wire(request, execution_id).encode_to_vec())
+}
+
+/// Reads what was accepted.
+///
+/// # Errors
+/// [`Unreadable`] where the bytes do not decode or the request is not valid any more.
+pub fn decode_accepted(record: &Bytes) -> Result<Request, Unreadable> {
+    let wire = v1::SubmitPlanRequest::decode(record.clone()).map_err(Unreadable::Wire)?;
+    // The server's own limit does not bind here: it may have been lowered since the request was accepted.
+    let concurrency_max = i32::MAX.unsigned_abs();
+    validate_request(request::request_draft(wire), concurrency_max)
+        .map_err(|violations| Unreadable::Invalid(violations.to_string()))
+}
+
+/// How an execution ended.
+pub fn encode_result(result: &PlanResult) -> Bytes {
+    Bytes::from(answer::result(result).encode_to_vec())
+}
+
+/// Reads how an execution ended.
+///
+/// # Errors
+/// [`Unreadable`] where the bytes do not decode.
+pub fn decode_result(record: &Bytes) -> Result<v1::PlanResult, Unreadable> {
+    v1::PlanResult::decode(record.clone()).map_err(Unreadable::Wire)
+}
+
+/// What happened, in order. The record is the message that lists entries, without a next page.
+pub fn encode_audit(entries: &[AuditEntry]) -> Bytes {
+    let entries = entries.iter().map(audit::entry).collect();
+    Bytes::from(
+        v1::ListAuditEntriesResponse {
+            entries,
+            next_sequence: 0,
+        }
+        .encode_to_vec(),
+    )
+}
+
+/// Reads what happened.
+///
+/// # Errors
+/// [`Unreadable`] where the bytes do not decode.
+pub fn decode_audit(record: &Bytes) -> Result<Vec<v1::AuditEntry>, Unreadable> {
+    let list = v1::ListAuditEntriesResponse::decode(record.clone()).map_err(Unreadable::Wire)?;
+    Ok(list.entries)
+}
+
+/// A record that cannot be read.
+#[derive(Debug)]
+pub enum Unreadable {
+    /// The bytes do not decode.
+    Wire(prost::DecodeError),
+    /// The request in it is not valid; holds the violations as text.
+    Invalid(String),
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreadable::Wire(_) => f.write_str("the record does not decode"),
+            Unreadable::Invalid(violations) => write!(f, "the recorded request is not valid: {violations}"),
+        }
+    }
+}
+
+impl std::error::Error for Unreadable {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Unreadable::Wire(error) => Some(error),
+            Unreadable::Invalid(_) => None,
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! From a configuration to a process that serves, and back down. Decides nothing about an execution.
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::convert::session_out::Greeting;
+use crate::desk::Desk;
+use crate::drain::{self, Serving};
+use crate::edge::listen::Connections;
+use crate::edge::{Edge, routes};
+use crate::engine_link::{self, EngineLink};
+use crate::engine_thread::{self, EngineStart};
+use crate::failure::Failure;
+use crate::readers::Readers;
+use crate::sinks::Sinks;
+use crate::{recovery, writer};
+use escapement_engine::EngineConfig;
+use escapement_model::BootId;
+use escapement_process::telemetry;
+use escapement_store::{Embedded, EmbeddedOptions, Store};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc as std_mpsc};
+use std::thread::JoinHandle;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+use tracing::info;
+
+/// Serves until a signal asks for the end.
+///
+/// # Errors
+/// [`Failure`]: why it does not start, or that its end was cut short.
+pub fn run(config: &Config) -> Result<(), Failure> {
+    telemetry::init(&config.telemetry).map_err(|error| Failure::Configuration {
+        setting: "--log",
+        problem: format!("is refused: {error}"),
+    })?;
+    let clock = Clock::start();
+    let store = open_store(config)?;
+    let readers = Readers::open(&store).map_err(Failure::Store)?;
+    let reader = store.reader().map_err(Failure::Store)?;
+    let recovered = recovery::unsettled(reader.as_ref(), config.accept_loss)?;
+    drop(reader);
+    let runtime = start_runtime()?;
+    let listener = runtime.block_on(listen(config.listen))?;
+    let identity = Identity::draw()?;
+    let sinks = runtime.block_on(async { Sinks::start(config, identity.boot_id) })?;
+    let events = sinks.subscribers();
+    let engine_config = config.engine(identity.boot_id, identity.token_key);
+    let greeting = greeting(&engine_config);
+    info!(recovered = recovered.len(), boot_id = %identity.boot_id, "starting");
+
+    let (jobs, jobs_rx) = std_mpsc::channel();
+    let (stored, stored_rx) = mpsc::unbounded_channel();
+    let (drained, drained_rx) = watch::channel(false);
+    let (closing, closing_rx) = watch::channel(false);
+    let (engine, end) = engine_link::link();
+    let no_thread = |source| Failure::System {
+        what: "thread",
+        source,
+    };
+    let writer = writer::spawn(store, jobs_rx, stored).map_err(no_thread)?;
+    let desk = Desk::new(jobs, sinks, drained);
+    let start = EngineStart {
+        config: engine_config,
+        clock,
+        recovered,
+        end,
+        stored: stored_rx,
+        desk,
+    };
+    let engine_thread = engine_thread::spawn(start).map_err(no_thread)?;
+    let edge = Edge {
+        engine: engine.clone(),
+        readers,
+        events,
+        greeting,
+        max_concurrent_steps: config.max_concurrent_steps,
+        closing: closing_rx,
+    };
+    let ended = runtime.block_on(serve(config, listener, edge, engine, drained_rx, closing));
+    // Calls that are still open hold readers and links; they end with the runtime.
+    runtime.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
+    join("engine", engine_thread);
+    // Closed last, when no reader is left: then it leaves nothing for the next start to copy.
+    drop(join("writer", writer));
+    info!("stopped");
+    ended
+}
+
+async fn serve(
+    config: &Config,
+    listener: TcpListener,
+    edge: Edge,
+    engine: EngineLink,
+    drained: watch::Receiver<bool>,
+    closing: watch::Sender<bool>,
+) -> Result<(), Failure> {
+    let stop = escapement_process::stop_signal();
+    let address = listener.local_addr().map_err(|source| Failure::Listen {
+        address: config.listen,
+        source,
+    })?;
+    let (routes, health) = routes::build(&edge).await;
+    let connections = Arc::new(Connections::new(config.max_connections));
+    let accepting = Arc::clone(&connections);
+    let accept_closing = edge.closing.clone();
+    let accept = tokio::spawn(async move { accepting.accept(listener, routes, accept_closing).await });
+    announce(address);
+    info!(%address, "serving");
+    stop.await;
+    let serving = Serving {
+        engine,
+        health,
+        drained,
+        closing,
+        connections,
+        accept,
+    };
+    drain::drain(serving, config.drain_grace_ms).await
+}
+
+fn open_store(config: &Config) -> Result<Embedded, Failure> {
+    let options = EmbeddedOptions {
+        accept_loss: config.accept_loss,
+        ..EmbeddedOptions::default()
+    };
+    Embedded::open(&config.store_path, options).map_err(Failure::Store)
+}
+
+fn start_runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .thread_name("edge")
+        .enable_all()
+        .build()
+        .map_err(|source| Failure::System {
+            what: "runtime",
+            source,
+        })
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| Failure::Listen { address, source })
+}
+
+/// What is random about one process lifetime.
+struct Identity {
+    boot_id: BootId,
+    token_key: [u8; 32],
+}
+
+impl Identity {
+    fn draw() -> Result<Self, Failure> {
+        let (mut boot_id, mut token_key) = ([0; 16], [0; 32]);
+        getrandom::fill(&mut boot_id)
+            .and_then(|()| getrandom::fill(&mut token_key))
+            .map_err(|error| Failure::System {
+                what: "randomness",
+                source: std::io::Error::other(error.to_string()),
+            })?;
+        Ok(Self {
+            boot_id: BootId::new(boot_id),
+            token_key,
+        })
+    }
+}
+
+fn greeting(config: &EngineConfig) -> Greeting {
+    Greeting {
+        boot_id: config.boot_id,
+        heartbeat_interval_ms: config.heartbeat_interval_ms,
+        lease_ms: config.lease_ms,
+    }
+}
+
+/// The one line on stdout, for whoever started the process and must know the port.
+fn announce(address: SocketAddr) {
+    let mut stdout = std::io::stdout().lock();
+    // An address needs no escapes. Whoever closed stdout does not want to know.
+    let _closed =
+        writeln!(stdout, r#"{{"event":"serving","address":"{address}"}}"#).and_then(|()| stdout.flush());
+}
+
+/// A thread that panics ends the process, so what comes here is always a result.
+fn join<T>(thread: &'static str, handle: JoinHandle<T>) -> Option<T> {
+    handle
+        .join()
+        .inspect_err(|_| tracing::error!(thread, "thread ended with a panic"))
+        .ok()
+}

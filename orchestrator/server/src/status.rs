@@ -1,0 +1,213 @@
+//! Every rejection and every fault that a caller may see, as a gRPC status with `google.rpc` details.
+//! The only place that knows which code and which reason an answer has.
+
+use crate::limits::{STATUS_DETAILS_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
+use escapement_contract::Violations;
+use escapement_engine::Refusal;
+use escapement_model::ExecutionId;
+use std::collections::HashMap;
+use std::time::Duration;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
+
+/// The domain of every reason.
+pub const DOMAIN: &str = "escapement.dev";
+
+/// Why a call is not answered with what it asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rejection {
+    /// The request breaks rules of the contract.
+    Violations(Violations),
+    /// One field of a request that holds no plan is wrong.
+    InvalidField {
+        /// Its path.
+        field: &'static str,
+        /// One sentence.
+        message: String,
+    },
+    /// A page token that is not ours, or was made for other filters.
+    PageTokenInvalid,
+    /// The engine does not accept the request.
+    Refused(Refusal),
+    /// The execution was never accepted.
+    ExecutionNotFound(ExecutionId),
+    /// The first sequence number wanted lies beyond the end of a settled execution.
+    BeyondEnd {
+        /// The last one that there is.
+        last_sequence: u64,
+    },
+    /// The watcher read too slowly.
+    WatcherTooSlow {
+        /// Where to go on.
+        next_sequence: u64,
+    },
+    /// The store could not be read.
+    StoreUnreadable,
+    /// The records of one execution are damaged.
+    RecordDamaged,
+}
+
+impl From<Rejection> for Status {
+    fn from(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::Violations(violations) => of_violations(&violations),
+            Rejection::InvalidField { field, message } => of_field(field, "INVALID_ARGUMENT", &message),
+            Rejection::PageTokenInvalid => of_field(
+                "page_token",
+                "PAGE_TOKEN_INVALID",
+                "must be the next_page_token of a page with the same filters",
+            ),
+            Rejection::Refused(refusal) => of_refusal(refusal),
+            Rejection::ExecutionNotFound(execution_id) => plain(
+                Code::NotFound,
+                "EXECUTION_NOT_FOUND",
+                format!("No execution {execution_id} was accepted."),
+                [("execution_id", execution_id.to_string())],
+            ),
+            Rejection::BeyondEnd { last_sequence } => plain(
+                Code::OutOfRange,
+                "SEQUENCE_BEYOND_END",
+                format!("The execution is settled and its last entry has sequence {last_sequence}."),
+                [("last_sequence", last_sequence.to_string())],
+            ),
+            Rejection::WatcherTooSlow { next_sequence } => again_after(
+                SOON,
+                Code::ResourceExhausted,
+                "WATCHER_TOO_SLOW",
+                format!("The watcher read too slowly; watch again from sequence {next_sequence}."),
+                [("next_sequence", next_sequence.to_string())],
+            ),
+            Rejection::StoreUnreadable => again_after(
+                LATER,
+                Code::Unavailable,
+                "STORE_UNREADABLE",
+                "The store could not be read; ask again.".to_owned(),
+                [],
+            ),
+            Rejection::RecordDamaged => plain(
+                Code::DataLoss,
+                "RECORD_DAMAGED",
+                "The records of this execution are damaged; restore the store from a backup.".to_owned(),
+                [],
+            ),
+        }
+    }
+}
+
+fn of_refusal(refusal: Refusal) -> Status {
+    match refusal {
+        Refusal::ExecutionIdUsed => plain(
+            Code::AlreadyExists,
+            "EXECUTION_ID_IN_USE",
+            "The execution id is in use for another request.".to_owned(),
+            [],
+        ),
+        Refusal::PlanIdUsed { execution_id } => plain(
+            Code::FailedPrecondition,
+            "PLAN_ID_USED",
+            format!("The plan was accepted before, as execution {execution_id}; a plan id is single-use."),
+            [("execution_id", execution_id.to_string())],
+        ),
+        Refusal::NestedTooDeep => plain(
+            Code::FailedPrecondition,
+            "NESTED_TOO_DEEP",
+            "Plans execute plans deeper than the limit.".to_owned(),
+            [],
+        ),
+        Refusal::QueueFull => again_after(
+            LATER,
+            Code::ResourceExhausted,
+            "QUEUE_FULL",
+            "Too many executions are accepted and not settled.".to_owned(),
+            [],
+        ),
+        Refusal::Draining => again_after(
+            LATER,
+            Code::Unavailable,
+            "DRAINING",
+            "The orchestrator stops; ask again with the same execution id.".to_owned(),
+            [],
+        ),
+        Refusal::StoreFailed => again_after(
+            LATER,
+            Code::Unavailable,
+            "STORE_FAILED",
+            "The store could not take the record; ask again with the same execution id.".to_owned(),
+            [],
+        ),
+    }
+}
+
+/// As many violations as fit into headers; `ValidatePlan` lists them all.
+fn of_violations(violations: &Violations) -> Status {
+    let first = violations.first();
+    let metadata = HashMap::from([("violations".to_owned(), violations.len().to_string())]);
+    let mut details = ErrorDetails::with_error_info(first.code, DOMAIN, metadata);
+    let mut bytes_left = STATUS_DETAILS_BYTES_MAX;
+    let mut listed = Vec::new();
+    for finding in violations {
+        let violation = FieldViolation {
+            field: finding.field.clone(),
+            description: finding.message.clone(),
+            reason: finding.code.to_owned(),
+            localized_message: None,
+        };
+        let bytes = violation.field.len() + violation.description.len() + violation.reason.len() + 16;
+        let Some(left) = bytes_left.checked_sub(bytes) else {
+            break;
+        };
+        bytes_left = left;
+        listed.push(violation);
+    }
+    details.set_bad_request(listed);
+    let message = cut(violations.to_string());
+    Status::with_error_details(Code::InvalidArgument, message, details)
+}
+
+fn of_field(field: &str, reason: &str, message: &str) -> Status {
+    let mut details = ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new());
+    details.set_bad_request(vec![FieldViolation {
+        field: field.to_owned(),
+        description: message.to_owned(),
+        reason: reason.to_owned(),
+        localized_message: None,
+    }]);
+    Status::with_error_details(Code::InvalidArgument, cut(format!("{field}: {message}")), details)
+}
+
+fn plain<const N: usize>(code: Code, reason: &str, message: String, metadata: [(&str, String); N]) -> Status {
+    Status::with_error_details(code, message, error_info(reason, metadata))
+}
+
+fn again_after<const N: usize>(
+    delay: Duration,
+    code: Code,
+    reason: &str,
+    message: String,
+    metadata: [(&str, String); N],
+) -> Status {
+    let mut details = error_info(reason, metadata);
+    details.set_retry_info(Some(delay));
+    Status::with_error_details(code, message, details)
+}
+
+fn error_info<const N: usize>(reason: &str, metadata: [(&str, String); N]) -> ErrorDetails {
+    let metadata: HashMap<String, String> = metadata
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect();
+    ErrorDetails::with_error_info(reason, DOMAIN, metadata)
+}
+
+fn cut(mut message: String) -> String {
+    message.truncate(message.floor_char_boundary(STATUS_MESSAGE_BYTES_MAX));
+    message
+}
+
+/// For what is over as soon as the caller asks again.
+const SOON: Duration = Duration::from_millis(100);
+/// For what needs somebody else to make room or to come back.
+const LATER: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use super::*;
+use escapement_contract::{PlanDraft, StepDraft, validate_plan};
+
+fn execution_id() -> ExecutionId {
+    ExecutionId::from_random([7; 16])
+}
+
+/// Code, reason and whether it says when to ask again.
+fn check(rejection: Rejection, code: Code, reason: &str, is_repeatable: bool) -> ErrorDetails {
+    let status = Status::from(rejection.clone());
+    let details = status.check_error_details().unwrap();
+    let info = details.error_info().unwrap();
+    assert_eq!(
+        (status.code(), info.reason.as_str()),
+        (code, reason),
+        "{rejection:?}"
+    );
+    assert_eq!(info.domain, DOMAIN);
+    assert_eq!(details.retry_info().is_some(), is_repeatable, "{rejection:?}");
+    assert!(!status.message().is_empty());
+    details
+}
+
+#[test]
+fn every_refusal_of_the_engine_has_its_status() {
+    let refusals = [
+        (
+            Refusal::ExecutionIdUsed,
+            Code::AlreadyExists,
+            "EXECUTION_ID_IN_USE",
+            false,
+        ),
+        (
+            Refusal::PlanIdUsed {
+                execution_id: execution_id(),
+            },
+            Code::FailedPrecondition,
+            "PLAN_ID_USED",
+            false,
+        ),
+        (
+            Refusal::NestedTooDeep,
+            Code::FailedPrecondition,
+            "NESTED_TOO_DEEP",
+            false,
+        ),
+        (Refusal::QueueFull, Code::ResourceExhausted, "QUEUE_FULL", true),
+        (Refusal::Draining, Code::Unavailable, "DRAINING", true),
+        (Refusal::StoreFailed, Code::Unavailable, "STORE_FAILED", true),
+    ];
+    for (refusal, code, reason, is_repeatable) in refusals {
+        check(Rejection::Refused(refusal), code, reason, is_repeatable);
+    }
+}
+
+#[test]
+fn every_rejection_of_the_shell_has_its_status() {
+    let field = Rejection::InvalidField {
+        field: "page_size",
+        message: "must be 1 to 1000".to_owned(),
+    };
+    let rejections = [
+        (field, Code::InvalidArgument, "INVALID_ARGUMENT", false),
+        (
+            Rejection::PageTokenInvalid,
+            Code::InvalidArgument,
+            "PAGE_TOKEN_INVALID",
+            false,
+        ),
+        (
+            Rejection::ExecutionNotFound(execution_id()),
+            Code::NotFound,
+            "EXECUTION_NOT_FOUND",
+            false,
+        ),
+        (
+            Rejection::BeyondEnd { last_sequence: 9 },
+            Code::OutOfRange,
+            "SEQUENCE_BEYOND_END",
+            false,
+        ),
+        (
+            Rejection::WatcherTooSlow { next_sequence: 9 },
+            Code::ResourceExhausted,
+            "WATCHER_TOO_SLOW",
+            true,
+        ),
+        (
+            Rejection::StoreUnreadable,
+            Code::Unavailable,
+            "STORE_UNREADABLE",
+            true,
+        ),
+        (Rejection::RecordDamaged, Code::DataLoss, "RECORD_DAMAGED", false),
+    ];
+    for (rejection, code, reason, is_repeatable) in rejections {
+        check(rejection, code, reason, is_repeatable);
+    }
+}
+
+#[test]
+fn a_used_plan_id_names_the_execution_that_has_it() {
+    let rejection = Rejection::Refused(Refusal::PlanIdUsed {
+        execution_id: execution_id(),
+    });
+    let details = check(rejection, Code::FailedPrecondition, "PLAN_ID_USED", false);
+    assert_eq!(
+        details.error_info().unwrap().metadata["execution_id"],
+        execution_id().to_string()
+    );
+}
+
+#[test]
+fn a_slow_watcher_learns_where_to_go_on() {
+    let rejection = Rejection::WatcherTooSlow { next_sequence: 42 };
+    let details = check(rejection, Code::ResourceExhausted, "WATCHER_TOO_SLOW", true);
+    assert_eq!(details.error_info().unwrap().metadata["next_sequence"], "42");
+}
+
+#[test]
+fn all_violations_are_listed_and_the_first_gives_the_reason() {
+    let violations = validate_plan(PlanDraft::default()).unwrap_err();
+    assert!(violations.len() > 3, "an empty plan breaks several rules");
+    let first = violations.first().clone();
+    let details = check(
+        Rejection::Violations(violations.clone()),
+        Code::InvalidArgument,
+        first.code,
+        false,
+    );
+    let listed = &details.bad_request().unwrap().field_violations;
+    assert_eq!(listed.len(), violations.len());
+    for (violation, finding) in listed.iter().zip(&violations) {
+        assert_eq!(violation.field, finding.field);
+        assert_eq!(violation.description, finding.message);
+        assert_eq!(violation.reason, finding.code);
+    }
+}
+
+#[test]
+fn a_thousand_violations_still_fit_into_headers() {
+    let plan = PlanDraft {
+        steps: vec![StepDraft::default(); 1_024],
+        ..PlanDraft::default()
+    };
+    let violations = validate_plan(plan).unwrap_err();
+    let n_violations = violations.len();
+    let status = Status::from(Rejection::Violations(violations));
+    assert!(status.message().len() <= STATUS_MESSAGE_BYTES_MAX);
+    // In headers the details are written in base64, which takes a third more.
+    assert!(
+        status.details().len() * 4 / 3 < 8 << 10,
+        "{} bytes of details",
+        status.details().len()
+    );
+    let details = status.check_error_details().unwrap();
+    assert_eq!(
+        details.error_info().unwrap().metadata["violations"],
+        n_violations.to_string()
+    );
+    assert!(!details.bad_request().unwrap().field_violations.is_empty());
+}

@@ -1,0 +1,282 @@
+//! What goes through a conversion comes out as it went in.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test fails by panicking and its name is its documentation"
+)]
+
+use bytes::Bytes;
+use escapement_contract::{Outcome, Request, validate_request};
+use escapement_engine::{AttemptReport, FromWorker, ReleaseReason};
+use escapement_model::opaque::StructBuilder;
+use escapement_model::{ExecutionId, Opaque, Severity};
+use escapement_orchestrator::convert::{json, request, session_in};
+use escapement_orchestrator::records;
+use escapement_wire::v1;
+use escapement_wire::worker::v1 as worker;
+use escapement_wire::worker::v1::session_request::Message;
+use prost::Message as _;
+use std::collections::BTreeMap;
+
+fn uuid(number: u32) -> String {
+    format!("00000000-0000-4000-8000-{number:012}")
+}
+
+fn object(key: &str) -> Opaque {
+    StructBuilder::new()
+        .text(key, "text")
+        .number("n", 1.5)
+        .null("nothing")
+        .build()
+}
+
+fn step(number: u32, on_failure: i32, depends_on: &[u32]) -> v1::PlanStep {
+    v1::PlanStep {
+        id: uuid(number),
+        action: format!("action-{number}"),
+        payload: Some(if number == 2 {
+            Opaque::default()
+        } else {
+            object("payload")
+        }),
+        depends_on: depends_on.iter().map(|number| uuid(*number)).collect(),
+        on_failure,
+        timeout_ms: (number == 3).then_some(250),
+    }
+}
+
+/// Every field set to something else than its default.
+fn full() -> v1::SubmitPlanRequest {
+    v1::SubmitPlanRequest {
+        plan: Some(v1::Plan {
+            id: uuid(100),
+            version: 1,
+            created_at: 1_700_000_000_000,
+            steps: vec![step(1, 0, &[]), step(2, 1, &[1]), step(3, 2, &[1, 2])],
+            name: "every field".to_owned(),
+            context_requirements: vec!["environment".to_owned()],
+            priority: Some(-3),
+            timeout_ms: Some(60_000),
+            retry_policy: Some(v1::RetryPolicy {
+                max_attempts: Some(4),
+                backoff_ms: Some(10),
+                backoff_multiplier: Some(1.75),
+                max_backoff_ms: Some(900),
+                retryable_error_codes: vec!["BUSY".to_owned(), "*".to_owned()],
+            }),
+            metadata: Some(object("metadata")),
+            tags: vec!["a".to_owned(), "b".to_owned()],
+            estimated_duration_ms: Some(1_234),
+        }),
+        environment: Some(object("environment")),
+        execution_id: Some(uuid(200)),
+        deadline_ms: Some(1_900_000_000_000),
+        parent_execution_id: Some(uuid(300)),
+        user_id: Some("user".to_owned()),
+        request_id: Some("request".to_owned()),
+        correlation_context: BTreeMap::from([("traceparent".to_owned(), "00-1-2-01".to_owned())]),
+        options: Some(v1::ExecutionOptions {
+            max_concurrent_steps: Some(7),
+        }),
+    }
+}
+
+/// Only what is required.
+fn lean() -> v1::SubmitPlanRequest {
+    v1::SubmitPlanRequest {
+        plan: Some(v1::Plan {
+            id: uuid(100),
+            version: 1,
+            created_at: 1,
+            steps: vec![step(2, 0, &[])],
+            name: "lean".to_owned(),
+            context_requirements: vec!["key".to_owned()],
+            ..v1::Plan::default()
+        }),
+        ..v1::SubmitPlanRequest::default()
+    }
+}
+
+fn validated(wire: v1::SubmitPlanRequest) -> Request {
+    validate_request(request::request_draft(wire), 1_024).unwrap()
+}
+
+#[test]
+fn a_request_comes_back_from_its_record_as_the_same_request() {
+    for wire in [full(), lean()] {
+        let accepted = validated(wire);
+        let execution_id = accepted
+            .execution_id()
+            .unwrap_or(ExecutionId::from_random([5; 16]));
+        let record = records::encode_accepted(&accepted, execution_id);
+        let recovered = records::decode_accepted(&record).unwrap();
+        assert_eq!(recovered.digest(), accepted.digest());
+        assert_eq!(recovered.execution_id(), Some(execution_id));
+        assert_eq!(recovered.plan(), accepted.plan());
+        assert_eq!(recovered.environment(), accepted.environment());
+        assert_eq!(recovered.deadline_ms(), accepted.deadline_ms());
+        assert_eq!(recovered.correlation_context(), accepted.correlation_context());
+        assert_eq!(recovered.max_concurrent_steps(), accepted.max_concurrent_steps());
+    }
+}
+
+#[test]
+fn a_full_request_goes_back_to_the_wire_unchanged() {
+    let wire = full();
+    let id = uuid(200).parse().unwrap();
+    assert_eq!(request::request_to_wire(&validated(wire.clone()), id), wire);
+}
+
+#[test]
+fn both_ways_of_handing_a_plan_in_mean_the_same_request() {
+    let submit = full();
+    let execute = v1::ExecutePlanRequest::decode(submit.encode_to_vec().as_slice()).unwrap();
+    assert_eq!(request::submit_of_execute(execute), submit);
+}
+
+#[test]
+fn an_unknown_on_failure_reaches_the_contract_and_is_refused() {
+    let mut wire = lean();
+    wire.plan.as_mut().unwrap().steps[0].on_failure = 9;
+    let violations = validate_request(request::request_draft(wire), 1_024).unwrap_err();
+    assert_eq!(violations.first().field, "plan.steps[0].on_failure");
+}
+
+#[test]
+fn a_record_that_is_cut_or_foreign_is_unreadable() {
+    let accepted = validated(full());
+    let record = records::encode_accepted(&accepted, accepted.execution_id().unwrap());
+    assert!(records::decode_accepted(&record.slice(..record.len() - 1)).is_err());
+    assert!(records::decode_accepted(&Bytes::from_static(b"")).is_err());
+}
+
+fn outcomes(items: Vec<worker::AttemptOutcome>) -> session_in::Incoming {
+    let message = Some(Message::Outcomes(worker::Outcomes { items }));
+    session_in::incoming(worker::SessionRequest { seq: 1, message }).unwrap()
+}
+
+fn outcome(outcome: Option<worker::attempt_outcome::Outcome>) -> AttemptReport {
+    let item = worker::AttemptOutcome {
+        attempt_token: Bytes::from_static(&[3; 16]),
+        run_time_ms: 5,
+        outcome,
+    };
+    let FromWorker::Outcomes(mut items) = outcomes(vec![item]).message else {
+        panic!("not outcomes")
+    };
+    items.pop().unwrap().1
+}
+
+#[test]
+fn an_outcome_that_cannot_be_read_is_undecodable() {
+    use worker::attempt_outcome::Outcome as Wire;
+    let garbage = Opaque::from_encoded(Bytes::from_static(&[0xff; 9]));
+    let success = worker::Success {
+        output: Some(garbage),
+        warnings: Vec::new(),
+    };
+    for unreadable in [None, Some(Wire::Success(success))] {
+        let report = outcome(unreadable);
+        assert!(
+            matches!(report, AttemptReport::Outcome(Outcome::Undecodable { .. })),
+            "{report:?}"
+        );
+    }
+}
+
+#[test]
+fn an_absent_output_counts_as_empty() {
+    let success = worker::attempt_outcome::Outcome::Success(worker::Success::default());
+    let AttemptReport::Outcome(Outcome::Completed { output, warnings }) = outcome(Some(success)) else {
+        panic!("completed");
+    };
+    assert!(output.is_empty() && warnings.is_empty());
+}
+
+#[test]
+fn a_severity_that_was_not_said_is_not_made_up() {
+    use v1::execution_error::Severity as Wire;
+    let table = [
+        (Wire::Unspecified as i32, None),
+        (99, None),
+        (Wire::Warn as i32, Some(Severity::Warn)),
+        (Wire::Error as i32, Some(Severity::Error)),
+        (Wire::Fatal as i32, Some(Severity::Fatal)),
+    ];
+    for (severity, expected) in table {
+        let failure = worker::Failure {
+            code: "X".to_owned(),
+            severity,
+            ..worker::Failure::default()
+        };
+        let report = outcome(Some(worker::attempt_outcome::Outcome::Failure(failure)));
+        let AttemptReport::Outcome(Outcome::Failed(reported)) = report else {
+            panic!("failed")
+        };
+        assert_eq!(reported.severity, expected);
+    }
+}
+
+#[test]
+fn a_release_says_why() {
+    use worker::released::Reason;
+    for (reason, expected) in [
+        (Reason::Drain, ReleaseReason::Drain),
+        (Reason::LeaseExpired, ReleaseReason::LeaseExpired),
+    ] {
+        let released = worker::Released {
+            reason: reason as i32,
+        };
+        let report = outcome(Some(worker::attempt_outcome::Outcome::Released(released)));
+        assert!(matches!(report, AttemptReport::Released(said) if said == expected));
+    }
+}
+
+#[test]
+fn an_outcome_without_a_token_never_reaches_the_engine() {
+    let item = |token: &'static [u8]| worker::AttemptOutcome {
+        attempt_token: Bytes::from_static(token),
+        ..worker::AttemptOutcome::default()
+    };
+    let incoming = outcomes(vec![item(b"short"), item(&[1; 16]), item(b"")]);
+    let FromWorker::Outcomes(items) = incoming.message else {
+        panic!("not outcomes")
+    };
+    assert_eq!(items.len(), 1);
+    assert_eq!(
+        incoming.unknown_outcomes,
+        [Bytes::from_static(b"short"), Bytes::new()]
+    );
+}
+
+#[test]
+fn an_unknown_arm_is_passed_on_as_unknown() {
+    // Field 99 is no arm of this revision.
+    let bytes: &[u8] = &[8, 1, 0x9a, 0x06, 0];
+    let request = worker::SessionRequest::decode(bytes).unwrap();
+    assert!(matches!(
+        session_in::incoming(request).unwrap().message,
+        FromWorker::Unknown
+    ));
+}
+
+#[test]
+fn a_hello_without_an_instance_id_ends_the_session() {
+    let message = Some(Message::Hello(worker::Hello::default()));
+    assert!(session_in::incoming(worker::SessionRequest { seq: 1, message }).is_err());
+}
+
+#[test]
+fn times_are_written_as_rfc_3339() {
+    let table = [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (951_782_399_999, "2000-02-28T23:59:59.999Z"),
+        (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+        (1_709_251_199_001, "2024-02-29T23:59:59.001Z"),
+        (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        (-1, "1969-12-31T23:59:59.999Z"),
+    ];
+    for (unix_ms, text) in table {
+        assert_eq!(json::rfc3339(unix_ms), text);
+    }
+}
