@@ -1,1 +1,57 @@
-//! Placeholder.
+//! Starts real orchestrators and real workers for tests and for the demo, talks to them, and leaves nothing running.
+//! Knows no rule of the contract: what should happen is written in the tests.
+//!
+//! ```no_run
+//! use escapement_tests::{Fault, OrchestratorSettings, PlanDocument, PrivateDirectory, WorkerSettings, documents};
+//! use serde_json::json;
+//!
+//! # async fn story() -> Result<(), Fault> {
+//! let directory = PrivateDirectory::new("story")?;
+//! let orchestrator = OrchestratorSettings::new(directory.path()).flag("--max-running-executions", 1).start().await?;
+//! let settings = WorkerSettings::new(&orchestrator.url(), "one", directory.path(), directory.path());
+//! let worker = settings.connect().await?;
+//!
+//! let document = PlanDocument::new("one step").step("echo", json!({ "a": 1 }), &[]);
+//! let answer = orchestrator.plans().execute_plan(document.execute()).await?.into_inner();
+//! let result = documents::result(&answer.result.ok_or("an answer has a result")?);
+//! assert_eq!(result["status"], "success");
+//!
+//! worker.stop().await?;
+//! orchestrator.stop().await
+//! # }
+//! ```
+#![cfg(feature = "harness")]
+
+mod binaries;
+pub mod checkout;
+mod child;
+mod directory;
+pub mod documents;
+mod orchestrator;
+mod plan_document;
+mod receiver;
+mod tools;
+mod waiting;
+mod worker;
+
+pub use {
+    binaries::Binaries,
+    child::ChildProcess,
+    directory::PrivateDirectory,
+    orchestrator::{Orchestrator, OrchestratorSettings},
+    plan_document::PlanDocument,
+    receiver::{ReceivedRequest, Receiver},
+    tools::tool,
+    waiting::wait_for,
+    worker::{Worker, WorkerSettings},
+};
+
+/// Something in the world failed: a process, a file, a connection. Its text is meant for whoever runs the tests.
+pub type Fault = Box<dyn std::error::Error + Send + Sync>;
+
+/// A fresh UUID v4 in canonical form.
+pub fn fresh_id() -> String {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the operating system has random numbers");
+    escapement_model::ExecutionId::from_random(bytes).to_string()
+}

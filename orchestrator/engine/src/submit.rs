@@ -56,6 +56,7 @@ impl Engine {
         }
     }
 
+    // a nested plan comes in as any other; only its depth is looked at.
     fn depth_of(&self, request: &Request) -> Result<u32, Refusal> {
         let parent = request.parent_execution_id().and_then(|id| self.live.find(id));
         let depth = parent.map_or(0, |parent| self.live.at(parent).depth + 1);

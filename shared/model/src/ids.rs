@@ -18,35 +18,39 @@ impl core::error::Error for InvalidId {}
 
 /// Reads a UUID v4: canonical form only, either letter case. Braces, urn form, bare hex, nil and other versions are refused.
 fn parse_uuid4(text: &str) -> Result<[u8; 16], InvalidId> {
-    let text = text.as_bytes();
-    if text.len() != 36 {
-        return Err(InvalidId);
-    }
+    let text: &[u8; 36] = text.as_bytes().try_into().map_err(|_| InvalidId)?;
     let mut bytes = [0u8; 16];
-    let mut nibbles = 0;
-    for (index, &character) in text.iter().enumerate() {
-        if matches!(index, 8 | 13 | 18 | 23) {
-            if character != b'-' {
-                return Err(InvalidId);
-            }
-            continue;
-        }
-        let nibble = match character {
-            b'0'..=b'9' => character - b'0',
-            b'a'..=b'f' => character - b'a' + 10,
-            b'A'..=b'F' => character - b'A' + 10,
-            _ => return Err(InvalidId),
-        };
-        bytes[nibbles / 2] = (bytes[nibbles / 2] << 4) | nibble;
-        nibbles += 1;
+    let mut seen = 0;
+    for (byte, at) in bytes.iter_mut().zip(DIGITS_AT) {
+        let (high, low) = (NIBBLES[usize::from(text[at])], NIBBLES[usize::from(text[at + 1])]);
+        seen |= high | low;
+        *byte = high << 4 | low & 0x0f;
     }
+    let digits_are_hexadecimal = seen & 0xf0 == 0;
+    let hyphens_are_in_place = [8, 13, 18, 23].iter().all(|at| text[*at] == b'-');
     let version_is_4 = bytes[6] >> 4 == 4;
     let variant_is_rfc = bytes[8] >> 6 == 0b10;
-    if version_is_4 && variant_is_rfc {
-        Ok(bytes)
-    } else {
-        Err(InvalidId)
+    let valid = digits_are_hexadecimal && hyphens_are_in_place && version_is_4 && variant_is_rfc;
+    if valid { Ok(bytes) } else { Err(InvalidId) }
+}
+
+/// Where each byte's two digits stand in the canonical form.
+const DIGITS_AT: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+
+/// By character: the value of a hexadecimal digit of either case, or [`NO_DIGIT`].
+const NIBBLES: [u8; 256] = nibbles();
+
+const NO_DIGIT: u8 = 0xff;
+
+const fn nibbles() -> [u8; 256] {
+    let mut table = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 16 {
+        table[b"0123456789abcdef"[value] as usize] = value as u8;
+        table[b"0123456789ABCDEF"[value] as usize] = value as u8;
+        value += 1;
     }
+    table
 }
 
 fn write_uuid(bytes: &[u8; 16], f: &mut fmt::Formatter<'_>) -> fmt::Result {

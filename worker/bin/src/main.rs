@@ -1,2 +1,120 @@
-//! Placeholder.
-fn main() {}
+//! The program `worker`. Reads the configuration, runs the worker, and says how it ended;
+//! everything else is the library's.
+
+use clap::Parser;
+use escapement_process::telemetry;
+use escapement_sdk::{SessionEvent, Worker, WorkerBuilder, WorkerError};
+use escapement_worker::config::Config;
+use escapement_worker::options::Options;
+use escapement_worker::{actions, evaluator};
+use serde_json::json;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::{debug, error, info, warn};
+
+fn main() -> ExitCode {
+    if let Some(code) = evaluator::exit_code_if_asked() {
+        return code;
+    }
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(shown) => {
+            // Help and version come this way too; they are no mistake.
+            let code = if shown.use_stderr() { EXIT_USAGE } else { 0 };
+            let _ = shown.print();
+            return ExitCode::from(code);
+        }
+    };
+    if let Err(fault) = telemetry::init(&options.telemetry) {
+        return usage(&fault);
+    }
+    let config = match std::env::current_exe() {
+        Ok(evaluator) => Config::from_options(&options, evaluator),
+        Err(fault) => return usage(&fault),
+    };
+    let config = match config {
+        Ok(config) => Arc::new(config),
+        Err(fault) => return usage(&fault),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(fault) => {
+            error!(%fault, "the runtime does not start");
+            return ExitCode::FAILURE;
+        }
+    };
+    let worker = builder(&options, &config);
+    info!(actions = ?config.actions, "starting");
+    let ended = runtime.block_on(worker.run());
+    // A file operation that hangs must not keep the process.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    exit_code(ended)
+}
+
+fn builder(options: &Options, config: &Arc<Config>) -> WorkerBuilder {
+    let worker_id = options.worker_id.clone().unwrap_or_else(host_name);
+    let (address, label) = (options.orchestrator.clone(), worker_id.clone());
+    let builder = Worker::builder(options.orchestrator.clone())
+        .worker_id(worker_id)
+        .max_in_flight(options.max_in_flight)
+        .drain_grace(Duration::from_millis(options.drain_grace_ms))
+        .build_info(concat!("escapement-worker/", env!("CARGO_PKG_VERSION")))
+        .on_session(move |event| announce(event, &address, &label));
+    actions::add_to(builder, config)
+}
+
+/// Tells whoever started the worker that it is ready,
+/// one line of JSON each time that a session is established.
+fn announce(event: &SessionEvent, orchestrator: &str, worker_id: &str) {
+    match event {
+        SessionEvent::Connected { refused_actions, .. } => {
+            for (action, reason) in refused_actions {
+                warn!(%action, %reason, "the orchestrator does not take an action");
+            }
+            let line = json!({ "event": "connected", "orchestrator": orchestrator, "worker_id": worker_id });
+            let mut stdout = std::io::stdout().lock();
+            // Nobody may be reading it.
+            let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+        }
+        // The SDK has its own, louder line for it.
+        SessionEvent::Disconnected { reason, .. } => debug!(%reason, "session ended"),
+        _ => {}
+    }
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name: String = name.trim().chars().take(255).collect();
+    if name.is_empty() {
+        "worker".to_owned()
+    } else {
+        name
+    }
+}
+
+fn exit_code(ended: Result<(), WorkerError>) -> ExitCode {
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault @ WorkerError::InvalidConfiguration(_)) => usage(&fault),
+        Err(fault @ WorkerError::DrainIncomplete { .. }) => {
+            error!(%fault, "stopped");
+            ExitCode::from(EXIT_INCOMPLETE)
+        }
+        Err(fault) => {
+            error!(%fault, "stopped");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn usage(fault: &dyn std::error::Error) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "worker: {fault}");
+    ExitCode::from(EXIT_USAGE)
+}
+
+/// The code of `sysexits.h` for a wrong command line.
+const EXIT_USAGE: u8 = 64;
+/// Its code for a temporary failure.
+const EXIT_INCOMPLETE: u8 = 75;

@@ -211,9 +211,13 @@ fn a_worker_is_told_to_stop_and_keeps_its_credit_until_it_answers() {
         world.settlement(1).result.error.as_ref().unwrap().code,
         codes::STEP_TIMEOUT
     );
-    let cancels = |world: &World| {
-        world.sent.iter().filter(|(_, message)| matches!(message, ToWorker::Cancels(items) if items[0].token == first.token && items[0].reason == CancelReason::StepTimeout)).count()
+    let is_cancel = |message: &ToWorker| match message {
+        ToWorker::Cancels(items) => {
+            (items[0].token, items[0].reason) == (first.token, CancelReason::StepTimeout)
+        }
+        _ => false,
     };
+    let cancels = |world: &World| world.sent.iter().filter(|(_, message)| is_cancel(message)).count();
     assert_eq!(cancels(&world), 1);
     world.pass(1_000);
     assert_eq!(cancels(&world), 2, "sent again until it is answered");

@@ -43,6 +43,7 @@ pub fn event_attributes(result: &PlanResult, boot_id: BootId) -> v1::CloudEvent 
     v1::CloudEvent {
         id: result.execution_id.to_string(),
         source: format!("/escapement/{boot_id}"),
+        //
         specversion: "1.0".to_owned(),
         r#type: result.status.event_type().to_owned(),
         subject: result.plan_id.to_string(),

@@ -62,6 +62,7 @@ pub fn message(message: ToWorker, greeting: &Greeting) -> Message {
 
 /// One attempt for a worker.
 pub fn assignment(assignment: &Assignment) -> v1::Assignment {
+    // the step itself and nothing of any other.
     let request = &assignment.request;
     let step = request.plan().step(assignment.step);
     v1::Assignment {

@@ -1,0 +1,99 @@
+//! Four plans do real work on the project itself: a real orchestrator, two real workers, live progress, files at the end.
+//! Fakes nothing: the plan documents go to the API unchanged, and git and cargo answer from this checkout.
+
+#![allow(clippy::print_stdout, reason = "stdout is what this program is for")]
+
+mod plans;
+mod progress;
+mod stage;
+mod view;
+
+use std::process::ExitCode;
+
+use escapement_tests::Fault;
+use tokio::signal::unix::{SignalKind, signal};
+
+use plans::{PLANS, Verdict};
+use stage::Stage;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    // Biased, so that a signal wins over work; dropping the work ends the processes.
+    let outcome = tokio::select! {
+        biased;
+        why = interrupted() => Err(why),
+        outcome = demonstrate() => outcome,
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(fault) => {
+            eprintln!("the demo cannot go on: {fault}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs everything. True where each plan ended as it should.
+async fn demonstrate() -> Result<bool, Fault> {
+    let stage = Stage::start().await?;
+    println!(
+        "\norchestrator at {}, workers `one` and `two`, files under {}",
+        stage.address(),
+        stage.shown_files()
+    );
+    let mut verdicts = Vec::new();
+    for plan in &PLANS {
+        verdicts.push(plan.perform(&stage).await?);
+    }
+    let mut all_well = verdicts.iter().all(|verdict| verdict.as_expected);
+    println!();
+    all_well &= stage.tell_deliveries().await?;
+    stage.tell_files()?;
+    stage.stop().await?;
+    println!("\n{}", counts(&verdicts));
+    Ok(all_well)
+}
+
+/// How many plans ended how: the last line of the demo.
+fn counts(verdicts: &[Verdict]) -> String {
+    let count = |status: &str| verdicts.iter().filter(|verdict| verdict.status == status).count();
+    let [success, partial, failure] = ["success", "partial", "failure"].map(count);
+    let plans = verdicts.len();
+    // By hand, since the order is meant for people.
+    format!(r#"{{"plans":{plans},"success":{success},"partial":{partial},"failure":{failure}}}"#)
+}
+
+async fn interrupted() -> Fault {
+    let interrupt =
+        signal(SignalKind::interrupt()).and_then(|one| Ok((one, signal(SignalKind::terminate())?)));
+    match interrupt {
+        Ok((mut interrupt, mut terminate)) => {
+            tokio::select! {
+                biased; // Either ends the demo; the order decides nothing.
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            "interrupted".into()
+        }
+        Err(fault) => fault.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Verdict, counts};
+
+    #[test]
+    fn the_last_line_counts_the_plans_by_status() {
+        let verdict = |status: &str| Verdict {
+            status: status.to_owned(),
+            as_expected: true,
+        };
+        let verdicts = ["success", "failure", "success", "partial"].map(verdict);
+        assert_eq!(
+            counts(&verdicts),
+            r#"{"plans":4,"success":2,"partial":1,"failure":1}"#
+        );
+    }
+}

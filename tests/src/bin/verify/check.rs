@@ -1,0 +1,85 @@
+//! One check: a cargo command, announced, timed, its output passed on and its tests counted. Judges nothing itself.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader, Result};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::count::Count;
+
+/// A cargo command with a name.
+pub(crate) struct Check {
+    name: &'static str,
+    command: &'static str,
+    variables: Vec<(&'static str, OsString)>,
+}
+
+/// How a check ended.
+pub(crate) struct Outcome {
+    /// What the exit code says.
+    pub(crate) success: bool,
+    /// The tests that it ran.
+    pub(crate) count: Count,
+    took: Duration,
+}
+
+impl Check {
+    /// `command` is what follows `cargo`, its arguments separated by single spaces.
+    pub(crate) fn new(name: &'static str, command: &'static str) -> Self {
+        Self {
+            name,
+            command,
+            variables: Vec::new(),
+        }
+    }
+
+    /// Sets an environment variable of the command.
+    pub(crate) fn variable(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
+        self.variables.push((name, value.as_ref().to_owned()));
+        self
+    }
+
+    /// Runs the command and passes its output on line by line.
+    pub(crate) fn run(&self) -> Result<Outcome> {
+        println!("\n==> {}: cargo {}", self.name, self.command);
+        let began = Instant::now();
+        let mut child = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(self.command.split(' '))
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut count = Count::default();
+        let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        let mut line = Vec::new();
+        // By bytes: a test may print what is no UTF-8.
+        while stdout.read_until(b'\n', &mut line)? > 0 {
+            let text = String::from_utf8_lossy(&line);
+            print!("{text}");
+            if let Some(counted) = Count::of_line(text.trim_end()) {
+                count.add(&counted);
+            }
+            line.clear();
+        }
+        let success = child.wait()?.success();
+        let outcome = Outcome {
+            success,
+            count,
+            took: began.elapsed(),
+        };
+        println!("{}", outcome.line(self));
+        Ok(outcome)
+    }
+}
+
+impl Outcome {
+    /// One line for people.
+    pub(crate) fn line(&self, check: &Check) -> String {
+        let verdict = if self.success { "ok" } else { "FAILED" };
+        format!(
+            "{:<14} {verdict:<7} {:>7.1} s",
+            check.name,
+            self.took.as_secs_f32()
+        )
+    }
+}

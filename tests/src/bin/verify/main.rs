@@ -1,0 +1,84 @@
+//! Every check of the project in one command: `cargo verify`. Installs what is missing where it may, else says how to.
+//! Changes no file of the checkout. Uses the standard library alone, so that it starts at once.
+
+#![allow(clippy::print_stdout, reason = "stdout is what this program is for")]
+
+mod check;
+mod count;
+mod tools;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use check::Check;
+use count::Count;
+
+fn main() -> ExitCode {
+    match verify() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(fault) => {
+            eprintln!("cargo verify cannot go on: {fault}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs all checks, each one even where others failed. True where everything holds.
+fn verify() -> std::io::Result<bool> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .canonicalize()?;
+    std::env::set_current_dir(&root)?;
+    // This program lies beside those of the workspace, in `<target>/<profile>/`.
+    let programs = folder_above(&std::env::current_exe()?)?;
+    let target = folder_above(&programs)?;
+    let tool_folder = target.join("tools");
+    let skipped_list = target.join("skipped-tests.txt");
+    if skipped_list.exists() {
+        std::fs::remove_file(&skipped_list)?;
+    }
+    let missing = tools::install(&tool_folder);
+
+    let mut count = Count::default();
+    let checks = [
+        Check::new("format", "fmt --all --check"),
+        Check::new("lints", "clippy --workspace --all-targets --quiet -- -D warnings"),
+        Check::new("documentation", "doc --workspace --no-deps --quiet")
+            .variable("RUSTDOCFLAGS", "-D warnings"),
+        // With the tests, so that the programs get the same features of their dependencies, and nothing is built twice.
+        Check::new("programs", "build --workspace --bins --tests --quiet"),
+        Check::new("tests", "test --workspace --no-fail-fast")
+            .variable("ESCAPEMENT_BINARIES", &programs)
+            .variable("ESCAPEMENT_TOOLS", &tool_folder)
+            .variable("ESCAPEMENT_SKIPPED_LIST", &skipped_list),
+    ];
+    let mut summary = Vec::new();
+    for check in &checks {
+        let outcome = check.run()?;
+        summary.push(outcome.line(check));
+        count.add(&outcome.count);
+        if !outcome.success && outcome.count.failed == 0 {
+            // No test failed, and yet the check did: lints, say, or tests that do not compile.
+            count.failed += 1;
+        }
+    }
+    let skipped = std::fs::read_to_string(&skipped_list).unwrap_or_default();
+    count.move_to_skipped(skipped.lines().count());
+    let may_skip = std::env::var_os("ESCAPEMENT_SKIP_NOTHING").is_none();
+
+    println!();
+    summary.iter().chain(&missing).for_each(|line| println!("{line}"));
+    skipped.lines().for_each(|line| println!("{line}"));
+    if count.skipped > 0 && !may_skip {
+        println!("ESCAPEMENT_SKIP_NOTHING is set, so a skipped test is a failure");
+    }
+    println!("{count}");
+    Ok(count.failed == 0 && (may_skip || count.skipped == 0))
+}
+
+fn folder_above(path: &Path) -> std::io::Result<PathBuf> {
+    path.parent()
+        .map(Path::to_owned)
+        .ok_or_else(|| std::io::Error::other("no target folder"))
+}

@@ -1,0 +1,148 @@
+//! A real orchestrator process on a free port, and clients for it.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use escapement_model::limits::{ANSWER_MESSAGE_BYTES_MAX, CALLER_MESSAGE_BYTES_MAX};
+use escapement_wire::v1::event_service_client::EventServiceClient;
+use escapement_wire::v1::fleet_service_client::FleetServiceClient;
+use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::{Binaries, ChildProcess, Fault};
+
+/// How an orchestrator is started. The same settings again start it again on the same store.
+#[derive(Clone, Debug)]
+pub struct OrchestratorSettings {
+    store_path: PathBuf,
+    stderr: PathBuf,
+    listen: String,
+    flags: Vec<String>,
+}
+
+impl OrchestratorSettings {
+    /// Its store and its stderr lie in this directory; it listens on a free port of loopback.
+    pub fn new(directory: &Path) -> Self {
+        Self {
+            store_path: directory.join("store"),
+            stderr: directory.join("orchestrator.stderr"),
+            listen: "127.0.0.1:0".to_owned(),
+            flags: Vec::new(),
+        }
+    }
+
+    /// Adds a flag with its value, for example `--max-running-executions` and `1`.
+    #[must_use]
+    pub fn flag(mut self, name: &str, value: impl ToString) -> Self {
+        self.flags.extend([name.to_owned(), value.to_string()]);
+        self
+    }
+
+    /// Adds a flag that takes no value.
+    #[must_use]
+    pub fn switch(mut self, name: &str) -> Self {
+        self.flags.push(name.to_owned());
+        self
+    }
+
+    /// Writes its stderr to another file.
+    #[must_use]
+    pub fn stderr(mut self, file: impl Into<PathBuf>) -> Self {
+        self.stderr = file.into();
+        self
+    }
+
+    /// Listens where an orchestrator listened before, so that its workers find it again.
+    #[must_use]
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = address.to_string();
+        self
+    }
+
+    /// Starts it and waits until it serves.
+    ///
+    /// # Errors
+    /// It cannot be built or started, or does not serve within 30 s; the text holds the end of its stderr.
+    pub async fn start(&self) -> Result<Orchestrator, Fault> {
+        let mut command = Command::new(Binaries::build()?.orchestrator);
+        command
+            .args(["--listen", &self.listen])
+            .arg("--store-path")
+            .arg(&self.store_path)
+            .args(&self.flags);
+        let mut process = ChildProcess::start("orchestrator", &mut command, &self.stderr)?;
+        let serving = process.announcement("serving", START_LIMIT).await?;
+        let address: SocketAddr = serving["address"]
+            .as_str()
+            .ok_or("the announcement `serving` has no address")?
+            .parse()?;
+        let channel = Endpoint::from_shared(format!("http://{address}"))?.connect_lazy();
+        Ok(Orchestrator {
+            process,
+            address,
+            channel,
+        })
+    }
+}
+
+/// A running orchestrator. Killed on drop.
+#[derive(Debug)]
+pub struct Orchestrator {
+    /// Its process: signals, exit code, stderr.
+    pub process: ChildProcess,
+    address: SocketAddr,
+    channel: Channel,
+}
+
+impl Orchestrator {
+    /// Where it serves.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The same as a URL, as workers take it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A connection to it that is made at the first call, and again after a break.
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
+    /// The API for callers, with room for the largest messages.
+    pub fn plans(&self) -> PlanExecutionServiceClient<Channel> {
+        PlanExecutionServiceClient::new(self.channel())
+            .max_encoding_message_size(CALLER_MESSAGE_BYTES_MAX * 2)
+            .max_decoding_message_size(ANSWER_MESSAGE_BYTES_MAX)
+    }
+
+    /// The events.
+    pub fn events(&self) -> EventServiceClient<Channel> {
+        EventServiceClient::new(self.channel()).max_decoding_message_size(ANSWER_MESSAGE_BYTES_MAX)
+    }
+
+    /// The API for operators.
+    pub fn fleet(&self) -> FleetServiceClient<Channel> {
+        FleetServiceClient::new(self.channel())
+    }
+
+    /// Asks it to stop and checks that it stops cleanly.
+    ///
+    /// # Errors
+    /// It still runs after 45 s, or its exit code is not 0.
+    pub async fn stop(mut self) -> Result<(), Fault> {
+        let status = self.process.terminate(STOP_LIMIT).await?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("the orchestrator stopped with {status}").into())
+        }
+    }
+}
+
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// Longer than the longest default drain, so that a hang is seen as one.
+const STOP_LIMIT: Duration = Duration::from_secs(45);

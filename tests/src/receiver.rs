@@ -1,0 +1,170 @@
+//! A webhook receiver on loopback that remembers what it got. Judges nothing.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+
+use crate::{Fault, wait_for};
+
+/// One request as it arrived.
+#[derive(Clone, Debug)]
+pub struct ReceivedRequest {
+    /// `POST` and the like.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// By lower-case name; of a repeated header the last.
+    pub headers: BTreeMap<String, String>,
+    /// The whole body.
+    pub body: Bytes,
+}
+
+/// A running receiver. Stops on drop.
+#[derive(Debug)]
+pub struct Receiver {
+    address: SocketAddr,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
+    accepting: AbortHandle,
+}
+
+impl Receiver {
+    /// Listens on a free port of loopback and answers every request with the given HTTP status.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub async fn start(status: u16) -> Result<Self, Fault> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let accepting = tokio::spawn(accept(listener, status, Arc::clone(&received))).abort_handle();
+        Ok(Self {
+            address,
+            received,
+            accepting,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A URL of it; the path begins with a slash.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// All requests so far, in the order in which their bodies were complete.
+    pub fn received(&self) -> Vec<ReceivedRequest> {
+        self.received
+            .lock()
+            .expect("nobody panics while holding it")
+            .clone()
+    }
+
+    /// Waits until at least so many requests have arrived.
+    ///
+    /// # Errors
+    /// After the limit.
+    pub async fn wait_for_requests(
+        &self,
+        count: usize,
+        limit: Duration,
+    ) -> Result<Vec<ReceivedRequest>, Fault> {
+        let what = format!("{count} requests at the webhook receiver");
+        wait_for(&what, limit, async || {
+            Some(self.received()).filter(|received| received.len() >= count)
+        })
+        .await
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, status: u16, received: Arc<Mutex<Vec<ReceivedRequest>>>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let received = Arc::clone(&received);
+        let service = service_fn(move |request| answer(request, status, Arc::clone(&received)));
+        // A caller that breaks off is not the receiver's fault.
+        tokio::spawn(async move {
+            let _ = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    status: u16,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (head, body) = request.into_parts();
+    if let Ok(body) = body.collect().await {
+        let headers = head.headers.iter().map(|(name, value)| {
+            (
+                name.as_str().to_owned(),
+                String::from_utf8_lossy(value.as_bytes()).into_owned(),
+            )
+        });
+        let request = ReceivedRequest {
+            method: head.method.to_string(),
+            path: head
+                .uri
+                .path_and_query()
+                .map_or_else(String::new, ToString::to_string),
+            headers: headers.collect(),
+            body: body.to_bytes(),
+        };
+        received
+            .lock()
+            .expect("nobody panics while holding it")
+            .push(request);
+    }
+    let mut response = Response::new(Full::new(Bytes::new()));
+    *response.status_mut() = hyper::StatusCode::from_u16(status).expect("the test gives an HTTP status");
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Receiver;
+    use std::io::{Read, Write};
+    use std::time::Duration;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_request_is_remembered_whole_and_answered() {
+        let receiver = Receiver::start(202).await.unwrap();
+        let mut stream = std::net::TcpStream::connect(receiver.address()).unwrap();
+        let request = "POST /hook?n=1 HTTP/1.1\r\nhost: x\r\nX-Kind: Test\r\nconnection: close\r\ncontent-length: 4\r\n\r\nbody";
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+        let received = receiver
+            .wait_for_requests(1, Duration::from_secs(5))
+            .await
+            .unwrap();
+        assert_eq!(
+            (received[0].method.as_str(), received[0].path.as_str()),
+            ("POST", "/hook?n=1")
+        );
+        assert_eq!(received[0].headers["x-kind"], "Test");
+        assert_eq!(received[0].body, "body");
+    }
+}

@@ -1,0 +1,220 @@
+//! What may depend on what. Each test is an absence that the drawing of the architecture promises.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use escapement_tests::checkout;
+
+use crate::assert_none;
+use crate::metadata::{closure, ours};
+
+const PURE: [&str; 3] = ["escapement-model", "escapement-contract", "escapement-engine"];
+const ORCHESTRATOR: [&str; 4] = [
+    "escapement-contract",
+    "escapement-engine",
+    "escapement-store",
+    "escapement-orchestrator",
+];
+
+#[track_caller]
+fn assert_never(name: &str, forbidden: &[&str]) {
+    let reached = closure(name);
+    let found: Vec<String> = forbidden
+        .iter()
+        .filter(|other| reached.contains(**other))
+        .map(|s| (*s).to_owned())
+        .collect();
+    assert_none(&found, &format!("{name} must never depend on these"));
+}
+
+#[test]
+fn model_contract_and_engine_depend_on_nothing_but_each_other_and_three_crates() {
+    let allowed: BTreeSet<&str> = PURE.into_iter().chain(["bytes", "prost", "sha2"]).collect();
+    for name in PURE {
+        let direct = &ours()[name].dependencies;
+        let found: Vec<_> = direct
+            .iter()
+            .filter(|other| !allowed.contains(other.as_str()))
+            .cloned()
+            .collect();
+        assert_none(&found, &format!("{name} must not depend on these"));
+    }
+}
+
+#[test]
+fn model_contract_and_engine_are_no_std() {
+    let lacks_it = |name: &&str| {
+        let root = checkout::root().join(&ours()[*name].folder).join("src/lib.rs");
+        !std::fs::read_to_string(root)
+            .unwrap()
+            .lines()
+            .any(|line| line == "#![no_std]")
+    };
+    let found: Vec<String> = PURE
+        .into_iter()
+        .filter(|name| lacks_it(name))
+        .map(str::to_owned)
+        .collect();
+    assert_none(
+        &found,
+        "write `#![no_std]` at the crate root, so that the compiler keeps clocks and I/O out",
+    );
+}
+
+#[test]
+fn the_contract_never_depends_on_what_surrounds_it() {
+    let outer = [
+        "escapement-engine",
+        "escapement-store",
+        "escapement-orchestrator",
+        "escapement-wire",
+        "tokio",
+    ];
+    assert_never("escapement-contract", &outer);
+}
+
+#[test]
+fn the_engine_never_depends_on_store_server_wire_or_runtime() {
+    assert_never(
+        "escapement-engine",
+        &[
+            "escapement-store",
+            "escapement-orchestrator",
+            "escapement-wire",
+            "tokio",
+        ],
+    );
+}
+
+#[test]
+fn the_store_never_depends_on_a_rule_or_on_the_wire() {
+    let forbidden = [
+        "escapement-contract",
+        "escapement-engine",
+        "escapement-wire",
+        "escapement-orchestrator",
+        "tonic",
+    ];
+    assert_never("escapement-store", &forbidden);
+}
+
+#[test]
+fn the_sdk_never_depends_on_the_orchestrator() {
+    assert_never("escapement-sdk", &ORCHESTRATOR);
+}
+
+#[test]
+fn the_stock_worker_never_depends_on_the_orchestrator() {
+    assert_never("escapement-worker", &ORCHESTRATOR);
+}
+
+#[test]
+fn the_stock_worker_reaches_the_session_through_the_public_sdk() {
+    let dependencies = &ours()["escapement-worker"].dependencies;
+    assert!(dependencies.contains("escapement-sdk"));
+    assert!(
+        !dependencies.contains("escapement-model"),
+        "what a handler needs belongs into the SDK"
+    );
+}
+
+#[test]
+fn of_the_orchestrator_only_the_server_knows_grpc() {
+    for name in [
+        "escapement-model",
+        "escapement-contract",
+        "escapement-engine",
+        "escapement-store",
+    ] {
+        assert_never(
+            name,
+            &["tonic", "tonic-prost", "tonic-types", "hyper", "hyper-util"],
+        );
+    }
+}
+
+#[test]
+fn only_the_server_serves_health_and_reflection() {
+    let serves = ["tonic-health", "tonic-reflection"];
+    let others = ours()
+        .into_iter()
+        .filter(|(name, _)| !["escapement-orchestrator", "escapement-tests"].contains(name));
+    let found: Vec<String> = others
+        .filter(|(_, package)| serves.iter().any(|one| package.dependencies.contains(*one)))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    assert_none(&found, "health and reflection belong to the server");
+}
+
+#[test]
+fn only_the_store_knows_the_database() {
+    let others = ours().into_iter().filter(|(name, _)| *name != "escapement-store");
+    let found: Vec<String> = others
+        .filter(|(_, package)| package.dependencies.contains("rusqlite"))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    assert_none(&found, "go through the store's trait");
+}
+
+#[test]
+fn every_crate_takes_the_lints_of_the_workspace() {
+    let root = std::fs::read_to_string(checkout::root().join("Cargo.toml")).unwrap();
+    assert!(
+        root.lines().any(|line| line == "unsafe_code = \"forbid\""),
+        "the workspace forbids unsafe code"
+    );
+    let takes = |folder: &str| manifest(folder).contains("[lints]\nworkspace = true");
+    let found: Vec<String> = ours()
+        .values()
+        .map(|package| package.folder.clone())
+        .filter(|folder| !takes(folder))
+        .collect();
+    assert_none(&found, "write `[lints]` and `workspace = true` into the manifest");
+}
+
+#[test]
+fn every_foreign_dependency_says_why_it_is_there() {
+    let mut found = unexplained("Cargo.toml", &manifest(""));
+    for package in ours().values() {
+        found.extend(unexplained(
+            &format!("{}/Cargo.toml", package.folder),
+            &manifest(&package.folder),
+        ));
+    }
+    assert_none(
+        &found,
+        "a dependency is earned by a sentence in a comment on its line or above it",
+    );
+}
+
+fn manifest(folder: &str) -> String {
+    std::fs::read_to_string(checkout::root().join(Path::new(folder)).join("Cargo.toml")).unwrap()
+}
+
+/// Dependencies in a manifest that are not ours, not taken from the workspace, and have no comment.
+fn unexplained(path: &str, manifest: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut in_dependencies = false;
+    let mut above = "";
+    for (index, line) in manifest.lines().enumerate() {
+        if line.starts_with('[') {
+            in_dependencies = line.trim_end().ends_with("dependencies]");
+        }
+        let declares =
+            in_dependencies && line.starts_with(|c: char| c.is_ascii_lowercase()) && line.contains('=');
+        let explained = line.contains(" # ") || above.starts_with("# ");
+        let from_workspace = line.contains("workspace = true");
+        if declares && !explained && !from_workspace && !line.starts_with("escapement-") {
+            found.push(format!("{path}:{}: {line}", index + 1));
+        }
+        above = line;
+    }
+    found
+}
+
+#[test]
+fn a_dependency_without_a_sentence_is_found() {
+    let manifest =
+        "[package]\nname = \"a\"\n[dependencies]\nfoo = \"1\"\nbar.workspace = true\n# Why.\nbaz = \"1\"\n";
+    assert_eq!(unexplained("Cargo.toml", manifest), ["Cargo.toml:4: foo = \"1\""]);
+}
