@@ -1,0 +1,244 @@
+//! The configuration after it was checked: a `Config` holds nothing that cannot work. Runs no handler.
+
+use crate::actions::{self, Offer};
+use crate::http_client::{HTTPS_BUILT, Scheme, Target, port_of};
+use crate::options::Options;
+use crate::orchestrator::Orchestrator;
+use crate::root::Root;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// What the handlers may reach, and with what.
+#[derive(Debug)]
+pub struct Config {
+    /// The directory of all files; `None`: no files.
+    pub root: Option<Root>,
+    /// Programs that may be started, from the name that a plan uses to the path.
+    pub programs: BTreeMap<String, PathBuf>,
+    /// Hosts that may be asked.
+    pub hosts: AllowedHosts,
+    /// The model endpoint; `None`: no models.
+    pub llm: Option<LlmEndpoint>,
+    /// Where plans are executed.
+    pub orchestrator: Orchestrator,
+    /// The program that evaluates filters and templates: the worker itself.
+    pub evaluator: PathBuf,
+    /// The actions to offer.
+    pub actions: BTreeSet<&'static str>,
+}
+
+/// The hosts that `http.request` may reach.
+#[derive(Clone, Debug, Default)]
+pub struct AllowedHosts(BTreeSet<(String, Option<u16>)>);
+
+/// Where `llm.chat` asks.
+#[derive(Clone, Debug)]
+pub struct LlmEndpoint {
+    /// The URL that ends in `/chat/completions`.
+    pub url: http::Uri,
+    /// The file that holds the key.
+    pub api_key_file: Option<PathBuf>,
+}
+
+/// Why the worker cannot start with what it was given. The text says what to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError(String);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Config {
+    /// Everything closed: no files, no programs, no hosts, no model, every other action offered.
+    pub fn closed(orchestrator: &str, evaluator: PathBuf) -> Self {
+        Self {
+            root: None,
+            programs: BTreeMap::new(),
+            hosts: AllowedHosts::default(),
+            llm: None,
+            orchestrator: Orchestrator::new(orchestrator.to_owned()),
+            evaluator,
+            actions: BTreeSet::new(),
+        }
+    }
+
+    /// Checks the options, opens the root and looks up the programs.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the flag and says what to do.
+    pub fn from_options(options: &Options, evaluator: PathBuf) -> Result<Self, ConfigError> {
+        let uri = options.orchestrator.parse::<http::Uri>().ok();
+        if !uri.is_some_and(|uri| uri.scheme_str() == Some("http") && uri.host().is_some()) {
+            let given = &options.orchestrator;
+            return Err(wrong(format!(
+                "--orchestrator {given:?} is no URL such as http://127.0.0.1:7400"
+            )));
+        }
+        let mut config = Self::closed(&options.orchestrator, evaluator);
+        if let Some(path) = &options.root {
+            let opened = Root::open(path).map_err(|error| {
+                wrong(format!(
+                    "--root {}: {error}; name a directory that exists",
+                    path.display()
+                ))
+            })?;
+            config.root = Some(opened);
+        }
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        for name in &options.allow_program {
+            config.programs.insert(name.clone(), program_path(name, &search)?);
+        }
+        for host in &options.allow_host {
+            config.hosts.allow(host)?;
+        }
+        config.llm = llm_endpoint(options)?;
+        config.actions = chosen_actions(&config, &options.actions)?;
+        Ok(config)
+    }
+}
+
+impl AllowedHosts {
+    /// Adds `HOST` or `HOST:PORT`.
+    ///
+    /// # Errors
+    /// It is neither.
+    pub fn allow(&mut self, text: &str) -> Result<(), ConfigError> {
+        let authority: Option<http::uri::Authority> = text.parse().ok();
+        let named = authority.and_then(|named| Some((named.host().to_ascii_lowercase(), port_of(&named)?)));
+        let Some(named) = named else {
+            return Err(wrong(format!(
+                "--allow-host {text:?} is neither HOST nor HOST:PORT, such as example.com:8443"
+            )));
+        };
+        self.0.insert(named);
+        Ok(())
+    }
+
+    /// True where the target's host was named with its port,
+    /// or without one and the port is the scheme's default.
+    pub fn contains(&self, target: &Target) -> bool {
+        let named = |port| self.0.contains(&(target.host.clone(), port));
+        named(Some(target.port)) || (target.port == target.scheme.default_port() && named(None))
+    }
+}
+
+fn llm_endpoint(options: &Options) -> Result<Option<LlmEndpoint>, ConfigError> {
+    let Some(text) = &options.llm_endpoint else {
+        return match &options.llm_api_key_file {
+            None => Ok(None),
+            Some(_) => Err(wrong("--llm-api-key-file needs --llm-endpoint".to_owned())),
+        };
+    };
+    let base = text.trim_end_matches('/');
+    let whole = if base.ends_with(CHAT_PATH) {
+        base.to_owned()
+    } else {
+        format!("{base}{CHAT_PATH}")
+    };
+    let url: http::Uri = whole.parse().map_err(|_| {
+        wrong(format!(
+            "--llm-endpoint {text:?} is no URL such as http://127.0.0.1:8080/v1"
+        ))
+    })?;
+    let target = Target::of(&url).map_err(|why| wrong(format!("--llm-endpoint {text:?} {why}")))?;
+    if target.scheme == Scheme::Https && !HTTPS_BUILT {
+        return Err(wrong(format!(
+            "--llm-endpoint {text:?} needs TLS, but this worker is built without; use --features https"
+        )));
+    }
+    if let Some(path) = &options.llm_api_key_file {
+        read_api_key(path)?;
+    }
+    Ok(Some(LlmEndpoint {
+        url,
+        api_key_file: options.llm_api_key_file.clone(),
+    }))
+}
+
+/// Reads the key of the model endpoint: one line of visible ASCII.
+///
+/// # Errors
+/// The file cannot be read or holds something else.
+pub fn read_api_key(path: &Path) -> Result<String, ConfigError> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        wrong(format!(
+            "--llm-api-key-file {shown}: {error}; name a file that this user may read"
+        ))
+    })?;
+    let key = text.trim();
+    if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(wrong(format!(
+            "--llm-api-key-file {shown} must hold one key and nothing else"
+        )));
+    }
+    Ok(key.to_owned())
+}
+
+fn program_path(name: &str, search: &std::ffi::OsStr) -> Result<PathBuf, ConfigError> {
+    let runs = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+    };
+    let path = Path::new(name);
+    if path.is_absolute() {
+        return if runs(path) {
+            Ok(path.to_owned())
+        } else {
+            Err(wrong(format!(
+                "--allow-program {name}: there is no such program; name one that may be executed"
+            )))
+        };
+    }
+    if name.is_empty() || name.contains('/') {
+        return Err(wrong(format!(
+            "--allow-program {name:?} is neither a name without / nor an absolute path"
+        )));
+    }
+    std::env::split_paths(search)
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join(name))
+        .find(|path| runs(path))
+        .ok_or_else(|| {
+            wrong(format!(
+                "--allow-program {name}: not found in PATH; install it or name it by its path"
+            ))
+        })
+}
+
+fn chosen_actions(config: &Config, wanted: &[String]) -> Result<BTreeSet<&'static str>, ConfigError> {
+    let offers = actions::offers(config);
+    if wanted.is_empty() {
+        return Ok(offers
+            .into_iter()
+            .filter_map(|(name, offer)| (offer == Offer::Open).then_some(name))
+            .collect());
+    }
+    let choose = |text: &String| match offers.iter().find(|(name, _)| name == text) {
+        Some((name, Offer::Open)) => Ok(*name),
+        Some((name, Offer::Needs(flag))) => Err(wrong(format!("--actions names {name}, which needs {flag}"))),
+        None => {
+            let known = offers
+                .iter()
+                .map(|(name, _)| *name)
+                .collect::<Vec<_>>()
+                .join(", ");
+            Err(wrong(format!(
+                "--actions names {text:?}, which is none of {known}"
+            )))
+        }
+    };
+    wanted.iter().map(choose).collect()
+}
+
+fn wrong(text: String) -> ConfigError {
+    ConfigError(text)
+}
+
+const CHAT_PATH: &str = "/chat/completions";

@@ -1,0 +1,108 @@
+//! One file for each action: its input, its output, its schema, and what it does.
+//! None of them retries anything or keeps state from one attempt to the next.
+
+pub mod delay;
+pub mod echo;
+pub mod execute_plan;
+pub mod fail;
+pub mod file_read;
+pub mod file_write;
+pub mod http_request;
+pub mod json_query;
+pub mod llm_chat;
+pub mod process_run;
+pub mod template_render;
+
+use crate::config::Config;
+use crate::limits::INPUT_FILE_BYTES_MAX;
+use crate::root::{Root, wrong_content};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use escapement_sdk::{StepContext, StepError, codes};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// How bytes stand in JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Encoding {
+    /// As UTF-8 text.
+    #[default]
+    Text,
+    /// As Base64 with padding.
+    Base64,
+}
+
+/// Ends `work` early when the attempt is cancelled. What is returned then is discarded by the SDK.
+pub(crate) async fn until_cancelled<T>(
+    context: &StepContext,
+    work: impl Future<Output = Result<T, StepError>>,
+) -> Result<T, StepError> {
+    tokio::select! {
+        // A result that is there counts, even where the cancellation is there as well.
+        biased;
+        result = work => result,
+        () = context.cancelled() => Err(StepError::new("CANCELLED", "the attempt is not wanted any more")),
+    }
+}
+
+/// The root, or `FILE_ACCESS_OFF`.
+pub(crate) fn root_of(config: &Config) -> Result<&Root, StepError> {
+    let off = || {
+        StepError::new(
+            "FILE_ACCESS_OFF",
+            "this worker sees no files; start it with --root DIRECTORY",
+        )
+        .fatal()
+    };
+    config.root.as_ref().ok_or_else(off)
+}
+
+/// Reads a file that is one of the step's inputs.
+pub(crate) async fn read_input(config: &Config, path: &str) -> Result<Vec<u8>, StepError> {
+    root_of(config)?.read(path, INPUT_FILE_BYTES_MAX).await
+}
+
+/// Reads a text file that is one of the step's inputs.
+pub(crate) async fn read_text(config: &Config, path: &str) -> Result<String, StepError> {
+    String::from_utf8(read_input(config, path).await?).map_err(|_| wrong_content(path, "is no UTF-8 text"))
+}
+
+/// Reads a JSON file that is one of the step's inputs.
+pub(crate) async fn read_json(config: &Config, path: &str) -> Result<Value, StepError> {
+    parse_json(path, &read_input(config, path).await?)
+}
+
+/// Reads the content of a JSON file.
+pub(crate) fn parse_json(path: &str, content: &[u8]) -> Result<Value, StepError> {
+    serde_json::from_slice(content).map_err(|error| wrong_content(path, format_args!("is no JSON: {error}")))
+}
+
+/// `INVALID_PAYLOAD` for inputs that decode and still make no sense.
+pub(crate) fn invalid(message: impl Into<String>) -> StepError {
+    StepError::new(codes::INVALID_PAYLOAD, message).fatal()
+}
+
+/// Takes bytes out of JSON.
+pub(crate) fn decode(text: String, encoding: Encoding) -> Result<Vec<u8>, StepError> {
+    match encoding {
+        Encoding::Text => Ok(text.into_bytes()),
+        Encoding::Base64 => STANDARD
+            .decode(text)
+            .map_err(|error| invalid(format!("no valid Base64: {error}"))),
+    }
+}
+
+/// Puts bytes into JSON: text where they are UTF-8 without zero bytes, Base64 otherwise.
+pub(crate) fn encode(bytes: Vec<u8>) -> (String, Encoding) {
+    match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => (text, Encoding::Text),
+        Ok(text) => (STANDARD.encode(text), Encoding::Base64),
+        Err(error) => (STANDARD.encode(error.as_bytes()), Encoding::Base64),
+    }
+}
+
+/// The beginning of a remote side's text, for the context of an error.
+pub(crate) fn excerpt(bytes: &[u8], bytes_max: usize) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(bytes_max)]).into_owned()
+}

@@ -1,0 +1,22 @@
+//! `echo`: gives its input back. For demonstrations and tests of a fleet.
+
+use escapement_sdk::{Action, StepContext, StepError};
+use serde_json::{Map, Value, json};
+
+/// The action.
+pub fn action() -> Action {
+    Action::new(NAME)
+        .description("Gives its input back.")
+        .input_schema(json!({ "type": "object" }))
+}
+
+/// Returns the input.
+///
+/// # Errors
+/// None.
+pub async fn run(input: Map<String, Value>, _context: StepContext) -> Result<Map<String, Value>, StepError> {
+    Ok(input)
+}
+
+/// Its name.
+pub const NAME: &str = "echo";

@@ -1,0 +1,93 @@
+//! `fail`: fails as it is told to. For demonstrations and tests of plans.
+
+use escapement_sdk::{Action, Severity, StepContext, StepError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// How to fail.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The code, 1 to 50 characters. Default: `DEMO_FAILURE`.
+    #[serde(default = "default_code")]
+    pub code: String,
+    /// The message.
+    #[serde(default)]
+    pub message: String,
+    /// How bad it is. Default: `error`.
+    #[serde(default)]
+    pub severity: Weight,
+    /// Diagnostic data.
+    #[serde(default)]
+    pub context: Map<String, Value>,
+    /// The attempt from which on it succeeds. Absent: never.
+    pub succeed_on_attempt: Option<u32>,
+}
+
+/// The contract's severities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weight {
+    /// The execution goes on.
+    Warn,
+    /// The step's `on_failure` decides.
+    #[default]
+    Error,
+    /// The execution stops.
+    Fatal,
+}
+
+/// That it succeeded after all.
+#[derive(Clone, Debug, Serialize)]
+pub struct Output {
+    /// The attempt that succeeded.
+    pub attempt: u32,
+}
+
+/// The action.
+pub fn action() -> Action {
+    Action::new(NAME)
+        .description("Fails as it is told to.")
+        .input_schema(json!({
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "code": { "type": "string", "minLength": 1, "maxLength": 50, "default": "DEMO_FAILURE" },
+                "message": { "type": "string", "maxLength": 1000 },
+                "severity": { "enum": ["warn", "error", "fatal"], "default": "error" },
+                "context": { "type": "object" },
+                "succeed_on_attempt": { "type": "integer", "minimum": 1 }
+            }
+        }))
+}
+
+/// Fails, or succeeds from `succeed_on_attempt` on.
+///
+/// # Errors
+/// What the input says.
+pub async fn run(input: Input, context: StepContext) -> Result<Output, StepError> {
+    let attempt = context.attempt();
+    if input.succeed_on_attempt.is_some_and(|first| attempt >= first) {
+        return Ok(Output { attempt });
+    }
+    let severity = match input.severity {
+        Weight::Warn => Severity::Warn,
+        Weight::Error => Severity::Error,
+        Weight::Fatal => Severity::Fatal,
+    };
+    let message = if input.message.is_empty() {
+        format!("attempt {attempt} fails as told")
+    } else {
+        input.message
+    };
+    Err(StepError::new(input.code, message)
+        .severity(severity)
+        .context(Value::Object(input.context)))
+}
+
+fn default_code() -> String {
+    "DEMO_FAILURE".to_owned()
+}
+
+/// Its name.
+pub const NAME: &str = "fail";

@@ -1,0 +1,261 @@
+//! `llm.chat`: one answer of a model behind an endpoint that speaks the OpenAI protocol.
+//! Keeps no conversation and calls no tools.
+
+use super::http_request::step_error;
+use super::{excerpt, invalid, read_text, root_of, until_cancelled};
+use crate::config::{Config, LlmEndpoint, read_api_key};
+use crate::http_client::{Answer, Ask, HttpFault, send};
+use crate::limits::{LLM_ANSWER_BYTES_MAX, REMOTE_TEXT_BYTES};
+use crate::root::Written;
+use escapement_sdk::{Action, StepContext, StepError};
+use http::{HeaderMap, HeaderValue, Method, header};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// What to ask the model.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The model, as the endpoint names it.
+    pub model: String,
+    /// The conversation, at least one message.
+    pub messages: Vec<Message>,
+    /// 0 and more; the endpoint's default where absent.
+    pub temperature: Option<f64>,
+    /// Tokens of the answer, at least 1; the endpoint's default where absent.
+    pub max_tokens: Option<u32>,
+    /// Passed on as it is, for example `{"type": "json_object"}`.
+    pub response_format: Option<Value>,
+    /// Parse the answer as JSON into `json`. Default: false.
+    #[serde(default)]
+    pub parse_json: bool,
+    /// Write the answer's text into this file below the root instead of into the output.
+    pub output_file: Option<String>,
+}
+
+/// One message of the conversation, with its text or with the file that holds it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Message {
+    /// `system`, `user`, `assistant`, or what else the endpoint knows.
+    pub role: String,
+    /// Its text, or the list of parts that the protocol allows.
+    pub content: Option<Value>,
+    /// A text file below the root instead of `content`; both together: the text first, then the file.
+    pub content_file: Option<String>,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Output {
+    /// The model that answered, as the endpoint says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Its text. Absent with `output_file`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// Its text as JSON, with `parse_json`. Absent with `output_file`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json: Option<Value>,
+    /// Why it ended there, such as `stop` or `length`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finish_reason: Option<String>,
+    /// Tokens, as the endpoint counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Value>,
+    /// The file, with `output_file`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_file: Option<Written>,
+}
+
+/// The action.
+pub fn action() -> Action {
+    Action::new(NAME)
+        .description("Asks a language model.")
+        .input_schema(json!({
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["model", "messages"],
+            "properties": {
+                "model": { "type": "string", "minLength": 1 },
+                "messages": {
+                    "type": "array", "minItems": 1,
+                    "items": {
+                        "type": "object",
+                        "additionalProperties": false,
+                        "required": ["role"],
+                        "anyOf": [{ "required": ["content"] }, { "required": ["content_file"] }],
+                        "properties": {
+                            "role": { "type": "string", "minLength": 1 },
+                            "content": { "type": ["string", "array"] },
+                            "content_file": { "type": "string", "minLength": 1 }
+                        }
+                    }
+                },
+                "temperature": { "type": "number", "minimum": 0 },
+                "max_tokens": { "type": "integer", "minimum": 1 },
+                "response_format": { "type": "object" },
+                "parse_json": { "type": "boolean", "default": false },
+                "output_file": { "type": "string", "minLength": 1 }
+            }
+        }))
+}
+
+/// Asks the model once.
+///
+/// # Errors
+/// `LLM_NOT_CONFIGURED` and `INVALID_PAYLOAD` (both fatal); `LLM_UNAVAILABLE` where another attempt may help;
+/// `LLM_REJECTED` where it would not; `LLM_INVALID_RESPONSE`; the file codes.
+pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Result<Output, StepError> {
+    let endpoint = config.llm.as_ref().ok_or_else(|| {
+        StepError::new(
+            "LLM_NOT_CONFIGURED",
+            "this worker knows no model; start it with --llm-endpoint",
+        )
+        .fatal()
+    })?;
+    if input.output_file.is_some() {
+        root_of(&config)?;
+    }
+    let ask = Ask {
+        method: Method::POST,
+        uri: endpoint.url.clone(),
+        headers: headers(endpoint)?,
+        body: request(&input, &config).await?.to_string().into(),
+        time_max: context.time_left(),
+        answer_bytes_max: LLM_ANSWER_BYTES_MAX,
+    };
+    let asking = async { send(ask).await.map_err(unavailable) };
+    let answer = until_cancelled(&context, asking).await?;
+    let reply = judge(&answer)?;
+    output(&input, &config, reply).await
+}
+
+async fn request(input: &Input, config: &Config) -> Result<Value, StepError> {
+    if input.messages.is_empty() {
+        return Err(invalid("messages must not be empty"));
+    }
+    let mut messages = Vec::with_capacity(input.messages.len());
+    for message in &input.messages {
+        messages.push(json!({ "role": message.role, "content": content(message, config).await? }));
+    }
+    let mut request = json!({ "model": input.model, "messages": messages, "stream": false });
+    let optional = [
+        ("temperature", input.temperature.map(Value::from)),
+        ("max_tokens", input.max_tokens.map(Value::from)),
+        ("response_format", input.response_format.clone()),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            request[name] = value;
+        }
+    }
+    Ok(request)
+}
+
+async fn content(message: &Message, config: &Config) -> Result<Value, StepError> {
+    match (&message.content, &message.content_file) {
+        (Some(content), None) => Ok(content.clone()),
+        (None, Some(path)) => Ok(read_text(config, path).await?.into()),
+        (Some(Value::String(text)), Some(path)) => {
+            Ok(format!("{text}\n\n{}", read_text(config, path).await?).into())
+        }
+        (Some(_), Some(_)) => Err(invalid(
+            "content_file goes together with a content that is a text",
+        )),
+        (None, None) => Err(invalid("a message needs content or content_file")),
+    }
+}
+
+fn headers(endpoint: &LlmEndpoint) -> Result<HeaderMap, StepError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(path) = &endpoint.api_key_file {
+        let unusable = |why: String| StepError::new("LLM_NOT_CONFIGURED", why).fatal();
+        let key = read_api_key(path).map_err(|error| unusable(error.to_string()))?;
+        let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
+            .map_err(|_| unusable("the key is no header value".to_owned()))?;
+        value.set_sensitive(true);
+        headers.insert(header::AUTHORIZATION, value);
+    }
+    Ok(headers)
+}
+
+fn unavailable(fault: HttpFault) -> StepError {
+    match fault {
+        HttpFault::Connect(_) | HttpFault::Broken(_) | HttpFault::TimeUp(_) => {
+            StepError::new("LLM_UNAVAILABLE", fault.to_string())
+        }
+        HttpFault::TooLarge(_) => StepError::new("LLM_INVALID_RESPONSE", fault.to_string()),
+        HttpFault::NoTls | HttpFault::WrongUrl(_) => step_error(fault),
+    }
+}
+
+fn judge(answer: &Answer) -> Result<Map<String, Value>, StepError> {
+    let status = answer.status;
+    let details = json!({
+        "status": status.as_u16(),
+        "body": excerpt(&answer.body, REMOTE_TEXT_BYTES),
+        "retry_after": answer.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()),
+    });
+    if status.is_success() {
+        return serde_json::from_slice(&answer.body)
+            .map_err(|_| nonsense("the answer is no JSON object", details));
+    }
+    let passing = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
+    let code = if passing {
+        "LLM_UNAVAILABLE"
+    } else {
+        "LLM_REJECTED"
+    };
+    Err(StepError::new(code, format!("the endpoint answered with status {status}")).context(details))
+}
+
+async fn output(input: &Input, config: &Config, reply: Map<String, Value>) -> Result<Output, StepError> {
+    let text_of = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+    let choice = reply.get("choices").and_then(|choices| choices.get(0));
+    let message = choice.and_then(|choice| choice.get("message"));
+    let Some(content) = text_of(message.and_then(|message| message.get("content"))) else {
+        let shown = Value::Object(reply).to_string();
+        let context = json!({ "body": excerpt(shown.as_bytes(), REMOTE_TEXT_BYTES) });
+        return Err(nonsense("the answer has no choices[0].message.content", context));
+    };
+    let json = match input.parse_json {
+        true => Some(serde_json::from_str(&content).map_err(|error| {
+            let context = json!({ "content": excerpt(content.as_bytes(), REMOTE_TEXT_BYTES) });
+            nonsense(&format!("the model's text is no JSON: {error}"), context)
+        })?),
+        false => None,
+    };
+    let (model, usage) = (text_of(reply.get("model")), reply.get("usage").cloned());
+    let finish_reason = text_of(choice.and_then(|choice| choice.get("finish_reason")));
+    match &input.output_file {
+        None => Ok(Output {
+            model,
+            content: Some(content),
+            json,
+            finish_reason,
+            usage,
+            output_file: None,
+        }),
+        Some(path) => {
+            let output_file = Some(root_of(config)?.write_output(path, content.into_bytes()).await?);
+            Ok(Output {
+                model,
+                content: None,
+                json: None,
+                finish_reason,
+                usage,
+                output_file,
+            })
+        }
+    }
+}
+
+fn nonsense(message: &str, context: Value) -> StepError {
+    StepError::new("LLM_INVALID_RESPONSE", message).context(context)
+}
+
+/// Its name.
+pub const NAME: &str = "llm.chat";

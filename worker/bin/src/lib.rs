@@ -1,0 +1,19 @@
+//! The stock worker: ready-made handlers, and the configuration that opens what they may reach.
+//! Uses the public SDK only, knows nothing of the worker protocol,
+//! and reaches nothing outside unless a flag allows it.
+//!
+//! `HANDLERS.md` beside this crate lists every action with its fields, codes and limits.
+
+pub mod options;
+
+pub mod actions;
+pub mod config;
+pub mod digest;
+pub mod evaluate;
+pub mod evaluator;
+pub mod handlers;
+pub mod http_client;
+pub mod limits;
+pub mod orchestrator;
+pub mod process;
+pub mod root;

@@ -1,0 +1,89 @@
+//! What the operator may set: flags and `ESCAPEMENT_*` variables. Checks nothing beyond the form of a value.
+
+use clap::Parser;
+use escapement_process::telemetry;
+use std::path::PathBuf;
+
+/// Runs ready-made handlers for the steps of plans:
+/// files, programs, HTTP, jq, templates, models, nested plans.
+///
+/// Every flag can also be given as the environment variable beside it;
+/// the flag wins, and a list is separated by commas there.
+/// Whatever reaches out of the worker is off until a flag opens it.
+/// Once it has a session, one line of JSON stands on stdout:
+/// {"event":"connected","orchestrator":"http://...","worker_id":"..."}.
+/// SIGTERM or SIGINT drains it.
+///
+/// Exit codes: 0 drained; 64 bad configuration; 75 stopped before every outcome was acknowledged;
+/// 1 anything else.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "worker", version, max_term_width = 110)]
+// The flattened options of telemetry bear the same name, and clap wants the names of groups to differ.
+#[group(skip)]
+pub struct Options {
+    /// The orchestrator, an http:// URL.
+    #[arg(
+        long,
+        env = "ESCAPEMENT_ORCHESTRATOR",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7400"
+    )]
+    pub orchestrator: String,
+
+    /// A label for people, 1 to 255 characters. Default: the name of the host, or else `worker`.
+    #[arg(long, env = "ESCAPEMENT_WORKER_ID", value_name = "LABEL")]
+    pub worker_id: Option<String>,
+
+    /// Steps that run at a time; 1 to 4096.
+    /// Steps that execute plans do not count: up to 1024 of them wait beside these.
+    #[arg(long, env = "ESCAPEMENT_MAX_IN_FLIGHT", value_name = "COUNT", default_value_t = 16,
+          value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub max_in_flight: u32,
+
+    /// Milliseconds that running steps may go on after the worker was asked to stop; 0 to 3600000.
+    #[arg(long, env = "ESCAPEMENT_DRAIN_GRACE_MS", value_name = "MS", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u64).range(0..=3_600_000))]
+    pub drain_grace_ms: u64,
+
+    /// The directory that handlers may read and write below. Without it no handler sees any file.
+    #[arg(long, env = "ESCAPEMENT_ROOT", value_name = "DIRECTORY")]
+    pub root: Option<PathBuf>,
+
+    /// A program that `process.run` may start:
+    /// a name that is looked up in PATH once at the start, or an absolute path.
+    /// A plan may give it any arguments. Repeatable. Without it no program is started.
+    #[arg(
+        long,
+        env = "ESCAPEMENT_ALLOW_PROGRAM",
+        value_name = "NAME",
+        value_delimiter = ','
+    )]
+    pub allow_program: Vec<String>,
+
+    /// A host that `http.request` may reach, HOST or HOST:PORT, compared exactly;
+    /// without a port the default one of the
+    /// scheme. Repeatable. Without it every request is refused.
+    #[arg(
+        long,
+        env = "ESCAPEMENT_ALLOW_HOST",
+        value_name = "HOST[:PORT]",
+        value_delimiter = ','
+    )]
+    pub allow_host: Vec<String>,
+
+    /// An endpoint that speaks the OpenAI protocol, such as http://127.0.0.1:8080/v1. Opens `llm.chat`.
+    #[arg(long, env = "ESCAPEMENT_LLM_ENDPOINT", value_name = "URL")]
+    pub llm_endpoint: Option<String>,
+
+    /// The file that holds the key of the endpoint. Read anew for every call, so that a key can be replaced.
+    #[arg(long, env = "ESCAPEMENT_LLM_API_KEY_FILE", value_name = "FILE")]
+    pub llm_api_key_file: Option<PathBuf>,
+
+    /// Offer these actions only, separated by commas. Default: every action that is open.
+    #[arg(long, env = "ESCAPEMENT_ACTIONS", value_name = "LIST", value_delimiter = ',')]
+    pub actions: Vec<String>,
+
+    /// Logging.
+    #[command(flatten)]
+    pub telemetry: telemetry::Options,
+}

@@ -1,0 +1,250 @@
+//! Files below one directory, which no path can leave:
+//! no `..`, no absolute path, no symbolic link at any place.
+//! Does not decide who may use it, and does not know what a file means.
+//!
+//! Every path is walked name by name from a directory that is held open, and no link is followed,
+//! so a link that is put there between a check and its use changes nothing.
+
+use crate::digest::sha256_hex;
+use crate::limits::{OUTPUT_FILE_BYTES_MAX, PATH_CHARS_MAX};
+use escapement_sdk::{StepError, codes};
+use rustix::fs::{AtFlags, Mode, OFlags, fsync, mkdirat, open, openat, renameat, unlinkat};
+use rustix::io::Errno;
+use serde::Serialize;
+use serde_json::json;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The directory that `--root` names, held open. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Root {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    directory: OwnedFd,
+    path: PathBuf,
+}
+
+/// A file that was written, as a step's output shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Written {
+    /// The path below the root, as given.
+    pub path: String,
+    /// Its length.
+    pub bytes: usize,
+    /// The digest of its content, 64 hexadecimal digits.
+    pub sha256: String,
+}
+
+impl Root {
+    /// Opens the directory. It may itself be reached through links.
+    ///
+    /// # Errors
+    /// It does not exist, is no directory, or may not be read.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let path = path.canonicalize()?;
+        let directory = open(&path, DIRECTORY, Mode::empty())?;
+        Ok(Self {
+            shared: Arc::new(Shared { directory, path }),
+        })
+    }
+
+    /// Reads a regular file of at most `bytes_max` bytes.
+    ///
+    /// # Errors
+    /// `FILE_NOT_ALLOWED` (fatal), `FILE_NOT_FOUND`, `FILE_TOO_LARGE`, `FILE_FAILED`.
+    pub async fn read(&self, path: &str, bytes_max: usize) -> Result<Vec<u8>, StepError> {
+        let (root, path) = (self.clone(), path.to_owned());
+        blocking(move || root.read_now(&path, bytes_max)).await
+    }
+
+    /// Writes a file as a whole: readers see the old content or the new one, never a part,
+    /// and never after a crash.
+    ///
+    /// A link that stands in its place is replaced, not followed.
+    ///
+    /// # Errors
+    /// `FILE_NOT_ALLOWED` (fatal), `FILE_NOT_FOUND` where a directory is missing that is not to be made,
+    /// `FILE_FAILED`.
+    pub async fn write(
+        &self,
+        path: &str,
+        content: Vec<u8>,
+        make_directories: bool,
+    ) -> Result<Written, StepError> {
+        let (root, path) = (self.clone(), path.to_owned());
+        blocking(move || root.write_now(&path, &content, make_directories)).await
+    }
+
+    /// Writes what a handler puts into its output file; makes the directories in between.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); `FILE_TOO_LARGE` beyond 16 MiB.
+    pub async fn write_output(&self, path: &str, content: Vec<u8>) -> Result<Written, StepError> {
+        if content.len() > OUTPUT_FILE_BYTES_MAX {
+            return Err(too_large(path, OUTPUT_FILE_BYTES_MAX));
+        }
+        self.write(path, content, true).await
+    }
+
+    /// The path of a directory for a child process to start in.
+    ///
+    /// # Errors
+    /// `FILE_NOT_ALLOWED` (fatal), `FILE_NOT_FOUND`, `FILE_FAILED`.
+    pub fn directory(&self, path: &str) -> Result<PathBuf, StepError> {
+        let names = names_of(path)?;
+        self.walk(path, &names, false)?;
+        Ok(names
+            .iter()
+            .fold(self.shared.path.clone(), |whole, name| whole.join(name)))
+    }
+
+    fn read_now(&self, path: &str, bytes_max: usize) -> Result<Vec<u8>, StepError> {
+        let (directory, name) = self.parent(path, false)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = openat(&directory, name, flags, Mode::empty()).map_err(|errno| refused(path, errno))?;
+        let file = File::from(file);
+        if !file.metadata().map_err(|error| failed(path, &error))?.is_file() {
+            return Err(not_allowed(path, "is no regular file"));
+        }
+        let mut content = Vec::new();
+        let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
+        file.take(limit)
+            .read_to_end(&mut content)
+            .map_err(|error| failed(path, &error))?;
+        if content.len() > bytes_max {
+            Err(too_large(path, bytes_max))
+        } else {
+            Ok(content)
+        }
+    }
+
+    fn write_now(&self, path: &str, content: &[u8], make_directories: bool) -> Result<Written, StepError> {
+        let (directory, name) = self.parent(path, make_directories)?;
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(StepError::unknown)?;
+        let temporary = format!(".escapement-{:016x}.tmp", u64::from_be_bytes(random));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(&directory, temporary.as_str(), flags, Mode::from_raw_mode(0o644))
+            .map_err(|errno| refused(path, errno))?;
+        let written = fill(File::from(file), content)
+            .and_then(|()| Ok(renameat(&directory, temporary.as_str(), &directory, name)?))
+            .and_then(|()| Ok(fsync(&directory)?));
+        if let Err(error) = written {
+            // Gone already where the rename succeeded.
+            let _ = unlinkat(&directory, temporary.as_str(), AtFlags::empty());
+            return Err(failed(path, &error));
+        }
+        Ok(Written {
+            path: path.to_owned(),
+            bytes: content.len(),
+            sha256: sha256_hex(content),
+        })
+    }
+
+    /// The directory that holds the file, opened, and the file's name in it.
+    fn parent<'path>(&self, path: &'path str, make: bool) -> Result<(OwnedFd, &'path str), StepError> {
+        let mut names = names_of(path)?;
+        let name = names.pop().ok_or_else(|| not_allowed(path, "names no file"))?;
+        Ok((self.walk(path, &names, make)?, name))
+    }
+
+    fn walk(&self, path: &str, names: &[&str], make: bool) -> Result<OwnedFd, StepError> {
+        let own = self
+            .shared
+            .directory
+            .try_clone()
+            .map_err(|error| failed(path, &error))?;
+        names.iter().try_fold(own, |directory, name| {
+            if make {
+                match mkdirat(&directory, *name, Mode::from_raw_mode(0o755)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(refused(path, errno)),
+                }
+            }
+            openat(
+                directory.as_fd(),
+                *name,
+                DIRECTORY | OFlags::NOFOLLOW,
+                Mode::empty(),
+            )
+            .map_err(|errno| refused(path, errno))
+        })
+    }
+}
+
+fn fill(mut file: File, content: &[u8]) -> io::Result<()> {
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+/// The names that a path consists of. `.` counts as nothing; `..` is never a name.
+fn names_of(path: &str) -> Result<Vec<&str>, StepError> {
+    if path.chars().count() > PATH_CHARS_MAX || path.contains('\0') {
+        return Err(not_allowed("the path", "is too long or holds a zero byte"));
+    }
+    if path.starts_with('/') {
+        return Err(not_allowed(path, "is absolute; paths begin below the root"));
+    }
+    let names: Vec<_> = path
+        .split('/')
+        .filter(|name| !matches!(*name, "" | "."))
+        .collect();
+    if names.contains(&"..") {
+        return Err(not_allowed(path, "leads out of its directory"));
+    }
+    Ok(names)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StepError> + Send + 'static,
+) -> Result<T, StepError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(StepError::unknown)?
+}
+
+fn refused(path: &str, errno: Errno) -> StepError {
+    match errno {
+        Errno::NOENT => StepError::new(
+            "FILE_NOT_FOUND",
+            format!("{path}: there is no such file or directory"),
+        ),
+        Errno::LOOP => not_allowed(path, "is a link; links are never followed"),
+        Errno::NOTDIR => not_allowed(path, "passes a link or something else that is no directory"),
+        Errno::NXIO => not_allowed(path, "is no regular file"),
+        other => failed(path, &other.into()),
+    }
+}
+
+fn not_allowed(path: &str, why: &str) -> StepError {
+    StepError::new("FILE_NOT_ALLOWED", format!("{path} {why}"))
+        .context(json!({ "path": path }))
+        .fatal()
+}
+
+fn too_large(path: &str, bytes_max: usize) -> StepError {
+    StepError::new(
+        "FILE_TOO_LARGE",
+        format!("{path} has more than {bytes_max} bytes"),
+    )
+    .context(json!({ "path": path, "bytes_max": bytes_max }))
+}
+
+fn failed(path: &str, error: &io::Error) -> StepError {
+    StepError::new("FILE_FAILED", format!("{path}: {error}")).context(json!({ "path": path }))
+}
+
+/// `INVALID_PAYLOAD` for a file that does not hold what the handler needs.
+pub(crate) fn wrong_content(path: &str, why: impl std::fmt::Display) -> StepError {
+    StepError::new(codes::INVALID_PAYLOAD, format!("{path} {why}"))
+        .context(json!({ "path": path }))
+        .fatal()
+}
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

@@ -1,0 +1,137 @@
+//! Flags, and the exit code of a program that cannot start with them.
+
+use clap::Parser;
+use escapement_sdk::Worker;
+use escapement_worker::actions;
+use escapement_worker::config::{Config, ConfigError};
+use escapement_worker::options::Options;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+fn configured(flags: &[&str]) -> Result<Config, ConfigError> {
+    let options = Options::parse_from([&["worker"], flags].concat());
+    Config::from_options(&options, PathBuf::from("evaluator"))
+}
+
+fn problem(flags: &[&str]) -> String {
+    configured(flags).unwrap_err().to_string()
+}
+
+#[test]
+fn by_default_everything_that_reaches_out_is_closed() {
+    let config = configured(&[]).unwrap();
+    assert!(config.root.is_none() && config.llm.is_none() && config.programs.is_empty());
+    let offered: Vec<_> = config.actions.into_iter().collect();
+    let open = [
+        "delay",
+        "echo",
+        "execute_plan",
+        "fail",
+        "http.request",
+        "json.query",
+        "process.run",
+        "template.render",
+    ];
+    assert_eq!(offered, open);
+}
+
+#[test]
+fn flags_open_what_they_name() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let root = directory.path().to_str().unwrap();
+    let flags = [
+        "--root",
+        root,
+        "--allow-program",
+        "sh,/bin/cat",
+        "--llm-endpoint",
+        "http://127.0.0.1:1/v1/",
+    ];
+    let config = configured(&flags).unwrap();
+    assert_eq!(config.actions.len(), 11);
+    assert_eq!(config.programs.keys().collect::<Vec<_>>(), ["/bin/cat", "sh"]);
+    assert!(config.programs["sh"].is_absolute());
+    assert_eq!(config.llm.unwrap().url, "http://127.0.0.1:1/v1/chat/completions");
+}
+
+#[test]
+fn a_mistake_names_its_flag_and_says_what_to_do() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let empty = directory.path().join("key");
+    fs::write(&empty, "\n").unwrap();
+    let with_key = [
+        "--llm-endpoint",
+        "http://a/v1",
+        "--llm-api-key-file",
+        empty.to_str().unwrap(),
+    ];
+    assert!(problem(&["--root", "/does/not/exist"]).contains("name a directory that exists"));
+    assert!(problem(&["--allow-program", "no-such-program"]).contains("not found in PATH"));
+    assert!(problem(&["--allow-program", "bin/sh"]).contains("absolute path"));
+    assert!(problem(&["--allow-host", "http://a/"]).contains("--allow-host"));
+    assert!(problem(&["--allow-host", "a:99999"]).contains("--allow-host"));
+    assert!(problem(&["--orchestrator", "localhost"]).contains("--orchestrator"));
+    assert!(problem(&["--llm-api-key-file", "/etc/hostname"]).contains("needs --llm-endpoint"));
+    assert!(problem(&with_key).contains("must hold one key"));
+    assert!(problem(&["--actions", "ecko"]).contains("none of"));
+    assert!(problem(&["--actions", "file.read"]).contains("--root"));
+}
+
+#[test]
+fn only_the_listed_actions_are_offered() {
+    let config = configured(&["--actions", "echo,delay"]).unwrap();
+    assert_eq!(config.actions.into_iter().collect::<Vec<_>>(), ["delay", "echo"]);
+}
+
+#[test]
+fn a_bad_configuration_exits_with_64() {
+    for flags in [
+        &["--root", "/does/not/exist"][..],
+        &["--max-in-flight", "0"],
+        &["--no-such-flag"],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_worker"))
+            .args(flags)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(64), "{flags:?}");
+        assert!(!output.stderr.is_empty() && output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn every_action_makes_a_worker_and_has_its_place_in_the_documentation() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let root = directory.path().to_str().unwrap();
+    let config = Arc::new(configured(&["--root", root, "--llm-endpoint", "http://127.0.0.1:1/v1"]).unwrap());
+    let offered: Vec<_> = actions::offers(&config).iter().map(|(name, _)| *name).collect();
+    assert_eq!(config.actions.iter().len(), offered.len());
+    actions::add_to(Worker::builder("http://127.0.0.1:1"), &config)
+        .build()
+        .unwrap();
+    let documentation = include_str!("../../HANDLERS.md");
+    let headings: Vec<_> = documentation
+        .lines()
+        .filter_map(|line| line.strip_prefix("## `")?.strip_suffix('`'))
+        .collect();
+    assert_eq!(headings, offered);
+}
+
+#[test]
+fn a_worker_without_an_orchestrator_stops_cleanly_on_sigterm() {
+    let mut worker = Command::new(env!("CARGO_BIN_EXE_worker"))
+        // The discard port: nothing listens there.
+        .args(["--orchestrator", "http://127.0.0.1:9", "--log", "worker=debug"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(worker.stderr.take().unwrap()).lines();
+    // The signal is caught from before the first connection on.
+    assert!(log.any(|line| line.unwrap().contains("session ended")));
+    let id = rustix::process::Pid::from_raw(worker.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(worker.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,213 @@
+//! `file.read` and `file.write`.
+
+use super::{closed, context, input, with_root};
+use escapement_sdk::StepError;
+use escapement_worker::config::Config;
+use escapement_worker::handlers::{file_read, file_write};
+use escapement_worker::root::Written;
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::sync::Arc;
+
+async fn read(config: &Arc<Config>, payload: Value) -> Result<file_read::Output, StepError> {
+    file_read::run(input(payload), context(), config.clone()).await
+}
+
+async fn write(config: &Arc<Config>, payload: Value) -> Result<Written, StepError> {
+    file_write::run(input(payload), context(), config.clone()).await
+}
+
+#[tokio::test]
+async fn without_a_root_there_are_no_files() {
+    let config = Arc::new(closed());
+    let error = read(&config, json!({ "path": "a" })).await.unwrap_err();
+    assert_eq!(
+        (error.code(), error.stated_severity().unwrap().as_str()),
+        ("FILE_ACCESS_OFF", "fatal")
+    );
+    assert_eq!(
+        write(&config, json!({ "path": "a", "content": "" }))
+            .await
+            .unwrap_err()
+            .code(),
+        "FILE_ACCESS_OFF"
+    );
+}
+
+#[tokio::test]
+async fn what_is_written_is_read_back_with_its_digest() {
+    let (config, _directory) = with_root();
+    let config = Arc::new(config);
+    let payload = json!({ "path": "deep/er/note.txt", "content": "hello", "create_dirs": true });
+    let written = write(&config, payload).await.unwrap();
+    let found = read(&config, json!({ "path": "./deep//er/note.txt" }))
+        .await
+        .unwrap();
+    assert_eq!((found.content.as_str(), found.bytes), ("hello", 5));
+    assert_eq!(found.sha256, written.sha256);
+    assert!(
+        written.sha256.starts_with("2cf24dba5fb0a30e"),
+        "{}",
+        written.sha256
+    );
+}
+
+#[tokio::test]
+async fn binary_content_travels_as_base64() {
+    let (config, _directory) = with_root();
+    let config = Arc::new(config);
+    write(
+        &config,
+        json!({ "path": "b", "content": "AP+A", "encoding": "base64" }),
+    )
+    .await
+    .unwrap();
+    let found = serde_json::to_value(read(&config, json!({ "path": "b" })).await.unwrap()).unwrap();
+    assert_eq!(
+        (&found["content"], &found["encoding"]),
+        (&json!("AP+A"), &json!("base64"))
+    );
+}
+
+#[tokio::test]
+async fn no_path_leads_out_of_the_root() {
+    let (config, directory) = with_root();
+    let outside = tempfile::TempDir::new().unwrap();
+    fs::write(outside.path().join("secret"), "s").unwrap();
+    symlink(outside.path(), directory.path().join("link")).unwrap();
+    symlink(outside.path().join("secret"), directory.path().join("direct")).unwrap();
+    symlink(outside.path().join("missing"), directory.path().join("dangling")).unwrap();
+    fs::create_dir(directory.path().join("sub")).unwrap();
+    let config = Arc::new(config);
+    let absolute = outside.path().join("secret").to_str().unwrap().to_owned();
+    for path in [
+        "link/secret",
+        "direct",
+        "dangling",
+        "../x",
+        "sub/../../x",
+        absolute.as_str(),
+        "..",
+        ".",
+        "",
+    ] {
+        let error = read(&config, json!({ "path": path })).await.unwrap_err();
+        assert_eq!(
+            (error.code(), error.stated_severity().unwrap().as_str()),
+            ("FILE_NOT_ALLOWED", "fatal"),
+            "{path}"
+        );
+    }
+    for path in ["link/new", "../new", "sub/../../new", absolute.as_str()] {
+        let payload = json!({ "path": path, "content": "x", "create_dirs": true });
+        assert_eq!(
+            write(&config, payload).await.unwrap_err().code(),
+            "FILE_NOT_ALLOWED",
+            "{path}"
+        );
+    }
+    assert_eq!(fs::read_to_string(outside.path().join("secret")).unwrap(), "s");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_a_file_is_replaced_and_not_followed() {
+    let (config, directory) = with_root();
+    let outside = tempfile::NamedTempFile::new().unwrap();
+    symlink(outside.path(), directory.path().join("link")).unwrap();
+    write(&Arc::new(config), json!({ "path": "link", "content": "new" }))
+        .await
+        .unwrap();
+    assert_eq!(fs::read_to_string(outside.path()).unwrap(), "");
+    assert!(
+        directory
+            .path()
+            .join("link")
+            .symlink_metadata()
+            .unwrap()
+            .is_file()
+    );
+}
+
+#[tokio::test]
+async fn a_write_replaces_the_whole_file_and_leaves_nothing_beside_it() {
+    let (config, directory) = with_root();
+    let path = directory.path().join("a");
+    fs::write(&path, "old").unwrap();
+    let reader = fs::File::open(&path).unwrap();
+    let old_inode = path.metadata().unwrap().ino();
+    write(&Arc::new(config), json!({ "path": "a", "content": "new" }))
+        .await
+        .unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    // Whoever had it open still reads the old content to its end: the file was exchanged, not overwritten.
+    assert_eq!(std::io::read_to_string(reader).unwrap(), "old");
+    assert_ne!(path.metadata().unwrap().ino(), old_inode);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_write_that_fails_leaves_nothing_behind() {
+    let (config, directory) = with_root();
+    fs::create_dir(directory.path().join("taken")).unwrap();
+    let config = Arc::new(config);
+    let error = write(&config, json!({ "path": "taken", "content": "x" }))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "FILE_FAILED");
+    let missing = write(&config, json!({ "path": "no/dir", "content": "x" }))
+        .await
+        .unwrap_err();
+    assert_eq!(missing.code(), "FILE_NOT_FOUND");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn limits_hold_at_the_limit_and_one_over() {
+    let (config, directory) = with_root();
+    fs::write(directory.path().join("ten"), "0123456789").unwrap();
+    let config = Arc::new(config);
+    assert_eq!(
+        read(&config, json!({ "path": "ten", "bytes_max": 10 }))
+            .await
+            .unwrap()
+            .bytes,
+        10
+    );
+    let error = read(&config, json!({ "path": "ten", "bytes_max": 9 }))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "FILE_TOO_LARGE");
+    let limit = 1 << 20;
+    write(&config, json!({ "path": "w", "content": "x".repeat(limit) }))
+        .await
+        .unwrap();
+    let error = write(&config, json!({ "path": "w", "content": "x".repeat(limit + 1) }))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "INVALID_PAYLOAD");
+}
+
+#[tokio::test]
+async fn a_pipe_is_refused_and_does_not_block() {
+    let (config, directory) = with_root();
+    let path = directory.path().join("pipe");
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&path)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let error = read(&Arc::new(config), json!({ "path": "pipe" }))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "FILE_NOT_ALLOWED");
+}
+
+#[test]
+fn an_unknown_field_of_the_input_is_refused() {
+    let decoded = serde_json::from_value::<file_read::Input>(json!({ "path": "a", "encodng": "text" }));
+    assert!(decoded.unwrap_err().to_string().contains("encodng"));
+}

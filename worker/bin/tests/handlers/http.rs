@@ -1,0 +1,225 @@
+//! `http.request`.
+
+use super::server::OneAnswer;
+use super::{closed, context, context_with, input, with_root};
+use escapement_sdk::StepError;
+use escapement_worker::config::Config;
+use escapement_worker::handlers::http_request::{Output, run};
+use serde_json::{Value, json};
+use std::fs;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn allowing(hosts: &[&str]) -> Config {
+    let mut config = closed();
+    hosts.iter().for_each(|host| config.hosts.allow(host).unwrap());
+    config
+}
+
+async fn request(config: Config, payload: Value) -> Result<Output, StepError> {
+    run(input(payload), context(), Arc::new(config)).await
+}
+
+/// Asks the server with its address allowed.
+async fn ask(server: &OneAnswer, mut payload: Value) -> Result<Output, StepError> {
+    let host = format!("127.0.0.1:{}", server.port);
+    payload["url"] = format!("http://{host}{}", payload["url"].as_str().unwrap_or("/")).into();
+    request(allowing(&[&host]), payload).await
+}
+
+#[tokio::test]
+async fn a_host_that_is_not_listed_is_refused_for_good() {
+    let refused = [
+        (vec![], "http://example.com/"),
+        (vec!["example.com"], "http://example.com:8080/"),
+        (vec!["example.com:8080"], "http://example.com/"),
+        (vec!["example.com"], "http://www.example.com/"),
+        (vec!["example.com"], "http://example.com.evil.test/"),
+        (vec!["127.0.0.1"], "http://localhost/"),
+    ];
+    for (hosts, url) in refused {
+        let error = request(allowing(&hosts), json!({ "url": url }))
+            .await
+            .unwrap_err();
+        assert_eq!(error.code(), "HTTP_HOST_NOT_ALLOWED", "{hosts:?} {url}");
+        assert_eq!(error.stated_severity().unwrap().as_str(), "fatal");
+    }
+}
+
+#[tokio::test]
+async fn a_url_that_hides_its_host_is_refused() {
+    for url in [
+        "http://example.com@127.0.0.1/",
+        "ftp://example.com/",
+        "/path",
+        "http://",
+        "nonsense",
+        "http://example.com:99999/",
+    ] {
+        let error = request(allowing(&["example.com"]), json!({ "url": url }))
+            .await
+            .unwrap_err();
+        assert_eq!(error.code(), "INVALID_PAYLOAD", "{url}");
+    }
+}
+
+#[cfg(not(feature = "https"))]
+#[tokio::test]
+async fn https_without_tls_says_how_to_get_it() {
+    let error = request(
+        allowing(&["example.com"]),
+        json!({ "url": "https://example.com/" }),
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(error.code(), "HTTP_NO_TLS");
+    assert!(error.message().contains("--features https"), "{error}");
+}
+
+#[tokio::test]
+async fn method_query_headers_and_json_body_arrive() {
+    let server = OneAnswer::with("201 Created", "application/json; charset=utf-8", r#"{"id": 7}"#);
+    let payload = json!({
+        "method": "POST", "url": "/items?a=b", "query": { "q": "x y&z", "n": [1, true] },
+        "headers": { "X-Token": "t" }, "body": { "name": "Ada" }
+    });
+    let output = ask(&server, payload).await.unwrap();
+    assert_eq!(
+        (output.status, output.body.unwrap(), output.body_kind),
+        (201, json!({ "id": 7 }), Some("json"))
+    );
+    assert_eq!(output.headers["x-own"], "1");
+    let asked = server.asked();
+    assert!(
+        asked
+            .head
+            .starts_with("POST /items?a=b&n=1&n=true&q=x%20y%26z HTTP/1.1\r\n"),
+        "{}",
+        asked.head
+    );
+    assert!(asked.head.contains("x-token: t") && asked.head.contains("content-type: application/json"));
+    assert_eq!(asked.body, r#"{"name":"Ada"}"#);
+}
+
+#[tokio::test]
+async fn text_stays_text_and_binary_becomes_base64() {
+    let server = OneAnswer::with("200 OK", "text/plain", "[1]");
+    let output = ask(&server, json!({})).await.unwrap();
+    assert_eq!(
+        (output.body.unwrap(), output.body_kind),
+        (json!("[1]"), Some("text"))
+    );
+    let server = OneAnswer::new(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n\x00\xff\x80".to_vec());
+    let output = ask(&server, json!({})).await.unwrap();
+    assert_eq!(
+        (output.body.unwrap(), output.body_kind),
+        (json!("AP+A"), Some("base64"))
+    );
+}
+
+#[tokio::test]
+async fn an_unexpected_status_is_an_error_with_the_answer_in_it() {
+    let server = OneAnswer::with("503 Busy", "text/plain", "later");
+    let error = ask(&server, json!({})).await.unwrap_err();
+    assert_eq!((error.code(), error.stated_severity()), ("HTTP_STATUS", None));
+    assert_eq!(
+        (&error.diagnostics()["status"], &error.diagnostics()["body"]),
+        (&json!(503), &json!("later"))
+    );
+    let server = OneAnswer::with("404 Not Found", "text/plain", "");
+    assert_eq!(
+        ask(&server, json!({ "expected_statuses": [[200, 299], 404] }))
+            .await
+            .unwrap()
+            .status,
+        404
+    );
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let server =
+        OneAnswer::new("HTTP/1.1 302 Found\r\nlocation: http://example.com/\r\ncontent-length: 0\r\n\r\n");
+    let output = ask(&server, json!({ "expected_statuses": [302] })).await.unwrap();
+    assert_eq!(
+        (output.status, output.headers["location"].as_str()),
+        (302, "http://example.com/")
+    );
+}
+
+#[tokio::test]
+async fn the_answer_s_size_has_a_limit() {
+    let server = OneAnswer::with("200 OK", "text/plain", "0123456789");
+    assert_eq!(
+        ask(&server, json!({ "body_bytes_max": 9 }))
+            .await
+            .unwrap_err()
+            .code(),
+        "HTTP_TOO_LARGE"
+    );
+    let server = OneAnswer::with("200 OK", "text/plain", "0123456789");
+    assert!(ask(&server, json!({ "body_bytes_max": 10 })).await.is_ok());
+}
+
+#[tokio::test]
+async fn no_server_a_broken_answer_and_a_silent_one_are_told_apart() {
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = unused.local_addr().unwrap().to_string();
+    drop(unused);
+    let error = request(allowing(&[&host]), json!({ "url": format!("http://{host}/") }))
+        .await
+        .unwrap_err();
+    assert_eq!((error.code(), error.stated_severity()), ("HTTP_CONNECT", None));
+
+    let server = OneAnswer::new("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf");
+    assert_eq!(ask(&server, json!({})).await.unwrap_err().code(), "HTTP_BROKEN");
+
+    // Accepted by the kernel and never answered.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = silent.local_addr().unwrap().to_string();
+    let config = Arc::new(allowing(&[&host]));
+    let payload = json!({ "url": format!("http://{host}/") });
+    let error = run(input(payload), context_with(Duration::from_millis(50)), config)
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "HTTP_TIMEOUT");
+}
+
+#[tokio::test]
+async fn headers_that_frame_the_message_cannot_be_set() {
+    for name in [
+        "Host",
+        "content-length",
+        "Transfer-Encoding",
+        "bad name",
+        "x\r\ny",
+    ] {
+        let payload = json!({ "url": "http://a.test/", "headers": { name: "x" } });
+        assert_eq!(
+            request(allowing(&["a.test"]), payload).await.unwrap_err().code(),
+            "INVALID_PAYLOAD",
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn files_carry_bodies_in_and_out() {
+    let (mut config, directory) = with_root();
+    fs::write(directory.path().join("body"), "from a file").unwrap();
+    let server = OneAnswer::with("200 OK", "application/json", r#"{"a":1}"#);
+    let host = format!("127.0.0.1:{}", server.port);
+    config.hosts.allow(&host).unwrap();
+    let payload = json!({
+        "method": "PUT", "url": format!("http://{host}/x"), "body_file": "body",
+        "output_file": "answers/a.json"
+    });
+    let output = request(config, payload).await.unwrap();
+    assert_eq!((output.body, output.output_file.unwrap().bytes), (None, 7));
+    assert_eq!(
+        fs::read_to_string(directory.path().join("answers/a.json")).unwrap(),
+        r#"{"a":1}"#
+    );
+    assert_eq!(server.asked().body, "from a file");
+}

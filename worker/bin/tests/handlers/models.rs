@@ -1,0 +1,205 @@
+//! `llm.chat`, against a server that speaks the protocol.
+
+use super::server::OneAnswer;
+use super::{closed, context, context_with, input, with_root};
+use escapement_sdk::StepError;
+use escapement_worker::config::{Config, LlmEndpoint};
+use escapement_worker::handlers::llm_chat::{Output, run};
+use serde_json::{Value, json};
+use std::fs;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn at_port(config: Config, port: u16) -> Config {
+    let url = format!("http://127.0.0.1:{port}/v1/chat/completions")
+        .parse()
+        .unwrap();
+    Config {
+        llm: Some(LlmEndpoint {
+            url,
+            api_key_file: None,
+        }),
+        ..config
+    }
+}
+
+fn payload() -> Value {
+    json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] })
+}
+
+async fn ask(server: &OneAnswer, payload: Value) -> Result<Output, StepError> {
+    run(
+        input(payload),
+        context(),
+        Arc::new(at_port(closed(), server.port)),
+    )
+    .await
+}
+
+fn answer(content: &str) -> OneAnswer {
+    let body = json!({
+        "model": "m-1", "usage": { "total_tokens": 5 },
+        "choices": [{ "message": { "role": "assistant", "content": content }, "finish_reason": "stop" }]
+    });
+    OneAnswer::with("200 OK", "application/json", &body.to_string())
+}
+
+#[tokio::test]
+async fn without_an_endpoint_there_are_no_models() {
+    let error = run(input(payload()), context(), Arc::new(closed()))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.code(), error.stated_severity().unwrap().as_str()),
+        ("LLM_NOT_CONFIGURED", "fatal")
+    );
+}
+
+#[tokio::test]
+async fn the_model_s_answer_comes_back_with_its_usage() {
+    let server = answer("hello");
+    let mut payload = payload();
+    payload["temperature"] = json!(0.5);
+    payload["max_tokens"] = json!(9);
+    payload["response_format"] = json!({ "type": "text" });
+    let output = ask(&server, payload).await.unwrap();
+    assert_eq!(
+        (output.content.as_deref(), output.finish_reason.as_deref()),
+        (Some("hello"), Some("stop"))
+    );
+    assert_eq!(
+        (output.model.as_deref(), &output.usage.unwrap()["total_tokens"]),
+        (Some("m-1"), &json!(5))
+    );
+    let asked = server.asked();
+    assert!(
+        asked.head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"),
+        "{}",
+        asked.head
+    );
+    assert!(!asked.head.to_ascii_lowercase().contains("authorization"));
+    let sent: Value = serde_json::from_str(&asked.body).unwrap();
+    assert_eq!(sent["messages"], json!([{ "role": "user", "content": "hi" }]));
+    assert_eq!(
+        (&sent["temperature"], &sent["max_tokens"]),
+        (&json!(0.5), &json!(9))
+    );
+    assert_eq!(sent["response_format"]["type"], "text");
+}
+
+#[tokio::test]
+async fn the_key_is_read_anew_for_every_call_and_never_shown() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("key");
+    for key in ["first-key", "second-key"] {
+        fs::write(&path, format!("{key}\n")).unwrap();
+        let server = OneAnswer::with("401 Unauthorized", "text/plain", "no");
+        let mut config = at_port(closed(), server.port);
+        config.llm.as_mut().unwrap().api_key_file = Some(path.clone());
+        let error = run(input(payload()), context(), Arc::new(config))
+            .await
+            .unwrap_err();
+        assert!(!format!("{error} {:?}", error.diagnostics()).contains(key));
+        assert!(
+            server
+                .asked()
+                .head
+                .contains(&format!("authorization: Bearer {key}\r\n"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn overload_is_told_apart_from_refusal() {
+    for (status, code) in [
+        ("429 Too Many Requests", "LLM_UNAVAILABLE"),
+        ("500 Internal Server Error", "LLM_UNAVAILABLE"),
+        ("503 Busy", "LLM_UNAVAILABLE"),
+        ("400 Bad Request", "LLM_REJECTED"),
+        ("401 Unauthorized", "LLM_REJECTED"),
+        ("302 Found", "LLM_REJECTED"),
+    ] {
+        let server = OneAnswer::with(status, "application/json", r#"{"error": "x"}"#);
+        let error = ask(&server, payload()).await.unwrap_err();
+        assert_eq!((error.code(), error.stated_severity()), (code, None), "{status}");
+        assert_eq!(error.diagnostics()["body"], r#"{"error": "x"}"#);
+    }
+}
+
+#[tokio::test]
+async fn nonsense_is_an_error_and_no_panic() {
+    for body in [
+        "",
+        "no json",
+        "[]",
+        "{}",
+        r#"{"choices": []}"#,
+        r#"{"choices": [{"message": {"content": null}}]}"#,
+    ] {
+        let server = OneAnswer::with("200 OK", "application/json", body);
+        assert_eq!(
+            ask(&server, payload()).await.unwrap_err().code(),
+            "LLM_INVALID_RESPONSE",
+            "{body}"
+        );
+    }
+    let server = OneAnswer::new("not even HTTP\r\n\r\n");
+    assert_eq!(
+        ask(&server, payload()).await.unwrap_err().code(),
+        "LLM_UNAVAILABLE"
+    );
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_away_or_silent_is_unavailable() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let config = Arc::new(at_port(closed(), port));
+    let short = context_with(Duration::from_millis(50));
+    assert_eq!(
+        run(input(payload()), short, config.clone())
+            .await
+            .unwrap_err()
+            .code(),
+        "LLM_UNAVAILABLE"
+    );
+    drop(silent);
+    assert_eq!(
+        run(input(payload()), context(), config).await.unwrap_err().code(),
+        "LLM_UNAVAILABLE"
+    );
+}
+
+#[tokio::test]
+async fn json_in_the_answer_is_parsed_where_asked() {
+    let mut payload = payload();
+    payload["parse_json"] = json!(true);
+    let output = ask(&answer(r#"{"steps": [1]}"#), payload.clone()).await.unwrap();
+    assert_eq!(output.json.unwrap()["steps"][0], 1);
+    assert_eq!(
+        ask(&answer("sorry"), payload).await.unwrap_err().code(),
+        "LLM_INVALID_RESPONSE"
+    );
+}
+
+#[tokio::test]
+async fn files_carry_messages_in_and_the_answer_out() {
+    let (config, directory) = with_root();
+    fs::write(directory.path().join("notes"), "long notes").unwrap();
+    let server = answer("summary");
+    let payload = json!({
+        "model": "m", "output_file": "out/summary",
+        "messages": [
+            { "role": "system", "content_file": "notes" },
+            { "role": "user", "content": "Sum up:", "content_file": "notes" }
+        ]
+    });
+    let output = run(input(payload), context(), Arc::new(at_port(config, server.port)))
+        .await
+        .unwrap();
+    assert_eq!((output.content, output.output_file.unwrap().bytes), (None, 7));
+    let sent: Value = serde_json::from_str(&server.asked().body).unwrap();
+    assert_eq!(sent["messages"][0]["content"], "long notes");
+    assert_eq!(sent["messages"][1]["content"], "Sum up:\n\nlong notes");
+}
