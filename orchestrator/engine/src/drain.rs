@@ -35,7 +35,8 @@ impl Engine {
 
     /// Reports once that nothing runs and nothing is being written, or that the grace is over.
     pub(crate) fn finish_drain(&mut self) {
-        let idle = self.writes.is_empty() && !self.live.any_running();
+        let n_unfinished = self.live.n_running();
+        let idle = self.writes.is_empty() && n_unfinished == 0;
         let Some(drain) = &mut self.drain else { return };
         if drain.reported || !(drain.expired || idle) {
             return;
@@ -52,7 +53,7 @@ impl Engine {
                 },
             );
         }
-        self.effects.push_back(Effect::Drained);
+        self.effects.push_back(Effect::Drained { n_unfinished });
     }
 }
 

@@ -50,8 +50,11 @@ pub enum Effect {
     EmitEvent(Persisted),
     /// Tell the error handler, if there is one; best effort, never waits.
     NotifyErrorHandler(Persisted),
-    /// Everything that had to end has ended: the process may exit.
-    Drained,
+    /// The drain is over: the process may exit.
+    Drained {
+        /// Executions that still run when the grace is over; the restart settles them.
+        n_unfinished: usize,
+    },
     /// A record could not be written within bounds: stop acknowledging and exit; the restart settles what is open.
     GiveUp {
         /// How many writes of it failed.

@@ -108,11 +108,12 @@ impl LiveSet {
         self.by_key.get_mut(&key).expect("the key of a live execution")
     }
 
-    /// True while an execution has started and its result is not durable.
-    pub(crate) fn any_running(&self) -> bool {
+    /// Executions that have started and whose results are not durable.
+    pub(crate) fn n_running(&self) -> usize {
         self.by_key
             .values()
-            .any(|live| live.execution.phase() != Phase::Queued)
+            .filter(|live| live.execution.phase() != Phase::Queued)
+            .count()
     }
 
     pub(crate) fn contains(&self, key: ExecutionKey) -> bool {

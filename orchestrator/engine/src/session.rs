@@ -248,6 +248,8 @@ impl Engine {
     }
 
     fn attempt_stopped(&mut self, key: SessionKey, token: AttemptToken) {
+        // A body that has ended had started, whether or not the worker said so.
+        self.attempt_started(key, token);
         let Some(attempt) = self.attempt_of(key, token) else {
             return;
         };
@@ -260,6 +262,9 @@ impl Engine {
 
     // one settlement per attempt; whoever comes later is answered and changes nothing.
     fn outcome(&mut self, key: SessionKey, token: AttemptToken, report: AttemptReport) {
+        if matches!(report, AttemptReport::Released(_)) {
+            self.attempt_started(key, token);
+        }
         let verdict = match self.attempt_of(key, token) {
             None => self.fleet.ended.verdict(token),
             Some(attempt) => {

@@ -134,10 +134,9 @@ impl Engine {
         let now = self.now;
         let live = self.live.at_mut(key);
         live.holds_slot = !nested;
-        live.execution
-            .handle(now, ContractInput::Start)
-            .expect("a queued execution can start");
-        // An execution that fails its preconditions settles instead; that effect waits until the accept is durable.
+        // A deadline that is over ends the execution first, and then the start is refused.
+        let _already_over = live.execution.handle(now, ContractInput::Start);
+        // An execution that settles does so once the accept is durable; until then the effect waits.
         let started_at = match live.execution.poll_effect() {
             Some(ContractEffect::PersistStart { started_at_unix_ms }) => Some(started_at_unix_ms),
             Some(ContractEffect::PersistResult(settlement)) => {

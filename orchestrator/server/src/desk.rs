@@ -22,14 +22,14 @@ pub(crate) struct Desk {
     writes: Vec<Job>,
     writer: std_mpsc::Sender<Vec<Job>>,
     sinks: Sinks,
-    drained: watch::Sender<bool>,
+    drained: watch::Sender<Option<usize>>,
 }
 
 impl Desk {
     pub(crate) fn new(
         writer: std_mpsc::Sender<Vec<Job>>,
         sinks: Sinks,
-        drained: watch::Sender<bool>,
+        drained: watch::Sender<Option<usize>>,
     ) -> Self {
         Self {
             callers: HashMap::new(),
@@ -94,8 +94,8 @@ impl Desk {
             Effect::CloseSession(session) => self.close_session(session),
             Effect::EmitEvent(settlement) => self.sinks.emit(settlement),
             Effect::NotifyErrorHandler(settlement) => self.sinks.notify_error_handler(settlement),
-            Effect::Drained => {
-                self.drained.send_replace(true);
+            Effect::Drained { n_unfinished } => {
+                self.drained.send_replace(Some(n_unfinished));
             }
             Effect::GiveUp { attempts } => {
                 error!(

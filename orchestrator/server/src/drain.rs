@@ -23,7 +23,8 @@ pub(crate) const RUNTIME_END_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct Serving {
     pub(crate) engine: EngineLink,
     pub(crate) health: HealthReporter,
-    pub(crate) drained: watch::Receiver<bool>,
+    /// How many executions still run, once the drain is over.
+    pub(crate) drained: watch::Receiver<Option<usize>>,
     pub(crate) closing: watch::Sender<bool>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) accept: JoinHandle<()>,
@@ -41,11 +42,9 @@ pub(crate) async fn drain(mut serving: Serving, grace_ms: u64) -> Result<(), Fai
     set_health(&serving.health, ServingStatus::NotServing).await;
     // The engine's thread ends only below.
     let _never_gone = serving.engine.tell(Input::Drain { grace_ms }).await;
-    let drained = serving.drained.wait_for(|drained| *drained);
-    let is_drained = matches!(
-        tokio::time::timeout(grace + DRAIN_MARGIN, drained).await,
-        Ok(Ok(_))
-    );
+    let drained = serving.drained.wait_for(Option::is_some);
+    let drained = tokio::time::timeout(grace + DRAIN_MARGIN, drained).await;
+    let is_drained = matches!(drained, Ok(Ok(n_unfinished)) if *n_unfinished == Some(0));
     if !is_drained {
         warn!("executions still run at the end of the drain's grace");
     }

@@ -52,7 +52,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
 
     let (jobs, jobs_rx) = std_mpsc::channel();
     let (stored, stored_rx) = mpsc::unbounded_channel();
-    let (drained, drained_rx) = watch::channel(false);
+    let (drained, drained_rx) = watch::channel(None);
     let (closing, closing_rx) = watch::channel(false);
     let (engine, end) = engine_link::link();
     let no_thread = |source| Failure::System {
@@ -93,7 +93,7 @@ async fn serve(
     listener: TcpListener,
     edge: Edge,
     engine: EngineLink,
-    drained: watch::Receiver<bool>,
+    drained: watch::Receiver<Option<usize>>,
     closing: watch::Sender<bool>,
 ) -> Result<(), Failure> {
     let stop = escapement_process::stop_signal();

@@ -21,6 +21,7 @@ use base64::engine::general_purpose::STANDARD;
 use escapement_sdk::{StepContext, StepError, codes};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::time::Duration;
 
 /// How bytes stand in JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +62,13 @@ pub(crate) fn root_of(config: &Config) -> Result<&Root, StepError> {
 /// Reads a file that is one of the step's inputs.
 pub(crate) async fn read_input(config: &Config, path: &str) -> Result<Vec<u8>, StepError> {
     root_of(config)?.read(path, INPUT_FILE_BYTES_MAX).await
+}
+
+/// The limit that an input asks for; the step's own limits reach a handler as a cancellation.
+///
+/// A handler that timed the step's limit as well could report it under a code of its own, which `skip` rescues.
+pub(crate) fn own_limit(timeout_ms: Option<u64>) -> Duration {
+    timeout_ms.map_or(Duration::MAX, Duration::from_millis)
 }
 
 /// Reads a text file that is one of the step's inputs.

@@ -86,7 +86,10 @@ impl Execution {
     ) -> bool {
         // the first settlement of an attempt wins, every later one is refused.
         let state = self.state_of(Some(step));
-        if state != Some(StepState::Assigned { attempt }) && state != Some(StepState::Started { attempt }) {
+        let started = state == Some(StepState::Started { attempt });
+        let assigned = state == Some(StepState::Assigned { attempt });
+        // an attempt that never started is returned; only one that did can be lost.
+        if !(started || assigned && outcome != Outcome::Lost) {
             return false;
         }
         let step_id = self.plan().step(step).id();

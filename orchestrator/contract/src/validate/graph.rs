@@ -5,7 +5,7 @@ use super::{Findings, Place, text};
 use crate::draft::StepDraft;
 use crate::error::cut;
 use crate::plan::{Order, StepIndex};
-use alloc::collections::BinaryHeap;
+use alloc::collections::{BTreeSet, BinaryHeap};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -69,6 +69,7 @@ pub(super) fn resolve(
         .zip(steps)
         .map(|(index, step)| {
             let mut references = Vec::with_capacity(step.depends_on.len());
+            let mut unknown = BTreeSet::new();
             for (item, text) in step.depends_on.iter().enumerate() {
                 let name = Name::of(text.parse().ok(), text);
                 let at = names.partition_point(|(known, _)| *known < name);
@@ -76,27 +77,23 @@ pub(super) fn resolve(
                     .get(at)
                     .filter(|(known, _)| *known == name)
                     .map(|(_, to)| *to);
+                // what is repeated counts once, dead references too.
                 match to {
-                    Some(to) if to == index => dead(
-                        findings,
-                        index,
-                        item,
-                        "A step cannot depend on itself.".to_string(),
-                    ),
-                    Some(to) => {
-                        //
-                        if named_by[to.as_usize()].replace(index) != Some(index) {
-                            references.push(Reference { to, item });
-                        }
-                    }
-                    None => {
-                        let text = cut(text, REFERENCE_CHARS_MAX);
+                    Some(to) if named_by[to.as_usize()].replace(index) == Some(index) => {}
+                    Some(to) if to == index => {
                         dead(
                             findings,
                             index,
                             item,
-                            format!("No step of the plan has the id \"{text}\"."),
+                            "A step cannot depend on itself.".to_string(),
                         );
+                    }
+                    Some(to) => references.push(Reference { to, item }),
+                    None if !unknown.insert(name) => {}
+                    None => {
+                        let text = cut(text, REFERENCE_CHARS_MAX);
+                        let message = format!("No step of the plan has the id \"{text}\".");
+                        dead(findings, index, item, message);
                     }
                 }
             }

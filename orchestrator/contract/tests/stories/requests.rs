@@ -86,7 +86,7 @@ fn a_request_without_a_plan_is_refused() {
 fn a_refusal_names_at_most_a_thousand_violations() {
     let spec = with(|spec| {
         for step in &mut spec.plan().steps {
-            step.depends_on = vec!["nobody".into(); 5000];
+            step.depends_on = (0..5000).map(|n| format!("nobody {n}")).collect();
         }
     });
     let all = findings(spec);

@@ -184,3 +184,26 @@ fn plans_nest_eight_levels_deep_and_no_deeper() {
         Reply::Refused(Refusal::NestedTooDeep)
     ));
 }
+
+//
+#[test]
+fn a_deadline_that_is_over_is_an_execution_that_failed() {
+    let mut world = World::new();
+    for (caller, parent) in [
+        (1, None),
+        (
+            2,
+            Some(world.submit(9, &plan(9, &["a"]).build(), WaitFor::Accepted)),
+        ),
+    ] {
+        let past = crate::world::START_UNIX_MS - 1;
+        let builder = plan(caller, &["a"]).draft(|draft| draft.deadline_ms = Some(past));
+        let builder = parent
+            .into_iter()
+            .fold(builder, |builder, parent| builder.parent(parent));
+        world.submit(caller, &builder.build(), WaitFor::Settled);
+        let result = &world.settlement(caller).result;
+        assert_eq!(result.error.as_ref().unwrap().code, codes::DEADLINE_EXCEEDED);
+        assert_eq!((result.status, result.steps_executed), (Status::Failure, 0));
+    }
+}

@@ -217,7 +217,13 @@ fn a_worker_is_told_to_stop_and_keeps_its_credit_until_it_answers() {
         }
         _ => false,
     };
-    let cancels = |world: &World| world.sent.iter().filter(|(_, message)| is_cancel(message)).count();
+    let cancels = |world: &World| {
+        world
+            .sent
+            .iter()
+            .filter(|(_, message)| is_cancel(message))
+            .count()
+    };
     assert_eq!(cancels(&world), 1);
     world.pass(1_000);
     assert_eq!(cancels(&world), 2, "sent again until it is answered");

@@ -47,12 +47,12 @@ fn a_draining_orchestrator_lets_running_executions_end_and_takes_no_new_ones() {
     world.submit(3, &plan(3, &["a"]).build(), WaitFor::Settled);
     assert!(matches!(world.replies[&3], Reply::Refused(Refusal::Draining)));
     for _ in 0..2 {
-        assert!(!world.log_has("drained"));
+        assert!(!world.log_has("drained, 0 left"));
         let assignment = world.one_assignment(1);
         world.complete(1, assignment.token);
     }
     assert_eq!(world.status(1), Status::Success);
-    assert!(world.log_has("drained"));
+    assert!(world.log_has("drained, 0 left"));
     assert!(
         world.assignments(1).is_empty(),
         "what is queued is left to the next start"
@@ -66,9 +66,9 @@ fn a_drain_ends_with_its_grace() {
     world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
     world.input(Input::Drain { grace_ms: 5_000 });
     world.pass(4_999);
-    assert!(!world.log_has("drained"));
+    assert!(!world.log_has("drained, 1 left"));
     world.pass(1);
-    assert!(world.log_has("drained"));
+    assert!(world.log_has("drained, 1 left"));
     assert!(world.log_has("send 1 reconnect"));
     assert!(!world.replies.contains_key(&1), "its outcome is not made up");
 }

@@ -3,9 +3,10 @@
 use crate::world::{World, action, plan};
 use escapement_contract::Status;
 use escapement_engine::{
-    AckVerdict, FromWorker, InFlight, InFlightPhase, Input, KeepOrStop, SessionKey, ToWorker, WaitFor,
+    AckVerdict, AttemptReport, FromWorker, InFlight, InFlightPhase, Input, KeepOrStop, ReleaseReason,
+    SessionKey, ToWorker, WaitFor,
 };
-use escapement_model::codes;
+use escapement_model::{AttemptToken, codes};
 
 fn close(world: &mut World, session: u64) {
     world.input(Input::SessionClosed(SessionKey(session)));
@@ -193,4 +194,27 @@ fn a_lost_workers_late_outcome_changes_nothing() {
     });
     assert_eq!(verdict, Some(AckVerdict::AlreadyEnded));
     assert_eq!(world.settlement(1), before);
+}
+
+//
+#[test]
+fn a_body_that_ended_without_an_outcome_had_started_and_is_lost() {
+    let stopped = |token| FromWorker::AttemptAcks {
+        started: vec![],
+        rejected: vec![],
+        stopped: vec![token],
+    };
+    let released = |token| FromWorker::Outcomes(vec![(token, AttemptReport::Released(ReleaseReason::Drain))]);
+    let reports: [&dyn Fn(AttemptToken) -> FromWorker; 2] = [&stopped, &released];
+    for report in reports {
+        let mut world = World::new();
+        world.worker(1, 2, &["a"]);
+        world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+        let assignment = world.one_assignment(1);
+        world.say(1, report(assignment.token));
+        assert_eq!(
+            world.settlement(1).result.error.as_ref().unwrap().code,
+            codes::WORKER_LOST
+        );
+    }
 }

@@ -126,7 +126,7 @@ impl World {
             }
             Effect::EmitEvent(_) => self.log.push("emit event".into()),
             Effect::NotifyErrorHandler(_) => self.log.push("notify error handler".into()),
-            Effect::Drained => self.log.push("drained".into()),
+            Effect::Drained { n_unfinished } => self.log.push(format!("drained, {n_unfinished} left")),
             Effect::GiveUp { .. } => self.log.push("give up".into()),
         }
         None

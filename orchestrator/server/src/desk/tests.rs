@@ -9,7 +9,7 @@ use escapement_model::BootId;
 fn desk() -> Desk {
     let config = Config::from_iterator(["orchestrator"]).unwrap();
     let sinks = Sinks::start(&config, BootId::new([1; 16])).unwrap();
-    Desk::new(std_mpsc::channel().0, sinks, watch::channel(false).0)
+    Desk::new(std_mpsc::channel().0, sinks, watch::channel(None).0)
 }
 
 fn entries(caller: CallerId) -> Effect {

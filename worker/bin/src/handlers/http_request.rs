@@ -1,6 +1,6 @@
 //! `http.request`: one request to an allowed host. Follows no redirect and keeps no cookie.
 
-use super::{Encoding, encode, excerpt, invalid, read_input, root_of, until_cancelled};
+use super::{Encoding, encode, excerpt, invalid, own_limit, read_input, root_of, until_cancelled};
 use crate::config::Config;
 use crate::http_client::{Answer, Ask, HTTPS_BUILT, HttpFault, Scheme, Target, send};
 use crate::limits::{CONTENT_BYTES_DEFAULT, CONTENT_BYTES_MAX, OUTPUT_FILE_BYTES_MAX, REMOTE_TEXT_BYTES};
@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What to ask.
 #[derive(Clone, Debug, Deserialize)]
@@ -23,7 +22,9 @@ pub struct Input {
     #[serde(default = "default_method")]
     pub method: String,
     /// An http:// or https:// URL whose host is allowed.
-    pub url: String,
+    pub url: Option<String>,
+    /// The environment's top-level key that holds the URL instead, so that one document serves several places.
+    pub url_from_environment: Option<String>,
     /// Parameters that are added to the URL: texts, numbers, booleans, or lists of them.
     #[serde(default)]
     pub query: BTreeMap<String, Value>,
@@ -81,10 +82,11 @@ pub fn action() -> Action {
     Action::new(NAME).description(description).input_schema(json!({
         "type": "object",
         "additionalProperties": false,
-        "required": ["url"],
+        "oneOf": [{ "required": ["url"] }, { "required": ["url_from_environment"] }],
         "properties": {
             "method": { "type": "string", "default": "GET" },
             "url": { "type": "string", "format": "uri" },
+            "url_from_environment": { "type": "string", "minLength": 1 },
             "query": { "type": "object" },
             "headers": { "type": "object", "additionalProperties": { "type": "string" } },
             "body": {},
@@ -108,7 +110,7 @@ pub fn action() -> Action {
 /// `HTTP_STATUS`, `HTTP_CONNECT`,
 /// `HTTP_BROKEN`, `HTTP_TIMEOUT`, `HTTP_TOO_LARGE`.
 pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Result<Output, StepError> {
-    let uri = uri(&input)?;
+    let uri = uri(&input, &url(&input, &context)?)?;
     let target = Target::of(&uri).map_err(|why| invalid(format!("the URL {why}")))?;
     if !config.hosts.contains(&target) {
         let message = format!(
@@ -121,17 +123,13 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
         return Err(StepError::new("HTTP_NO_TLS", HttpFault::NoTls.to_string()).fatal());
     }
     let (body, is_json) = body(&input, &config).await?;
-    let time_max = input
-        .timeout_ms
-        .map_or(context.time_left(), Duration::from_millis)
-        .min(context.time_left());
     let ask = Ask {
         method: Method::from_bytes(input.method.as_bytes())
             .map_err(|_| invalid("the method is not valid"))?,
         uri,
         headers: headers(&input.headers, is_json)?,
         body,
-        time_max,
+        time_max: own_limit(input.timeout_ms),
         answer_bytes_max: answer_bytes_max(&input, &config)?,
     };
     let asking = async { send(ask).await.map_err(step_error) };
@@ -175,8 +173,21 @@ impl Statuses {
     }
 }
 
-fn uri(input: &Input) -> Result<Uri, StepError> {
-    let mut text = input.url.split('#').next().unwrap_or_default().to_owned();
+/// The URL as the payload or the environment gives it.
+fn url(input: &Input, context: &StepContext) -> Result<String, StepError> {
+    match (&input.url, &input.url_from_environment) {
+        (Some(url), None) => Ok(url.clone()),
+        (None, Some(key)) => match context.environment()?.get(key) {
+            Some(Value::String(url)) => Ok(url.clone()),
+            Some(_) => Err(invalid(format!("the environment's {key:?} is no text"))),
+            None => Err(invalid(format!("the environment has no {key:?}"))),
+        },
+        _ => Err(invalid("one of url and url_from_environment is required")),
+    }
+}
+
+fn uri(input: &Input, url: &str) -> Result<Uri, StepError> {
+    let mut text = url.split('#').next().unwrap_or_default().to_owned();
     for (name, value) in &input.query {
         let values = match value {
             Value::Array(values) => values.as_slice(),

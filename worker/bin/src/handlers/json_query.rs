@@ -1,7 +1,7 @@
 //! `json.query`: a jq filter over JSON from the payload or a file.
 //! Loads no modules and reads no further files.
 
-use super::{invalid, read_input, root_of, until_cancelled};
+use super::{invalid, read_input, read_text, root_of, until_cancelled};
 use crate::config::Config;
 use crate::evaluate::{Program, Reply, Request, evaluate};
 use crate::limits::{CONTENT_BYTES_DEFAULT, OUTPUT_FILE_BYTES_MAX, RESULTS_DEFAULT, RESULTS_MAX};
@@ -22,6 +22,9 @@ pub struct Input {
     pub input: Value,
     /// A JSON file below the root instead of `input`.
     pub input_file: Option<String>,
+    /// With `input_file`: the whole file is one text, not JSON. Default: false.
+    #[serde(default)]
+    pub raw_input: bool,
     /// Write the first result into this file below the root instead of into the output.
     pub output_file: Option<String>,
     /// With `output_file`: write a text as it is, not as JSON. Default: false.
@@ -60,6 +63,7 @@ pub fn action() -> Action {
                 "filter": { "type": "string", "minLength": 1 },
                 "input": {},
                 "input_file": { "type": "string", "minLength": 1 },
+                "raw_input": { "type": "boolean", "default": false },
                 "output_file": { "type": "string", "minLength": 1 },
                 "raw": { "type": "boolean", "default": false },
                 "results_max": {
@@ -82,7 +86,13 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
     if input.raw && input.output_file.is_none() {
         return Err(invalid("raw needs output_file"));
     }
+    if input.raw_input && input.input_file.is_none() {
+        return Err(invalid("raw_input needs input_file"));
+    }
     let document = match (&input.input, &input.input_file) {
+        (Value::Null, Some(path)) if input.raw_input => {
+            serde_json::to_vec(&read_text(&config, path).await?).map_err(StepError::unknown)?
+        }
         (Value::Null, Some(path)) => read_input(&config, path).await?,
         (_, Some(_)) => return Err(invalid("input and input_file exclude each other")),
         (value, None) => serde_json::to_vec(value).map_err(StepError::unknown)?,

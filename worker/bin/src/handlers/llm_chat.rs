@@ -2,7 +2,7 @@
 //! Keeps no conversation and calls no tools.
 
 use super::http_request::step_error;
-use super::{excerpt, invalid, read_text, root_of, until_cancelled};
+use super::{excerpt, invalid, own_limit, read_text, root_of, until_cancelled};
 use crate::config::{Config, LlmEndpoint, read_api_key};
 use crate::http_client::{Answer, Ask, HttpFault, send};
 use crate::limits::{LLM_ANSWER_BYTES_MAX, REMOTE_TEXT_BYTES};
@@ -123,7 +123,7 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
         uri: endpoint.url.clone(),
         headers: headers(endpoint)?,
         body: request(&input, &config).await?.to_string().into(),
-        time_max: context.time_left(),
+        time_max: own_limit(None),
         answer_bytes_max: LLM_ANSWER_BYTES_MAX,
     };
     let asking = async { send(ask).await.map_err(unavailable) };

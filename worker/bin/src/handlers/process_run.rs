@@ -2,7 +2,7 @@
 //!
 //! An allowed program is trusted with whatever it can do: this handler is a gate, not a sandbox.
 
-use super::{invalid, read_input, root_of, until_cancelled};
+use super::{invalid, own_limit, read_input, root_of, until_cancelled};
 use crate::config::Config;
 use crate::limits::{CAPTURE_BYTES_DEFAULT, CONTENT_BYTES_MAX, OUTPUT_FILE_BYTES_MAX, STDERR_TAIL_BYTES};
 use crate::process::{self, Finished};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::process::Command;
 
 /// What to run.
@@ -123,10 +123,7 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
     } else {
         input.output_bytes_max
     };
-    let time_max = input
-        .timeout_ms
-        .map_or(context.time_left(), Duration::from_millis)
-        .min(context.time_left());
+    let time_max = own_limit(input.timeout_ms);
     let begin = Instant::now();
     let running = process::run(command, stdin, stdout_max, input.output_bytes_max);
     let finished = until_cancelled(&context, async {

@@ -168,3 +168,16 @@ async fn a_file_that_is_no_json_is_an_invalid_payload() {
         .unwrap_err();
     assert_eq!(error.code(), "INVALID_PAYLOAD");
 }
+
+#[tokio::test]
+async fn a_file_can_be_one_text_for_the_filter() {
+    let (config, directory) = with_root();
+    fs::write(directory.path().join("names.txt"), "ada\ngrace\n").unwrap();
+    let payload = json!({ "input_file": "names.txt", "raw_input": true, "filter": "split(\"\\n\")[1]" });
+    let output = query_in(config, payload, context()).await.unwrap();
+    assert_eq!(output.result.unwrap(), json!("grace"));
+    let error = query(json!({ "filter": ".", "raw_input": true }))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "INVALID_PAYLOAD");
+}

@@ -3,6 +3,7 @@
 use super::server::OneAnswer;
 use super::{closed, context, context_with, input, with_root};
 use escapement_sdk::StepError;
+use escapement_sdk::testing::ContextBuilder;
 use escapement_worker::config::Config;
 use escapement_worker::handlers::http_request::{Output, run};
 use serde_json::{Value, json};
@@ -222,4 +223,24 @@ async fn files_carry_bodies_in_and_out() {
         r#"{"a":1}"#
     );
     assert_eq!(server.asked().body, "from a file");
+}
+
+#[tokio::test]
+async fn the_url_can_stand_in_the_environment() {
+    let server = OneAnswer::with("200 OK", "text/plain", "ok");
+    let host = format!("127.0.0.1:{}", server.port);
+    let environment = json!({ "webhook_url": format!("http://{host}/hook"), "port": 80 });
+    let asked = |key: &str| {
+        let payload = json!({ "url_from_environment": key });
+        let context = ContextBuilder::new("tested").environment(&environment).build();
+        run(input(payload), context, Arc::new(allowing(&[&host])))
+    };
+    assert_eq!(asked("webhook_url").await.unwrap().status, 200);
+    for key in ["port", "absent"] {
+        let error = asked(key).await.unwrap_err();
+        assert_eq!(error.code(), "INVALID_PAYLOAD", "{key}");
+        assert!(error.to_string().contains(key), "{error}");
+    }
+    let neither = request(allowing(&[&host]), json!({})).await.unwrap_err();
+    assert_eq!(neither.code(), "INVALID_PAYLOAD");
 }

@@ -1,0 +1,147 @@
+//! What reaches a worker: exactly the caller's bytes, and nothing else of the plan.
+
+use crate::plans::{RequestWords, StepWords, WORK, json_of, plan, request, step, step_id};
+use crate::recording_worker::RecordingWorker;
+use crate::scripted_worker::ScriptedWorker;
+use crate::world::World;
+use escapement_model::Opaque;
+use escapement_model::opaque::{ListBuilder, StructBuilder};
+use escapement_tests::fresh_id;
+use escapement_wire::v1::ExecutePlanRequest;
+use escapement_wire::v1::plan_result::Status;
+use serde_json::json;
+
+/// Keys out of order, one of them twice, and every kind of value.
+fn odd_object() -> Opaque {
+    let list = ListBuilder::new()
+        .number(-0.0)
+        .null()
+        .text("\u{1f980}")
+        .list(ListBuilder::new())
+        .boolean(false);
+    StructBuilder::new()
+        .text("zebra", "first")
+        .number("alpha", f64::MAX)
+        .null("region")
+        .text("zebra", "second")
+        .text("", "an empty key")
+        .list("mixed", list)
+        .object(
+            "inner",
+            StructBuilder::new()
+                .boolean("b", true)
+                .boolean("a", false)
+                .build()
+                .as_encoded(),
+        )
+        .build()
+}
+
+//
+#[tokio::test]
+async fn environment_payload_and_output_keep_every_byte() {
+    let mut world = World::start().await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    let mut step = step(0, WORK);
+    step.payload = Some(odd_object());
+    let request = ExecutePlanRequest {
+        environment: Some(odd_object()),
+        ..request(plan([step]))
+    };
+    let id = request.id();
+    let call = world.executing(request);
+    let assignment = worker.started().await;
+    assert_eq!(assignment.environment, Some(odd_object()));
+    assert_eq!(assignment.payload, Some(odd_object()));
+    worker.succeed_encoded(&assignment, odd_object()).await;
+    let result = call.await.unwrap().unwrap();
+    let expected = StructBuilder::new()
+        .object(&step_id(0), odd_object().as_encoded())
+        .build();
+    assert_eq!(result.result_payload, Some(expected.clone()));
+    world.crash_and_restart().await;
+    assert_eq!(
+        world.execution(&id).await.result.unwrap().result_payload,
+        Some(expected)
+    );
+}
+
+//
+#[tokio::test]
+async fn the_environment_reaches_a_handler_unchanged_with_null_counted_as_present() {
+    let world = World::start().await;
+    let worker = RecordingWorker::start(&world.orchestrator.url(), 4);
+    let request = ExecutePlanRequest {
+        environment: Some(odd_object()),
+        correlation_context: [("team".to_owned(), "desk 7".to_owned())].into(),
+        ..request(plan([step(0, "record").payload(json!({ "n": 1 }))]))
+    };
+    let (id, plan_id) = (request.id(), request.plan_id());
+    assert_eq!(world.execute(request).await.status(), Status::Success);
+    let seen = worker.seen();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].environment, odd_object());
+    assert_eq!(seen[0].input, json!({ "n": 1 }));
+    assert_eq!(seen[0].headers["team"], "desk 7");
+    assert_eq!(
+        (&seen[0].execution_id, &seen[0].plan_id, &seen[0].step_id),
+        (&id, &plan_id, &step_id(0))
+    );
+    assert_eq!((seen[0].attempt, seen[0].action.as_str()), (1, "record"));
+    worker.stop().await;
+}
+
+//
+#[tokio::test]
+async fn a_missing_context_key_is_a_failure_that_is_persisted() {
+    let mut world = World::start().await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    let mut request = request(plan([step(0, WORK)]));
+    request.plan.as_mut().unwrap().context_requirements = vec!["region".into(), "desk".into(), "book".into()];
+    let id = request.id();
+    let result = world.execute(request.clone()).await;
+    assert_eq!(
+        (result.status(), result.steps_executed, result.steps_total),
+        (Status::Failure, 0, 1)
+    );
+    let error = result.error.as_ref().unwrap();
+    assert_eq!(
+        (
+            error.error_code.as_str(),
+            error.step_id.as_ref(),
+            error.recoverable
+        ),
+        ("CONTEXT_MISSING", None, false)
+    );
+    assert_eq!(
+        json_of(error.context.as_ref())["missing_keys"],
+        json!(["desk", "book"])
+    );
+    assert_eq!(worker.n_assignments_sent().await, 0);
+    world.crash_and_restart().await;
+    assert_eq!(
+        world.execution(&id).await.result,
+        Some(result),
+        "it used up its ids"
+    );
+    let again = ExecutePlanRequest {
+        execution_id: Some(fresh_id()),
+        ..request
+    };
+    assert_eq!(
+        world.try_submit(&again).await.unwrap_err().code(),
+        tonic::Code::FailedPrecondition
+    );
+}
+
+//
+#[tokio::test]
+async fn a_request_without_an_environment_lacks_every_key() {
+    let world = World::start().await;
+    let request = ExecutePlanRequest {
+        environment: None,
+        ..request(plan([step(0, WORK)]))
+    };
+    let result = world.execute(request).await;
+    assert_eq!(result.error.unwrap().error_code, "CONTEXT_MISSING");
+}

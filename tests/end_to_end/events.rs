@@ -1,0 +1,232 @@
+//! Events: who gets them, and that nobody's absence changes anything.
+
+use crate::plans::{RequestWords, echo, fail, plan, request};
+use crate::world::{LIMIT, World};
+use escapement_tests::{PrivateDirectory, Receiver, documents, wait_for};
+use escapement_wire::v1::plan_result::Status;
+use escapement_wire::v1::plan_step::OnFailure;
+use escapement_wire::v1::{CloudEvent, SubscribeEventsRequest, SubscribeEventsResponse};
+use serde_json::{Value, json};
+use tonic::{Code, Streaming};
+
+use crate::plans::StepWords;
+
+/// Subscribes; once the answer is there, so is the subscription.
+pub(crate) async fn subscribe(world: &World, types: &[&str]) -> Streaming<SubscribeEventsResponse> {
+    let types = types.iter().map(|name| (*name).to_owned()).collect();
+    world
+        .orchestrator
+        .events()
+        .subscribe_events(SubscribeEventsRequest { types })
+        .await
+        .unwrap()
+        .into_inner()
+}
+
+/// The next event; none may be missing.
+pub(crate) async fn next_event(events: &mut Streaming<SubscribeEventsResponse>) -> CloudEvent {
+    let next = tokio::time::timeout(LIMIT, events.message())
+        .await
+        .expect("an event within the limit");
+    let answer = next.unwrap().expect("the subscription goes on");
+    assert_eq!(answer.dropped, 0);
+    answer.event.unwrap()
+}
+
+//
+#[tokio::test]
+async fn a_subscriber_gets_one_cloud_event_for_each_execution() {
+    let world = World::start().await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    let mut events = subscribe(&world, &[]).await;
+    let mut failures = subscribe(&world, &["plan_execution_failure"]).await;
+    let plans = [
+        ("plan_execution_success", plan([echo(0, json!({ "n": "1" }))])),
+        (
+            "plan_execution_partial",
+            plan([echo(0, json!({})), fail(1, "BUSY").on_failure(OnFailure::Skip)]),
+        ),
+        ("plan_execution_failure", plan([fail(0, "BROKEN")])),
+    ];
+    for (kind, plan) in plans {
+        let request = request(plan);
+        let (id, plan_id) = (request.id(), request.plan_id());
+        let result = world.execute(request).await;
+        let event = next_event(&mut events).await;
+        assert_eq!((event.r#type.as_str(), event.specversion.as_str()), (kind, "1.0"));
+        assert_eq!((event.id, event.subject), (id, plan_id));
+        assert_eq!(event.datacontenttype, "application/json");
+        assert!(event.source.starts_with("/escapement/"), "{}", event.source);
+        assert!(
+            event.time.ends_with('Z') && event.time.contains('T'),
+            "{}",
+            event.time
+        );
+        assert_eq!(event.data, Some(result.clone()));
+        if result.status() == Status::Failure {
+            assert_eq!(next_event(&mut failures).await.data, Some(result));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_to_what_does_not_exist_is_refused() {
+    let world = World::start().await;
+    let request = SubscribeEventsRequest {
+        types: vec!["plan_execution_paused".to_owned()],
+    };
+    let refused = world
+        .orchestrator
+        .events()
+        .subscribe_events(request)
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+}
+
+//
+#[tokio::test]
+async fn a_webhook_gets_the_cloud_event_in_structured_form() {
+    let receiver = Receiver::start(204).await.unwrap();
+    let url = receiver.url("/events");
+    let world = World::start_with(|settings| settings.flag("--event-webhook", url)).await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    let request = request(plan([echo(0, json!({ "n": "1" }))]));
+    let (id, plan_id) = (request.id(), request.plan_id());
+    let result = world.execute(request).await;
+    let received = receiver.wait_for_requests(1, LIMIT).await.unwrap();
+    assert_eq!(
+        (received[0].method.as_str(), received[0].path.as_str()),
+        ("POST", "/events")
+    );
+    assert!(
+        received[0].headers["content-type"].starts_with("application/cloudevents+json"),
+        "{received:?}"
+    );
+    let event: Value = serde_json::from_slice(&received[0].body).unwrap();
+    assert_eq!(event["specversion"], "1.0");
+    assert_eq!(event["type"], "plan_execution_success");
+    assert_eq!(
+        (event["id"].as_str(), event["subject"].as_str()),
+        (Some(id.as_str()), Some(plan_id.as_str()))
+    );
+    assert_eq!(event["datacontenttype"], "application/json");
+    let written = documents::result(&result);
+    for field in [
+        "plan_id",
+        "execution_id",
+        "status",
+        "completed_at",
+        "duration_ms",
+        "steps_executed",
+        "result_payload",
+    ] {
+        assert_eq!(event["data"][field], written[field], "{field}");
+    }
+    assert_eq!(received.len(), 1, "one execution, one event");
+}
+
+//
+#[tokio::test]
+async fn a_webhook_that_nobody_answers_changes_nothing() {
+    let directory = PrivateDirectory::new("end-to-end").unwrap();
+    // Bound and dropped: nobody listens there.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let url = format!("http://{closed}/events");
+    let mut world = World::start_in(directory, |settings| settings.flag("--event-webhook", url)).await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    for _ in 0..20 {
+        let request = request(plan([echo(0, json!({}))]));
+        let id = request.id();
+        assert_eq!(world.execute(request).await.status(), Status::Success);
+        let record = world.record_of(&id).await;
+        assert_eq!(
+            crate::story::mandatory_actions(&record, "5.1")[4],
+            "5 emit_completion_event"
+        );
+    }
+    assert!(world.orchestrator.process.is_running());
+}
+
+//
+#[tokio::test]
+async fn a_webhook_that_answers_with_an_error_changes_nothing() {
+    let receiver = Receiver::start(500).await.unwrap();
+    let url = receiver.url("/");
+    let world = World::start_with(|settings| settings.flag("--event-webhook", url)).await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    let result = world.execute(request(plan([echo(0, json!({}))]))).await;
+    assert_eq!(result.status(), Status::Success);
+    receiver.wait_for_requests(1, LIMIT).await.unwrap();
+}
+
+//
+#[tokio::test]
+async fn the_error_handler_sees_failures_only() {
+    let directory = PrivateDirectory::new("end-to-end").unwrap();
+    let file = directory.join("failures.jsonl");
+    let flag = file.display().to_string();
+    let world = World::start_in(directory, |settings| settings.flag("--error-handler-path", flag)).await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    let success = request(plan([echo(0, json!({}))]));
+    let partial = request(plan([
+        echo(0, json!({})),
+        fail(1, "BUSY").on_failure(OnFailure::Skip),
+    ]));
+    let failures = [
+        request(plan([fail(0, "BROKEN")])),
+        request(plan([fail(0, "TORN")])),
+    ];
+    let ids = failures.each_ref().map(RequestWords::id);
+    let [broken, torn] = failures;
+    for request in [success, broken, partial, torn] {
+        world.execute(request).await;
+    }
+    let lines = wait_for("two failures in the file", LIMIT, async || {
+        let text = std::fs::read_to_string(&file).ok()?;
+        let lines: Vec<Value> = text
+            .lines()
+            .map_while(|line| serde_json::from_str(line).ok())
+            .collect();
+        (lines.len() >= 2).then_some(lines)
+    });
+    let lines = lines.await.unwrap();
+    assert_eq!(lines.len(), 2);
+    for (line, id) in lines.iter().zip(ids) {
+        assert_eq!(
+            (&line["execution_id"], &line["status"]),
+            (&json!(id), &json!("failure"))
+        );
+    }
+}
+
+//
+#[tokio::test]
+async fn a_webhook_that_never_answers_changes_nothing() {
+    let directory = PrivateDirectory::new("end-to-end").unwrap();
+    // Connections wait in its backlog for ever.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/events", silent.local_addr().unwrap());
+    let world = World::start_in(directory, |settings| settings.flag("--event-webhook", url)).await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    for _ in 0..5 {
+        let result = world.execute(request(plan([echo(0, json!({}))]))).await;
+        assert_eq!(result.status(), Status::Success);
+    }
+}
+
+//
+#[tokio::test]
+async fn a_subscriber_that_leaves_changes_nothing() {
+    let world = World::start().await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    drop(subscribe(&world, &[]).await);
+    let mut stays = subscribe(&world, &[]).await;
+    for _ in 0..3 {
+        let result = world.execute(request(plan([echo(0, json!({}))]))).await;
+        assert_eq!(next_event(&mut stays).await.data, Some(result));
+    }
+}

@@ -1,0 +1,191 @@
+//! Which actions there are, who offers them, and what becomes of a step whose action nobody offers.
+
+use crate::plans::{RequestWords, StepWords, WORK, json_of, plan, request, step, step_id};
+use crate::scripted_worker::ScriptedWorker;
+use crate::story;
+use crate::world::{LIMIT, World};
+use escapement_tests::wait_for;
+use escapement_wire::v1::plan_result::Status;
+use escapement_wire::v1::plan_step::OnFailure;
+use escapement_wire::v1::worker::State;
+use escapement_wire::v1::{Action, GetExecutionRequest, ListActionsRequest, ListWorkersRequest, Worker};
+use escapement_wire::worker::v1::ActionSpec;
+use serde_json::json;
+
+async fn workers(world: &World) -> Vec<Worker> {
+    world
+        .orchestrator
+        .fleet()
+        .list_workers(ListWorkersRequest {})
+        .await
+        .unwrap()
+        .into_inner()
+        .workers
+}
+
+async fn actions(world: &World) -> Vec<Action> {
+    world
+        .orchestrator
+        .fleet()
+        .list_actions(ListActionsRequest {})
+        .await
+        .unwrap()
+        .into_inner()
+        .actions
+}
+
+// R-2.14
+#[tokio::test]
+async fn an_action_that_nobody_offers_is_fatal_once_its_turn_comes() {
+    let world = World::start_with(|settings| settings.flag("--registration-grace-ms", 0)).await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    let steps = [
+        step(0, WORK),
+        step(1, "nobody.offers").on_failure(OnFailure::Skip),
+        step(2, WORK),
+    ];
+    let request = request(plan(steps));
+    let id = request.id();
+    let call = world.executing(request);
+    worker.complete_next(json!({ "kept": true })).await;
+    let result = call.await.unwrap().unwrap();
+    assert_eq!(
+        (result.status(), result.steps_executed, result.steps_total),
+        (Status::Failure, 1, 3)
+    );
+    let error = result.error.as_ref().unwrap();
+    assert_eq!(
+        (error.error_code.as_str(), error.step_id.as_ref()),
+        ("ACTION_NOT_FOUND", Some(&step_id(1)))
+    );
+    assert_eq!(json_of(error.context.as_ref())["action"], "nobody.offers");
+    let record = story::step(&world.record_of(&id).await, 1);
+    assert!(!record.iter().any(|line| line.contains("assigned")), "{record:?}");
+}
+
+// R-2.15
+#[tokio::test]
+async fn an_action_whose_worker_comes_within_the_grace_is_waited_for() {
+    let world = World::start().await;
+    let request = request(plan([step(0, WORK)]));
+    let id = request.id();
+    let call = world.executing(request);
+    let waits = async || {
+        let asked = GetExecutionRequest {
+            execution_id: id.clone(),
+        };
+        let answer = world.orchestrator.plans().get_execution(asked).await.ok()?;
+        let progress = answer.into_inner().execution?.progress?;
+        (progress.steps_waiting == 1).then_some(())
+    };
+    wait_for("the step to wait", LIMIT, waits).await.unwrap();
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    worker.complete_next(json!({})).await;
+    assert_eq!(call.await.unwrap().unwrap().status(), Status::Success);
+}
+
+// R-2.15
+#[tokio::test]
+async fn a_registered_action_without_a_free_worker_lets_the_step_wait() {
+    let world = World::start_with(|settings| settings.flag("--registration-grace-ms", 0)).await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    let (first, second) = (request(plan([step(0, WORK)])), request(plan([step(0, WORK)])));
+    world.submit(&first).await;
+    let holds_the_worker = worker.started().await;
+    world.submit(&second).await;
+    assert_eq!(
+        worker.n_assignments_sent().await,
+        0,
+        "nothing is sent without a free slot"
+    );
+    worker.succeed(&holds_the_worker, json!({})).await;
+    worker.complete_next(json!({})).await;
+    assert_eq!(world.result_of(&second.id()).await.status(), Status::Success);
+}
+
+#[tokio::test]
+async fn operators_see_workers_and_their_actions_while_they_work() {
+    let world = World::start().await;
+    assert_eq!((workers(&world).await, actions(&world).await), (vec![], vec![]));
+    let specs = vec![
+        ActionSpec {
+            name: "b.work".to_owned(),
+            description: "Works.".to_owned(),
+            input_schema: r#"{"type":"object"}"#.to_owned(),
+            max_in_flight: 2,
+            ..ActionSpec::default()
+        },
+        ActionSpec {
+            name: "a.work".to_owned(),
+            ..ActionSpec::default()
+        },
+    ];
+    let mut worker = ScriptedWorker::connect_with(&world.orchestrator, specs, 3).await;
+    world
+        .submit(&request(plan([step(0, "b.work"), step(1, "b.work"), step(2, "b.work")])).concurrent(3))
+        .await;
+    let first = worker.started().await;
+    worker.started().await;
+    assert_eq!(
+        worker.n_assignments_sent().await,
+        0,
+        "the action's own limit is 2"
+    );
+
+    let [shown]: [Worker; 1] = workers(&world).await.try_into().unwrap();
+    assert_eq!(
+        (shown.worker_id.as_str(), shown.build.as_str()),
+        ("scripted", "scripted/1")
+    );
+    assert_eq!(
+        (shown.state(), shown.max_in_flight, shown.in_flight),
+        (State::Active, 3, 2)
+    );
+    assert_eq!(shown.actions, ["a.work", "b.work"]);
+    assert_eq!(shown.labels["kind"], "scripted");
+    assert!(
+        shown.session_age_ms >= 0 && shown.heartbeat_age_ms >= 0,
+        "{shown:?}"
+    );
+    assert!(!shown.session_id.is_empty() && !shown.instance_id.is_empty());
+
+    let [a, b]: [Action; 2] = actions(&world).await.try_into().unwrap();
+    assert_eq!(
+        (a.name.as_str(), a.workers, a.free_slots, a.in_flight, a.waiting),
+        ("a.work", 1, 1, 0, 0)
+    );
+    assert_eq!(
+        (b.name.as_str(), b.workers, b.free_slots, b.in_flight, b.waiting),
+        ("b.work", 1, 0, 2, 1)
+    );
+    assert_eq!(
+        (b.description.as_str(), b.input_schema.as_str()),
+        ("Works.", r#"{"type":"object"}"#)
+    );
+
+    worker.succeed(&first, json!({})).await;
+    worker.started().await;
+    let b = &actions(&world).await[1];
+    assert_eq!((b.in_flight, b.waiting), (2, 0));
+}
+
+#[tokio::test]
+async fn a_stock_worker_shows_its_actions_with_their_schemas() {
+    let world = World::start().await;
+    let worker = world.stock_worker("stock", |settings| settings).await;
+    let [shown]: [Worker; 1] = workers(&world).await.try_into().unwrap();
+    assert_eq!(
+        (shown.worker_id.as_str(), shown.state()),
+        ("stock", State::Active)
+    );
+    for action in ["delay", "echo", "execute_plan", "fail"] {
+        assert!(shown.actions.iter().any(|name| name == action), "{shown:?}");
+    }
+    for action in actions(&world).await {
+        assert!(!action.description.is_empty(), "{action:?}");
+        serde_json::from_str::<serde_json::Value>(&action.input_schema).unwrap();
+    }
+    worker.stop().await.unwrap();
+    let gone = async || workers(&world).await.is_empty().then_some(());
+    wait_for("the worker to be gone", LIMIT, gone).await.unwrap();
+}

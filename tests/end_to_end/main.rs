@@ -1,0 +1,40 @@
+//! The contract through real gRPC: real processes, real sockets, signals and SQLite files.
+//! Knows nothing of the crates under test but the wire types and the SDK.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps says at which line its assumption broke"
+)]
+
+mod plans;
+mod recording_worker;
+mod scripted_worker;
+mod status_details;
+mod story;
+mod world;
+
+mod admission;
+mod attempts;
+mod callers;
+mod environment;
+mod events;
+mod fleet;
+mod grpcurl;
+mod handlers;
+mod ids;
+mod large_plans;
+mod limits;
+mod lists;
+mod losses;
+mod nesting;
+mod never;
+mod order_of_endings;
+mod refusals;
+mod restarts;
+mod results;
+mod signals;
+mod sizes;
+mod starting;
+mod validation;
+mod waiting;
+mod watching;

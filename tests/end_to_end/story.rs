@@ -1,0 +1,121 @@
+//! Records as short lines and results as the contract's JSON, for comparison with what a test expects.
+
+use crate::plans::step_number;
+use escapement_tests::documents;
+use escapement_wire::v1::audit_entry::Event;
+use escapement_wire::v1::{AuditEntry, ExecutionError, PlanResult};
+use serde_json::Value;
+
+/// What happened to the steps of an execution: one line for each entry about a step, in order.
+pub(crate) fn steps(record: &[AuditEntry]) -> Vec<String> {
+    record
+        .iter()
+        .filter_map(|entry| step_line(entry.event.as_ref().unwrap()))
+        .collect()
+}
+
+/// What happened to one step.
+pub(crate) fn step(record: &[AuditEntry], number: usize) -> Vec<String> {
+    let suffix = format!("step {number}");
+    steps(record)
+        .into_iter()
+        .filter_map(|line| line.strip_suffix(&suffix).map(|line| line.trim_end().to_owned()))
+        .collect()
+}
+
+fn step_line(event: &Event) -> Option<String> {
+    let (what, step_id) = match event {
+        Event::StepWaiting(waiting) => (format!("{} waits", waiting.attempt), &waiting.step_id),
+        Event::AttemptAssigned(assigned) => (format!("{} assigned", assigned.attempt), &assigned.step_id),
+        Event::AttemptStarted(started) => (format!("{} started", started.attempt), &started.step_id),
+        Event::AttemptReturned(returned) => (
+            format!("{} returned: {}", returned.attempt, returned.evidence),
+            &returned.step_id,
+        ),
+        Event::AttemptFailed(failed) => {
+            let error = failed.error.as_ref().unwrap();
+            let severity = error.severity().as_str_name();
+            (
+                format!("{} failed: {} {severity}", failed.attempt, error.error_code),
+                &failed.step_id,
+            )
+        }
+        Event::RetryScheduled(retry) => (
+            format!("{} follows in {} ms", retry.next_attempt, retry.delay_ms),
+            &retry.step_id,
+        ),
+        Event::StepCompleted(completed) => (
+            format!("completed after {}", completed.attempts),
+            &completed.step_id,
+        ),
+        Event::StepNotCompleted(ended) => (
+            format!("not completed after {}: {}", ended.attempts, ended.reason),
+            &ended.step_id,
+        ),
+        Event::Accepted(_)
+        | Event::Started(_)
+        | Event::MandatoryAction(_)
+        | Event::StepsIncomplete(_)
+        | Event::Settled(_) => return None,
+    };
+    Some(format!("{what} step {}", step_number(step_id)))
+}
+
+/// The mandatory actions of an execution as `number action`, after checking that all are of one rule set.
+pub(crate) fn mandatory_actions(record: &[AuditEntry], rule_set: &str) -> Vec<String> {
+    let actions = record
+        .iter()
+        .filter_map(|entry| match entry.event.as_ref().unwrap() {
+            Event::MandatoryAction(action) => Some(action),
+            _ => None,
+        });
+    actions
+        .map(|action| {
+            assert_eq!(action.rule_set, rule_set);
+            format!("{} {}", action.number, action.action)
+        })
+        .collect()
+}
+
+/// Codes from an error to its root cause.
+pub(crate) fn chain(error: &ExecutionError) -> Vec<&str> {
+    std::iter::successors(Some(error), |error| error.cause.as_deref())
+        .map(|error| error.error_code.as_str())
+        .collect()
+}
+
+/// The codes of `context.errors` in order.
+pub(crate) fn trace(result: &PlanResult) -> Vec<String> {
+    let written = documents::result(result);
+    let errors = written["error"]["context"]["errors"].as_array().unwrap();
+    errors
+        .iter()
+        .map(|error| error["error_code"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// A result as JSON without what no test can know: times are checked and taken out, absent fields too.
+pub(crate) fn without_times(result: &PlanResult) -> Value {
+    assert!(result.completed_at > 0 && result.duration_ms >= 0, "{result:?}");
+    let mut written = documents::result(result);
+    strip(&mut written);
+    written
+}
+
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("completed_at");
+            fields.remove("duration_ms");
+            if let Some(timestamp) = fields.remove("timestamp") {
+                assert!(timestamp.as_f64().unwrap() > 0.0);
+            }
+            fields.retain(|name, value| {
+                !(value.is_null() && ["error", "cause", "step_id"].contains(&name.as_str()))
+            });
+            fields.values_mut().for_each(strip);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
