@@ -7,6 +7,7 @@
 )]
 
 mod plans;
+mod readme;
 mod recording_worker;
 mod scripted_worker;
 mod status_details;

@@ -49,3 +49,8 @@ pub use context::StepContext;
 pub use error::{StepError, WorkerError};
 pub use escapement_model::{BootId, Opaque, SessionId, Severity, codes};
 pub use worker::{SessionEvent, Worker, WorkerBuilder};
+
+/// The example of the README is compiled with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
