@@ -62,10 +62,14 @@ fn run(request: &Arc<escapement_contract::Request>) -> u32 {
     let mut execution = Execution::accept(Arc::clone(request), id, 1_000, 1_000_000, now);
     let worker: Arc<str> = "worker".into();
     let output = StructBuilder::new().text("done", "yes").build();
-    execution.handle(now, Input::Start).expect("the example's own input is valid");
+    execution
+        .handle(now, Input::Start)
+        .expect("the example's own input is valid");
     while let Some(effect) = execution.poll_effect() {
         match effect {
-            Effect::PersistStart { .. } => execution.handle(now, Input::StartPersisted).expect("the example's own input is valid"),
+            Effect::PersistStart { .. } => execution
+                .handle(now, Input::StartPersisted)
+                .expect("the example's own input is valid"),
             Effect::Dispatch { step, attempt } => {
                 let worker = Arc::clone(&worker);
                 execution
@@ -96,15 +100,25 @@ fn run(request: &Arc<escapement_contract::Request>) -> u32 {
                     )
                     .expect("the example's own input is valid");
             }
-            Effect::PersistResult(_) => execution.handle(now, Input::SettlePersisted).expect("the example's own input is valid"),
+            Effect::PersistResult(_) => execution
+                .handle(now, Input::SettlePersisted)
+                .expect("the example's own input is valid"),
             Effect::Withdraw { .. } | Effect::Deliver(_) => {}
         }
     }
-    execution.result().expect("the example's own input is valid").steps_executed
+    execution
+        .result()
+        .expect("the example's own input is valid")
+        .steps_executed
 }
 
 fn measure(name: &str, draft: RequestDraft) {
-    let n_steps = draft.plan.as_ref().expect("the example's own input is valid").steps.len();
+    let n_steps = draft
+        .plan
+        .as_ref()
+        .expect("the example's own input is valid")
+        .steps
+        .len();
     let mut validating = std::time::Duration::ZERO;
     let mut running = std::time::Duration::ZERO;
     for _ in 0..ROUNDS {

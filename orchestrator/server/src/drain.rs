@@ -39,9 +39,10 @@ pub(crate) async fn drain(mut serving: Serving, grace_ms: u64) -> Result<(), Fai
     let grace = Duration::from_millis(grace_ms);
     end_in_any_case(grace + HARD_EXIT_MARGIN);
     tokio::spawn(end_on(escapement_process::stop_signal()));
-    set_health(&serving.health, ServingStatus::NotServing).await;
-    // The engine's thread ends only below.
+    // The engine hears of it first, so that whoever sees the health change finds the doors closed.
+    // Its thread ends only below.
     let _never_gone = serving.engine.tell(Input::Drain { grace_ms }).await;
+    set_health(&serving.health, ServingStatus::NotServing).await;
     let drained = serving.drained.wait_for(Option::is_some);
     let drained = tokio::time::timeout(grace + DRAIN_MARGIN, drained).await;
     let is_drained = matches!(drained, Ok(Ok(n_unfinished)) if *n_unfinished == Some(0));

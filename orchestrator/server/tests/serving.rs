@@ -229,7 +229,7 @@ async fn pages_of_a_list_are_newest_first_and_refuse_other_filters() {
         "PAGE_TOKEN_INVALID"
     );
     // What runs has no worker and never ends: the grace does.
-    assert_eq!(orchestrator.stop().await, Some(0));
+    assert_eq!(orchestrator.stop().await, Some(75));
 }
 
 #[tokio::test]

@@ -23,7 +23,9 @@ fn any_json() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::Bool),
         (-1_000_000_i64..1_000_000).prop_map(Value::from),
-        any::<f64>().prop_filter("JSON has no infinities", |n| n.is_finite() && n.fract() != 0.0).prop_map(Value::from),
+        any::<f64>()
+            .prop_filter("JSON has no infinities", |n| n.is_finite() && n.fract() != 0.0)
+            .prop_map(Value::from),
         ".{0,8}".prop_map(Value::String),
     ];
     leaf.prop_recursive(4, 32, 6, |inner| {
@@ -89,7 +91,9 @@ fn null_counts_as_present_and_a_nested_key_does_not() {
 fn nesting_is_bounded() {
     let nested = |levels: usize| {
         let inner = StructBuilder::new().build();
-        (1..levels).fold(inner, |inner, _| StructBuilder::new().object("k", inner.as_encoded()).build())
+        (1..levels).fold(inner, |inner, _| {
+            StructBuilder::new().object("k", inner.as_encoded()).build()
+        })
     };
     assert_eq!(nested(JSON_DEPTH_MAX).check(), Ok(()));
     assert_eq!(nested(JSON_DEPTH_MAX + 1).check(), Err(Malformed::TooDeep));
@@ -104,6 +108,10 @@ fn broken_bytes_are_refused() {
         (&[0x0b][..], Malformed::Wire),
         (&[0x0a, 0x03, 0x0a, 0x01, 0xff][..], Malformed::Utf8),
     ] {
-        assert_eq!(Opaque::from_encoded(Bytes::copy_from_slice(bytes)).check(), Err(why), "{bytes:?}");
+        assert_eq!(
+            Opaque::from_encoded(Bytes::copy_from_slice(bytes)).check(),
+            Err(why),
+            "{bytes:?}"
+        );
     }
 }

@@ -27,6 +27,8 @@ pub struct Input {
     pub max_tokens: Option<u32>,
     /// Passed on as it is, for example `{"type": "json_object"}`.
     pub response_format: Option<Value>,
+    /// Milliseconds, at least 1. Default: none; the step's limits bound it as well.
+    pub timeout_ms: Option<u64>,
     /// Parse the answer as JSON into `json`. Default: false.
     #[serde(default)]
     pub parse_json: bool,
@@ -95,6 +97,7 @@ pub fn action() -> Action {
                 },
                 "temperature": { "type": "number", "minimum": 0 },
                 "max_tokens": { "type": "integer", "minimum": 1 },
+                "timeout_ms": { "type": "integer", "minimum": 1 },
                 "response_format": { "type": "object" },
                 "parse_json": { "type": "boolean", "default": false },
                 "output_file": { "type": "string", "minLength": 1 }
@@ -123,7 +126,7 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
         uri: endpoint.url.clone(),
         headers: headers(endpoint)?,
         body: request(&input, &config).await?.to_string().into(),
-        time_max: own_limit(None),
+        time_max: own_limit(input.timeout_ms),
         answer_bytes_max: LLM_ANSWER_BYTES_MAX,
     };
     let asking = async { send(ask).await.map_err(unavailable) };

@@ -1,7 +1,7 @@
 //! `http.request`.
 
 use super::server::OneAnswer;
-use super::{closed, context, context_with, input, with_root};
+use super::{closed, context, input, with_root};
 use escapement_sdk::StepError;
 use escapement_sdk::testing::ContextBuilder;
 use escapement_worker::config::Config;
@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use std::fs;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::Duration;
 
 fn allowing(hosts: &[&str]) -> Config {
     let mut config = closed();
@@ -180,10 +179,8 @@ async fn no_server_a_broken_answer_and_a_silent_one_are_told_apart() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = silent.local_addr().unwrap().to_string();
     let config = Arc::new(allowing(&[&host]));
-    let payload = json!({ "url": format!("http://{host}/") });
-    let error = run(input(payload), context_with(Duration::from_millis(50)), config)
-        .await
-        .unwrap_err();
+    let payload = json!({ "url": format!("http://{host}/"), "timeout_ms": 50 });
+    let error = run(input(payload), context(), config).await.unwrap_err();
     assert_eq!(error.code(), "HTTP_TIMEOUT");
 }
 

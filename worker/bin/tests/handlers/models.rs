@@ -1,7 +1,7 @@
 //! `llm.chat`, against a server that speaks the protocol.
 
 use super::server::OneAnswer;
-use super::{closed, context, context_with, input, with_root};
+use super::{closed, context, input, with_root};
 use escapement_sdk::StepError;
 use escapement_worker::config::{Config, LlmEndpoint};
 use escapement_worker::handlers::llm_chat::{Output, run};
@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use std::fs;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::Duration;
 
 fn at_port(config: Config, port: u16) -> Config {
     let url = format!("http://127.0.0.1:{port}/v1/chat/completions")
@@ -156,9 +155,10 @@ async fn an_endpoint_that_is_away_or_silent_is_unavailable() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let config = Arc::new(at_port(closed(), port));
-    let short = context_with(Duration::from_millis(50));
+    let mut impatient = payload();
+    impatient["timeout_ms"] = json!(50);
     assert_eq!(
-        run(input(payload()), short, config.clone())
+        run(input(impatient), context(), config.clone())
             .await
             .unwrap_err()
             .code(),
