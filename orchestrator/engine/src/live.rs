@@ -79,11 +79,19 @@ impl LiveSet {
         key
     }
 
+    /// Takes an execution out, with its plan where that has not ended before.
     pub(crate) fn remove(&mut self, key: ExecutionKey) -> Option<Live> {
+        self.end_plan(key);
         let live = self.by_key.remove(&key)?;
         self.by_id.remove(&live.execution_id);
-        self.by_plan.remove(&live.request.plan().id());
         Some(live)
+    }
+
+    /// Takes the plan of an execution out of the registry of live plans.
+    pub(crate) fn end_plan(&mut self, key: ExecutionKey) {
+        if let Some(live) = self.by_key.get(&key) {
+            self.by_plan.remove(&live.request.plan().id());
+        }
     }
 
     pub(crate) fn find(&self, execution_id: ExecutionId) -> Option<ExecutionKey> {

@@ -90,8 +90,8 @@ impl Engine {
         match delivery {
             // best effort; the shell never waits for a sink.
             Delivery::EmitEvent(persisted) => self.effects.push_back(Effect::EmitEvent(persisted)),
-            // The durable registry was updated by the settle write; from here on the store answers for the plan.
-            Delivery::UpdatePlanRegistry(_) => {}
+            // The settle write has marked the plan in the store's registry, which answers for it from here on.
+            Delivery::UpdatePlanRegistry(_) => self.live.end_plan(key),
             Delivery::ReleaseResources(_) => self.release_resources(key),
             Delivery::NotifyErrorHandler(persisted) => {
                 self.effects.push_back(Effect::NotifyErrorHandler(persisted));

@@ -241,9 +241,19 @@ impl Engine {
             }
             RejectReason::Cancelled => {}
         }
-        self.release(token, AckVerdict::Stale);
-        if attempt.over.is_none() {
-            self.hand_out_again(&attempt, Evidence::Rejected);
+        // what the worker said it started may have run, whatever it says now.
+        self.release(
+            token,
+            if attempt.started {
+                AckVerdict::AlreadyEnded
+            } else {
+                AckVerdict::Stale
+            },
+        );
+        match (attempt.over.is_some(), attempt.started) {
+            (true, _) => {}
+            (false, true) => self.settle_lost(&attempt),
+            (false, false) => self.hand_out_again(&attempt, Evidence::Rejected),
         }
     }
 

@@ -3,8 +3,8 @@
 use crate::world::{World, action, plan};
 use escapement_contract::Status;
 use escapement_engine::{
-    AckVerdict, AttemptReport, FromWorker, InFlight, InFlightPhase, Input, KeepOrStop, ReleaseReason,
-    SessionKey, ToWorker, WaitFor,
+    AckVerdict, AttemptReport, FromWorker, InFlight, InFlightPhase, Input, KeepOrStop, RejectReason,
+    ReleaseReason, SessionKey, ToWorker, WaitFor,
 };
 use escapement_model::{AttemptToken, codes};
 
@@ -217,4 +217,27 @@ fn a_body_that_ended_without_an_outcome_had_started_and_is_lost() {
             codes::WORKER_LOST
         );
     }
+}
+
+//
+#[test]
+fn an_attempt_that_started_cannot_be_rejected() {
+    let mut world = World::new();
+    world.worker(1, 2, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let assignment = world.one_assignment(1);
+    world.started(1, assignment.token);
+    world.say(
+        1,
+        FromWorker::AttemptAcks {
+            started: vec![],
+            rejected: vec![(assignment.token, RejectReason::Cancelled)],
+            stopped: vec![],
+        },
+    );
+    assert_eq!(
+        world.settlement(1).result.error.as_ref().unwrap().code,
+        codes::WORKER_LOST
+    );
+    assert!(world.assignments(1).is_empty());
 }
