@@ -3,10 +3,14 @@
 use crate::plans::{RequestWords, echo, fail, plan, request};
 use crate::world::{LIMIT, World};
 use escapement_tests::{PrivateDirectory, Receiver, documents, wait_for};
+use escapement_wire::v1::event_service_client::EventServiceClient;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;
 use escapement_wire::v1::{CloudEvent, SubscribeEventsRequest, SubscribeEventsResponse};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use tokio::task::JoinSet;
+use tonic::transport::Endpoint;
 use tonic::{Code, Streaming};
 
 use crate::plans::StepWords;
@@ -229,4 +233,51 @@ async fn a_subscriber_that_leaves_changes_nothing() {
         let result = world.execute(request(plan([echo(0, json!({}))]))).await;
         assert_eq!(next_event(&mut stays).await.data, Some(result));
     }
+}
+
+/// More than an orchestrator keeps for one subscriber (1024) and the connection holds.
+const N_EVENTS: usize = 1_200;
+
+//
+#[tokio::test]
+async fn a_subscriber_that_does_not_read_loses_events_that_are_counted_and_holds_nothing_up() {
+    let world = World::start().await;
+    // A connection of its own that takes in next to nothing: what is not read stays with the orchestrator.
+    let endpoint = Endpoint::from_shared(world.orchestrator.url()).unwrap();
+    let channel = endpoint
+        .initial_stream_window_size(1_024)
+        .connect()
+        .await
+        .unwrap();
+    let mut events = EventServiceClient::new(channel)
+        .subscribe_events(SubscribeEventsRequest::default())
+        .await
+        .unwrap()
+        .into_inner();
+
+    let mut running = JoinSet::new();
+    let mut ended = BTreeSet::new();
+    for _ in 0..N_EVENTS {
+        if running.len() == 100 {
+            ended.insert(running.join_next().await.unwrap().unwrap());
+        }
+        // Lacks its context, so that it ends without a worker.
+        let mut request = request(plan([echo(0, json!({}))]));
+        request.environment = None;
+        let call = world.executing(request);
+        running.spawn(async move { call.await.unwrap().unwrap().execution_id });
+    }
+    ended.extend(running.join_all().await);
+    assert_eq!(ended.len(), N_EVENTS, "every execution went on to its end");
+
+    let (mut n_read, mut n_dropped) = (0, 0);
+    while n_read + n_dropped < N_EVENTS {
+        let next = tokio::time::timeout(LIMIT, events.message()).await;
+        let answer = next.expect("every event is read or counted").unwrap().unwrap();
+        assert!(ended.remove(&answer.event.unwrap().id), "each event at most once");
+        n_read += 1;
+        n_dropped = usize::try_from(answer.dropped).unwrap();
+    }
+    assert_eq!((n_read + n_dropped, ended.len()), (N_EVENTS, n_dropped));
+    assert!(n_dropped > 0, "nothing was lost, so nothing was proved");
 }

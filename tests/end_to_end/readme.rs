@@ -1,9 +1,12 @@
 //! What the README says grpcurl answers is what it answers. Ids and times differ from run to run, nothing else may.
 
+use crate::plans::request;
+use crate::status_details::reason;
 use crate::world::World;
-use escapement_tests::{checkout, tool};
+use escapement_tests::{checkout, documents, tool};
 use serde_json::Value;
 use std::process::Command;
+use tonic::Code;
 
 /// Values of these keys are other ones in each run.
 const VARYING: [&str; 8] = [
@@ -27,20 +30,40 @@ async fn the_readme_shows_real_answers() {
     let _worker = world.stock_worker("worker-1", |settings| settings).await;
     let calls = calls(&readme);
     assert!(calls.len() >= 3, "the README shows at least three calls");
-    for (command, expected) in calls {
+    assert!(
+        calls[0].0.contains("ExecutePlan"),
+        "the first call executes the plan"
+    );
+    let again = calls[0].0.clone();
+    let address = world.orchestrator.address().to_string();
+    let run = |command: &str| {
         let command = command
-            .replace("127.0.0.1:7400", &world.orchestrator.address().to_string())
+            .replace("127.0.0.1:7400", &address)
             .replace("grpcurl", &program.to_string_lossy());
-        let output = Command::new("sh")
+        Command::new("sh")
             .args(["-c", &command])
             .current_dir(checkout::root())
             .output()
-            .unwrap();
+            .unwrap()
+    };
+    for (command, expected) in calls {
+        let output = run(&command);
         let answer: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|_| panic!("{command}: {}", String::from_utf8_lossy(&output.stderr)));
         let expected: Value = serde_json::from_str(&expected).unwrap();
         assert_eq!(without_varying(answer), without_varying(expected), "{command}");
     }
+    // The plan's id is used up, as the README says.
+    let output = run(&again);
+    let refusal = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && refusal.contains("FailedPrecondition"),
+        "{refusal}"
+    );
+    // grpcurl shows the reason only encoded.
+    let plan = documents::plan_file(&checkout::root().join("tests/plans/hello.json")).unwrap();
+    let refusal = world.try_execute(request(plan)).await.unwrap_err();
+    assert_eq!(reason(&refusal, Code::FailedPrecondition), "PLAN_ID_USED");
 }
 
 #[test]

@@ -27,6 +27,7 @@ fn assert_never(name: &str, forbidden: &[&str]) {
     assert_none(&found, &format!("{name} must never depend on these"));
 }
 
+//
 #[test]
 fn model_contract_and_engine_depend_on_nothing_but_each_other_and_three_crates() {
     let allowed: BTreeSet<&str> = PURE.into_iter().chain(["bytes", "prost", "sha2"]).collect();
@@ -41,6 +42,7 @@ fn model_contract_and_engine_depend_on_nothing_but_each_other_and_three_crates()
     }
 }
 
+//
 #[test]
 fn model_contract_and_engine_are_no_std() {
     let lacks_it = |name: &&str| {

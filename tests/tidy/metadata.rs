@@ -62,6 +62,7 @@ fn read() -> BTreeMap<String, Package> {
     let output = Command::new(env!("CARGO"))
         .args([
             "metadata",
+            "--locked",
             "--format-version",
             "1",
             "--all-features",

@@ -7,6 +7,11 @@ use crate::assert_none;
 use crate::source::{TextFile, text_files};
 
 const CONTRACT: &str = "orchestrator/contract/CONTRACT.md";
+/// Holds ids that are examples.
+const THIS_FILE: &str = "tests/tidy/rules.rs";
+/// How far above its attribute a test's comment may begin, and how far below it its function counts.
+const LINES_ABOVE_MAX: usize = 6;
+const LINES_BELOW_MAX: usize = 40;
 
 #[test]
 fn the_contract_defines_each_rule_once() {
@@ -25,7 +30,10 @@ fn the_contract_defines_each_rule_once() {
 
 #[test]
 fn every_rule_stands_in_the_code_that_enforces_it() {
-    let in_code = |file: &TextFile| file.is_rust() && is_source(&file.path) && !file.is_test();
+    let in_code = |file: &TextFile| {
+        let enforces = is_source(&file.path) && !file.is_test();
+        enforces.then(|| without_unit_tests(&file.text))
+    };
     assert_none(
         &rules_missing(in_code),
         "name the rule in a comment where the code enforces it",
@@ -34,8 +42,12 @@ fn every_rule_stands_in_the_code_that_enforces_it() {
 
 #[test]
 fn every_rule_stands_in_a_test_that_proves_it() {
-    let in_tests = |file: &TextFile| file.is_rust() && file.is_test();
-    assert_none(&rules_missing(in_tests), "write a test that names the rule");
+    // Only in or right above a test function: a harness or a reference that names a rule proves nothing.
+    let in_tests = |file: &TextFile| Some(test_functions(&file.text));
+    assert_none(
+        &rules_missing(in_tests),
+        "name the rule right above the test function that proves it, or inside of it",
+    );
 }
 
 #[test]
@@ -43,7 +55,7 @@ fn no_rule_is_named_that_the_contract_lacks() {
     let files = text_files();
     let defined: BTreeSet<String> = definitions(&files).into_iter().collect();
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for file in files.iter().filter(|file| !file.path.starts_with("tests/tidy")) {
+    for file in files.iter().filter(|file| file.path != Path::new(THIS_FILE)) {
         for rule in ids(&file.text).filter(|rule| !defined.contains(rule)) {
             found
                 .entry(rule)
@@ -58,18 +70,75 @@ fn no_rule_is_named_that_the_contract_lacks() {
     assert_none(&found, "define the rule in CONTRACT.md, or name the right one");
 }
 
-/// Rules that no file of the kind names.
-fn rules_missing(kind: impl Fn(&TextFile) -> bool) -> Vec<String> {
+/// Rules that no Rust file names in the part of it that counts.
+fn rules_missing(part: impl Fn(&TextFile) -> Option<String>) -> Vec<String> {
     let files = text_files();
-    let not_this_check = files.iter().filter(|file| !file.path.starts_with("tests/tidy"));
-    let named: BTreeSet<String> = not_this_check
-        .filter(|file| kind(file))
-        .flat_map(|file| ids(&file.text))
+    let named: BTreeSet<String> = files
+        .iter()
+        .filter(|file| file.is_rust() && file.path != Path::new(THIS_FILE))
+        .filter_map(part)
+        .flat_map(|text| ids(&text).collect::<Vec<_>>())
         .collect();
     definitions(&files)
         .into_iter()
         .filter(|rule| !named.contains(rule))
         .collect()
+}
+
+/// The test functions of a file, each with the comments and attributes right above it.
+fn test_functions(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut kept = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let attribute = line.trim_start();
+        if !["#[test]", "#[tokio::test"]
+            .iter()
+            .any(|test| attribute.starts_with(test))
+        {
+            continue;
+        }
+        let above = lines[..at].iter().rev().take(LINES_ABOVE_MAX);
+        let begin = at - above.take_while(|line| is_comment_or_attribute(line)).count();
+        let end = item_end(&lines, at).min(at + LINES_BELOW_MAX);
+        kept.extend_from_slice(&lines[begin..=end]);
+    }
+    kept.join("\n")
+}
+
+/// The file without its modules and functions for tests.
+fn without_unit_tests(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut kept = Vec::new();
+    let mut at = 0;
+    while at < lines.len() {
+        if lines[at].trim_start().starts_with("#[cfg(test)]") {
+            at = item_end(&lines, at);
+        } else {
+            kept.push(lines[at]);
+        }
+        at += 1;
+    }
+    kept.join("\n")
+}
+
+fn is_comment_or_attribute(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("//") || line.starts_with("#[")
+}
+
+/// The last line of the item with this attribute: it closes at the indentation of the attribute,
+/// as rustfmt writes it, or is a declaration such as `mod tests;`.
+fn item_end(lines: &[&str], attribute: usize) -> usize {
+    let indent = lines[attribute].len() - lines[attribute].trim_start().len();
+    let closes = |line: &str| {
+        line.len() > indent && line[..indent].trim().is_empty() && {
+            let rest = &line[indent..];
+            rest.starts_with('}') || (!rest.starts_with([' ', '/']) && rest.ends_with(';'))
+        }
+    };
+    (attribute + 1..lines.len())
+        .find(|at| lines[*at].is_char_boundary(indent) && closes(lines[*at]))
+        .unwrap_or(lines.len() - 1)
 }
 
 /// True under `orchestrator/*/src`, `worker/*/src` and `shared/*/src`.
@@ -123,4 +192,41 @@ fn ids_are_found_whatever_stands_around_them() {
 fn a_mention_is_no_definition() {
     let text = "**R-1.1** Plans MUST.\nSee **R-1.2**.\n**R-1.3 and** more\n";
     assert_eq!(definitions_in(text), ["R-1.1"]);
+}
+
+const EXAMPLE: &str = "\
+// R-1.1
+fn code() {} // R-1.2
+
+#[cfg(test)]
+mod tests {
+    // R-1.3
+    fn word() {}
+
+    // R-1.4
+    #[test]
+    fn claim() {
+        \"R-1.5\";
+    }
+    // R-1.6
+}
+// R-1.7
+#[cfg(test)]
+mod more;
+// R-1.8
+";
+
+#[test]
+fn only_test_functions_and_what_stands_right_above_them_prove_a_rule() {
+    let proofs = test_functions(EXAMPLE);
+    assert_eq!(ids(&proofs).collect::<Vec<_>>(), ["R-1.4", "R-1.5"]);
+}
+
+#[test]
+fn unit_tests_enforce_no_rule() {
+    let code = without_unit_tests(EXAMPLE);
+    assert_eq!(
+        ids(&code).collect::<Vec<_>>(),
+        ["R-1.1", "R-1.2", "R-1.7", "R-1.8"]
+    );
 }

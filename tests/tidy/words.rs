@@ -105,6 +105,7 @@ const PURE: [&str; 2] = ["orchestrator/contract/src", "orchestrator/engine/src"]
 /// the harness, and the worker's own tests, which cannot depend on it.
 const WAITS: [&str; 2] = ["tests/src/waiting.rs", "worker/bin/tests/handlers/main.rs"];
 
+// the bans of the pure crates.
 #[test]
 fn no_source_uses_a_forbidden_word() {
     let files = rust_files();

@@ -14,6 +14,7 @@ pub(crate) struct Trace {
     entries: Vec<TraceEntry>,
     n_omitted: u64,
     context_bytes: usize,
+    warning_bytes: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -41,6 +42,15 @@ impl Trace {
     /// True while the contexts of repeated attempts fit.
     pub(crate) fn keeps_context_of(&self, error: &ExecutionError) -> bool {
         self.context_bytes.saturating_add(error.context.len()) <= ERROR_TRACE_CONTEXT_BYTES_MAX
+    }
+
+    /// True while the warnings of completed attempts fit into the record; counts one that does.
+    pub(crate) fn admits_warning(&mut self, warning: &ExecutionError) -> bool {
+        let bytes =
+            WARNING_OVERHEAD_BYTES + warning.code.len() + warning.message.len() + warning.context.len();
+        let fits = self.warning_bytes.saturating_add(bytes) <= WARNINGS_BYTES_MAX;
+        self.warning_bytes += if fits { bytes } else { 0 };
+        fits
     }
 
     /// The error's own context with all errors of the run beside it.
@@ -113,6 +123,11 @@ const TRACE_BYTES_MAX: usize = 3 << 20;
 
 /// Errors that are kept; later ones are counted only.
 const TRACE_ERRORS_MAX: usize = 16_384;
+
+/// Bytes of all warnings in a record; later ones are dropped.
+const WARNINGS_BYTES_MAX: usize = 4 << 20;
+/// More than what stands around a warning's texts and context.
+const WARNING_OVERHEAD_BYTES: usize = 128;
 
 /// At most this many bytes stand around an object in a list.
 const ITEM_OVERHEAD_BYTES: usize = 12;

@@ -157,8 +157,14 @@ impl Engine {
         self.fleet.unflushed.insert(session_key);
     }
 
-    /// Takes a credit for an attempt.
-    pub(crate) fn hold(&mut self, token: AttemptToken, attempt: Attempt) {
+    fn hold(&mut self, token: AttemptToken, attempt: Attempt) {
+        self.take_credit(token, &attempt);
+        self.fleet.attempts.insert(token, attempt);
+        self.fleet.action_mut(attempt.action).in_flight += 1;
+    }
+
+    /// Takes a credit of the attempt's session.
+    pub(crate) fn take_credit(&mut self, token: AttemptToken, attempt: &Attempt) {
         let session = self
             .fleet
             .sessions
@@ -174,8 +180,6 @@ impl Engine {
         };
         session.in_flight += u32::from(ordinary);
         session.tokens.insert(token);
-        self.fleet.attempts.insert(token, attempt);
-        self.fleet.action_mut(attempt.action).in_flight += 1;
         self.fleet.refresh_free(attempt.session);
     }
 

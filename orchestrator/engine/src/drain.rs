@@ -35,6 +35,9 @@ impl Engine {
 
     /// Reports once that nothing runs and nothing is being written, or that the grace is over.
     pub(crate) fn finish_drain(&mut self) {
+        if self.drain.is_none() {
+            return;
+        }
         let n_unfinished = self.live.n_running();
         let idle = self.writes.is_empty() && n_unfinished == 0;
         let Some(drain) = &mut self.drain else { return };

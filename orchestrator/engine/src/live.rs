@@ -1,7 +1,7 @@
 //! The executions that are accepted, or about to be, and not settled. Decides nothing.
 
 use crate::fleet::{QueueKey, WaitingKey};
-use crate::input::{CallerId, WaitFor};
+use crate::input::{CallerId, Submission, WaitFor};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -37,6 +37,8 @@ pub(crate) struct Live {
     pub(crate) holds_slot: bool,
     /// Callers that wait for the accept.
     pub(crate) submitters: Vec<(CallerId, WaitFor)>,
+    /// Submissions that can be judged only once the accept is answered.
+    pub(crate) parked: Vec<Submission>,
     /// Callers that wait for the result.
     pub(crate) waiters: Vec<CallerId>,
     pub(crate) watchers: Vec<Watcher>,

@@ -18,11 +18,10 @@ use escapement_model::{AttemptToken, SessionId, limits};
 impl Engine {
     pub(crate) fn session_opened(&mut self, key: SessionKey, session_id: SessionId) {
         let now_ms = self.now.monotonic_ms;
-        let full = self.fleet.sessions.len() >= self.config.max_sessions;
         self.fleet.sessions.insert(key, Session::new(session_id, now_ms));
-        if full {
-            self.refuse_session(key, SessionErrorCode::Unavailable, "too many worker sessions");
-        }
+        // Until its hello it has no lease but this one.
+        let due_ms = now_ms.saturating_add(limits::HELLO_TIMEOUT_MS);
+        self.timers.set(Timer::Lease(key), Some(due_ms));
     }
 
     pub(crate) fn session_message(&mut self, key: SessionKey, seq: u64, message: FromWorker) {
@@ -133,7 +132,7 @@ impl Engine {
             let repeated = offered.insert(
                 action,
                 SessionAction {
-                    max_in_flight: spec.max_in_flight,
+                    max_in_flight: bounded(spec.max_in_flight),
                     waits: spec.waits,
                     in_flight: BTreeMap::new(),
                     listed_load: None,
@@ -188,7 +187,7 @@ impl Engine {
                 continue;
             };
             if let Some(offered) = self.session_mut(key).actions.get_mut(&action) {
-                offered.max_in_flight = *level;
+                offered.max_in_flight = Some((*level).min(limits::SESSION_IN_FLIGHT_MAX));
             }
         }
         self.fleet.refresh_free(key);
@@ -453,6 +452,11 @@ impl Engine {
         self.effects.push_back(Effect::CloseSession(key));
         self.stream_ended(key);
     }
+}
+
+/// The level that an action has of its own; in a registration 0 means that it has none.
+fn bounded(max_in_flight: u32) -> Option<u32> {
+    (max_in_flight > 0).then_some(max_in_flight.min(limits::SESSION_IN_FLIGHT_MAX))
 }
 
 fn refusal_of(spec: &ActionSpec) -> Option<&'static str> {

@@ -27,6 +27,16 @@ impl Engine {
         {
             return self.refuse_session(key, SessionErrorCode::LimitExceeded, "too many actions or labels");
         }
+        let n_chars = hello.worker_id.chars().count();
+        if n_chars == 0 || n_chars > limits::LABEL_CHARS_MAX {
+            let detail = "worker_id must have 1 to 255 code points";
+            return self.refuse_session(key, SessionErrorCode::LimitExceeded, detail);
+        }
+        // A worker that comes back replaces its own session and so needs no room.
+        let is_new = !self.fleet.instances.contains_key(&hello.instance_id);
+        if is_new && self.fleet.instances.len() >= self.config.max_sessions {
+            return self.refuse_session(key, SessionErrorCode::Unavailable, "too many worker sessions");
+        }
         let previous = self.fleet.instances.insert(hello.instance_id, key);
         let now_ms = self.now.monotonic_ms;
         let session = self.session_mut(key);
@@ -86,17 +96,13 @@ impl Engine {
         self.forget_session(previous);
     }
 
+    /// The attempt stays what it is; only the session that holds it changes.
     fn move_attempt(&mut self, token: AttemptToken, to: SessionKey) {
-        let attempt = self.fleet.attempts[&token];
-        let ended = self.fleet.ended.verdict(token);
-        self.release(token, ended);
-        self.hold(
-            token,
-            Attempt {
-                session: to,
-                ..attempt
-            },
-        );
+        let attempt = self.fleet.attempts.get_mut(&token).expect("its session holds it");
+        let from = core::mem::replace(&mut attempt.session, to);
+        let attempt = *attempt;
+        self.session_mut(from).tokens.remove(&token);
+        self.take_credit(token, &attempt);
     }
 
     fn verdict_of(&mut self, key: SessionKey, item: &InFlight) -> KeepOrStop {
@@ -181,9 +187,15 @@ impl Engine {
 
     /// The worker has expired by itself a margin ago, so what it had is settled by evidence.
     pub(crate) fn lease_due(&mut self, key: SessionKey) {
-        if self.session_mut(key).connected {
-            let detail = "no heartbeat within the lease".into();
-            let code = SessionErrorCode::LeaseExpired;
+        let session = self.session_mut(key);
+        if session.connected {
+            let (code, detail) = match session.identity {
+                Some(_) => (
+                    SessionErrorCode::LeaseExpired,
+                    "no heartbeat within the lease".into(),
+                ),
+                None => (SessionErrorCode::ProtocolViolation, "no hello in time".into()),
+            };
             self.send(
                 key,
                 ToWorker::SessionError {

@@ -69,7 +69,7 @@ impl Engine {
             description: action.description.clone(),
             input_schema: action.input_schema.clone(),
             workers: action.sessions.len() as u32,
-            free_slots: free_slots.sum(),
+            free_slots: free_slots.fold(0, u32::saturating_add),
             in_flight: action.in_flight,
             waiting: action.n_waiting() as u32,
         }
@@ -78,11 +78,9 @@ impl Engine {
     fn free_slots(&self, session: &Session, key: ActionKey) -> u32 {
         let offered = &session.actions[&key];
         let taken: u32 = offered.in_flight.values().sum();
-        let own = if offered.max_in_flight == 0 {
-            u32::MAX
-        } else {
-            offered.max_in_flight.saturating_sub(taken)
-        };
+        let own = offered
+            .max_in_flight
+            .map_or(u32::MAX, |max| max.saturating_sub(taken));
         if offered.waits {
             own
         } else {

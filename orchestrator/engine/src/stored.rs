@@ -51,7 +51,16 @@ impl Engine {
         };
         let settlement = live.settlement.clone();
         let priority = live.request.plan().priority();
-        for (caller, wait_for) in core::mem::take(&mut live.submitters) {
+        let submitters = core::mem::take(&mut live.submitters);
+        let parked = core::mem::take(&mut live.parked);
+        if started {
+            self.started(key);
+        } else if let Some(settlement) = settlement {
+            self.write(key, StoreWrite::Settle { settlement });
+        } else {
+            self.admission.enqueue(priority, key);
+        }
+        for (caller, wait_for) in submitters {
             match wait_for {
                 WaitFor::Accepted => {
                     let view = self.view(key);
@@ -61,14 +70,8 @@ impl Engine {
                 WaitFor::Settled => self.live.at_mut(key).waiters.push(caller),
             }
         }
-        if started {
-            self.started(key);
-        } else if let Some(settlement) = settlement {
-            self.write(key, StoreWrite::Settle { settlement });
-        } else {
-            self.admission.enqueue(priority, key);
-        }
         self.after_change(key);
+        parked.into_iter().for_each(|submission| self.submit(submission));
     }
 
     /// An execution whose accept did not become durable: as if it had never been.
@@ -85,6 +88,9 @@ impl Engine {
             self.callers.remove(&caller);
             self.reply(caller, reply.clone());
         }
+        live.parked
+            .into_iter()
+            .for_each(|submission| self.submit(submission));
     }
 
     fn started(&mut self, key: ExecutionKey) {

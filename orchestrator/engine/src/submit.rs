@@ -14,6 +14,9 @@ use escapement_model::{ExecutionId, limits};
 
 impl Engine {
     pub(crate) fn submit(&mut self, submission: Submission) {
+        if let Some(holder) = self.undecided_holder(&submission) {
+            return self.live.at_mut(holder).parked.push(submission);
+        }
         let Submission {
             caller,
             request,
@@ -31,6 +34,23 @@ impl Engine {
             Ok(depth) => self.accept(caller, request, execution_id, wait_for, depth),
             Err(refusal) => self.reply(caller, Reply::Refused(refusal)),
         }
+    }
+
+    /// The execution that has this one's id or plan and may turn out not to be accepted: a refusal would be premature.
+    fn undecided_holder(&self, submission: &Submission) -> Option<ExecutionKey> {
+        let request = &submission.request;
+        let execution_id = request.execution_id().unwrap_or(submission.fresh_id);
+        let same_id = self.live.find(execution_id);
+        if let Some(key) = same_id
+            && self.live.at(key).request.digest() == request.digest()
+        {
+            return None;
+        }
+        let holder = same_id.or_else(|| {
+            let execution_id = self.live.plan_holder(request.plan().id())?;
+            self.live.find(execution_id)
+        })?;
+        matches!(self.live.at(holder).stage, Stage::Accepting { .. }).then_some(holder)
     }
 
     // the same request attaches, another one is refused. It never executes twice.
@@ -231,7 +251,7 @@ impl Engine {
             execution_id: live.execution_id,
             request: Arc::clone(&live.request),
             accepted_at: live.execution.accepted_at(),
-            started_at: live.execution.started_at(),
+            started_at: live.shown_started_at(),
             deadline_ms: live.execution.deadline(),
             progress: live.execution.progress(),
         }
@@ -247,6 +267,7 @@ fn new_live(execution: Execution, request: Arc<Request>, execution_id: Execution
         depth,
         holds_slot: false,
         submitters: Vec::new(),
+        parked: Vec::new(),
         waiters: Vec::new(),
         watchers: Vec::new(),
         waiting: BTreeMap::new(),

@@ -3,9 +3,10 @@
 use crate::effect::{Effect, Reply};
 use crate::engine::Engine;
 use crate::input::CallerId;
+use crate::live::Live;
 use crate::live::{ExecutionKey, Watcher};
 use alloc::vec::Vec;
-use escapement_contract::{AuditEntry, Persisted, Phase};
+use escapement_contract::{AuditEntry, Execution, Persisted, Phase};
 use escapement_model::ExecutionId;
 
 impl Engine {
@@ -30,7 +31,7 @@ impl Engine {
         if matches!(live.execution.phase(), Phase::Settling | Phase::Settled) {
             return;
         }
-        let audit = live.execution.audit();
+        let audit = shown_audit(&live.execution);
         for watcher in &mut live.watchers {
             let entries = watcher.take_unseen(audit);
             if !entries.is_empty() {
@@ -54,6 +55,25 @@ impl Engine {
                 settled,
             });
         }
+    }
+}
+
+impl Live {
+    /// When it started, once that is durable.
+    pub(crate) fn shown_started_at(&self) -> Option<i64> {
+        self.execution
+            .started_at()
+            .filter(|_| self.execution.phase() != Phase::Starting)
+    }
+}
+
+// the last entry of an execution whose start is being written is that start.
+/// The record as far as a crash would not take it back.
+fn shown_audit(execution: &Execution) -> &[AuditEntry] {
+    let audit = execution.audit();
+    match execution.phase() {
+        Phase::Starting => &audit[..audit.len() - 1],
+        Phase::Queued | Phase::Running | Phase::Settling | Phase::Settled => audit,
     }
 }
 

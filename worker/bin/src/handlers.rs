@@ -112,5 +112,8 @@ pub(crate) fn encode(bytes: Vec<u8>) -> (String, Encoding) {
 
 /// The beginning of a remote side's text, for the context of an error.
 pub(crate) fn excerpt(bytes: &[u8], bytes_max: usize) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(bytes_max)]).into_owned()
+    let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(bytes_max)]).into_owned();
+    // A byte that is no UTF-8 has become three.
+    text.truncate(text.floor_char_boundary(bytes_max));
+    text
 }

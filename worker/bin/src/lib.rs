@@ -15,5 +15,6 @@ pub mod handlers;
 pub mod http_client;
 pub mod limits;
 pub mod orchestrator;
+pub mod output_size;
 pub mod process;
 pub mod root;

@@ -9,7 +9,10 @@ pub const INPUT_FILE_BYTES_MAX: usize = 16 << 20;
 pub const OUTPUT_FILE_BYTES_MAX: usize = 16 << 20;
 /// Bytes of content inside a step's output where the input names no other limit: 512 KiB.
 pub const CONTENT_BYTES_DEFAULT: usize = 512 << 10;
-/// Bytes of content inside a step's output, at most: a little less than the 1 MiB that an output may have.
+/// Bytes of a step's output as it travels, encoded as a Struct: 1 MiB.
+/// A number costs about 11 bytes there, so JSON text says little about it.
+pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of content inside a step's output, at most: a little less than the whole output may have.
 pub const CONTENT_BYTES_MAX: usize = 1000 << 10;
 /// Bytes that `file.write` takes: 1 MiB.
 pub const WRITE_BYTES_MAX: usize = 1 << 20;
@@ -39,11 +42,15 @@ pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 pub const LLM_ANSWER_BYTES_MAX: usize = 8 << 20;
 /// Bytes of error text from a remote side that stand in the context of an error: 2 KiB.
 pub const REMOTE_TEXT_BYTES: usize = 2 << 10;
+/// Bytes of an answer's headers that stand in the context of an error: 4 KiB.
+pub const REMOTE_HEADERS_BYTES: usize = 4 << 10;
+/// Bytes of a `retry-after` header that stand in the context of an error: 64.
+pub const RETRY_AFTER_BYTES: usize = 64;
 
 /// Executions that one worker waits for at a time, for each depth of nesting.
 pub const CHILDREN_MAX: u32 = 1024;
 /// Milliseconds of one call that waits for a child execution.
 pub const CHILD_WAIT_MS: i64 = 20_000;
-/// Bytes of a child's error that go into the context of `CHILD_FAILED`:
+/// Encoded bytes of a child's error that go into the context of `CHILD_FAILED`:
 /// an error's context holds 16 KiB at most.
 pub const CHILD_ERROR_BYTES_MAX: usize = 12 << 10;

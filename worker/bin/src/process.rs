@@ -118,10 +118,12 @@ impl Captured {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
-    /// The last `n` bytes as text.
+    /// The end as text of at most `n` bytes.
     pub fn tail(&self, n: usize) -> String {
         let from = self.bytes.len().saturating_sub(n);
-        String::from_utf8_lossy(&self.bytes[from..]).into_owned()
+        let text = String::from_utf8_lossy(&self.bytes[from..]);
+        // A byte that is no UTF-8 has become three.
+        text[text.ceil_char_boundary(text.len().saturating_sub(n))..].to_owned()
     }
 }
 

@@ -4,6 +4,8 @@
 //!
 //! Every path is walked name by name from a directory that is held open, and no link is followed,
 //! so a link that is put there between a check and its use changes nothing.
+//! A child process gets its directory by an open descriptor, too;
+//! what the child itself opens from there on is beyond this module.
 
 use crate::digest::sha256_hex;
 use crate::limits::{OUTPUT_FILE_BYTES_MAX, PATH_CHARS_MAX};
@@ -14,20 +16,31 @@ use serde::Serialize;
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The directory that `--root` names, held open. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Root {
-    shared: Arc<Shared>,
+    directory: Arc<OwnedFd>,
 }
 
+/// A directory at or below the root, held open, for a child process to start in.
+///
+/// Its path names the descriptor and not the place, so it leads there whatever happens to the place.
+/// The path counts as long as the value lives, in this process and in a child that is just being started,
+/// and needs `/proc`.
 #[derive(Debug)]
-struct Shared {
-    directory: OwnedFd,
+pub struct Directory {
+    _handle: OwnedFd,
     path: PathBuf,
+}
+
+impl AsRef<Path> for Directory {
+    fn as_ref(&self) -> &Path {
+        &self.path
+    }
 }
 
 /// A file that was written, as a step's output shows it.
@@ -47,10 +60,9 @@ impl Root {
     /// # Errors
     /// It does not exist, is no directory, or may not be read.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let path = path.canonicalize()?;
-        let directory = open(&path, DIRECTORY, Mode::empty())?;
+        let directory = open(path, DIRECTORY, Mode::empty())?;
         Ok(Self {
-            shared: Arc::new(Shared { directory, path }),
+            directory: Arc::new(directory),
         })
     }
 
@@ -92,16 +104,17 @@ impl Root {
         self.write(path, content, true).await
     }
 
-    /// The path of a directory for a child process to start in.
+    /// Opens a directory for a child process to start in.
     ///
     /// # Errors
     /// `FILE_NOT_ALLOWED` (fatal), `FILE_NOT_FOUND`, `FILE_FAILED`.
-    pub fn directory(&self, path: &str) -> Result<PathBuf, StepError> {
-        let names = names_of(path)?;
-        self.walk(path, &names, false)?;
-        Ok(names
-            .iter()
-            .fold(self.shared.path.clone(), |whole, name| whole.join(name)))
+    pub fn directory(&self, path: &str) -> Result<Directory, StepError> {
+        let handle = self.walk(path, &names_of(path)?, false)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()));
+        Ok(Directory {
+            _handle: handle,
+            path,
+        })
     }
 
     fn read_now(&self, path: &str, bytes_max: usize) -> Result<Vec<u8>, StepError> {
@@ -155,11 +168,7 @@ impl Root {
     }
 
     fn walk(&self, path: &str, names: &[&str], make: bool) -> Result<OwnedFd, StepError> {
-        let own = self
-            .shared
-            .directory
-            .try_clone()
-            .map_err(|error| failed(path, &error))?;
+        let own = self.directory.try_clone().map_err(|error| failed(path, &error))?;
         names.iter().try_fold(own, |directory, name| {
             if make {
                 match mkdirat(&directory, *name, Mode::from_raw_mode(0o755)) {

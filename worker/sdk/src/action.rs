@@ -110,7 +110,8 @@ impl Action {
     pub(crate) fn capacity(&self) -> Capacity {
         match (self.waits, self.max_in_flight) {
             // The orchestrator counts once per depth of nesting, and the worker does not know the depth.
-            (true, own) => Capacity::Apart(own.saturating_mul(NESTING_DEPTH_MAX)),
+            // A plan at the top and the levels below it have a pool each.
+            (true, own) => Capacity::Apart(own.saturating_mul(NESTING_DEPTH_MAX + 1)),
             (false, 0) => Capacity::Shared(u32::MAX),
             (false, own) => Capacity::Shared(own),
         }

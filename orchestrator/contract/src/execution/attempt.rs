@@ -100,7 +100,9 @@ impl Execution {
                 let payload_left = RESULT_PAYLOAD_BYTES_MAX - payload_bytes;
                 match outcome::refuse_output(&output, payload_left, step_id) {
                     None => {
-                        let warnings = outcome::classify_warnings(warnings, step_id, policy);
+                        let mut warnings = outcome::classify_warnings(warnings, step_id, policy);
+                        // the record of an execution has a bound, whatever its workers say.
+                        warnings.retain(|warning| self.trace.admits_warning(warning));
                         self.step_completed(now, step, attempt, output, warnings);
                         self.take_turns(now);
                         return true;

@@ -1,7 +1,7 @@
 //! What each step of a running execution is doing, and which steps are ready. Decides no outcome.
 
-use super::Execution;
 use super::timers::Timers;
+use super::{Execution, Phase};
 use crate::error::ExecutionError;
 use crate::plan::{Plan, StepIndex};
 use crate::time::Moment;
@@ -213,6 +213,8 @@ impl Execution {
                 StepState::Assigned { .. } | StepState::Started { .. } => &mut progress.steps_running,
                 StepState::BackingOff { .. } => &mut progress.steps_backing_off,
                 StepState::Completed => &mut progress.steps_completed,
+                // that an execution stopped is told once that is durable.
+                StepState::Stopped if self.phase() == Phase::Settling => &mut progress.steps_pending,
                 StepState::NotCompleted | StepState::Stopped => &mut progress.steps_not_completed,
             } += 1;
         }

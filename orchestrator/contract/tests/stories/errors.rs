@@ -2,7 +2,7 @@
 
 use crate::story::{brief, completed, failed, output, plan, reported, text, value};
 use bytes::Bytes;
-use escapement_contract::{AuditKind, CAUSE_DEPTH_MAX, Outcome, Reported};
+use escapement_contract::{AuditKind, CAUSE_DEPTH_MAX, Outcome, Reported, Status};
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{Opaque, Severity, codes};
 
@@ -118,6 +118,34 @@ fn at_most_64_warnings_are_kept() {
         _ => None,
     });
     assert_eq!(kept, Some(64));
+}
+
+//
+#[test]
+fn the_warnings_of_an_execution_have_a_limit_together() {
+    let context = StructBuilder::new().text("why", &"x".repeat(16_000)).build();
+    let warning = Reported {
+        context,
+        ..reported("ODD", None)
+    };
+    let names: Vec<String> = (0..8).map(|n| format!("step {n}")).collect();
+    let spec = names.iter().fold(plan(), |spec, name| spec.step(name));
+    let mut story = spec.running();
+    for name in &names {
+        let outcome = Outcome::Completed {
+            output: Opaque::default(),
+            warnings: vec![warning.clone(); 64],
+        };
+        story.end(name, outcome);
+    }
+    assert_eq!(story.settle().status, Status::Success);
+    let audit = story.execution.audit().iter();
+    let kept = audit.filter_map(|entry| match &entry.kind {
+        AuditKind::StepCompleted { warnings, .. } => Some(warnings.len()),
+        _ => None,
+    });
+    let kept: usize = kept.sum();
+    assert!((250..=262).contains(&kept), "4 MiB of 16 KiB each, not {kept}");
 }
 
 //

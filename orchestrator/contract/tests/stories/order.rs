@@ -254,6 +254,9 @@ fn progress_counts_every_step_once() {
     };
     assert_eq!(story.execution.progress(), expected);
     story.end("d", failed("BAD", Some(Severity::Fatal)));
+    // that the others stopped is told with the result.
+    assert_eq!(story.execution.progress().steps_pending, 3);
+    story.settle();
     let ended = Progress {
         steps_total: 5,
         steps_completed: 1,

@@ -47,7 +47,8 @@ pub(crate) struct Identity {
 /// An action that a session offers, and how much of it is taken.
 #[derive(Debug)]
 pub(crate) struct SessionAction {
-    pub(crate) max_in_flight: u32,
+    /// Its own level; `None`: the session's alone.
+    pub(crate) max_in_flight: Option<u32>,
     pub(crate) waits: bool,
     /// By depth of nesting; ordinary actions count everything under 0.
     pub(crate) in_flight: BTreeMap<u32, u32>,
@@ -99,12 +100,16 @@ impl Session {
 
 impl SessionAction {
     pub(crate) fn has_ordinary_slot(&self) -> bool {
-        !self.waits && (self.max_in_flight == 0 || self.taken(0) < self.max_in_flight)
+        !self.waits && self.has_own_slot(0)
     }
 
     /// A slot of an action whose attempts only wait: the action's own, for each depth.
     pub(crate) fn has_waiting_slot(&self, depth: u32) -> bool {
-        self.waits && self.taken(depth) < self.max_in_flight
+        self.waits && self.has_own_slot(depth)
+    }
+
+    fn has_own_slot(&self, depth: u32) -> bool {
+        self.max_in_flight.is_none_or(|max| self.taken(depth) < max)
     }
 
     pub(crate) fn take(&mut self, depth: u32) {

@@ -7,6 +7,7 @@ mod chaos;
 mod dispatching;
 mod draining;
 mod losing;
+mod odd_workers;
 mod persisting;
 mod watching;
 mod world;

@@ -174,22 +174,21 @@ impl World {
         actions: Vec<ActionSpec>,
         in_flight: Vec<InFlight>,
     ) {
+        let mut hello = hello_of(instance, &format!("worker-{instance}"));
+        (hello.actions, hello.max_in_flight, hello.in_flight) = (actions, max_in_flight, in_flight);
+        self.open(session, hello);
+    }
+
+    pub fn named_worker(&mut self, session: u64, worker_id: &str) {
+        self.open(session, hello_of(session as u8, worker_id));
+    }
+
+    fn open(&mut self, session: u64, hello: Hello) {
         let session_id = SessionId::new([session as u8; 16]);
         self.input(Input::SessionOpened {
             session: SessionKey(session),
             session_id,
         });
-        let hello = Hello {
-            protocol_min: 1,
-            protocol_max: 1,
-            worker_id: format!("worker-{instance}").into(),
-            instance_id: InstanceId::new([instance; 16]),
-            actions,
-            max_in_flight,
-            in_flight,
-            labels: BTreeMap::new(),
-            build: "test".into(),
-        };
         self.say(session, FromWorker::Hello(hello));
     }
 
@@ -267,6 +266,20 @@ impl World {
 
     pub fn log_has(&self, line: &str) -> bool {
         self.log.iter().any(|entry| entry == line)
+    }
+}
+
+fn hello_of(instance: u8, worker_id: &str) -> Hello {
+    Hello {
+        protocol_min: 1,
+        protocol_max: 1,
+        worker_id: worker_id.into(),
+        instance_id: InstanceId::new([instance; 16]),
+        actions: Vec::new(),
+        max_in_flight: 0,
+        in_flight: Vec::new(),
+        labels: BTreeMap::new(),
+        build: "test".into(),
     }
 }
 

@@ -8,6 +8,7 @@ mod progress;
 mod stage;
 mod view;
 
+use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
 use escapement_tests::Fault;
@@ -22,7 +23,7 @@ async fn main() -> ExitCode {
     let outcome = tokio::select! {
         biased;
         why = interrupted() => Err(why),
-        outcome = demonstrate() => outcome,
+        outcome = demonstrate(std::env::args().skip(1)) => outcome,
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -35,8 +36,8 @@ async fn main() -> ExitCode {
 }
 
 /// Runs everything. True where each plan ended as it should.
-async fn demonstrate() -> Result<bool, Fault> {
-    let stage = Stage::start().await?;
+async fn demonstrate(arguments: impl Iterator<Item = String>) -> Result<bool, Fault> {
+    let stage = Stage::start(output(arguments)?).await?;
     println!(
         "\norchestrator at {}, workers `one` and `two`, files under {}",
         stage.address(),
@@ -53,6 +54,25 @@ async fn demonstrate() -> Result<bool, Fault> {
     stage.stop().await?;
     println!("\n{}", counts(&verdicts));
     Ok(all_well)
+}
+
+/// Where the files go, relative to the root of the checkout.
+/// Another folder than the default lets two demos run at the same time.
+fn output(mut arguments: impl Iterator<Item = String>) -> Result<PathBuf, Fault> {
+    match (arguments.next().as_deref(), arguments.next(), arguments.next()) {
+        (None, None, None) => Ok(PathBuf::from(OUTPUT)),
+        // What stands in the folder is deleted, so it is not any folder.
+        (Some("--output"), Some(folder), None) if is_in_target(Path::new(&folder)) => {
+            Ok(PathBuf::from(folder))
+        }
+        _ => Err("the only flag is `--output target/NAME`, for another folder than target/demo".into()),
+    }
+}
+
+fn is_in_target(folder: &Path) -> bool {
+    let mut parts = folder.components();
+    parts.next() == Some(Component::Normal("target".as_ref()))
+        && matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
 }
 
 /// How many plans ended how: the last line of the demo.
@@ -80,9 +100,36 @@ async fn interrupted() -> Fault {
     }
 }
 
+/// In `target`, where git ignores it, and below the root, where git and cargo find the project.
+const OUTPUT: &str = "target/demo";
+
 #[cfg(test)]
 mod tests {
-    use super::{Verdict, counts};
+    use super::{OUTPUT, Verdict, counts, output};
+    use std::path::Path;
+
+    #[test]
+    fn the_files_go_where_the_flag_says() {
+        let given = |arguments: &[&str]| output(arguments.iter().map(|word| (*word).to_owned())).ok();
+        assert_eq!(given(&[]).as_deref(), Some(Path::new(OUTPUT)));
+        assert_eq!(
+            given(&["--output", "target/other"]).as_deref(),
+            Some(Path::new("target/other"))
+        );
+        for refused in ["--quiet", "--output"] {
+            assert_eq!(given(&[refused]), None);
+        }
+        for refused in [
+            "target",
+            "target/..",
+            "../target/a",
+            "/target/a",
+            "orchestrator/a",
+            "target/a/b",
+        ] {
+            assert_eq!(given(&["--output", refused]), None, "{refused}");
+        }
+    }
 
     #[test]
     fn the_last_line_counts_the_plans_by_status() {

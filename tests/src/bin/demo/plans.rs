@@ -28,7 +28,7 @@ pub(crate) const PLANS: [Plan; 4] = [
     Plan {
         file: "release-report.json",
         status: "success",
-        steps_executed: 9,
+        steps_executed: 10,
         error_code: None,
     },
     Plan {

@@ -14,17 +14,19 @@ pub(crate) struct Stage {
     orchestrator: Orchestrator,
     workers: [Worker; 2],
     receiver: Receiver,
+    /// Relative to the root of the checkout.
     output: PathBuf,
     _store: PrivateDirectory,
 }
 
 impl Stage {
-    /// Starts the processes on a fresh store, with empty output folders.
-    pub(crate) async fn start() -> Result<Self, Fault> {
-        let output = checkout::root().join(OUTPUT);
-        let (files, logs) = (output.join(FILES), output.join(LOGS));
-        if output.exists() {
-            std::fs::remove_dir_all(&output)?;
+    /// Starts the processes on a fresh store, with empty folders in `output`.
+    /// That is relative to the root of the checkout.
+    pub(crate) async fn start(output: PathBuf) -> Result<Self, Fault> {
+        let folder = checkout::root().join(&output);
+        let (files, logs) = (folder.join(FILES), folder.join(LOGS));
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
         }
         std::fs::create_dir_all(&files)?;
         std::fs::create_dir_all(&logs)?;
@@ -64,7 +66,7 @@ impl Stage {
 
     /// The folder with the files, as the reader sees it from the root of the checkout.
     pub(crate) fn shown_files(&self) -> String {
-        format!("{OUTPUT}/{FILES}")
+        self.output.join(FILES).display().to_string()
     }
 
     /// Tells what the webhook receiver got. True where it is one JSON object by POST.
@@ -94,7 +96,7 @@ impl Stage {
 
     /// Tells which files were written, and shows the beginning of the report.
     pub(crate) fn tell_files(&self) -> Result<(), Fault> {
-        let files = self.output.join(FILES);
+        let files = checkout::root().join(&self.output).join(FILES);
         for path in files_below(&files)? {
             let length = path.metadata()?.len();
             println!(
@@ -119,7 +121,10 @@ impl Stage {
             worker.stop().await?;
         }
         self.orchestrator.stop().await?;
-        println!("\nboth workers and the orchestrator stopped cleanly; their logs are in {OUTPUT}/{LOGS}");
+        println!(
+            "\nboth workers and the orchestrator stopped cleanly; their logs are in {}",
+            self.output.join(LOGS).display()
+        );
         Ok(())
     }
 }
@@ -185,8 +190,6 @@ fn files_below(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
     Ok(found)
 }
 
-/// In `target`, where git ignores it, and below the root of the checkout, where git and cargo find the project.
-const OUTPUT: &str = "target/demo";
 const FILES: &str = "files";
 const LOGS: &str = "logs";
 const REPORT: &str = "release-report.md";

@@ -41,14 +41,23 @@ fn verify() -> std::io::Result<bool> {
     let missing = tools::install(&tool_folder);
 
     let mut count = Count::default();
+    // `--locked` wherever cargo knows it: a stale Cargo.lock is a failure and not rewritten.
     let checks = [
         Check::new("format", "fmt --all --check"),
-        Check::new("lints", "clippy --workspace --all-targets --quiet -- -D warnings"),
-        Check::new("documentation", "doc --workspace --no-deps --quiet")
+        Check::new(
+            "lints",
+            "clippy --locked --workspace --all-targets --quiet -- -D warnings",
+        ),
+        // A feature that is off by default is code that the line above does not see.
+        Check::new(
+            "lints, https",
+            "clippy --locked -p escapement-worker --features https --all-targets --quiet -- -D warnings",
+        ),
+        Check::new("documentation", "doc --locked --workspace --no-deps --quiet")
             .variable("RUSTDOCFLAGS", "-D warnings"),
         // With the tests, so that the programs get the same features of their dependencies, and nothing is built twice.
-        Check::new("programs", "build --workspace --bins --tests --quiet"),
-        Check::new("tests", "test --workspace --no-fail-fast")
+        Check::new("programs", "build --locked --workspace --bins --tests --quiet"),
+        Check::new("tests", "test --locked --workspace --no-fail-fast")
             .variable("ESCAPEMENT_BINARIES", &programs)
             .variable("ESCAPEMENT_TOOLS", &tool_folder)
             .variable("ESCAPEMENT_SKIPPED_LIST", &skipped_list),

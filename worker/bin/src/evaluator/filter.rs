@@ -51,8 +51,9 @@ pub(super) fn run(filter: &str, document: &[u8], results_max: usize, bytes_max: 
         if bytes > bytes_max {
             return Reply::Failed(format!("more than {bytes_max} bytes of results"));
         }
-        match serde_json::from_str::<Value>(&text) {
-            Ok(value) => results.push(value),
+        // Read at the depth at which it stands in the reply, so that the worker can read that.
+        match serde_json::from_str::<[[Value; 1]; 1]>(&format!("[[{text}]]")) {
+            Ok([[value]]) => results.push(value),
             Err(error) => return Reply::Failed(format!("a result is no JSON: {error}")),
         }
     }

@@ -4,6 +4,7 @@ use super::{Encoding, encode, invalid, root_of};
 use crate::config::Config;
 use crate::digest::sha256_hex;
 use crate::limits::{CONTENT_BYTES_DEFAULT, CONTENT_BYTES_MAX};
+use crate::output_size::fitting;
 use escapement_sdk::{Action, StepContext, StepError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -67,13 +68,15 @@ pub async fn run(input: Input, _context: StepContext, config: Arc<Config>) -> Re
     let content = root_of(&config)?.read(&input.path, input.bytes_max).await?;
     let (bytes, sha256) = (content.len(), sha256_hex(&content));
     let (content, encoding) = encode(content);
-    Ok(Output {
+    let output = Output {
         path: input.path,
         content,
         encoding,
         bytes,
         sha256,
-    })
+    };
+    // Base64 is a third longer than the file.
+    fitting(output, "FILE_TOO_LARGE")
 }
 
 fn default_bytes_max() -> usize {

@@ -3,7 +3,10 @@
 use super::{Encoding, encode, excerpt, invalid, own_limit, read_input, root_of, until_cancelled};
 use crate::config::Config;
 use crate::http_client::{Answer, Ask, HTTPS_BUILT, HttpFault, Scheme, Target, send};
-use crate::limits::{CONTENT_BYTES_DEFAULT, CONTENT_BYTES_MAX, OUTPUT_FILE_BYTES_MAX, REMOTE_TEXT_BYTES};
+use crate::limits::{
+    CONTENT_BYTES_DEFAULT, CONTENT_BYTES_MAX, OUTPUT_FILE_BYTES_MAX, REMOTE_HEADERS_BYTES, REMOTE_TEXT_BYTES,
+};
+use crate::output_size::fitting;
 use crate::root::Written;
 use bytes::Bytes;
 use escapement_sdk::{Action, StepContext, StepError};
@@ -140,15 +143,28 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
         .iter()
         .any(|expected| expected.contains(status))
     {
-        return Err(
-            StepError::new("HTTP_STATUS", format!("status {status} is not expected")).context(json!({
-                "status": status,
-                "headers": headers_of(&answer.headers),
-                "body": excerpt(&answer.body, REMOTE_TEXT_BYTES),
-            })),
-        );
+        return Err(unexpected(&answer));
     }
-    output(&input, &config, answer).await
+    fitting(output(&input, &config, answer).await?, "HTTP_TOO_LARGE")
+}
+
+fn unexpected(answer: &Answer) -> StepError {
+    let status = answer.status.as_u16();
+    // An error whose context is too large loses all of it, so a header that does not fit is left out.
+    let mut bytes_left = REMOTE_HEADERS_BYTES;
+    let mut headers = headers_of(&answer.headers);
+    let n_headers = headers.len();
+    headers.retain(|name, value| {
+        let left = bytes_left.checked_sub(name.len() + value.len());
+        bytes_left = left.unwrap_or(bytes_left);
+        left.is_some()
+    });
+    StepError::new("HTTP_STATUS", format!("status {status} is not expected")).context(json!({
+        "status": status,
+        "headers_truncated": headers.len() < n_headers,
+        "headers": headers,
+        "body": excerpt(&answer.body, REMOTE_TEXT_BYTES),
+    }))
 }
 
 /// The code that a fault has in a step.

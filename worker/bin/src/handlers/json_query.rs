@@ -5,6 +5,7 @@ use super::{invalid, read_input, read_text, root_of, until_cancelled};
 use crate::config::Config;
 use crate::evaluate::{Program, Reply, Request, evaluate};
 use crate::limits::{CONTENT_BYTES_DEFAULT, OUTPUT_FILE_BYTES_MAX, RESULTS_DEFAULT, RESULTS_MAX};
+use crate::output_size::fitting;
 use crate::root::Written;
 use escapement_sdk::{Action, StepContext, StepError};
 use serde::{Deserialize, Serialize};
@@ -99,7 +100,7 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
     };
     let output_bytes_max = match &input.output_file {
         Some(_) => root_of(&config).map(|_| OUTPUT_FILE_BYTES_MAX)?,
-        // The first result stands in the output twice.
+        // As text, so that the evaluation ends early; what counts is the whole output, encoded.
         None => CONTENT_BYTES_DEFAULT,
     };
     let program = Program::Jq {
@@ -122,12 +123,13 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
     match &input.output_file {
         None => {
             let result = Some(results.first().cloned().unwrap_or_default());
-            Ok(Output {
+            let output = Output {
                 count,
                 result,
                 results: Some(results),
                 output_file: None,
-            })
+            };
+            fitting(output, "JQ_ERROR")
         }
         Some(path) => {
             let content = file_content(results.into_iter().next().unwrap_or_default(), input.raw)?;

@@ -5,7 +5,8 @@ use super::http_request::step_error;
 use super::{excerpt, invalid, own_limit, read_text, root_of, until_cancelled};
 use crate::config::{Config, LlmEndpoint, read_api_key};
 use crate::http_client::{Answer, Ask, HttpFault, send};
-use crate::limits::{LLM_ANSWER_BYTES_MAX, REMOTE_TEXT_BYTES};
+use crate::limits::{LLM_ANSWER_BYTES_MAX, REMOTE_TEXT_BYTES, RETRY_AFTER_BYTES};
+use crate::output_size::fitting;
 use crate::root::Written;
 use escapement_sdk::{Action, StepContext, StepError};
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -132,7 +133,7 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
     let asking = async { send(ask).await.map_err(unavailable) };
     let answer = until_cancelled(&context, asking).await?;
     let reply = judge(&answer)?;
-    output(&input, &config, reply).await
+    fitting(output(&input, &config, reply).await?, "LLM_INVALID_RESPONSE")
 }
 
 async fn request(input: &Input, config: &Config) -> Result<Value, StepError> {
@@ -197,10 +198,11 @@ fn unavailable(fault: HttpFault) -> StepError {
 
 fn judge(answer: &Answer) -> Result<Map<String, Value>, StepError> {
     let status = answer.status;
+    let retry_after = answer.headers.get(header::RETRY_AFTER);
     let details = json!({
         "status": status.as_u16(),
         "body": excerpt(&answer.body, REMOTE_TEXT_BYTES),
-        "retry_after": answer.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()),
+        "retry_after": retry_after.map(|value| excerpt(value.as_bytes(), RETRY_AFTER_BYTES)),
     });
     if status.is_success() {
         return serde_json::from_slice(&answer.body)

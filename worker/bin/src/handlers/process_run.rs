@@ -5,13 +5,15 @@
 use super::{invalid, own_limit, read_input, root_of, until_cancelled};
 use crate::config::Config;
 use crate::limits::{CAPTURE_BYTES_DEFAULT, CONTENT_BYTES_MAX, OUTPUT_FILE_BYTES_MAX, STDERR_TAIL_BYTES};
+use crate::output_size::fitting;
 use crate::process::{self, Finished};
-use crate::root::Written;
+use crate::root::{Directory, Written};
 use escapement_sdk::{Action, StepContext, StepError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::process::Command;
@@ -108,7 +110,8 @@ pub fn action() -> Action {
 /// `PROCESS_TIMEOUT`, `PROCESS_OUTPUT`.
 pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Result<Output, StepError> {
     check(&input)?;
-    let command = command(&input, &config)?;
+    let directory = directory(&input, &config)?;
+    let command = command(&input, &config, directory.as_ref())?;
     let stdin = match (&input.stdin, &input.stdin_file) {
         (Some(_), Some(_)) => return Err(invalid("stdin and stdin_file exclude each other")),
         (Some(text), None) => text.clone().into_bytes(),
@@ -136,9 +139,12 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
         running.map_err(|error| StepError::new("PROCESS_NOT_STARTED", format!("{}: {error}", input.program)))
     });
     let finished = finished.await?;
+    // Held open until here: the child enters it by its descriptor.
+    drop(directory);
     let duration_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
     let exit_code = judge(&input, &finished)?;
-    finish(&input, &config, finished, exit_code, duration_ms).await
+    let output = finish(&input, &config, finished, exit_code, duration_ms).await?;
+    fitting(output, "PROCESS_OUTPUT")
 }
 
 fn check(input: &Input) -> Result<(), StepError> {
@@ -172,7 +178,15 @@ fn check(input: &Input) -> Result<(), StepError> {
     }
 }
 
-fn command(input: &Input, config: &Config) -> Result<Command, StepError> {
+/// The directory to start in, held open; none means `/`.
+fn directory(input: &Input, config: &Config) -> Result<Option<Directory>, StepError> {
+    match (&input.cwd, &config.root) {
+        (None, None) => Ok(None),
+        (cwd, _) => Ok(Some(root_of(config)?.directory(cwd.as_deref().unwrap_or("."))?)),
+    }
+}
+
+fn command(input: &Input, config: &Config, directory: Option<&Directory>) -> Result<Command, StepError> {
     let path = config.programs.get(&input.program).ok_or_else(|| {
         let message = format!(
             "{:?} is not allowed; start the worker with --allow-program",
@@ -180,12 +194,11 @@ fn command(input: &Input, config: &Config) -> Result<Command, StepError> {
         );
         StepError::new("PROCESS_NOT_ALLOWED", message).fatal()
     })?;
-    let directory = match (&input.cwd, &config.root) {
-        (None, None) => "/".into(),
-        (cwd, _) => root_of(config)?.directory(cwd.as_deref().unwrap_or("."))?,
-    };
     let mut command = Command::new(path);
-    command.args(&input.args).current_dir(directory).env_clear();
+    command
+        .args(&input.args)
+        .current_dir(directory.map_or(Path::new("/"), AsRef::as_ref))
+        .env_clear();
     let kept = INHERITED
         .iter()
         .filter_map(|name| Some((name, std::env::var_os(name)?)));

@@ -211,3 +211,12 @@ fn an_unknown_field_of_the_input_is_refused() {
     let decoded = serde_json::from_value::<file_read::Input>(json!({ "path": "a", "encodng": "text" }));
     assert!(decoded.unwrap_err().to_string().contains("encodng"));
 }
+
+#[tokio::test]
+async fn a_binary_file_whose_base64_does_not_fit_into_an_output_is_too_large() {
+    let (config, directory) = with_root();
+    fs::write(directory.path().join("binary"), vec![0xff; 900_000]).unwrap();
+    let payload = json!({ "path": "binary", "bytes_max": 1_000_000 });
+    let error = read(&Arc::new(config), payload).await.unwrap_err();
+    assert_eq!((error.code(), error.stated_severity()), ("FILE_TOO_LARGE", None));
+}

@@ -181,3 +181,20 @@ async fn a_file_can_be_one_text_for_the_filter() {
         .unwrap_err();
     assert_eq!(error.code(), "INVALID_PAYLOAD");
 }
+
+#[tokio::test]
+async fn results_that_fit_as_json_and_not_as_an_output_are_an_error_that_a_plan_may_skip() {
+    let deep = [63, 70, 125, 126, 127, 128].map(|n| format!("reduce range({n}) as $n (1; [.])"));
+    for filter in deep.iter().map(String::as_str).chain(["[range(60000)]"]) {
+        let error = query(json!({ "filter": filter })).await.unwrap_err();
+        assert_eq!(
+            (error.code(), error.stated_severity()),
+            ("JQ_ERROR", None),
+            "{filter}"
+        );
+    }
+    // The same results fit into a file.
+    let (config, _directory) = with_root();
+    let payload = json!({ "filter": "[range(60000)]", "output_file": "numbers" });
+    assert!(query_in(config, payload, context()).await.is_ok());
+}

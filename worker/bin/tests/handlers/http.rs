@@ -4,6 +4,7 @@ use super::server::OneAnswer;
 use super::{closed, context, input, with_root};
 use escapement_sdk::StepError;
 use escapement_sdk::testing::ContextBuilder;
+use escapement_wire::json::to_opaque;
 use escapement_worker::config::Config;
 use escapement_worker::handlers::http_request::{Output, run};
 use serde_json::{Value, json};
@@ -240,4 +241,44 @@ async fn the_url_can_stand_in_the_environment() {
     }
     let neither = request(allowing(&[&host]), json!({})).await.unwrap_err();
     assert_eq!(neither.code(), "INVALID_PAYLOAD");
+}
+
+#[tokio::test]
+async fn an_answer_that_grows_beyond_an_output_when_encoded_is_too_large() {
+    let numbers = json!(vec![1; 100_000]).to_string();
+    let deep = format!("{}{}", "[".repeat(70), "]".repeat(70));
+    let json = |body: &str| OneAnswer::with("200 OK", "application/json", body);
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 900000\r\n\r\n";
+    let binary = OneAnswer::new([head.as_bytes(), &[0xff; 900_000]].concat());
+    for server in [json(&numbers), json(&deep), binary] {
+        let error = ask(&server, json!({ "body_bytes_max": 1_000_000 }))
+            .await
+            .unwrap_err();
+        assert_eq!((error.code(), error.stated_severity()), ("HTTP_TOO_LARGE", None));
+    }
+}
+
+#[tokio::test]
+async fn the_status_survives_headers_that_are_too_large_for_an_error() {
+    let head = format!(
+        "HTTP/1.1 503 Busy\r\na-long: {}\r\nretry-after: 7\r\ncontent-length: 5\r\n\r\nlater",
+        "x".repeat(20_000)
+    );
+    let error = ask(&OneAnswer::new(head), json!({})).await.unwrap_err();
+    let shown = error.diagnostics();
+    assert_eq!(
+        (&shown["status"], &shown["body"], &shown["headers"]["retry-after"]),
+        (&json!(503), &json!("later"), &json!("7"))
+    );
+    let kept = shown["headers"]["a-long"].as_str().map_or(0, str::len);
+    assert!(kept < 4096, "{kept}");
+    assert!(to_opaque(shown).len() < 16 << 10);
+}
+
+#[tokio::test]
+async fn headers_within_the_limit_of_an_error_are_all_there() {
+    let server = OneAnswer::with("503 Busy", "text/plain", "later");
+    let error = ask(&server, json!({})).await.unwrap_err();
+    assert_eq!(error.diagnostics()["headers"]["x-own"], "1");
+    assert_eq!(error.diagnostics()["headers_truncated"], false);
 }

@@ -203,3 +203,17 @@ async fn files_carry_messages_in_and_the_answer_out() {
     assert_eq!(sent["messages"][0]["content"], "long notes");
     assert_eq!(sent["messages"][1]["content"], "Sum up:\n\nlong notes");
 }
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_into_an_output_is_an_error_that_a_plan_may_skip() {
+    let (large, numbers) = ("x".repeat(2 << 20), json!(vec![1; 100_000]).to_string());
+    for (text, parse_json) in [(large, false), (numbers, true)] {
+        let mut payload = payload();
+        payload["parse_json"] = json!(parse_json);
+        let error = ask(&answer(&text), payload).await.unwrap_err();
+        assert_eq!(
+            (error.code(), error.stated_severity()),
+            ("LLM_INVALID_RESPONSE", None)
+        );
+    }
+}

@@ -3,6 +3,7 @@
 use super::{context, eventually, input, with_root};
 use escapement_sdk::testing::cancel;
 use escapement_sdk::{StepContext, StepError};
+use escapement_wire::json::to_opaque;
 use escapement_worker::config::Config;
 use escapement_worker::handlers::process_run::{Output, run};
 use serde_json::{Value, json};
@@ -10,6 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
+use tokio::process::Command;
 
 /// A configuration that allows the shell under the name `sh`.
 fn with_shell() -> (Arc<Config>, TempDir) {
@@ -246,4 +248,47 @@ async fn a_program_is_killed_at_its_own_limit() {
         .await
         .unwrap_err();
     assert_eq!(error.code(), "PROCESS_TIMEOUT");
+}
+
+#[tokio::test]
+async fn output_that_grows_beyond_a_step_s_output_when_encoded_is_an_error_that_a_plan_may_skip() {
+    let (config, _directory) = with_shell();
+    let numbers = "printf '[1'; yes ,1 | head -n 100000; printf ']'";
+    let json = json!({ "parse_json": true, "output_bytes_max": 500_000 });
+    // Each byte becomes a replacement character of three.
+    let binary = "head -c 500000 /dev/zero | tr '\\0' '\\377'";
+    for (script, more) in [(numbers, json), (binary, json!({ "output_bytes_max": 500_000 }))] {
+        let error = shell(&config, script, more, context()).await.unwrap_err();
+        assert_eq!(
+            (error.code(), error.stated_severity()),
+            ("PROCESS_OUTPUT", None),
+            "{script}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_exit_code_survives_binary_output_on_both_streams() {
+    let (config, _directory) = with_shell();
+    let script = "head -c 9000 /dev/zero | tr '\\0' '\\377' | tee /dev/stderr; exit 7";
+    let error = shell(&config, script, json!({}), context()).await.unwrap_err();
+    assert_eq!(error.diagnostics()["exit_code"], 7);
+    assert!(to_opaque(error.diagnostics()).len() < 16 << 10);
+}
+
+#[tokio::test]
+async fn a_link_put_in_the_place_of_a_checked_directory_is_not_entered() {
+    let (config, directory) = with_shell();
+    let place = directory.path().join("sub");
+    fs::create_dir(&place).unwrap();
+    let checked = config.root.as_ref().unwrap().directory("sub").unwrap();
+    fs::rename(&place, directory.path().join("moved")).unwrap();
+    std::os::unix::fs::symlink("/", &place).unwrap();
+    let mut command = Command::new("/bin/pwd");
+    command.current_dir(&checked);
+    let finished = escapement_worker::process::run(command, Vec::new(), 4096, 4096)
+        .await
+        .unwrap();
+    let entered = finished.stdout.text();
+    assert!(entered.trim().ends_with("/moved"), "{entered}");
 }

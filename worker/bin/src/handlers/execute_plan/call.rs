@@ -1,15 +1,13 @@
 //! Submits a child and waits for its result over any number of broken calls. Does not judge the result.
 
 use super::super::invalid;
-use super::document::TRACE_HEADERS;
 use crate::limits::CHILD_WAIT_MS;
 use crate::orchestrator::Orchestrator;
 use escapement_sdk::{StepContext, StepError};
 use escapement_wire::v1::{PlanResult, SubmitPlanRequest, WaitExecutionRequest};
 use serde_json::json;
 use std::time::Duration;
-use tonic::metadata::MetadataValue;
-use tonic::{Code, Request, Status};
+use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 /// Submits `request` and waits until its execution is settled.
@@ -58,7 +56,7 @@ async fn submit(
         let mut client = orchestrator
             .client()
             .map_err(|error| Ended::Refused(wrong_address(&error)))?;
-        match client.submit_plan(traced(request.clone(), context)).await {
+        match client.submit_plan(request.clone()).await {
             Ok(_) => return Ok(()),
             Err(status) if !may_pass(&status) => return Err(Ended::Refused(status)),
             Err(status) => rest(&mut pause, &status, context).await.map_err(Ended::TimeUp)?,
@@ -80,7 +78,7 @@ async fn wait(
             execution_id: execution_id.to_owned(),
             timeout_ms: Some(CHILD_WAIT_MS),
         };
-        match client.wait_execution(traced(request, context)).await {
+        match client.wait_execution(request).await {
             Ok(answer) => {
                 let result = answer
                     .into_inner()
@@ -102,19 +100,6 @@ async fn wait(
             )));
         }
     }
-}
-
-fn traced<T>(message: T, context: &StepContext) -> Request<T> {
-    let mut request = Request::new(message);
-    for name in TRACE_HEADERS {
-        if let Some(value) = context
-            .header(name)
-            .and_then(|value| MetadataValue::try_from(value).ok())
-        {
-            request.metadata_mut().insert(name, value);
-        }
-    }
-    request
 }
 
 /// True for answers that another call may not get: the orchestrator is away, stopping, or full.

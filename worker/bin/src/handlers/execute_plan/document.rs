@@ -27,10 +27,8 @@ pub(super) fn request(
         Some(environment) => escapement_wire::json::to_opaque(environment),
         None => context.environment_encoded().clone(),
     };
-    let inherited = context
-        .headers()
-        .iter()
-        .filter(|(name, _)| !TRACE_HEADERS.contains(&name.as_str()));
+    // The trace among them: metadata of a call that names its execution id goes no further than the edge.
+    let inherited = context.headers().iter();
     Ok(SubmitPlanRequest {
         plan: Some(to_plan(plan)?),
         environment: Some(environment),
@@ -130,8 +128,6 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Travel as headers of the call, not as data of the plan.
-pub(super) const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
 /// What a plan without a limit of its own gets, as the contract says.
 const PLAN_TIMEOUT_MS_DEFAULT: i64 = 300_000;
 /// The longest part of the time left that is kept for the queue.
@@ -232,15 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn the_correlation_context_goes_on_without_the_trace_headers() {
+    fn the_correlation_context_goes_on_with_the_trace() {
         let context = ContextBuilder::new("execute_plan")
             .header("traceparent", "00-1")
             .header("tenant", "a")
             .build();
         let request = request(plan(), &input(json!({})), &context).unwrap();
-        assert_eq!(
-            request.correlation_context.into_iter().collect::<Vec<_>>(),
-            [("tenant".to_owned(), "a".to_owned())]
-        );
+        assert_eq!(request.correlation_context.len(), 2);
+        assert_eq!(request.correlation_context["traceparent"], "00-1");
+        assert_eq!(request.correlation_context["tenant"], "a");
     }
 }

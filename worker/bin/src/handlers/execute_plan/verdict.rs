@@ -2,6 +2,7 @@
 
 use super::document::descriptors;
 use crate::limits::CHILD_ERROR_BYTES_MAX;
+use crate::output_size::encoded_bytes;
 use escapement_sdk::{StepContext, StepError};
 use escapement_wire::v1::{ExecutionError, PlanResult, plan_result::Status};
 use prost::Message;
@@ -42,7 +43,7 @@ pub(super) fn to_json(result: &PlanResult) -> Result<Value, StepError> {
 /// large.
 fn error_json(mut error: ExecutionError) -> Result<Value, StepError> {
     let whole = message_json(ERROR, &error.encode_to_vec())?;
-    if whole.to_string().len() <= CHILD_ERROR_BYTES_MAX {
+    if encoded_bytes(&whole) <= CHILD_ERROR_BYTES_MAX {
         return Ok(whole);
     }
     error.context = None;
@@ -120,6 +121,17 @@ mod tests {
         let error = judge(&child, &context).unwrap_err();
         assert_eq!(error.diagnostics()["error"]["error_code"], "BOOM");
         assert!(error.diagnostics()["error"].to_string().len() < 1_000);
+    }
+
+    #[test]
+    fn an_error_whose_numbers_are_too_large_when_encoded_keeps_its_code() {
+        let context = ContextBuilder::new("execute_plan").build();
+        let mut child = result(Status::Failure);
+        let numbers = to_opaque(json!({ "n": vec![0.5; 2_500] }).as_object().unwrap());
+        child.error.as_mut().unwrap().context = Some(numbers);
+        let error = judge(&child, &context).unwrap_err();
+        assert!(to_opaque(error.diagnostics()).len() < 16 << 10);
+        assert_eq!(error.diagnostics()["error"]["error_code"], "BOOM");
     }
 
     #[test]

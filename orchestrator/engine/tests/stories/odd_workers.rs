@@ -1,0 +1,222 @@
+//! Workers that say unusual things, and moments that are easily told too early.
+
+use crate::world::{World, action, plan};
+use escapement_contract::Status;
+use escapement_engine::{
+    ActionSpec, CallerId, FromWorker, InFlight, InFlightPhase, Input, Refusal, Reply, SessionErrorCode,
+    SessionKey, ToWorker, WaitFor, WriteOutcome,
+};
+use escapement_model::SessionId;
+
+#[test]
+fn an_attempt_whose_action_nobody_offers_any_more_goes_on_after_a_break() {
+    let mut world = World::new();
+    world.pass(60_000);
+    world.worker(1, 4, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let token = world.one_assignment(1).token;
+    world.started(1, token);
+    world.say(
+        1,
+        FromWorker::RegisterActions {
+            revision: 1,
+            actions: vec![],
+        },
+    );
+    for n in 0..5 {
+        world.pass(3_000);
+        world.say(1, FromWorker::Heartbeat { n });
+    }
+    let still = vec![InFlight {
+        token,
+        phase: InFlightPhase::Running,
+    }];
+    world.hello(2, 1, 4, vec![], still);
+    world.complete(2, token);
+    assert_eq!(world.status(1), Status::Success);
+}
+
+#[test]
+fn a_worker_comes_back_though_there_is_no_room_for_new_ones() {
+    let mut world = World::with(|config| config.max_sessions = 1);
+    world.worker(1, 4, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let token = world.one_assignment(1).token;
+    world.started(1, token);
+    world.input(Input::SessionClosed(SessionKey(1)));
+    world.worker(7, 4, &["a"]);
+    assert_eq!(world.closed, [7], "a new one finds no room");
+    let still = vec![InFlight {
+        token,
+        phase: InFlightPhase::Running,
+    }];
+    world.hello(2, 1, 4, vec![action("a")], still);
+    world.complete(2, token);
+    assert_eq!(world.status(1), Status::Success);
+}
+
+#[test]
+fn a_stream_without_a_hello_is_closed() {
+    let mut world = World::new();
+    world.input(Input::SessionOpened {
+        session: SessionKey(1),
+        session_id: SessionId::new([1; 16]),
+    });
+    world.say(1, FromWorker::Unknown);
+    world.pass(4_999);
+    assert!(world.closed.is_empty());
+    world.pass(1);
+    assert_eq!(world.closed, [1]);
+    assert_eq!(world.engine.next_due_ms(), None, "nothing is left behind");
+}
+
+#[test]
+fn a_worker_without_a_name_is_refused() {
+    let mut world = World::new();
+    world.named_worker(1, "");
+    world.named_worker(2, &"x".repeat(256));
+    let refused = world.sent.iter().filter(|(_, message)| {
+        matches!(
+            message,
+            ToWorker::SessionError {
+                code: SessionErrorCode::LimitExceeded,
+                ..
+            }
+        )
+    });
+    assert_eq!(refused.count(), 2);
+    assert_eq!(world.closed, [1, 2]);
+}
+
+#[test]
+fn a_level_of_zero_pauses_one_action() {
+    let mut world = World::new();
+    world.worker(1, 4, &["a", "b"]);
+    let per_action = [("a".to_owned(), 0)].into();
+    world.say(
+        1,
+        FromWorker::Capacity {
+            revision: 1,
+            max_in_flight: 4,
+            per_action,
+        },
+    );
+    let request = plan(1, &["a", "b"])
+        .draft(|draft| draft.max_concurrent_steps = Some(2))
+        .build();
+    world.submit(1, &request, WaitFor::Settled);
+    let first = world.one_assignment(1);
+    assert_eq!(first.request.plan().step(first.step).action(), "b");
+    let per_action = [("a".to_owned(), 1)].into();
+    world.say(
+        1,
+        FromWorker::Capacity {
+            revision: 2,
+            max_in_flight: 4,
+            per_action,
+        },
+    );
+    assert_eq!(world.assignments(1).len(), 1);
+}
+
+#[test]
+fn credits_without_bound_are_bounded() {
+    let mut world = World::new();
+    let endless = || ActionSpec {
+        waits: true,
+        max_in_flight: u32::MAX,
+        ..action("a")
+    };
+    world.hello(1, 1, u32::MAX, vec![endless()], vec![]);
+    world.hello(2, 2, u32::MAX, vec![endless()], vec![]);
+    world.input(Input::ListActions(CallerId(1)));
+    let Reply::Actions(actions) = &world.replies[&1] else {
+        panic!("{:?}", world.replies[&1])
+    };
+    assert_eq!(
+        actions[0].free_slots,
+        2 * escapement_model::limits::SESSION_IN_FLIGHT_MAX
+    );
+}
+
+//
+#[test]
+fn nobody_is_refused_on_account_of_an_accept_that_may_fail() {
+    let mut world = World::new();
+    world.store_answers = false;
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    world.submit(2, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    let (write, _) = world.writes.remove(0);
+    world.input(Input::Stored {
+        write,
+        outcome: WriteOutcome::Failed,
+    });
+    assert!(matches!(world.replies[&1], Reply::Refused(Refusal::StoreFailed)));
+    assert!(
+        !world.replies.contains_key(&2),
+        "the plan was never accepted, so the second call has its turn"
+    );
+    let (write, _) = world.writes.remove(0);
+    world.input(Input::Stored {
+        write,
+        outcome: WriteOutcome::Durable,
+    });
+    assert!(matches!(world.replies[&2], Reply::Accepted(_)));
+}
+
+//
+#[test]
+fn whoever_waited_for_an_accept_that_held_is_refused() {
+    let mut world = World::new();
+    world.store_answers = false;
+    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    world.submit(2, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    let (write, _) = world.writes.remove(0);
+    world.input(Input::Stored {
+        write,
+        outcome: WriteOutcome::Durable,
+    });
+    assert!(matches!(
+        world.replies[&2],
+        Reply::Refused(Refusal::PlanIdUsed { execution_id }) if execution_id == id
+    ));
+}
+
+//
+#[test]
+fn a_start_is_shown_once_it_is_durable() {
+    let mut world = World::with(|config| config.max_running_executions = 1);
+    world.worker(1, 4, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let first = world.one_assignment(1);
+    let id = world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    world.input(Input::Watch {
+        caller: CallerId(9),
+        execution_id: id,
+        from_sequence: 1,
+    });
+    world.store_answers = false;
+    world.complete(1, first.token);
+    let (settle, _) = world.writes.last().unwrap().clone();
+    world.input(Input::Stored {
+        write: settle,
+        outcome: WriteOutcome::Durable,
+    });
+    world.input(Input::Describe {
+        caller: CallerId(8),
+        execution_id: id,
+    });
+    assert!(matches!(&world.replies[&8], Reply::Described(view) if view.started_at.is_none()));
+    assert!(!world.log_has("entries 9 [2] settled false"));
+    let (start, _) = world.writes.last().unwrap().clone();
+    world.input(Input::Stored {
+        write: start,
+        outcome: WriteOutcome::Durable,
+    });
+    assert!(world.log.iter().any(|line| line.starts_with("entries 9 [2")));
+    world.input(Input::Describe {
+        caller: CallerId(7),
+        execution_id: id,
+    });
+    assert!(matches!(&world.replies[&7], Reply::Described(view) if view.started_at.is_some()));
+}

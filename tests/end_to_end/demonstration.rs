@@ -1,0 +1,57 @@
+//! `cargo demo` ends as it should: the program itself, on processes and files of its own.
+
+use escapement_tests::{Binaries, checkout, fresh_id, tool};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A folder where the demo finds the project above it. Removed on drop, unless the thread panics.
+struct Output(PathBuf);
+
+impl Output {
+    /// Not the default, so that it does not meet a demo that a person runs.
+    fn new() -> Self {
+        Self(PathBuf::from(format!("target/demo-{}", fresh_id())))
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        let path = checkout::root().join(&self.0);
+        if std::thread::panicking() {
+            eprintln!("kept for you to look at: {}", path.display());
+        } else if let Err(fault) = std::fs::remove_dir_all(&path) {
+            eprintln!("cannot remove {}: {fault}", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_demo_ends_with_two_successes_one_partial_and_one_failure() {
+    if tool("git", "the plans of the demo read the project's history").is_none() {
+        return;
+    }
+    let programs = Binaries::build().unwrap();
+    let output = Output::new();
+    let ran = Command::new(env!("CARGO_BIN_EXE_demo"))
+        .arg("--output")
+        .arg(&output.0)
+        .env("ESCAPEMENT_BINARIES", programs.orchestrator.parent().unwrap())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let (said, complained) = (
+        String::from_utf8_lossy(&ran.stdout),
+        String::from_utf8_lossy(&ran.stderr),
+    );
+    let told = format!("it said:\n{said}\n{complained}");
+    assert_eq!(ran.status.code(), Some(0), "{told}");
+    let last = said.lines().last();
+    assert_eq!(
+        last,
+        Some(r#"{"plans":4,"success":2,"partial":1,"failure":1}"#),
+        "{told}"
+    );
+    let report = checkout::root().join(&output.0).join("files/release-report.md");
+    let report = std::fs::read_to_string(report).unwrap();
+    assert!(report.starts_with("# Release report\n"), "{report}");
+}
