@@ -9,6 +9,7 @@
 extern crate alloc;
 
 mod admission;
+mod answers;
 mod config;
 mod dispatch;
 mod drain;
@@ -17,6 +18,7 @@ mod engine;
 mod fleet;
 mod input;
 mod live;
+mod offer;
 mod pump;
 mod session;
 mod session_end;

@@ -2,14 +2,12 @@
 
 use crate::effect::Effect;
 use crate::engine::{Engine, Timer};
-use crate::fleet::{ActionKey, Attempt, Identity};
+use crate::fleet::{Attempt, Identity};
 use crate::input::SessionKey;
-use crate::worker::{
-    AckVerdict, Hello, InFlight, InFlightPhase, KeepOrStop, SessionErrorCode, ToWorker, Welcome,
-};
+use crate::worker::{Hello, InFlight, InFlightPhase, KeepOrStop, SessionErrorCode, ToWorker, Welcome};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use escapement_contract::{Evidence, Input as ContractInput, Outcome};
+use escapement_contract::{Evidence, Input as ContractInput};
 use escapement_model::{AttemptToken, limits};
 
 impl Engine {
@@ -167,11 +165,6 @@ impl Engine {
         self.send(key, ToWorker::DrainStarted { last_assignment_seq });
     }
 
-    pub(crate) fn stop_offering(&mut self, key: SessionKey) {
-        self.session_mut(key).draining = true;
-        self.withdraw_actions(key);
-    }
-
     /// With nothing in flight the clean end; whatever is left never comes back.
     pub(crate) fn goodbye(&mut self, key: SessionKey) {
         self.effects.push_back(Effect::CloseSession(key));
@@ -231,53 +224,6 @@ impl Engine {
         self.forget_session(key);
     }
 
-    // what never started is handed out again, uncounted; what started is lost.
-    /// Settles an attempt that its worker does not have any more.
-    fn settle_gone(&mut self, token: AttemptToken, evidence: Evidence) {
-        let attempt = self.fleet.attempts[&token];
-        if attempt.over.is_some() {
-            self.release(token, AckVerdict::AlreadyEnded);
-        } else if attempt.started {
-            self.release(token, AckVerdict::AlreadyEnded);
-            self.settle_lost(&attempt);
-        } else {
-            self.release(token, AckVerdict::Stale);
-            self.hand_out_again(&attempt, evidence);
-        }
-    }
-
-    pub(crate) fn settle_lost(&mut self, attempt: &Attempt) {
-        let Attempt {
-            execution,
-            step,
-            number,
-            ..
-        } = *attempt;
-        self.live.at_mut(execution).attempts.remove(&step);
-        let lost = ContractInput::AttemptEnded {
-            step,
-            attempt: number,
-            outcome: Outcome::Lost,
-        };
-        let _already_over = self.act(execution, lost);
-    }
-
-    pub(crate) fn hand_out_again(&mut self, attempt: &Attempt, evidence: Evidence) {
-        let Attempt {
-            execution,
-            step,
-            number,
-            ..
-        } = *attempt;
-        self.live.at_mut(execution).attempts.remove(&step);
-        let returned = ContractInput::AttemptReturned {
-            step,
-            attempt: number,
-            evidence,
-        };
-        let _already_over = self.act(execution, returned);
-    }
-
     fn forget_session(&mut self, key: SessionKey) {
         self.drop_actions(key);
         for timer in [Timer::Lease(key), Timer::Cancels(key), Timer::Pause(key)] {
@@ -297,72 +243,5 @@ impl Engine {
         {
             self.fleet.instances.remove(&identity.instance_id);
         }
-    }
-
-    /// Makes a session's actions available.
-    pub(crate) fn offer_actions(&mut self, key: SessionKey) {
-        let session = self
-            .fleet
-            .sessions
-            .get_mut(&key)
-            .expect("a session that is spoken to is there");
-        if session.is_active() {
-            let actions: Vec<ActionKey> = session.actions.keys().copied().collect();
-            for action in actions {
-                self.fleet.action_mut(action).sessions.insert(key);
-                self.arm_grace(action);
-            }
-        }
-        self.fleet.refresh_free(key);
-    }
-
-    /// Takes a session's actions back; the registration grace of those that nobody else offers begins.
-    pub(crate) fn withdraw_actions(&mut self, key: SessionKey) {
-        self.fleet.refresh_free(key);
-        let actions: Vec<ActionKey> = self.session_mut(key).actions.keys().copied().collect();
-        for action in actions {
-            self.withdraw_action(key, action);
-        }
-    }
-
-    /// Withdraws a session's actions and takes them out of its books.
-    pub(crate) fn drop_actions(&mut self, key: SessionKey) {
-        self.withdraw_actions(key);
-        for (action, _) in core::mem::take(&mut self.session_mut(key).actions) {
-            self.fleet.action_mut(action).holders -= 1;
-            self.fleet.forget_action_if_unused(action, self.now.monotonic_ms);
-        }
-    }
-
-    fn withdraw_action(&mut self, key: SessionKey, action: ActionKey) {
-        let now_ms = self.now.monotonic_ms;
-        let listed = self
-            .session_mut(key)
-            .actions
-            .get_mut(&action)
-            .and_then(|offered| offered.listed_load.take());
-        let state = self.fleet.action_mut(action);
-        if let Some(load) = listed {
-            state.free.remove(&(load, key));
-        }
-        if state.sessions.remove(&key) && state.sessions.is_empty() {
-            state.grace_until_ms = now_ms.saturating_add(self.config.registration_grace_ms);
-        }
-        self.arm_grace(action);
-    }
-
-    /// The worker says that it has no such handler any more.
-    pub(crate) fn remove_action(&mut self, key: SessionKey, action: ActionKey) {
-        self.withdraw_action(key, action);
-        let session = self.session_mut(key);
-        // Attempts of it that it still has keep their slots as ordinary ones.
-        let Some(offered) = session.actions.remove(&action) else {
-            return;
-        };
-        if offered.waits {
-            session.in_flight += offered.in_flight.values().sum::<u32>();
-        }
-        self.fleet.action_mut(action).holders -= 1;
-        self.fleet.refresh_free(key);
     }
 }
