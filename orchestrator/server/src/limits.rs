@@ -2,6 +2,7 @@
 //!
 //! What callers, workers and the orchestrator must agree on stands in `escapement_model::limits`.
 
+use escapement_model::limits::CALLER_MESSAGE_BYTES_MAX;
 use std::time::Duration;
 
 /// Messages that wait for the engine. The edge waits when there are more; the engine itself never waits for
@@ -47,7 +48,13 @@ pub const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 /// HTTP/2: unread bytes of one stream.
 pub const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 /// HTTP/2: requests open at a time on one connection.
-pub const STREAMS_PER_CONNECTION_MAX: u32 = 4_096;
+pub const STREAMS_PER_CONNECTION_MAX: u32 = 256;
+/// Time until the one message of a call must be complete, for all calls but those that stream their requests.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of such messages that are on their way at a time, over all connections: 64 of the largest.
+pub const REQUESTS_BYTES_MAX: usize = 64 * CALLER_MESSAGE_BYTES_MAX;
+/// Bytes of one message that asks for reflection; its requests are a stream, which no time ends.
+pub const REFLECTION_MESSAGE_BYTES_MAX: usize = 16 << 10;
 /// HTTP/2: bytes of the headers of one request.
 pub const HEADER_LIST_BYTES_MAX: u32 = 32 << 10;
 /// HTTP/2: pause between pings.

@@ -19,7 +19,11 @@ pub fn encode_accepted(request: &Request, execution_id: ExecutionId) -> Bytes {
 /// # Errors
 /// [`Unreadable`] where the bytes do not decode or the request is not valid any more.
 pub fn decode_accepted(record: &Bytes) -> Result<Request, Unreadable> {
-    let wire = v1::SubmitPlanRequest::decode(record.clone()).map_err(Unreadable::Wire)?;
+    let mut wire = v1::SubmitPlanRequest::decode(record.clone()).map_err(Unreadable::Wire)?;
+    // Earlier records spell defaults out, and may for that be larger than the plan that was accepted.
+    if let Some(plan) = &mut wire.plan {
+        request::leave_out_defaults(plan);
+    }
     // The server's own limit does not bind here: it may have been lowered since the request was accepted.
     let concurrency_max = i32::MAX.unsigned_abs();
     validate_request(request::request_draft(wire), concurrency_max)

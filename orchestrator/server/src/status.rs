@@ -1,7 +1,7 @@
 //! Every rejection and every fault that a caller may see, as a gRPC status with `google.rpc` details.
 //! The only place that knows which code and which reason an answer has.
 
-use crate::limits::{STATUS_DETAILS_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
+use crate::limits::{REQUEST_TIMEOUT, STATUS_DETAILS_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
 use escapement_contract::Violations;
 use escapement_engine::Refusal;
 use escapement_model::ExecutionId;
@@ -41,6 +41,10 @@ pub enum Rejection {
         /// Where to go on.
         next_sequence: u64,
     },
+    /// The request was not complete in time.
+    RequestTooSlow,
+    /// Too much is being sent at a time, by all callers together.
+    RequestsTooLarge,
     /// The store could not be read.
     StoreUnreadable,
     /// The records of one execution are damaged.
@@ -76,6 +80,22 @@ impl From<Rejection> for Status {
                 "WATCHER_TOO_SLOW",
                 format!("The watcher read too slowly; watch again from sequence {next_sequence}."),
                 [("next_sequence", next_sequence.to_string())],
+            ),
+            Rejection::RequestTooSlow => plain(
+                Code::DeadlineExceeded,
+                "REQUEST_TOO_SLOW",
+                format!(
+                    "The request was not complete within {} s.",
+                    REQUEST_TIMEOUT.as_secs()
+                ),
+                [],
+            ),
+            Rejection::RequestsTooLarge => again_after(
+                LATER,
+                Code::ResourceExhausted,
+                "REQUESTS_TOO_LARGE",
+                "Too many large requests are being sent at a time; send it again.".to_owned(),
+                [],
             ),
             Rejection::StoreUnreadable => again_after(
                 LATER,

@@ -122,6 +122,22 @@ impl<S: Store> Writer<S> {
                 }
                 vec![WriteOutcome::Failed; writes.len()]
             }
+            Err(StoreFault::Corrupt { .. }) if writes.len() > 1 => {
+                // Nothing was written, and the batch goes through without the write that met the damage:
+                // halving finds it with few commits and keeps the order.
+                let (first, second) = writes.split_at(writes.len() / 2);
+                let mut outcomes = self.commit(first);
+                outcomes.extend(self.commit(second));
+                outcomes
+            }
+            Err(fault @ StoreFault::Corrupt { .. }) if matches!(writes, [Write::Accept(_)]) => {
+                warn!(
+                    error = &fault as &dyn std::error::Error,
+                    "execution not accepted: what it is in conflict with is damaged"
+                );
+                vec![WriteOutcome::Failed]
+            }
+            // Damage included: an accepted execution whose start or end cannot be recorded cannot go on.
             Err(fault) => {
                 error!(
                     error = &fault as &dyn std::error::Error,

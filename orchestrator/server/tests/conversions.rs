@@ -9,7 +9,7 @@ use bytes::Bytes;
 use escapement_contract::{Outcome, Request, validate_request};
 use escapement_engine::{AttemptReport, FromWorker, ReleaseReason};
 use escapement_model::opaque::StructBuilder;
-use escapement_model::{ExecutionId, Opaque, Severity};
+use escapement_model::{ExecutionId, Opaque, Severity, limits};
 use escapement_orchestrator::convert::{json, request, session_in};
 use escapement_orchestrator::records;
 use escapement_wire::v1;
@@ -118,6 +118,67 @@ fn a_request_comes_back_from_its_record_as_the_same_request() {
         assert_eq!(recovered.correlation_context(), accepted.correlation_context());
         assert_eq!(recovered.max_concurrent_steps(), accepted.max_concurrent_steps());
     }
+}
+
+/// A valid plan of exactly the largest size, which leaves out everything that has a default.
+fn largest() -> v1::SubmitPlanRequest {
+    let text = |bytes: usize| StructBuilder::new().text("text", &"x".repeat(bytes)).build();
+    let mut wire = lean();
+    let plan = wire.plan.as_mut().unwrap();
+    let fills = [limits::PAYLOAD_BYTES_MAX - 200; 4].into_iter().chain([0]);
+    plan.steps = (1..)
+        .zip(fills)
+        .map(|(number, fill)| v1::PlanStep {
+            payload: Some(text(fill)),
+            ..step(number, 0, &[])
+        })
+        .collect();
+    while plan.encoded_len() < limits::PLAN_BYTES_MAX {
+        let missing = limits::PLAN_BYTES_MAX - plan.encoded_len();
+        // A length of a text takes more bytes as the text grows, so the last bytes go into a name.
+        if missing > 200 {
+            plan.steps[4].payload = Some(text(missing - 150));
+        } else {
+            plan.name.push('x');
+        }
+    }
+    assert_eq!(plan.encoded_len(), limits::PLAN_BYTES_MAX);
+    wire
+}
+
+#[test]
+fn the_largest_plan_that_is_accepted_comes_back_from_its_record() {
+    let accepted = validated(largest());
+    let execution_id = ExecutionId::from_random([5; 16]);
+    let record = records::encode_accepted(&accepted, execution_id);
+    let recovered = records::decode_accepted(&record).unwrap();
+    assert_eq!(recovered.digest(), accepted.digest());
+}
+
+#[test]
+fn a_record_that_spells_defaults_out_is_not_too_large_for_that() {
+    let accepted = validated(largest());
+    let mut spelt_out = request::request_to_wire(&accepted, ExecutionId::from_random([5; 16]));
+    let plan = spelt_out.plan.as_mut().unwrap();
+    plan.priority = Some(0);
+    plan.timeout_ms = Some(limits::PLAN_TIMEOUT_MS_DEFAULT);
+    plan.retry_policy = Some(v1::RetryPolicy {
+        max_attempts: Some(1),
+        backoff_ms: Some(0),
+        backoff_multiplier: Some(1.0),
+        max_backoff_ms: Some(limits::BACKOFF_MS_MAX_DEFAULT),
+        retryable_error_codes: Vec::new(),
+    });
+    plan.metadata = Some(Opaque::default());
+    let record = Bytes::from(spelt_out.encode_to_vec());
+    let recovered = records::decode_accepted(&record).unwrap();
+    assert_eq!(recovered.digest(), accepted.digest());
+}
+
+#[test]
+fn a_request_without_what_has_defaults_goes_back_to_the_wire_without_it() {
+    let plan = request::request_to_wire(&validated(lean()), uuid(200).parse().unwrap()).plan;
+    assert_eq!(plan, lean().plan);
 }
 
 #[test]
@@ -279,4 +340,48 @@ fn times_are_written_as_rfc_3339() {
     for (unix_ms, text) in table {
         assert_eq!(json::rfc3339(unix_ms), text);
     }
+}
+
+#[test]
+fn what_a_worker_says_about_itself_is_cut_to_its_limits() {
+    // Two bytes each, so that a cut between bytes would show.
+    let long = "é".repeat(2_000);
+    let spec = worker::ActionSpec {
+        name: "copy".to_owned(),
+        description: long.clone(),
+        ..worker::ActionSpec::default()
+    };
+    let hello = worker::Hello {
+        instance_id: vec![7; 16].into(),
+        build: long.clone(),
+        labels: [(long.clone(), long.clone()), ("a".to_owned(), "b".to_owned())].into(),
+        actions: vec![spec.clone()],
+        ..worker::Hello::default()
+    };
+    let FromWorker::Hello(hello) = read(Message::Hello(hello)) else {
+        panic!("a hello");
+    };
+    let label = "é".repeat(limits::LABEL_CHARS_MAX);
+    let description = "é".repeat(limits::MESSAGE_CHARS_MAX);
+    assert_eq!(hello.build, label);
+    let labels = [(label.clone(), label), ("a".to_owned(), "b".to_owned())];
+    assert_eq!(hello.labels, labels.into());
+    assert_eq!(hello.actions[0].description, description);
+
+    let registered = worker::RegisterActions {
+        revision: 1,
+        actions: vec![spec],
+    };
+    let FromWorker::RegisterActions { actions, .. } = read(Message::RegisterActions(registered)) else {
+        panic!("actions");
+    };
+    assert_eq!(actions[0].description, description);
+}
+
+fn read(message: Message) -> FromWorker {
+    let request = worker::SessionRequest {
+        seq: 1,
+        message: Some(message),
+    };
+    session_in::incoming(request).unwrap().message
 }

@@ -4,6 +4,7 @@
 use escapement_contract::{
     OnFailure, Plan, PlanDraft, Request, RequestDraft, RetryPolicyDraft, Step, StepDraft,
 };
+use escapement_model::limits::{BACKOFF_MS_MAX_DEFAULT, PLAN_TIMEOUT_MS_DEFAULT};
 use escapement_model::{ExecutionId, Opaque};
 use escapement_wire::v1;
 
@@ -97,7 +98,7 @@ pub fn request_to_wire(request: &Request, execution_id: ExecutionId) -> v1::Subm
 
 fn plan_to_wire(plan: &Plan) -> v1::Plan {
     let policy = plan.retry_policy();
-    v1::Plan {
+    let mut wire = v1::Plan {
         id: plan.id().to_string(),
         version: 1,
         created_at: plan.created_at(),
@@ -116,7 +117,29 @@ fn plan_to_wire(plan: &Plan) -> v1::Plan {
         metadata: present(plan.metadata()),
         tags: plan.tags().to_vec(),
         estimated_duration_ms: plan.estimated_duration_ms().map(milliseconds),
+    };
+    leave_out_defaults(&mut wire);
+    wire
+}
+
+/// Leaves out every field of a plan that equals its default, which changes nothing of its meaning.
+///
+/// A valid plan is then not larger than its caller sent it, so it stays within the limit of its size.
+pub fn leave_out_defaults(plan: &mut v1::Plan) {
+    plan.priority.take_if(|priority| *priority == 0);
+    plan.timeout_ms
+        .take_if(|timeout_ms| *timeout_ms == PLAN_TIMEOUT_MS_DEFAULT);
+    plan.metadata.take_if(|metadata| metadata.is_empty());
+    if let Some(policy) = &mut plan.retry_policy {
+        policy.max_attempts.take_if(|n_attempts| *n_attempts == 1);
+        policy.backoff_ms.take_if(|backoff_ms| *backoff_ms == 0);
+        policy.backoff_multiplier.take_if(|multiplier| *multiplier == 1.0);
+        policy
+            .max_backoff_ms
+            .take_if(|backoff_ms| *backoff_ms == BACKOFF_MS_MAX_DEFAULT);
     }
+    plan.retry_policy
+        .take_if(|policy| *policy == v1::RetryPolicy::default());
 }
 
 fn step_to_wire(plan: &Plan, step: &Step) -> v1::PlanStep {

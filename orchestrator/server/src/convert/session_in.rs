@@ -6,6 +6,7 @@ use escapement_contract::{Outcome, Reported};
 use escapement_engine::{
     ActionSpec, AttemptReport, FromWorker, Hello, InFlight, InFlightPhase, RejectReason, ReleaseReason,
 };
+use escapement_model::limits::{LABEL_CHARS_MAX, MESSAGE_CHARS_MAX};
 use escapement_model::{AttemptToken, InstanceId, Severity};
 use escapement_wire::v1::execution_error::Severity as WireSeverity;
 use escapement_wire::worker::v1;
@@ -81,8 +82,12 @@ fn hello(hello: v1::Hello, dropped_items: &mut usize) -> Result<Hello, WrongStru
         actions: hello.actions.into_iter().map(action_spec).collect(),
         max_in_flight: hello.max_in_flight,
         in_flight: in_flight(&hello.in_flight, dropped_items),
-        labels: hello.labels,
-        build: hello.build,
+        labels: hello
+            .labels
+            .into_iter()
+            .map(|(key, value)| (cut(key, LABEL_CHARS_MAX), cut(value, LABEL_CHARS_MAX)))
+            .collect(),
+        build: cut(hello.build, LABEL_CHARS_MAX),
     })
 }
 
@@ -90,7 +95,7 @@ fn action_spec(spec: v1::ActionSpec) -> ActionSpec {
     ActionSpec {
         name: spec.name,
         max_in_flight: spec.max_in_flight,
-        description: spec.description,
+        description: cut(spec.description, MESSAGE_CHARS_MAX),
         input_schema: spec.input_schema,
         waits: spec.waits,
     }
@@ -194,6 +199,16 @@ fn reported(failure: v1::Failure) -> Reported {
         severity,
         context: failure.context.unwrap_or_default(),
     }
+}
+
+/// Texts for people, which nothing is decided by: the beginning is worth more than a refusal.
+fn cut(mut text: String, n_chars: usize) -> String {
+    if let Some((end, _)) = text.char_indices().nth(n_chars) {
+        text.truncate(end);
+        // What is kept for long must not hold the room of what was cut.
+        text.shrink_to_fit();
+    }
+    text
 }
 
 fn undecodable(detail: &str) -> Outcome {

@@ -1,6 +1,8 @@
 //! One connection: HTTP/2 with our own limits on silence, idleness and a slow end.
 //! Knows no service.
 
+use super::request_body::{BodyBudget, RequestBody};
+use super::routes::streams_requests;
 use crate::limits::{
     CONNECTION_CLOSE_TIMEOUT, CONNECTION_IDLE_MAX, CONNECTION_WINDOW_BYTES, FIRST_BYTE_TIMEOUT,
     HEADER_LIST_BYTES_MAX, KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, STREAM_WINDOW_BYTES,
@@ -45,7 +47,12 @@ struct Shared {
 }
 
 /// Serves one connection until it ends. When `closing` turns true it gets a short time to finish.
-pub(crate) async fn serve(stream: TcpStream, routes: Routes, closing: watch::Receiver<bool>) {
+pub(crate) async fn serve(
+    stream: TcpStream,
+    routes: Routes,
+    budget: BodyBudget,
+    closing: watch::Receiver<bool>,
+) {
     // HTTP/2 pings find a dead peer only after the handshake: before it, silence is ended here.
     if !speaks(&stream, closing.clone()).await {
         debug!("connection without a first byte closed");
@@ -54,6 +61,7 @@ pub(crate) async fn serve(stream: TcpStream, routes: Routes, closing: watch::Rec
     let shared = Arc::new(Shared::default());
     let service = ConnectionService {
         routes,
+        budget,
         shared: Arc::clone(&shared),
     };
     let connection = settings().serve_connection(TokioIo::new(stream), service);
@@ -131,6 +139,7 @@ async fn drive(connection: Connection, shared: &Shared, mut closing: watch::Rece
 /// The services behind one connection, counting its open requests.
 struct ConnectionService {
     routes: Routes,
+    budget: BodyBudget,
     shared: Arc<Shared>,
 }
 
@@ -142,8 +151,12 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     fn call(&self, mut request: hyper::Request<Incoming>) -> Self::Future {
         request.extensions_mut().insert(Cutter(Arc::clone(&self.shared)));
         let open = OpenRequest::new(&self.shared);
+        let is_stream = streams_requests(request.uri().path());
         // Routes are always ready: `poll_ready` of the router says so at once.
-        let answer = self.routes.clone().call(request);
+        let answer = self.routes.clone().call(request.map(|body| match is_stream {
+            true => RequestBody::unlimited(body),
+            false => RequestBody::limited(body, self.budget.clone()),
+        }));
         Box::pin(async move { Ok(answer.await?.map(|body| CountedBody { body, _open: open })) })
     }
 }

@@ -1,7 +1,8 @@
 //! The accept loop: one task for each connection, up to a limit. Knows neither HTTP nor services.
 
 use super::connection;
-use crate::limits::ACCEPT_PAUSE;
+use super::request_body::BodyBudget;
+use crate::limits::{ACCEPT_PAUSE, REQUESTS_BYTES_MAX};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -14,6 +15,8 @@ use tracing::{debug, warn};
 pub(crate) struct Connections {
     permits: Arc<Semaphore>,
     max: u32,
+    /// Shared by all of them.
+    budget: BodyBudget,
 }
 
 impl Connections {
@@ -22,6 +25,7 @@ impl Connections {
         Self {
             permits: Arc::new(Semaphore::new(max as usize)),
             max,
+            budget: BodyBudget::new(REQUESTS_BYTES_MAX),
         }
     }
 
@@ -65,9 +69,10 @@ impl Connections {
             debug!(%error, "connection closed before it began");
             return;
         }
+        let budget = self.budget.clone();
         tokio::spawn(async move {
             let _permit = permit;
-            connection::serve(stream, routes, closing).await;
+            connection::serve(stream, routes, budget, closing).await;
         });
     }
 }

@@ -5,6 +5,7 @@ use super::events::Events;
 use super::fleet::Fleet;
 use super::plans::Plans;
 use super::session::Sessions;
+use crate::limits::REFLECTION_MESSAGE_BYTES_MAX;
 use escapement_model::limits::{CALLER_MESSAGE_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX};
 use escapement_wire::DESCRIPTORS;
 use escapement_wire::v1::event_service_server::EventServiceServer;
@@ -31,6 +32,13 @@ const SERVICES: [&str; 5] = [
     WorkerServer::NAME,
 ];
 
+/// The services of which every call streams its requests.
+const STREAMING_SERVICES: [&str; 3] = [
+    WorkerServer::NAME,
+    tonic_reflection::pb::v1::server_reflection_server::SERVICE_NAME,
+    tonic_reflection::pb::v1alpha::server_reflection_server::SERVICE_NAME,
+];
+
 /// Everything that can be called, and the switch of its health. Healthy from the start.
 pub(crate) async fn build(edge: &Edge) -> (Routes, HealthReporter) {
     let (health, health_server) = tonic_health::server::health_reporter();
@@ -39,6 +47,8 @@ pub(crate) async fn build(edge: &Edge) -> (Routes, HealthReporter) {
         Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            // With these, grpcurl shows the details of an error as JSON.
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
     let built_in = "the descriptors are compiled in";
     let mut routes = RoutesBuilder::default();
@@ -53,9 +63,25 @@ pub(crate) async fn build(edge: &Edge) -> (Routes, HealthReporter) {
                 .max_decoding_message_size(SESSION_MESSAGE_BYTES_MAX),
         )
         .add_service(health_server)
-        .add_service(reflection().build_v1().expect(built_in))
-        .add_service(reflection().build_v1alpha().expect(built_in));
+        .add_service(
+            reflection()
+                .build_v1()
+                .expect(built_in)
+                .max_decoding_message_size(REFLECTION_MESSAGE_BYTES_MAX),
+        )
+        .add_service(
+            reflection()
+                .build_v1alpha()
+                .expect(built_in)
+                .max_decoding_message_size(REFLECTION_MESSAGE_BYTES_MAX),
+        );
     (routes.routes().prepare(), health)
+}
+
+/// True for a path of a service whose calls stream their requests, and so may take as long as they like.
+pub(crate) fn streams_requests(path: &str) -> bool {
+    let service = path.trim_start_matches('/').split('/').next();
+    service.is_some_and(|service| STREAMING_SERVICES.contains(&service))
 }
 
 /// Tells whoever asks for health.
@@ -64,3 +90,6 @@ pub(crate) async fn set_health(health: &HealthReporter, status: ServingStatus) {
         health.set_service_status(service, status).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

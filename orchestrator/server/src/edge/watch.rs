@@ -46,7 +46,7 @@ impl Edge {
         page_size: usize,
     ) -> Result<v1::ListAuditEntriesResponse, Status> {
         let entries = match self.live_watch(execution_id).await? {
-            Some(mut watch) => live_entries(&mut watch, from_sequence).await,
+            Some(mut watch) => live_entries(&mut watch, from_sequence).await?,
             None => self.settled_record(execution_id).await?.entries,
         };
         let skipped = usize::try_from(from_sequence.max(1) - 1).unwrap_or(usize::MAX);
@@ -68,7 +68,7 @@ impl Edge {
 
 /// What there is now. A live execution has its first entry from the start, so this does not wait long;
 /// where its outcome is being made durable, it waits for that.
-async fn live_entries(watch: &mut Watch, from_sequence: u64) -> Vec<v1::AuditEntry> {
+async fn live_entries(watch: &mut Watch, from_sequence: u64) -> Result<Vec<v1::AuditEntry>, Rejection> {
     match watch.next().await {
         Some(Watched::Entries(entries, _)) => {
             let unwanted = |entry: &&AuditEntry| entry.sequence < from_sequence;
@@ -77,9 +77,11 @@ async fn live_entries(watch: &mut Watch, from_sequence: u64) -> Vec<v1::AuditEnt
             let n_unwanted = entries.iter().take_while(unwanted).count();
             let mut list = vec![v1::AuditEntry::default(); n_unwanted];
             list.extend(entries[n_unwanted..].iter().map(audit::entry));
-            list
+            Ok(list)
         }
-        Some(Watched::Reply(_)) | None => Vec::new(),
+        Some(Watched::Reply(Reply::Refused(refusal))) => Err(Rejection::Refused(refusal)),
+        // An empty page would say that there are no entries.
+        Some(Watched::Reply(_)) | None => Err(Rejection::Refused(Refusal::Draining)),
     }
 }
 
@@ -206,3 +208,6 @@ async fn end(settlement: &Settlement, from_sequence: u64, answers: &mpsc::Sender
             .await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,6 +88,18 @@ fn every_rejection_of_the_shell_has_its_status() {
             true,
         ),
         (
+            Rejection::RequestTooSlow,
+            Code::DeadlineExceeded,
+            "REQUEST_TOO_SLOW",
+            false,
+        ),
+        (
+            Rejection::RequestsTooLarge,
+            Code::ResourceExhausted,
+            "REQUESTS_TOO_LARGE",
+            true,
+        ),
+        (
             Rejection::StoreUnreadable,
             Code::Unavailable,
             "STORE_UNREADABLE",

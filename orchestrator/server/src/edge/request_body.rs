@@ -1,0 +1,147 @@
+//! The body of a request: how long it may take to come, and how much of all bodies may be on its way.
+//! Knows no message; the size of one is its service's matter.
+
+use crate::limits::REQUEST_TIMEOUT;
+use crate::status::Rejection;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use tokio::time::{Sleep, sleep};
+use tonic::Status;
+
+/// The bytes that all incomplete requests together may hold. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct BodyBudget(Arc<Budget>);
+
+#[derive(Debug)]
+struct Budget {
+    max: usize,
+    taken: AtomicUsize,
+}
+
+impl BodyBudget {
+    /// A budget of so many bytes.
+    pub(crate) fn new(max: usize) -> Self {
+        let taken = AtomicUsize::new(0);
+        Self(Arc::new(Budget { max, taken }))
+    }
+
+    /// Nothing of it is taken.
+    fn share(self) -> BudgetShare {
+        BudgetShare {
+            budget: self,
+            bytes: 0,
+        }
+    }
+}
+
+/// What one request has taken; given back with its end.
+#[derive(Debug)]
+struct BudgetShare {
+    budget: BodyBudget,
+    bytes: usize,
+}
+
+impl BudgetShare {
+    /// False where so much is not left; then nothing more is taken.
+    fn take(&mut self, bytes: usize) -> bool {
+        let budget = &self.budget.0;
+        // Relaxed: only the number counts, and nothing else is read by it.
+        let more = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= budget.max);
+        let is_taken = budget
+            .taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok();
+        if is_taken {
+            self.bytes += bytes;
+        }
+        is_taken
+    }
+}
+
+impl Drop for BudgetShare {
+    fn drop(&mut self) {
+        self.budget.0.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// The body of a request, within the limits of its kind.
+///
+/// The body is dropped as soon as its message is read, so what waits for an answer is not limited here.
+#[derive(Debug)]
+pub(crate) struct RequestBody<B> {
+    body: B,
+    /// `None` for a stream of messages.
+    limits: Option<BodyLimits>,
+}
+
+#[derive(Debug)]
+struct BodyLimits {
+    time_up: Pin<Box<Sleep>>,
+    share: BudgetShare,
+}
+
+impl<B> RequestBody<B> {
+    /// A body that is complete within [`REQUEST_TIMEOUT`] from now and counts against the budget.
+    pub(crate) fn limited(body: B, budget: BodyBudget) -> Self {
+        let limits = BodyLimits {
+            time_up: Box::pin(sleep(REQUEST_TIMEOUT)),
+            share: budget.share(),
+        };
+        Self {
+            body,
+            limits: Some(limits),
+        }
+    }
+
+    /// A body that may stay open for ever.
+    pub(crate) fn unlimited(body: B) -> Self {
+        Self { body, limits: None }
+    }
+}
+
+impl<B> Body for RequestBody<B>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        let Some(limits) = &mut self.limits else {
+            return polled.map_err(Into::into);
+        };
+        let refused = |rejection| Poll::Ready(Some(Err(Status::from(rejection).into())));
+        match polled {
+            // What is there counts, however late it is read; so the time is looked at only here.
+            Poll::Pending if limits.time_up.as_mut().poll(cx).is_ready() => {
+                refused(Rejection::RequestTooSlow)
+            }
+            Poll::Ready(Some(Ok(frame))) if !limits.share.take(frame.data_ref().map_or(0, Bytes::len)) => {
+                refused(Rejection::RequestsTooLarge)
+            }
+            polled => polled.map_err(Into::into),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// As the routes take it; a [`Status`] in it becomes the answer.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+#[cfg(test)]
+mod tests;
