@@ -203,10 +203,10 @@ impl<'a> Fields<'a> {
             }
             _ => return Err(Malformed::Wire),
         };
-        if key >> 3 == 0 {
-            Err(Malformed::Wire)
-        } else {
-            Ok((key >> 3, field))
+        // A field number has 29 bits and is not 0.
+        match u32::try_from(key) {
+            Ok(key) if key >> 3 != 0 => Ok((u64::from(key >> 3), field)),
+            _ => Err(Malformed::Wire),
         }
     }
 
