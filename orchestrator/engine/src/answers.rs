@@ -5,7 +5,7 @@ use crate::fleet::Attempt;
 use crate::input::SessionKey;
 use crate::worker::{AckVerdict, AttemptReport, Cancel, CancelReason, RejectReason};
 use alloc::vec::Vec;
-use escapement_contract::{Evidence, Input as ContractInput, Outcome};
+use escapement_contract::{Evidence, Input as ContractInput, Outcome, Refused};
 use escapement_model::AttemptToken;
 
 impl Engine {
@@ -50,19 +50,7 @@ impl Engine {
             RejectReason::Cancelled => {}
         }
         // what the worker said it started may have run, whatever it says now.
-        self.release(
-            token,
-            if attempt.started {
-                AckVerdict::AlreadyEnded
-            } else {
-                AckVerdict::Stale
-            },
-        );
-        match (attempt.over.is_some(), attempt.started) {
-            (true, _) => {}
-            (false, true) => self.settle_lost(&attempt),
-            (false, false) => self.hand_out_again(&attempt, Evidence::Rejected),
-        }
+        self.settle_gone(token, Evidence::Rejected);
     }
 
     pub(crate) fn attempt_stopped(&mut self, key: SessionKey, token: AttemptToken) {
@@ -86,7 +74,7 @@ impl Engine {
         let verdict = match self.attempt_of(key, token) {
             None => self.fleet.ended.verdict(token),
             Some(attempt) => {
-                let verdict = self.settle_attempt(token, &attempt, report);
+                let verdict = self.settle_attempt(&attempt, report);
                 let later = if verdict == AckVerdict::AlreadyEnded {
                     verdict
                 } else {
@@ -100,18 +88,7 @@ impl Engine {
         self.fleet.unflushed.insert(key);
     }
 
-    fn settle_attempt(
-        &mut self,
-        token: AttemptToken,
-        attempt: &Attempt,
-        report: AttemptReport,
-    ) -> AckVerdict {
-        let Attempt {
-            execution,
-            step,
-            number,
-            ..
-        } = *attempt;
+    fn settle_attempt(&mut self, attempt: &Attempt, report: AttemptReport) -> AckVerdict {
         if attempt.over.is_some() {
             return AckVerdict::AlreadyEnded;
         }
@@ -120,25 +97,26 @@ impl Engine {
             AttemptReport::Outcome(outcome) => (outcome, AckVerdict::Accepted),
             AttemptReport::Released(_) => (Outcome::Lost, AckVerdict::Accepted),
         };
-        self.live.at_mut(execution).attempts.remove(&step);
-        match self.act(
-            execution,
-            ContractInput::AttemptEnded {
-                step,
-                attempt: number,
-                outcome,
-            },
-        ) {
+        match self.end_attempt(attempt, outcome) {
             Ok(()) => verdict,
-            Err(_late) => {
-                self.fleet
-                    .attempts
-                    .get_mut(&token)
-                    .expect("held until released")
-                    .over = Some(CancelReason::ExecutionEnded);
-                AckVerdict::AlreadyEnded
-            }
+            Err(_late) => AckVerdict::AlreadyEnded,
         }
+    }
+
+    fn end_attempt(&mut self, attempt: &Attempt, outcome: Outcome) -> Result<(), Refused> {
+        let Attempt {
+            execution,
+            step,
+            number,
+            ..
+        } = *attempt;
+        self.live.at_mut(execution).attempts.remove(&step);
+        let ended = ContractInput::AttemptEnded {
+            step,
+            attempt: number,
+            outcome,
+        };
+        self.act(execution, ended)
     }
 
     /// The attempt of that token, if this session has it. A token of somebody else's is as good as none.
@@ -165,9 +143,7 @@ impl Engine {
             reason,
             grace_ms,
         });
-        self.fleet.unflushed.insert(session);
-        let due_ms = self.now.monotonic_ms + self.config.cancel_repeat_ms;
-        self.timers.set(Timer::Cancels(session), Some(due_ms));
+        self.arm_cancels(session);
     }
 
     pub(crate) fn repeat_cancels(&mut self, key: SessionKey) {
@@ -194,6 +170,11 @@ impl Engine {
             return;
         }
         session.outbox.cancels = unanswered;
+        self.arm_cancels(key);
+    }
+
+    /// Sends the cancels of a session with the batch, and again where they are not answered in time.
+    fn arm_cancels(&mut self, key: SessionKey) {
         self.fleet.unflushed.insert(key);
         let due_ms = self.now.monotonic_ms + self.config.cancel_repeat_ms;
         self.timers.set(Timer::Cancels(key), Some(due_ms));
@@ -215,19 +196,7 @@ impl Engine {
     }
 
     pub(crate) fn settle_lost(&mut self, attempt: &Attempt) {
-        let Attempt {
-            execution,
-            step,
-            number,
-            ..
-        } = *attempt;
-        self.live.at_mut(execution).attempts.remove(&step);
-        let lost = ContractInput::AttemptEnded {
-            step,
-            attempt: number,
-            outcome: Outcome::Lost,
-        };
-        let _already_over = self.act(execution, lost);
+        let _already_over = self.end_attempt(attempt, Outcome::Lost);
     }
 
     pub(crate) fn hand_out_again(&mut self, attempt: &Attempt, evidence: Evidence) {
@@ -259,11 +228,7 @@ impl Engine {
             .get_mut(&attempt.session)
             .expect("its session holds it");
         session.tokens.remove(&token);
-        let ordinary = session.actions.get_mut(&attempt.action).is_none_or(|offered| {
-            offered.give_back(attempt.depth);
-            !offered.waits
-        });
-        session.in_flight -= u32::from(ordinary);
+        session.give_back_slot(attempt.action, attempt.depth);
         self.fleet.action_mut(attempt.action).in_flight -= 1;
         self.fleet
             .ended

@@ -170,15 +170,7 @@ impl Engine {
             .sessions
             .get_mut(&attempt.session)
             .expect("an attempt is held by a session");
-        let ordinary = match session.actions.get_mut(&attempt.action) {
-            Some(offered) => {
-                offered.take(attempt.depth);
-                !offered.waits
-            }
-            // Carried over from a session that offered it; it still takes room.
-            None => true,
-        };
-        session.in_flight += u32::from(ordinary);
+        session.take_slot(attempt.action, attempt.depth);
         session.tokens.insert(token);
         self.fleet.refresh_free(attempt.session);
     }

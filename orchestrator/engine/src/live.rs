@@ -46,7 +46,7 @@ pub(crate) struct Live {
     pub(crate) waiting: BTreeMap<StepIndex, (QueueKey, WaitingKey)>,
     /// Steps that a worker has.
     pub(crate) attempts: BTreeMap<StepIndex, AttemptToken>,
-    /// The outcome, from its decision on; nobody hears of it before it is durable.
+    /// How it ends where it failed its preconditions, until its accept is durable.
     pub(crate) settlement: Option<Arc<Settlement>>,
 }
 

@@ -62,16 +62,15 @@ impl Engine {
             .sessions
             .get_mut(&key)
             .expect("a session that is spoken to is there");
-        let mut in_flight = 0;
-        for token in &session.tokens {
-            let attempt = &self.fleet.attempts[token];
-            let ordinary = session.actions.get_mut(&attempt.action).is_none_or(|offered| {
-                offered.take(attempt.depth);
-                !offered.waits
-            });
-            in_flight += u32::from(ordinary);
-        }
-        session.in_flight = in_flight;
+        session.in_flight = 0;
+        let held: Vec<(ActionKey, u32)> = session
+            .tokens
+            .iter()
+            .map(|token| &self.fleet.attempts[token])
+            .map(|attempt| (attempt.action, attempt.depth))
+            .collect();
+        held.into_iter()
+            .for_each(|(action, depth)| session.take_slot(action, depth));
     }
 
     pub(crate) fn set_capacity(

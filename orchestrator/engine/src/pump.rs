@@ -4,7 +4,6 @@ use crate::effect::{Effect, Reply, StoreWrite};
 use crate::engine::{Engine, Timer};
 use crate::live::{ExecutionKey, Stage};
 use crate::worker::CancelReason;
-use alloc::sync::Arc;
 use escapement_contract::{
     Delivery, Effect as ContractEffect, Input as ContractInput, Refused, StepIndex, WithdrawReason,
 };
@@ -48,7 +47,6 @@ impl Engine {
                 ContractEffect::Dispatch { step, attempt } => self.enqueue(key, step, attempt),
                 ContractEffect::Withdraw { step, reason, .. } => self.withdraw(key, step, reason),
                 ContractEffect::PersistResult(settlement) => {
-                    live.settlement = Some(Arc::clone(&settlement));
                     let priority = live.request.plan().priority();
                     self.admission.remove(priority, key);
                     self.write(key, StoreWrite::Settle { settlement });

@@ -49,7 +49,7 @@ impl Engine {
         let Stage::Accepting { started } = core::mem::replace(&mut live.stage, Stage::Durable) else {
             unreachable!("an execution is accepted once");
         };
-        let settlement = live.settlement.clone();
+        let settlement = live.settlement.take();
         let priority = live.request.plan().priority();
         let submitters = core::mem::take(&mut live.submitters);
         let parked = core::mem::take(&mut live.parked);

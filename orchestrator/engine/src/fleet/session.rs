@@ -92,6 +92,24 @@ impl Session {
         self.identity.is_some() && self.connected && !self.draining
     }
 
+    /// Takes a slot of an action. One that the session does not offer any more still takes ordinary room.
+    pub(crate) fn take_slot(&mut self, action: ActionKey, depth: u32) {
+        let ordinary = self.actions.get_mut(&action).is_none_or(|offered| {
+            offered.take(depth);
+            !offered.waits
+        });
+        self.in_flight += u32::from(ordinary);
+    }
+
+    /// Gives back what [`Session::take_slot`] took.
+    pub(crate) fn give_back_slot(&mut self, action: ActionKey, depth: u32) {
+        let ordinary = self.actions.get_mut(&action).is_none_or(|offered| {
+            offered.give_back(depth);
+            !offered.waits
+        });
+        self.in_flight -= u32::from(ordinary);
+    }
+
     /// An active session with an ordinary slot to spare.
     pub(crate) fn takes_work(&self) -> bool {
         self.is_active() && self.paused_until_ms == 0 && self.in_flight < self.max_in_flight
@@ -112,11 +130,11 @@ impl SessionAction {
         self.max_in_flight.is_none_or(|max| self.taken(depth) < max)
     }
 
-    pub(crate) fn take(&mut self, depth: u32) {
+    fn take(&mut self, depth: u32) {
         *self.in_flight.entry(self.pool(depth)).or_default() += 1;
     }
 
-    pub(crate) fn give_back(&mut self, depth: u32) {
+    fn give_back(&mut self, depth: u32) {
         let pool = self.pool(depth);
         let taken = self
             .in_flight
