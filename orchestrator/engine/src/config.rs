@@ -29,6 +29,14 @@ pub struct EngineConfig {
     pub cancel_repeat_ms: u64,
     /// What a cancel grants the handler.
     pub cancel_grace_ms: u64,
+    /// How long after an assignment that was not answered the worker is asked for a snapshot.
+    pub snapshot_after_ms: u64,
+    /// The shortest time between two snapshots of one session that nothing but its heartbeats ask for.
+    pub snapshot_pause_ms: u64,
+    /// Messages that a session may send at once, beyond those that its work explains.
+    pub session_messages_burst: u32,
+    /// Messages each second by which that allowance grows again.
+    pub session_messages_per_second: u32,
     /// Worker sessions at a time.
     pub max_sessions: usize,
     /// Writes of one record before the engine gives up and asks to be stopped.
@@ -58,6 +66,10 @@ impl EngineConfig {
             rejection_pause_ms: 100,
             cancel_repeat_ms: 1_000,
             cancel_grace_ms: 1_000,
+            snapshot_after_ms: 2_000,
+            snapshot_pause_ms: 30_000,
+            session_messages_burst: 2_000,
+            session_messages_per_second: 200,
             max_sessions: 10_000,
             persist_attempts_max: 10,
             persist_retry_ms: 50,

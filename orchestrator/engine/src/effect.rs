@@ -1,13 +1,13 @@
 //! Everything that an engine wants done. Does none of it.
 
 use crate::input::{CallerId, SessionKey, WriteId};
-use crate::worker::ToWorker;
+use crate::worker::{AckVerdict, ToWorker};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use escapement_contract::{AuditEntry, Persisted, Progress, Request, Settlement};
-use escapement_model::{ExecutionId, InstanceId, SessionId};
+use escapement_model::{AttemptToken, ExecutionId, InstanceId, SessionId};
 
 /// One thing to do. The shell carries effects out in the order in which it gets them.
 #[derive(Clone, Debug)]
@@ -35,11 +35,11 @@ pub enum Effect {
         /// With the last entries: how it ended.
         settled: Option<Persisted>,
     },
-    /// Send a message to a worker.
+    /// Send a message to a worker. None is larger than `limits::SESSION_MESSAGE_BYTES_MAX` on the wire.
     Send {
         /// On which stream.
         session: SessionKey,
-        /// Its number on the stream.
+        /// Its number on the stream: 1, 2, 3, ...
         seq: u64,
         /// What.
         message: ToWorker,
@@ -111,6 +111,17 @@ pub enum Reply {
     Actions(Vec<ActionView>),
     /// The watcher gets entries from now on.
     Watching,
+    /// What became of outcomes that came without a session, in their order.
+    OutcomeAcks(Vec<(AttemptToken, AckVerdict)>),
+    /// No session has this instance id or worker id.
+    NoSuchWorker,
+    /// The worker's attempts are settled.
+    DeclaredDead {
+        /// Attempts that had started.
+        n_lost: u32,
+        /// Attempts that had not, and wait for another worker.
+        n_returned: u32,
+    },
 }
 
 /// Why a request is not accepted.
@@ -186,6 +197,10 @@ pub struct WorkerView {
     pub heartbeat_age_ms: u64,
     /// Milliseconds since it began.
     pub session_age_ms: u64,
+    /// Attempts among these that it was told to stop and still has.
+    pub stopping: u32,
+    /// Milliseconds since the oldest of them was told; 0 for none.
+    pub stopping_age_ms: u64,
 }
 
 /// One action and who offers it.

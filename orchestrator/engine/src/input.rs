@@ -1,9 +1,10 @@
 //! Everything that can happen to an engine. Carries no channel and no clock.
 
-use crate::worker::FromWorker;
+use crate::worker::{AttemptReport, FromWorker};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use escapement_contract::Request;
-use escapement_model::{ExecutionId, SessionId};
+use escapement_model::{AttemptToken, ExecutionId, InstanceId, SessionId};
 
 /// Names a call that waits for an answer; the shell numbers them and uses each number once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +52,27 @@ pub enum Input {
     ListWorkers(CallerId),
     /// An operator asks for the actions.
     ListActions(CallerId),
+    /// Outcomes that come without a session. Answered by [`Reply::OutcomeAcks`](crate::Reply::OutcomeAcks), item by item.
+    ReportOutcomes {
+        /// Who.
+        caller: CallerId,
+        /// Attempts that ended.
+        items: Vec<(AttemptToken, AttemptReport)>,
+    },
+    /// An operator takes workers out of service. Answered by the workers that drain now, or `NoSuchWorker`.
+    DrainWorker {
+        /// Who.
+        caller: CallerId,
+        /// Which.
+        worker: WorkerSelector,
+    },
+    /// An operator says that a worker process is gone. Answered by `DeclaredDead` or `NoSuchWorker`.
+    DeclareWorkerDead {
+        /// Who.
+        caller: CallerId,
+        /// Which.
+        instance_id: InstanceId,
+    },
     /// An execution that the store holds unsettled; only before anything else, oldest first.
     Recover(Recovered),
     /// A write is durable, or failed.
@@ -85,6 +107,15 @@ pub enum Input {
         /// Milliseconds that running executions get.
         grace_ms: u64,
     },
+}
+
+/// Which workers an operator means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkerSelector {
+    /// One process.
+    Instance(InstanceId),
+    /// All that have this label and a session now.
+    WorkerId(Arc<str>),
 }
 
 /// A plan that a caller hands in.

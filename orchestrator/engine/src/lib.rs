@@ -19,6 +19,7 @@ mod fleet;
 mod input;
 mod live;
 mod offer;
+mod operator;
 mod pump;
 mod session;
 mod session_end;
@@ -33,7 +34,8 @@ pub use config::EngineConfig;
 pub use effect::{ActionView, Effect, ExecutionView, Refusal, Reply, SessionState, StoreWrite, WorkerView};
 pub use engine::Engine;
 pub use input::{
-    CallerId, Input, Recovered, SessionKey, Submission, WaitFor, WriteConflict, WriteId, WriteOutcome,
+    CallerId, Input, Recovered, SessionKey, Submission, WaitFor, WorkerSelector, WriteConflict, WriteId,
+    WriteOutcome,
 };
 pub use worker::{
     AckVerdict, ActionRefusal, ActionSpec, Assignment, AttemptReport, Cancel, CancelReason, FromWorker,

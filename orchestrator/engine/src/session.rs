@@ -63,7 +63,7 @@ impl Engine {
             ) => {
                 self.set_capacity(key, revision, max_in_flight, &per_action);
             }
-            (true, FromWorker::Heartbeat { n }) => self.heartbeat(key, n),
+            (true, FromWorker::Heartbeat { n, .. }) => self.heartbeat(key, n),
             (
                 true,
                 FromWorker::AttemptAcks {
@@ -82,10 +82,13 @@ impl Engine {
                     .into_iter()
                     .for_each(|token| self.attempt_stopped(key, token));
             }
-            (true, FromWorker::Outcomes(items)) => {
+            (true, FromWorker::Outcomes { items, unreadable }) => {
                 items
                     .into_iter()
                     .for_each(|(token, report)| self.outcome(key, token, report));
+                if !unreadable.is_empty() {
+                    self.send(key, ToWorker::UnknownOutcomes(unreadable));
+                }
             }
             // Nobody asked for one.
             (true, FromWorker::Snapshot { .. }) => {}

@@ -43,6 +43,8 @@ impl Engine {
             build: identity.build.clone(),
             heartbeat_age_ms: now_ms - session.heard_at_ms,
             session_age_ms: now_ms - session.opened_at_ms,
+            stopping: 0,
+            stopping_age_ms: 0,
         })
     }
 

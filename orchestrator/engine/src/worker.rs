@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use bytes::Bytes;
 use escapement_contract::{Outcome, Request, StepIndex};
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, SessionId};
 
@@ -32,6 +33,8 @@ pub enum FromWorker {
     Heartbeat {
         /// Repeated in the acknowledgement.
         n: u64,
+        /// XOR of the tokens that it has; `None` where the worker does not compare.
+        in_flight_hash: Option<[u8; 16]>,
     },
     /// Answers to assignments and cancels.
     AttemptAcks {
@@ -43,11 +46,18 @@ pub enum FromWorker {
         stopped: Vec<AttemptToken>,
     },
     /// Attempts that ended. An outcome that cannot be read is [`Outcome::Undecodable`].
-    Outcomes(Vec<(AttemptToken, AttemptReport)>),
+    Outcomes {
+        /// Those whose tokens are tokens.
+        items: Vec<(AttemptToken, AttemptReport)>,
+        /// The tokens of the others, as given: answered by [`ToWorker::UnknownOutcomes`].
+        unreadable: Vec<Bytes>,
+    },
     /// What the worker has; answers a request.
     Snapshot {
         /// That of the request.
         n: u64,
+        /// Number of the last assignments that it had read; 0 for none.
+        last_assignment_seq: u64,
         /// Everything it has.
         in_flight: Vec<InFlight>,
     },
@@ -80,6 +90,8 @@ pub struct Hello {
     pub labels: BTreeMap<String, String>,
     /// Name and version of its software.
     pub build: String,
+    /// Rises with each hello of the instance; 0 where it does not count them.
+    pub hello_number: u64,
 }
 
 /// An action that a worker has a handler for.
@@ -166,9 +178,16 @@ pub enum ToWorker {
     Assignments(Vec<Assignment>),
     /// Answers outcomes.
     OutcomeAcks(Vec<(AttemptToken, AckVerdict)>),
+    /// Answers outcomes whose tokens are no tokens, with the bytes as given.
+    UnknownOutcomes(Vec<Bytes>),
     /// Attempts that are not wanted any more.
     Cancels(Vec<Cancel>),
-    /// Answers `Drain`.
+    /// Asks for a snapshot.
+    SnapshotRequest {
+        /// Repeated in the snapshot.
+        n: u64,
+    },
+    /// Answers `Drain`, or says that an operator drains the worker.
     DrainStarted {
         /// Sequence number of the last assignments; 0 for none.
         last_assignment_seq: u64,
@@ -291,4 +310,6 @@ pub enum SessionErrorCode {
     Unavailable,
     /// No sign of life for longer than the lease.
     LeaseExpired,
+    /// An operator declared the worker dead.
+    DeclaredDead,
 }

@@ -46,8 +46,6 @@ pub(crate) enum Watched {
 pub(crate) enum Outbound {
     /// The engine says so.
     Engine(ToWorker),
-    /// Outcomes whose tokens are no tokens: answered without the engine.
-    UnknownOutcomes(Vec<bytes::Bytes>),
 }
 
 /// The engine's end of a session. Dropping it ends the session's stream after what was sent.

@@ -31,6 +31,8 @@ pub enum Rejection {
     Refused(Refusal),
     /// The execution was never accepted.
     ExecutionNotFound(ExecutionId),
+    /// No worker session has this instance id or worker id.
+    NoSuchWorker,
     /// The first sequence number wanted lies beyond the end of a settled execution.
     BeyondEnd {
         /// The last one that there is.
@@ -67,6 +69,12 @@ impl From<Rejection> for Status {
                 "EXECUTION_NOT_FOUND",
                 format!("No execution {execution_id} was accepted."),
                 [("execution_id", execution_id.to_string())],
+            ),
+            Rejection::NoSuchWorker => plain(
+                Code::NotFound,
+                "NO_SUCH_WORKER",
+                "No worker session has this id; ListWorkers shows those that there are.".to_owned(),
+                [],
             ),
             Rejection::BeyondEnd { last_sequence } => plain(
                 Code::OutOfRange,

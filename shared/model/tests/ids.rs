@@ -1,7 +1,7 @@
 //! Ids are strict.
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
-use escapement_model::{ExecutionId, InvalidId};
+use escapement_model::{ExecutionId, InstanceId, InvalidId};
 
 #[test]
 fn either_letter_case_is_read_and_lower_case_is_written() {
@@ -41,4 +41,20 @@ fn random_bytes_become_a_version_4_id() {
         assert_eq!(ExecutionId::from_bytes(*id.as_bytes()), Some(id));
     }
     assert_eq!(ExecutionId::from_bytes([0; 16]), None);
+}
+
+#[test]
+fn a_random_id_is_read_back_from_its_digits() {
+    let id = InstanceId::new([0, 1, 0x9a, 0xff, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xf0]);
+    assert_eq!(InstanceId::from_hex(&id.to_hex()), Some(id));
+    assert_eq!(InstanceId::from_hex(&id.to_hex().to_uppercase()), Some(id));
+    for wrong in [
+        "",
+        "00",
+        "+0019aff0405060708090a0b0c0d0ef0",
+        &"é".repeat(16),
+        &"g".repeat(32),
+    ] {
+        assert_eq!(InstanceId::from_hex(wrong), None, "{wrong}");
+    }
 }

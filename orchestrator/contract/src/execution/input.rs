@@ -98,10 +98,14 @@ pub enum Evidence {
     Released,
     /// The worker's lease ran out before it said that the attempt started.
     LeaseExpired,
-    /// The worker came back, or took a snapshot, without it.
+    /// The worker came back without it.
     ResumeOmits,
+    /// The worker was asked what it has, and it was not there.
+    SnapshotOmits,
     /// The worker took its leave.
     Goodbye,
+    /// An operator said that the worker is gone.
+    DeclaredDead,
 }
 
 impl Evidence {
@@ -112,7 +116,9 @@ impl Evidence {
             Evidence::Released => "released",
             Evidence::LeaseExpired => "lease_expired",
             Evidence::ResumeOmits => "resume_omits",
+            Evidence::SnapshotOmits => "snapshot_omits",
             Evidence::Goodbye => "goodbye",
+            Evidence::DeclaredDead => "declared_dead",
         }
     }
 }

@@ -209,7 +209,9 @@ fn an_attempt_that_started_is_not_returned() {
         Evidence::Rejected,
         Evidence::Released,
         Evidence::ResumeOmits,
+        Evidence::SnapshotOmits,
         Evidence::Goodbye,
+        Evidence::DeclaredDead,
     ] {
         story.refused(Input::AttemptReturned {
             step,

@@ -181,7 +181,13 @@ impl Run {
             if let Some(session) = self.puppets[worker].session {
                 self.puppets[worker].heartbeats += 1;
                 let n = self.puppets[worker].heartbeats;
-                self.world.say(session, FromWorker::Heartbeat { n });
+                self.world.say(
+                    session,
+                    FromWorker::Heartbeat {
+                        n,
+                        in_flight_hash: None,
+                    },
+                );
             }
         }
     }

@@ -294,7 +294,10 @@ fn a_message_out_of_order_ends_the_stream() {
     world.input(escapement_engine::Input::SessionMessage {
         session: escapement_engine::SessionKey(1),
         seq: 7,
-        message: FromWorker::Heartbeat { n: 1 },
+        message: FromWorker::Heartbeat {
+            n: 1,
+            in_flight_hash: None,
+        },
     });
     assert!(world.sent.iter().any(|(_, message)| matches!(
         message,

@@ -13,7 +13,13 @@ fn close(world: &mut World, session: u64) {
 }
 
 fn heartbeat(world: &mut World, session: u64, n: u64) {
-    world.say(session, FromWorker::Heartbeat { n });
+    world.say(
+        session,
+        FromWorker::Heartbeat {
+            n,
+            in_flight_hash: None,
+        },
+    );
 }
 
 //
@@ -204,7 +210,10 @@ fn a_body_that_ended_without_an_outcome_had_started_and_is_lost() {
         rejected: vec![],
         stopped: vec![token],
     };
-    let released = |token| FromWorker::Outcomes(vec![(token, AttemptReport::Released(ReleaseReason::Drain))]);
+    let released = |token| FromWorker::Outcomes {
+        items: vec![(token, AttemptReport::Released(ReleaseReason::Drain))],
+        unreadable: vec![],
+    };
     let reports: [&dyn Fn(AttemptToken) -> FromWorker; 2] = [&stopped, &released];
     for report in reports {
         let mut world = World::new();

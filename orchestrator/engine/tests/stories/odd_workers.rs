@@ -25,7 +25,13 @@ fn an_attempt_whose_action_nobody_offers_any_more_goes_on_after_a_break() {
     );
     for n in 0..5 {
         world.pass(3_000);
-        world.say(1, FromWorker::Heartbeat { n });
+        world.say(
+            1,
+            FromWorker::Heartbeat {
+                n,
+                in_flight_hash: None,
+            },
+        );
     }
     let still = vec![InFlight {
         token,

@@ -249,7 +249,10 @@ impl World {
     pub fn report(&mut self, session: u64, token: AttemptToken, outcome: Outcome) {
         self.say(
             session,
-            FromWorker::Outcomes(vec![(token, AttemptReport::Outcome(outcome))]),
+            FromWorker::Outcomes {
+                items: vec![(token, AttemptReport::Outcome(outcome))],
+                unreadable: vec![],
+            },
         );
     }
 
@@ -280,6 +283,7 @@ fn hello_of(instance: u8, worker_id: &str) -> Hello {
         in_flight: Vec::new(),
         labels: BTreeMap::new(),
         build: "test".into(),
+        hello_number: 0,
     }
 }
 
@@ -303,7 +307,9 @@ fn message_name(message: &ToWorker) -> &'static str {
         ToWorker::HeartbeatAck { .. } => "heartbeat_ack",
         ToWorker::Assignments(_) => "assignments",
         ToWorker::OutcomeAcks(_) => "outcome_acks",
+        ToWorker::UnknownOutcomes(_) => "unknown_outcomes",
         ToWorker::Cancels(_) => "cancels",
+        ToWorker::SnapshotRequest { .. } => "snapshot_request",
         ToWorker::DrainStarted { .. } => "drain_started",
         ToWorker::Reconnect { .. } => "reconnect",
         ToWorker::SessionError { .. } => "session_error",

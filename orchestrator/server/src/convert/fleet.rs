@@ -27,6 +27,8 @@ pub fn worker(view: &WorkerView) -> v1::Worker {
         build: view.build.clone(),
         heartbeat_age_ms: i64::try_from(view.heartbeat_age_ms).unwrap_or(i64::MAX),
         session_age_ms: i64::try_from(view.session_age_ms).unwrap_or(i64::MAX),
+        stopping: count(view.stopping),
+        stopping_age_ms: i64::try_from(view.stopping_age_ms).unwrap_or(i64::MAX),
     }
 }
 

@@ -18,9 +18,7 @@ use escapement_wire::worker::v1::session_request::Message;
 pub struct Incoming {
     /// For the engine.
     pub message: FromWorker,
-    /// Tokens of outcomes that are no tokens, as given: answered `unknown` without the engine.
-    pub unknown_outcomes: Vec<Bytes>,
-    /// Other items that were dropped because their tokens are no tokens.
+    /// Items other than outcomes that were dropped because their tokens are no tokens.
     pub dropped_items: usize,
 }
 
@@ -36,7 +34,6 @@ pub struct WrongStructure(
 /// # Errors
 /// [`WrongStructure`] where the message as a whole makes no sense.
 pub fn incoming(request: v1::SessionRequest) -> Result<Incoming, WrongStructure> {
-    let mut unknown_outcomes = Vec::new();
     let mut dropped_items = 0;
     let message = match request.message {
         None => FromWorker::Unknown,
@@ -50,15 +47,19 @@ pub fn incoming(request: v1::SessionRequest) -> Result<Incoming, WrongStructure>
             max_in_flight: message.max_in_flight,
             per_action: message.per_action,
         },
-        Some(Message::Heartbeat(message)) => FromWorker::Heartbeat { n: message.n },
+        Some(Message::Heartbeat(message)) => FromWorker::Heartbeat {
+            n: message.n,
+            in_flight_hash: message.in_flight_hash.as_ref().try_into().ok(),
+        },
         Some(Message::AttemptAcks(message)) => FromWorker::AttemptAcks {
             started: tokens(&message.started, &mut dropped_items),
             rejected: rejected(&message.rejected, &mut dropped_items),
             stopped: tokens(&message.stopped, &mut dropped_items),
         },
-        Some(Message::Outcomes(message)) => FromWorker::Outcomes(outcomes(message, &mut unknown_outcomes)),
+        Some(Message::Outcomes(message)) => outcomes(message),
         Some(Message::Snapshot(message)) => FromWorker::Snapshot {
             n: message.n,
+            last_assignment_seq: message.last_assignment_seq,
             in_flight: in_flight(&message.in_flight, &mut dropped_items),
         },
         Some(Message::Drain(_)) => FromWorker::Drain,
@@ -66,7 +67,6 @@ pub fn incoming(request: v1::SessionRequest) -> Result<Incoming, WrongStructure>
     };
     Ok(Incoming {
         message,
-        unknown_outcomes,
         dropped_items,
     })
 }
@@ -88,6 +88,7 @@ fn hello(hello: v1::Hello, dropped_items: &mut usize) -> Result<Hello, WrongStru
             .map(|(key, value)| (cut(key, LABEL_CHARS_MAX), cut(value, LABEL_CHARS_MAX)))
             .collect(),
         build: cut(hello.build, LABEL_CHARS_MAX),
+        hello_number: hello.hello_number,
     })
 }
 
@@ -146,15 +147,16 @@ fn rejected(items: &[v1::RejectedAttempt], dropped_items: &mut usize) -> Vec<(At
     parsed
 }
 
-fn outcomes(message: v1::Outcomes, unknown_outcomes: &mut Vec<Bytes>) -> Vec<(AttemptToken, AttemptReport)> {
-    let mut reports = Vec::with_capacity(message.items.len());
+fn outcomes(message: v1::Outcomes) -> FromWorker {
+    let mut items = Vec::with_capacity(message.items.len());
+    let mut unreadable: Vec<Bytes> = Vec::new();
     for item in message.items {
         match AttemptToken::from_slice(&item.attempt_token) {
-            Some(token) => reports.push((token, report(item.outcome))),
-            None => unknown_outcomes.push(item.attempt_token),
+            Some(token) => items.push((token, report(item.outcome))),
+            None => unreadable.push(item.attempt_token),
         }
     }
-    reports
+    FromWorker::Outcomes { items, unreadable }
 }
 
 fn report(outcome: Option<WireOutcome>) -> AttemptReport {

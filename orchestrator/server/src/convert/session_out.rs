@@ -34,6 +34,8 @@ pub fn message(message: ToWorker, greeting: &Greeting) -> Message {
                 .map(|(token, verdict)| outcome_ack(token, verdict))
                 .collect(),
         }),
+        ToWorker::UnknownOutcomes(tokens) => unknown_outcomes(tokens),
+        ToWorker::SnapshotRequest { n } => Message::SnapshotRequest(v1::SnapshotRequest { n }),
         ToWorker::Cancels(items) => Message::Cancels(v1::Cancels {
             items: items.into_iter().map(cancel).collect(),
         }),
@@ -170,6 +172,7 @@ fn session_error_code(code: SessionErrorCode) -> v1::session_error::Code {
         SessionErrorCode::LimitExceeded => Code::LimitExceeded,
         SessionErrorCode::Unavailable => Code::Unavailable,
         SessionErrorCode::LeaseExpired => Code::LeaseExpired,
+        SessionErrorCode::DeclaredDead => Code::DeclaredDead,
     }
 }
 

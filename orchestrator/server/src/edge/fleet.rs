@@ -1,8 +1,11 @@
-//! `FleetService`: workers and actions for operators. Changes nothing.
+//! `FleetService`: workers and actions for operators, and their way to take workers out of service. Decides nothing.
 
 use super::Edge;
+use crate::convert::answer::count;
 use crate::convert::fleet;
-use escapement_engine::{Input, Reply};
+use crate::status::Rejection;
+use escapement_engine::{Input, Reply, WorkerSelector};
+use escapement_model::InstanceId;
 use escapement_wire::v1;
 use escapement_wire::v1::fleet_service_server::FleetService;
 use tonic::{Request, Response, Status};
@@ -40,4 +43,54 @@ impl FleetService for Fleet {
         let actions = actions.iter().map(fleet::action).collect();
         Ok(Response::new(v1::ListActionsResponse { actions }))
     }
+
+    async fn drain_worker(
+        &self,
+        request: Request<v1::DrainWorkerRequest>,
+    ) -> Result<Response<v1::DrainWorkerResponse>, Status> {
+        let worker = selector(request.into_inner())?;
+        let drain = |caller| Input::DrainWorker { caller, worker };
+        match self.edge.engine.call(drain).await? {
+            Reply::Workers(workers) => {
+                let workers = workers.iter().map(fleet::worker).collect();
+                Ok(Response::new(v1::DrainWorkerResponse { workers }))
+            }
+            Reply::NoSuchWorker => Err(Rejection::NoSuchWorker.into()),
+            other => unreachable!("a drain is answered with workers, not with {other:?}"),
+        }
+    }
+
+    async fn declare_worker_dead(
+        &self,
+        request: Request<v1::DeclareWorkerDeadRequest>,
+    ) -> Result<Response<v1::DeclareWorkerDeadResponse>, Status> {
+        let instance_id = instance_id(&request.into_inner().instance_id)?;
+        let declare = |caller| Input::DeclareWorkerDead { caller, instance_id };
+        match self.edge.engine.call(declare).await? {
+            Reply::DeclaredDead { n_lost, n_returned } => Ok(Response::new(v1::DeclareWorkerDeadResponse {
+                attempts_lost: count(n_lost),
+                attempts_returned: count(n_returned),
+            })),
+            Reply::NoSuchWorker => Err(Rejection::NoSuchWorker.into()),
+            other => unreachable!("a declaration is answered with counts, not with {other:?}"),
+        }
+    }
+}
+
+fn selector(request: v1::DrainWorkerRequest) -> Result<WorkerSelector, Rejection> {
+    match (request.instance_id.as_str(), request.worker_id.as_str()) {
+        ("", worker_id) if !worker_id.is_empty() => Ok(WorkerSelector::WorkerId(worker_id.into())),
+        (instance_id, "") => self::instance_id(instance_id).map(WorkerSelector::Instance),
+        _ => Err(Rejection::InvalidField {
+            field: "worker_id",
+            message: "must be empty where instance_id is given".to_owned(),
+        }),
+    }
+}
+
+fn instance_id(text: &str) -> Result<InstanceId, Rejection> {
+    InstanceId::from_hex(text).ok_or_else(|| Rejection::InvalidField {
+        field: "instance_id",
+        message: "must have 32 hexadecimal digits, as ListWorkers shows it".to_owned(),
+    })
 }

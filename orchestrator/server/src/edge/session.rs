@@ -35,6 +35,14 @@ impl Sessions {
 impl WorkerService for Sessions {
     type SessionStream = SessionStream;
 
+    async fn report_outcomes(
+        &self,
+        request: Request<v1::ReportOutcomesRequest>,
+    ) -> Result<Response<v1::ReportOutcomesResponse>, Status> {
+        let _items = request.into_inner().items;
+        Err(Status::unimplemented("not yet"))
+    }
+
     /// Answers at once, because a client's call resolves only then; the handshake comes on the stream.
     async fn session(
         &self,
@@ -184,16 +192,6 @@ impl SessionReader {
                 dropped_items = incoming.dropped_items,
                 "items without a token dropped"
             );
-        }
-        if !incoming.unknown_outcomes.is_empty() {
-            let answer = Outbound::UnknownOutcomes(incoming.unknown_outcomes);
-            let is_sent = session
-                .outbound
-                .upgrade()
-                .is_some_and(|outbound| outbound.try_send(answer).is_ok());
-            if !is_sent {
-                return false;
-            }
         }
         let message = Input::SessionMessage {
             session: session.key,

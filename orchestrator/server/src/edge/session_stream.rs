@@ -89,7 +89,6 @@ impl Numbering {
 
     fn push(&mut self, outbound: Outbound) {
         match outbound {
-            Outbound::UnknownOutcomes(tokens) => self.number(session_out::unknown_outcomes(tokens)),
             Outbound::Engine(ToWorker::Assignments(assignments)) => self.push_assignments(&assignments),
             Outbound::Engine(ToWorker::DrainStarted { .. }) => {
                 let last_assignment_seq = self.last_assignment_seq;

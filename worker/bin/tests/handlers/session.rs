@@ -5,8 +5,9 @@ use escapement_wire::worker::v1::session_request::Message as FromWorker;
 use escapement_wire::worker::v1::session_response::Message as ToWorker;
 use escapement_wire::worker::v1::worker_service_server::{WorkerService, WorkerServiceServer};
 use escapement_wire::worker::v1::{
-    Assignment, Assignments, DrainStarted, HeartbeatAck, OutcomeAck, OutcomeAcks, SessionLimits,
-    SessionRequest, SessionResponse, Welcome, attempt_outcome, outcome_ack,
+    Assignment, Assignments, DrainStarted, HeartbeatAck, OutcomeAck, OutcomeAcks, ReportOutcomesRequest,
+    ReportOutcomesResponse, SessionLimits, SessionRequest, SessionResponse, Welcome, attempt_outcome,
+    outcome_ack,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -40,6 +41,13 @@ impl WorkerService for Orchestrator {
         let (tx, rx) = mpsc::channel(64);
         tokio::spawn(converse(request.into_inner(), tx, self.output.clone()));
         Ok(Response::new(Box::pin(ReceiverStream::new(rx))))
+    }
+
+    async fn report_outcomes(
+        &self,
+        _request: Request<ReportOutcomesRequest>,
+    ) -> Result<Response<ReportOutcomesResponse>, Status> {
+        Err(Status::unimplemented("outcomes come on the stream"))
     }
 }
 

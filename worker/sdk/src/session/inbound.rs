@@ -204,7 +204,8 @@ impl Session {
             | Code::ProtocolViolation
             | Code::LimitExceeded
             | Code::Unavailable
-            | Code::LeaseExpired => {
+            | Code::LeaseExpired
+            | Code::DeclaredDead => {
                 self.reconnect.retry_after(error.retry_after_ms);
                 self.close(reason);
             }

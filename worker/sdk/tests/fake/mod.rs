@@ -8,7 +8,7 @@ use escapement_wire::worker::v1::session_response::Message as Response;
 use escapement_wire::worker::v1::worker_service_server::{WorkerService, WorkerServiceServer};
 use escapement_wire::worker::v1::{
     Assignment, Assignments, AttemptAcks, AttemptOutcome, HeartbeatAck, Hello, OutcomeAck, OutcomeAcks,
-    SessionRequest, SessionResponse, Welcome, attempt_outcome,
+    ReportOutcomesRequest, ReportOutcomesResponse, SessionRequest, SessionResponse, Welcome, attempt_outcome,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -62,6 +62,13 @@ impl WorkerService for Service {
             .await
             .map_err(|_| Status::unavailable("the test is over"))?;
         Ok(Answer::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn report_outcomes(
+        &self,
+        _call: Call<ReportOutcomesRequest>,
+    ) -> Result<Answer<ReportOutcomesResponse>, Status> {
+        Err(Status::unimplemented("outcomes come on the stream"))
     }
 }
 

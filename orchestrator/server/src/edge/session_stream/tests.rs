@@ -92,9 +92,9 @@ fn a_drain_names_the_last_assignment_as_numbered_here() {
     let mut numbering = numbering();
     numbering.push(Outbound::Engine(ToWorker::HeartbeatAck { n: 1 }));
     numbering.push(Outbound::Engine(ToWorker::Assignments(assignments(&request, 5))));
-    numbering.push(Outbound::UnknownOutcomes(vec![bytes::Bytes::from_static(
-        b"short",
-    )]));
+    numbering.push(Outbound::Engine(ToWorker::UnknownOutcomes(vec![
+        bytes::Bytes::from_static(b"short"),
+    ])));
     numbering.push(Outbound::Engine(ToWorker::DrainStarted {
         last_assignment_seq: 2,
     }));
