@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use escapement_contract::{PlanDraft, RequestDraft, RetryPolicyDraft, StepDraft};
 use escapement_model::Opaque;
-use escapement_model::opaque::StructBuilder;
+use escapement_model::opaque::{ListBuilder, StructBuilder};
 
 /// When everything happens, in Unix milliseconds.
 pub(crate) const UNIX_MS: i64 = 1_766_016_000_000;
@@ -82,11 +82,30 @@ pub(crate) fn environment() -> Opaque {
     StructBuilder::new().text("region", "eu").build()
 }
 
-/// An object whose objects lie `levels` deep; 1 is `{}`.
-pub(crate) fn nested_object(levels: usize) -> Opaque {
-    (1..levels).fold(Opaque::default(), |inner, _| {
+/// Objects inside one another, with exactly `n_messages` protobuf messages inside of the outermost; 1 cannot be had.
+pub(crate) fn nested_object(n_messages: usize) -> Opaque {
+    let innermost = match n_messages % 3 {
+        0 => Opaque::default(),
+        1 => StructBuilder::new().list("in", ListBuilder::new().null()).build(),
+        _ => StructBuilder::new().null("in").build(),
+    };
+    let n_around = match n_messages % 3 {
+        1 => n_messages / 3 - 1,
+        _ => n_messages / 3,
+    };
+    (0..n_around).fold(innermost, |inner, _| {
         StructBuilder::new().object("in", inner.as_encoded()).build()
     })
+}
+
+/// The same with lists inside one another; 0, 1 and odd numbers but 3 cannot be had.
+pub(crate) fn nested_lists(n_messages: usize) -> Opaque {
+    let list = (4..n_messages)
+        .step_by(2)
+        .fold(ListBuilder::new().null(), |inner, _| {
+            ListBuilder::new().list(inner)
+        });
+    StructBuilder::new().list("in", list).build()
 }
 
 /// Bytes that are no encoded object: the length points behind the end.

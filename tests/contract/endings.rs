@@ -129,7 +129,7 @@ fn every_execution_ends_at_its_limit_at_the_latest_whoever_is_silent() {
 }
 
 /// Starts an execution and hands out attempts; `outcome` says how the step with that list index ends.
-fn run(draft: RequestDraft, outcome: impl Fn(usize) -> Outcome) -> Execution {
+pub(crate) fn run(draft: RequestDraft, outcome: impl Fn(usize) -> Outcome) -> Execution {
     let mut execution = accept(&valid(draft), UNIX_MS + 600_000);
     execution.handle(ACCEPTED, Input::Start).unwrap();
     while let Some(effect) = execution.poll_effect() {
@@ -163,7 +163,7 @@ fn run(draft: RequestDraft, outcome: impl Fn(usize) -> Outcome) -> Execution {
     execution
 }
 
-fn completed(output: Opaque) -> Outcome {
+pub(crate) fn completed(output: Opaque) -> Outcome {
     Outcome::Completed {
         output,
         warnings: vec![],
@@ -177,7 +177,7 @@ fn failed(code: &str) -> Outcome {
     })
 }
 
-fn top(execution: &Execution) -> &ExecutionError {
+pub(crate) fn top(execution: &Execution) -> &ExecutionError {
     execution.result().unwrap().error.as_ref().unwrap()
 }
 

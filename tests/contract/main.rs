@@ -16,5 +16,6 @@ mod endings;
 mod generate;
 mod large_plans;
 mod malformed;
+mod nesting;
 mod reference;
 mod validation_agreement;

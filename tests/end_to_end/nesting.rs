@@ -108,13 +108,22 @@ async fn plans_are_nested_eight_deep_and_no_deeper() {
         executions(&world, ListExecutionsRequest::default()).await.len(),
         9
     );
-    let too_deep = world.execute(request(plan([top(9)]))).await;
+    // A payload with nine plans inside one another is deeper than any object may be, so the first of them lies in a file.
+    let refused = world.try_execute(request(plan([top(9)]))).await.unwrap_err();
+    assert!(refused.message().contains("plan.steps[0].payload"), "{refused:?}");
+    let steps = [
+        step(0, "file.write")
+            .payload(json!({ "path": "nine.json", "content": nested_document(9).to_string() })),
+        step(1, "execute_plan")
+            .payload(json!({ "plan_file": "nine.json" }))
+            .after(&[0]),
+    ];
+    let too_deep = world.execute(request(plan(steps))).await;
     assert_eq!(too_deep.status(), Status::Failure);
-    assert_eq!(
-        executions(&world, ListExecutionsRequest::default()).await.len(),
-        18,
-        "the ninth level was refused"
-    );
+    let executions = executions(&world, ListExecutionsRequest::default()).await;
+    assert_eq!(executions.len(), 18, "the ninth level was refused");
+    let eighth = world.execution(&executions[0].execution_id).await;
+    assert_eq!(eighth.result.unwrap().error.unwrap().error_code, "CHILD_REJECTED");
 }
 
 //

@@ -210,7 +210,7 @@ fn bounded_context(context: Opaque) -> Opaque {
             "was {} bytes, the limit is {ERROR_CONTEXT_BYTES_MAX}",
             context.len()
         )
-    } else if let Err(malformed) = context.check() {
+    } else if let Err(malformed) = context.check_context() {
         malformed.to_string()
     } else {
         return context;

@@ -20,8 +20,16 @@ pub const ERROR_CONTEXT_BYTES_MAX: usize = 16 << 10;
 pub const ERROR_TRACE_CONTEXT_BYTES_MAX: usize = 1 << 20;
 /// Warnings of one outcome; more are dropped.
 pub const WARNINGS_MAX: usize = 64;
-/// Levels of objects and lists in one payload, output or environment.
-pub const JSON_DEPTH_MAX: usize = 64;
+/// Protobuf messages nested inside one payload, environment, metadata or output, on its deepest path.
+///
+/// A map entry, a value, an object and a list are one message each:
+/// the outermost object costs 2, each object inside 3 and each list 2; an empty one at the bottom costs 1, `{}` alone 0.
+/// Many decoders stop at 100 messages, so this leaves 10 for what an object travels in.
+pub const OBJECT_NESTING_MAX: usize = 90;
+/// Protobuf messages nested inside the diagnostic data of one error.
+///
+/// `context.errors` of a result repeats it 8 messages deeper: entry, value, list, value, object, entry, value, object.
+pub const ERROR_CONTEXT_NESTING_MAX: usize = OBJECT_NESTING_MAX - 8;
 /// Levels of plans that execute plans.
 pub const NESTING_DEPTH_MAX: u32 = 8;
 

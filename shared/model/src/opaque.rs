@@ -4,6 +4,7 @@
 mod build;
 mod view;
 
+use crate::limits::{ERROR_CONTEXT_NESTING_MAX, OBJECT_NESTING_MAX};
 use alloc::vec::Vec;
 use bytes::{Buf, BufMut, Bytes};
 use prost::encoding::{DecodeContext, WireType, decode_varint, encode_varint};
@@ -37,12 +38,20 @@ impl Opaque {
         self.0.is_empty()
     }
 
-    /// Checks that the bytes are a Struct: well-formed wire format, UTF-8 texts, not deeper than the limit.
+    /// Checks that the bytes are a Struct: well-formed wire format, UTF-8 texts, not deeper than [`OBJECT_NESTING_MAX`].
     ///
     /// # Errors
     /// [`Malformed`] says what is wrong; such an object must not be passed on.
     pub fn check(&self) -> Result<(), Malformed> {
-        check(&self.0)
+        check(&self.0, OBJECT_NESTING_MAX)
+    }
+
+    /// As [`Opaque::check`], for the diagnostic data of an error: not deeper than [`ERROR_CONTEXT_NESTING_MAX`].
+    ///
+    /// # Errors
+    /// As [`Opaque::check`].
+    pub fn check_context(&self) -> Result<(), Malformed> {
+        check(&self.0, ERROR_CONTEXT_NESTING_MAX)
     }
 
     /// The top-level keys and values, in the order in which they were sent.

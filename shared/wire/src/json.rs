@@ -1,7 +1,6 @@
 //! Opaque objects to JSON values and back. Used by workers and tools; the orchestrator has no use for it.
 
 use escapement_model::Opaque;
-use escapement_model::limits::JSON_DEPTH_MAX;
 use escapement_model::opaque::{ListBuilder, Malformed, StructBuilder, ValueView, entries, items};
 use serde_json::{Map, Number, Value};
 
@@ -10,7 +9,9 @@ use serde_json::{Map, Number, Value};
 /// # Errors
 /// [`Malformed`] where the bytes are not a Struct within the limits.
 pub fn from_opaque(object: &Opaque) -> Result<Map<String, Value>, Malformed> {
-    object_from(object.as_encoded(), JSON_DEPTH_MAX)
+    // The check bounds the recursion below.
+    object.check()?;
+    object_from(object.as_encoded())
 }
 
 /// Encodes an object. Numbers become doubles; integers beyond 2^53 lose digits, so send those as texts.
@@ -18,31 +19,27 @@ pub fn to_opaque(object: &Map<String, Value>) -> Opaque {
     object_to(object).build()
 }
 
-fn object_from(bytes: &[u8], depth_left: usize) -> Result<Map<String, Value>, Malformed> {
-    let depth_left = depth_left.checked_sub(1).ok_or(Malformed::TooDeep)?;
+fn object_from(bytes: &[u8]) -> Result<Map<String, Value>, Malformed> {
     entries(bytes)
         .map(|entry| {
             let (key, value) = entry?;
-            Ok((key.to_owned(), value_from(value, depth_left)?))
+            Ok((key.to_owned(), value_from(value)?))
         })
         .collect()
 }
 
-fn value_from(value: ValueView<'_>, depth_left: usize) -> Result<Value, Malformed> {
+fn value_from(value: ValueView<'_>) -> Result<Value, Malformed> {
     Ok(match value {
         ValueView::Null => Value::Null,
         ValueView::Number(number) => number_from(number),
         ValueView::Text(text) => Value::String(text.to_owned()),
         ValueView::Bool(flag) => Value::Bool(flag),
-        ValueView::Struct(bytes) => Value::Object(object_from(bytes, depth_left)?),
-        ValueView::List(bytes) => {
-            let depth_left = depth_left.checked_sub(1).ok_or(Malformed::TooDeep)?;
-            Value::Array(
-                items(bytes)
-                    .map(|item| value_from(item?, depth_left))
-                    .collect::<Result<_, _>>()?,
-            )
-        }
+        ValueView::Struct(bytes) => Value::Object(object_from(bytes)?),
+        ValueView::List(bytes) => Value::Array(
+            items(bytes)
+                .map(|item| value_from(item?))
+                .collect::<Result<_, _>>()?,
+        ),
     })
 }
 

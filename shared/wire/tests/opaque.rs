@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use escapement_model::Opaque;
-use escapement_model::limits::JSON_DEPTH_MAX;
-use escapement_model::opaque::{Malformed, StructBuilder};
+use escapement_model::limits::{ERROR_CONTEXT_NESTING_MAX, OBJECT_NESTING_MAX};
+use escapement_model::opaque::{Malformed, check};
 use escapement_wire::json::{from_opaque, to_opaque};
 use escapement_wire::v1::PlanStep;
 use proptest::prelude::*;
@@ -92,16 +92,134 @@ fn null_counts_as_present_and_a_nested_key_does_not() {
     assert!(!opaque.has_key("inner"));
 }
 
+/// The least limit under which the object passes.
+fn nesting(object: &Opaque) -> usize {
+    (0..)
+        .find(|nesting_max| check(object.as_encoded(), *nesting_max).is_ok())
+        .unwrap()
+}
+
+/// What a `Value` holds that lies `n` objects or lists deep.
+fn deep(n: usize, innermost: Value, around: fn(Value) -> Value) -> Value {
+    (0..n).fold(innermost, |inner, _| around(inner))
+}
+
+#[test]
+fn an_object_costs_three_messages_a_list_two_and_an_empty_one_one() {
+    for (value, messages) in [
+        (json!({}), 0),
+        (json!({ "a": 1 }), 2),
+        (json!({ "a": null, "b": "text" }), 2),
+        (json!({ "a": {} }), 3),
+        (json!({ "a": { "b": 1 } }), 5),
+        (json!({ "a": [] }), 3),
+        (json!({ "a": [1, 2, 3] }), 4),
+        (json!({ "a": [[1]] }), 6),
+        (json!({ "a": [{ "b": 1 }] }), 7),
+        (json!({ "a": [[], { "b": [{}] }, 1], "b": {} }), 10),
+    ] {
+        assert_eq!(nesting(&to_opaque(&object(value.clone()))), messages, "{value}");
+    }
+}
+
 #[test]
 fn nesting_is_bounded() {
-    let nested = |levels: usize| {
-        let inner = StructBuilder::new().build();
-        (1..levels).fold(inner, |inner, _| {
-            StructBuilder::new().object("k", inner.as_encoded()).build()
-        })
+    let objects = |n, innermost| to_opaque(&object(deep(n, innermost, |inner| json!({ "k": inner }))));
+    for (fits, too_deep) in [
+        (objects(30, json!({})), objects(31, json!({}))),
+        (objects(30, json!(1)), objects(31, json!(1))),
+        (
+            objects(1, deep(44, json!(1), |inner| json!([inner]))),
+            objects(1, deep(45, json!(1), |inner| json!([inner]))),
+        ),
+    ] {
+        assert!((88..=OBJECT_NESTING_MAX).contains(&nesting(&fits)));
+        assert_eq!(fits.check(), Ok(()));
+        assert!(from_opaque(&fits).is_ok());
+        let refused = Malformed::TooDeep {
+            nesting_max: OBJECT_NESTING_MAX,
+        };
+        assert_eq!(too_deep.check(), Err(refused));
+        assert_eq!(from_opaque(&too_deep), Err(refused));
+    }
+    let context = objects(27, json!(1));
+    assert_eq!((nesting(&context), context.check_context()), (80, Ok(())));
+    let context = objects(28, json!({}));
+    let refused = Malformed::TooDeep {
+        nesting_max: ERROR_CONTEXT_NESTING_MAX,
     };
-    assert_eq!(nested(JSON_DEPTH_MAX).check(), Ok(()));
-    assert_eq!(nested(JSON_DEPTH_MAX + 1).check(), Err(Malformed::TooDeep));
+    assert_eq!((nesting(&context), context.check_context()), (84, Err(refused)));
+}
+
+//
+#[test]
+fn eight_plans_inside_one_another_fit_and_a_ninth_does_not() {
+    let payload = |n| {
+        deep(
+            n,
+            json!({ "from": "the bottom" }),
+            |inner| json!({ "plan": { "steps": [{ "payload": inner }] } }),
+        )
+    };
+    let nesting = |n| nesting(&to_opaque(&object(payload(n))));
+    assert_eq!(
+        (nesting(8), nesting(9)),
+        (OBJECT_NESTING_MAX, OBJECT_NESTING_MAX + 11)
+    );
+}
+
+#[test]
+fn messages_are_counted_as_a_decoder_counts_that_takes_a_hundred() {
+    for n in 90..=110 {
+        for innermost in [json!({}), json!([]), json!(1), json!([1])] {
+            for around in [|inner| json!({ "k": inner }), |inner| json!([inner])] {
+                for levels in [n / 3, n / 2] {
+                    let value = object(json!({ "k": deep(levels, innermost.clone(), around) }));
+                    let encoded = to_opaque(&value).as_encoded().clone();
+                    let taken = prost_types::Struct::decode(encoded.clone()).is_ok();
+                    assert_eq!(
+                        check(&encoded, 100).is_ok(),
+                        taken,
+                        "{levels} levels around {innermost}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_value_that_a_later_one_replaces_is_checked_as_well() {
+    let field = |key: u8, content: &[u8]| {
+        let mut bytes = vec![key];
+        prost::encoding::encode_varint(content.len() as u64, &mut bytes);
+        bytes.extend_from_slice(content);
+        bytes
+    };
+    let deep = to_opaque(&object(deep(40, json!({}), |inner| json!({ "k": inner }))));
+    let key = field(0x0a, b"k");
+    for (inner, why) in [
+        (
+            deep.as_encoded().as_ref(),
+            Malformed::TooDeep {
+                nesting_max: OBJECT_NESTING_MAX,
+            },
+        ),
+        (&[0x0a, 0x03, 0x0a, 0x01, 0xff], Malformed::Utf8),
+        (&[0x0a, 0x05, 0x0a], Malformed::Wire),
+    ] {
+        // An object and then a truth value in one `Value`, and two values in one entry.
+        let value = [field(0x2a, inner), vec![0x20, 1]].concat();
+        let twice = [field(0x12, &field(0x2a, inner)), field(0x12, &[0x20, 1])].concat();
+        for entry in [
+            [key.clone(), field(0x12, &value)].concat(),
+            [key.clone(), twice].concat(),
+        ] {
+            let opaque = Opaque::from_encoded(Bytes::from(field(0x0a, &entry)));
+            assert!(prost_types::Struct::decode(opaque.as_encoded().clone()).is_err());
+            assert_eq!(opaque.check(), Err(why));
+        }
+    }
 }
 
 #[test]

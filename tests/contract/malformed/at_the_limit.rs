@@ -1,13 +1,13 @@
 //! The counterpart of the malformed requests: as much as is allowed, and not a bit more.
 
 use super::{Case, case, graph, ids, plan_case, policy_case, step_case};
-use crate::documents::{CONCURRENCY_LIMIT, nested_object, object_of, step};
+use crate::documents::{CONCURRENCY_LIMIT, nested_lists, nested_object, object_of, step};
 use bytes::Bytes;
 use escapement_contract::RetryPolicyDraft;
 use escapement_model::Opaque;
 use escapement_model::limits::{
     ACTION_CHARS_MAX, CONTEXT_REQUIREMENTS_MAX, CORRELATION_ENTRIES_MAX, CORRELATION_VALUE_CHARS_MAX,
-    ENVIRONMENT_BYTES_MAX, ERROR_CODE_CHARS_MAX, JSON_DEPTH_MAX, LABEL_CHARS_MAX, NAME_CHARS_MAX,
+    ENVIRONMENT_BYTES_MAX, ERROR_CODE_CHARS_MAX, LABEL_CHARS_MAX, NAME_CHARS_MAX, OBJECT_NESTING_MAX,
     PAYLOAD_BYTES_MAX, RETRYABLE_CODES_MAX, STEPS_MAX, TAGS_MAX,
 };
 
@@ -92,8 +92,8 @@ fn of_the_plan() -> Vec<Case> {
         ),
         plan_case("no metadata", |plan| plan.metadata = None, []),
         plan_case(
-            "metadata of 64 levels",
-            |plan| plan.metadata = Some(nested_object(JSON_DEPTH_MAX)),
+            "metadata of 90 nested messages",
+            |plan| plan.metadata = Some(nested_object(OBJECT_NESTING_MAX)),
             [],
         ),
     ]
@@ -176,8 +176,13 @@ fn of_steps() -> Vec<Case> {
             [],
         ),
         step_case(
-            "payload of 64 levels",
-            |step| step.payload = Some(nested_object(JSON_DEPTH_MAX)),
+            "payload of 90 nested messages",
+            |step| step.payload = Some(nested_object(OBJECT_NESTING_MAX)),
+            [],
+        ),
+        step_case(
+            "payload of 90 nested messages in lists",
+            |step| step.payload = Some(nested_lists(OBJECT_NESTING_MAX)),
             [],
         ),
         step_case(
@@ -207,8 +212,8 @@ fn of_the_request() -> Vec<Case> {
     vec![
         case("no environment", |draft| draft.environment = None, []),
         case(
-            "environment of 64 levels",
-            |draft| draft.environment = Some(nested_object(JSON_DEPTH_MAX)),
+            "environment of 90 nested messages",
+            |draft| draft.environment = Some(nested_object(OBJECT_NESTING_MAX)),
             [],
         ),
         case(

@@ -3,7 +3,7 @@
 use super::{Case, Found, case, found_in, invalid, plan_case, unresolved};
 use crate::documents::{CONCURRENCY_LIMIT, broken_object, nested_object, step};
 use escapement_contract::{PlanDraft, StepDraft};
-use escapement_model::limits::{JSON_DEPTH_MAX, STEPS_MAX};
+use escapement_model::limits::{OBJECT_NESTING_MAX, STEPS_MAX};
 
 pub(super) fn cases() -> Vec<Case> {
     //
@@ -86,9 +86,9 @@ pub(super) fn cases() -> Vec<Case> {
         plan_case(
             "too deep in four places",
             |plan| {
-                plan.metadata = Some(nested_object(JSON_DEPTH_MAX + 1));
+                plan.metadata = Some(nested_object(OBJECT_NESTING_MAX + 1));
                 for step in &mut plan.steps[1..] {
-                    step.payload = Some(nested_object(JSON_DEPTH_MAX + 1));
+                    step.payload = Some(nested_object(OBJECT_NESTING_MAX + 1));
                 }
             },
             [

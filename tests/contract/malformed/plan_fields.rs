@@ -4,7 +4,7 @@ use super::{Case, case, invalid, plan_case, policy_case};
 use crate::documents::{broken_object, nested_object, object_of, object_with_broken_text, step};
 use escapement_contract::PlanDraft;
 use escapement_model::limits::{
-    CONTEXT_REQUIREMENTS_MAX, ERROR_CODE_CHARS_MAX, JSON_DEPTH_MAX, LABEL_CHARS_MAX, NAME_CHARS_MAX,
+    CONTEXT_REQUIREMENTS_MAX, ERROR_CODE_CHARS_MAX, LABEL_CHARS_MAX, NAME_CHARS_MAX, OBJECT_NESTING_MAX,
     PLAN_BYTES_MAX, RETRYABLE_CODES_MAX, STEPS_MAX, TAGS_MAX,
 };
 
@@ -150,8 +150,8 @@ fn objects() -> Vec<Case> {
             [invalid("plan.metadata")],
         ),
         plan_case(
-            "metadata one level too deep",
-            |plan| plan.metadata = Some(nested_object(JSON_DEPTH_MAX + 1)),
+            "metadata one message too deep",
+            |plan| plan.metadata = Some(nested_object(OBJECT_NESTING_MAX + 1)),
             [invalid("plan.metadata")],
         ),
         plan_case(

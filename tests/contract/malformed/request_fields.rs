@@ -3,8 +3,8 @@
 use super::{Case, case, invalid};
 use crate::documents::{CONCURRENCY_LIMIT, broken_object, nested_object, object_of, object_with_broken_text};
 use escapement_model::limits::{
-    CORRELATION_ENTRIES_MAX, CORRELATION_VALUE_CHARS_MAX, ENVIRONMENT_BYTES_MAX, JSON_DEPTH_MAX,
-    LABEL_CHARS_MAX,
+    CORRELATION_ENTRIES_MAX, CORRELATION_VALUE_CHARS_MAX, ENVIRONMENT_BYTES_MAX, LABEL_CHARS_MAX,
+    OBJECT_NESTING_MAX,
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -36,8 +36,8 @@ pub(super) fn cases() -> Vec<Case> {
             [invalid("environment")],
         ),
         case(
-            "environment one level too deep",
-            |draft| draft.environment = Some(nested_object(JSON_DEPTH_MAX + 1)),
+            "environment one message too deep",
+            |draft| draft.environment = Some(nested_object(OBJECT_NESTING_MAX + 1)),
             [invalid("environment")],
         ),
         case(

@@ -1,11 +1,11 @@
 //! The fields of a step: missing, empty, too long, out of range.
 
 use super::{Case, invalid, plan_case, step_case};
-use crate::documents::{broken_object, nested_object, object_of, object_with_broken_text};
+use crate::documents::{broken_object, nested_lists, nested_object, object_of, object_with_broken_text};
 use bytes::Bytes;
 use escapement_contract::StepDraft;
 use escapement_model::Opaque;
-use escapement_model::limits::{ACTION_CHARS_MAX, JSON_DEPTH_MAX, PAYLOAD_BYTES_MAX};
+use escapement_model::limits::{ACTION_CHARS_MAX, OBJECT_NESTING_MAX, PAYLOAD_BYTES_MAX};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = vec![
@@ -40,13 +40,18 @@ pub(super) fn cases() -> Vec<Case> {
             [invalid("plan.steps[3].payload")],
         ),
         step_case(
-            "payload one level too deep",
-            |step| step.payload = Some(nested_object(JSON_DEPTH_MAX + 1)),
+            "payload one message too deep",
+            |step| step.payload = Some(nested_object(OBJECT_NESTING_MAX + 1)),
+            [invalid("plan.steps[3].payload")],
+        ),
+        step_case(
+            "payload two messages too deep in lists",
+            |step| step.payload = Some(nested_lists(OBJECT_NESTING_MAX + 2)),
             [invalid("plan.steps[3].payload")],
         ),
         step_case(
             "payload far too deep",
-            |step| step.payload = Some(nested_object(20 * JSON_DEPTH_MAX)),
+            |step| step.payload = Some(nested_object(20 * OBJECT_NESTING_MAX)),
             [invalid("plan.steps[3].payload")],
         ),
         plan_case(

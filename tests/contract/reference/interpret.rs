@@ -3,6 +3,7 @@
 
 use super::errors::{Classified, is_listed, settle_severity, severity_of};
 use super::timers::{Timer, first_due};
+use super::validate::is_object;
 use escapement_contract::{
     Input, Moment, NotCompleted, Outcome, Phase, RequestDraft, Status, StepState, WithdrawReason,
 };
@@ -329,7 +330,7 @@ impl Interpreter {
                 //
                 self.attempt_failed(step, attempt, "RESOURCE_EXHAUSTED", Severity::Fatal, instant, now);
             }
-            Outcome::Completed { output, .. } if output.check().is_err() => {
+            Outcome::Completed { output, .. } if !is_object(output, None) => {
                 //
                 self.attempt_failed(step, attempt, "UNKNOWN_ERROR", Severity::Fatal, instant, now);
             }

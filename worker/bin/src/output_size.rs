@@ -5,7 +5,7 @@ use crate::limits::OUTPUT_BYTES_MAX;
 use escapement_sdk::StepError;
 use escapement_wire::json::to_opaque;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Gives the output back where it fits, and the handler's own error `code` otherwise.
 ///
@@ -32,11 +32,6 @@ pub fn fitting<O: Serialize>(output: O, code: &str) -> Result<O, StepError> {
         Ok(()) => Ok(output),
         Err(malformed) => Err(StepError::new(code, format!("the output {malformed}"))),
     }
-}
-
-/// Bytes of a value as it travels.
-pub(crate) fn encoded_bytes(value: &Value) -> usize {
-    to_opaque(&Map::from_iter([(String::new(), value.clone())])).len()
 }
 
 #[cfg(test)]

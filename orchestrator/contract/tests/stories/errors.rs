@@ -275,7 +275,10 @@ fn long_messages_are_cut_by_code_points() {
 #[test]
 fn a_context_that_cannot_be_kept_is_replaced_by_a_note() {
     let large = StructBuilder::new().text("t", &"x".repeat(16 << 10)).build();
-    for context in [large, Opaque::from_encoded(Bytes::from_static(b"\xff"))] {
+    let deep = (0..28).fold(Opaque::default(), |inner, _| {
+        StructBuilder::new().object("t", inner.as_encoded()).build()
+    });
+    for context in [large, deep, Opaque::from_encoded(Bytes::from_static(b"\xff"))] {
         let mut story = plan().step("a").running();
         story.end(
             "a",
@@ -287,6 +290,22 @@ fn a_context_that_cannot_be_kept_is_replaced_by_a_note() {
         assert!(value(&story.error().context, "context_dropped").is_some());
         assert!(value(&story.error().context, "t").is_none());
     }
+}
+
+//
+#[test]
+fn a_context_as_deep_as_allowed_leaves_the_result_no_deeper_than_other_objects() {
+    let context = (0..27).fold(Opaque::default(), |inner, _| {
+        StructBuilder::new().object("t", inner.as_encoded()).build()
+    });
+    let mut story = plan().step("a").running();
+    let error = Reported {
+        context,
+        ..reported("X", None)
+    };
+    story.end("a", Outcome::Failed(error));
+    assert!(value(&story.error().context, "t").is_some());
+    story.error().context.check().unwrap();
 }
 
 //

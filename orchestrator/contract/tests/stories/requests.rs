@@ -255,13 +255,24 @@ fn objects_are_required_well_formed_and_bounded() {
         with(|spec| spec.plan().steps[0].payload = Some(Opaque::default())),
         &[],
     );
-    let deep = (0..64).fold(Opaque::default(), |inner, _| {
-        StructBuilder::new().object("o", inner.as_encoded()).build()
+    let deep = |n_objects| {
+        (0..n_objects).fold(Opaque::default(), |inner, _| {
+            StructBuilder::new().object("o", inner.as_encoded()).build()
+        })
+    };
+    // Each object inside of another costs 3 of 90 nested messages.
+    let spec = with(|spec| {
+        spec.plan().steps[0].payload = Some(deep(30));
+        spec.plan().metadata = Some(deep(30));
+        spec.0.environment = Some(deep(30));
     });
-    check(
-        with(|spec| spec.plan().steps[0].payload = Some(deep)),
-        &["plan.steps[0].payload"],
-    );
+    check(spec, &[]);
+    let spec = with(|spec| {
+        spec.plan().steps[0].payload = Some(deep(31));
+        spec.plan().metadata = Some(deep(31));
+        spec.0.environment = Some(deep(31));
+    });
+    check(spec, &["plan.steps[0].payload", "plan.metadata", "environment"]);
     let large = StructBuilder::new().text("t", &"x".repeat(1 << 20)).build();
     check(
         with(|spec| spec.plan().steps[1].payload = Some(large.clone())),

@@ -65,7 +65,7 @@ fn error(error: &ExecutionError) -> Value {
     })
 }
 
-/// Output by output, because each may be as deep as the limit and `result_payload` is one level deeper.
+/// Output by output, because each may be as deep as the limit and `result_payload` is deeper by the messages around it.
 fn outputs(payload: &Opaque) -> Value {
     let mut outputs = Map::new();
     for (key, value) in payload.entries().flatten() {

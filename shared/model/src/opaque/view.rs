@@ -1,6 +1,5 @@
 //! A borrowed view into an encoded Struct. Copies nothing and builds no tree.
 
-use crate::limits::JSON_DEPTH_MAX;
 use core::fmt;
 
 /// Why bytes are not an encoded Struct.
@@ -10,8 +9,11 @@ pub enum Malformed {
     Wire,
     /// A text is not UTF-8.
     Utf8,
-    /// Objects and lists are nested deeper than [`JSON_DEPTH_MAX`].
-    TooDeep,
+    /// More protobuf messages lie inside one another than the limit allows.
+    TooDeep {
+        /// The limit.
+        nesting_max: usize,
+    },
 }
 
 impl fmt::Display for Malformed {
@@ -19,7 +21,9 @@ impl fmt::Display for Malformed {
         match self {
             Malformed::Wire => f.write_str("is not an encoded object"),
             Malformed::Utf8 => f.write_str("holds text that is not UTF-8"),
-            Malformed::TooDeep => write!(f, "is nested deeper than {JSON_DEPTH_MAX} levels"),
+            Malformed::TooDeep { nesting_max } => {
+                write!(f, "is nested deeper than {nesting_max} protobuf messages")
+            }
         }
     }
 }
@@ -69,33 +73,85 @@ pub struct Items<'a> {
     fields: Fields<'a>,
 }
 
-/// Checks that the bytes are a Struct: well-formed, UTF-8, not deeper than [`JSON_DEPTH_MAX`].
+/// Checks that the bytes are a Struct: well-formed, UTF-8, with at most `nesting_max` messages inside one another.
+///
+/// Counts as decoders do: a value that a later one replaces is read as well.
 ///
 /// # Errors
 /// [`Malformed`], with the first thing that is wrong.
-pub fn check(bytes: &[u8]) -> Result<(), Malformed> {
-    check_struct(bytes, JSON_DEPTH_MAX)
+pub fn check(bytes: &[u8], nesting_max: usize) -> Result<(), Malformed> {
+    check_struct(bytes, Nesting::new(nesting_max))
 }
 
-fn check_struct(bytes: &[u8], depth_left: usize) -> Result<(), Malformed> {
-    let depth_left = depth_left.checked_sub(1).ok_or(Malformed::TooDeep)?;
-    for entry in entries(bytes) {
-        check_value(entry?.1, depth_left)?;
+fn check_struct(bytes: &[u8], nesting: Nesting) -> Result<(), Malformed> {
+    for field in (Fields { bytes }) {
+        match field? {
+            (1, Field::Bytes(entry)) => check_entry(entry, nesting.inside()?)?,
+            (1, _) => return Err(Malformed::Wire),
+            _ => {}
+        }
     }
     Ok(())
 }
 
-fn check_value(value: ValueView<'_>, depth_left: usize) -> Result<(), Malformed> {
-    match value {
-        ValueView::Struct(bytes) => check_struct(bytes, depth_left),
-        ValueView::List(bytes) => {
-            let depth_left = depth_left.checked_sub(1).ok_or(Malformed::TooDeep)?;
-            for item in items(bytes) {
-                check_value(item?, depth_left)?;
+fn check_entry(bytes: &[u8], nesting: Nesting) -> Result<(), Malformed> {
+    for field in (Fields { bytes }) {
+        match field? {
+            (1, Field::Bytes(key)) => {
+                read_text(key)?;
             }
-            Ok(())
+            (2, Field::Bytes(value)) => check_value(value, nesting.inside()?)?,
+            (1 | 2, _) => return Err(Malformed::Wire),
+            _ => {}
         }
-        ValueView::Null | ValueView::Number(_) | ValueView::Text(_) | ValueView::Bool(_) => Ok(()),
+    }
+    Ok(())
+}
+
+fn check_value(bytes: &[u8], nesting: Nesting) -> Result<(), Malformed> {
+    for field in (Fields { bytes }) {
+        match field? {
+            (1 | 4, Field::Varint(_)) | (2, Field::Fixed64(_)) => {}
+            (3, Field::Bytes(text)) => {
+                read_text(text)?;
+            }
+            (5, Field::Bytes(object)) => check_struct(object, nesting.inside()?)?,
+            (6, Field::Bytes(list)) => check_list(list, nesting.inside()?)?,
+            (1..=6, _) => return Err(Malformed::Wire),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_list(bytes: &[u8], nesting: Nesting) -> Result<(), Malformed> {
+    for field in (Fields { bytes }) {
+        match field? {
+            (1, Field::Bytes(value)) => check_value(value, nesting.inside()?)?,
+            (1, _) => return Err(Malformed::Wire),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// How many more messages may lie inside of the one at hand.
+#[derive(Clone, Copy)]
+struct Nesting {
+    left: usize,
+    max: usize,
+}
+
+impl Nesting {
+    fn new(max: usize) -> Self {
+        Self { left: max, max }
+    }
+
+    fn inside(self) -> Result<Self, Malformed> {
+        let left = self.left.checked_sub(1);
+        left.map(|left| Self { left, ..self }).ok_or(Malformed::TooDeep {
+            nesting_max: self.max,
+        })
     }
 }
 

@@ -101,7 +101,7 @@ fn failure(error: &StepError) -> Failure {
                 format!(" (context dropped: {bytes} bytes, more than {ERROR_CONTEXT_BYTES_MAX})"),
             )
         }
-        Some(context) => match context.check() {
+        Some(context) => match context.check_context() {
             Ok(()) => (Some(context), String::new()),
             Err(malformed) => (None, format!(" (context dropped: it {malformed})")),
         },

@@ -2,12 +2,12 @@
 
 use super::document::descriptors;
 use crate::limits::CHILD_ERROR_BYTES_MAX;
-use crate::output_size::encoded_bytes;
 use escapement_sdk::{StepContext, StepError};
+use escapement_wire::json::to_opaque;
 use escapement_wire::v1::{ExecutionError, PlanResult, plan_result::Status};
 use prost::Message;
 use prost_reflect::{DynamicMessage, SerializeOptions};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Success as it is, `partial` with the warning `CHILD_PARTIAL`, `failure` as the error `CHILD_FAILED`.
 pub(super) fn judge(result: &PlanResult, context: &StepContext) -> Result<(), StepError> {
@@ -40,15 +40,20 @@ pub(super) fn to_json(result: &PlanResult) -> Result<Value, StepError> {
 }
 
 /// The error as the contract writes it; without its diagnostic data and its cause where it would be too
-/// large.
+/// large or too deep for the diagnostic data of the step's own error.
 fn error_json(mut error: ExecutionError) -> Result<Value, StepError> {
     let whole = message_json(ERROR, &error.encode_to_vec())?;
-    if encoded_bytes(&whole) <= CHILD_ERROR_BYTES_MAX {
+    if fits(&whole) {
         return Ok(whole);
     }
     error.context = None;
     error.cause = None;
     message_json(ERROR, &error.encode_to_vec())
+}
+
+fn fits(error: &Value) -> bool {
+    let facts = to_opaque(&Map::from_iter([(String::new(), error.clone())]));
+    facts.len() <= CHILD_ERROR_BYTES_MAX && facts.check_context().is_ok()
 }
 
 fn message_json(name: &str, encoded: &[u8]) -> Result<Value, StepError> {
@@ -121,6 +126,23 @@ mod tests {
         let error = judge(&child, &context).unwrap_err();
         assert_eq!(error.diagnostics()["error"]["error_code"], "BOOM");
         assert!(error.diagnostics()["error"].to_string().len() < 1_000);
+    }
+
+    #[test]
+    fn an_error_that_is_too_deep_loses_its_data_and_keeps_its_code() {
+        let shown = |nesting| {
+            let context = ContextBuilder::new("execute_plan").build();
+            let mut child = result(Status::Failure);
+            let data = (0..nesting / 3).fold(json!({}), |inner, _| json!({ "in": inner }));
+            child.error.as_mut().unwrap().context = Some(to_opaque(data.as_object().unwrap()));
+            let error = judge(&child, &context).unwrap_err();
+            assert_eq!(to_opaque(error.diagnostics()).check_context(), Ok(()));
+            assert_eq!(error.diagnostics()["error"]["error_code"], "BOOM");
+            !error.diagnostics()["error"]["context"].is_null()
+        };
+        // 6 messages around the child's data in the data of the step's own error, of which 82 are allowed.
+        assert!(shown(75));
+        assert!(!shown(78));
     }
 
     #[test]

@@ -256,6 +256,27 @@ fn outcomes_are_split_over_messages_that_keep_the_limit() {
 }
 
 #[test]
+fn a_context_that_is_too_deep_is_dropped_and_the_message_says_so() {
+    for (n_objects, kept) in [(27, true), (28, false)] {
+        let mut story = Story::welcomed();
+        story.assign(1, "work", 5_000);
+        let context = (0..n_objects).fold(json!({}), |inner, _| json!({ "in": inner }));
+        story.body_fails(1, StepError::new("BUSY", "later").context(context));
+        let outcomes = story.heard_outcomes();
+        let Some(Outcome::Failure(failure)) = &outcomes[0].outcome else {
+            panic!("{outcomes:?}")
+        };
+        assert_eq!(failure.context.is_some(), kept, "{n_objects}");
+        assert_eq!(
+            failure.message.contains("deeper than 82"),
+            !kept,
+            "{}",
+            failure.message
+        );
+    }
+}
+
+#[test]
 fn a_context_that_is_too_large_is_dropped_and_the_message_says_so() {
     let mut story = Story::welcomed();
     story.assign(1, "work", 5_000);
