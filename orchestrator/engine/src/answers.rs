@@ -1,10 +1,10 @@
 //! What workers answer to assignments and cancels, and how an attempt is settled. The first settlement wins.
 
-use crate::engine::{Engine, Timer};
+use crate::engine::Engine;
 use crate::fleet::Attempt;
 use crate::input::SessionKey;
-use crate::worker::{AckVerdict, AttemptReport, Cancel, CancelReason, RejectReason};
-use alloc::vec::Vec;
+use crate::session_end::Gone;
+use crate::worker::{AckVerdict, AttemptReport, RejectReason};
 use escapement_contract::{Evidence, Input as ContractInput, Outcome, Refused};
 use escapement_model::AttemptToken;
 
@@ -59,7 +59,7 @@ impl Engine {
         let Some(attempt) = self.attempt_of(key, token) else {
             return;
         };
-        self.release(token, AckVerdict::AlreadyEnded);
+        self.release(token, attempt.later_verdict());
         // Nobody asked for it to stop: its outcome is lost.
         if attempt.over.is_none() {
             self.settle_lost(&attempt);
@@ -75,12 +75,7 @@ impl Engine {
             None => self.fleet.ended.verdict(token),
             Some(attempt) => {
                 let verdict = self.settle_attempt(&attempt, report);
-                let later = if verdict == AckVerdict::AlreadyEnded {
-                    verdict
-                } else {
-                    AckVerdict::Duplicate
-                };
-                self.release(token, later);
+                self.release(token, verdict.when_repeated());
                 verdict
             }
         };
@@ -88,9 +83,9 @@ impl Engine {
         self.fleet.unflushed.insert(key);
     }
 
-    fn settle_attempt(&mut self, attempt: &Attempt, report: AttemptReport) -> AckVerdict {
-        if attempt.over.is_some() {
-            return AckVerdict::AlreadyEnded;
+    pub(crate) fn settle_attempt(&mut self, attempt: &Attempt, report: AttemptReport) -> AckVerdict {
+        if let Some(over) = attempt.over {
+            return over.later;
         }
         let (outcome, verdict) = match report {
             AttemptReport::Outcome(outcome @ Outcome::Undecodable { .. }) => (outcome, AckVerdict::Invalid),
@@ -128,78 +123,29 @@ impl Engine {
             .copied()
     }
 
-    /// Tells the worker that an attempt is not wanted any more. It keeps its credit until the worker answers.
-    pub(crate) fn cancel(&mut self, token: AttemptToken, reason: CancelReason) {
-        let attempt = self
-            .fleet
-            .attempts
-            .get_mut(&token)
-            .expect("a live attempt is held by a session");
-        attempt.over = Some(reason);
-        let session = attempt.session;
-        let grace_ms = self.config.cancel_grace_ms;
-        self.session_mut(session).outbox.cancels.push(Cancel {
-            token,
-            reason,
-            grace_ms,
-        });
-        self.arm_cancels(session);
-    }
-
-    pub(crate) fn repeat_cancels(&mut self, key: SessionKey) {
-        let grace_ms = self.config.cancel_grace_ms;
-        let Some(session) = self
-            .fleet
-            .sessions
-            .get_mut(&key)
-            .filter(|session| session.connected)
-        else {
-            return;
-        };
-        let unanswered: Vec<Cancel> = session
-            .tokens
-            .iter()
-            .filter_map(|token| self.fleet.attempts[token].over.map(|reason| (*token, reason)))
-            .map(|(token, reason)| Cancel {
-                token,
-                reason,
-                grace_ms,
-            })
-            .collect();
-        if unanswered.is_empty() {
-            return;
-        }
-        session.outbox.cancels = unanswered;
-        self.arm_cancels(key);
-    }
-
-    /// Sends the cancels of a session with the batch, and again where they are not answered in time.
-    fn arm_cancels(&mut self, key: SessionKey) {
-        self.fleet.unflushed.insert(key);
-        let due_ms = self.now.monotonic_ms + self.config.cancel_repeat_ms;
-        self.timers.set(Timer::Cancels(key), Some(due_ms));
-    }
-
     // what never started is handed out again, uncounted; what started is lost.
     /// Settles an attempt that its worker does not have any more.
-    pub(crate) fn settle_gone(&mut self, token: AttemptToken, evidence: Evidence) {
+    pub(crate) fn settle_gone(&mut self, token: AttemptToken, evidence: Evidence) -> Gone {
         let attempt = self.fleet.attempts[&token];
-        if attempt.over.is_some() {
-            self.release(token, AckVerdict::AlreadyEnded);
+        if let Some(over) = attempt.over {
+            self.release(token, over.later);
+            Gone::Over
         } else if attempt.started {
             self.release(token, AckVerdict::AlreadyEnded);
             self.settle_lost(&attempt);
+            Gone::Lost
         } else {
             self.release(token, AckVerdict::Stale);
             self.hand_out_again(&attempt, evidence);
+            Gone::Returned
         }
     }
 
-    pub(crate) fn settle_lost(&mut self, attempt: &Attempt) {
+    fn settle_lost(&mut self, attempt: &Attempt) {
         let _already_over = self.end_attempt(attempt, Outcome::Lost);
     }
 
-    pub(crate) fn hand_out_again(&mut self, attempt: &Attempt, evidence: Evidence) {
+    fn hand_out_again(&mut self, attempt: &Attempt, evidence: Evidence) {
         let Attempt {
             execution,
             step,
@@ -216,7 +162,7 @@ impl Engine {
     }
 
     /// Gives an attempt's credit back and remembers what a repeated outcome is told.
-    pub(crate) fn release(&mut self, token: AttemptToken, later: AckVerdict) {
+    fn release(&mut self, token: AttemptToken, later: AckVerdict) {
         let attempt = self
             .fleet
             .attempts
@@ -227,7 +173,7 @@ impl Engine {
             .sessions
             .get_mut(&attempt.session)
             .expect("its session holds it");
-        session.tokens.remove(&token);
+        session.strike_out(token);
         session.give_back_slot(attempt.action, attempt.depth);
         self.fleet.action_mut(attempt.action).in_flight -= 1;
         self.fleet

@@ -1,18 +1,16 @@
-//! Which waiting step goes to which worker, and what is sent at the end of a batch. Sends nothing without a credit.
+//! Which waiting step goes to which worker. Hands nothing out without a credit; sends nothing.
 
-use crate::effect::Effect;
 use crate::engine::{Engine, Timer};
 use crate::fleet::{ActionKey, Attempt, QueueKey, Waiting, WaitingKey};
 use crate::input::SessionKey;
 use crate::live::ExecutionKey;
-use crate::worker::{Assignment, ToWorker};
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
+use crate::worker::Assignment;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use escapement_contract::{Input as ContractInput, StepIndex};
-use escapement_model::{AttemptToken, limits};
+use escapement_model::AttemptToken;
 use sha2::{Digest, Sha256};
 
 impl Engine {
@@ -133,6 +131,8 @@ impl Engine {
             action: queue.action,
             depth: queue.depth,
             session: session_key,
+            assignment_seq: Attempt::NOT_SENT,
+            assigned_at_ms: self.now.monotonic_ms,
             started: false,
             over: None,
         };
@@ -171,7 +171,7 @@ impl Engine {
             .get_mut(&attempt.session)
             .expect("an attempt is held by a session");
         session.take_slot(attempt.action, attempt.depth);
-        session.tokens.insert(token);
+        session.enter(token);
         self.fleet.refresh_free(attempt.session);
     }
 
@@ -201,81 +201,4 @@ impl Engine {
         }
         self.fleet.forget_action_if_unused(action, self.now.monotonic_ms);
     }
-
-    /// Sends what the batch left in the outboxes: answers first, then cancels, then work.
-    pub(crate) fn flush_sessions(&mut self) {
-        while let Some(key) = self.fleet.unflushed.pop_first() {
-            let Some(session) = self.fleet.sessions.get_mut(&key) else {
-                continue;
-            };
-            let outbox = core::mem::take(&mut session.outbox);
-            if !outbox.outcome_acks.is_empty() {
-                self.send(key, ToWorker::OutcomeAcks(outbox.outcome_acks));
-            }
-            if !outbox.cancels.is_empty() {
-                self.send(key, ToWorker::Cancels(outbox.cancels));
-            }
-            for assignments in split_by_size(outbox.assignments) {
-                let seq = self.send(key, ToWorker::Assignments(assignments));
-                let session = self
-                    .fleet
-                    .sessions
-                    .get_mut(&key)
-                    .expect("it was there a line ago");
-                session.last_assignment_seq = seq;
-            }
-        }
-    }
-
-    /// Queues a message and returns its number; nothing is sent on a stream that has ended.
-    pub(crate) fn send(&mut self, key: SessionKey, message: ToWorker) -> u64 {
-        let session = self
-            .fleet
-            .sessions
-            .get_mut(&key)
-            .expect("a message goes to a session that is there");
-        if session.connected {
-            session.last_seq_out += 1;
-            let seq = session.last_seq_out;
-            self.effects.push_back(Effect::Send {
-                session: key,
-                seq,
-                message,
-            });
-        }
-        self.fleet.sessions[&key].last_seq_out
-    }
 }
-
-/// Cuts a batch so that no message exceeds the protocol's limit.
-fn split_by_size(assignments: Vec<Assignment>) -> Vec<Vec<Assignment>> {
-    let mut batches: Vec<Vec<Assignment>> = Vec::new();
-    let mut bytes = usize::MAX;
-    for assignment in assignments {
-        let plan = assignment.request.plan();
-        let size = ASSIGNMENT_OVERHEAD_BYTES
-            + plan.step(assignment.step).payload().len()
-            + assignment.request.environment().len()
-            + correlation_bytes(assignment.request.correlation_context());
-        bytes = bytes.saturating_add(size);
-        if bytes > limits::SESSION_MESSAGE_BYTES_MAX {
-            batches.push(Vec::new());
-            bytes = size;
-        }
-        batches
-            .last_mut()
-            .expect("a batch was opened for the first")
-            .push(assignment);
-    }
-    batches
-}
-
-fn correlation_bytes(context: &BTreeMap<String, String>) -> usize {
-    context
-        .iter()
-        .map(|(key, value)| key.len() + value.len() + 16)
-        .sum()
-}
-
-/// More than ids, names, times and framing of one assignment take.
-const ASSIGNMENT_OVERHEAD_BYTES: usize = 2048;

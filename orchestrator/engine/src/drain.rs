@@ -3,12 +3,15 @@
 use crate::effect::Effect;
 use crate::engine::{Engine, Timer};
 use crate::input::SessionKey;
+use crate::limits::RECONNECT_JITTER_MS;
 use crate::worker::ToWorker;
 use alloc::vec::Vec;
 
 /// A drain under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drain {
+    /// When the grace is over.
+    pub(crate) due_ms: u64,
     /// The grace is over: what still runs is left to the restart.
     pub(crate) expired: bool,
     pub(crate) reported: bool,
@@ -19,12 +22,14 @@ impl Engine {
         if self.drain.is_some() {
             return;
         }
+        let due_ms = self.now.monotonic_ms.saturating_add(grace_ms);
         self.drain = Some(Drain {
+            due_ms,
             expired: false,
             reported: false,
         });
-        self.timers
-            .set(Timer::Drain, Some(self.now.monotonic_ms.saturating_add(grace_ms)));
+        self.timers.set(Timer::Drain, Some(due_ms));
+        self.tell_all_reconnect();
     }
 
     pub(crate) fn drain_due(&mut self) {
@@ -46,19 +51,35 @@ impl Engine {
         }
         drain.reported = true;
         self.timers.set(Timer::Drain, None);
-        let sessions: Vec<SessionKey> = self.fleet.sessions.keys().copied().collect();
-        for session in sessions {
-            self.send(
-                session,
-                ToWorker::Reconnect {
-                    jitter_ms: RECONNECT_JITTER_MS,
-                    deadline_ms: 0,
-                },
-            );
-        }
+        self.tell_all_reconnect();
         self.effects.push_back(Effect::Drained { n_unfinished });
     }
-}
 
-/// Workers spread their reconnects over this time.
-const RECONNECT_JITTER_MS: u64 = 1_000;
+    fn tell_all_reconnect(&mut self) {
+        let sessions = self.fleet.sessions.iter();
+        let greeted: Vec<SessionKey> = sessions
+            .filter(|(_, session)| session.identity.is_some())
+            .map(|(key, _)| *key)
+            .collect();
+        for session in greeted {
+            self.tell_reconnect(session);
+        }
+    }
+
+    /// Says how long the drain leaves the worker; nothing once it is over.
+    pub(crate) fn tell_reconnect(&mut self, key: SessionKey) {
+        let Some(drain) = self.drain else { return };
+        let deadline_ms = if drain.reported {
+            0
+        } else {
+            drain.due_ms.saturating_sub(self.now.monotonic_ms)
+        };
+        self.send(
+            key,
+            ToWorker::Reconnect {
+                jitter_ms: RECONNECT_JITTER_MS,
+                deadline_ms,
+            },
+        );
+    }
+}

@@ -44,6 +44,8 @@ pub(crate) enum Timer {
     Cancels(SessionKey),
     /// A session that had no room is tried again.
     Pause(SessionKey),
+    /// A session may have to be asked what it has.
+    Snapshot(SessionKey),
     /// The registration grace of an action ends.
     Grace(ActionKey),
     /// The drain's grace ends.
@@ -154,6 +156,7 @@ impl Engine {
                 Timer::Lease(session) => self.lease_due(session),
                 Timer::Cancels(session) => self.repeat_cancels(session),
                 Timer::Pause(session) => self.pause_over(session),
+                Timer::Snapshot(session) => self.snapshot_due(session),
                 Timer::Grace(action) => self.grace_over(action),
                 Timer::Drain => self.drain_due(),
             }

@@ -1,8 +1,11 @@
 //! The workers: sessions, what they offer, what they have. Decides nothing about an execution.
 
 mod action;
+mod allowance;
 mod attempt;
+mod drained;
 mod session;
+mod snapshots;
 
 use crate::input::SessionKey;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -11,8 +14,11 @@ use alloc::vec::Vec;
 use escapement_model::{AttemptToken, InstanceId};
 
 pub(crate) use action::{Action, ActionKey, QueueKey, Waiting, WaitingKey};
-pub(crate) use attempt::{Attempt, EndedAttempts};
+pub(crate) use allowance::Allowance;
+pub(crate) use attempt::{Attempt, EndedAttempts, Over};
+pub(crate) use drained::DrainedInstances;
 pub(crate) use session::{Identity, Session, SessionAction};
+pub(crate) use snapshots::{Pace, Snapshots};
 
 /// All sessions, actions and attempts in flight.
 #[derive(Debug)]
@@ -21,6 +27,7 @@ pub(crate) struct Fleet {
     pub(crate) instances: BTreeMap<InstanceId, SessionKey>,
     pub(crate) attempts: BTreeMap<AttemptToken, Attempt>,
     pub(crate) ended: EndedAttempts,
+    pub(crate) drained: DrainedInstances,
     pub(crate) tokens_made: u64,
     actions: BTreeMap<ActionKey, Action>,
     names: BTreeMap<Arc<str>, ActionKey>,
@@ -40,6 +47,7 @@ impl Fleet {
             instances: BTreeMap::new(),
             attempts: BTreeMap::new(),
             ended: EndedAttempts::default(),
+            drained: DrainedInstances::default(),
             tokens_made: 0,
             actions: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -166,10 +174,7 @@ impl Fleet {
         let ordinary = action.free.first().map(|(_, session)| *session);
         ordinary.or_else(|| {
             action.sessions.iter().copied().find(|session| {
-                let session = self
-                    .sessions
-                    .get(session)
-                    .filter(|session| session.paused_until_ms == 0);
+                let session = self.sessions.get(session).filter(|session| session.takes_work());
                 let offered = session.and_then(|session| session.actions.get(&queue.action));
                 offered.is_some_and(|offered| offered.has_waiting_slot(queue.depth))
             })
@@ -182,9 +187,9 @@ impl Fleet {
             return;
         };
         let load = session.in_flight;
-        let takes_work = session.takes_work();
+        let has_slot = session.has_ordinary_slot();
         for (action, offered) in &mut session.actions {
-            let listed = (takes_work && offered.has_ordinary_slot()).then_some(load);
+            let listed = (has_slot && offered.has_ordinary_slot()).then_some(load);
             if listed == offered.listed_load {
                 continue;
             }

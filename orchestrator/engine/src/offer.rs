@@ -28,7 +28,8 @@ impl Engine {
         for spec in specs {
             if let Some(reason) = refusal_of(&spec) {
                 refused.push(ActionRefusal {
-                    name: spec.name,
+                    // A name of any length would make an answer of any length.
+                    name: spec.name.chars().take(limits::LABEL_CHARS_MAX).collect(),
                     reason,
                 });
                 continue;
@@ -64,7 +65,7 @@ impl Engine {
             .expect("a session that is spoken to is there");
         session.in_flight = 0;
         let held: Vec<(ActionKey, u32)> = session
-            .tokens
+            .tokens()
             .iter()
             .map(|token| &self.fleet.attempts[token])
             .map(|attempt| (attempt.action, attempt.depth))

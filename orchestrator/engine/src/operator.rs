@@ -1,22 +1,64 @@
-//! What operators do to workers, and outcomes that come without a session.
+//! What operators do to workers: out of service, or gone. Both go by process, whatever its sessions do.
 
 use crate::effect::Reply;
 use crate::engine::Engine;
-use crate::input::{CallerId, WorkerSelector};
-use crate::worker::AttemptReport;
+use crate::fleet::Identity;
+use crate::input::{CallerId, SessionKey, WorkerSelector};
+use crate::limits::DRAINED_INSTANCES_MAX;
+use crate::worker::SessionErrorCode;
 use alloc::vec::Vec;
-use escapement_model::{AttemptToken, InstanceId};
+use escapement_contract::Evidence;
+use escapement_model::InstanceId;
 
 impl Engine {
-    pub(crate) fn report_outcomes(&mut self, caller: CallerId, _items: Vec<(AttemptToken, AttemptReport)>) {
-        self.reply(caller, Reply::OutcomeAcks(Vec::new()));
+    pub(crate) fn drain_worker(&mut self, caller: CallerId, worker: &WorkerSelector) {
+        let sessions = self.fleet.sessions.iter();
+        let chosen: Vec<(SessionKey, InstanceId)> = sessions
+            .filter_map(|(key, session)| {
+                let identity = session.identity.as_ref()?;
+                worker.means(identity).then_some((*key, identity.instance_id))
+            })
+            .collect();
+        if chosen.is_empty() {
+            return self.reply(caller, Reply::NoSuchWorker);
+        }
+        for (key, instance) in &chosen {
+            self.fleet.drained.insert(*instance, DRAINED_INSTANCES_MAX);
+            self.stop_offering(*key);
+            if !self.session_mut(*key).drain_told {
+                self.tell_drain_started(*key);
+            }
+        }
+        let views = self.worker_views_of(|key| chosen.iter().any(|(chosen, _)| *chosen == key));
+        self.reply(caller, Reply::Workers(views));
     }
 
-    pub(crate) fn drain_worker(&mut self, caller: CallerId, _worker: &WorkerSelector) {
-        self.reply(caller, Reply::NoSuchWorker);
+    //
+    /// Settles now what the lease would settle later.
+    pub(crate) fn declare_worker_dead(&mut self, caller: CallerId, instance_id: InstanceId) {
+        let Some(key) = self.fleet.instances.get(&instance_id).copied() else {
+            return self.reply(caller, Reply::NoSuchWorker);
+        };
+        if self.session_mut(key).connected {
+            let detail = "an operator declared this worker dead";
+            self.end_stream(key, SessionErrorCode::DeclaredDead, detail, 1_000);
+        }
+        let losses = self.lose_session(key, Evidence::DeclaredDead);
+        self.reply(
+            caller,
+            Reply::DeclaredDead {
+                n_lost: losses.n_lost,
+                n_returned: losses.n_returned,
+            },
+        );
     }
+}
 
-    pub(crate) fn declare_worker_dead(&mut self, caller: CallerId, _instance_id: InstanceId) {
-        self.reply(caller, Reply::NoSuchWorker);
+impl WorkerSelector {
+    fn means(&self, identity: &Identity) -> bool {
+        match self {
+            WorkerSelector::Instance(instance_id) => identity.instance_id == *instance_id,
+            WorkerSelector::WorkerId(worker_id) => identity.worker_id == *worker_id,
+        }
     }
 }

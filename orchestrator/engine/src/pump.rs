@@ -3,7 +3,7 @@
 use crate::effect::{Effect, Reply, StoreWrite};
 use crate::engine::{Engine, Timer};
 use crate::live::{ExecutionKey, Stage};
-use crate::worker::CancelReason;
+use crate::worker::{AckVerdict, CancelReason};
 use escapement_contract::{
     Delivery, Effect as ContractEffect, Input as ContractInput, Refused, StepIndex, WithdrawReason,
 };
@@ -79,7 +79,7 @@ impl Engine {
                 WithdrawReason::StepTimeout => CancelReason::StepTimeout,
                 WithdrawReason::ExecutionEnded => CancelReason::ExecutionEnded,
             };
-            self.cancel(token, reason);
+            self.cancel(token, reason, AckVerdict::AlreadyEnded);
         }
     }
 

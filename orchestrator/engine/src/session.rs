@@ -1,9 +1,10 @@
-//! What workers say: which message goes where. How sessions begin, break and end stands in `session_end`.
+//! What workers say: which message goes where. How sessions begin stands in `hello`, how they end in `session_end`.
 
-use crate::effect::Effect;
+use crate::cut::{can_answer, split_by_size, unreadable_bytes};
 use crate::engine::{Engine, Timer};
-use crate::fleet::Session;
+use crate::fleet::{Allowance, Session};
 use crate::input::SessionKey;
+use crate::limits::WORKER_LIST_MAX;
 use crate::worker::{FromWorker, SessionErrorCode, ToWorker};
 use alloc::format;
 use escapement_model::{SessionId, limits};
@@ -11,13 +12,20 @@ use escapement_model::{SessionId, limits};
 impl Engine {
     pub(crate) fn session_opened(&mut self, key: SessionKey, session_id: SessionId) {
         let now_ms = self.now.monotonic_ms;
-        self.fleet.sessions.insert(key, Session::new(session_id, now_ms));
+        let allowance = Allowance::new(
+            self.config.session_messages_burst,
+            self.config.session_messages_per_second,
+            now_ms,
+        );
+        let session = Session::new(session_id, allowance, now_ms);
+        self.fleet.sessions.insert(key, session);
         // Until its hello it has no lease but this one.
         let due_ms = now_ms.saturating_add(limits::HELLO_TIMEOUT_MS);
         self.timers.set(Timer::Lease(key), Some(due_ms));
     }
 
     pub(crate) fn session_message(&mut self, key: SessionKey, seq: u64, message: FromWorker) {
+        let now_ms = self.now.monotonic_ms;
         // A stream that was ended here may still deliver what was on its way.
         let Some(session) = self
             .fleet
@@ -32,6 +40,12 @@ impl Engine {
             return self.refuse_session(key, SessionErrorCode::ProtocolViolation, &detail);
         }
         session.last_seq_in = seq;
+        if !session.allowance.take(now_ms) {
+            return self.refuse_session(key, SessionErrorCode::LimitExceeded, "too many messages");
+        }
+        if let Some(detail) = broken_limit(&message) {
+            return self.refuse_session(key, SessionErrorCode::LimitExceeded, detail);
+        }
         match (session.identity.is_some(), message) {
             (false, FromWorker::Hello(hello)) => self.hello(key, hello),
             (true, FromWorker::Hello(_)) => {
@@ -44,11 +58,6 @@ impl Engine {
                     SessionErrorCode::ProtocolViolation,
                     "the first message must be hello",
                 );
-            }
-            (true, FromWorker::RegisterActions { actions, .. })
-                if actions.len() > limits::SESSION_ACTIONS_MAX =>
-            {
-                self.refuse_session(key, SessionErrorCode::LimitExceeded, "too many actions");
             }
             (true, FromWorker::RegisterActions { revision, actions }) => {
                 self.register(key, revision, actions);
@@ -63,7 +72,7 @@ impl Engine {
             ) => {
                 self.set_capacity(key, revision, max_in_flight, &per_action);
             }
-            (true, FromWorker::Heartbeat { n, .. }) => self.heartbeat(key, n),
+            (true, FromWorker::Heartbeat { n, in_flight_hash }) => self.heartbeat(key, n, in_flight_hash),
             (
                 true,
                 FromWorker::AttemptAcks {
@@ -86,22 +95,29 @@ impl Engine {
                 items
                     .into_iter()
                     .for_each(|(token, report)| self.outcome(key, token, report));
-                if !unreadable.is_empty() {
+                for unreadable in split_by_size(unreadable, unreadable_bytes) {
                     self.send(key, ToWorker::UnknownOutcomes(unreadable));
                 }
             }
-            // Nobody asked for one.
-            (true, FromWorker::Snapshot { .. }) => {}
+            (
+                true,
+                FromWorker::Snapshot {
+                    n,
+                    last_assignment_seq,
+                    in_flight,
+                },
+            ) => self.snapshot(key, n, last_assignment_seq, &in_flight),
             (true, FromWorker::Drain) => self.worker_drain(key),
             (true, FromWorker::Goodbye) => self.goodbye(key),
         }
     }
 
-    fn heartbeat(&mut self, key: SessionKey, n: u64) {
-        let now_ms = self.now.monotonic_ms;
-        self.session_mut(key).heard_at_ms = now_ms;
-        self.arm_lease(key);
+    fn heartbeat(&mut self, key: SessionKey, n: u64, in_flight_hash: Option<[u8; 16]>) {
+        self.renew_lease(key);
         self.send(key, ToWorker::HeartbeatAck { n });
+        if let Some(in_flight_hash) = in_flight_hash {
+            self.compare_books(key, in_flight_hash);
+        }
     }
 
     /// A worker without room is left alone for a moment, or it would be asked again at once, for ever.
@@ -127,16 +143,43 @@ impl Engine {
     }
 
     pub(crate) fn refuse_session(&mut self, key: SessionKey, code: SessionErrorCode, detail: &str) {
-        let retry_after_ms = 1_000;
-        self.send(
-            key,
-            ToWorker::SessionError {
-                code,
-                detail: detail.into(),
-                retry_after_ms,
-            },
-        );
-        self.effects.push_back(Effect::CloseSession(key));
+        self.end_stream(key, code, detail, RETRY_AFTER_MS);
         self.stream_ended(key);
     }
 }
+
+/// The limit that a message breaks, for people.
+fn broken_limit(message: &FromWorker) -> Option<&'static str> {
+    let (is_broken, detail) = match message {
+        FromWorker::RegisterActions { actions, .. } => {
+            (actions.len() > limits::SESSION_ACTIONS_MAX, "too many actions")
+        }
+        FromWorker::AttemptAcks {
+            started,
+            rejected,
+            stopped,
+        } => {
+            let longest = started.len().max(rejected.len()).max(stopped.len());
+            (longest > WORKER_LIST_MAX, "too many answers in one message")
+        }
+        FromWorker::Outcomes { unreadable, .. } if !unreadable.iter().all(can_answer) => {
+            (true, "a token that no answer can hold")
+        }
+        FromWorker::Outcomes { items, unreadable } => (
+            items.len() + unreadable.len() > WORKER_LIST_MAX,
+            "too many outcomes in one message",
+        ),
+        FromWorker::Snapshot { in_flight, .. } => (in_flight.len() > WORKER_LIST_MAX, "too many attempts"),
+        // A hello has its own checks.
+        FromWorker::Hello(_)
+        | FromWorker::Capacity { .. }
+        | FromWorker::Heartbeat { .. }
+        | FromWorker::Drain
+        | FromWorker::Goodbye
+        | FromWorker::Unknown => (false, ""),
+    };
+    is_broken.then_some(detail)
+}
+
+/// For a worker that did not keep to the protocol: it will hardly do better at once.
+const RETRY_AFTER_MS: u64 = 1_000;

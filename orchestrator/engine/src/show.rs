@@ -3,16 +3,21 @@
 use crate::effect::{ActionView, SessionState, WorkerView};
 use crate::engine::Engine;
 use crate::fleet::{Action, ActionKey, Session};
+use crate::input::SessionKey;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 impl Engine {
     pub(crate) fn worker_views(&self) -> Vec<WorkerView> {
-        let mut views: Vec<WorkerView> = self
-            .fleet
-            .sessions
-            .values()
-            .filter_map(|session| self.worker_view(session))
+        self.worker_views_of(|_| true)
+    }
+
+    /// The workers whose sessions are wanted, by worker id.
+    pub(crate) fn worker_views_of(&self, is_wanted: impl Fn(SessionKey) -> bool) -> Vec<WorkerView> {
+        let sessions = self.fleet.sessions.iter();
+        let mut views: Vec<WorkerView> = sessions
+            .filter(|(key, _)| is_wanted(**key))
+            .filter_map(|(_, session)| self.worker_view(session))
             .collect();
         views.sort_by(|a, b| (&a.worker_id, a.session_id).cmp(&(&b.worker_id, b.session_id)));
         views
@@ -27,6 +32,15 @@ impl Engine {
             .collect();
         actions.sort();
         let now_ms = self.now.monotonic_ms;
+        let over = session
+            .tokens()
+            .iter()
+            .filter_map(|token| self.fleet.attempts[token].over);
+        let (mut stopping, mut stopping_age_ms) = (0, 0);
+        for over in over {
+            stopping += 1;
+            stopping_age_ms = stopping_age_ms.max(now_ms - over.since_ms);
+        }
         Some(WorkerView {
             worker_id: Arc::clone(&identity.worker_id),
             instance_id: identity.instance_id,
@@ -37,14 +51,15 @@ impl Engine {
                 (true, false) => SessionState::Active,
             },
             max_in_flight: session.max_in_flight,
-            in_flight: u32::try_from(session.tokens.len()).expect("credits bound the attempts of a session"),
+            in_flight: u32::try_from(session.tokens().len())
+                .expect("credits bound the attempts of a session"),
             actions,
             labels: identity.labels.clone(),
             build: identity.build.clone(),
             heartbeat_age_ms: now_ms - session.heard_at_ms,
             session_age_ms: now_ms - session.opened_at_ms,
-            stopping: 0,
-            stopping_age_ms: 0,
+            stopping,
+            stopping_age_ms,
         })
     }
 

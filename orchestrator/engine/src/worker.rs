@@ -224,7 +224,7 @@ pub struct Welcome {
 /// An action that was not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionRefusal {
-    /// The action's name as the worker gave it.
+    /// The action's name as the worker gave it; the first 255 code points.
     pub name: String,
     /// For people.
     pub reason: &'static str,

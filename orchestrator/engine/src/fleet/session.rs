@@ -1,6 +1,7 @@
 //! One stream of one worker, and what is about to be sent on it.
 
-use super::ActionKey;
+use super::{ActionKey, Allowance, Snapshots};
+use crate::limits::SESSION_ATTEMPTS_MAX;
 use crate::worker::{AckVerdict, Assignment, Cancel};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -17,8 +18,16 @@ pub(crate) struct Session {
     /// The stream is there.
     pub(crate) connected: bool,
     pub(crate) draining: bool,
+    /// It was told that no assignment follows.
+    pub(crate) drain_told: bool,
     pub(crate) opened_at_ms: u64,
     pub(crate) heard_at_ms: u64,
+    /// It was silent together with many others and got a second lease; there is no third.
+    pub(crate) lease_extended: bool,
+    /// It has not been heard since: it gets no work.
+    pub(crate) held_back: bool,
+    pub(crate) allowance: Allowance,
+    pub(crate) snapshots: Snapshots,
     /// The worker said that it has no room; left alone until then.
     pub(crate) paused_until_ms: u64,
     pub(crate) last_seq_in: u64,
@@ -31,7 +40,9 @@ pub(crate) struct Session {
     /// Attempts that count against `max_in_flight`.
     pub(crate) in_flight: u32,
     /// All attempts that the worker has not been released from.
-    pub(crate) tokens: BTreeSet<AttemptToken>,
+    tokens: BTreeSet<AttemptToken>,
+    /// XOR of these.
+    tokens_hash: u128,
     pub(crate) outbox: Outbox,
 }
 
@@ -42,6 +53,8 @@ pub(crate) struct Identity {
     pub(crate) instance_id: InstanceId,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) build: String,
+    /// 0 where its hellos are not numbered.
+    pub(crate) hello_number: u64,
 }
 
 /// An action that a session offers, and how much of it is taken.
@@ -60,19 +73,24 @@ pub(crate) struct SessionAction {
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     pub(crate) outcome_acks: Vec<(AttemptToken, AckVerdict)>,
-    pub(crate) cancels: Vec<Cancel>,
+    pub(crate) cancels: BTreeMap<AttemptToken, Cancel>,
     pub(crate) assignments: Vec<Assignment>,
 }
 
 impl Session {
-    pub(crate) fn new(session_id: SessionId, now_ms: u64) -> Self {
+    pub(crate) fn new(session_id: SessionId, allowance: Allowance, now_ms: u64) -> Self {
         Self {
             session_id,
             identity: None,
             connected: true,
             draining: false,
+            drain_told: false,
             opened_at_ms: now_ms,
             heard_at_ms: now_ms,
+            lease_extended: false,
+            held_back: false,
+            allowance,
+            snapshots: Snapshots::new(now_ms),
             paused_until_ms: 0,
             last_seq_in: 0,
             last_seq_out: 0,
@@ -83,6 +101,7 @@ impl Session {
             actions: BTreeMap::new(),
             in_flight: 0,
             tokens: BTreeSet::new(),
+            tokens_hash: 0,
             outbox: Outbox::default(),
         }
     }
@@ -90,6 +109,31 @@ impl Session {
     /// A session that offers its actions: greeted, connected, not leaving.
     pub(crate) fn is_active(&self) -> bool {
         self.identity.is_some() && self.connected && !self.draining
+    }
+
+    pub(crate) fn tokens(&self) -> &BTreeSet<AttemptToken> {
+        &self.tokens
+    }
+
+    /// XOR of all tokens, as the worker's heartbeats have it.
+    pub(crate) fn tokens_hash(&self) -> u128 {
+        self.tokens_hash
+    }
+
+    /// Enters an attempt into the session's books.
+    pub(crate) fn enter(&mut self, token: AttemptToken) {
+        if self.tokens.insert(token) {
+            self.tokens_hash ^= u128::from_be_bytes(*token.as_bytes());
+            self.snapshots.books_changed();
+        }
+    }
+
+    /// Takes an attempt out of the session's books.
+    pub(crate) fn strike_out(&mut self, token: AttemptToken) {
+        if self.tokens.remove(&token) {
+            self.tokens_hash ^= u128::from_be_bytes(*token.as_bytes());
+            self.snapshots.books_changed();
+        }
     }
 
     /// Takes a slot of an action. One that the session does not offer any more still takes ordinary room.
@@ -110,9 +154,17 @@ impl Session {
         self.in_flight -= u32::from(ordinary);
     }
 
-    /// An active session with an ordinary slot to spare.
+    /// An active session that may get work now, if it has a slot for it.
     pub(crate) fn takes_work(&self) -> bool {
-        self.is_active() && self.paused_until_ms == 0 && self.in_flight < self.max_in_flight
+        self.is_active()
+            && self.paused_until_ms == 0
+            && !self.held_back
+            && self.tokens.len() < SESSION_ATTEMPTS_MAX
+    }
+
+    /// One with an ordinary slot to spare as well.
+    pub(crate) fn has_ordinary_slot(&self) -> bool {
+        self.takes_work() && self.in_flight < self.max_in_flight
     }
 }
 

@@ -1,0 +1,68 @@
+//! What is sent, in which order and under which number. Decides nothing about what a message says.
+
+use crate::cut::{assignment_bytes, split_by_size};
+use crate::effect::Effect;
+use crate::engine::Engine;
+use crate::input::SessionKey;
+use crate::limits;
+use crate::worker::{Assignment, ToWorker};
+use alloc::vec::Vec;
+
+impl Engine {
+    /// Sends what the batch left in the outboxes: answers first, then work, then cancels.
+    ///
+    /// Work comes before cancels, since an attempt can be handed out and cancelled in one batch; a cancel frees no
+    /// credit, so no work waits for it.
+    pub(crate) fn flush_sessions(&mut self) {
+        while let Some(key) = self.fleet.unflushed.pop_first() {
+            let Some(session) = self.fleet.sessions.get_mut(&key) else {
+                continue;
+            };
+            let outbox = core::mem::take(&mut session.outbox);
+            for acks in split_by_size(outbox.outcome_acks, |_| limits::TOKEN_ITEM_BYTES) {
+                self.send(key, ToWorker::OutcomeAcks(acks));
+            }
+            for assignments in split_by_size(outbox.assignments, assignment_bytes) {
+                self.send_assignments(key, assignments);
+            }
+            let cancels = outbox.cancels.into_values().collect();
+            for cancels in split_by_size(cancels, |_| limits::TOKEN_ITEM_BYTES) {
+                self.send(key, ToWorker::Cancels(cancels));
+            }
+        }
+    }
+
+    fn send_assignments(&mut self, key: SessionKey, assignments: Vec<Assignment>) {
+        let seq = self.session_mut(key).last_seq_out + 1;
+        for assignment in &assignments {
+            // One that was settled since it was handed out is gone from the books.
+            if let Some(attempt) = self.fleet.attempts.get_mut(&assignment.token) {
+                attempt.assignment_seq = seq;
+            }
+        }
+        self.session_mut(key).last_assignment_seq = seq;
+        self.send(key, ToWorker::Assignments(assignments));
+        self.expect_answers(key);
+    }
+
+    /// Queues a message under the next number of its stream; nothing is sent on a stream that has ended.
+    pub(crate) fn send(&mut self, key: SessionKey, message: ToWorker) {
+        let session = self.session_mut(key);
+        if !session.connected {
+            return;
+        }
+        let entitled = match &message {
+            ToWorker::Assignments(items) => items.len() as u64 * limits::MESSAGES_PER_ASSIGNMENT,
+            ToWorker::Cancels(items) => items.len() as u64 * limits::MESSAGES_PER_CANCEL,
+            _ => 0,
+        };
+        session.allowance.entitle(entitled);
+        session.last_seq_out += 1;
+        let seq = session.last_seq_out;
+        self.effects.push_back(Effect::Send {
+            session: key,
+            seq,
+            message,
+        });
+    }
+}

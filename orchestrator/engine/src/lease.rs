@@ -1,0 +1,83 @@
+//! How long silence is borne. Where many fall silent at once it is hardly the workers, so nobody is lost in a hurry.
+
+use crate::engine::{Engine, Timer};
+use crate::fleet::Session;
+use crate::input::SessionKey;
+use crate::limits;
+use crate::worker::SessionErrorCode;
+use alloc::vec::Vec;
+use escapement_contract::Evidence;
+
+impl Engine {
+    /// The worker was heard: its lease counts from now.
+    pub(crate) fn renew_lease(&mut self, key: SessionKey) {
+        let now_ms = self.now.monotonic_ms;
+        let session = self.session_mut(key);
+        session.heard_at_ms = now_ms;
+        session.held_back = false;
+        self.fleet.refresh_free(key);
+        self.arm_lease(key);
+    }
+
+    fn arm_lease(&mut self, key: SessionKey) {
+        let lease_ms = self.config.lease_ms + self.config.lease_margin_ms;
+        let due_ms = self.session_mut(key).heard_at_ms + lease_ms;
+        self.timers.set(Timer::Lease(key), Some(due_ms));
+    }
+
+    /// The worker has expired by itself a margin ago, so what it had is settled by evidence.
+    pub(crate) fn lease_due(&mut self, key: SessionKey) {
+        let session = &self.fleet.sessions[&key];
+        let is_greeted = session.identity.is_some();
+        if is_greeted && !session.lease_extended && self.many_are_silent() {
+            return self.extend_lease(key);
+        }
+        if session.connected {
+            let (code, detail) = if is_greeted {
+                (SessionErrorCode::LeaseExpired, "no heartbeat within the lease")
+            } else {
+                (SessionErrorCode::ProtocolViolation, "no hello in time")
+            };
+            self.end_stream(key, code, detail, 0);
+        }
+        self.lose_session(key, Evidence::LeaseExpired);
+    }
+
+    /// One more lease, once. The worker has expired by itself all the same, so it gets no work until it is heard.
+    fn extend_lease(&mut self, key: SessionKey) {
+        let due_ms = self.now.monotonic_ms.saturating_add(self.config.lease_ms);
+        let session = self.session_mut(key);
+        session.lease_extended = true;
+        session.held_back = true;
+        self.fleet.refresh_free(key);
+        self.timers.set(Timer::Lease(key), Some(due_ms));
+    }
+
+    fn many_are_silent(&self) -> bool {
+        let sessions = self.fleet.sessions.values();
+        let (mut n_greeted, mut n_silent) = (0_usize, 0_usize);
+        for session in sessions.filter(|session| session.identity.is_some()) {
+            n_greeted += 1;
+            n_silent += usize::from(self.is_silent(session));
+        }
+        n_silent >= limits::MASS_LOSS_SESSIONS_MIN && n_silent * limits::MASS_LOSS_SHARE > n_greeted
+    }
+
+    fn is_silent(&self, session: &Session) -> bool {
+        let silence_ms = self.now.monotonic_ms - session.heard_at_ms;
+        !session.connected || silence_ms > self.config.heartbeat_interval_ms.saturating_mul(2)
+    }
+
+    /// Counts every lease from now.
+    pub(crate) fn renew_leases(&mut self, now_ms: u64) {
+        let sessions = self.fleet.sessions.iter();
+        let greeted: Vec<SessionKey> = sessions
+            .filter(|(_, session)| session.identity.is_some())
+            .map(|(key, _)| *key)
+            .collect();
+        for key in greeted {
+            self.session_mut(key).heard_at_ms = now_ms;
+            self.arm_lease(key);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Limits that only the engine enforces and nobody can set. What both sides must agree on stands in the model.
+
+/// Attempts of one session, ordinary and waiting ones together.
+pub(crate) const SESSION_ATTEMPTS_MAX: usize = 16_384;
+/// Items of one list that a worker sends.
+pub(crate) const WORKER_LIST_MAX: usize = 65_536;
+/// Items of one list that a worker is sent.
+pub(crate) const MESSAGE_ITEMS_MAX: usize = 16_384;
+/// Messages that a session's work may entitle it to at a time.
+pub(crate) const SESSION_ALLOWANCE_MAX: u64 = 200_000;
+/// Messages to which an assignment entitles a worker: its answers, sent twice, and some to spare.
+pub(crate) const MESSAGES_PER_ASSIGNMENT: u64 = 8;
+/// Messages to which a cancel entitles a worker.
+pub(crate) const MESSAGES_PER_CANCEL: u64 = 4;
+/// Processes that operators have drained and that are kept in mind; the oldest go first.
+pub(crate) const DRAINED_INSTANCES_MAX: usize = 10_000;
+/// Silent sessions from which on a loss may be the network's, or our own, rather than the workers'.
+pub(crate) const MASS_LOSS_SESSIONS_MIN: usize = 5;
+/// One in so many of all sessions must be silent for that; more than this share.
+pub(crate) const MASS_LOSS_SHARE: usize = 5;
+/// Workers spread their reconnects over this time.
+pub(crate) const RECONNECT_JITTER_MS: u64 = 1_000;
+/// Bytes of a message around its items: number, keys and lengths.
+pub(crate) const MESSAGE_OVERHEAD_BYTES: usize = 64;
+/// More than ids, names, times, trace headers and framing of one assignment take.
+pub(crate) const ASSIGNMENT_OVERHEAD_BYTES: usize = 2_048;
+/// More than one entry of a header map takes beside its texts.
+pub(crate) const HEADER_OVERHEAD_BYTES: usize = 16;
+/// More than a token with a verdict, a reason and a time takes.
+pub(crate) const TOKEN_ITEM_BYTES: usize = 64;
+/// More than a verdict and its framing take beside bytes that are no token.
+pub(crate) const UNREADABLE_OVERHEAD_BYTES: usize = 24;
