@@ -2,6 +2,7 @@
 
 use crate::limits;
 use crate::worker::Assignment;
+use alloc::vec;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::limits::SESSION_MESSAGE_BYTES_MAX;
@@ -22,9 +23,7 @@ pub(crate) fn split_by_size<T>(items: Vec<T>, bytes_of: impl Fn(&T) -> usize) ->
                 bytes += size;
             }
             Some(_) | None => {
-                let mut message = Vec::new();
-                message.push(item);
-                messages.push(message);
+                messages.push(vec![item]);
                 bytes = size;
             }
         }

@@ -1,13 +1,14 @@
 //! Random workers, callers, stores and times: everything that was accepted settles once, and the invariants hold on the way.
 
-use crate::world::{World, action, plan, token_of};
+use crate::puppet::{CAPACITY, Held, Mood, Puppet};
+use crate::world::{World, plan};
 use escapement_contract::{Outcome, Reported, Request, Status};
 use escapement_engine::{
-    AckVerdict, Assignment, CallerId, FromWorker, InFlight, InFlightPhase, Input, RejectReason, Reply,
-    SessionKey, StoreWrite, ToWorker, WaitFor, WriteId, WriteOutcome,
+    AckVerdict, CallerId, FromWorker, Input, RejectReason, Reply, SessionKey, StoreWrite, WaitFor,
+    WorkerSelector, WriteId, WriteOutcome,
 };
-use escapement_model::{AttemptToken, Opaque};
-use std::collections::{BTreeMap, BTreeSet};
+use escapement_model::{AttemptToken, InstanceId, Opaque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// SplitMix64: a seed is a whole run.
@@ -23,14 +24,6 @@ impl Dice {
     }
 }
 
-/// What one worker process believes.
-#[derive(Default)]
-struct Puppet {
-    session: Option<u64>,
-    has: BTreeMap<AttemptToken, InFlightPhase>,
-    heartbeats: u64,
-}
-
 struct Run {
     world: World,
     dice: Dice,
@@ -44,9 +37,20 @@ struct Run {
     /// Attempts whose outcome was accepted.
     accepted: BTreeSet<AttemptToken>,
     settled: BTreeSet<escapement_model::ExecutionId>,
+    next_instance: u8,
+    /// Attempts that some worker had, for whoever reports without a session.
+    seen: Vec<AttemptToken>,
+    n_forgotten: usize,
 }
 
-const CAPACITY: u32 = 3;
+/// What a run came to, so that runs that do nothing are noticed.
+#[derive(Debug, Default, PartialEq)]
+struct Tally {
+    accepted: usize,
+    forgotten: usize,
+    snapshots: usize,
+}
+
 const N_WORKERS: usize = 3;
 
 impl Run {
@@ -56,7 +60,7 @@ impl Run {
         Self {
             world,
             dice: Dice(seed),
-            puppets: (0..N_WORKERS).map(|_| Puppet::default()).collect(),
+            puppets: (0..N_WORKERS).map(|n| Puppet::of(n as u8)).collect(),
             next_session: 0,
             next_caller: 0,
             n_plans: 0,
@@ -64,21 +68,28 @@ impl Run {
             unanswered: Vec::new(),
             accepted: BTreeSet::new(),
             settled: BTreeSet::new(),
+            next_instance: N_WORKERS as u8,
+            seen: Vec::new(),
+            n_forgotten: 0,
         }
     }
 
     fn step(&mut self) {
-        match self.dice.roll(16) {
-            0 | 1 => self.submit(),
-            2..=5 => self.store_answers(),
-            6 => self.connect(),
-            7 => self.break_stream(),
-            8 => self.heartbeat_all(),
-            9 => self.world.pass(1),
-            10 => {
+        match self.dice.roll(32) {
+            0..=2 => self.submit(),
+            3..=9 => self.store_answers(),
+            10 => self.connect(),
+            11 => self.break_stream(),
+            12 | 13 => self.heartbeat_all(),
+            14 => self.world.pass(1),
+            15 => {
                 let ms = self.dice.roll(4_000);
                 self.world.pass(ms);
             }
+            16 => self.forget(),
+            17 => self.report_without_session(),
+            18 => self.operate(),
+            19..=24 => self.read(),
             _ => self.work(),
         }
         self.observe();
@@ -101,6 +112,8 @@ impl Run {
         let (concurrency, timeout) = (1 + self.dice.roll(3) as i32, self.dice.roll(2));
         builder
             .draft(|draft| draft.max_concurrent_steps = Some(concurrency))
+            // No limit of the plan comes to the rescue of an attempt that is never settled.
+            .plan(|plan| plan.timeout_ms = Some(36_000_000))
             .plan(|plan| plan.steps[0].timeout_ms = (timeout == 0).then_some(700))
             .build()
     }
@@ -125,168 +138,173 @@ impl Run {
         self.world.input(Input::Stored { write, outcome });
     }
 
+    fn any_worker(&mut self) -> usize {
+        self.dice.roll(N_WORKERS as u64) as usize
+    }
+
     fn connect(&mut self) {
-        let worker = self.dice.roll(N_WORKERS as u64) as usize;
+        let worker = self.any_worker();
         self.next_session += 1;
         let session = self.next_session;
-        self.puppets[worker].session = Some(session);
-        let in_flight = self.puppets[worker].has.iter().map(|(token, phase)| InFlight {
-            token: *token,
-            phase: *phase,
-        });
-        let in_flight = in_flight.collect();
-        self.world
-            .hello(session, worker as u8, CAPACITY, vec![action("a")], in_flight);
-        let verdicts = self
-            .world
-            .sent
-            .iter()
-            .rev()
-            .find_map(|(to, message)| match message {
-                ToWorker::Welcome(welcome) if *to == session => Some(welcome.verdicts.clone()),
-                _ => None,
-            });
-        let stopped: Vec<AttemptToken> = verdicts
-            .expect("every hello is answered")
-            .into_iter()
-            .filter(|(_, verdict)| *verdict == escapement_engine::KeepOrStop::Stop)
-            .map(|(token, _)| token)
-            .collect();
-        for token in &stopped {
-            self.puppets[worker].has.remove(token);
+        if self.dice.roll(4) == 0 && self.puppets[worker].n_hellos > 1 {
+            return self.puppets[worker].late_hello(&mut self.world, session);
         }
-        self.world.say(
-            session,
-            FromWorker::AttemptAcks {
-                started: vec![],
-                rejected: vec![],
-                stopped,
-            },
-        );
+        let is_numbered = self.dice.roll(8) > 0;
+        self.puppets[worker].connect(&mut self.world, session, is_numbered);
     }
 
     fn break_stream(&mut self) {
-        let worker = self.dice.roll(N_WORKERS as u64) as usize;
-        if let Some(session) = self.puppets[worker].session.take() {
+        let worker = self.any_worker();
+        let puppet = &mut self.puppets[worker];
+        if let Some(session) = puppet.session.take() {
+            puppet.is_welcome = false;
             self.world.input(Input::SessionClosed(SessionKey(session)));
-            // Half of them lose everything, as a killed process does.
-            if self.dice.roll(2) == 0 {
-                self.puppets[worker].has.clear();
-            }
         }
+        // Half of them lose everything, as a killed process does.
+        if self.dice.roll(2) == 0 {
+            self.replace(worker);
+        }
+    }
+
+    /// Another process takes the place of one that has ended.
+    fn replace(&mut self, worker: usize) {
+        let instance = self.next_instance;
+        self.next_instance = self.next_instance.checked_add(1).unwrap();
+        self.puppets[worker] = Puppet::of(instance);
     }
 
     fn heartbeat_all(&mut self) {
         for worker in 0..N_WORKERS {
-            if let Some(session) = self.puppets[worker].session {
-                self.puppets[worker].heartbeats += 1;
-                let n = self.puppets[worker].heartbeats;
-                self.world.say(
-                    session,
-                    FromWorker::Heartbeat {
-                        n,
-                        in_flight_hash: None,
-                    },
-                );
+            let has_hash = self.dice.roll(4) > 0;
+            self.puppets[worker].heartbeat(&mut self.world, has_hash);
+        }
+    }
+
+    fn read(&mut self) {
+        let worker = self.any_worker();
+        let mood = if self.dice.roll(8) == 0 {
+            Mood::Deaf
+        } else {
+            Mood::Willing
+        };
+        for _ in 0..=self.dice.roll(4) {
+            self.read_one(worker, mood);
+        }
+    }
+
+    fn read_one(&mut self, worker: usize, mood: Mood) {
+        let verdicts = self.puppets[worker].read(&mut self.world, mood);
+        self.count(&verdicts);
+        self.seen.extend(self.puppets[worker].has.keys());
+    }
+
+    fn count(&mut self, verdicts: &[(AttemptToken, AckVerdict)]) {
+        for (token, verdict) in verdicts {
+            if *verdict == AckVerdict::Accepted {
+                assert!(self.accepted.insert(*token), "an outcome is accepted once");
             }
         }
     }
 
-    fn work(&mut self) {
-        let worker = self.dice.roll(N_WORKERS as u64) as usize;
-        let Some(session) = self.puppets[worker].session else {
-            return;
-        };
+    /// An attempt falls out of a worker's memory, in whatever state it is.
+    fn forget(&mut self) {
+        let worker = self.any_worker();
+        if let Some(token) = self.any_token(worker) {
+            self.puppets[worker].has.remove(&token);
+            self.n_forgotten += 1;
+        }
+    }
+
+    fn any_token(&mut self, worker: usize) -> Option<AttemptToken> {
         let tokens: Vec<AttemptToken> = self.puppets[worker].has.keys().copied().collect();
-        if tokens.is_empty() {
+        let dice = self.dice.roll(tokens.len().max(1) as u64) as usize;
+        tokens.get(dice).copied()
+    }
+
+    fn report_without_session(&mut self) {
+        if self.seen.is_empty() {
             return;
         }
-        let token = tokens[self.dice.roll(tokens.len() as u64) as usize];
-        match (self.puppets[worker].has[&token], self.dice.roll(8)) {
-            (InFlightPhase::Received, 0) => {
-                let rejected = vec![(token, RejectReason::NoCapacity)];
-                self.world.say(
-                    session,
-                    FromWorker::AttemptAcks {
-                        started: vec![],
-                        rejected,
-                        stopped: vec![],
-                    },
-                );
-                self.puppets[worker].has.remove(&token);
+        // Mostly one that may still run.
+        let back = self.dice.roll(8).min(self.seen.len() as u64 - 1) as usize;
+        let token = self.seen[self.seen.len() - 1 - back];
+        let dice = self.dice.roll(3);
+        let report = Puppet::report_of(outcome_of(dice));
+        self.next_caller += 1;
+        let caller = CallerId(self.next_caller);
+        let items = vec![(token, report.clone()), (token, report)];
+        self.world.input(Input::ReportOutcomes { caller, items });
+        let Some(Reply::OutcomeAcks(verdicts)) = self.world.replies.remove(&caller.0) else {
+            panic!("each report is answered")
+        };
+        assert_ne!(verdicts[1].1, AckVerdict::Accepted, "the second changes nothing");
+        self.count(&verdicts);
+    }
+
+    /// An operator, or the worker itself, ends the service of a worker; or an operator gives it up.
+    fn operate(&mut self) {
+        let worker = self.any_worker();
+        let instance_id = InstanceId::new([self.puppets[worker].instance; 16]);
+        self.next_caller += 1;
+        let caller = CallerId(self.next_caller);
+        match self.dice.roll(4) {
+            0 => {
+                let worker = WorkerSelector::Instance(instance_id);
+                self.world.input(Input::DrainWorker { caller, worker });
             }
-            (InFlightPhase::Received, _) => {
-                self.world.started(session, token);
-                self.puppets[worker].has.insert(token, InFlightPhase::Running);
+            1 => self.world.input(Input::DeclareWorkerDead { caller, instance_id }),
+            2 if self.puppets[worker].is_welcome => {
+                self.puppets[worker].is_leaving = true;
+                let session = self.puppets[worker].session.expect("a welcome worker has one");
+                self.world.say(session, FromWorker::Drain);
             }
-            (_, dice) => {
-                let outcome = match dice {
-                    0 => Outcome::Failed(Reported {
-                        code: "FLAKY".into(),
-                        message: "now and then".into(),
-                        severity: None,
-                        context: Opaque::default(),
-                    }),
-                    _ => Outcome::Completed {
-                        output: Opaque::default(),
-                        warnings: Vec::new(),
-                    },
-                };
-                self.world.report(session, token, outcome.clone());
-                self.puppets[worker].has.remove(&token);
-                if dice == 1 {
-                    self.world.report(session, token, outcome);
-                }
-            }
+            _ => {}
+        }
+    }
+
+    fn work(&mut self) {
+        let worker = self.any_worker();
+        if self.puppets[worker].leave(&mut self.world) {
+            return self.replace(worker);
+        }
+        let Some(token) = self.any_token(worker) else {
+            return;
+        };
+        let dice = self.dice.roll(8);
+        let puppet = &mut self.puppets[worker];
+        let Some(session) = puppet.session.filter(|_| puppet.is_welcome) else {
+            return;
+        };
+        match (puppet.has[&token].clone(), dice) {
+            (Held::Received, 0) => puppet.reject(&mut self.world, token, RejectReason::NoCapacity),
+            (Held::Received, _) => puppet.start(&mut self.world, token),
+            (Held::Running, _) => puppet.finish(&mut self.world, token, outcome_of(dice)),
+            // Said twice.
+            (Held::Finished(outcome), 0) => self.world.report(session, token, outcome),
+            (Held::Finished(_), _) => {}
         }
     }
 
     /// Takes in what was sent, and checks what must hold whenever anything is sent.
     fn observe(&mut self) {
         self.unanswered.append(&mut self.world.writes);
-        let closed: Vec<u64> = self.world.closed.drain(..).collect();
         for (session, message) in std::mem::take(&mut self.world.sent) {
-            let worker = self
-                .puppets
-                .iter_mut()
-                .find(|puppet| puppet.session == Some(session));
-            match message {
-                ToWorker::Assignments(items) => {
-                    let Some(worker) = worker else { continue };
-                    Self::take_work(worker, items);
-                }
-                ToWorker::Cancels(items) => {
-                    let Some(worker) = worker else { continue };
-                    let stopped: Vec<AttemptToken> = items.iter().map(|item| item.token).collect();
-                    worker.has.retain(|token, _| !stopped.contains(token));
-                    self.world.say(
-                        session,
-                        FromWorker::AttemptAcks {
-                            started: vec![],
-                            rejected: vec![],
-                            stopped,
-                        },
-                    );
-                }
-                ToWorker::OutcomeAcks(items) => {
-                    for (token, verdict) in items {
-                        if verdict == AckVerdict::Accepted {
-                            assert!(self.accepted.insert(token), "an outcome is accepted once");
-                        }
-                    }
-                }
-                _ => {}
+            let mut puppets = self.puppets.iter_mut();
+            if let Some(puppet) = puppets.find(|puppet| puppet.session == Some(session)) {
+                puppet.inbox.push_back(message);
             }
         }
-        for session in closed {
-            for puppet in self
-                .puppets
-                .iter_mut()
-                .filter(|puppet| puppet.session == Some(session))
-            {
-                puppet.session = None;
-                puppet.has.clear();
-            }
+        let caller = CallerId(u64::MAX);
+        self.world.input(Input::ListWorkers(caller));
+        let Some(Reply::Workers(workers)) = self.world.replies.remove(&caller.0) else {
+            panic!("workers are listed")
+        };
+        self.world.log.pop();
+        for worker in workers {
+            assert!(
+                worker.in_flight <= CAPACITY,
+                "in flight never exceeds the credits"
+            );
         }
         let settled = &self.settled;
         self.waiting
@@ -302,19 +320,6 @@ impl Run {
                 Some(other) => panic!("a submission is settled or refused, not {other:?}"),
                 None => true,
             });
-    }
-
-    fn take_work(worker: &mut Puppet, items: Vec<Assignment>) {
-        for token in token_of(&items) {
-            assert!(
-                worker.has.insert(token, InFlightPhase::Received).is_none(),
-                "each token is handed out once"
-            );
-        }
-        assert!(
-            worker.has.len() <= CAPACITY as usize,
-            "in flight never exceeds the credits"
-        );
     }
 
     /// From now on nothing goes wrong: everything must end.
@@ -341,13 +346,27 @@ impl Run {
                 });
                 self.observe();
             }
+            for worker in 0..N_WORKERS {
+                if self.puppets[worker].is_drained {
+                    let session = self.puppets[worker].session.take();
+                    self.replace(worker);
+                    self.world
+                        .input(Input::SessionClosed(SessionKey(session.unwrap_or(0))));
+                }
+            }
             if self.puppets.iter().all(|puppet| puppet.session.is_none()) {
-                self.connect();
+                self.next_session += 1;
+                self.puppets[0].connect(&mut self.world, self.next_session, true);
             }
             self.heartbeat_all();
             for _ in 0..8 {
                 self.work();
                 self.observe();
+                for worker in 0..N_WORKERS {
+                    for _ in 0..self.puppets[worker].inbox.len() {
+                        self.read_one(worker, Mood::Willing);
+                    }
+                }
             }
             self.world.pass(500);
         }
@@ -359,10 +378,25 @@ impl Run {
     }
 }
 
-/// What left, and how many outcomes were accepted.
-fn run(seed: u64) -> (Vec<String>, usize) {
+fn outcome_of(dice: u64) -> Outcome {
+    match dice {
+        0 => Outcome::Failed(Reported {
+            code: "FLAKY".into(),
+            message: "now and then".into(),
+            severity: None,
+            context: Opaque::default(),
+        }),
+        _ => Outcome::Completed {
+            output: Opaque::default(),
+            warnings: Vec::new(),
+        },
+    }
+}
+
+/// What left, and what it came to.
+fn run(seed: u64) -> (Vec<String>, Tally) {
     let mut run = Run::new(seed);
-    for _ in 0..300 {
+    for _ in 0..400 {
         run.step();
     }
     run.settle_everything();
@@ -378,7 +412,13 @@ fn run(seed: u64) -> (Vec<String>, usize) {
     }
     run.world.input(Input::CallerGone(CallerId(u64::MAX)));
     assert_eq!(run.world.engine.live_executions(), 0);
-    (log, run.accepted.len())
+    let snapshots = log.iter().filter(|line| line.contains("snapshot_request"));
+    let tally = Tally {
+        accepted: run.accepted.len(),
+        forgotten: run.n_forgotten,
+        snapshots: snapshots.count(),
+    };
+    (log, tally)
 }
 
 //
@@ -389,14 +429,18 @@ fn everything_settles_once_whatever_happens() {
         .ok()
         .and_then(|n| n.parse().ok())
         .unwrap_or(150);
-    let mut n_accepted = 0;
+    let mut sum = Tally::default();
     for seed in 0..n_seeds {
         let outcome = std::panic::catch_unwind(|| run(seed));
-        n_accepted += outcome.unwrap_or_else(|_| panic!("seed {seed} fails")).1;
+        let tally = outcome.unwrap_or_else(|_| panic!("seed {seed} fails")).1;
+        sum.accepted += tally.accepted;
+        sum.forgotten += tally.forgotten;
+        sum.snapshots += tally.snapshots;
     }
+    let n_seeds = n_seeds as usize;
     assert!(
-        n_accepted > 20 * n_seeds as usize,
-        "runs that do nothing prove nothing: {n_accepted} outcomes"
+        sum.accepted > 20 * n_seeds && sum.forgotten > 2 * n_seeds && sum.snapshots > 2 * n_seeds,
+        "runs that do nothing prove nothing: {sum:?}"
     );
 }
 

@@ -3,11 +3,13 @@
 
 mod accepting;
 mod admission;
+mod auditor;
 mod chaos;
 mod dispatching;
 mod draining;
 mod losing;
 mod odd_workers;
 mod persisting;
+mod puppet;
 mod watching;
 mod world;

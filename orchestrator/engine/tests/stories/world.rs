@@ -1,5 +1,6 @@
 //! A little world around one engine: a clock that stands still until told, a store that answers when told, scripted workers.
 
+use crate::auditor::Auditor;
 use escapement_contract::{
     Moment, Outcome, PlanDraft, Request, RequestDraft, RetryPolicyDraft, Settlement, Status, StepDraft,
     validate_request,
@@ -24,6 +25,7 @@ pub struct World {
     pub replies: BTreeMap<u64, Reply>,
     pub sent: Vec<(u64, ToWorker)>,
     pub closed: Vec<u64>,
+    pub auditor: Auditor,
     /// Everything that left, in order, by name.
     pub log: Vec<String>,
     seq_in: BTreeMap<u64, u64>,
@@ -52,6 +54,7 @@ impl World {
             replies: BTreeMap::new(),
             sent: Vec::new(),
             closed: Vec::new(),
+            auditor: Auditor::default(),
             log: Vec::new(),
             seq_in: BTreeMap::new(),
             last_id: 0,
@@ -115,12 +118,18 @@ impl World {
                     settled.is_some()
                 ));
             }
-            Effect::Send { session, message, .. } => {
+            Effect::Send {
+                session,
+                seq,
+                message,
+            } => {
+                self.auditor.sent(session.0, seq, &message);
                 self.log
                     .push(format!("send {} {}", session.0, message_name(&message)));
                 self.sent.push((session.0, message));
             }
             Effect::CloseSession(session) => {
+                self.auditor.closed(session.0);
                 self.log.push(format!("close {}", session.0));
                 self.closed.push(session.0);
             }
@@ -183,7 +192,7 @@ impl World {
         self.open(session, hello_of(session as u8, worker_id));
     }
 
-    fn open(&mut self, session: u64, hello: Hello) {
+    pub fn open(&mut self, session: u64, hello: Hello) {
         let session_id = SessionId::new([session as u8; 16]);
         self.input(Input::SessionOpened {
             session: SessionKey(session),
@@ -272,7 +281,7 @@ impl World {
     }
 }
 
-fn hello_of(instance: u8, worker_id: &str) -> Hello {
+pub fn hello_of(instance: u8, worker_id: &str) -> Hello {
     Hello {
         protocol_min: 1,
         protocol_max: 1,
