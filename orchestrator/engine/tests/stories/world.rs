@@ -2,12 +2,13 @@
 
 use crate::auditor::Auditor;
 use escapement_contract::{
-    Moment, Outcome, PlanDraft, Request, RequestDraft, RetryPolicyDraft, Settlement, Status, StepDraft,
-    validate_request,
+    AuditKind, Moment, Outcome, PlanDraft, Request, RequestDraft, RetryPolicyDraft, Settlement, Status,
+    StepDraft, validate_request,
 };
 use escapement_engine::{
     ActionSpec, Assignment, AttemptReport, CallerId, Effect, Engine, EngineConfig, FromWorker, Hello,
-    InFlight, Input, Reply, SessionKey, StoreWrite, Submission, ToWorker, WaitFor, WriteId, WriteOutcome,
+    InFlight, Input, Reply, SessionKey, StoreWrite, Submission, ToWorker, WaitFor, WorkerView, WriteId,
+    WriteOutcome,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, SessionId};
@@ -263,6 +264,53 @@ impl World {
                 unreadable: vec![],
             },
         );
+    }
+
+    pub fn heartbeat(&mut self, session: u64, has: &[AttemptToken]) {
+        let hash = has
+            .iter()
+            .fold(0, |hash, token| hash ^ u128::from_be_bytes(*token.as_bytes()));
+        let in_flight_hash = Some(hash.to_be_bytes());
+        self.say(session, FromWorker::Heartbeat { n: 1, in_flight_hash });
+    }
+
+    pub fn stopped(&mut self, session: u64, token: AttemptToken) {
+        self.say(
+            session,
+            FromWorker::AttemptAcks {
+                started: Vec::new(),
+                rejected: Vec::new(),
+                stopped: vec![token],
+            },
+        );
+    }
+
+    /// Everything sent to a session since it was taken last, assignments included.
+    pub fn take_sent(&mut self, session: u64) -> Vec<ToWorker> {
+        let (taken, kept) = std::mem::take(&mut self.sent)
+            .into_iter()
+            .partition::<Vec<_>, _>(|(to, _)| *to == session);
+        self.sent = kept;
+        taken.into_iter().map(|(_, message)| message).collect()
+    }
+
+    pub fn workers(&mut self) -> Vec<WorkerView> {
+        let caller = CallerId(u64::MAX);
+        self.input(Input::ListWorkers(caller));
+        match self.replies.remove(&caller.0) {
+            Some(Reply::Workers(workers)) => workers,
+            other => panic!("workers are listed, not {other:?}"),
+        }
+    }
+
+    /// Evidence of everything that was handed out again, in the record of a settled execution.
+    pub fn evidence(&self, caller: u64) -> Vec<&'static str> {
+        let settlement = self.settlement(caller);
+        let returned = settlement.audit.iter().filter_map(|entry| match &entry.kind {
+            AuditKind::AttemptReturned { evidence, .. } => Some(evidence.as_str()),
+            _ => None,
+        });
+        returned.collect()
     }
 
     pub fn settlement(&self, caller: u64) -> Arc<Settlement> {

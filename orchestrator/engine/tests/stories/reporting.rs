@@ -1,0 +1,232 @@
+//! Outcomes that come without a session.
+
+use crate::world::{World, action, plan};
+use escapement_contract::{Outcome, Status};
+use escapement_engine::{
+    AckVerdict, AttemptReport, CallerId, CancelReason, FromWorker, InFlight, InFlightPhase, Input,
+    KeepOrStop, RejectReason, ReleaseReason, Reply, SessionKey, ToWorker, WaitFor,
+};
+use escapement_model::{AttemptToken, Opaque, codes};
+
+fn success() -> AttemptReport {
+    AttemptReport::Outcome(Outcome::Completed {
+        output: Opaque::default(),
+        warnings: Vec::new(),
+    })
+}
+
+fn report(world: &mut World, items: Vec<(AttemptToken, AttemptReport)>) -> Vec<AckVerdict> {
+    let tokens: Vec<AttemptToken> = items.iter().map(|(token, _)| *token).collect();
+    let caller = CallerId(1_000);
+    world.input(Input::ReportOutcomes { caller, items });
+    match world.replies.remove(&1_000) {
+        Some(Reply::OutcomeAcks(acks)) => {
+            let answered: Vec<AttemptToken> = acks.iter().map(|(token, _)| *token).collect();
+            assert_eq!(answered, tokens, "one answer for each, in their order");
+            acks.into_iter().map(|(_, verdict)| verdict).collect()
+        }
+        other => panic!("outcomes are answered, not {other:?}"),
+    }
+}
+
+fn report_one(world: &mut World, token: AttemptToken) -> AckVerdict {
+    report(world, vec![(token, success())])[0]
+}
+
+/// A worker with room for one, its attempt of an execution of two steps, and the caller 1.
+fn running() -> (World, AttemptToken) {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a", "a"]).build(), WaitFor::Settled);
+    let token = world.one_assignment(1).token;
+    world.started(1, token);
+    world.take_sent(1);
+    (world, token)
+}
+
+fn cancels(world: &mut World, session: u64) -> Vec<(AttemptToken, CancelReason)> {
+    let sent = world.take_sent(session).into_iter();
+    let cancels = sent.filter_map(|message| match message {
+        ToWorker::Cancels(items) => Some(items),
+        _ => None,
+    });
+    let items = cancels.flatten();
+    items.map(|item| (item.token, item.reason)).collect()
+}
+
+//
+#[test]
+fn the_worker_is_told_and_keeps_its_credit_until_it_answers() {
+    let (mut world, token) = running();
+    assert_eq!(report_one(&mut world, token), AckVerdict::Accepted);
+    assert_eq!(cancels(&mut world, 1), [(token, CancelReason::Superseded)]);
+    assert_eq!(world.workers()[0].in_flight, 1);
+    world.pass(1_000);
+    assert_eq!(
+        cancels(&mut world, 1),
+        [(token, CancelReason::Superseded)],
+        "until it answers"
+    );
+    world.stopped(1, token);
+    let second = world.one_assignment(1);
+    world.complete(1, second.token);
+    assert_eq!(world.status(1), Status::Success);
+}
+
+//
+#[test]
+fn the_workers_own_outcome_is_a_duplicate_and_frees_the_credit() {
+    let (mut world, token) = running();
+    report_one(&mut world, token);
+    world.complete(1, token);
+    let acks: Vec<ToWorker> = world.take_sent(1);
+    let verdicts = acks.iter().find_map(|message| match message {
+        ToWorker::OutcomeAcks(items) => Some(items.clone()),
+        _ => None,
+    });
+    assert_eq!(verdicts.unwrap(), [(token, AckVerdict::Duplicate)]);
+    assert!(world.log_has("send 1 assignments"));
+    assert_eq!(report_one(&mut world, token), AckVerdict::Duplicate);
+}
+
+#[test]
+fn each_item_is_answered_as_on_a_stream() {
+    let (mut world, token) = running();
+    let unreadable = AttemptReport::Outcome(Outcome::Undecodable { detail: "no".into() });
+    let stranger = AttemptToken::new([1; 16]);
+    let items = vec![(stranger, success()), (token, unreadable), (token, success())];
+    let verdicts = report(&mut world, items);
+    assert_eq!(
+        verdicts,
+        [AckVerdict::Unknown, AckVerdict::Invalid, AckVerdict::Duplicate]
+    );
+    let error = world.settlement(1).result.error.clone().unwrap();
+    assert_eq!(error.code, codes::UNKNOWN_ERROR);
+}
+
+#[test]
+fn an_attempt_that_was_over_is_already_ended() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    let request = plan(1, &["a"])
+        .plan(|plan| plan.steps[0].timeout_ms = Some(500))
+        .build();
+    world.submit(1, &request, WaitFor::Settled);
+    let token = world.one_assignment(1).token;
+    world.pass(500);
+    assert_eq!(report_one(&mut world, token), AckVerdict::AlreadyEnded);
+    world.complete(1, token);
+    assert_eq!(report_one(&mut world, token), AckVerdict::AlreadyEnded);
+}
+
+#[test]
+fn a_report_at_the_very_limit_comes_too_late_and_still_stops_the_worker() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    let request = plan(1, &["a"])
+        .plan(|plan| plan.steps[0].timeout_ms = Some(500))
+        .build();
+    world.submit(1, &request, WaitFor::Settled);
+    let token = world.one_assignment(1).token;
+    world.now_ms += 500;
+    assert_eq!(report_one(&mut world, token), AckVerdict::AlreadyEnded);
+    assert_eq!(cancels(&mut world, 1).len(), 1);
+    world.stopped(1, token);
+    assert_eq!(world.workers()[0].in_flight, 0);
+}
+
+#[test]
+fn an_attempt_that_was_handed_out_again_is_stale() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let token = world.one_assignment(1).token;
+    world.worker(2, 1, &["a"]);
+    world.say(
+        1,
+        FromWorker::AttemptAcks {
+            started: vec![],
+            rejected: vec![(token, RejectReason::NoCapacity)],
+            stopped: vec![],
+        },
+    );
+    world.one_assignment(2);
+    assert_eq!(report_one(&mut world, token), AckVerdict::Stale);
+}
+
+#[test]
+fn an_attempt_that_was_given_up_is_lost() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let token = world.one_assignment(1).token;
+    let released = AttemptReport::Released(ReleaseReason::Drain);
+    assert_eq!(
+        report(&mut world, vec![(token, released)]),
+        [AckVerdict::Accepted]
+    );
+    let error = world.settlement(1).result.error.clone().unwrap();
+    assert_eq!(error.code, codes::WORKER_LOST);
+    assert_eq!(cancels(&mut world, 1).len(), 1);
+}
+
+#[test]
+fn the_last_gasp_of_a_worker_whose_stream_is_broken_counts() {
+    let (mut world, token) = running();
+    world.input(Input::SessionClosed(SessionKey(1)));
+    assert_eq!(report_one(&mut world, token), AckVerdict::Accepted);
+    world.worker(2, 1, &["a"]);
+    let second = world.one_assignment(2);
+    world.complete(2, second.token);
+    assert_eq!(world.status(1), Status::Success);
+    for n in 0..4 {
+        world.pass(3_000);
+        let in_flight_hash = None;
+        world.say(2, FromWorker::Heartbeat { n, in_flight_hash });
+    }
+    assert_eq!(world.workers().len(), 1, "its credit goes with its session");
+    assert_eq!(report_one(&mut world, token), AckVerdict::Duplicate);
+}
+
+#[test]
+fn a_worker_that_comes_back_with_what_was_reported_elsewhere_stops_it() {
+    let (mut world, token) = running();
+    world.input(Input::SessionClosed(SessionKey(1)));
+    report_one(&mut world, token);
+    let still = vec![InFlight {
+        token,
+        phase: InFlightPhase::Running,
+    }];
+    world.hello(2, 1, 1, vec![action("a")], still);
+    assert!(
+        world.assignments(2).is_empty(),
+        "its handler still runs and has the only slot"
+    );
+    let welcome = world.take_sent(2).into_iter().find_map(|message| match message {
+        ToWorker::Welcome(welcome) => Some(welcome.verdicts),
+        _ => None,
+    });
+    assert_eq!(welcome.unwrap(), [(token, KeepOrStop::Stop)]);
+    world.stopped(2, token);
+    world.one_assignment(2);
+}
+
+#[test]
+fn a_rejection_after_the_report_changes_nothing() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let token = world.one_assignment(1).token;
+    report_one(&mut world, token);
+    world.say(
+        1,
+        FromWorker::AttemptAcks {
+            started: vec![],
+            rejected: vec![(token, RejectReason::Cancelled)],
+            stopped: vec![],
+        },
+    );
+    assert_eq!(world.status(1), Status::Success);
+    assert_eq!(report_one(&mut world, token), AckVerdict::Duplicate);
+    assert_eq!(world.workers()[0].in_flight, 0);
+}
