@@ -11,8 +11,7 @@ use alloc::vec::Vec;
 impl Engine {
     /// Sends what the batch left in the outboxes: answers first, then work, then cancels.
     ///
-    /// Work comes before cancels, since an attempt can be handed out and cancelled in one batch; a cancel frees no
-    /// credit, so no work waits for it.
+    /// A cancel frees no credit, so no work waits for it; and it never overtakes the work that it is about.
     pub(crate) fn flush_sessions(&mut self) {
         while let Some(key) = self.fleet.unflushed.pop_first() {
             let Some(session) = self.fleet.sessions.get_mut(&key) else {

@@ -6,14 +6,14 @@ use crate::fleet::Identity;
 use crate::input::{CallerId, SessionKey, WorkerSelector};
 use crate::limits::DRAINED_INSTANCES_MAX;
 use crate::worker::SessionErrorCode;
-use alloc::vec::Vec;
+use alloc::collections::BTreeMap;
 use escapement_contract::Evidence;
 use escapement_model::InstanceId;
 
 impl Engine {
     pub(crate) fn drain_worker(&mut self, caller: CallerId, worker: &WorkerSelector) {
         let sessions = self.fleet.sessions.iter();
-        let chosen: Vec<(SessionKey, InstanceId)> = sessions
+        let chosen: BTreeMap<SessionKey, InstanceId> = sessions
             .filter_map(|(key, session)| {
                 let identity = session.identity.as_ref()?;
                 worker.means(identity).then_some((*key, identity.instance_id))
@@ -29,7 +29,7 @@ impl Engine {
                 self.tell_drain_started(*key);
             }
         }
-        let views = self.worker_views_of(|key| chosen.iter().any(|(chosen, _)| *chosen == key));
+        let views = self.worker_views_of(|key| chosen.contains_key(&key));
         self.reply(caller, Reply::Workers(views));
     }
 

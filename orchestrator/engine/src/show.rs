@@ -93,6 +93,9 @@ impl Engine {
     }
 
     fn free_slots(&self, session: &Session, key: ActionKey) -> u32 {
+        if !session.takes_work() {
+            return 0;
+        }
         let offered = &session.actions[&key];
         let taken: u32 = offered.in_flight.values().sum();
         let own = offered

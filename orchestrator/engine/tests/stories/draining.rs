@@ -2,7 +2,8 @@
 
 use crate::world::{World, plan};
 use escapement_contract::Status;
-use escapement_engine::{FromWorker, Input, Refusal, RejectReason, Reply, ToWorker, WaitFor};
+use escapement_engine::{FromWorker, Input, Refusal, RejectReason, Reply, SessionKey, ToWorker, WaitFor};
+use escapement_model::SessionId;
 
 #[test]
 fn a_draining_worker_gets_nothing_more_and_what_it_has_not_started_goes_elsewhere() {
@@ -71,4 +72,52 @@ fn a_drain_ends_with_its_grace() {
     assert!(world.log_has("drained, 1 left"));
     assert!(world.log_has("send 1 reconnect"));
     assert!(!world.replies.contains_key(&1), "its outcome is not made up");
+}
+
+/// What the sessions were told about leaving: session, jitter, deadline.
+fn reconnects(world: &mut World) -> Vec<(u64, u64, u64)> {
+    let sent = std::mem::take(&mut world.sent).into_iter();
+    sent.filter_map(|(session, message)| match message {
+        ToWorker::Reconnect {
+            jitter_ms,
+            deadline_ms,
+        } => Some((session, jitter_ms, deadline_ms)),
+        _ => None,
+    })
+    .collect()
+}
+
+#[test]
+fn workers_are_told_of_a_drain_at_its_start_and_at_its_end() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a", "a"]).build(), WaitFor::Settled);
+    let first = world.one_assignment(1);
+    world.input(Input::SessionOpened {
+        session: SessionKey(7),
+        session_id: SessionId::new([7; 16]),
+    });
+    world.input(Input::Drain { grace_ms: 30_000 });
+    assert_eq!(
+        reconnects(&mut world),
+        [(1, 1_000, 30_000)],
+        "whoever has not said hello is told after welcome"
+    );
+    world.pass(4_000);
+    world.worker(2, 1, &["a"]);
+    assert_eq!(reconnects(&mut world), [(2, 1_000, 26_000)]);
+    world.complete(1, first.token);
+    let tokens = world.assignments(1).into_iter().chain(world.assignments(2));
+    let tokens: Vec<_> = tokens.map(|item| item.token).collect();
+    assert_eq!(tokens.len(), 1, "what runs goes on");
+    assert_eq!(reconnects(&mut world), []);
+    let holder = world
+        .workers()
+        .iter()
+        .position(|worker| worker.in_flight == 1)
+        .unwrap();
+    world.complete(holder as u64 + 1, tokens[0]);
+    assert_eq!(reconnects(&mut world), [(1, 1_000, 0), (2, 1_000, 0)]);
+    world.worker(3, 1, &["a"]);
+    assert_eq!(reconnects(&mut world), [(3, 1_000, 0)]);
 }

@@ -3,8 +3,8 @@
 use crate::world::{World, action, plan};
 use escapement_contract::Status;
 use escapement_engine::{
-    AckVerdict, AttemptReport, FromWorker, InFlight, InFlightPhase, Input, KeepOrStop, RejectReason,
-    ReleaseReason, SessionKey, ToWorker, WaitFor,
+    AckVerdict, AttemptReport, CallerId, FromWorker, InFlight, InFlightPhase, Input, KeepOrStop,
+    RejectReason, ReleaseReason, Reply, SessionKey, ToWorker, WaitFor,
 };
 use escapement_model::{AttemptToken, codes};
 
@@ -249,4 +249,105 @@ fn an_attempt_that_started_cannot_be_rejected() {
         codes::WORKER_LOST
     );
     assert!(world.assignments(1).is_empty());
+}
+
+/// Workers 1 to n with one slot each.
+fn fleet(n: u64) -> World {
+    let mut world = World::new();
+    for session in 1..=n {
+        world.worker(session, 1, &["a"]);
+    }
+    world
+}
+
+fn pass_with_heartbeats(world: &mut World, alive: std::ops::RangeInclusive<u64>, ms: u64) {
+    for n in 0..ms / 1_000 {
+        world.pass(1_000);
+        alive.clone().for_each(|session| heartbeat(world, session, n));
+    }
+}
+
+#[test]
+fn many_that_fall_silent_at_once_get_a_second_lease_and_no_third() {
+    let mut world = fleet(20);
+    pass_with_heartbeats(&mut world, 6..=20, 20_000);
+    assert!(
+        world.closed.is_empty(),
+        "five of twenty: a lease and its margin, and then one lease more"
+    );
+    pass_with_heartbeats(&mut world, 6..=20, 1_000);
+    assert_eq!(world.closed, [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_few_that_fall_silent_are_lost_at_once() {
+    let mut small = fleet(4);
+    small.pass(11_000);
+    assert_eq!(small.closed, [1, 2, 3, 4], "fewer than five");
+    let mut large = fleet(25);
+    pass_with_heartbeats(&mut large, 6..=25, 11_000);
+    assert_eq!(large.closed, [1, 2, 3, 4, 5], "a fifth and no more");
+}
+
+#[test]
+fn broken_streams_count_as_silent() {
+    let mut world = fleet(6);
+    for n in 1..=5 {
+        world.submit(n, &plan(n, &["a"]).build(), WaitFor::Settled);
+    }
+    for session in 1..=5 {
+        let token = world.one_assignment(session).token;
+        world.started(session, token);
+        close(&mut world, session);
+    }
+    pass_with_heartbeats(&mut world, 6..=6, 20_000);
+    assert!(world.replies.is_empty());
+    pass_with_heartbeats(&mut world, 6..=6, 1_000);
+    assert_eq!(world.replies.len(), 5, "lost as ever");
+}
+
+#[test]
+fn whoever_got_a_second_lease_gets_no_work_until_it_is_heard() {
+    let mut world = fleet(5);
+    world.pass(12_000);
+    assert!(world.closed.is_empty());
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    assert_eq!(world.auditor.seq_of.len(), 0);
+    world.started(3, AttemptToken::new([1; 16]));
+    assert_eq!(world.auditor.seq_of.len(), 0, "only a heartbeat renews a lease");
+    world.input(Input::ListActions(CallerId(9)));
+    assert!(matches!(&world.replies[&9], Reply::Actions(actions) if actions[0].free_slots == 0));
+    heartbeat(&mut world, 3, 1);
+    let token = world.one_assignment(3).token;
+    world.complete(3, token);
+    assert_eq!(world.status(1), Status::Success);
+    pass_with_heartbeats(&mut world, 3..=3, 30_000);
+    assert_eq!(world.closed, [1, 2, 4, 5]);
+}
+
+#[test]
+fn a_session_gets_one_second_lease_in_its_life() {
+    let mut world = fleet(5);
+    world.pass(12_000);
+    (1..=5).for_each(|session| heartbeat(&mut world, session, 1));
+    world.pass(11_000);
+    assert_eq!(world.closed, [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn an_action_that_waits_is_held_back_as_well() {
+    let mut world = World::new();
+    let waiter = || escapement_engine::ActionSpec {
+        waits: true,
+        max_in_flight: 4,
+        ..action("a")
+    };
+    for session in 1..=5 {
+        world.hello(session, session as u8, 1, vec![waiter()], vec![]);
+    }
+    world.pass(12_000);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    assert_eq!(world.auditor.seq_of.len(), 0);
+    heartbeat(&mut world, 2, 1);
+    world.one_assignment(2);
 }
