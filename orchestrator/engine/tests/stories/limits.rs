@@ -121,7 +121,9 @@ fn an_honest_worker_at_full_speed_meets_no_limit() {
 fn a_worker_that_comes_back_with_everything_meets_no_limit() {
     let mut world = World::new();
     world.worker(1, 4096, &["a"]);
-    (1..=4).for_each(|n| drop(world.submit(n, &wide(n), WaitFor::Settled)));
+    for n in 1..=4 {
+        world.submit(n, &wide(n), WaitFor::Settled);
+    }
     let had = token_of(&world.assignments(1));
     assert_eq!(had.len(), 4096);
     world.input(Input::SessionClosed(SessionKey(1)));
@@ -160,7 +162,9 @@ fn a_worker_that_comes_back_to_another_orchestrator_meets_no_limit() {
 fn a_worker_whose_attempts_are_all_cancelled_meets_no_limit() {
     let mut world = World::new();
     world.worker(1, 4096, &["a"]);
-    (1..=4).for_each(|n| drop(world.submit(n, &wide(n), WaitFor::Settled)));
+    for n in 1..=4 {
+        world.submit(n, &wide(n), WaitFor::Settled);
+    }
     let had = token_of(&world.assignments(1));
     had.iter().for_each(|token| world.started(1, *token));
     for n in 0..20 {
@@ -172,6 +176,20 @@ fn a_worker_whose_attempts_are_all_cancelled_meets_no_limit() {
     had.iter().for_each(|token| world.stopped(1, *token));
     assert!(world.closed.is_empty());
     assert_eq!(world.workers()[0].in_flight, 0);
+}
+
+#[test]
+fn an_assignment_entitles_to_8_messages_and_a_cancel_to_4() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    let request = plan(1, &["a"])
+        .plan(|plan| plan.steps[0].timeout_ms = Some(500))
+        .build();
+    world.submit(1, &request, WaitFor::Settled);
+    world.pass(500);
+    assert!(world.log_has("send 1 cancels"));
+    assert!(!chatter(&mut world, 1, 1_999 + 8 + 4));
+    assert!(chatter(&mut world, 1, 1));
 }
 
 #[test]

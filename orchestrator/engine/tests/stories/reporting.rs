@@ -71,6 +71,7 @@ fn the_worker_is_told_and_keeps_its_credit_until_it_answers() {
     let second = world.one_assignment(1);
     world.complete(1, second.token);
     assert_eq!(world.status(1), Status::Success);
+    assert_eq!(report_one(&mut world, token), AckVerdict::Duplicate);
 }
 
 //

@@ -113,6 +113,20 @@ fn a_request_that_is_not_answered_is_repeated_and_only_the_last_answer_counts() 
 }
 
 #[test]
+fn at_most_one_request_is_unanswered() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    let mut asked_at = Vec::new();
+    for n in 1..=16 {
+        world.heartbeat(1, &[AttemptToken::new([n; 16])]);
+        world.pass(1_000);
+        let asked = requests(&mut world, 1).into_iter().map(|_| world.now_ms);
+        asked_at.extend(asked);
+    }
+    assert_eq!(asked_at, [2_000, 5_000, 9_000, 13_000], "only the repetitions");
+}
+
+#[test]
 fn a_snapshot_that_nobody_asked_for_is_ignored() {
     let (mut world, tokens) = busy(1);
     answer(&mut world, 1, 0, &[]);
