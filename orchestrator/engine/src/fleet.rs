@@ -36,6 +36,8 @@ pub(crate) struct Fleet {
     waiting_queues: BTreeSet<QueueKey>,
     /// Sessions with something to send.
     pub(crate) unflushed: BTreeSet<SessionKey>,
+    /// Until then a loss may be the network's: many sessions were counted as silent.
+    pub(crate) many_are_silent_until_ms: u64,
     /// Until then every action counts as registered: its workers may not have come back yet.
     boot_grace_until_ms: u64,
 }
@@ -54,6 +56,7 @@ impl Fleet {
             last_action: 0,
             waiting_queues: BTreeSet::new(),
             unflushed: BTreeSet::new(),
+            many_are_silent_until_ms: 0,
             boot_grace_until_ms,
         }
     }

@@ -28,11 +28,11 @@ impl Engine {
     /// The worker has expired by itself a margin ago, so what it had is settled by evidence.
     pub(crate) fn lease_due(&mut self, key: SessionKey) {
         let session = &self.fleet.sessions[&key];
-        let is_greeted = session.identity.is_some();
+        let (is_connected, is_greeted) = (session.connected, session.identity.is_some());
         if is_greeted && !session.lease_extended && self.many_are_silent() {
             return self.extend_lease(key);
         }
-        if session.connected {
+        if is_connected {
             let (code, detail) = if is_greeted {
                 (SessionErrorCode::LeaseExpired, "no heartbeat within the lease")
             } else {
@@ -53,14 +53,24 @@ impl Engine {
         self.timers.set(Timer::Lease(key), Some(due_ms));
     }
 
-    fn many_are_silent(&self) -> bool {
+    fn many_are_silent(&mut self) -> bool {
+        let now_ms = self.now.monotonic_ms;
+        // When thousands fall silent at once, their leases end at once: they are not counted for each.
+        if now_ms < self.fleet.many_are_silent_until_ms {
+            return true;
+        }
         let sessions = self.fleet.sessions.values();
         let (mut n_greeted, mut n_silent) = (0_usize, 0_usize);
         for session in sessions.filter(|session| session.identity.is_some()) {
             n_greeted += 1;
             n_silent += usize::from(self.is_silent(session));
         }
-        n_silent >= limits::MASS_LOSS_SESSIONS_MIN && n_silent * limits::MASS_LOSS_SHARE > n_greeted
+        let many =
+            n_silent >= limits::MASS_LOSS_SESSIONS_MIN && n_silent * limits::MASS_LOSS_SHARE > n_greeted;
+        if many {
+            self.fleet.many_are_silent_until_ms = now_ms.saturating_add(limits::MASS_LOSS_HOLDS_MS);
+        }
+        many
     }
 
     fn is_silent(&self, session: &Session) -> bool {

@@ -18,6 +18,8 @@ pub(crate) const DRAINED_INSTANCES_MAX: usize = 10_000;
 pub(crate) const MASS_LOSS_SESSIONS_MIN: usize = 5;
 /// One in so many of all sessions must be silent for that; more than this share.
 pub(crate) const MASS_LOSS_SHARE: usize = 5;
+/// For so long a count of many silent sessions holds.
+pub(crate) const MASS_LOSS_HOLDS_MS: u64 = 100;
 /// Workers spread their reconnects over this time.
 pub(crate) const RECONNECT_JITTER_MS: u64 = 1_000;
 /// Bytes of a message around its items: number, keys and lengths.
