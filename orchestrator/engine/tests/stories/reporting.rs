@@ -116,7 +116,9 @@ fn an_attempt_that_was_over_is_already_ended() {
     world.submit(1, &request, WaitFor::Settled);
     let token = world.one_assignment(1).token;
     world.pass(500);
+    assert_eq!(cancels(&mut world, 1), [(token, CancelReason::StepTimeout)]);
     assert_eq!(report_one(&mut world, token), AckVerdict::AlreadyEnded);
+    assert_eq!(cancels(&mut world, 1), [], "it has been told");
     world.complete(1, token);
     assert_eq!(report_one(&mut world, token), AckVerdict::AlreadyEnded);
 }
@@ -204,6 +206,9 @@ fn a_worker_that_comes_back_with_what_was_reported_elsewhere_stops_it() {
         world.assignments(2).is_empty(),
         "its handler still runs and has the only slot"
     );
+    world.pass(1_000);
+    let n_cancels = world.log.iter().filter(|line| *line == "send 2 cancels").count();
+    assert_eq!(n_cancels, 2, "and again until it answers");
     let welcome = world.take_sent(2).into_iter().find_map(|message| match message {
         ToWorker::Welcome(welcome) => Some(welcome.verdicts),
         _ => None,

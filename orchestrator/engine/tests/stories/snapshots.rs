@@ -190,6 +190,17 @@ fn an_assignment_that_the_worker_has_not_read_is_not_missing() {
 }
 
 #[test]
+fn a_snapshot_covers_nothing_that_comes_after_it() {
+    let (mut world, _) = busy(1);
+    world.pass(2_000);
+    assert_eq!(requests(&mut world, 1), [1]);
+    answer_up_to(&mut world, 1, 1, u64::MAX, &[]);
+    world.one_assignment(1);
+    pass_alive(&mut world, 1, 2);
+    assert_eq!(requests(&mut world, 1), [2], "the next is not answered either");
+}
+
+#[test]
 fn what_a_snapshot_lists_as_running_has_started() {
     for phase in [InFlightPhase::Running, InFlightPhase::Finished] {
         let (mut world, tokens) = busy(1);
