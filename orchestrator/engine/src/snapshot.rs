@@ -23,7 +23,7 @@ impl Engine {
     pub(crate) fn snapshot_due(&mut self, key: SessionKey) {
         let pace = self.pace();
         let session = self.session_mut(key);
-        session.snapshots.due_ms = None;
+        // Whoever comes back, comes back with a new session.
         if !session.connected {
             return;
         }

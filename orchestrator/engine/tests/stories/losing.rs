@@ -307,6 +307,21 @@ fn broken_streams_count_as_silent() {
 }
 
 #[test]
+fn streams_that_broke_just_now_count_as_silent() {
+    let mut world = fleet(6);
+    for n in 1..=6 {
+        world.submit(n, &plan(n, &["a"]).build(), WaitFor::Settled);
+    }
+    close(&mut world, 1);
+    pass_with_heartbeats(&mut world, 2..=6, 10_000);
+    (2..=5).for_each(|session| close(&mut world, session));
+    pass_with_heartbeats(&mut world, 6..=6, 10_000);
+    assert_eq!(world.workers().len(), 6, "the first has its second lease");
+    pass_with_heartbeats(&mut world, 6..=6, 1_000);
+    assert_eq!(world.workers().len(), 5);
+}
+
+#[test]
 fn whoever_got_a_second_lease_gets_no_work_until_it_is_heard() {
     let mut world = fleet(5);
     world.pass(12_000);
