@@ -1,6 +1,7 @@
 //! What the operator may set: flags and `ESCAPEMENT_*` variables. Opens nothing and starts nothing.
 
 use crate::failure::{EXIT_USAGE, Failure};
+use crate::limits::{PEER_BYTES_MAX, PEERS_MAX};
 use clap::Parser;
 use clap::builder::BoolishValueParser;
 use escapement_engine::EngineConfig;
@@ -102,6 +103,22 @@ pub struct Config {
     #[arg(long, env = "ESCAPEMENT_ERROR_HANDLER_PATH", value_name = "FILE")]
     pub error_handler_path: Option<PathBuf>,
 
+    /// Address of another orchestrator, such as http://10.0.0.2:7400, with which workers keep a session as well;
+    /// at most 64, each with a flag of its own or separated by commas.
+    #[arg(
+        long = "peer",
+        env = "ESCAPEMENT_PEERS",
+        value_name = "URL",
+        value_delimiter = ',',
+        value_parser = parse_peer
+    )]
+    pub peers: Vec<String>,
+
+    /// File to append one line of JSON to for every message to and from workers, for people who write workers.
+    /// It holds attempt tokens, and never payloads, environments, outputs or texts of errors.
+    #[arg(long, env = "ESCAPEMENT_SESSION_JOURNAL", value_name = "FILE")]
+    pub session_journal: Option<PathBuf>,
+
     /// What to log and how.
     #[command(flatten)]
     pub telemetry: telemetry::Options,
@@ -162,6 +179,12 @@ impl Config {
                 ),
             }));
         }
+        if config.peers.len() > PEERS_MAX {
+            return Err(NoConfig::Refused(Failure::Configuration {
+                setting: "--peer",
+                problem: format!("is given {} times; the most is {PEERS_MAX}", config.peers.len()),
+            }));
+        }
         Ok(config)
     }
 
@@ -186,6 +209,25 @@ fn parse_webhook(text: &str) -> Result<Uri, String> {
     match uri.host() {
         Some(host) if !host.is_empty() => Ok(uri),
         _ => Err("names no host".to_owned()),
+    }
+}
+
+/// Workers dial it as it stands here, so it holds nothing but scheme, host and port.
+fn parse_peer(text: &str) -> Result<String, String> {
+    if text.len() > PEER_BYTES_MAX {
+        return Err(format!("is longer than {PEER_BYTES_MAX} bytes"));
+    }
+    let uri: Uri = text.parse().map_err(|error| format!("is not a URL: {error}"))?;
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err("must begin with http:// or https://".to_owned());
+    }
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    match (uri.host(), uri.port_u16()) {
+        (None | Some(""), _) => Err("names no host".to_owned()),
+        (_, None | Some(0)) => Err("names no port".to_owned()),
+        _ if authority.contains('@') => Err("must not hold a user or a password".to_owned()),
+        _ if uri.path() != "/" || uri.query().is_some() => Err("must end after the port".to_owned()),
+        _ => Ok(text.to_owned()),
     }
 }
 

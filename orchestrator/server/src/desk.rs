@@ -2,13 +2,16 @@
 //! loses it
 //! or is closed, as its limit says.
 
+use crate::convert::session_out::session_error_code;
 use crate::engine_link::{Outbound, Route, SessionLink, Watched};
 use crate::failure::{EXIT_STORE, stop_here};
+use crate::limits::SESSION_QUEUE_UNIT_BYTES;
 use crate::sinks::Sinks;
 use crate::writer::Job;
 use escapement_contract::{AuditEntry, Persisted};
 use escapement_engine::{CallerId, Effect, Input, Reply, SessionKey, ToWorker};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, warn};
@@ -18,11 +21,19 @@ use tracing::{error, warn};
 pub(crate) struct Desk {
     callers: HashMap<CallerId, oneshot::Sender<Reply>>,
     watchers: HashMap<CallerId, mpsc::Sender<Watched>>,
-    sessions: HashMap<SessionKey, SessionLink>,
+    sessions: HashMap<SessionKey, OpenSession>,
     writes: Vec<Job>,
     writer: std_mpsc::Sender<Vec<Job>>,
     sinks: Sinks,
     drained: watch::Sender<Option<usize>>,
+}
+
+/// The way to one worker.
+#[derive(Debug)]
+struct OpenSession {
+    link: SessionLink,
+    /// The error that it was sent, which is why it ends.
+    error: Option<&'static str>,
 }
 
 impl Desk {
@@ -60,7 +71,7 @@ impl Desk {
                 is_gone.then_some(caller)
             }
             Route::Session(session, link) => {
-                self.sessions.insert(session, link);
+                self.sessions.insert(session, OpenSession { link, error: None });
                 None
             }
         }
@@ -71,8 +82,8 @@ impl Desk {
         self.callers.remove(&caller).is_some() || self.watchers.remove(&caller).is_some()
     }
 
-    /// Closes a session from this side: its stream ends after what was sent.
-    pub(crate) fn close_session(&mut self, session: SessionKey) {
+    /// Forgets a session whose stream has ended.
+    pub(crate) fn forget_session(&mut self, session: SessionKey) {
         self.sessions.remove(&session);
     }
 
@@ -88,10 +99,11 @@ impl Desk {
             } => return self.entries(caller, entries, settled),
             Effect::Send {
                 session,
-                seq: _,
+                seq,
                 message,
-            } => self.send(session, message),
-            Effect::CloseSession(session) => self.close_session(session),
+            } => self.send(session, seq, message),
+            // Without an error before it, it answers a goodbye.
+            Effect::CloseSession(session) => self.end_session(session, "goodbye"),
             Effect::EmitEvent(settlement) => self.sinks.emit(settlement),
             Effect::NotifyErrorHandler(settlement) => self.sinks.notify_error_handler(settlement),
             Effect::Drained { n_unfinished } => {
@@ -148,17 +160,65 @@ impl Desk {
         (is_full_or_gone && !is_last).then_some(Input::CallerGone(caller))
     }
 
-    fn send(&mut self, session: SessionKey, message: ToWorker) {
-        let Some(link) = self.sessions.get(&session) else {
+    fn send(&mut self, session: SessionKey, seq: u64, message: ToWorker) {
+        let Some(open) = self.sessions.get_mut(&session) else {
             return;
         };
-        if link.outbound.try_send(Outbound::Engine(message)).is_err() {
+        if let ToWorker::SessionError { code, .. } = &message {
+            open.error = Some(session_error_code(*code).as_str_name());
+        }
+        let room = Arc::clone(&open.link.room).try_acquire_many_owned(queue_units(&message));
+        let is_full = room.is_err();
+        if let Ok(room) = room {
+            // As many messages as there is room for. Where the stream is gone, the session's reader says so.
+            let _gone = open
+                .link
+                .outbound
+                .try_send(Outbound::Engine { seq, message, room });
+        }
+        if is_full {
             warn!(session = session.0, "worker does not read; session closed");
             // The session's reader tells the engine that the session is closed.
-            self.close_session(session);
+            self.end_session(session, "does not read");
+        }
+    }
+
+    /// Closes a session from this side: its stream ends after what was sent.
+    fn end_session(&mut self, session: SessionKey, reason: &'static str) {
+        if let Some(OpenSession { link, error }) = self.sessions.remove(&session) {
+            // The reader may have ended by itself.
+            let _reader_ended = link.closed.send(error.unwrap_or(reason));
         }
     }
 }
+
+/// What a message takes of its session's queue: one unit, and one more for each `SESSION_QUEUE_UNIT_BYTES`.
+fn queue_units(message: &ToWorker) -> u32 {
+    let bytes = match message {
+        ToWorker::Welcome(welcome) => {
+            size_of_val(welcome.verdicts.as_slice())
+                + welcome
+                    .refused_actions
+                    .iter()
+                    .map(|refusal| refusal.name.len() + ITEM_BYTES)
+                    .sum::<usize>()
+        }
+        ToWorker::OutcomeAcks(items) => size_of_val(items.as_slice()),
+        ToWorker::UnknownOutcomes(tokens) => tokens.iter().map(|token| token.len() + ITEM_BYTES).sum(),
+        ToWorker::Cancels(items) => size_of_val(items.as_slice()),
+        // Payloads and environments are shared with their executions.
+        ToWorker::Assignments(items) => size_of_val(items.as_slice()),
+        ToWorker::SessionError { detail, .. } => detail.len(),
+        ToWorker::HeartbeatAck { .. }
+        | ToWorker::SnapshotRequest { .. }
+        | ToWorker::DrainStarted { .. }
+        | ToWorker::Reconnect { .. } => 0,
+    };
+    u32::try_from(bytes / SESSION_QUEUE_UNIT_BYTES).map_or(u32::MAX, |n_more| n_more.saturating_add(1))
+}
+
+/// What an item holds beside its text.
+const ITEM_BYTES: usize = 32;
 
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ pub(crate) mod fleet;
 pub(crate) mod listen;
 pub(crate) mod lookup;
 pub(crate) mod plans;
+pub(crate) mod reports;
 pub(crate) mod request_body;
 pub(crate) mod routes;
 pub(crate) mod session;

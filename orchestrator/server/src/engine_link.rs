@@ -6,15 +6,17 @@ use escapement_engine::{CallerId, Input, Reply, SessionKey, ToWorker};
 use escapement_model::ExecutionId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use crate::limits::{ENGINE_QUEUE_MAX, WATCHER_QUEUE_MAX};
+use crate::limits::{ENGINE_QUEUE_MAX, SESSION_QUEUE_MAX, WATCHER_QUEUE_MAX};
 
 /// What the engine's thread is told.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Something happened; the route says where answers go.
     Input(Input, Route),
+    /// A worker said something. Its room in the queue is given back once it is handled.
+    Said(Input, OwnedSemaphorePermit),
     /// The last message: end the thread.
     Stop,
 }
@@ -44,8 +46,20 @@ pub(crate) enum Watched {
 /// What goes to a worker.
 #[derive(Debug)]
 pub(crate) enum Outbound {
-    /// The engine says so.
-    Engine(ToWorker),
+    /// The engine says so, and numbers it.
+    Engine {
+        /// 1, 2, 3, ... on each stream.
+        seq: u64,
+        /// What.
+        message: ToWorker,
+        /// What it takes of the queue; given back when it is sent.
+        room: OwnedSemaphorePermit,
+    },
+    /// The shell ends the stream, because the worker broke the protocol in a way that the engine cannot see.
+    Violation {
+        /// For people.
+        detail: String,
+    },
 }
 
 /// The engine's end of a session. Dropping it ends the session's stream after what was sent.
@@ -53,8 +67,21 @@ pub(crate) enum Outbound {
 pub(crate) struct SessionLink {
     /// Bounded by credits, and by `SESSION_QUEUE_MAX` for a worker that does not read.
     pub(crate) outbound: mpsc::Sender<Outbound>,
-    /// Never used: its drop tells the session's reader that the engine is done with it.
-    pub(crate) _open: oneshot::Sender<std::convert::Infallible>,
+    /// Bounds what all messages in `outbound` hold together: `SESSION_QUEUE_MAX` units.
+    pub(crate) room: Arc<Semaphore>,
+    /// Tells the session's reader that the engine is done with it, and why. Dropped where the engine itself ends.
+    pub(crate) closed: oneshot::Sender<&'static str>,
+}
+
+impl SessionLink {
+    /// An end with an empty queue.
+    pub(crate) fn new(outbound: mpsc::Sender<Outbound>, closed: oneshot::Sender<&'static str>) -> Self {
+        Self {
+            outbound,
+            room: Arc::new(Semaphore::new(SESSION_QUEUE_MAX)),
+            closed,
+        }
+    }
 }
 
 /// The engine's thread has ended.
@@ -154,6 +181,14 @@ impl EngineLink {
     /// [`EngineGone`] where the engine has ended.
     pub(crate) async fn tell(&self, input: Input) -> Result<(), EngineGone> {
         self.send(Message::Input(input, Route::None)).await
+    }
+
+    /// Tells the engine what a worker said.
+    ///
+    /// # Errors
+    /// [`EngineGone`] where the engine has ended.
+    pub(crate) async fn pass_on(&self, said: Input, room: OwnedSemaphorePermit) -> Result<(), EngineGone> {
+        self.send(Message::Said(said, room)).await
     }
 
     /// Opens a session.

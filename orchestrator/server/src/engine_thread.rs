@@ -3,8 +3,9 @@
 
 use crate::clock::Clock;
 use crate::desk::Desk;
-use crate::engine_link::{EngineEnd, Message};
+use crate::engine_link::{EngineEnd, Message, Route};
 use crate::failure::ExitOnPanic;
+use crate::journal::{Event, Journal};
 use crate::limits::{ENGINE_BATCH_MAX, STORED_BATCH_MAX};
 use escapement_contract::Moment;
 use escapement_engine::{CallerId, Engine, EngineConfig, Input, Recovered, WriteId, WriteOutcome};
@@ -32,6 +33,7 @@ pub(crate) struct EngineStart {
     pub(crate) end: EngineEnd,
     pub(crate) stored: StoredReceiver,
     pub(crate) desk: Desk,
+    pub(crate) journal: Journal,
 }
 
 /// Starts the thread. It recovers first, so an input that is sent at once comes after.
@@ -58,6 +60,8 @@ struct EngineLoop {
     stored: StoredReceiver,
     desk: Desk,
     batch: Batch,
+    /// Last, so that it is dropped last: its end waits for a file, and nobody else should.
+    journal: Journal,
 }
 
 /// What is handled together.
@@ -77,6 +81,7 @@ impl EngineLoop {
             end,
             stored,
             desk,
+            journal,
         } = start;
         let engine = Engine::new(config, clock.now());
         Self {
@@ -87,6 +92,7 @@ impl EngineLoop {
             stored,
             desk,
             batch: Batch::default(),
+            journal,
         }
     }
 
@@ -163,15 +169,17 @@ impl EngineLoop {
         for message in self.batch.messages.drain(..) {
             let (input, route) = match message {
                 Message::Input(input, route) => (input, route),
+                Message::Said(input, _room) => (input, Route::None),
                 Message::Stop => {
                     goes_on = false;
                     continue;
                 }
             };
             if let Input::SessionClosed(session) = &input {
-                self.desk.close_session(*session);
+                self.desk.forget_session(*session);
             }
             let gave_up = self.desk.register(route);
+            self.journal.note(now, Event::Input(&input));
             self.engine.handle(now, input);
             if let Some(caller) = gave_up {
                 self.engine.handle(now, Input::CallerGone(caller));
@@ -190,10 +198,12 @@ impl EngineLoop {
     fn finish(&mut self, now: Moment) {
         self.engine.finish_batch(now);
         while let Some(effect) = self.engine.poll_effect() {
+            self.journal.note(now, Event::Effect(&effect));
             if let Some(input) = self.desk.carry_out(effect) {
                 self.engine.handle(now, input);
             }
         }
         self.desk.flush_writes();
+        self.journal.flush();
     }
 }

@@ -37,8 +37,10 @@ pub enum Failure {
         /// Why not.
         source: std::io::Error,
     },
-    /// The error handler's file cannot be appended to.
-    ErrorHandler {
+    /// A file that the operator named cannot be appended to.
+    Append {
+        /// The flag that names it, for example `--error-handler-path`.
+        setting: &'static str,
         /// Which.
         path: PathBuf,
         /// Why not.
@@ -70,7 +72,7 @@ impl Failure {
         match self {
             Failure::Configuration { .. } => EXIT_USAGE,
             Failure::Listen { .. } => EXIT_UNAVAILABLE,
-            Failure::ErrorHandler { .. } => EXIT_CANNOT_CREATE,
+            Failure::Append { .. } => EXIT_CANNOT_CREATE,
             Failure::Store(StoreFault::Open { .. } | StoreFault::Locked { .. }) => EXIT_CANNOT_CREATE,
             Failure::Store(_) | Failure::Unrecoverable { .. } => EXIT_STORE,
             Failure::System { .. } => 1,
@@ -101,10 +103,9 @@ impl fmt::Display for Failure {
                 "cannot listen on {address}; stop what listens there, or choose another --listen \
                  (port 0 takes any)"
             ),
-            Failure::ErrorHandler { path, .. } => write!(
+            Failure::Append { setting, path, .. } => write!(
                 f,
-                "cannot append to {}; check that its directory exists and is writable, or leave \
-                 --error-handler-path out",
+                "cannot append to {}; check that its directory exists and is writable, or leave {setting} out",
                 path.display()
             ),
             Failure::Store(StoreFault::Gap { .. }) => f.write_str(
@@ -128,7 +129,7 @@ impl Error for Failure {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Failure::Listen { source, .. }
-            | Failure::ErrorHandler { source, .. }
+            | Failure::Append { source, .. }
             | Failure::System { source, .. } => Some(source),
             Failure::Store(fault) => Some(fault),
             Failure::Unrecoverable { source, .. } => Some(source.as_ref()),

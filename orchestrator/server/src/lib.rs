@@ -8,6 +8,7 @@ pub mod failure;
 pub mod limits;
 
 pub mod convert;
+pub mod journal;
 pub mod page_token;
 pub mod records;
 pub mod status;

@@ -30,10 +30,25 @@ pub const RECOVERY_PAGE: usize = 512;
 /// of the
 /// worker's own; so only a worker that talks and does not read gets here, and its session is closed.
 pub const SESSION_QUEUE_MAX: usize = 16_384;
+/// Bytes of a message that count as one more in that queue, so that it holds 64 MiB at most.
+pub const SESSION_QUEUE_UNIT_BYTES: usize = 4 << 10;
 /// Time that a closed session has to take what was sent before its connection is cut.
 pub const SESSION_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes around the items of one `Assignments` message: `seq`, keys and lengths.
-pub const ASSIGNMENTS_OVERHEAD_BYTES: usize = 64;
+/// Units of messages of one session that wait for the engine; then its stream is not read on for a moment.
+/// The queue is shared, and one session must not fill it.
+pub const SESSION_UNHANDLED_UNITS_MAX: u32 = 128;
+/// Bytes of one such unit; a message has one and one more for each of these.
+pub const SESSION_UNHANDLED_UNIT_BYTES: usize = 64 << 10;
+/// Items of one `ReportOutcomes`.
+pub const REPORTED_OUTCOMES_MAX: usize = 4_096;
+
+/// Peers that a worker is told of.
+pub const PEERS_MAX: usize = 64;
+/// Bytes of the address of one of them.
+pub const PEER_BYTES_MAX: usize = 512;
+
+/// Bytes of lines of the session journal that wait to be written. What does not fit is dropped and counted.
+pub const JOURNAL_BYTES_MAX: usize = 64 << 20;
 
 /// Time that a new connection has to send its first byte.
 pub const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);

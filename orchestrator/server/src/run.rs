@@ -10,6 +10,7 @@ use crate::edge::{Edge, routes};
 use crate::engine_link::{self, EngineLink};
 use crate::engine_thread::{self, EngineStart};
 use crate::failure::Failure;
+use crate::journal::Journal;
 use crate::readers::Readers;
 use crate::sinks::Sinks;
 use crate::{recovery, writer};
@@ -47,7 +48,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let sinks = runtime.block_on(async { Sinks::start(config, identity.boot_id) })?;
     let events = sinks.subscribers();
     let engine_config = config.engine(identity.boot_id, identity.token_key);
-    let greeting = greeting(&engine_config);
+    let greeting = greeting(config, &engine_config);
+    let journal = Journal::start(config.session_journal.as_deref(), identity.boot_id)?;
     info!(recovered = recovered.len(), boot_id = %identity.boot_id, "starting");
 
     let (jobs, jobs_rx) = std_mpsc::channel();
@@ -68,6 +70,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         end,
         stored: stored_rx,
         desk,
+        journal,
     };
     let engine_thread = engine_thread::spawn(start).map_err(no_thread)?;
     let edge = Edge {
@@ -167,11 +170,12 @@ impl Identity {
     }
 }
 
-fn greeting(config: &EngineConfig) -> Greeting {
+fn greeting(config: &Config, engine: &EngineConfig) -> Greeting {
     Greeting {
-        boot_id: config.boot_id,
-        heartbeat_interval_ms: config.heartbeat_interval_ms,
-        lease_ms: config.lease_ms,
+        boot_id: engine.boot_id,
+        heartbeat_interval_ms: engine.heartbeat_interval_ms,
+        lease_ms: engine.lease_ms,
+        peers: config.peers.as_slice().into(),
     }
 }
 

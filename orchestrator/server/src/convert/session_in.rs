@@ -29,6 +29,13 @@ pub struct WrongStructure(
     pub &'static str,
 );
 
+/// What stands where an attempt token should, and is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableToken(
+    /// As given.
+    pub Bytes,
+);
+
 /// Reads one message. An unknown arm is [`FromWorker::Unknown`].
 ///
 /// # Errors
@@ -151,12 +158,23 @@ fn outcomes(message: v1::Outcomes) -> FromWorker {
     let mut items = Vec::with_capacity(message.items.len());
     let mut unreadable: Vec<Bytes> = Vec::new();
     for item in message.items {
-        match AttemptToken::from_slice(&item.attempt_token) {
-            Some(token) => items.push((token, report(item.outcome))),
-            None => unreadable.push(item.attempt_token),
+        match attempt_outcome(item) {
+            Ok(item) => items.push(item),
+            Err(UnreadableToken(token)) => unreadable.push(token),
         }
     }
     FromWorker::Outcomes { items, unreadable }
+}
+
+/// How one attempt ended.
+///
+/// # Errors
+/// [`UnreadableToken`] where nobody can say which attempt is meant.
+pub fn attempt_outcome(item: v1::AttemptOutcome) -> Result<(AttemptToken, AttemptReport), UnreadableToken> {
+    match AttemptToken::from_slice(&item.attempt_token) {
+        Some(token) => Ok((token, report(item.outcome))),
+        None => Err(UnreadableToken(item.attempt_token)),
+    }
 }
 
 fn report(outcome: Option<WireOutcome>) -> AttemptReport {

@@ -7,9 +7,10 @@ use escapement_engine::{
 use escapement_model::{AttemptToken, BootId, limits};
 use escapement_wire::worker::v1;
 use escapement_wire::worker::v1::session_response::Message;
+use std::sync::Arc;
 
 /// What `Welcome` says beside what the engine decides.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Greeting {
     /// This process lifetime.
     pub boot_id: BootId,
@@ -17,15 +18,16 @@ pub struct Greeting {
     pub heartbeat_interval_ms: u64,
     /// Milliseconds of the lease.
     pub lease_ms: u64,
+    /// Addresses of the other orchestrators.
+    pub peers: Arc<[String]>,
 }
 
-/// Every message but `Assignments`, which may have to be split: see [`assignment`].
-///
-/// # Panics
-/// With [`ToWorker::Assignments`].
+/// One message; the engine sees to its size.
 pub fn message(message: ToWorker, greeting: &Greeting) -> Message {
     match message {
-        ToWorker::Assignments(_) => unreachable!("assignments are converted one at a time"),
+        ToWorker::Assignments(items) => Message::Assignments(v1::Assignments {
+            items: items.iter().map(assignment).collect(),
+        }),
         ToWorker::Welcome(welcome) => Message::Welcome(self::welcome(welcome, greeting)),
         ToWorker::HeartbeatAck { n } => Message::HeartbeatAck(v1::HeartbeatAck { n, peers: Vec::new() }),
         ToWorker::OutcomeAcks(items) => Message::OutcomeAcks(v1::OutcomeAcks {
@@ -63,7 +65,7 @@ pub fn message(message: ToWorker, greeting: &Greeting) -> Message {
 }
 
 /// One attempt for a worker.
-pub fn assignment(assignment: &Assignment) -> v1::Assignment {
+fn assignment(assignment: &Assignment) -> v1::Assignment {
     // the step itself and nothing of any other.
     let request = &assignment.request;
     let step = request.plan().step(assignment.step);
@@ -82,7 +84,7 @@ pub fn assignment(assignment: &Assignment) -> v1::Assignment {
 }
 
 /// The answer to outcomes whose tokens are no tokens, with the bytes as given.
-pub fn unknown_outcomes(tokens: Vec<Bytes>) -> Message {
+fn unknown_outcomes(tokens: Vec<Bytes>) -> Message {
     let verdict = v1::outcome_ack::Verdict::Unknown as i32;
     let items = tokens
         .into_iter()
@@ -119,7 +121,7 @@ fn welcome(welcome: Welcome, greeting: &Greeting) -> v1::Welcome {
             .into_iter()
             .map(|(token, verdict)| attempt_verdict(token, verdict))
             .collect(),
-        peers: Vec::new(),
+        peers: greeting.peers.to_vec(),
     }
 }
 
@@ -135,35 +137,44 @@ fn attempt_verdict(token: AttemptToken, verdict: KeepOrStop) -> v1::AttemptVerdi
 }
 
 fn outcome_ack(token: AttemptToken, verdict: AckVerdict) -> v1::OutcomeAck {
+    v1::OutcomeAck {
+        attempt_token: self::token(token),
+        verdict: ack_verdict(verdict) as i32,
+    }
+}
+
+/// What became of one outcome.
+pub fn ack_verdict(verdict: AckVerdict) -> v1::outcome_ack::Verdict {
     use v1::outcome_ack::Verdict;
-    let verdict = match verdict {
+    match verdict {
         AckVerdict::Accepted => Verdict::Accepted,
         AckVerdict::Duplicate => Verdict::Duplicate,
         AckVerdict::Stale => Verdict::Stale,
         AckVerdict::AlreadyEnded => Verdict::AlreadyEnded,
         AckVerdict::Unknown => Verdict::Unknown,
         AckVerdict::Invalid => Verdict::Invalid,
-    };
-    v1::OutcomeAck {
-        attempt_token: self::token(token),
-        verdict: verdict as i32,
     }
 }
 
 fn cancel(cancel: Cancel) -> v1::Cancel {
-    let reason = match cancel.reason {
-        CancelReason::StepTimeout => v1::cancel::Reason::StepTimeout,
-        CancelReason::ExecutionEnded => v1::cancel::Reason::ExecutionEnded,
-        CancelReason::Superseded => v1::cancel::Reason::Superseded,
-    };
     v1::Cancel {
         attempt_token: token(cancel.token),
-        reason: reason as i32,
+        reason: cancel_reason(cancel.reason) as i32,
         grace_ms: milliseconds(cancel.grace_ms),
     }
 }
 
-fn session_error_code(code: SessionErrorCode) -> v1::session_error::Code {
+/// Why an attempt is not wanted any more.
+pub fn cancel_reason(reason: CancelReason) -> v1::cancel::Reason {
+    match reason {
+        CancelReason::StepTimeout => v1::cancel::Reason::StepTimeout,
+        CancelReason::ExecutionEnded => v1::cancel::Reason::ExecutionEnded,
+        CancelReason::Superseded => v1::cancel::Reason::Superseded,
+    }
+}
+
+/// Why a stream ends on account of the worker.
+pub fn session_error_code(code: SessionErrorCode) -> v1::session_error::Code {
     use v1::session_error::Code;
     match code {
         SessionErrorCode::ProtocolViolation => Code::ProtocolViolation,

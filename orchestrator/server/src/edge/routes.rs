@@ -32,11 +32,17 @@ const SERVICES: [&str; 5] = [
     WorkerServer::NAME,
 ];
 
-/// The services of which every call streams its requests.
-const STREAMING_SERVICES: [&str; 3] = [
-    WorkerServer::NAME,
-    tonic_reflection::pb::v1::server_reflection_server::SERVICE_NAME,
-    tonic_reflection::pb::v1alpha::server_reflection_server::SERVICE_NAME,
+/// The calls that stream their requests: service and method.
+const STREAMING_CALLS: [(&str, &str); 3] = [
+    (WorkerServer::NAME, "Session"),
+    (
+        tonic_reflection::pb::v1::server_reflection_server::SERVICE_NAME,
+        "ServerReflectionInfo",
+    ),
+    (
+        tonic_reflection::pb::v1alpha::server_reflection_server::SERVICE_NAME,
+        "ServerReflectionInfo",
+    ),
 ];
 
 /// Everything that can be called, and the switch of its health. Healthy from the start.
@@ -78,10 +84,10 @@ pub(crate) async fn build(edge: &Edge) -> (Routes, HealthReporter) {
     (routes.routes().prepare(), health)
 }
 
-/// True for a path of a service whose calls stream their requests, and so may take as long as they like.
+/// True for the path of a call that streams its requests, and so may take as long as it likes.
 pub(crate) fn streams_requests(path: &str) -> bool {
-    let service = path.trim_start_matches('/').split('/').next();
-    service.is_some_and(|service| STREAMING_SERVICES.contains(&service))
+    let call = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+    call.is_some_and(|call| STREAMING_CALLS.contains(&call))
 }
 
 /// Tells whoever asks for health.

@@ -1,23 +1,31 @@
 //! `WorkerService`: one stream per worker. Reads whatever else happens, and never waits for the writing side.
 //! The engine decides what a session may do; the shell decides only when a stream is over.
+//!
+//! It waits for the engine, though: what one session has said and the engine has not handled is bounded.
 
 use super::connection::Cutter;
 use super::session_stream::SessionStream;
-use super::{Edge, random_bytes};
+use super::{Edge, random_bytes, reports};
 use crate::convert::session_in::{self, WrongStructure};
-use crate::engine_link::{EngineLink, Outbound, SessionLink};
-use crate::limits::{SESSION_CLOSE_TIMEOUT, SESSION_QUEUE_MAX};
-use escapement_engine::{Input, SessionErrorCode, SessionKey, ToWorker};
-use escapement_model::SessionId;
-use escapement_model::limits::HELLO_TIMEOUT_MS;
+use crate::convert::session_out::session_error_code;
+use crate::engine_link::{EngineGone, EngineLink, Outbound, SessionLink};
+use crate::limits::{
+    SESSION_CLOSE_TIMEOUT, SESSION_QUEUE_MAX, SESSION_UNHANDLED_UNIT_BYTES, SESSION_UNHANDLED_UNITS_MAX,
+};
+use escapement_engine::{Input, SessionErrorCode, SessionKey};
+use escapement_model::limits::{HELLO_TIMEOUT_MS, LABEL_CHARS_MAX};
+use escapement_model::{InstanceId, SessionId};
 use escapement_wire::worker::v1;
+use escapement_wire::worker::v1::session_request::Message;
 use escapement_wire::worker::v1::worker_service_server::WorkerService;
+use prost::Message as _;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 use tonic::{Request, Response, Status, Streaming};
-use tracing::debug;
+use tracing::{debug, info};
 
 /// The service.
 #[derive(Debug)]
@@ -39,8 +47,8 @@ impl WorkerService for Sessions {
         &self,
         request: Request<v1::ReportOutcomesRequest>,
     ) -> Result<Response<v1::ReportOutcomesResponse>, Status> {
-        let _items = request.into_inner().items;
-        Err(Status::unimplemented("not yet"))
+        let answer = reports::report_outcomes(&self.edge, request.into_inner()).await?;
+        Ok(Response::new(answer))
     }
 
     /// Answers at once, because a client's call resolves only then; the handshake comes on the stream.
@@ -63,7 +71,7 @@ impl WorkerService for Sessions {
         tokio::spawn(reader.run(outbound));
         Ok(Response::new(SessionStream::new(
             queue,
-            self.edge.greeting,
+            self.edge.greeting.clone(),
             end_rx,
             alive,
         )))
@@ -87,8 +95,10 @@ struct OpenSession {
     key: SessionKey,
     /// Weak, so that the stream ends when the engine lets go of it.
     outbound: mpsc::WeakSender<Outbound>,
-    /// Resolves when the engine has let go.
-    engine_closed: oneshot::Receiver<Infallible>,
+    /// Resolves when the engine has let go, and says why.
+    engine_closed: oneshot::Receiver<&'static str>,
+    /// What the engine has not handled; its queue is shared by all sessions.
+    unhandled: Arc<Semaphore>,
 }
 
 impl SessionReader {
@@ -96,12 +106,9 @@ impl SessionReader {
         let Some(first) = self.first(&outbound).await else {
             return self.close(outbound).await;
         };
-        let (open, engine_closed) = oneshot::channel();
+        let (closed, engine_closed) = oneshot::channel();
         let weak = outbound.downgrade();
-        let link = SessionLink {
-            outbound,
-            _open: open,
-        };
+        let link = SessionLink::new(outbound, closed);
         // The engine hears of a stream only once it has spoken: silent ones cost it nothing.
         let Ok(key) = self
             .engine
@@ -114,8 +121,12 @@ impl SessionReader {
             key,
             outbound: weak,
             engine_closed,
+            unhandled: Arc::new(Semaphore::new(SESSION_UNHANDLED_UNITS_MAX as usize)),
         };
-        self.talk(first, &mut session).await;
+        let name = WorkerName::of(&first);
+        name.log_begin(key);
+        let reason = self.talk(first, &mut session).await;
+        name.log_end(key, reason);
         // The engine's thread may have ended.
         let _ended = self.engine.tell(Input::SessionClosed(key)).await;
         self.linger().await;
@@ -140,27 +151,29 @@ impl SessionReader {
                 None
             }
             Err(_elapsed) => {
-                violate(outbound, &format!("no Hello within {HELLO_TIMEOUT_MS} ms"));
+                violate(outbound, format!("no Hello within {HELLO_TIMEOUT_MS} ms"));
                 None
             }
         }
     }
 
-    /// Passes messages on until either side ends the stream.
-    async fn talk(&mut self, first: v1::SessionRequest, session: &mut OpenSession) {
+    /// Passes messages on until either side ends the stream; says why it ended.
+    async fn talk(&mut self, first: v1::SessionRequest, session: &mut OpenSession) -> &'static str {
         let mut next = Some(first);
+        let mut said_goodbye = false;
         while let Some(request) = next {
-            if !self.pass_on(request, session).await {
-                return;
+            said_goodbye |= matches!(request.message, Some(Message::Goodbye(_)));
+            if let Err(reason) = self.pass_on(request, session).await {
+                return reason;
             }
             // Biased: an end comes before another message.
             let read = tokio::select! {
                 biased;
                 _ = &mut self.stream_gone => {
                     self.is_gone = true;
-                    return;
+                    return if said_goodbye { "goodbye" } else { "connection lost" };
                 }
-                _ = &mut session.engine_closed => return,
+                reason = &mut session.engine_closed => return reason.unwrap_or(ORCHESTRATOR_STOPS),
                 read = self.inbound.message() => read,
             };
             next = match read {
@@ -168,22 +181,32 @@ impl SessionReader {
                 Err(status) => {
                     // What follows a message that does not decode cannot be trusted.
                     debug!(session = session.key.0, %status, "session stream broken");
-                    return self.end_with(status);
+                    self.end_with(status);
+                    return "stream broken";
                 }
             };
         }
+        if said_goodbye { "goodbye" } else { "stream ended" }
     }
 
-    /// Hands one message to the engine; false where the session must end.
-    async fn pass_on(&mut self, request: v1::SessionRequest, session: &OpenSession) -> bool {
+    /// Hands one message to the engine.
+    ///
+    /// # Errors
+    /// Why the session must end.
+    async fn pass_on(
+        &mut self,
+        request: v1::SessionRequest,
+        session: &OpenSession,
+    ) -> Result<(), &'static str> {
         let seq = request.seq;
+        let room = session.room_for(&request).await;
         let incoming = match session_in::incoming(request) {
             Ok(incoming) => incoming,
             Err(WrongStructure(why)) => {
                 if let Some(outbound) = session.outbound.upgrade() {
-                    violate(&outbound, why);
+                    violate(&outbound, why.to_owned());
                 }
-                return false;
+                return Err(session_error_code(SessionErrorCode::ProtocolViolation).as_str_name());
             }
         };
         if incoming.dropped_items > 0 {
@@ -193,12 +216,13 @@ impl SessionReader {
                 "items without a token dropped"
             );
         }
-        let message = Input::SessionMessage {
+        let said = Input::SessionMessage {
             session: session.key,
             seq,
             message: incoming.message,
         };
-        self.engine.tell(message).await.is_ok()
+        let passed_on = self.engine.pass_on(said, room).await;
+        passed_on.map_err(|EngineGone| ORCHESTRATOR_STOPS)
     }
 
     async fn close(self, outbound: mpsc::Sender<Outbound>) {
@@ -240,14 +264,64 @@ impl SessionReader {
     }
 }
 
-/// Says why the session ends. Where even that does not fit into the queue, the end itself must do.
-fn violate(outbound: &mpsc::Sender<Outbound>, detail: &str) {
-    let _full = outbound.try_send(Outbound::Engine(ToWorker::SessionError {
-        code: SessionErrorCode::ProtocolViolation,
-        detail: detail.to_owned(),
-        retry_after_ms: RETRY_AFTER_MS,
-    }));
+impl OpenSession {
+    /// Waits until the engine has handled enough of what this session said before.
+    async fn room_for(&self, request: &v1::SessionRequest) -> OwnedSemaphorePermit {
+        let n_more = request.encoded_len() / SESSION_UNHANDLED_UNIT_BYTES;
+        let n_units = u32::try_from(n_more).map_or(SESSION_UNHANDLED_UNITS_MAX, |n_more| {
+            SESSION_UNHANDLED_UNITS_MAX.min(1 + n_more)
+        });
+        Arc::clone(&self.unhandled)
+            .acquire_many_owned(n_units)
+            .await
+            .expect("nobody closes it")
+    }
 }
 
-/// For a worker that did not speak the protocol: it will hardly do better at once.
-const RETRY_AFTER_MS: u64 = 1_000;
+/// Who a session says it is, for the log.
+struct WorkerName {
+    worker_id: String,
+    instance_id: String,
+}
+
+impl WorkerName {
+    /// Empty for a session that does not begin with a hello.
+    fn of(first: &v1::SessionRequest) -> Self {
+        let (worker_id, instance_id) = match &first.message {
+            Some(Message::Hello(hello)) => (hello.worker_id.as_str(), hello.instance_id.as_ref()),
+            _ => Default::default(),
+        };
+        Self {
+            // Not checked yet: a log line must not grow with what a worker says.
+            worker_id: worker_id.chars().take(LABEL_CHARS_MAX).collect(),
+            instance_id: InstanceId::from_slice(instance_id).map_or_else(String::new, |id| id.to_hex()),
+        }
+    }
+
+    fn log_begin(&self, key: SessionKey) {
+        let Self {
+            worker_id,
+            instance_id,
+        } = self;
+        info!(session = key.0, worker_id, instance_id, "worker session begins");
+    }
+
+    fn log_end(&self, key: SessionKey, reason: &str) {
+        let Self {
+            worker_id,
+            instance_id,
+        } = self;
+        info!(
+            session = key.0,
+            worker_id, instance_id, reason, "worker session ended"
+        );
+    }
+}
+
+/// Says why the session ends. Where even that does not fit into the queue, the end itself must do.
+fn violate(outbound: &mpsc::Sender<Outbound>, detail: String) {
+    let _full = outbound.try_send(Outbound::Violation { detail });
+}
+
+/// Why a session ended that the engine did not end.
+const ORCHESTRATOR_STOPS: &str = "orchestrator stops";

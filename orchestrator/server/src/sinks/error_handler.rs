@@ -29,7 +29,8 @@ impl ErrorHandler {
             .append(true)
             .create(true)
             .open(path)
-            .map_err(|source| Failure::ErrorHandler {
+            .map_err(|source| Failure::Append {
+                setting: "--error-handler-path",
                 path: path.to_owned(),
                 source,
             })?;
