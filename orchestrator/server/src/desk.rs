@@ -171,10 +171,11 @@ impl Desk {
         let is_full = room.is_err();
         if let Ok(room) = room {
             // As many messages as there is room for. Where the stream is gone, the session's reader says so.
-            let _gone = open
-                .link
-                .outbound
-                .try_send(Outbound::Engine { seq, message, room });
+            let _gone = open.link.outbound.try_send(Outbound::Engine {
+                seq,
+                message,
+                _room: room,
+            });
         }
         if is_full {
             warn!(session = session.0, "worker does not read; session closed");

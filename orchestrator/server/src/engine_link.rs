@@ -53,7 +53,7 @@ pub(crate) enum Outbound {
         /// What.
         message: ToWorker,
         /// What it takes of the queue; given back when it is sent.
-        room: OwnedSemaphorePermit,
+        _room: OwnedSemaphorePermit,
     },
     /// The shell ends the stream, because the worker broke the protocol in a way that the engine cannot see.
     Violation {

@@ -48,11 +48,7 @@ impl SessionStream {
 
     fn response(&mut self, outbound: Outbound) -> v1::SessionResponse {
         match outbound {
-            Outbound::Engine {
-                seq,
-                message,
-                room: _,
-            } => {
+            Outbound::Engine { seq, message, .. } => {
                 debug_assert_eq!(seq, self.last_seq + 1, "the engine numbers without gaps");
                 self.last_seq = seq;
                 self.numbered(message)
