@@ -6,9 +6,10 @@
 )]
 
 use escapement_orchestrator::Config;
+use escapement_orchestrator::config::NoConfig;
 use std::process::{Command, Output};
 
-fn parse(arguments: &[&str]) -> Result<Config, escapement_orchestrator::config::NoConfig> {
+fn parse(arguments: &[&str]) -> Result<Config, NoConfig> {
     Config::from_iterator(std::iter::once("orchestrator").chain(arguments.iter().copied()))
 }
 
@@ -47,6 +48,17 @@ fn values_out_of_range_are_refused() {
         &["--event-webhook", "https://example.com/"],
         &["--event-webhook", "http://"],
         &["--event-webhook", "example.com"],
+        &["--peer", "10.0.0.2:7400"],
+        &["--peer", "ftp://10.0.0.2:7400"],
+        &["--peer", "http://10.0.0.2"],
+        &["--peer", "http://:7400"],
+        &["--peer", "http://10.0.0.2:0"],
+        &["--peer", "http://10.0.0.2:70000"],
+        &["--peer", "http://user:word@10.0.0.2:7400"],
+        &["--peer", "http://10.0.0.2:7400/path"],
+        &["--peer", "http://10.0.0.2:7400?query"],
+        &["--peer", "http://10.0.0.2:7400,"],
+        &["--peer", ""],
         &["--log-format", "xml"],
         &["--no-such-flag"],
     ];
@@ -62,6 +74,27 @@ fn an_address_that_others_can_reach_must_be_allowed() {
     assert!(parse(&["--listen", "[::1]:7400"]).is_ok());
 }
 
+#[test]
+fn peers_are_given_one_by_one_or_as_a_list() {
+    let [a, b, c] = ["http://a:1", "https://b.example:2", "http://[::1]:3"];
+    let config = parse(&["--peer", a, "--peer", &format!("{b},{c}")]).unwrap();
+    assert_eq!(config.peers, [a, b, c]);
+    assert!(parse(&[]).unwrap().peers.is_empty());
+
+    let peers: Vec<String> = (1..=65).map(|port| format!("http://a:{port}")).collect();
+    assert_eq!(
+        parse(&["--peer", &peers[..64].join(",")]).unwrap().peers.len(),
+        64
+    );
+    let refused = parse(&["--peer", &peers.join(",")]).unwrap_err();
+    let NoConfig::Refused(failure) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(failure.to_string().contains("--peer"), "{failure}");
+    let long = format!("http://{}:1", "a".repeat(600));
+    assert!(parse(&["--peer", &long]).is_err());
+}
+
 /// Arguments, variables, and what the message must name.
 type Refused<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
 
@@ -72,6 +105,8 @@ fn a_refused_start_exits_64_and_says_why_on_stderr_only() {
         (&["--max-sessions", "0"], &[], "--max-sessions"),
         (&[], &[("ESCAPEMENT_DRAIN_GRACE_MS", "soon")], "--drain-grace-ms"),
         (&["--log", "info,="], &[], "--log"),
+        (&["--peer", "http://10.0.0.2"], &[], "--peer"),
+        (&[], &[("ESCAPEMENT_PEERS", "http://a:1,b:2")], "--peer"),
     ];
     for (arguments, variables, mentions) in table {
         let output = start(arguments, variables);
@@ -90,6 +125,24 @@ fn a_taken_port_exits_69_and_names_it() {
     let output = start(&["--listen", &address, "--store-path", directory.path()], &[]);
     assert_eq!(output.status.code(), Some(69));
     assert!(String::from_utf8(output.stderr).unwrap().contains(&address));
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_exits_73_and_names_its_flag() {
+    let directory = TestDirectory::new("journal");
+    let store = format!("{}/store", directory.path());
+    let journal = format!("{}/absent/journal", directory.path());
+    let arguments = ["--store-path", &store, "--session-journal", &journal];
+    let output = start(
+        &[&["--listen", "127.0.0.1:0"], arguments.as_slice()].concat(),
+        &[],
+    );
+    assert_eq!(output.status.code(), Some(73));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        stderr.contains(&journal) && stderr.contains("--session-journal"),
+        "{stderr}"
+    );
 }
 
 #[test]

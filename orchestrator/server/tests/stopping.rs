@@ -7,8 +7,12 @@
 
 mod process;
 
+use escapement_model::Opaque;
 use escapement_wire::v1;
-use process::{Orchestrator, PATIENCE, TestDirectory, Worker, plan, request};
+use escapement_wire::worker::v1 as worker;
+use escapement_wire::worker::v1::session_request::Message as Request;
+use escapement_wire::worker::v1::session_response::Message;
+use process::{Orchestrator, PATIENCE, Session, TestDirectory, Worker, plan, request, success};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tonic::Code;
@@ -125,6 +129,64 @@ async fn a_silent_connection_and_an_open_watch_do_not_keep_the_process_from_endi
     assert_eq!(health.message().await.unwrap().unwrap().status, 2);
     // What runs has no worker; the grace ends before it does.
     assert_eq!(orchestrator.ended().await, Some(75));
+}
+
+#[tokio::test]
+async fn an_idle_worker_does_not_hold_a_drain_up_and_is_told_of_its_end() {
+    let directory = TestDirectory::new("idle");
+    let orchestrator = Orchestrator::start(&directory, &["--drain-grace-ms", "3600000"]).await;
+    let (mut session, _) = Session::open(&orchestrator, "copy").await;
+    orchestrator.signal();
+    let mut deadlines = Vec::new();
+    while let Some(message) = session.next().await {
+        let Message::Reconnect(reconnect) = message else {
+            panic!("{message:?}")
+        };
+        deadlines.push(reconnect.deadline_ms);
+    }
+    assert_eq!(deadlines, [3_600_000, 0]);
+    // It ends although this worker keeps its side of the stream open.
+    assert_eq!(timeout(PATIENCE, orchestrator.ended()).await.unwrap(), Some(0));
+}
+
+#[tokio::test]
+async fn what_runs_is_finished_within_the_grace_and_then_the_sessions_end() {
+    let directory = TestDirectory::new("finish");
+    let orchestrator = Orchestrator::start(&directory, &["--drain-grace-ms", "3600000"]).await;
+    let (mut session, _) = Session::open(&orchestrator, "copy").await;
+    let mut plans = orchestrator.plans().await;
+    plans.submit_plan(request(plan(1, "copy"))).await.unwrap();
+    let first = session.assignment().await;
+    orchestrator.signal();
+    let Some(Message::Reconnect(reconnect)) = session.next().await else {
+        panic!("a drain is told at its start")
+    };
+    assert!(reconnect.deadline_ms > 3_000_000);
+    let outcome = |token| {
+        let items = vec![success(token, Opaque::default())];
+        Request::Outcomes(worker::Outcomes { items })
+    };
+    session.start(&first.attempt_token).await;
+    session.say(outcome(first.attempt_token)).await;
+    // The second step is handed out although the orchestrator drains.
+    let second = loop {
+        match session.next().await.unwrap() {
+            Message::Assignments(mut assignments) => break assignments.items.remove(0),
+            Message::OutcomeAcks(_) => {}
+            message => panic!("{message:?}"),
+        }
+    };
+    session.start(&second.attempt_token).await;
+    session.say(outcome(second.attempt_token)).await;
+    let mut last = None;
+    while let Some(message) = session.next().await {
+        last = Some(message);
+    }
+    let Some(Message::Reconnect(reconnect)) = last else {
+        panic!("{last:?}")
+    };
+    assert_eq!(reconnect.deadline_ms, 0);
+    assert_eq!(timeout(PATIENCE, orchestrator.ended()).await.unwrap(), Some(0));
 }
 
 #[tokio::test]

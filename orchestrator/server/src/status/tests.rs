@@ -75,6 +75,7 @@ fn every_rejection_of_the_shell_has_its_status() {
             "EXECUTION_NOT_FOUND",
             false,
         ),
+        (Rejection::NoSuchWorker, Code::NotFound, "NO_SUCH_WORKER", false),
         (
             Rejection::BeyondEnd { last_sequence: 9 },
             Code::OutOfRange,

@@ -1,9 +1,11 @@
 //! Starts the binary and plays a worker against it. Knows no test.
 #![allow(dead_code, reason = "each test target uses a part")]
 
+use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
 use escapement_wire::v1;
 use escapement_wire::v1::event_service_client::EventServiceClient;
+use escapement_wire::v1::fleet_service_client::FleetServiceClient;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::worker::v1 as worker;
 use escapement_wire::worker::v1::session_request::Message as Request;
@@ -16,6 +18,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
@@ -35,8 +38,19 @@ pub(crate) struct Orchestrator {
 impl Orchestrator {
     /// Starts one on a free port and waits until it serves.
     pub(crate) async fn start(directory: &TestDirectory, arguments: &[&str]) -> Self {
+        Self::start_logging(directory, "warn", Stdio::inherit(), arguments).await
+    }
+
+    /// Starts one that logs so much, there.
+    pub(crate) async fn start_logging(
+        directory: &TestDirectory,
+        level: &str,
+        log: Stdio,
+        arguments: &[&str],
+    ) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_orchestrator"))
-            .args(["--listen", "127.0.0.1:0", "--log", "warn"])
+            .args(["--listen", "127.0.0.1:0", "--log", level])
+            .stderr(log)
             .args(["--store-path", &directory.0])
             .args(arguments)
             .env("ESCAPEMENT_DRAIN_GRACE_MS", "500")
@@ -81,6 +95,16 @@ impl Orchestrator {
     /// The callers' service.
     pub(crate) async fn plans(&self) -> Plans {
         PlanExecutionServiceClient::new(self.channel().await)
+    }
+
+    /// The operators' service.
+    pub(crate) async fn fleet(&self) -> FleetServiceClient<Channel> {
+        FleetServiceClient::new(self.channel().await)
+    }
+
+    /// The workers' service, for its calls without a stream.
+    pub(crate) async fn reports(&self) -> WorkerServiceClient<Channel> {
+        WorkerServiceClient::new(self.channel().await)
     }
 
     /// The subscribers' service.
@@ -186,6 +210,95 @@ impl Worker {
         // Aborted on purpose.
         let _ = self.task.await;
     }
+}
+
+/// A worker that says only what its test says.
+pub(crate) struct Session {
+    requests: mpsc::Sender<worker::SessionRequest>,
+    responses: Streaming<worker::SessionResponse>,
+    seq: u64,
+    /// Number of the last response.
+    seq_heard: u64,
+}
+
+impl Session {
+    /// Opens one for an action and gives its welcome too.
+    pub(crate) async fn open(orchestrator: &Orchestrator, action: &str) -> (Self, worker::Welcome) {
+        let hello = Request::Hello(Worker::hello(action));
+        let (requests, responses) = Worker::open(orchestrator, Some(hello)).await;
+        let mut session = Self {
+            requests,
+            responses,
+            seq: 1,
+            seq_heard: 0,
+        };
+        let first = session.next().await;
+        let Some(Response::Welcome(welcome)) = first else {
+            panic!("{first:?}")
+        };
+        (session, welcome)
+    }
+
+    /// Says something.
+    pub(crate) async fn say(&mut self, message: Request) {
+        self.seq += 1;
+        let request = worker::SessionRequest {
+            seq: self.seq,
+            message: Some(message),
+        };
+        self.requests.send(request).await.unwrap();
+    }
+
+    /// Says that an attempt has started.
+    pub(crate) async fn start(&mut self, token: &bytes::Bytes) {
+        let started = vec![token.clone()];
+        let acks = worker::AttemptAcks {
+            started,
+            ..worker::AttemptAcks::default()
+        };
+        self.say(Request::AttemptAcks(acks)).await;
+    }
+
+    /// The next message, numbered as it must be; `None` at a clean end.
+    pub(crate) async fn next(&mut self) -> Option<Response> {
+        let response = timeout(PATIENCE, self.responses.message())
+            .await
+            .unwrap()
+            .unwrap()?;
+        self.seq_heard += 1;
+        assert_eq!(response.seq, self.seq_heard);
+        response.message
+    }
+
+    /// The one attempt that comes next.
+    pub(crate) async fn assignment(&mut self) -> worker::Assignment {
+        let next = self.next().await;
+        let Some(Response::Assignments(mut assignments)) = next else {
+            panic!("{next:?}")
+        };
+        assert_eq!(assignments.items.len(), 1);
+        assignments.items.remove(0)
+    }
+}
+
+/// A success with an output.
+pub(crate) fn success(token: bytes::Bytes, output: Opaque) -> worker::AttemptOutcome {
+    let success = worker::Success {
+        output: Some(output),
+        warnings: Vec::new(),
+    };
+    worker::AttemptOutcome {
+        attempt_token: token,
+        run_time_ms: 1,
+        outcome: Some(worker::attempt_outcome::Outcome::Success(success)),
+    }
+}
+
+/// A plan of one step.
+pub(crate) fn short_plan(number: u32, action: &str) -> v1::Plan {
+    let mut plan = plan(number, action);
+    plan.steps.truncate(1);
+    plan
 }
 
 async fn work(
