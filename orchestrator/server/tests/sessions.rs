@@ -290,3 +290,52 @@ async fn a_worker_that_is_declared_dead_loses_its_session_and_what_it_had_starte
         assert!(ends[0].contains(told), "{}", ends[0]);
     }
 }
+
+#[tokio::test]
+async fn a_flood_of_one_worker_is_ended_and_holds_no_other_up() {
+    let directory = TestDirectory::new("flood");
+    let orchestrator = Orchestrator::start(&directory, &[]).await;
+    let (flooding, mut told) = Worker::open(&orchestrator, Some(flood_hello())).await;
+    let flood = tokio::spawn(async move {
+        // An arm that nobody knows is ignored, and counted.
+        for seq in 2.. {
+            let request = worker::SessionRequest { seq, message: None };
+            if flooding.send(request).await.is_err() {
+                return seq;
+            }
+        }
+        unreachable!("the numbers do not end")
+    });
+    let (mut session, _) = Session::open(&orchestrator, "copy").await;
+    for n in 1..=50 {
+        let heartbeat = worker::Heartbeat {
+            n,
+            ..worker::Heartbeat::default()
+        };
+        session
+            .say(worker::session_request::Message::Heartbeat(heartbeat))
+            .await;
+        let next = session.next().await;
+        assert!(matches!(next, Some(Message::HeartbeatAck(_))), "{next:?}");
+    }
+    let mut last = None;
+    while let Some(response) = timeout(PATIENCE, told.message()).await.unwrap().unwrap() {
+        last = response.message;
+    }
+    let Some(Message::SessionError(error)) = last else {
+        panic!("{last:?}")
+    };
+    assert_eq!(error.code(), worker::session_error::Code::LimitExceeded);
+    drop(told);
+    let n_sent = timeout(PATIENCE, flood).await.unwrap().unwrap();
+    assert!(n_sent > 2_000, "{n_sent} messages are no flood");
+    assert_eq!(orchestrator.stop().await, Some(0));
+}
+
+fn flood_hello() -> worker::session_request::Message {
+    worker::session_request::Message::Hello(worker::Hello {
+        worker_id: "flood".to_owned(),
+        instance_id: vec![8; 16].into(),
+        ..Worker::hello("copy")
+    })
+}

@@ -166,14 +166,14 @@ impl SessionReader {
             if let Err(reason) = self.pass_on(request, session).await {
                 return reason;
             }
-            // Biased: an end comes before another message.
+            // Biased: an end comes before another message, and the engine's before that of the stream, which follows it.
             let read = tokio::select! {
                 biased;
+                reason = &mut session.engine_closed => return reason.unwrap_or(ORCHESTRATOR_STOPS),
                 _ = &mut self.stream_gone => {
                     self.is_gone = true;
                     return if said_goodbye { "goodbye" } else { "connection lost" };
                 }
-                reason = &mut session.engine_closed => return reason.unwrap_or(ORCHESTRATOR_STOPS),
                 read = self.inbound.message() => read,
             };
             next = match read {
@@ -325,3 +325,6 @@ fn violate(outbound: &mpsc::Sender<Outbound>, detail: String) {
 
 /// Why a session ended that the engine did not end.
 const ORCHESTRATOR_STOPS: &str = "orchestrator stops";
+
+#[cfg(test)]
+mod tests;

@@ -18,19 +18,25 @@ fn closed_line(session: u64) -> String {
     format!("{{\"t\":{session},\"s\":{session},\"dir\":\"shell\",\"m\":\"closed\"}}\n")
 }
 
-/// What was written, and how each write goes: with a limit of bytes, or an error.
 #[derive(Clone, Default)]
-struct Disk(Arc<Mutex<(String, Vec<Result<usize, ErrorKind>>)>>);
+struct Disk(Arc<Mutex<Written>>);
+
+#[derive(Default)]
+struct Written {
+    content: String,
+    /// How the next writes go, the last first: with a limit of bytes, or an error. Without one all goes well.
+    writes: Vec<Result<usize, ErrorKind>>,
+}
 
 impl Disk {
     fn content(&self) -> String {
-        self.0.lock().unwrap().0.clone()
+        self.0.lock().unwrap().content.clone()
     }
 }
 
 impl Write for Disk {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let (content, writes) = &mut *self.0.lock().unwrap();
+        let Written { content, writes } = &mut *self.0.lock().unwrap();
         let n = match writes.pop() {
             None => bytes.len(),
             Some(Ok(n)) => n.min(bytes.len()),
@@ -134,8 +140,8 @@ fn lines_that_are_missing_at_the_end_are_told_as_well() {
 #[test]
 fn a_full_disk_costs_lines_and_leaves_no_two_lines_in_one() {
     let disk = Disk::default();
-    // The last stands first: a part of the first batch, then no room, twice; then room again.
-    disk.0.lock().unwrap().1 = vec![
+    // From the end: a part of the first batch, then no room, twice; then room again.
+    disk.0.lock().unwrap().writes = vec![
         Err(ErrorKind::StorageFull),
         Err(ErrorKind::StorageFull),
         Ok(closed_line(1).len() + 5),
