@@ -9,6 +9,7 @@ use escapement_model::InstanceId;
 use escapement_wire::v1;
 use escapement_wire::v1::fleet_service_server::FleetService;
 use tonic::{Request, Response, Status};
+use tracing::info;
 
 /// The service.
 #[derive(Debug)]
@@ -52,6 +53,7 @@ impl FleetService for Fleet {
         let drain = |caller| Input::DrainWorker { caller, worker };
         match self.edge.engine.call(drain).await? {
             Reply::Workers(workers) => {
+                info!(workers = workers.len(), "operator drains workers");
                 let workers = workers.iter().map(fleet::worker).collect();
                 Ok(Response::new(v1::DrainWorkerResponse { workers }))
             }
@@ -67,10 +69,13 @@ impl FleetService for Fleet {
         let instance_id = instance_id(&request.into_inner().instance_id)?;
         let declare = |caller| Input::DeclareWorkerDead { caller, instance_id };
         match self.edge.engine.call(declare).await? {
-            Reply::DeclaredDead { n_lost, n_returned } => Ok(Response::new(v1::DeclareWorkerDeadResponse {
-                attempts_lost: count(n_lost),
-                attempts_returned: count(n_returned),
-            })),
+            Reply::DeclaredDead { n_lost, n_returned } => {
+                info!(%instance_id, n_lost, n_returned, "operator declares a worker dead");
+                Ok(Response::new(v1::DeclareWorkerDeadResponse {
+                    attempts_lost: count(n_lost),
+                    attempts_returned: count(n_returned),
+                }))
+            }
             Reply::NoSuchWorker => Err(Rejection::NoSuchWorker.into()),
             other => unreachable!("a declaration is answered with counts, not with {other:?}"),
         }

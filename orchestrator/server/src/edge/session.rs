@@ -199,7 +199,7 @@ impl SessionReader {
         session: &OpenSession,
     ) -> Result<(), &'static str> {
         let seq = request.seq;
-        let room = session.room_for(&request).await;
+        let n_units = queue_units(&request);
         let incoming = match session_in::incoming(request) {
             Ok(incoming) => incoming,
             Err(WrongStructure(why)) => {
@@ -221,6 +221,8 @@ impl SessionReader {
             seq,
             message: incoming.message,
         };
+        // Only now: what waits is what was read, which is smaller than the message can be.
+        let room = session.room(n_units).await;
         let passed_on = self.engine.pass_on(said, room).await;
         passed_on.map_err(|EngineGone| ORCHESTRATOR_STOPS)
     }
@@ -266,16 +268,20 @@ impl SessionReader {
 
 impl OpenSession {
     /// Waits until the engine has handled enough of what this session said before.
-    async fn room_for(&self, request: &v1::SessionRequest) -> OwnedSemaphorePermit {
-        let n_more = request.encoded_len() / SESSION_UNHANDLED_UNIT_BYTES;
-        let n_units = u32::try_from(n_more).map_or(SESSION_UNHANDLED_UNITS_MAX, |n_more| {
-            SESSION_UNHANDLED_UNITS_MAX.min(1 + n_more)
-        });
+    async fn room(&self, n_units: u32) -> OwnedSemaphorePermit {
         Arc::clone(&self.unhandled)
             .acquire_many_owned(n_units)
             .await
             .expect("nobody closes it")
     }
+}
+
+/// What a message takes of its session's part of the engine's queue; never more than there is.
+fn queue_units(request: &v1::SessionRequest) -> u32 {
+    let n_more = request.encoded_len() / SESSION_UNHANDLED_UNIT_BYTES;
+    u32::try_from(n_more).map_or(SESSION_UNHANDLED_UNITS_MAX, |n_more| {
+        SESSION_UNHANDLED_UNITS_MAX.min(n_more.saturating_add(1))
+    })
 }
 
 /// Who a session says it is, for the log.

@@ -30,9 +30,9 @@ fn request(bytes: usize) -> v1::SessionRequest {
 /// Takes room for as many such messages as there is room for.
 async fn fill(session: &OpenSession, bytes: usize) -> Vec<OwnedSemaphorePermit> {
     let mut rooms = Vec::new();
-    let request = request(bytes);
+    let n_units = queue_units(&request(bytes));
     loop {
-        let mut room = pin!(session.room_for(&request));
+        let mut room = pin!(session.room(n_units));
         match std::future::poll_fn(|cx| Poll::Ready(room.as_mut().poll(cx))).await {
             Poll::Ready(room) => rooms.push(room),
             Poll::Pending => return rooms,
