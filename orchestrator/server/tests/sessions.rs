@@ -339,3 +339,33 @@ fn flood_hello() -> worker::session_request::Message {
         ..Worker::hello("copy")
     })
 }
+
+#[tokio::test]
+async fn a_worker_that_does_not_read_loses_its_connection_and_the_process_still_stops() {
+    let directory = TestDirectory::new("deaf");
+    let orchestrator = Orchestrator::start(&directory, &[]).await;
+    let hello = worker::session_request::Message::Hello(Worker::hello("copy"));
+    let (requests, unread) = Worker::open(&orchestrator, Some(hello)).await;
+    // Each is answered, and the answers are more than a client's window takes.
+    let item = |n: u32| worker::AttemptOutcome {
+        attempt_token: [n.to_be_bytes(); 4].concat().into(),
+        ..worker::AttemptOutcome::default()
+    };
+    let outcomes = worker::Outcomes {
+        items: (0..50_000).map(item).collect(),
+    };
+    let outcomes = worker::session_request::Message::Outcomes(outcomes);
+    let goodbye = worker::session_request::Message::Goodbye(worker::Goodbye::default());
+    let messages = std::iter::repeat_n(outcomes, 12).chain([goodbye]);
+    for (seq, message) in (2..).zip(messages) {
+        let message = Some(message);
+        requests
+            .send(worker::SessionRequest { seq, message })
+            .await
+            .unwrap();
+    }
+    // The session is over, and only the unread answers keep its stream.
+    timeout(PATIENCE, requests.closed()).await.unwrap();
+    drop(unread);
+    assert_eq!(orchestrator.stop().await, Some(0));
+}
