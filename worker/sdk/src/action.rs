@@ -1,6 +1,6 @@
 //! What a worker tells about an action that it has a handler for. Runs nothing.
 
-use escapement_model::limits::{ACTION_CHARS_MAX, INPUT_SCHEMA_BYTES_MAX, NESTING_DEPTH_MAX};
+use escapement_model::limits::{ACTION_CHARS_MAX, INPUT_SCHEMA_BYTES_MAX};
 use escapement_wire::worker::v1::ActionSpec;
 use serde_json::Value;
 
@@ -106,17 +106,6 @@ impl Action {
         }
     }
 
-    /// How many bodies of this action may run at a time.
-    pub(crate) fn capacity(&self) -> Capacity {
-        match (self.waits, self.max_in_flight) {
-            // The orchestrator counts once per depth of nesting, and the worker does not know the depth.
-            // A plan at the top and the levels below it have a pool each.
-            (true, own) => Capacity::Apart(own.saturating_mul(NESTING_DEPTH_MAX + 1)),
-            (false, 0) => Capacity::Shared(u32::MAX),
-            (false, own) => Capacity::Shared(own),
-        }
-    }
-
     fn schema_text(&self) -> String {
         self.input_schema
             .as_ref()
@@ -135,13 +124,4 @@ impl From<String> for Action {
     fn from(name: String) -> Self {
         Self::new(name)
     }
-}
-
-/// Where an attempt of an action is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Capacity {
-    /// Against the worker's level and at most this many of its own.
-    Shared(u32),
-    /// Against its own level only.
-    Apart(u32),
 }

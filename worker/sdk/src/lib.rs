@@ -32,22 +32,27 @@
 //! It returns anything that serialises to a JSON object, or a [`StepError`].
 //! Numbers travel as doubles: send 64-bit integers as texts.
 //!
-//! Inside, `session` is the protocol as a state machine without I/O and without a clock, and `shell` gives
-//! it both.
+//! Inside, `machine` and `session` are the protocol as a state machine without I/O and without a clock,
+//! and `shell` gives it both.
+//! [`testing::machine`] is the same machine for simulations.
 
 mod action;
 mod context;
 mod error;
 mod handler;
+mod levels;
+mod machine;
 mod session;
 mod shell;
 pub mod testing;
+mod token;
 mod worker;
 
 pub use action::Action;
 pub use context::StepContext;
 pub use error::{StepError, WorkerError};
 pub use escapement_model::{BootId, Opaque, SessionId, Severity, codes};
+pub use levels::WorkerHandle;
 pub use worker::{SessionEvent, Worker, WorkerBuilder};
 
 /// The example of the README is compiled with the documentation tests.

@@ -13,16 +13,16 @@ mod link;
 mod outbox;
 mod reconnect;
 mod report;
+pub(crate) mod shared;
 mod stop;
 #[cfg(test)]
 mod tests;
 
-use crate::action::Capacity;
 use crate::error::{StepError, WorkerError};
 use crate::worker::SessionEvent;
 use attempt::Input;
 use bytes::Bytes;
-use escapement_model::limits::{HELLO_TIMEOUT_MS, WORKER_PROTOCOL};
+use escapement_model::limits::HELLO_TIMEOUT_MS;
 use escapement_model::{AttemptToken, BootId, Opaque, SessionId};
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::{
@@ -32,13 +32,14 @@ use ledger::Ledger;
 use link::{Link, Stream};
 use outbox::Effects;
 use reconnect::Reconnect;
-use std::collections::BTreeMap;
+use shared::Shared;
 use stop::{Step, Stop};
 
-/// One worker, over all its streams.
+/// One worker and one orchestrator, over all their streams.
 #[derive(Debug)]
 pub(crate) struct Session {
-    hello: Hello,
+    /// Of the orchestrator, for people.
+    address: String,
     drain_grace_ms: u64,
     ledger: Ledger,
     effects: Effects,
@@ -51,18 +52,23 @@ pub(crate) struct Session {
     reconnect: Reconnect,
     stop: Option<Stop>,
     finished: Option<Result<(), WorkerError>>,
+    /// The other orchestrators, where this one has just named them.
+    peers: Option<Vec<String>>,
     ignored_messages: u64,
 }
 
 /// What the shell has to do.
 #[derive(Debug)]
-pub(crate) enum Command {
+pub enum Command {
     /// Open a stream, the messages of `poll_transmit` first.
     Connect,
     /// Send nothing more on the stream; go on reading.
     EndRequests,
     /// Drop the stream, and then report `handle_disconnected`.
-    Close { reason: String },
+    Close {
+        /// Why, for people.
+        reason: String,
+    },
     /// Run a body.
     Start(Box<Job>),
     /// Tell a body that it is not wanted any more.
@@ -75,18 +81,23 @@ pub(crate) enum Command {
 
 /// A body to run.
 #[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) token: AttemptToken,
-    pub(crate) deadline_at_ms: u64,
-    pub(crate) assignment: Assignment,
+pub struct Job {
+    /// Names the attempt.
+    pub token: AttemptToken,
+    /// When it is over, on the caller's clock.
+    pub deadline_at_ms: u64,
+    /// As the orchestrator sent it.
+    pub assignment: Assignment,
 }
 
 /// How a body ended.
 #[derive(Debug)]
-pub(crate) enum BodyEnd {
+pub enum BodyEnd {
     /// With an output.
     Success {
+        /// What it returned.
         output: Opaque,
+        /// What it warned of.
         warnings: Vec<StepError>,
     },
     /// With an error, or by a panic.
@@ -96,31 +107,56 @@ pub(crate) enum BodyEnd {
 }
 
 impl Session {
-    /// A worker that connects at once. `hello` carries what never changes.
-    pub(crate) fn new(
-        now_ms: u64,
-        hello: Hello,
-        capacities: BTreeMap<String, Capacity>,
-        drain_grace_ms: u64,
-    ) -> Self {
+    /// A session that connects at this time, with the orchestrator at this address.
+    pub(crate) fn new(connect_at_ms: u64, address: String, drain_grace_ms: u64) -> Self {
         Self {
-            hello: Hello {
-                protocol_min: WORKER_PROTOCOL,
-                protocol_max: WORKER_PROTOCOL,
-                ..hello
-            },
+            address,
             drain_grace_ms,
-            ledger: Ledger::new(capacities),
+            ledger: Ledger::default(),
             effects: Effects::default(),
-            link: Link::Waiting { until_ms: now_ms },
+            link: Link::Waiting {
+                until_ms: connect_at_ms,
+            },
             lease_ends_ms: None,
             previous: None,
             limits: inbound::limits_of(None),
             reconnect: Reconnect::default(),
             stop: None,
             finished: None,
+            peers: None,
             ignored_messages: 0,
         }
+    }
+
+    /// The other orchestrators, once each time that this one names them.
+    pub(crate) fn poll_peers(&mut self) -> Option<Vec<String>> {
+        self.peers.take()
+    }
+
+    /// The last process lifetime of the orchestrator that welcomed this session.
+    pub(crate) fn boot_id(&self) -> Option<BootId> {
+        self.previous.map(|(_, boot_id)| boot_id)
+    }
+
+    /// `Hello` was sent or is about to be, and not answered.
+    pub(crate) fn is_greeting(&self) -> bool {
+        matches!(self.link, Link::Greeting { .. })
+    }
+
+    /// Whether an attempt is entered here.
+    pub(crate) fn has(&self, token: AttemptToken) -> bool {
+        self.ledger.contains(token)
+    }
+
+    /// Attempts that the worker has not been released from.
+    pub(crate) fn attempts(&self) -> impl Iterator<Item = AttemptToken> {
+        self.ledger.tokens()
+    }
+
+    /// Goes on after all, on another stream.
+    pub(crate) fn revive(&mut self, reason: String) {
+        self.finished = None;
+        self.close(reason);
     }
 
     /// Messages of kinds that this revision does not know.
@@ -129,9 +165,9 @@ impl Session {
     }
 
     /// A message was read.
-    pub(crate) fn handle_message(&mut self, now_ms: u64, response: SessionResponse) {
+    pub(crate) fn handle_message(&mut self, now_ms: u64, response: SessionResponse, shared: &mut Shared) {
         self.handle_timeout(now_ms);
-        if let Err(violation) = self.receive(now_ms, response) {
+        if let Err(violation) = self.receive(now_ms, response, shared) {
             self.close(format!("the orchestrator broke the protocol: {violation}"));
         }
         self.settle();
@@ -144,8 +180,10 @@ impl Session {
             self.finish(Ok(()));
         }
         if !matches!(self.link, Link::Waiting { .. }) {
-            self.effects
-                .command(Command::Tell(SessionEvent::Disconnected { reason }));
+            self.effects.command(Command::Tell(SessionEvent::Disconnected {
+                orchestrator: self.address.clone(),
+                reason,
+            }));
         }
         self.effects.clear_stream();
         self.link = Link::Waiting {
@@ -232,13 +270,14 @@ impl Session {
     }
 
     /// Whether `poll_transmit` has a message.
-    pub(crate) fn wants_to_transmit(&self) -> bool {
+    pub(crate) fn wants_to_transmit(&self, shared: &Shared) -> bool {
         match &self.link {
             Link::Greeting { stream, .. } => stream.hello_sent_at_ms.is_none(),
             Link::Up { live, .. } => {
                 self.effects.has_acks()
                     || self.effects.has_outcomes()
                     || live.heartbeat_pending()
+                    || self.has_news(live, shared)
                     || live.snapshot_wanted.is_some()
                     || live.drain_pending
                     || live.goodbye.is_some()
@@ -248,13 +287,13 @@ impl Session {
     }
 
     /// The next message to send.
-    pub(crate) fn poll_transmit(&mut self, now_ms: u64) -> Option<SessionRequest> {
+    pub(crate) fn poll_transmit(&mut self, now_ms: u64, shared: &mut Shared) -> Option<SessionRequest> {
         let message = match &mut self.link {
             Link::Greeting { stream, .. } if stream.hello_sent_at_ms.is_none() => {
                 stream.hello_sent_at_ms = Some(now_ms);
-                Request::Hello(self.greeting())
+                Request::Hello(self.greeting(shared))
             }
-            Link::Up { .. } => self.next_request(now_ms)?,
+            Link::Up { .. } => self.next_request(now_ms, shared)?,
             Link::Greeting { .. } | Link::Waiting { .. } | Link::Leaving { .. } | Link::Closing => {
                 return None;
             }
@@ -276,7 +315,7 @@ impl Session {
     }
 
     /// In this order: what the orchestrator waits for, what keeps the lease, what is large, and the end.
-    fn next_request(&mut self, now_ms: u64) -> Option<Request> {
+    fn next_request(&mut self, now_ms: u64, shared: &Shared) -> Option<Request> {
         if let Some(acks) = self.effects.take_acks() {
             return Some(acks);
         }
@@ -287,6 +326,20 @@ impl Session {
                 in_flight: u32::try_from(self.ledger.len()).unwrap_or(u32::MAX),
                 in_flight_hash: Bytes::copy_from_slice(&self.ledger.hash()),
             }));
+        }
+        // A worker that stops has said that it wants nothing; no level takes that back.
+        if self.stop.is_none() {
+            // The actions go first: they bring levels of their own, which the asked ones replace.
+            if std::mem::replace(&mut live.actions_told, shared.actions_revision())
+                < shared.actions_revision()
+            {
+                return shared.actions().map(Request::RegisterActions);
+            }
+            if std::mem::replace(&mut live.capacity_told, shared.capacity_revision())
+                < shared.capacity_revision()
+            {
+                return shared.capacity().map(Request::Capacity);
+            }
         }
         if let Some(n) = live.snapshot_wanted.take() {
             let last_assignment_seq = live.last_assignment_seq;
@@ -314,7 +367,8 @@ impl Session {
     }
 
     /// Registration, and after a break everything that the worker still has.
-    fn greeting(&self) -> Hello {
+    fn greeting(&self, shared: &mut Shared) -> Hello {
+        let hello = shared.next_hello();
         let (session_id, boot_id) = self.previous.unzip();
         Hello {
             previous_session_id: session_id
@@ -324,10 +378,17 @@ impl Session {
             max_in_flight: if self.stop.is_some() {
                 0
             } else {
-                self.hello.max_in_flight
+                hello.max_in_flight
             },
-            ..self.hello.clone()
+            ..hello
         }
+    }
+
+    /// The program has changed what the worker offers since this stream was told.
+    fn has_news(&self, live: &link::Live, shared: &Shared) -> bool {
+        self.stop.is_none()
+            && (live.actions_told < shared.actions_revision()
+                || live.capacity_told < shared.capacity_revision())
     }
 
     fn handle_link_timeout(&mut self, now_ms: u64) {
@@ -414,5 +475,7 @@ const STOP_GRACE_MS: u64 = 500;
 const LEASE_STOP_MS: u64 = escapement_model::limits::LEASE_MARGIN_MS / 2;
 /// What the orchestrator may take to end the stream after `Goodbye`.
 const LEAVE_MS: u64 = 1_000;
+/// Attempts on one session, running or with an outcome that is not acknowledged. Bounds `Hello` as well.
+const ATTEMPTS_MAX: usize = 16_384;
 /// The longest limit that is told apart from none: a century.
 const TIMEOUT_MS_MAX: u64 = 100 * 365 * 24 * 3_600_000;

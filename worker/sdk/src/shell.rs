@@ -1,19 +1,25 @@
-//! Gives the session a stream, a clock and bodies, on a thread of its own. Decides nothing about the
+//! Gives the machine streams, a clock and bodies, on a thread of its own. Decides nothing about the
 //! protocol.
 //!
 //! The thread has its own current-thread runtime, so heartbeats do not depend on the runtime of the handlers
 //! being free.
-//! The handlers run on the runtime of whoever called `Worker::run`.
+//! Async handlers run on the runtime of whoever called `Worker::run`, blocking ones on threads of their own.
 
 mod bodies;
 mod connection;
+mod threads;
 
 use crate::error::WorkerError;
-use crate::session::{Command, Session};
+use crate::levels::WorkerHandle;
+use crate::machine::{Machine, OrchestratorId};
+use crate::session::Command;
+use crate::token::BearerToken;
 use crate::worker::{SessionCallback, SessionEvent, Worker};
 use bodies::Bodies;
-use connection::{Connection, Event};
+use connection::{Connection, Event, Next};
+use std::collections::BTreeMap;
 use std::io;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -61,46 +67,49 @@ fn run_on_this_thread(
 
 struct Shell {
     started_at: Instant,
-    address: String,
-    session: Session,
+    token: Option<BearerToken>,
+    machine: Machine,
     bodies: Bodies,
-    connection: Connection,
+    connections: BTreeMap<OrchestratorId, Connection>,
+    /// Which connection is looked at first.
+    turn: usize,
     on_session: SessionCallback,
+    handle: WorkerHandle,
 }
 
 impl Shell {
     fn new(worker: Worker, handlers_runtime: Handle) -> Self {
-        let capacities = worker
-            .handlers
-            .iter()
-            .map(|(name, handler)| (name.clone(), handler.action.capacity()))
-            .collect();
-        let drain_grace_ms = u64::try_from(worker.drain_grace.as_millis()).unwrap_or(u64::MAX);
         Self {
             started_at: Instant::now(),
-            address: worker.address,
-            session: Session::new(0, worker.hello, capacities, drain_grace_ms),
+            machine: Machine::of(0, &worker),
+            token: worker.token,
             bodies: Bodies::new(handlers_runtime, worker.handlers),
-            connection: Connection::default(),
+            connections: BTreeMap::new(),
+            turn: 0,
             on_session: worker.on_session,
+            handle: worker.handle,
         }
     }
 
     async fn run(mut self, mut stop: oneshot::Receiver<()>) -> Result<(), WorkerError> {
         let mut stopping = false;
+        let mut levels = self.handle.subscribe();
+        levels.mark_changed();
         loop {
-            self.session.handle_timeout(self.now_ms());
+            self.machine.handle_timeout(self.now_ms());
             self.carry_out();
-            if let Some(end) = self.session.poll_finished() {
+            if let Some(end) = self.machine.poll_finished() {
                 self.bodies.end().await;
-                debug!(ignored_messages = self.session.ignored_messages(), "worker ended");
+                debug!(ignored_messages = self.machine.ignored_messages(), "worker ended");
                 return end;
             }
-            let sleep_ms = self.session.poll_timeout().map_or(SLEEP_MS_MAX, |wake_at_ms| {
+            let sleep_ms = self.machine.poll_timeout().map_or(SLEEP_MS_MAX, |wake_at_ms| {
                 wake_at_ms.saturating_sub(self.now_ms()).min(SLEEP_MS_MAX)
             });
-            let (writable, readable) = self.connection.halves();
-            let wants_to_transmit = self.session.wants_to_transmit();
+            let has_bodies = !self.bodies.is_empty();
+            let (machine, connections) = (&self.machine, &mut self.connections);
+            self.turn = self.turn.wrapping_add(1);
+            let next = next_of(connections, self.turn, |id| machine.wants_to_transmit(id));
             // Biased: what is rare and bounded goes first, so that a stream that always has a message
             // starves nothing.
             // The time is looked at in every round, whichever branch was taken.
@@ -110,7 +119,7 @@ impl Shell {
                     Ok(()) => {
                         info!("worker stops");
                         stopping = true;
-                        self.session.handle_stop(self.now_ms());
+                        self.machine.handle_stop(self.now_ms());
                     }
                     Err(_) => {
                         debug!("the caller has dropped the worker");
@@ -118,41 +127,62 @@ impl Shell {
                         return Ok(());
                     }
                 },
-                ended = self.bodies.next(), if !self.bodies.is_empty() => {
+                // The handle lives as long as the shell, so there is always a sender.
+                Ok(()) = levels.changed() => {
+                    let levels = levels.borrow_and_update().clone();
+                    self.machine.handle_levels(&levels);
+                }
+                ended = self.bodies.next(), if has_bodies => {
                     let now_ms = self.now_ms();
                     let more = std::iter::from_fn(|| self.bodies.try_next()).take(ENDS_PER_ROUND_MAX);
-                    for (token, end) in ended.into_iter().chain(more) {
-                        self.session.handle_ended(now_ms, token, end);
+                    for (token, end) in std::iter::once(ended).chain(more) {
+                        self.machine.handle_ended(now_ms, token, end);
                     }
                 }
-                () = writable.ready(), if wants_to_transmit => {}
-                event = readable.next() => self.handle(event),
+                (id, next) = next => match next {
+                    Next::Writable => {}
+                    Next::Read(event) => self.read(id, event),
+                },
                 () = tokio::time::sleep(Duration::from_millis(sleep_ms)) => {}
             }
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    fn read(&mut self, from: OrchestratorId, event: Event) {
         match event {
-            Event::Opened => debug!(address = %self.address, "stream opened"),
-            Event::Message(message) => self.session.handle_message(self.now_ms(), *message),
-            Event::Ended(reason) => self.disconnect(reason),
+            Event::Opened => debug!(address = self.machine.address(from), "stream opened"),
+            Event::Message(message) => self.machine.handle_message(self.now_ms(), from, *message),
+            Event::Ended(reason) => self.disconnect(from, reason),
         }
     }
 
-    /// Sends and does all that the session wants. `started` is queued before the body starts, not after it.
+    /// Sends and does all that the machine wants. `started` is queued before the body starts, not after it.
     fn carry_out(&mut self) {
         loop {
             let now_ms = self.now_ms();
-            let (writable, _) = self.connection.halves();
-            while self.session.wants_to_transmit() && writable.send(|| self.session.poll_transmit(now_ms)) {}
-            let Some(command) = self.session.poll_command() else {
+            for (id, connection) in &mut self.connections {
+                let machine = &mut self.machine;
+                while machine.wants_to_transmit(*id) && connection.send(|| machine.poll_transmit(now_ms, *id))
+                {
+                }
+            }
+            let Some((id, command)) = self.machine.poll_command() else {
                 return;
             };
             match command {
-                Command::Connect => self.connection.open(&self.address),
-                Command::EndRequests => self.connection.end_requests(),
-                Command::Close { reason } => self.disconnect(reason),
+                Command::Connect => {
+                    // A session that ended at once has no address any more.
+                    if let Some(address) = self.machine.address(id) {
+                        self.connections
+                            .insert(id, Connection::open(address, self.token.as_ref()));
+                    }
+                }
+                Command::EndRequests => {
+                    if let Some(connection) = self.connections.get_mut(&id) {
+                        connection.end_requests();
+                    }
+                }
+                Command::Close { reason } => self.disconnect(id, reason),
                 Command::Start(job) => {
                     let deadline = self.started_at + Duration::from_millis(job.deadline_at_ms);
                     self.bodies.start(*job, deadline);
@@ -164,25 +194,48 @@ impl Shell {
         }
     }
 
-    fn disconnect(&mut self, reason: String) {
-        self.connection.close();
+    fn disconnect(&mut self, from: OrchestratorId, reason: String) {
+        self.connections.remove(&from);
         let random = getrandom::u64().unwrap_or_else(|_| u64::from(self.started_at.elapsed().subsec_nanos()));
-        self.session.handle_disconnected(self.now_ms(), random, reason);
+        let now_ms = self.now_ms();
+        self.machine.handle_disconnected(now_ms, from, random, reason);
     }
 
     fn tell(&self, event: &SessionEvent) {
         match event {
             SessionEvent::Connected {
+                orchestrator,
                 session_id,
                 boot_id,
                 refused_actions,
             } => {
-                info!(%session_id, %boot_id, address = %self.address, "session established");
+                info!(%session_id, %boot_id, orchestrator, "session established");
                 for (action, reason) in refused_actions {
                     warn!(action, reason, "action refused");
                 }
             }
-            SessionEvent::Disconnected { reason } => warn!(reason, "no session"),
+            SessionEvent::Disconnected { orchestrator, reason } => warn!(orchestrator, reason, "no session"),
+            SessionEvent::Drained { orchestrator } => {
+                warn!(
+                    orchestrator,
+                    "an operator drains this worker; it gets no new work"
+                );
+            }
+            SessionEvent::Stuck {
+                action,
+                execution_id,
+                step_id,
+                aborted_for,
+            } => {
+                let aborted_for_ms = u64::try_from(aborted_for.as_millis()).unwrap_or(u64::MAX);
+                warn!(
+                    action,
+                    execution_id,
+                    step_id,
+                    aborted_for_ms,
+                    "a handler ignores its abortion and keeps its slot"
+                );
+            }
         }
         self.on_session.call(event);
     }
@@ -192,6 +245,30 @@ impl Shell {
     fn now_ms(&self) -> u64 {
         u64::try_from(self.started_at.elapsed().as_millis()).expect("a process does not run for ages")
     }
+}
+
+/// The first connection that is ready for something, beginning with the one whose turn it is.
+async fn next_of(
+    connections: &mut BTreeMap<OrchestratorId, Connection>,
+    turn: usize,
+    wants_to_transmit: impl Fn(OrchestratorId) -> bool,
+) -> (OrchestratorId, Next) {
+    std::future::poll_fn(|cx| {
+        let n_before = turn % connections.len().max(1);
+        // Twice around: those before the turn come last, and only then.
+        for skipped in [n_before, 0] {
+            for (id, connection) in connections.iter_mut().skip(skipped) {
+                if let Poll::Ready(next) = connection.poll_next(cx, wants_to_transmit(*id)) {
+                    return Poll::Ready((*id, next));
+                }
+            }
+            if n_before == 0 {
+                break;
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// The longest sleep; the session may have nothing to wait for.

@@ -1,4 +1,5 @@
-//! Contexts for testing handlers without a worker. Not used by a worker that runs.
+//! Contexts for testing handlers without a worker, and a worker without I/O for simulations.
+//! Not used by a worker that runs.
 
 use crate::context::{Facts, StepContext};
 use crate::error::StepError;
@@ -6,6 +7,34 @@ use escapement_model::Opaque;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+
+/// The worker as a state machine, for simulations of many of them under a virtual clock.
+///
+/// It is the very machine that a running worker consists of; only streams, bodies and the clock are missing.
+/// A simulation obeys every [`Command`], delivers messages both ways, and says which bodies ended:
+///
+/// ```
+/// use escapement_sdk::testing::machine::{Command, Machine, OrchestratorId};
+/// use escapement_sdk::{StepContext, Worker};
+/// use serde_json::{Value, json};
+///
+/// # fn main() -> Result<(), escapement_sdk::WorkerError> {
+/// let worker = Worker::builder("http://simulated:7400")
+///     .handler("work", |_: Value, _: StepContext| async { Ok(json!({})) })
+///     .build()?;
+/// let mut machine = Machine::of(0, &worker);
+/// let to = OrchestratorId::CONFIGURED;
+/// machine.handle_timeout(0);
+/// assert!(matches!(machine.poll_command(), Some((id, Command::Connect)) if id == to));
+/// let hello = machine.poll_transmit(0, to).expect("Hello is sent first");
+/// assert_eq!((hello.seq, machine.bodies()), (1, 0));
+/// # Ok(())
+/// # }
+/// ```
+pub mod machine {
+    pub use crate::machine::{Machine, OrchestratorId};
+    pub use crate::session::{BodyEnd, Command, Job};
+}
 
 /// Builds a [`StepContext`] that belongs to no worker.
 ///

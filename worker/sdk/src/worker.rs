@@ -4,7 +4,9 @@ use crate::action::Action;
 use crate::context::StepContext;
 use crate::error::{StepError, WorkerError};
 use crate::handler::{Body, Handler};
+use crate::levels::WorkerHandle;
 use crate::shell;
+use crate::token::BearerToken;
 use bytes::Bytes;
 use escapement_model::limits::{
     LABEL_CHARS_MAX, SESSION_ACTIONS_MAX, SESSION_IN_FLIGHT_MAX, SESSION_MESSAGE_BYTES_MAX, WORKER_LABELS_MAX,
@@ -27,6 +29,8 @@ pub struct Worker {
     pub(crate) hello: Hello,
     pub(crate) drain_grace: Duration,
     pub(crate) on_session: SessionCallback,
+    pub(crate) token: Option<BearerToken>,
+    pub(crate) handle: WorkerHandle,
 }
 
 /// What happens to a worker's session. Told to the callback of [`WorkerBuilder::on_session`].
@@ -36,6 +40,8 @@ pub enum SessionEvent {
     /// The orchestrator has taken the worker.
     #[non_exhaustive]
     Connected {
+        /// Its address.
+        orchestrator: String,
         /// This session.
         session_id: SessionId,
         /// This process lifetime of the orchestrator.
@@ -46,8 +52,30 @@ pub enum SessionEvent {
     /// The session ended or did not come about; the worker connects again by itself unless it stops.
     #[non_exhaustive]
     Disconnected {
+        /// Its address.
+        orchestrator: String,
         /// Why, for people.
         reason: String,
+    },
+    /// An operator drains this worker: it gets no new work from this orchestrator.
+    /// What runs goes on, and the worker stays connected until it is asked to stop.
+    #[non_exhaustive]
+    Drained {
+        /// Its address.
+        orchestrator: String,
+    },
+    /// A handler still runs although it was cancelled and aborted. It keeps its slot until it ends.
+    /// Told 10 s after the abortion, then at doubling distances up to 10 minutes.
+    #[non_exhaustive]
+    Stuck {
+        /// The action.
+        action: String,
+        /// The execution.
+        execution_id: String,
+        /// The step.
+        step_id: String,
+        /// How long ago it was aborted.
+        aborted_for: Duration,
     },
 }
 
@@ -65,7 +93,13 @@ impl Worker {
             drain_grace: Duration::from_secs(25),
             handlers: Vec::new(),
             on_session: SessionCallback::default(),
+            token: None,
         }
+    }
+
+    /// Changes how much work the worker takes, before it runs and while it does.
+    pub fn handle(&self) -> WorkerHandle {
+        self.handle.clone()
     }
 
     /// Runs until SIGTERM or SIGINT, then drains and returns. See [`run_until`](Self::run_until).
@@ -80,11 +114,12 @@ impl Worker {
     /// grace,
     /// gives up the rest, waits until every outcome is acknowledged, and returns.
     ///
-    /// Handlers run on the runtime of the caller, the session on a thread of its own, so that
-    /// heartbeats go out however busy the handlers are.
+    /// Async handlers run on the runtime of the caller, blocking ones on threads of their own, and the sessions
+    /// on one more, so that heartbeats go out however busy the handlers are.
     /// While the orchestrator is away the worker keeps connecting, for ever.
-    /// A blocking handler that ignores its cancellation outlives this call; bound the end of the process with
-    /// `Runtime::shutdown_timeout`.
+    /// Where the orchestrator names peers, the worker keeps a session with each of them as well; all sessions
+    /// share one capacity.
+    /// A blocking handler that ignores its cancellation outlives this call, and ends with the process.
     ///
     /// # Errors
     /// [`WorkerError::Superseded`] and [`WorkerError::Refused`] where the orchestrator ends the worker for
@@ -107,6 +142,7 @@ pub struct WorkerBuilder {
     drain_grace: Duration,
     handlers: Vec<Handler>,
     on_session: SessionCallback,
+    token: Option<Secret>,
 }
 
 impl WorkerBuilder {
@@ -146,8 +182,15 @@ impl WorkerBuilder {
         self
     }
 
-    /// Calls `callback` when the session is established and when it ends, on the session's thread: it must
-    /// not block.
+    /// The token that the worker shows to every orchestrator, as `authorization: Bearer TOKEN`.
+    /// Visible ASCII characters only.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(Secret(token.into()));
+        self
+    }
+
+    /// Tells `callback` what happens to the sessions, on the thread of the sessions: it must not block.
     #[must_use]
     pub fn on_session(mut self, callback: impl Fn(&SessionEvent) + Send + Sync + 'static) -> Self {
         self.on_session = SessionCallback(Some(Arc::new(callback)));
@@ -199,10 +242,11 @@ impl WorkerBuilder {
         self.blocking_handler_with(Action::new(name), handler)
     }
 
-    /// Adds an action whose handler blocks its thread; it runs on the blocking threads of tokio.
+    /// Adds an action whose handler blocks its thread; it runs on a thread that the worker keeps for such handlers,
+    /// within the runtime of the caller.
     ///
     /// It cannot be aborted: one that runs long must look at [`StepContext::is_cancelled`], or it keeps its
-    /// slot.
+    /// slot and is reported as [`SessionEvent::Stuck`].
     #[must_use]
     pub fn blocking_handler_with<I, O, F>(mut self, action: Action, handler: F) -> Self
     where
@@ -247,12 +291,17 @@ impl WorkerBuilder {
                 format!("its actions and labels need more than {HELLO_BYTES_MAX} bytes in one message");
             return Err(WorkerError::InvalidConfiguration(detail));
         }
-        let handlers = self
+        let handlers: BTreeMap<String, Handler> = self
             .handlers
             .into_iter()
             .map(|handler| (handler.action.name().to_owned(), handler))
             .collect();
         Ok(Worker {
+            handle: WorkerHandle::new(handlers.keys()),
+            token: self
+                .token
+                .as_ref()
+                .and_then(|Secret(token)| BearerToken::new(token)),
             address: self.address,
             handlers,
             hello,
@@ -298,6 +347,11 @@ impl WorkerBuilder {
         {
             return Some(format!("a worker id has 1 to {LABEL_CHARS_MAX} characters"));
         }
+        if let Some(Secret(token)) = &self.token
+            && BearerToken::new(token).is_none()
+        {
+            return Some("a token consists of visible ASCII characters".to_owned());
+        }
         if self.max_in_flight > SESSION_IN_FLIGHT_MAX {
             return Some(format!("max_in_flight is at most {SESSION_IN_FLIGHT_MAX}"));
         }
@@ -313,6 +367,15 @@ impl WorkerBuilder {
             let repeated = || (!names.insert(name)).then(|| format!("action {name:?} has two handlers"));
             handler.action.problem().or_else(repeated)
         })
+    }
+}
+
+/// A token that was not checked yet. Its text stands in no log.
+struct Secret(String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
     }
 }
 

@@ -1,9 +1,10 @@
 //! What the worker does about each message of the orchestrator. Sends nothing by itself.
 
 use crate::error::WorkerError;
-use crate::session::ledger::Room;
+use crate::session::ledger::Names;
 use crate::session::link::{Link, Live};
-use crate::session::{Command, Job, Session, TIMEOUT_MS_MAX, attempt, is_set};
+use crate::session::shared::{Room, Shared};
+use crate::session::{ATTEMPTS_MAX, Command, Job, Session, TIMEOUT_MS_MAX, attempt, is_set};
 use crate::worker::SessionEvent;
 use bytes::Bytes;
 use escapement_model::limits::{
@@ -22,7 +23,12 @@ pub(super) type Violation = String;
 
 impl Session {
     /// Takes one message. An unknown arm is ignored and counted.
-    pub(super) fn receive(&mut self, now_ms: u64, response: SessionResponse) -> Result<(), Violation> {
+    pub(super) fn receive(
+        &mut self,
+        now_ms: u64,
+        response: SessionResponse,
+        shared: &mut Shared,
+    ) -> Result<(), Violation> {
         let (Link::Greeting { stream, .. } | Link::Up { stream, .. }) = &mut self.link else {
             // The stream is ending, and nothing that it still carries matters.
             return Ok(());
@@ -44,21 +50,27 @@ impl Session {
             (Response::Welcome(welcome), false) => self.welcome(now_ms, welcome),
             (Response::Welcome(_), true) => Err("a second Welcome".to_owned()),
             (_, false) => Err("a message before Welcome".to_owned()),
-            (message, true) => self.receive_welcomed(now_ms, seq, message),
+            (message, true) => self.receive_welcomed(now_ms, seq, message, shared),
         }
     }
 
-    fn receive_welcomed(&mut self, now_ms: u64, seq: u64, message: Response) -> Result<(), Violation> {
+    fn receive_welcomed(
+        &mut self,
+        now_ms: u64,
+        seq: u64,
+        message: Response,
+        shared: &mut Shared,
+    ) -> Result<(), Violation> {
         let live = self.link.live_mut().expect("only a welcomed stream comes here");
         match message {
             Response::Welcome(_) | Response::SessionError(_) => {
                 unreachable!("both were handled before the others")
             }
-            Response::HeartbeatAck(ack) => self.heartbeat_acknowledged(&ack)?,
+            Response::HeartbeatAck(ack) => self.heartbeat_acknowledged(ack)?,
             Response::Assignments(assignments) => {
                 live.last_assignment_seq = seq;
                 for assignment in assignments.items {
-                    self.assign(now_ms, assignment)?;
+                    self.assign(now_ms, assignment, shared)?;
                 }
             }
             Response::OutcomeAcks(acks) => {
@@ -80,14 +92,23 @@ impl Session {
             }
             Response::SnapshotRequest(request) => live.snapshot_wanted = Some(request.n),
             // Messages are read in order, so all assignments before it have been answered.
-            Response::DrainStarted(_) => live.drain_started = true,
+            Response::DrainStarted(_) => {
+                if !live.drain_started && self.stop.is_none() {
+                    let orchestrator = self.address.clone();
+                    self.effects
+                        .command(Command::Tell(SessionEvent::Drained { orchestrator }));
+                }
+                live.drain_started = true;
+            }
             Response::Reconnect(reconnect) => {
                 // The orchestrator may need this worker until its last execution has ended: it decides when.
                 self.reconnect.spread_over(reconnect.jitter_ms);
                 let deadline_ms = u64::try_from(reconnect.deadline_ms)
                     .unwrap_or(0)
                     .min(TIMEOUT_MS_MAX);
-                live.leave_at_ms = Some(now_ms + deadline_ms);
+                // A later one may only bring the end forward.
+                let leave_at_ms = now_ms + deadline_ms;
+                live.leave_at_ms = Some(live.leave_at_ms.unwrap_or(leave_at_ms).min(leave_at_ms));
             }
         }
         if self.effects.is_flooded() {
@@ -129,12 +150,14 @@ impl Session {
             }
         }
         self.effects.resend(&self.ledger);
+        self.peers = Some(welcome.peers);
         let refused_actions = welcome
             .refused_actions
             .into_iter()
             .map(|refusal| (refusal.name, refusal.reason))
             .collect();
         self.effects.command(Command::Tell(SessionEvent::Connected {
+            orchestrator: self.address.clone(),
             session_id,
             boot_id,
             refused_actions,
@@ -142,8 +165,12 @@ impl Session {
         Ok(())
     }
 
-    fn heartbeat_acknowledged(&mut self, ack: &HeartbeatAck) -> Result<(), Violation> {
+    fn heartbeat_acknowledged(&mut self, ack: HeartbeatAck) -> Result<(), Violation> {
         let n = ack.n;
+        // None says that nothing changed.
+        if !ack.peers.is_empty() {
+            self.peers = Some(ack.peers);
+        }
         let live = self.link.live_mut().expect("only a welcomed stream comes here");
         let sent_at_ms = live
             .acknowledged(n)
@@ -155,20 +182,23 @@ impl Session {
         Ok(())
     }
 
-    fn assign(&mut self, now_ms: u64, assignment: Assignment) -> Result<(), Violation> {
+    fn assign(&mut self, now_ms: u64, assignment: Assignment, shared: &mut Shared) -> Result<(), Violation> {
         let token = token_of(&assignment.attempt_token)?;
         if self.ledger.contains(token) {
             // It is never started twice; the answer is the same.
             self.effects.started(token);
             return Ok(());
         }
-        let refusal = if self.stop.is_some() {
+        let leaves = self.link.live_mut().is_some_and(|live| live.goodbye_when_idle);
+        let refusal = if self.stop.is_some() || leaves {
             Some(Reason::Draining)
         } else if self.lease_ends_ms.is_none() {
             Some(Reason::LeaseExpired)
+        } else if shared.runs(token) || self.ledger.len() >= ATTEMPTS_MAX {
+            // Another orchestrator's attempt has the same token, or too many outcomes are not acknowledged.
+            Some(Reason::NoCapacity)
         } else {
-            let max_in_flight = self.hello.max_in_flight.min(self.limits.in_flight_max);
-            match self.ledger.room(&assignment.action, max_in_flight) {
+            match shared.room(&assignment.action, self.limits.in_flight_max) {
                 Room::Free => None,
                 Room::Full => Some(Reason::NoCapacity),
                 Room::NoHandler => Some(Reason::UnknownAction),
@@ -182,8 +212,13 @@ impl Session {
             .unwrap_or(0)
             .clamp(1, TIMEOUT_MS_MAX);
         let deadline_at_ms = now_ms + timeout_ms;
-        self.ledger
-            .start(now_ms, token, &assignment.action, deadline_at_ms);
+        shared.take(token, &assignment.action);
+        let names = Names {
+            action: assignment.action.clone(),
+            execution_id: assignment.execution_id.clone(),
+            step_id: assignment.step_id.clone(),
+        };
+        self.ledger.start(now_ms, token, names, deadline_at_ms);
         self.effects.started(token);
         self.effects.command(Command::Start(Box::new(Job {
             token,
@@ -218,14 +253,19 @@ fn token_of(bytes: &Bytes) -> Result<AttemptToken, Violation> {
     AttemptToken::from_slice(bytes).ok_or_else(|| format!("an attempt token of {} bytes", bytes.len()))
 }
 
-/// What the orchestrator holds the worker to, with the defaults where it says nothing.
+/// What the orchestrator holds the worker to, with the defaults where it says nothing,
+/// and within what this side can do.
 pub(super) fn limits_of(limits: Option<&SessionLimits>) -> SessionLimits {
     let limits = limits.copied().unwrap_or_default();
-    let default = |bytes: usize| i64::try_from(bytes).expect("limits are small");
+    let bytes = |bytes: usize| i64::try_from(bytes).expect("limits are small");
+    let message_bytes_max = is_set(limits.message_bytes_max)
+        .unwrap_or(i64::MAX)
+        .clamp(MESSAGE_BYTES_LEAST, bytes(SESSION_MESSAGE_BYTES_MAX));
     SessionLimits {
-        message_bytes_max: is_set(limits.message_bytes_max)
-            .unwrap_or_else(|| default(SESSION_MESSAGE_BYTES_MAX)),
-        output_bytes_max: is_set(limits.output_bytes_max).unwrap_or_else(|| default(OUTPUT_BYTES_MAX)),
+        message_bytes_max,
+        output_bytes_max: is_set(limits.output_bytes_max)
+            .unwrap_or_else(|| bytes(OUTPUT_BYTES_MAX))
+            .min(message_bytes_max),
         in_flight_max: if limits.in_flight_max == 0 {
             SESSION_IN_FLIGHT_MAX
         } else {
@@ -234,3 +274,6 @@ pub(super) fn limits_of(limits: Option<&SessionLimits>) -> SessionLimits {
         actions_max: limits.actions_max,
     }
 }
+
+/// Room for a failure that says why an outcome was replaced. A lower limit of a message is not believed.
+const MESSAGE_BYTES_LEAST: i64 = 1_024;

@@ -1,95 +1,67 @@
 //! Every attempt that the worker has not been released from. Knows no stream: what is to be said goes to the
 //! outbox.
 
-use crate::action::Capacity;
 use crate::session::attempt::{Input, Next, State, next};
 use crate::session::outbox::Effects;
 use crate::session::{BodyEnd, Command, LEASE_STOP_MS, STOP_GRACE_MS, report, token_bytes};
+use crate::worker::SessionEvent;
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::{AttemptOutcome, InFlight, SessionLimits, in_flight};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ledger {
     attempts: BTreeMap<AttemptToken, Attempt>,
     /// When an attempt needs attention: its limit while it runs, its abortion while it stops.
     wakes: BTreeSet<(u64, AttemptToken)>,
-    slots: BTreeMap<String, Slot>,
-    /// Bodies that count against the worker's own level.
-    bodies: u32,
     hash: [u8; 16],
 }
 
 #[derive(Debug)]
 struct Attempt {
-    action: String,
+    names: Names,
     started_at_ms: u64,
     state: State,
-    /// The body runs, or at least it has not been seen to end.
-    body_runs: bool,
+    abortion: Option<Abortion>,
     wake_at_ms: Option<u64>,
     outcome: Option<AttemptOutcome>,
 }
 
-#[derive(Debug)]
-struct Slot {
-    capacity: Capacity,
-    bodies: u32,
+/// What people know an attempt by.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    pub(super) action: String,
+    pub(super) execution_id: String,
+    pub(super) step_id: String,
 }
 
-/// Whether another attempt of an action can run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
-    Free,
-    Full,
-    NoHandler,
+/// A body was told to end at once. It may ignore that.
+#[derive(Clone, Copy, Debug)]
+struct Abortion {
+    at_ms: u64,
+    /// From one report that the body is still there to the next.
+    next_report_ms: u64,
 }
 
 impl Ledger {
-    pub(super) fn new(capacities: BTreeMap<String, Capacity>) -> Self {
-        let slots = capacities
-            .into_iter()
-            .map(|(name, capacity)| (name, Slot { capacity, bodies: 0 }))
-            .collect();
-        Self {
-            attempts: BTreeMap::new(),
-            wakes: BTreeSet::new(),
-            slots,
-            bodies: 0,
-            hash: [0; 16],
-        }
-    }
-
-    /// Only bodies count: a recorded outcome holds the orchestrator's credit, but nothing of the worker.
-    pub(super) fn room(&self, action: &str, max_in_flight: u32) -> Room {
-        let Some(slot) = self.slots.get(action) else {
-            return Room::NoHandler;
-        };
-        let free = match slot.capacity {
-            Capacity::Shared(own) => slot.bodies < own && self.bodies < max_in_flight,
-            Capacity::Apart(own) => slot.bodies < own,
-        };
-        if free { Room::Free } else { Room::Full }
-    }
-
     pub(super) fn contains(&self, token: AttemptToken) -> bool {
         self.attempts.contains_key(&token)
     }
 
     /// Enters an attempt whose body starts now.
-    pub(super) fn start(&mut self, now_ms: u64, token: AttemptToken, action: &str, deadline_at_ms: u64) {
+    pub(super) fn start(&mut self, now_ms: u64, token: AttemptToken, names: Names, deadline_at_ms: u64) {
         let attempt = Attempt {
-            action: action.to_owned(),
+            names,
             started_at_ms: now_ms,
             state: State::Running,
-            body_runs: true,
+            abortion: None,
             wake_at_ms: Some(deadline_at_ms),
             outcome: None,
         };
         let before = self.attempts.insert(token, attempt);
         assert!(before.is_none(), "attempt {token} is started once");
         self.wakes.insert((deadline_at_ms, token));
-        self.count_body(action, true);
         self.toggle_hash(token);
     }
 
@@ -102,13 +74,6 @@ impl Ledger {
         limits: &SessionLimits,
         effects: &mut Effects,
     ) {
-        let Some(attempt) = self.attempts.get_mut(&token) else {
-            return;
-        };
-        if std::mem::take(&mut attempt.body_runs) {
-            let action = attempt.action.clone();
-            self.count_body(&action, false);
-        }
         self.apply(now_ms, token, Input::Ended, 0, Some((end, limits)), effects);
     }
 
@@ -145,10 +110,7 @@ impl Ledger {
             let attempt = self.attempts.get(&token).expect("a wake belongs to an attempt");
             match attempt.state {
                 State::Running => self.apply(now_ms, token, Input::TimeUp, STOP_GRACE_MS, None, effects),
-                State::Stopping(_) => {
-                    effects.command(Command::Abort(token));
-                    self.set_wake(token, None);
-                }
+                State::Stopping(_) => self.insist(now_ms, token, effects),
                 State::Overdue | State::Finished => self.set_wake(token, None),
             }
         }
@@ -180,6 +142,10 @@ impl Ledger {
             .iter()
             .filter(|(_, attempt)| attempt.state == State::Finished)
             .map(|(token, _)| *token)
+    }
+
+    pub(super) fn tokens(&self) -> impl Iterator<Item = AttemptToken> {
+        self.attempts.keys().copied()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -256,9 +222,44 @@ impl Ledger {
         }
     }
 
+    /// Aborts a body that was cancelled, or reports one that is still there after its abortion.
+    fn insist(&mut self, now_ms: u64, token: AttemptToken, effects: &mut Effects) {
+        let attempt = self.attempts.get_mut(&token).expect("a body that stops is here");
+        let abortion = match attempt.abortion {
+            None => {
+                effects.command(Command::Abort(token));
+                Abortion {
+                    at_ms: now_ms,
+                    next_report_ms: STUCK_REPORT_MS_MIN,
+                }
+            }
+            Some(before) => {
+                let Names {
+                    action,
+                    execution_id,
+                    step_id,
+                } = attempt.names.clone();
+                effects.command(Command::Tell(SessionEvent::Stuck {
+                    action,
+                    execution_id,
+                    step_id,
+                    aborted_for: Duration::from_millis(now_ms.saturating_sub(before.at_ms)),
+                }));
+                Abortion {
+                    next_report_ms: (before.next_report_ms * 2).min(STUCK_REPORT_MS_MAX),
+                    ..before
+                }
+            }
+        };
+        attempt.abortion = Some(abortion);
+        self.set_wake(token, Some(now_ms + abortion.next_report_ms));
+    }
+
     /// Brings an abortion forward; one that has happened stays.
     fn abort_by(&mut self, token: AttemptToken, at_ms: u64) {
-        let wake_at_ms = self.attempts.get(&token).and_then(|attempt| attempt.wake_at_ms);
+        let not_aborted = |attempt: &&Attempt| attempt.abortion.is_none();
+        let attempt = self.attempts.get(&token).filter(not_aborted);
+        let wake_at_ms = attempt.and_then(|attempt| attempt.wake_at_ms);
         if wake_at_ms.is_some_and(|planned_ms| at_ms < planned_ms) {
             self.set_wake(token, Some(at_ms));
         }
@@ -274,13 +275,9 @@ impl Ledger {
 
     fn forget(&mut self, token: AttemptToken) {
         self.set_wake(token, None);
-        let attempt = self
-            .attempts
+        self.attempts
             .remove(&token)
             .expect("a forgotten attempt was here");
-        if attempt.body_runs {
-            self.count_body(&attempt.action, false);
-        }
         self.toggle_hash(token);
     }
 
@@ -304,18 +301,6 @@ impl Ledger {
         }
     }
 
-    fn count_body(&mut self, action: &str, starts: bool) {
-        let slot = self
-            .slots
-            .get_mut(action)
-            .expect("only actions with a handler are started");
-        let change = |count: &mut u32| *count = if starts { *count + 1 } else { *count - 1 };
-        change(&mut slot.bodies);
-        if matches!(slot.capacity, Capacity::Shared(_)) {
-            change(&mut self.bodies);
-        }
-    }
-
     fn toggle_hash(&mut self, token: AttemptToken) {
         self.hash
             .iter_mut()
@@ -323,3 +308,8 @@ impl Ledger {
             .for_each(|(sum, byte)| *sum ^= byte);
     }
 }
+
+/// From an abortion to the first report that the body is still there; the distances double.
+const STUCK_REPORT_MS_MIN: u64 = 10_000;
+/// The longest distance between two reports.
+const STUCK_REPORT_MS_MAX: u64 = 600_000;

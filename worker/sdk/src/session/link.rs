@@ -1,5 +1,6 @@
 //! The stream to the orchestrator, from the wish to have one to its end. Knows no attempt.
 
+use crate::session::TIMEOUT_MS_MAX;
 use escapement_model::limits::{HEARTBEAT_INTERVAL_MS, LEASE_MS};
 use escapement_wire::worker::v1::Welcome;
 use std::collections::VecDeque;
@@ -76,6 +77,10 @@ pub(super) struct Live {
     heartbeats_sent: u64,
     /// Number and time of sending, oldest first.
     unacknowledged: VecDeque<(u64, u64)>,
+    /// The revision of the levels that were sent last; 0 is what `Hello` said.
+    pub(super) capacity_told: u64,
+    /// The same of the actions.
+    pub(super) actions_told: u64,
     /// `seq` of the last `Assignments`.
     pub(super) last_assignment_seq: u64,
     pub(super) snapshot_wanted: Option<u64>,
@@ -97,14 +102,18 @@ impl Live {
             Ok(asked_ms) if asked_ms > 0 => asked_ms,
             Ok(_) | Err(_) => default_ms,
         };
+        let lease_ms = given(welcome.lease_ms, LEASE_MS).min(TIMEOUT_MS_MAX);
+        // An interval that the lease does not outlast would end every session.
+        let interval_ms = given(welcome.heartbeat_interval_ms, HEARTBEAT_INTERVAL_MS).min(lease_ms / 2);
         Self {
-            heartbeat_interval_ms: given(welcome.heartbeat_interval_ms, HEARTBEAT_INTERVAL_MS)
-                .max(HEARTBEAT_INTERVAL_MS_MIN),
-            lease_ms: given(welcome.lease_ms, LEASE_MS),
+            heartbeat_interval_ms: interval_ms.max(HEARTBEAT_INTERVAL_MS_MIN),
+            lease_ms,
             heartbeat_at_ms: now_ms,
             heartbeat_pending: false,
             heartbeats_sent: 0,
             unacknowledged: VecDeque::new(),
+            capacity_told: 0,
+            actions_told: 0,
             last_assignment_seq: 0,
             snapshot_wanted: None,
             drain_pending: false,

@@ -1,7 +1,7 @@
 //! What waits to be said on the present stream, and what waits to be done. Bounded by what is in flight.
 
 use crate::session::ledger::Ledger;
-use crate::session::{Command, report, token_bytes};
+use crate::session::{ATTEMPTS_MAX, Command, report, token_bytes};
 use bytes::Bytes;
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::session_request::Message as Request;
@@ -93,7 +93,8 @@ impl Effects {
 
     /// The next message of outcomes, as many as fit into one.
     pub(super) fn take_outcomes(&mut self, ledger: &mut Ledger, limits: &SessionLimits) -> Option<Request> {
-        let bytes_max = report::item_bytes_max(limits);
+        // A message that takes long to travel would hold up the heartbeat behind it.
+        let bytes_max = report::item_bytes_max(limits).min(OUTCOMES_BYTES_AIM);
         let mut items = Vec::new();
         let mut bytes = 0;
         while let Some(&token) = self.outcomes.front() {
@@ -115,8 +116,10 @@ impl Effects {
 
 /// Acknowledgements of one kind in one message: about 80 KiB.
 const ACKS_PER_MESSAGE_MAX: usize = 4096;
-/// Acknowledgements that may wait: twice what one session may have in flight.
-const PENDING_ACKS_MAX: usize = 2 * escapement_model::limits::SESSION_IN_FLIGHT_MAX as usize;
+/// Acknowledgements that may wait: twice the attempts that one session may have.
+const PENDING_ACKS_MAX: usize = 2 * ATTEMPTS_MAX;
+/// Bytes of one message of several outcomes; one that is larger goes alone.
+const OUTCOMES_BYTES_AIM: usize = 256 << 10;
 /// Outcomes in one message.
 const OUTCOMES_PER_MESSAGE_MAX: usize = 1024;
 /// Key and length of one item of `Outcomes`.

@@ -1,15 +1,19 @@
-//! Bodies as tasks on the runtime of the caller. Knows no limit: it cancels and aborts when it is told to.
+//! Bodies: as tasks on the runtime of the caller, or on threads of their own where they block.
+//! Knows no limit: it cancels and aborts when it is told to.
 
 use crate::context::{Facts, StepContext};
 use crate::error::StepError;
 use crate::handler::{Body, BodyResult, Handler};
 use crate::session::{BodyEnd, Job};
+use crate::shell::threads::Threads;
 use escapement_model::{AttemptToken, codes};
 use serde_json::json;
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
 /// All bodies that run. Dropping it aborts them.
@@ -18,22 +22,39 @@ pub(super) struct Bodies {
     handlers: BTreeMap<String, Handler>,
     tasks: JoinSet<BodyResult>,
     tokens: HashMap<Id, AttemptToken>,
-    running: BTreeMap<AttemptToken, (AbortHandle, StepContext)>,
+    threads: Threads,
+    blocking_tx: mpsc::UnboundedSender<BlockingEnd>,
+    /// Holds at most one end for each body that runs.
+    blocking_rx: mpsc::UnboundedReceiver<BlockingEnd>,
+    running: BTreeMap<AttemptToken, Running>,
 }
+
+struct Running {
+    /// None for a body that blocks: it cannot be aborted.
+    abort: Option<AbortHandle>,
+    context: StepContext,
+}
+
+/// How a body that blocks ended; `Err` is its panic.
+type BlockingEnd = (AttemptToken, Result<BodyResult, Box<dyn Any + Send>>);
 
 impl Bodies {
     pub(super) fn new(runtime: Handle, handlers: BTreeMap<String, Handler>) -> Self {
+        let (blocking_tx, blocking_rx) = mpsc::unbounded_channel();
         Self {
             runtime,
             handlers,
             tasks: JoinSet::new(),
             tokens: HashMap::new(),
+            threads: Threads::default(),
+            blocking_tx,
+            blocking_rx,
             running: BTreeMap::new(),
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.tasks.is_empty()
+        self.running.is_empty()
     }
 
     pub(super) fn start(&mut self, job: Job, deadline: Instant) {
@@ -58,71 +79,117 @@ impl Bodies {
                 let body = body.clone();
                 let context = context.clone();
                 // The call itself is inside the task too: a handler may panic before it returns its future.
-                self.tasks
-                    .spawn_on(async move { body(payload, context).await }, &self.runtime)
+                let task = async move { body(payload, context).await };
+                let abort = self.tasks.spawn_on(task, &self.runtime);
+                self.tokens.insert(abort.id(), job.token);
+                Some(abort)
             }
             Body::Blocking(body) => {
                 let body = body.clone();
-                let context = context.clone();
-                self.tasks
-                    .spawn_blocking_on(move || body(payload, context), &self.runtime)
+                self.start_blocking(job.token, context.clone(), move |context| body(payload, context));
+                None
             }
         };
-        self.tokens.insert(abort.id(), job.token);
-        self.running.insert(job.token, (abort, context));
+        self.running.insert(job.token, Running { abort, context });
+    }
+
+    fn start_blocking(
+        &self,
+        token: AttemptToken,
+        context: StepContext,
+        body: impl FnOnce(StepContext) -> BodyResult + Send + 'static,
+    ) {
+        let ends = self.blocking_tx.clone();
+        let runtime = self.runtime.clone();
+        let work = move || {
+            // The handler may use the runtime, as on tokio's own blocking threads.
+            let _entered = runtime.enter();
+            // A body that panicked is dropped as a whole, so nothing half-changed is seen.
+            let end = catch_unwind(AssertUnwindSafe(|| body(context)));
+            // Nobody listens after the worker has ended.
+            let _ = ends.send((token, end));
+        };
+        if let Err(error) = self.threads.run(Box::new(work)) {
+            let error = StepError::from_error(codes::UNKNOWN_ERROR, error);
+            let _ = self.blocking_tx.send((token, Ok(Err(error))));
+        }
     }
 
     pub(super) fn cancel(&self, token: AttemptToken) {
-        if let Some((_, context)) = self.running.get(&token) {
-            context.cancel();
+        if let Some(running) = self.running.get(&token) {
+            running.context.cancel();
         }
     }
 
     pub(super) fn abort(&self, token: AttemptToken) {
-        if let Some((abort, _)) = self.running.get(&token) {
+        if let Some(abort) = self
+            .running
+            .get(&token)
+            .and_then(|running| running.abort.as_ref())
+        {
             abort.abort();
         }
     }
 
-    /// The next body that ends; `None` where none runs.
-    pub(super) async fn next(&mut self) -> Option<(AttemptToken, BodyEnd)> {
-        let joined = self.tasks.join_next_with_id().await?;
-        Some(self.settle(joined))
+    /// The next body that ends. Resolves never where none runs.
+    pub(super) async fn next(&mut self) -> (AttemptToken, BodyEnd) {
+        // Not biased: neither kind can starve the other, and both are bounded by the slots.
+        tokio::select! {
+            Some(joined) = self.tasks.join_next_with_id() => self.settle_task(joined),
+            Some((token, end)) = self.blocking_rx.recv() => self.settle(token, end.map_err(Some)),
+        }
     }
 
     /// A body that has ended already.
     pub(super) fn try_next(&mut self) -> Option<(AttemptToken, BodyEnd)> {
-        let joined = self.tasks.try_join_next_with_id()?;
-        Some(self.settle(joined))
+        if let Some(joined) = self.tasks.try_join_next_with_id() {
+            return Some(self.settle_task(joined));
+        }
+        let (token, end) = self.blocking_rx.try_recv().ok()?;
+        Some(self.settle(token, end.map_err(Some)))
     }
 
     /// Tells all bodies to end, waits for a moment, and aborts the rest.
     pub(super) async fn end(mut self) {
-        for (_, context) in self.running.values() {
-            context.cancel();
+        for running in self.running.values() {
+            running.context.cancel();
         }
-        let all = async { while self.tasks.join_next().await.is_some() {} };
-        // Those that are left are aborted by the drop.
+        let all = async {
+            while !self.running.is_empty() {
+                self.next().await;
+            }
+        };
+        // The tasks that are left are aborted by the drop; the threads end with the process.
         let _ = tokio::time::timeout(END_GRACE, all).await;
     }
 
-    fn settle(&mut self, joined: Result<(Id, BodyResult), JoinError>) -> (AttemptToken, BodyEnd) {
+    fn settle_task(&mut self, joined: Result<(Id, BodyResult), JoinError>) -> (AttemptToken, BodyEnd) {
         let id = joined.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let token = self
             .tokens
             .remove(&id)
             .expect("every task was entered at its start");
-        let (_, context) = self.running.remove(&token).expect("every task has its context");
-        let end = match joined {
-            Ok((_, Ok(output))) => BodyEnd::Success {
+        let end = joined
+            .map(|(_, result)| result)
+            .map_err(|error| error.try_into_panic().ok());
+        self.settle(token, end)
+    }
+
+    /// `Err` is a panic, or `None` for a task that was aborted.
+    fn settle(
+        &mut self,
+        token: AttemptToken,
+        end: Result<BodyResult, Option<Box<dyn Any + Send>>>,
+    ) -> (AttemptToken, BodyEnd) {
+        let Running { context, .. } = self.running.remove(&token).expect("every body has its context");
+        let end = match end {
+            Ok(Ok(output)) => BodyEnd::Success {
                 output,
                 warnings: context.take_warnings(),
             },
-            Ok((_, Err(error))) => BodyEnd::Failure(error),
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => BodyEnd::Failure(panicked(context.action(), panic.as_ref())),
-                Err(_) => BodyEnd::Aborted,
-            },
+            Ok(Err(error)) => BodyEnd::Failure(error),
+            Err(Some(panic)) => BodyEnd::Failure(panicked(context.action(), panic.as_ref())),
+            Err(None) => BodyEnd::Aborted,
         };
         (token, end)
     }

@@ -1,18 +1,19 @@
 //! The tonic part: one stream, its two directions apart. Numbers no message and understands none.
 
 use crate::error::with_causes;
+use crate::token::BearerToken;
 use escapement_model::limits::SESSION_MESSAGE_BYTES_MAX;
 use escapement_wire::worker::v1::worker_service_client::WorkerServiceClient;
 use escapement_wire::worker::v1::{SessionRequest, SessionResponse};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Status, Streaming};
+use tonic::{Request, Status, Streaming};
 
-/// The stream to the orchestrator, or none.
-#[derive(Default)]
+/// The stream to one orchestrator.
 pub(super) struct Connection {
     writer: Writer,
     reader: Reader,
@@ -20,21 +21,30 @@ pub(super) struct Connection {
 
 /// Where requests go in. Bounded: the session keeps what does not fit, so nothing is lost and nothing waits.
 #[derive(Default)]
-pub(super) struct Writer(Option<mpsc::Sender<SessionRequest>>);
+struct Writer {
+    requests: Option<mpsc::Sender<SessionRequest>>,
+    /// Waits for room, from one poll to the next.
+    room: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
+}
 
 /// Where responses come out. Never waits for the writer.
-#[derive(Default)]
-pub(super) enum Reader {
-    #[default]
+enum Reader {
     Closed,
     Opening(Pin<Box<dyn Future<Output = Result<Box<Open>, String>> + Send>>),
     Open(Box<Open>),
 }
 
-pub(super) struct Open {
+struct Open {
     responses: Streaming<SessionResponse>,
     /// Keeps the connection.
     _client: WorkerServiceClient<Channel>,
+}
+
+/// What a connection is ready for.
+pub(super) enum Next {
+    /// A message has room.
+    Writable,
+    Read(Event),
 }
 
 /// What the reader has seen.
@@ -48,29 +58,26 @@ pub(super) enum Event {
 
 impl Connection {
     /// Begins to open a stream. Requests are queued from now on and go out with the call.
-    pub(super) fn open(&mut self, address: &str) {
+    pub(super) fn open(address: &str, token: Option<&BearerToken>) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
-        self.writer = Writer(Some(sender));
-        self.reader = Reader::Opening(Box::pin(open(address.to_owned(), receiver)));
+        let opening = open(address.to_owned(), token.cloned(), receiver);
+        Self {
+            writer: Writer {
+                requests: Some(sender),
+                room: None,
+            },
+            reader: Reader::Opening(Box::pin(opening)),
+        }
     }
 
     pub(super) fn end_requests(&mut self) {
-        self.writer = Writer(None);
+        self.writer = Writer::default();
     }
 
-    pub(super) fn close(&mut self) {
-        *self = Self::default();
-    }
-
-    pub(super) fn halves(&mut self) -> (&Writer, &mut Reader) {
-        (&self.writer, &mut self.reader)
-    }
-}
-
-impl Writer {
     /// Queues the message that `next` makes. False where there is no room, no stream or no message.
-    pub(super) fn send(&self, next: impl FnOnce() -> Option<SessionRequest>) -> bool {
-        let Some(Ok(permit)) = self.0.as_ref().map(mpsc::Sender::try_reserve) else {
+    pub(super) fn send(&mut self, next: impl FnOnce() -> Option<SessionRequest>) -> bool {
+        let permit = self.writer.requests.as_ref().map(mpsc::Sender::try_reserve);
+        let Some(Ok(permit)) = permit else {
             return false;
         };
         let Some(message) = next() else { return false };
@@ -78,20 +85,43 @@ impl Writer {
         true
     }
 
-    /// Resolves when there is room. Where there is no stream any more the reader says so, not the writer.
-    pub(super) async fn ready(&self) {
-        if let Some(sender) = &self.0
-            && sender.reserve().await.is_ok()
-        {
-            return;
+    /// Whether there is room for a message, asked for by `wants_to_transmit`, or else something was read.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>, wants_to_transmit: bool) -> Poll<Next> {
+        if wants_to_transmit && self.writer.poll_room(cx).is_ready() {
+            return Poll::Ready(Next::Writable);
         }
-        std::future::pending().await
+        // Nothing is lost where this future is dropped: what it waits for is kept in the reader.
+        pin!(self.reader.next()).poll(cx).map(Next::Read)
+    }
+}
+
+impl Writer {
+    /// Ready when there is room. Where there is no stream any more the reader says so, not the writer.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(requests) = &self.requests else {
+            return Poll::Pending;
+        };
+        let room = self.room.get_or_insert_with(|| {
+            let requests = requests.clone();
+            Box::pin(async move { requests.reserve().await.is_ok() })
+        });
+        match room.as_mut().poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(true) => {
+                self.room = None;
+                Poll::Ready(())
+            }
+            Poll::Ready(false) => {
+                *self = Self::default();
+                Poll::Pending
+            }
+        }
     }
 }
 
 impl Reader {
     /// The next event. Nothing is lost where the future is dropped.
-    pub(super) async fn next(&mut self) -> Event {
+    async fn next(&mut self) -> Event {
         match self {
             Reader::Closed => std::future::pending().await,
             Reader::Opening(opening) => match opening.await {
@@ -114,7 +144,11 @@ impl Reader {
     }
 }
 
-async fn open(address: String, requests: mpsc::Receiver<SessionRequest>) -> Result<Box<Open>, String> {
+async fn open(
+    address: String,
+    token: Option<BearerToken>,
+    requests: mpsc::Receiver<SessionRequest>,
+) -> Result<Box<Open>, String> {
     let channel = Endpoint::from_shared(address)
         .map_err(|error| with_causes(&error))?
         .connect_timeout(CONNECT_TIMEOUT)
@@ -129,11 +163,12 @@ async fn open(address: String, requests: mpsc::Receiver<SessionRequest>) -> Resu
     let mut client = WorkerServiceClient::new(channel)
         .max_decoding_message_size(SESSION_MESSAGE_BYTES_MAX)
         .max_encoding_message_size(SESSION_MESSAGE_BYTES_MAX);
+    let mut call = Request::new(ReceiverStream::new(requests));
+    if let Some(token) = token {
+        call.metadata_mut().insert("authorization", token.to_metadata());
+    }
     // `Hello` is queued already: the call resolves only at response headers.
-    let response = client
-        .session(ReceiverStream::new(requests))
-        .await
-        .map_err(|status| reason_of(&status))?;
+    let response = client.session(call).await.map_err(|status| reason_of(&status))?;
     Ok(Box::new(Open {
         responses: response.into_inner(),
         _client: client,
@@ -144,8 +179,9 @@ fn reason_of(status: &Status) -> String {
     format!("{:?}: {}", status.code(), status.message())
 }
 
-/// Requests between the session and the transport. Few, since the session batches what waits.
-const QUEUED_REQUESTS_MAX: usize = 16;
+/// Requests between the session and the transport. Few: the session batches what waits,
+/// and a heartbeat waits for what is queued before it.
+const QUEUED_REQUESTS_MAX: usize = 4;
 /// Time for a TCP connection; the session's own limit covers the rest of the greeting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 /// From h2 0.4.16 on, many small unread frames end the connection; a wide window leaves room for bursts.

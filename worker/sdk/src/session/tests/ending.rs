@@ -1,8 +1,8 @@
 //! Drain, from the signal to the end.
 
 use super::story::{DRAIN_GRACE_MS, Story, is_released, token, token_bytes};
-use crate::WorkerError;
 use crate::session::BodyEnd;
+use crate::{SessionEvent, WorkerError};
 use escapement_wire::worker::v1::DrainStarted;
 use escapement_wire::worker::v1::rejected_attempt::Reason;
 use escapement_wire::worker::v1::session_request::Message as Request;
@@ -149,4 +149,34 @@ fn a_worker_with_nothing_in_flight_and_no_session_ends_at_once() {
     story.disconnect();
     story.stop();
     assert!(matches!(story.end, Some(Ok(()))));
+}
+
+#[test]
+fn an_operators_drain_is_told_and_ends_nothing() {
+    let mut story = Story::welcomed();
+    story.assign(1, "work", 500_000);
+    story.heard();
+    story.say(drain_started());
+    story.say(drain_started());
+    assert!(
+        matches!(&story.events[..], [SessionEvent::Drained { orchestrator }] if orchestrator == "http://story"),
+        "{:?}",
+        story.events
+    );
+    story.pass(60_000);
+    assert!(story.disconnects.is_empty() && story.end.is_none());
+    story.body_succeeds(1);
+    story.acknowledge(1);
+    assert!(
+        !story
+            .heard()
+            .iter()
+            .any(|request| matches!(request, Request::Goodbye(_))),
+        "it stays until it is asked to stop"
+    );
+    story.stop();
+    assert!(matches!(
+        story.heard()[..],
+        [Request::Drain(_), Request::Goodbye(_)]
+    ));
 }

@@ -3,6 +3,7 @@
 use super::story::{HEARTBEAT_MS, LEASE_MS, MARGIN_MS, Story, is_released, token, token_bytes};
 use crate::WorkerError;
 use crate::session::BodyEnd;
+use escapement_wire::worker::v1::rejected_attempt::Reason;
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
 use escapement_wire::worker::v1::{
@@ -245,4 +246,114 @@ fn an_asked_reconnect_finishes_first_and_then_leaves_with_goodbye() {
     story.pass(0);
     assert_eq!(story.connects, 2);
     assert!(story.end.is_none());
+}
+
+#[test]
+fn every_hello_has_a_number_of_its_own() {
+    let mut story = Story::begin();
+    for number in 1..=4 {
+        assert_eq!(story.heard_hello().hello_number, number);
+        story.disconnect();
+        story.pass(5_000);
+    }
+}
+
+fn reconnect(deadline_ms: i64) -> Response {
+    Response::Reconnect(Reconnect {
+        reason: "deploy".to_owned(),
+        jitter_ms: 1_000,
+        deadline_ms,
+    })
+}
+
+#[test]
+fn work_is_taken_until_the_deadline_of_a_reconnect_and_rejected_as_draining_from_then_on() {
+    let mut story = Story::welcomed();
+    story.say(reconnect(2_000));
+    story.pass(1_999);
+    story.assign(1, "work", 500_000);
+    assert_eq!(story.heard_acks().started, [token_bytes(1)]);
+    story.pass(1);
+    story.assign(2, "work", 500_000);
+    assert_eq!(story.heard_acks().rejected[0].reason(), Reason::Draining);
+    story.body_succeeds(1);
+    assert_eq!(story.heard_outcomes().len(), 1, "what it has is finished");
+    story.acknowledge(1);
+    assert!(matches!(story.heard_work()[..], [Request::Goodbye(_)]));
+    story.disconnect();
+    story.pass(1_000);
+    assert_eq!(story.connects, 2, "within the jitter");
+    story.welcome();
+    story.assign(3, "work", 500_000);
+    assert_eq!(story.heard_acks().started, [token_bytes(3)]);
+}
+
+#[test]
+fn an_assignment_that_crosses_a_goodbye_is_answered_before_it() {
+    let mut story = Story::welcomed();
+    story.heard();
+    story.say(reconnect(0));
+    assert!(matches!(story.heard_work()[..], [Request::Goodbye(_)]));
+    story.assign(1, "work", 500_000);
+    assert!(story.started.is_empty() && story.heard().is_empty());
+}
+
+#[test]
+fn a_later_reconnect_counts_only_where_it_is_sooner() {
+    for (first_ms, second_ms, expected_ms) in [(2_000, 9_000, 2_000), (9_000, 2_000, 2_000)] {
+        let mut story = Story::welcomed();
+        story.say(reconnect(first_ms));
+        story.say(reconnect(second_ms));
+        story.pass(expected_ms - 1);
+        assert!(!story.requests_ended);
+        story.pass(1);
+        assert!(story.requests_ended, "{first_ms} then {second_ms}");
+    }
+}
+
+#[test]
+fn limits_that_make_no_sense_do_no_harm() {
+    use escapement_wire::worker::v1::SessionLimits;
+    for absurd in [i64::MIN, -1, 0, 1, i64::MAX] {
+        let mut story = Story::begin();
+        let limits = SessionLimits {
+            message_bytes_max: absurd,
+            output_bytes_max: absurd,
+            in_flight_max: u32::MAX,
+            actions_max: u32::MAX,
+        };
+        let welcome = Welcome {
+            heartbeat_interval_ms: absurd,
+            limits: Some(limits),
+            ..story.welcome_message()
+        };
+        story.say(Response::Welcome(welcome));
+        story.say(reconnect(absurd.max(1)));
+        story.assign(1, "work", absurd);
+        story.pass(LEASE_MS);
+        assert!(
+            story.disconnects.is_empty(),
+            "{absurd}: the lease is kept: {:?}",
+            story.disconnects
+        );
+        story.heard();
+        story.cancel(1, absurd);
+        story.pass(100);
+        story.body_ends(1, BodyEnd::Aborted);
+        assert_eq!(story.heard_acks().stopped, [token_bytes(1)], "{absurd}");
+    }
+}
+
+#[test]
+fn a_lease_without_end_and_one_of_nothing_do_no_harm() {
+    for lease_ms in [1, i64::MAX] {
+        let mut story = Story::begin();
+        let welcome = Welcome {
+            lease_ms,
+            ..story.welcome_message()
+        };
+        story.say(Response::Welcome(welcome));
+        story.pass(60_000);
+        assert!(story.connects < 200, "{} connects", story.connects);
+    }
 }

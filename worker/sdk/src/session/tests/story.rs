@@ -1,6 +1,6 @@
 //! The narrator: plays the orchestrator and the shell to one session, and keeps what it says and does.
 
-use crate::action::Capacity;
+use crate::session::shared::Shared;
 use crate::session::{BodyEnd, Command, Job, Session};
 use crate::worker::SessionEvent;
 use crate::{Opaque, StepError, WorkerError};
@@ -9,10 +9,9 @@ use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
 use escapement_wire::worker::v1::{
-    Assignment, Assignments, AttemptAcks, AttemptOutcome, Cancel, Cancels, Hello, OutcomeAck, OutcomeAcks,
-    SessionLimits, SessionResponse, Welcome, attempt_outcome,
+    ActionSpec, Assignment, Assignments, AttemptAcks, AttemptOutcome, Cancel, Cancels, Hello, OutcomeAck,
+    OutcomeAcks, SessionLimits, SessionResponse, Welcome, attempt_outcome,
 };
-use std::collections::BTreeMap;
 
 pub(super) const LEASE_MS: u64 = 10_000;
 pub(super) const MARGIN_MS: u64 = 1_000;
@@ -21,6 +20,7 @@ pub(super) const DRAIN_GRACE_MS: u64 = 20_000;
 
 pub(super) struct Story {
     pub(super) session: Session,
+    pub(super) shared: Shared,
     pub(super) now_ms: u64,
     pub(super) sent: Vec<Request>,
     pub(super) started: Vec<Job>,
@@ -28,6 +28,8 @@ pub(super) struct Story {
     /// With the time of each.
     pub(super) aborted: Vec<(AttemptToken, u64)>,
     pub(super) disconnects: Vec<String>,
+    /// Whatever else the program was told.
+    pub(super) events: Vec<SessionEvent>,
     pub(super) connects: usize,
     pub(super) requests_ended: bool,
     pub(super) end: Option<Result<(), WorkerError>>,
@@ -42,18 +44,26 @@ pub(super) struct Story {
 impl Story {
     /// A worker for `work`, two at a time, that has just asked for its first stream.
     pub(super) fn begin() -> Self {
+        let action = |name: &str, max_in_flight, waits| ActionSpec {
+            name: name.to_owned(),
+            max_in_flight,
+            waits,
+            ..ActionSpec::default()
+        };
         let hello = Hello {
             worker_id: "story".to_owned(),
             max_in_flight: 2,
+            actions: vec![
+                action("work", 0, false),
+                action("single", 1, false),
+                action("wait", 3, true),
+            ],
             ..Hello::default()
         };
-        let capacities = BTreeMap::from([
-            ("work".to_owned(), Capacity::Shared(u32::MAX)),
-            ("single".to_owned(), Capacity::Shared(1)),
-            ("wait".to_owned(), Capacity::Apart(3)),
-        ]);
         let mut story = Self {
-            session: Session::new(0, hello, capacities, DRAIN_GRACE_MS),
+            session: Session::new(0, "http://story".to_owned(), DRAIN_GRACE_MS),
+            shared: Shared::new(hello),
+            events: Vec::new(),
             now_ms: 0,
             sent: Vec::new(),
             started: Vec::new(),
@@ -105,7 +115,8 @@ impl Story {
     }
 
     pub(super) fn say_raw(&mut self, response: SessionResponse) {
-        self.session.handle_message(self.now_ms, response);
+        self.session
+            .handle_message(self.now_ms, response, &mut self.shared);
         self.drain();
     }
 
@@ -159,6 +170,7 @@ impl Story {
     }
 
     pub(super) fn body_ends(&mut self, name: u8, end: BodyEnd) {
+        self.shared.release(token(name));
         self.session.handle_ended(self.now_ms, token(name), end);
         self.drain();
     }
@@ -186,6 +198,12 @@ impl Story {
 
     pub(super) fn stop(&mut self) {
         self.session.handle_stop(self.now_ms);
+        self.drain();
+    }
+
+    /// The program changes something about the worker.
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut Shared)) {
+        change(&mut self.shared);
         self.drain();
     }
 
@@ -239,7 +257,7 @@ impl Story {
             // Before the shell has opened a stream there is nothing to write to.
             while let Some(request) = self
                 .is_open
-                .then(|| self.session.poll_transmit(self.now_ms))
+                .then(|| self.session.poll_transmit(self.now_ms, &mut self.shared))
                 .flatten()
             {
                 self.seq_seen += 1;
@@ -266,11 +284,12 @@ impl Story {
                             seq: self.seq,
                             message,
                         },
+                        &mut self.shared,
                     );
                 }
             }
             assert!(
-                !self.is_open || !self.session.wants_to_transmit(),
+                !self.is_open || !self.session.wants_to_transmit(&self.shared),
                 "what it wants to say it says"
             );
             let Some(command) = self.session.poll_command() else {
@@ -304,8 +323,9 @@ impl Story {
             Command::Start(job) => self.started.push(*job),
             Command::Cancel(token) => self.cancelled.push(token),
             Command::Abort(token) => self.aborted.push((token, self.now_ms)),
-            Command::Tell(SessionEvent::Disconnected { reason }) => self.disconnects.push(reason),
+            Command::Tell(SessionEvent::Disconnected { reason, .. }) => self.disconnects.push(reason),
             Command::Tell(SessionEvent::Connected { .. }) => {}
+            Command::Tell(event) => self.events.push(event),
         }
     }
 }

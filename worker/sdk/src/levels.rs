@@ -1,0 +1,132 @@
+//! What a program may change about its worker while it runs. Sends nothing.
+
+use crate::error::WorkerError;
+use crate::session::shared::Shared;
+use escapement_model::limits::SESSION_IN_FLIGHT_MAX;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// Changes how much work a running worker takes, and which. Cheap to clone; from
+/// [`Worker::handle`](crate::Worker::handle).
+///
+/// Each change is told to the orchestrator at once, and again on every new session.
+/// What runs goes on: a level below it means no new work until enough has ended.
+///
+/// ```
+/// # use escapement_sdk::{StepContext, Worker, WorkerError};
+/// # use serde_json::{Value, json};
+/// # fn example() -> Result<(), WorkerError> {
+/// let worker = Worker::builder("http://127.0.0.1:7400")
+///     .handler("greet", |_: Value, _: StepContext| async { Ok(json!({})) })
+///     .build()?;
+/// let handle = worker.handle();
+/// handle.set_capacity(0)?; // Paused.
+/// handle.set_actions_enabled(&["greet"], false)?;
+/// # Ok(())
+/// # }
+/// # example().unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct WorkerHandle {
+    levels: Arc<watch::Sender<Levels>>,
+}
+
+/// The present wishes, which replace all earlier ones.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Levels {
+    max_in_flight: Option<u32>,
+    actions: BTreeMap<String, Wish>,
+}
+
+#[derive(Clone, Debug)]
+struct Wish {
+    max_in_flight: Option<u32>,
+    enabled: bool,
+}
+
+impl WorkerHandle {
+    pub(crate) fn new<'name>(names: impl Iterator<Item = &'name String>) -> Self {
+        let wish = Wish {
+            max_in_flight: None,
+            enabled: true,
+        };
+        let levels = Levels {
+            max_in_flight: None,
+            actions: names.map(|name| (name.clone(), wish.clone())).collect(),
+        };
+        Self {
+            levels: Arc::new(watch::Sender::new(levels)),
+        }
+    }
+
+    /// How many handlers run at a time from now on, 0 to 4096. 0 pauses all actions but those that wait.
+    ///
+    /// # Errors
+    /// [`WorkerError::InvalidConfiguration`] for more than 4096.
+    pub fn set_capacity(&self, max_in_flight: u32) -> Result<(), WorkerError> {
+        check(max_in_flight)?;
+        self.levels
+            .send_modify(|levels| levels.max_in_flight = Some(max_in_flight));
+        Ok(())
+    }
+
+    /// How many attempts of one action run at a time from now on, 0 to 4096. 0 pauses the action.
+    ///
+    /// # Errors
+    /// [`WorkerError::InvalidConfiguration`] for more than 4096, or an action without a handler.
+    pub fn set_action_capacity(&self, name: &str, max_in_flight: u32) -> Result<(), WorkerError> {
+        check(max_in_flight)?;
+        self.change(&[name], |wish| wish.max_in_flight = Some(max_in_flight))
+    }
+
+    /// Offers actions, or takes them back as if they had no handler.
+    ///
+    /// # Errors
+    /// [`WorkerError::InvalidConfiguration`] for an action without a handler; then nothing is changed.
+    pub fn set_actions_enabled(&self, names: &[&str], enabled: bool) -> Result<(), WorkerError> {
+        self.change(names, |wish| wish.enabled = enabled)
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Levels> {
+        self.levels.subscribe()
+    }
+
+    fn change(&self, names: &[&str], change: impl Fn(&mut Wish)) -> Result<(), WorkerError> {
+        let mut result = Ok(());
+        self.levels.send_if_modified(|levels| {
+            if let Some(unknown) = names.iter().find(|name| !levels.actions.contains_key(**name)) {
+                let detail = format!("action {unknown:?} has no handler");
+                result = Err(WorkerError::InvalidConfiguration(detail));
+                return false;
+            }
+            for name in names {
+                change(levels.actions.get_mut(*name).expect("all were found"));
+            }
+            true
+        });
+        result
+    }
+}
+
+impl Levels {
+    pub(crate) fn apply_to(&self, shared: &mut Shared) {
+        if let Some(max_in_flight) = self.max_in_flight {
+            shared.set_max_in_flight(max_in_flight);
+        }
+        for (name, wish) in &self.actions {
+            if let Some(max_in_flight) = wish.max_in_flight {
+                shared.set_action_capacity(name, max_in_flight);
+            }
+            shared.set_enabled(name, wish.enabled);
+        }
+    }
+}
+
+fn check(max_in_flight: u32) -> Result<(), WorkerError> {
+    if max_in_flight <= SESSION_IN_FLIGHT_MAX {
+        return Ok(());
+    }
+    let detail = format!("max_in_flight is at most {SESSION_IN_FLIGHT_MAX}");
+    Err(WorkerError::InvalidConfiguration(detail))
+}

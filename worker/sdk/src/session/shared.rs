@@ -1,0 +1,204 @@
+//! What all sessions of one worker have in common: who it is, what it can do, and how much of it runs.
+//! Knows no stream and no outcome.
+
+use escapement_model::AttemptToken;
+use escapement_model::limits::{NESTING_DEPTH_MAX, SESSION_IN_FLIGHT_MAX, WORKER_PROTOCOL};
+use escapement_wire::worker::v1::{ActionSpec, Capacity, Hello, RegisterActions};
+use std::collections::BTreeMap;
+
+/// One worker, whatever orchestrators it has sessions with.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// What never changes, with every action that has a handler.
+    hello: Hello,
+    /// How many were made.
+    hellos: u64,
+    max_in_flight: u32,
+    slots: BTreeMap<String, Slot>,
+    /// Bodies that run, or at least have not been seen to end, each with its action.
+    bodies: BTreeMap<AttemptToken, String>,
+    /// Those of them that count against the worker's own level.
+    ordinary: u32,
+    capacity_revision: u64,
+    actions_revision: u64,
+}
+
+/// An action that has a handler.
+#[derive(Debug)]
+struct Slot {
+    waits: bool,
+    /// As the worker was built: 0 stands for no level of its own.
+    built: u32,
+    /// What the program asked for since.
+    asked: Option<u32>,
+    enabled: bool,
+    bodies: u32,
+}
+
+/// Whether another attempt of an action can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Free,
+    Full,
+    NoHandler,
+}
+
+impl Shared {
+    /// A worker as its first `Hello` describes it.
+    pub(crate) fn new(hello: Hello) -> Self {
+        let slot = |spec: &ActionSpec| Slot {
+            waits: spec.waits,
+            built: spec.max_in_flight,
+            asked: None,
+            enabled: true,
+            bodies: 0,
+        };
+        Self {
+            max_in_flight: hello.max_in_flight,
+            slots: hello
+                .actions
+                .iter()
+                .map(|spec| (spec.name.clone(), slot(spec)))
+                .collect(),
+            hello: Hello {
+                protocol_min: WORKER_PROTOCOL,
+                protocol_max: WORKER_PROTOCOL,
+                ..hello
+            },
+            hellos: 0,
+            bodies: BTreeMap::new(),
+            ordinary: 0,
+            capacity_revision: 0,
+            actions_revision: 0,
+        }
+    }
+
+    /// The next `Hello`, without what belongs to one session.
+    pub(super) fn next_hello(&mut self) -> Hello {
+        self.hellos += 1;
+        Hello {
+            hello_number: self.hellos,
+            actions: self.enabled_actions(),
+            max_in_flight: self.max_in_flight,
+            ..self.hello.clone()
+        }
+    }
+
+    /// The present levels; `None` where they are still as they were built.
+    pub(super) fn capacity(&self) -> Option<Capacity> {
+        let asked = |(name, slot): (&String, &Slot)| Some((name.clone(), slot.asked?));
+        (self.capacity_revision > 0).then(|| Capacity {
+            revision: self.capacity_revision,
+            max_in_flight: self.max_in_flight,
+            per_action: self.slots.iter().filter_map(asked).collect(),
+        })
+    }
+
+    /// The present actions; `None` where they are still as they were built.
+    pub(super) fn actions(&self) -> Option<RegisterActions> {
+        (self.actions_revision > 0).then(|| RegisterActions {
+            revision: self.actions_revision,
+            actions: self.enabled_actions(),
+        })
+    }
+
+    pub(super) fn capacity_revision(&self) -> u64 {
+        self.capacity_revision
+    }
+
+    pub(super) fn actions_revision(&self) -> u64 {
+        self.actions_revision
+    }
+
+    /// How many attempts run at a time, all actions and orchestrators together.
+    pub(crate) fn set_max_in_flight(&mut self, max_in_flight: u32) {
+        if self.max_in_flight != max_in_flight {
+            self.max_in_flight = max_in_flight;
+            self.capacity_revision += 1;
+        }
+    }
+
+    /// How many attempts of one action run at a time; nothing for an action without a handler.
+    pub(crate) fn set_action_capacity(&mut self, name: &str, level: u32) {
+        if let Some(slot) = self.slots.get_mut(name)
+            && slot.asked != Some(level)
+        {
+            slot.asked = Some(level);
+            self.capacity_revision += 1;
+        }
+    }
+
+    /// Offers an action or takes it back; nothing for an action without a handler.
+    pub(crate) fn set_enabled(&mut self, name: &str, enabled: bool) {
+        if let Some(slot) = self.slots.get_mut(name)
+            && slot.enabled != enabled
+        {
+            slot.enabled = enabled;
+            self.actions_revision += 1;
+            // A registration brings levels of its own, so the asked ones are told again after it.
+            if self.capacity_revision > 0 {
+                self.capacity_revision += 1;
+            }
+        }
+    }
+
+    /// Only bodies count: a recorded outcome holds the orchestrator's credit, but nothing of the worker.
+    pub(super) fn room(&self, action: &str, session_max: u32) -> Room {
+        let Some(slot) = self.slots.get(action).filter(|slot| slot.enabled) else {
+            return Room::NoHandler;
+        };
+        let within_worker = slot.waits || self.ordinary < self.max_in_flight.min(session_max);
+        if within_worker && slot.bodies < slot.level() {
+            Room::Free
+        } else {
+            Room::Full
+        }
+    }
+
+    pub(crate) fn runs(&self, token: AttemptToken) -> bool {
+        self.bodies.contains_key(&token)
+    }
+
+    /// A body starts. `room` has said that it may, and `runs` that it does not yet.
+    pub(super) fn take(&mut self, token: AttemptToken, action: &str) {
+        let before = self.bodies.insert(token, action.to_owned());
+        assert!(before.is_none(), "attempt {token} is started once");
+        let slot = self.slots.get_mut(action).expect("there was room for it");
+        slot.bodies += 1;
+        self.ordinary += u32::from(!slot.waits);
+    }
+
+    /// A body has ended. False where none ran.
+    pub(crate) fn release(&mut self, token: AttemptToken) -> bool {
+        let Some(action) = self.bodies.remove(&token) else {
+            return false;
+        };
+        let slot = self.slots.get_mut(&action).expect("it was started from there");
+        slot.bodies -= 1;
+        self.ordinary -= u32::from(!slot.waits);
+        true
+    }
+
+    /// How many bodies run.
+    pub(crate) fn bodies(&self) -> usize {
+        self.bodies.len()
+    }
+
+    fn enabled_actions(&self) -> Vec<ActionSpec> {
+        let enabled = |spec: &&ActionSpec| self.slots[&spec.name].enabled;
+        self.hello.actions.iter().filter(enabled).cloned().collect()
+    }
+}
+
+impl Slot {
+    /// How many bodies of this action may run at a time.
+    fn level(&self) -> u32 {
+        match (self.waits, self.asked.unwrap_or(self.built)) {
+            // The orchestrator counts once per depth of nesting, and the worker does not know the depth.
+            // A plan at the top and the levels below it have a pool each.
+            (true, own) => own.saturating_mul(NESTING_DEPTH_MAX + 1),
+            (false, 0) if self.asked.is_none() => SESSION_IN_FLIGHT_MAX,
+            (false, own) => own,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Threads for handlers that block, apart from those of any runtime. Bounded by the slots of the worker,
+//! not here. Knows no attempt.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Starts threads as they are needed and keeps them for a while.
+#[derive(Clone, Default)]
+pub(super) struct Threads(Arc<Pool>);
+
+pub(super) type Work = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Pool {
+    state: Mutex<State>,
+    work_came: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Work>,
+    idle: usize,
+    started: u64,
+}
+
+impl Threads {
+    /// Runs `work` at once: on an idle thread, or else on a new one. `work` does not panic.
+    ///
+    /// # Errors
+    /// The system gives no thread; then nothing is run.
+    pub(super) fn run(&self, work: Work) -> io::Result<()> {
+        let mut state = self.0.state();
+        // Idle threads that are about to be woken for earlier work do not count.
+        if state.idle > state.waiting.len() {
+            state.waiting.push_back(work);
+            drop(state);
+            self.0.work_came.notify_one();
+            return Ok(());
+        }
+        state.started += 1;
+        let name = format!("escapement-body-{}", state.started);
+        drop(state);
+        let pool = self.0.clone();
+        std::thread::Builder::new().name(name).spawn(move || {
+            work();
+            pool.serve();
+        })?;
+        Ok(())
+    }
+}
+
+impl Pool {
+    /// Does what comes until nothing has come for a while.
+    fn serve(&self) {
+        while let Some(work) = self.next() {
+            work();
+        }
+    }
+
+    fn next(&self) -> Option<Work> {
+        let mut state = self.state();
+        state.idle += 1;
+        let (mut state, _) = self
+            .work_came
+            .wait_timeout_while(state, IDLE_MAX, |state| state.waiting.is_empty())
+            .unwrap_or_else(PoisonError::into_inner);
+        state.idle -= 1;
+        state.waiting.pop_front()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held, so what it guards is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long a thread waits for more work.
+const IDLE_MAX: Duration = Duration::from_secs(10);

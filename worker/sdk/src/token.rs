@@ -1,0 +1,30 @@
+//! The secret that a worker shows to orchestrators. Never shows it to anybody else.
+
+use std::fmt;
+use tonic::metadata::{Ascii, MetadataValue};
+
+/// The value of `authorization`.
+#[derive(Clone)]
+pub(crate) struct BearerToken(MetadataValue<Ascii>);
+
+impl BearerToken {
+    /// `None` where it is empty, or has anything but visible ASCII characters.
+    pub(crate) fn new(token: &str) -> Option<Self> {
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return None;
+        }
+        let mut value = MetadataValue::try_from(format!("Bearer {token}")).ok()?;
+        value.set_sensitive(true);
+        Some(Self(value))
+    }
+
+    pub(crate) fn to_metadata(&self) -> MetadataValue<Ascii> {
+        self.0.clone()
+    }
+}
+
+impl fmt::Debug for BearerToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BearerToken(..)")
+    }
+}
