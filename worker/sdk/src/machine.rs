@@ -7,6 +7,9 @@
 //! until both are empty, and `handle_timeout` at the time that `poll_timeout` names.
 //! Times are milliseconds on any clock that never goes back.
 
+#[cfg(test)]
+mod tests;
+
 use crate::error::WorkerError;
 use crate::levels::Levels;
 use crate::session::shared::Shared;

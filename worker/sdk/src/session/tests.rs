@@ -1,8 +1,11 @@
 //! Stories about the pure session under a virtual clock. Run no task and open no port.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bounds;
 mod chaos;
 mod ending;
+mod levels;
 mod liveness;
 mod story;
+mod stuck;
 mod work;

@@ -1,0 +1,473 @@
+//! A link that breaks after every possible message. The orchestrator here keeps honest books of its own and
+//! judges the worker by them.
+
+use super::stage::DRAIN_GRACE;
+use crate::machine::{Machine, OrchestratorId};
+use crate::session::{BodyEnd, Command};
+use crate::{Opaque, StepError};
+use bytes::Bytes;
+use escapement_model::AttemptToken;
+use escapement_wire::worker::v1::attempt_verdict::Verdict;
+use escapement_wire::worker::v1::session_request::Message as Request;
+use escapement_wire::worker::v1::session_response::Message as Response;
+use escapement_wire::worker::v1::{
+    ActionSpec, Assignment, Assignments, AttemptOutcome, AttemptVerdict, Cancel, Cancels, DrainStarted,
+    HeartbeatAck, Hello, InFlight, OutcomeAck, OutcomeAcks, SessionRequest, SessionResponse, Snapshot,
+    SnapshotRequest, Welcome, in_flight,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+#[test]
+fn whichever_message_is_the_last_before_a_break_every_step_is_settled_once() {
+    let unbroken = Simulation::new(&[]).run();
+    assert!(unbroken > 15, "there is something to break: {unbroken} messages");
+    for k in 1..=unbroken {
+        Simulation::new(&[k]).run();
+        // And again after as many messages, and so on.
+        Simulation::new(&[k, 2 * k, 3 * k, 4 * k]).run();
+    }
+    for k in 1..=unbroken {
+        for again in 1..=12 {
+            Simulation::new(&[k, k + again]).run();
+        }
+    }
+}
+
+struct Simulation {
+    machine: Machine,
+    books: Books,
+    now_ms: u64,
+    /// Messages on their way, with the times at which they arrive.
+    to_orchestrator: VecDeque<(u64, SessionRequest)>,
+    to_worker: VecDeque<(u64, SessionResponse)>,
+    is_open: bool,
+    /// When bodies end, with the tokens; `None` for those that wait for a cancel.
+    bodies: BTreeMap<AttemptToken, (Option<u64>, String)>,
+    ever_started: BTreeSet<AttemptToken>,
+    delivered: usize,
+    breaks: Vec<usize>,
+}
+
+/// What the orchestrator knows.
+#[derive(Default)]
+struct Books {
+    seq: u64,
+    seq_heard: u64,
+    sessions: u8,
+    last_hello: u64,
+    is_up: bool,
+    drains: bool,
+    assigned_seq: BTreeMap<Bytes, u64>,
+    /// Steps that nobody has.
+    waiting: VecDeque<&'static str>,
+    live: BTreeMap<Bytes, Live>,
+    settled: BTreeMap<&'static str, &'static str>,
+    /// As first reported.
+    outcomes: BTreeMap<Bytes, AttemptOutcome>,
+    next_token: u8,
+    out: Vec<Response>,
+}
+
+struct Live {
+    action: &'static str,
+    started: bool,
+    cancelled: bool,
+}
+
+const TO: OrchestratorId = OrchestratorId::CONFIGURED;
+const LATENCY_MS: u64 = 5;
+const ACTIONS: [&str; 4] = ["succeed", "fail", "linger", "last"];
+
+impl Simulation {
+    fn new(breaks: &[usize]) -> Self {
+        let action = |&name: &&str| ActionSpec {
+            name: name.to_owned(),
+            ..ActionSpec::default()
+        };
+        let hello = Hello {
+            max_in_flight: 3,
+            actions: ACTIONS.iter().map(action).collect(),
+            ..Hello::default()
+        };
+        Self {
+            machine: Machine::new(0, "http://a:1", hello, DRAIN_GRACE),
+            books: Books {
+                waiting: VecDeque::from(ACTIONS),
+                ..Books::default()
+            },
+            now_ms: 0,
+            to_orchestrator: VecDeque::new(),
+            to_worker: VecDeque::new(),
+            is_open: false,
+            bodies: BTreeMap::new(),
+            ever_started: BTreeSet::new(),
+            delivered: 0,
+            breaks: breaks.to_vec(),
+        }
+    }
+
+    /// Runs to the end of the worker, and says how many messages were delivered.
+    fn run(mut self) -> usize {
+        let mut stopped = false;
+        while self.now_ms < 60_000 {
+            self.machine.handle_timeout(self.now_ms);
+            self.end_bodies();
+            self.carry_out();
+            self.deliver();
+            self.carry_out();
+            if self.now_ms % 100 == 0 && self.is_open {
+                self.books.repeat_cancels();
+                self.post();
+            }
+            if let Some(end) = self.machine.poll_finished() {
+                assert!(stopped && end.is_ok(), "breaks {:?}: {end:?}", self.breaks);
+                let expected = [
+                    ("fail", "outcome"),
+                    ("last", "outcome"),
+                    ("linger", "stopped"),
+                    ("succeed", "outcome"),
+                ];
+                assert_eq!(
+                    self.books.settled,
+                    BTreeMap::from(expected),
+                    "breaks {:?}",
+                    self.breaks
+                );
+                assert!(self.bodies.is_empty() && self.machine.in_flight() == 0);
+                return self.delivered;
+            }
+            if !stopped && self.books.settled.len() == ACTIONS.len() {
+                stopped = true;
+                self.machine.handle_stop(self.now_ms);
+            }
+            self.now_ms += 1;
+        }
+        panic!(
+            "breaks {:?}: it does not end; settled {:?}",
+            self.breaks, self.books.settled
+        );
+    }
+
+    fn end_bodies(&mut self) {
+        let due = |end: &Option<u64>| end.is_some_and(|at_ms| at_ms <= self.now_ms);
+        let ended: Vec<_> = self
+            .bodies
+            .iter()
+            .filter(|(_, (end, _))| due(end))
+            .map(|(token, (_, action))| (*token, action.clone()))
+            .collect();
+        for (token, action) in ended {
+            self.bodies.remove(&token);
+            let end = match action.as_str() {
+                "fail" => BodyEnd::Failure(StepError::new("BUSY", "later")),
+                "linger" => BodyEnd::Aborted,
+                _ => BodyEnd::Success {
+                    output: Opaque::default(),
+                    warnings: Vec::new(),
+                },
+            };
+            self.machine.handle_ended(self.now_ms, token, end);
+        }
+        assert_eq!(self.machine.bodies(), self.bodies.len());
+        assert!(self.bodies.len() <= 3, "over the capacity");
+    }
+
+    fn carry_out(&mut self) {
+        loop {
+            while self.is_open
+                && let Some(request) = self.machine.poll_transmit(self.now_ms, TO)
+            {
+                self.to_orchestrator
+                    .push_back((self.now_ms + LATENCY_MS, request));
+            }
+            let Some((_, command)) = self.machine.poll_command() else {
+                return;
+            };
+            match command {
+                Command::Connect => {
+                    self.is_open = true;
+                    (self.books.seq, self.books.seq_heard) = (0, 0);
+                }
+                Command::EndRequests | Command::Tell(_) | Command::Abort(_) => {}
+                Command::Close { .. } => self.cut(),
+                Command::Start(job) => {
+                    assert!(
+                        self.ever_started.insert(job.token),
+                        "{} was started twice",
+                        job.token
+                    );
+                    let end = (job.assignment.action != "linger").then_some(self.now_ms + 40);
+                    self.bodies.insert(job.token, (end, job.assignment.action));
+                }
+                Command::Cancel(token) => {
+                    if let Some((end, action)) = self.bodies.get_mut(&token) {
+                        assert_eq!(action, "linger", "only that one is cancelled");
+                        *end = Some(self.now_ms + 10);
+                    }
+                }
+            }
+        }
+    }
+
+    fn deliver(&mut self) {
+        let now_ms = self.now_ms;
+        while let Some((_, request)) = self.to_orchestrator.pop_front_if(|(at_ms, _)| *at_ms <= now_ms) {
+            self.books.seq_heard += 1;
+            assert_eq!(
+                request.seq, self.books.seq_heard,
+                "requests are numbered without gaps"
+            );
+            let goodbye = matches!(request.message, Some(Request::Goodbye(_)));
+            self.books.hear(request.message.unwrap());
+            self.post();
+            if self.counts() || goodbye {
+                return self.cut();
+            }
+        }
+        while let Some((_, response)) = self.to_worker.pop_front_if(|(at_ms, _)| *at_ms <= now_ms) {
+            self.machine.handle_message(now_ms, TO, response);
+            self.carry_out();
+            if self.counts() {
+                return self.cut();
+            }
+        }
+    }
+
+    /// One more message was delivered. True where the link breaks behind it.
+    fn counts(&mut self) -> bool {
+        self.delivered += 1;
+        self.breaks.contains(&self.delivered)
+    }
+
+    fn post(&mut self) {
+        for message in std::mem::take(&mut self.books.out) {
+            self.books.seq += 1;
+            if let Response::Assignments(assignments) = &message {
+                let seq = self.books.seq;
+                let tokens = assignments
+                    .items
+                    .iter()
+                    .map(|item| (item.attempt_token.clone(), seq));
+                self.books.assigned_seq.extend(tokens);
+            }
+            let response = SessionResponse {
+                seq: self.books.seq,
+                message: Some(message),
+            };
+            self.to_worker.push_back((self.now_ms + LATENCY_MS, response));
+        }
+    }
+
+    /// Everything on its way is lost.
+    fn cut(&mut self) {
+        self.to_orchestrator.clear();
+        self.to_worker.clear();
+        self.books.out.clear();
+        self.books.is_up = false;
+        self.is_open = false;
+        let reason = "broken".to_owned();
+        self.machine.handle_disconnected(self.now_ms, TO, 0, reason);
+    }
+}
+
+impl Books {
+    fn hear(&mut self, message: Request) {
+        assert!(
+            self.is_up != matches!(message, Request::Hello(_)),
+            "Hello is first, and once"
+        );
+        match message {
+            Request::Hello(hello) => self.greet(&hello),
+            Request::Heartbeat(heartbeat) => self.out.push(Response::HeartbeatAck(HeartbeatAck {
+                n: heartbeat.n,
+                peers: Vec::new(),
+            })),
+            Request::AttemptAcks(acks) => {
+                for token in acks.started {
+                    self.started(&token);
+                }
+                for token in acks.stopped {
+                    if let Some(live) = self.live.remove(&token) {
+                        assert!(live.cancelled, "{} was not asked to stop", live.action);
+                        self.settle(live.action, "stopped");
+                    }
+                }
+                for rejected in acks.rejected {
+                    // There is room for three of four.
+                    let live = self
+                        .live
+                        .remove(&rejected.attempt_token)
+                        .expect("it was handed out");
+                    assert!(!live.started);
+                    self.waiting.push_back(live.action);
+                }
+            }
+            Request::Outcomes(outcomes) => {
+                let acks = outcomes
+                    .items
+                    .into_iter()
+                    .map(|item| self.outcome(item))
+                    .collect();
+                self.out.push(Response::OutcomeAcks(OutcomeAcks { items: acks }));
+                self.offer();
+            }
+            Request::Snapshot(snapshot) => self.check(&snapshot),
+            Request::Drain(_) => {
+                self.drains = true;
+                self.out.push(Response::DrainStarted(DrainStarted {
+                    last_assignment_seq: 0,
+                }));
+            }
+            Request::Goodbye(_) => assert!(self.live.is_empty(), "no goodbye with anything in flight"),
+            other => panic!("{other:?} has no place here"),
+        }
+    }
+
+    fn greet(&mut self, hello: &Hello) {
+        assert!(hello.hello_number > self.last_hello, "Hellos are numbered");
+        self.last_hello = hello.hello_number;
+        self.sessions += 1;
+        self.is_up = true;
+        let listed: BTreeMap<&Bytes, in_flight::Phase> = hello
+            .in_flight
+            .iter()
+            .map(|entry| (&entry.attempt_token, entry.phase()))
+            .collect();
+        // What the worker does not list it does not have, so it never ran, or it has been answered.
+        for token in self.live.keys().cloned().collect::<Vec<_>>() {
+            if listed.contains_key(&token) {
+                self.started(&token);
+                continue;
+            }
+            let live = self.live.remove(&token).expect("it is listed in the books");
+            if live.cancelled {
+                self.settle(live.action, "stopped");
+            } else {
+                assert!(!live.started, "{} was started and is lost", live.action);
+                self.waiting.push_back(live.action);
+            }
+        }
+        let verdict = |entry: &InFlight| AttemptVerdict {
+            attempt_token: entry.attempt_token.clone(),
+            verdict: if self.live.contains_key(&entry.attempt_token)
+                || entry.phase() == in_flight::Phase::Finished
+            {
+                Verdict::Keep.into()
+            } else {
+                Verdict::Stop.into()
+            },
+        };
+        let verdicts = hello.in_flight.iter().map(verdict).collect();
+        self.out.push(Response::Welcome(Welcome {
+            protocol: 1,
+            session_id: Bytes::from(vec![self.sessions; 16]),
+            boot_id: Bytes::from_static(&[9; 16]),
+            heartbeat_interval_ms: 3_000,
+            lease_ms: 10_000,
+            verdicts,
+            ..Welcome::default()
+        }));
+        self.assigned_seq.clear();
+        if hello.max_in_flight > 0 {
+            self.offer();
+        }
+        self.out.push(Response::SnapshotRequest(SnapshotRequest { n: 1 }));
+    }
+
+    /// Hands out all that waits, but for `last` one message at a time.
+    fn offer(&mut self) {
+        for action in std::mem::take(&mut self.waiting) {
+            let running = self.live.len();
+            if running == 3 {
+                self.waiting.push_back(action);
+                continue;
+            }
+            self.next_token += 1;
+            let token = Bytes::from(vec![self.next_token; 16]);
+            let live = Live {
+                action,
+                started: false,
+                cancelled: false,
+            };
+            self.live.insert(token.clone(), live);
+            let item = Assignment {
+                attempt_token: token,
+                action: action.to_owned(),
+                timeout_ms: 500_000,
+                ..Assignment::default()
+            };
+            self.out
+                .push(Response::Assignments(Assignments { items: vec![item] }));
+        }
+    }
+
+    fn started(&mut self, token: &Bytes) {
+        if let Some(live) = self.live.get_mut(token) {
+            live.started = true;
+            if live.action == "linger" && !live.cancelled {
+                live.cancelled = true;
+                self.out.push(cancel(token));
+            }
+        }
+    }
+
+    fn repeat_cancels(&mut self) {
+        if self.is_up {
+            let cancelled = self.live.iter().filter(|(_, live)| live.cancelled);
+            self.out.extend(cancelled.map(|(token, _)| cancel(token)));
+        }
+    }
+
+    fn outcome(&mut self, outcome: AttemptOutcome) -> OutcomeAck {
+        let token = outcome.attempt_token.clone();
+        let first = self
+            .outcomes
+            .entry(token.clone())
+            .or_insert_with(|| outcome.clone());
+        assert_eq!(*first, outcome, "it is sent again unchanged");
+        let verdict = match self.live.remove(&token) {
+            Some(live) => {
+                self.settle(live.action, "outcome");
+                1
+            }
+            None => 2,
+        };
+        OutcomeAck {
+            attempt_token: token,
+            verdict,
+        }
+    }
+
+    fn settle(&mut self, action: &'static str, how: &'static str) {
+        let before = self.settled.insert(action, how);
+        assert_eq!(before, None, "{action} is settled once");
+    }
+
+    /// Whatever was handed out up to the assignments that the worker had read is listed.
+    fn check(&self, snapshot: &Snapshot) {
+        let listed: BTreeSet<&Bytes> = snapshot
+            .in_flight
+            .iter()
+            .map(|entry| &entry.attempt_token)
+            .collect();
+        for token in self.live.keys() {
+            let read = self
+                .assigned_seq
+                .get(token)
+                .is_none_or(|seq| *seq <= snapshot.last_assignment_seq);
+            assert!(
+                !read || listed.contains(token),
+                "the snapshot omits what the worker has"
+            );
+        }
+    }
+}
+
+fn cancel(token: &Bytes) -> Response {
+    let item = Cancel {
+        attempt_token: token.clone(),
+        grace_ms: 100,
+        ..Cancel::default()
+    };
+    Response::Cancels(Cancels { items: vec![item] })
+}

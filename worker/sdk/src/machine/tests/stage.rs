@@ -1,0 +1,256 @@
+//! Plays the shell and several orchestrators to one worker, and keeps what it says and does.
+
+use crate::machine::{Machine, OrchestratorId};
+use crate::session::{BodyEnd, Command, Job};
+use crate::{Opaque, SessionEvent, WorkerError};
+use bytes::Bytes;
+use escapement_model::AttemptToken;
+use escapement_wire::worker::v1::session_request::Message as Request;
+use escapement_wire::worker::v1::session_response::Message as Response;
+use escapement_wire::worker::v1::{
+    ActionSpec, Assignment, Assignments, AttemptAcks, HeartbeatAck, Hello, OutcomeAck, OutcomeAcks,
+    SessionError, SessionResponse, Welcome, session_error,
+};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub(super) const DRAIN_GRACE: Duration = Duration::from_secs(5);
+
+pub(super) struct Stage {
+    pub(super) machine: Machine,
+    pub(super) now_ms: u64,
+    lines: BTreeMap<OrchestratorId, Line>,
+    pub(super) started: Vec<Job>,
+    pub(super) cancelled: Vec<AttemptToken>,
+    pub(super) aborted: Vec<AttemptToken>,
+    pub(super) events: Vec<SessionEvent>,
+    pub(super) end: Option<Result<(), WorkerError>>,
+}
+
+/// One orchestrator's side.
+#[derive(Default)]
+struct Line {
+    is_open: bool,
+    seq: u64,
+    /// What was sent since it was looked at, heartbeats apart.
+    sent: Vec<Request>,
+    connects: u8,
+}
+
+impl Stage {
+    /// A worker that runs two steps at a time, and has asked for its first stream.
+    pub(super) fn begin() -> Self {
+        let hello = Hello {
+            instance_id: Bytes::from_static(&[7; 16]),
+            max_in_flight: 2,
+            actions: vec![ActionSpec {
+                name: "work".to_owned(),
+                ..ActionSpec::default()
+            }],
+            ..Hello::default()
+        };
+        let mut stage = Self {
+            machine: Machine::new(0, "http://a:1", hello, DRAIN_GRACE),
+            now_ms: 0,
+            lines: BTreeMap::new(),
+            started: Vec::new(),
+            cancelled: Vec::new(),
+            aborted: Vec::new(),
+            events: Vec::new(),
+            end: None,
+        };
+        stage.pass(0);
+        stage
+    }
+
+    /// The orchestrator at this address.
+    pub(super) fn id(&self, address: &str) -> OrchestratorId {
+        self.find(address)
+            .unwrap_or_else(|| panic!("no session with {address}"))
+    }
+
+    pub(super) fn find(&self, address: &str) -> Option<OrchestratorId> {
+        self.machine
+            .orchestrators()
+            .find(|id| self.machine.address(*id) == Some(address))
+    }
+
+    pub(super) fn pass(&mut self, ms: u64) {
+        let until_ms = self.now_ms + ms;
+        self.drain();
+        while let Some(wake_ms) = self.machine.poll_timeout().filter(|wake_ms| *wake_ms <= until_ms) {
+            self.now_ms = self.now_ms.max(wake_ms);
+            self.machine.handle_timeout(self.now_ms);
+            self.drain();
+            if self.end.is_some() {
+                return;
+            }
+        }
+        self.now_ms = until_ms;
+        self.drain();
+    }
+
+    pub(super) fn say(&mut self, from: OrchestratorId, message: Response) {
+        let line = self.lines.get_mut(&from).unwrap();
+        assert!(line.is_open, "{from:?} has a stream");
+        line.seq += 1;
+        let response = SessionResponse {
+            seq: line.seq,
+            message: Some(message),
+        };
+        self.machine.handle_message(self.now_ms, from, response);
+        self.drain();
+    }
+
+    /// Welcomes the worker with the present process of this orchestrator, `boot`.
+    pub(super) fn welcome(&mut self, from: OrchestratorId, boot: u8, peers: &[&str]) {
+        let session_id = Bytes::from(vec![boot ^ self.lines[&from].connects; 16]);
+        let welcome = Welcome {
+            protocol: 1,
+            session_id,
+            boot_id: Bytes::from(vec![boot; 16]),
+            heartbeat_interval_ms: 3_000,
+            lease_ms: 10_000,
+            peers: peers.iter().map(|&peer| peer.to_owned()).collect(),
+            ..Welcome::default()
+        };
+        self.say(from, Response::Welcome(welcome));
+    }
+
+    pub(super) fn assign(&mut self, from: OrchestratorId, name: u8) {
+        let item = Assignment {
+            attempt_token: bytes(name),
+            action: "work".to_owned(),
+            timeout_ms: 500_000,
+            ..Assignment::default()
+        };
+        self.say(from, Response::Assignments(Assignments { items: vec![item] }));
+    }
+
+    pub(super) fn acknowledge(&mut self, from: OrchestratorId, name: u8) {
+        let item = OutcomeAck {
+            attempt_token: bytes(name),
+            verdict: 1,
+        };
+        self.say(from, Response::OutcomeAcks(OutcomeAcks { items: vec![item] }));
+    }
+
+    pub(super) fn refuse(&mut self, from: OrchestratorId, code: session_error::Code) {
+        let error = SessionError {
+            code: code.into(),
+            ..SessionError::default()
+        };
+        self.say(from, Response::SessionError(error));
+    }
+
+    pub(super) fn body_succeeds(&mut self, name: u8) {
+        let end = BodyEnd::Success {
+            output: Opaque::default(),
+            warnings: Vec::new(),
+        };
+        self.machine.handle_ended(self.now_ms, token(name), end);
+        self.drain();
+    }
+
+    pub(super) fn disconnect(&mut self, from: OrchestratorId) {
+        self.lines.get_mut(&from).unwrap().is_open = false;
+        self.machine
+            .handle_disconnected(self.now_ms, from, 0, "broken".to_owned());
+        self.drain();
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.machine.handle_stop(self.now_ms);
+        self.drain();
+    }
+
+    pub(super) fn is_open(&self, orchestrator: OrchestratorId) -> bool {
+        self.lines[&orchestrator].is_open
+    }
+
+    pub(super) fn heard(&mut self, orchestrator: OrchestratorId) -> Vec<Request> {
+        std::mem::take(&mut self.lines.get_mut(&orchestrator).unwrap().sent)
+    }
+
+    pub(super) fn heard_hello(&mut self, orchestrator: OrchestratorId) -> Hello {
+        let heard = self.heard(orchestrator);
+        match heard.into_iter().next_back() {
+            Some(Request::Hello(hello)) => hello,
+            other => panic!("a Hello was expected, not {other:?}"),
+        }
+    }
+
+    pub(super) fn heard_acks(&mut self, orchestrator: OrchestratorId) -> AttemptAcks {
+        let heard = self.heard(orchestrator);
+        match heard.into_iter().next_back() {
+            Some(Request::AttemptAcks(acks)) => acks,
+            other => panic!("acknowledgements were expected, not {other:?}"),
+        }
+    }
+
+    /// Does what the shell does. Every heartbeat is acknowledged at once.
+    fn drain(&mut self) {
+        self.machine.handle_timeout(self.now_ms);
+        loop {
+            let open: Vec<_> = self
+                .lines
+                .iter()
+                .filter(|(_, line)| line.is_open)
+                .map(|(id, _)| *id)
+                .collect();
+            let mut heartbeats = Vec::new();
+            for id in open {
+                while let Some(request) = self.machine.poll_transmit(self.now_ms, id) {
+                    match request.message.unwrap() {
+                        Request::Heartbeat(heartbeat) => heartbeats.push((id, heartbeat.n)),
+                        message => self.lines.get_mut(&id).unwrap().sent.push(message),
+                    }
+                }
+            }
+            for (id, n) in heartbeats {
+                let line = self.lines.get_mut(&id).unwrap();
+                line.seq += 1;
+                let ack = HeartbeatAck { n, peers: Vec::new() };
+                let response = SessionResponse {
+                    seq: line.seq,
+                    message: Some(Response::HeartbeatAck(ack)),
+                };
+                self.machine.handle_message(self.now_ms, id, response);
+            }
+            let Some((id, command)) = self.machine.poll_command() else {
+                break;
+            };
+            self.obey(id, command);
+        }
+        if self.end.is_none() {
+            self.end = self.machine.poll_finished();
+        }
+    }
+
+    fn obey(&mut self, id: OrchestratorId, command: Command) {
+        let line = self.lines.entry(id).or_default();
+        match command {
+            Command::Connect => {
+                (line.is_open, line.seq) = (true, 0);
+                line.connects += 1;
+            }
+            Command::EndRequests => {}
+            Command::Close { reason } => {
+                line.is_open = false;
+                self.machine.handle_disconnected(self.now_ms, id, 0, reason);
+            }
+            Command::Start(job) => self.started.push(*job),
+            Command::Cancel(token) => self.cancelled.push(token),
+            Command::Abort(token) => self.aborted.push(token),
+            Command::Tell(event) => self.events.push(event),
+        }
+    }
+}
+
+pub(super) fn token(name: u8) -> AttemptToken {
+    AttemptToken::new([name; 16])
+}
+
+pub(super) fn bytes(name: u8) -> Bytes {
+    Bytes::from(vec![name; 16])
+}
