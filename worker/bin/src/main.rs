@@ -55,21 +55,29 @@ fn main() -> ExitCode {
 
 fn builder(options: &Options, config: &Arc<Config>) -> WorkerBuilder {
     let worker_id = options.worker_id.clone().unwrap_or_else(host_name);
-    let (address, label) = (options.orchestrator.clone(), worker_id.clone());
+    let label = worker_id.clone();
     let builder = Worker::builder(options.orchestrator.clone())
         .worker_id(worker_id)
         .max_in_flight(options.max_in_flight)
         .drain_grace(Duration::from_millis(options.drain_grace_ms))
         .build_info(concat!("escapement-worker/", env!("CARGO_PKG_VERSION")))
-        .on_session(move |event| announce(event, &address, &label));
+        .on_session(move |event| announce(event, &label));
+    let builder = match options.token.secret() {
+        Some(token) => builder.token(token),
+        None => builder,
+    };
     actions::add_to(builder, config)
 }
 
 /// Tells whoever started the worker that it is ready,
 /// one line of JSON each time that a session is established.
-fn announce(event: &SessionEvent, orchestrator: &str, worker_id: &str) {
+fn announce(event: &SessionEvent, worker_id: &str) {
     match event {
-        SessionEvent::Connected { refused_actions, .. } => {
+        SessionEvent::Connected {
+            orchestrator,
+            refused_actions,
+            ..
+        } => {
             for (action, reason) in refused_actions {
                 warn!(%action, %reason, "the orchestrator does not take an action");
             }

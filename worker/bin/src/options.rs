@@ -2,7 +2,10 @@
 
 use clap::Parser;
 use escapement_process::telemetry;
+use std::convert::Infallible;
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Runs ready-made handlers for the steps of plans:
 /// files, programs, HTTP, jq, templates, models, nested plans.
@@ -11,7 +14,8 @@ use std::path::PathBuf;
 /// the flag wins, and a list is separated by commas there.
 /// Whatever reaches out of the worker is off until a flag opens it.
 /// Once it has a session, one line of JSON stands on stdout:
-/// {"event":"connected","orchestrator":"http://...","worker_id":"..."}.
+/// {"event":"connected","orchestrator":"http://...","worker_id":"..."};
+/// one such line for every orchestrator, where the first names peers.
 /// SIGTERM or SIGINT drains it.
 ///
 /// Exit codes: 0 drained; 64 bad configuration; 75 stopped before every outcome was acknowledged;
@@ -29,6 +33,18 @@ pub struct Options {
         default_value = "http://127.0.0.1:7400"
     )]
     pub orchestrator: String,
+
+    /// The token that the worker shows to the orchestrator and to its peers, as `authorization: Bearer TOKEN`.
+    /// Better given in the environment than as a flag, which other users of the machine can read. Empty: none.
+    #[arg(
+        long,
+        env = "ESCAPEMENT_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true,
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub token: Token,
 
     /// A label for people, 1 to 255 characters. Default: the name of the host, or else `worker`.
     #[arg(long, env = "ESCAPEMENT_WORKER_ID", value_name = "LABEL")]
@@ -86,4 +102,29 @@ pub struct Options {
     /// Logging.
     #[command(flatten)]
     pub telemetry: telemetry::Options,
+}
+
+/// A secret, perhaps an empty one. Its text stands in no log.
+#[derive(Clone, Default)]
+pub struct Token(String);
+
+impl Token {
+    /// `None` for an empty one.
+    pub fn secret(&self) -> Option<&str> {
+        (!self.0.is_empty()).then_some(self.0.as_str())
+    }
+}
+
+impl FromStr for Token {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "none" } else { "Token(..)" })
+    }
 }

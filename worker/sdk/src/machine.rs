@@ -84,6 +84,9 @@ impl Machine {
     }
 
     /// The machine of a worker that was built, without its handlers.
+    ///
+    /// Its instance id is random, as for every built worker; a run that is to be repeated exactly begins with
+    /// [`new`](Self::new).
     pub fn of(now_ms: u64, worker: &Worker) -> Self {
         Self::new(now_ms, &worker.address, worker.hello.clone(), worker.drain_grace)
     }

@@ -94,7 +94,9 @@ impl Shell {
     async fn run(mut self, mut stop: oneshot::Receiver<()>) -> Result<(), WorkerError> {
         let mut stopping = false;
         let mut levels = self.handle.subscribe();
-        levels.mark_changed();
+        // What the program asked for before it ran stands in the first `Hello` already.
+        let asked_before = levels.borrow_and_update().clone();
+        self.machine.handle_levels(&asked_before);
         loop {
             self.machine.handle_timeout(self.now_ms());
             self.carry_out();

@@ -38,6 +38,14 @@ impl WorkerService for Orchestrator {
         &self,
         request: Request<Streaming<SessionRequest>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
+        if request
+            .metadata()
+            .get("authorization")
+            .map(|value| value.as_bytes())
+            != Some(b"Bearer t0ken")
+        {
+            return Err(Status::unauthenticated("the token is missing"));
+        }
         let (tx, rx) = mpsc::channel(64);
         tokio::spawn(converse(request.into_inner(), tx, self.output.clone()));
         Ok(Response::new(Box::pin(ReceiverStream::new(rx))))
@@ -136,6 +144,7 @@ fn one_step() -> Assignments {
 fn start(address: &str) -> Child {
     Command::new(env!("CARGO_BIN_EXE_worker"))
         .args(["--orchestrator", address, "--worker-id", "w1"])
+        .env("ESCAPEMENT_TOKEN", "t0ken")
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()

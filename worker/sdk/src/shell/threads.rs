@@ -78,3 +78,50 @@ impl Pool {
 
 /// How long a thread waits for more work.
 const IDLE_MAX: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn wait_for_idle(threads: &Threads, idle: usize) {
+        let limit = Instant::now() + PATIENCE;
+        while threads.0.state().idle != idle {
+            assert!(Instant::now() < limit, "{idle} threads become idle");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn all_work_runs_at_once_and_threads_are_used_again() {
+        let threads = Threads::default();
+        for _ in 0..3 {
+            let (here_tx, here) = mpsc::channel();
+            let releases: Vec<_> = (0..4)
+                .map(|_| {
+                    let (release, released) = mpsc::channel::<()>();
+                    let here_tx = here_tx.clone();
+                    let work = move || {
+                        here_tx
+                            .send(std::thread::current().name().unwrap().to_owned())
+                            .unwrap();
+                        let _ = released.recv();
+                    };
+                    threads.run(Box::new(work)).unwrap();
+                    release
+                })
+                .collect();
+            let mut names: Vec<String> = (0..4).map(|_| here.recv_timeout(PATIENCE).unwrap()).collect();
+            names.sort();
+            let expected: Vec<String> = (1..=4).map(|n| format!("escapement-body-{n}")).collect();
+            assert_eq!(names, expected);
+            drop(releases);
+            wait_for_idle(&threads, 4);
+        }
+    }
+}

@@ -115,7 +115,7 @@ impl Simulation {
             self.carry_out();
             self.deliver();
             self.carry_out();
-            if self.now_ms % 100 == 0 && self.is_open {
+            if self.now_ms.is_multiple_of(100) && self.is_open {
                 self.books.repeat_cancels();
                 self.post();
             }

@@ -77,6 +77,11 @@ impl Chaos {
             11 if self.draw(4) == 0 => {
                 self.story.acknowledges_heartbeats = !self.story.acknowledges_heartbeats;
             }
+            13 if self.draw(4) == 0 => {
+                let (level, enabled) = (u32::try_from(self.draw(3)).unwrap(), self.draw(4) > 0);
+                self.story.change(|shared| shared.set_max_in_flight(level));
+                self.story.change(|shared| shared.set_enabled("single", enabled));
+            }
             12 if self.draw(20) == 0 => self.story.now_ms += self.draw(30_000),
             _ => {
                 let ms = self.draw(700);

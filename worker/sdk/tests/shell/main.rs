@@ -7,7 +7,9 @@
     reason = "a test fails by panicking"
 )]
 
+mod blocking;
 mod fake;
+mod several;
 
 use escapement_sdk::{Action, SessionEvent, StepContext, StepError, WorkerError};
 use escapement_wire::worker::v1::session_request::Message as Request;

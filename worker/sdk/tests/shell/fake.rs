@@ -33,12 +33,16 @@ pub struct Stream {
     responses: mpsc::Sender<Result<SessionResponse, Status>>,
     sent: u64,
     received: u64,
+    boot_id: Bytes,
+    /// The metadata of the call.
+    pub authorization: Option<String>,
     /// Heartbeats that were acknowledged.
     pub heartbeats: usize,
 }
 
 struct Service {
     streams: mpsc::Sender<Stream>,
+    boot_id: Bytes,
 }
 
 #[tonic::async_trait]
@@ -50,11 +54,14 @@ impl WorkerService for Service {
         call: Call<Streaming<SessionRequest>>,
     ) -> Result<Answer<Self::SessionStream>, Status> {
         let (responses, receiver) = mpsc::channel(64);
+        let authorization = call.metadata().get("authorization");
         let stream = Stream {
+            authorization: authorization.map(|value| value.to_str().unwrap().to_owned()),
             requests: call.into_inner(),
             responses,
             sent: 0,
             received: 0,
+            boot_id: self.boot_id.clone(),
             heartbeats: 0,
         };
         self.streams
@@ -75,10 +82,17 @@ impl WorkerService for Service {
 impl Fake {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
+        let local = listener.local_addr().unwrap();
+        let address = format!("http://{local}");
+        // No two processes have the same one.
+        let boot_id = Bytes::from(local.port().to_be_bytes().repeat(8));
         let (sender, streams) = mpsc::channel(8);
+        let service = Service {
+            streams: sender,
+            boot_id,
+        };
         let server = tonic::transport::Server::builder()
-            .add_service(WorkerServiceServer::new(Service { streams: sender }))
+            .add_service(WorkerServiceServer::new(service))
             .serve_with_incoming(TcpListenerStream::new(listener));
         tokio::spawn(server);
         Self { address, streams }
@@ -107,12 +121,17 @@ impl Fake {
 
 impl Stream {
     pub async fn welcome(&mut self) {
+        self.welcome_with_peers(&[]).await;
+    }
+
+    pub async fn welcome_with_peers(&mut self, peers: &[&str]) {
         self.say(Response::Welcome(Welcome {
             protocol: 1,
             session_id: Bytes::from_static(&[1; 16]),
-            boot_id: Bytes::from_static(&[2; 16]),
+            boot_id: self.boot_id.clone(),
             heartbeat_interval_ms: 20,
             lease_ms: 10_000,
+            peers: peers.iter().map(|&peer| peer.to_owned()).collect(),
             ..Welcome::default()
         }))
         .await;

@@ -1,0 +1,81 @@
+//! Handlers that block their threads.
+
+use crate::fake::{Fake, Running, token};
+use escapement_sdk::{StepContext, StepError};
+use escapement_wire::worker::v1::session_response::Message as Response;
+use escapement_wire::worker::v1::{Cancel, Cancels};
+use serde_json::{Value, json};
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+
+#[test]
+fn blocking_handlers_run_although_the_blocking_threads_of_the_runtime_are_all_taken() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (release, blocked) = mpsc::channel::<()>();
+    runtime.spawn_blocking(move || blocked.recv());
+    runtime.block_on(async {
+        let mut fake = Fake::start().await;
+        let worker = fake
+            .worker()
+            .blocking_handler("block", |_: Value, _: StepContext| {
+                // The runtime of the caller is at hand, as on its own threads.
+                let inside = tokio::runtime::Handle::try_current().is_ok();
+                let thread = std::thread::current();
+                Ok(json!({ "thread": thread.name(), "inside": inside }))
+            });
+        let _running = Running::start(worker);
+        let mut stream = fake.welcome().await;
+        stream.assign(1, "block", &json!({}), 60_000).await;
+        let (output, _) = stream.hear_success().await;
+        assert!(
+            output["thread"].as_str().unwrap().starts_with("escapement-body"),
+            "{output}"
+        );
+        assert_eq!(output["inside"], true);
+    });
+    drop(release);
+    runtime.shutdown_background();
+}
+
+#[tokio::test]
+async fn a_blocking_handler_that_ignores_its_abortion_keeps_its_slot_until_it_ends() {
+    let mut fake = Fake::start().await;
+    let (release, blocked) = mpsc::channel::<()>();
+    let blocked = Mutex::new(blocked);
+    let handler = move |_: Value, _: StepContext| -> Result<Value, StepError> {
+        let _ = blocked.lock().unwrap().recv();
+        Ok(json!({}))
+    };
+    let worker = fake.worker().max_in_flight(1).blocking_handler("block", handler);
+    let _running = Running::start(worker);
+    let mut stream = fake.welcome().await;
+    stream.assign(1, "block", &json!({}), 60_000).await;
+    assert_eq!(stream.hear_acks().await.started, [token(1)]);
+    let cancel = Cancel {
+        attempt_token: token(1),
+        grace_ms: 1,
+        ..Cancel::default()
+    };
+    stream
+        .say(Response::Cancels(Cancels { items: vec![cancel] }))
+        .await;
+    // Five heartbeats later the abortion is long past, and nothing was answered.
+    let before = stream.heartbeats;
+    while stream.heartbeats < before + 5 {
+        let heard = tokio::time::timeout(Duration::from_millis(50), stream.hear()).await;
+        assert!(heard.is_err(), "{heard:?}");
+    }
+    stream.assign(2, "block", &json!({}), 60_000).await;
+    assert_eq!(stream.hear_acks().await.rejected[0].attempt_token, token(2));
+    release.send(()).unwrap();
+    assert_eq!(stream.hear_acks().await.stopped, [token(1)]);
+    release.send(()).unwrap();
+    stream.assign(3, "block", &json!({}), 60_000).await;
+    assert_eq!(stream.hear_acks().await.started, [token(3)]);
+    stream.hear_success().await;
+}
