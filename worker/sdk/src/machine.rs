@@ -241,8 +241,10 @@ impl Machine {
                 self.finished(now_ms, id, end);
             }
         }
-        self.drop_aliases();
-        self.match_peers(now_ms);
+        if self.members.len() > 1 || !self.wanted.is_empty() {
+            self.drop_aliases();
+            self.match_peers(now_ms);
+        }
         self.is_over = self.members.is_empty();
     }
 
@@ -265,11 +267,16 @@ impl Machine {
         }
         for (id, member) in &mut self.members {
             let is_peer = self.wanted.contains(&member.address) && !self.aliases.contains(&member.address);
-            if *id != OrchestratorId::CONFIGURED && !is_peer && !member.leaves {
-                member.leaves = true;
-                member.session.handle_stop(now_ms);
-                Self::collect(*id, member, &mut self.commands);
+            if *id == OrchestratorId::CONFIGURED || is_peer != member.leaves {
+                continue;
             }
+            member.leaves = !is_peer;
+            if member.leaves {
+                member.session.handle_leave(now_ms, LEAVE_GRACE_MS);
+            } else {
+                member.session.rejoin();
+            }
+            Self::collect(*id, member, &mut self.commands);
         }
         let present: BTreeSet<&String> = self.members.values().map(|member| &member.address).collect();
         let new: Vec<String> = self
@@ -358,7 +365,10 @@ impl Machine {
         self.members
             .iter()
             .filter(|(id, _)| **id != OrchestratorId::CONFIGURED)
-            .any(|(id, member)| member.session.is_greeting() || boot_id(id) == own)
+            .any(|(id, member)| match boot_id(id) {
+                None => member.session.is_greeting(),
+                known => known == own,
+            })
     }
 
     /// Leaves every peer that is the process of the configured orchestrator: its sessions would supersede each other.
@@ -409,5 +419,7 @@ fn worst(one: Result<(), WorkerError>, other: Result<(), WorkerError>) -> Result
 
 /// Peers that a worker keeps sessions with.
 const PEERS_MAX: usize = 64;
+/// What a peer that vanished from the list gave may go on for so long. The worker itself does not hurry.
+const LEAVE_GRACE_MS: u64 = 3_600_000;
 /// When a peer that refused the worker is asked again.
 const REFUSED_PEER_MS: u64 = 60_000;

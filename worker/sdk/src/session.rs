@@ -202,13 +202,30 @@ impl Session {
 
     /// The worker is asked to stop: drain, then end.
     pub(crate) fn handle_stop(&mut self, now_ms: u64) {
-        if self.stop.is_none() {
-            self.stop = Some(Stop::new(now_ms, self.drain_grace_ms));
-            if let Some(live) = self.link.live_mut() {
-                live.drain_pending = true;
+        self.handle_leave(now_ms, self.drain_grace_ms);
+    }
+
+    /// The worker is to drain this session, then to end it, within this grace or one that was given before and ends
+    /// sooner.
+    pub(crate) fn handle_leave(&mut self, now_ms: u64, grace_ms: u64) {
+        let stop = Stop::new(now_ms, grace_ms);
+        match &mut self.stop {
+            Some(before) if before.is_within(&stop) => {}
+            Some(before) => *before = stop,
+            None => {
+                self.stop = Some(stop);
+                if let Some(live) = self.link.live_mut() {
+                    live.drain_pending = true;
+                }
             }
         }
         self.handle_timeout(now_ms);
+    }
+
+    /// A session that was to drain is wanted again: it goes on, on another stream.
+    pub(crate) fn rejoin(&mut self) {
+        self.stop = None;
+        self.close("it is a peer again".to_owned());
     }
 
     /// Time has passed. Every other `handle_*` does this first, so that nothing is done in expired time.
@@ -328,16 +345,18 @@ impl Session {
             }));
         }
         // A worker that stops has said that it wants nothing; no level takes that back.
-        if self.stop.is_none() {
+        if self.stop.is_none() && live.may_tell_news() {
             // The actions go first: they bring levels of their own, which the asked ones replace.
-            if std::mem::replace(&mut live.actions_told, shared.actions_revision())
-                < shared.actions_revision()
-            {
+            if live.actions_told < shared.actions_revision() {
+                live.actions_told = shared.actions_revision();
+                if live.capacity_told == shared.capacity_revision() {
+                    live.pause_news(now_ms);
+                }
                 return shared.actions().map(Request::RegisterActions);
             }
-            if std::mem::replace(&mut live.capacity_told, shared.capacity_revision())
-                < shared.capacity_revision()
-            {
+            if live.capacity_told < shared.capacity_revision() {
+                live.capacity_told = shared.capacity_revision();
+                live.pause_news(now_ms);
                 return shared.capacity().map(Request::Capacity);
             }
         }
@@ -387,6 +406,7 @@ impl Session {
     /// The program has changed what the worker offers since this stream was told.
     fn has_news(&self, live: &link::Live, shared: &Shared) -> bool {
         self.stop.is_none()
+            && live.may_tell_news()
             && (live.actions_told < shared.actions_revision()
                 || live.capacity_told < shared.capacity_revision())
     }

@@ -81,6 +81,8 @@ pub(super) struct Live {
     pub(super) capacity_told: u64,
     /// The same of the actions.
     pub(super) actions_told: u64,
+    /// A program may change its levels at any rate; the stream carries the last ones now and then.
+    news_paused_until_ms: Option<u64>,
     /// `seq` of the last `Assignments`.
     pub(super) last_assignment_seq: u64,
     pub(super) snapshot_wanted: Option<u64>,
@@ -114,6 +116,7 @@ impl Live {
             unacknowledged: VecDeque::new(),
             capacity_told: 0,
             actions_told: 0,
+            news_paused_until_ms: None,
             last_assignment_seq: 0,
             snapshot_wanted: None,
             drain_pending: false,
@@ -130,6 +133,7 @@ impl Live {
     }
 
     pub(super) fn handle_timeout(&mut self, now_ms: u64) {
+        self.news_paused_until_ms = self.news_paused_until_ms.filter(|until_ms| now_ms < *until_ms);
         if self.heartbeat_at_ms <= now_ms {
             // One that could not be sent in time is not sent twice.
             self.heartbeat_pending = true;
@@ -138,9 +142,18 @@ impl Live {
     }
 
     fn next_wake_ms(&self) -> u64 {
-        self.leave_at_ms.map_or(self.heartbeat_at_ms, |leave_at_ms| {
-            leave_at_ms.min(self.heartbeat_at_ms)
-        })
+        [self.leave_at_ms, self.news_paused_until_ms]
+            .into_iter()
+            .flatten()
+            .fold(self.heartbeat_at_ms, u64::min)
+    }
+
+    pub(super) fn may_tell_news(&self) -> bool {
+        self.news_paused_until_ms.is_none()
+    }
+
+    pub(super) fn pause_news(&mut self, now_ms: u64) {
+        self.news_paused_until_ms = Some(now_ms + NEWS_PAUSE_MS);
     }
 
     pub(super) fn heartbeat_pending(&self) -> bool {
@@ -183,3 +196,5 @@ impl Live {
 const HEARTBEAT_INTERVAL_MS_MIN: u64 = 10;
 /// Heartbeats whose time of sending is remembered.
 const UNACKNOWLEDGED_MAX: usize = 64;
+/// From one message about levels and actions to the next.
+const NEWS_PAUSE_MS: u64 = 100;

@@ -28,6 +28,11 @@ impl Stop {
         }
     }
 
+    /// It ends no later than the other.
+    pub(super) fn is_within(&self, other: &Stop) -> bool {
+        self.grace_ends_ms <= other.grace_ends_ms
+    }
+
     /// The next demand that has come.
     pub(super) fn poll(&mut self, now_ms: u64) -> Option<Step> {
         let step = self.next.filter(|step| self.at_ms(*step) <= now_ms)?;

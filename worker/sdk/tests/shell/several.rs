@@ -64,8 +64,14 @@ async fn a_worker_serves_two_orchestrators_and_leaves_the_one_that_is_no_peer_an
 
     // One link breaks; the other does not notice.
     drop(at_b);
-    let (mut at_b, _) = b.accept().await;
+    let (mut at_b, hello) = b.accept().await;
     at_b.welcome().await;
+    for _ in hello.in_flight {
+        // Its acknowledgement was lost with the link.
+        at_b.hear_success().await;
+    }
+    at_b.assign(5, "greet", &json!({"name": "Di"}), 60_000).await;
+    assert_eq!(at_b.hear_success().await.0["greeting"], "hello Di");
     at_a.assign(3, "greet", &json!({"name": "Bea"}), 60_000).await;
     assert_eq!(at_a.hear_success().await.0["greeting"], "hello Bea");
 

@@ -1,6 +1,6 @@
 //! Several orchestrators.
 
-use super::stage::{Stage, bytes, token};
+use super::stage::{DRAIN_GRACE, Stage, bytes, token};
 use crate::machine::OrchestratorId;
 use crate::{SessionEvent, WorkerError};
 use escapement_wire::worker::v1::rejected_attempt::Reason;
@@ -131,18 +131,12 @@ fn a_peer_that_vanishes_from_the_list_is_left_by_drain() {
     let (mut stage, b) = with_a_peer();
     stage.assign(b, 1);
     stage.heard(b);
-    let ack = |peers: &[&str]| {
-        Response::HeartbeatAck(HeartbeatAck {
-            n: 1,
-            peers: peers.iter().map(|&peer| peer.to_owned()).collect(),
-        })
-    };
-    stage.say(A, ack(&[]));
+    stage.say(A, peers_are(&[]));
     assert!(
         stage.heard(b).is_empty(),
         "an empty list says that nothing changed"
     );
-    stage.say(A, ack(&["http://c:1"]));
+    stage.say(A, peers_are(&["http://c:1"]));
     assert!(stage.find("http://c:1").is_some());
     assert!(matches!(stage.heard(b)[..], [Request::Drain(_)]));
     stage.assign(b, 2);
@@ -159,9 +153,47 @@ fn a_peer_that_vanishes_from_the_list_is_left_by_drain() {
     stage.disconnect(b);
     assert!(stage.find("http://b:1").is_none() && stage.end.is_none());
     // It comes back.
-    stage.say(A, ack(&["http://b:1"]));
+    stage.say(A, peers_are(&["http://b:1"]));
     let again = stage.id("http://b:1");
     assert!(again != b && stage.heard_hello(again).hello_number > 2);
+}
+
+fn peers_are(peers: &[&str]) -> Response {
+    Response::HeartbeatAck(HeartbeatAck {
+        n: 1,
+        peers: peers.iter().map(|&peer| peer.to_owned()).collect(),
+    })
+}
+
+#[test]
+fn a_peer_that_is_left_is_not_hurried_but_the_end_of_the_worker_hurries_it() {
+    let (mut stage, b) = with_a_peer();
+    stage.assign(b, 1);
+    stage.say(A, peers_are(&["http://a:1"]));
+    stage.say(b, drain_started());
+    stage.pass(10 * u64::try_from(DRAIN_GRACE.as_millis()).unwrap());
+    assert!(stage.cancelled.is_empty());
+    stage.stop();
+    stage.pass(u64::try_from(DRAIN_GRACE.as_millis()).unwrap());
+    assert_eq!(stage.cancelled, [token(1)]);
+}
+
+#[test]
+fn a_peer_that_comes_back_while_it_is_left_is_joined_again_with_all_that_it_gave() {
+    let (mut stage, b) = with_a_peer();
+    stage.assign(b, 1);
+    stage.say(A, peers_are(&["http://a:1"]));
+    stage.say(b, drain_started());
+    stage.heard(b);
+    stage.say(A, peers_are(&["http://b:1"]));
+    assert_eq!(stage.id("http://b:1"), b);
+    stage.pass(1_000);
+    let hello = stage.heard_hello(b);
+    assert_eq!((hello.max_in_flight, hello.in_flight.len()), (2, 1));
+    stage.welcome(b, 2, &[]);
+    stage.assign(b, 2);
+    assert_eq!(stage.heard_acks(b).started, [bytes(2)]);
+    assert!(stage.cancelled.is_empty());
 }
 
 #[test]

@@ -7,6 +7,8 @@ use escapement_wire::worker::v1::{Capacity, RegisterActions};
 
 /// The levels and actions that were sent since the last call, in their order.
 fn heard_changes(story: &mut Story) -> (Vec<RegisterActions>, Vec<Capacity>) {
+    // Changes that follow each other closely wait for a moment.
+    story.pass(100);
     let (mut actions, mut levels) = (Vec::new(), Vec::new());
     for request in story.heard() {
         match request {
@@ -134,4 +136,33 @@ fn a_worker_that_stops_takes_nothing_back() {
     assert_eq!(story.heard_hello().max_in_flight, 0);
     story.welcome();
     assert_eq!(heard_changes(&mut story), (vec![], vec![]));
+}
+
+#[test]
+fn changes_at_a_high_rate_are_told_now_and_then_and_the_last_one_always() {
+    let mut story = Story::welcomed();
+    for round in 1..=1_000 {
+        story.change(|shared| shared.set_max_in_flight(round));
+        story.change(|shared| shared.set_enabled("work", round % 2 == 0));
+        story.pass(1);
+    }
+    let (mut actions, mut levels) = (0, Vec::new());
+    story.pass(100);
+    for request in story.heard() {
+        match request {
+            Request::RegisterActions(_) => actions += 1,
+            Request::Capacity(level) => levels.push((level.revision, level.max_in_flight)),
+            _ => {}
+        }
+    }
+    assert!(
+        actions <= 12 && levels.len() <= 12,
+        "{actions} and {}",
+        levels.len()
+    );
+    assert!(
+        levels.is_sorted_by(|one, next| one.0 < next.0),
+        "revisions rise: {levels:?}"
+    );
+    assert_eq!(levels.last().unwrap().1, 1_000);
 }
