@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod boundaries;
+mod chaos;
 mod peers;
 mod stage;

@@ -31,6 +31,7 @@ pub(super) struct Stage {
 #[derive(Default)]
 struct Line {
     is_open: bool,
+    is_welcomed: bool,
     seq: u64,
     /// What was sent since it was looked at, heartbeats apart.
     sent: Vec<Request>,
@@ -114,6 +115,7 @@ impl Stage {
             peers: peers.iter().map(|&peer| peer.to_owned()).collect(),
             ..Welcome::default()
         };
+        self.lines.get_mut(&from).unwrap().is_welcomed = true;
         self.say(from, Response::Welcome(welcome));
     }
 
@@ -165,7 +167,15 @@ impl Stage {
     }
 
     pub(super) fn is_open(&self, orchestrator: OrchestratorId) -> bool {
-        self.lines[&orchestrator].is_open
+        self.lines.get(&orchestrator).is_some_and(|line| line.is_open)
+    }
+
+    pub(super) fn is_welcomed(&self, orchestrator: OrchestratorId) -> bool {
+        self.is_open(orchestrator) && self.lines[&orchestrator].is_welcomed
+    }
+
+    pub(super) fn is_greeting(&self, orchestrator: OrchestratorId) -> bool {
+        self.is_open(orchestrator) && !self.lines[&orchestrator].is_welcomed
     }
 
     pub(super) fn heard(&mut self, orchestrator: OrchestratorId) -> Vec<Request> {
@@ -231,7 +241,7 @@ impl Stage {
         let line = self.lines.entry(id).or_default();
         match command {
             Command::Connect => {
-                (line.is_open, line.seq) = (true, 0);
+                (line.is_open, line.is_welcomed, line.seq) = (true, false, 0);
                 line.connects += 1;
             }
             Command::EndRequests => {}

@@ -1,0 +1,174 @@
+//! Random orchestrators that come and go. What must hold in every one of these worlds.
+
+use super::stage::Stage;
+use crate::machine::OrchestratorId;
+use escapement_model::AttemptToken;
+use escapement_wire::worker::v1::session_error::Code;
+use escapement_wire::worker::v1::session_response::Message as Response;
+use escapement_wire::worker::v1::{DrainStarted, HeartbeatAck};
+use std::collections::BTreeSet;
+
+const SEEDS: u64 = 300;
+const STEPS: usize = 300;
+const PEERS: [&str; 4] = ["http://b:1", "http://c:1", "http://d:1", "http://a:1"];
+
+#[test]
+fn whichever_orchestrators_come_and_go_capacity_holds_and_the_worker_ends() {
+    let mut peers_met = 0;
+    for seed in 1..=SEEDS {
+        let mut chaos = Chaos::new(seed);
+        for _ in 0..STEPS {
+            chaos.step();
+            chaos.check();
+        }
+        peers_met += usize::from(chaos.met_peers);
+        chaos.settle();
+    }
+    assert!(peers_met > 200, "most worlds have peers: {peers_met}");
+}
+
+struct Chaos {
+    stage: Stage,
+    seed: u64,
+    random: u64,
+    next_name: u8,
+    bodies: BTreeSet<AttemptToken>,
+    ever: BTreeSet<AttemptToken>,
+    met_peers: bool,
+}
+
+impl Chaos {
+    fn new(seed: u64) -> Self {
+        Self {
+            stage: Stage::begin(),
+            seed,
+            random: seed,
+            next_name: 0,
+            bodies: BTreeSet::new(),
+            ever: BTreeSet::new(),
+            met_peers: false,
+        }
+    }
+
+    fn step(&mut self) {
+        let ids: Vec<OrchestratorId> = self.stage.machine.orchestrators().collect();
+        let id = ids[self.below(ids.len())];
+        self.met_peers |= ids.len() > 2;
+        match self.below(14) {
+            0..=3 if self.stage.is_greeting(id) => {
+                // Each has a name of one letter, and its own process.
+                let boot = self.stage.machine.address(id).unwrap().as_bytes()[7];
+                let peers = self.some_peers();
+                self.stage.welcome(id, boot, &peers);
+            }
+            0..=3 if self.stage.is_welcomed(id) && self.next_name < 250 => {
+                self.next_name += 1;
+                self.stage.assign(id, self.next_name);
+            }
+            4 | 5 if self.stage.is_welcomed(id) => {
+                let name = u8::try_from(self.below(usize::from(self.next_name) + 1)).unwrap();
+                self.stage.acknowledge(id, name);
+            }
+            6 if self.stage.is_welcomed(id) && self.below(3) == 0 => {
+                let peers = self.some_peers().iter().map(|&peer| peer.to_owned()).collect();
+                self.stage
+                    .say(id, Response::HeartbeatAck(HeartbeatAck { n: 0, peers }));
+            }
+            7 if self.stage.is_welcomed(id) => {
+                let drain_started = DrainStarted {
+                    last_assignment_seq: 0,
+                };
+                self.stage.say(id, Response::DrainStarted(drain_started));
+            }
+            8 if self.stage.is_open(id) && self.below(3) == 0 => self.stage.disconnect(id),
+            9 if self.stage.is_open(id) && id != OrchestratorId::CONFIGURED && self.below(4) == 0 => {
+                self.stage.refuse(id, Code::Unauthorized);
+            }
+            10 => {
+                let level = u32::try_from(self.below(3)).unwrap();
+                self.stage.machine.set_capacity(level);
+                self.stage.pass(0);
+            }
+            11 | 12 => self.end_a_body(),
+            _ => {
+                let ms = self.below(900);
+                self.stage.pass(u64::try_from(ms).unwrap());
+            }
+        }
+    }
+
+    fn some_peers(&mut self) -> Vec<&'static str> {
+        let chosen = self.below(16);
+        let is_chosen = |&(index, _): &(usize, &&str)| chosen & (1 << index) != 0;
+        PEERS
+            .iter()
+            .enumerate()
+            .filter(is_chosen)
+            .map(|(_, peer)| *peer)
+            .collect()
+    }
+
+    fn end_a_body(&mut self) {
+        if let Some(token) = self.bodies.pop_first() {
+            self.stage.body_succeeds(token.as_bytes()[0]);
+        }
+    }
+
+    fn check(&mut self) {
+        let seed = self.seed;
+        for job in std::mem::take(&mut self.stage.started) {
+            assert!(
+                self.ever.insert(job.token),
+                "seed {seed}: {} was started twice",
+                job.token
+            );
+            self.bodies.insert(job.token);
+        }
+        assert!(
+            self.bodies.len() <= 2,
+            "seed {seed}: over the capacity of all sessions"
+        );
+        assert_eq!(self.stage.machine.bodies(), self.bodies.len(), "seed {seed}");
+        assert!(
+            self.stage.end.is_none(),
+            "seed {seed}: it ends at its own stop only: {:?}",
+            self.stage.end
+        );
+        let addresses: Vec<&str> = self
+            .stage
+            .machine
+            .orchestrators()
+            .map(|id| self.stage.machine.address(id).unwrap())
+            .collect();
+        let different: BTreeSet<&&str> = addresses.iter().collect();
+        assert_eq!(
+            different.len(),
+            addresses.len(),
+            "seed {seed}: one session for each: {addresses:?}"
+        );
+        let wake_ms = self.stage.machine.poll_timeout();
+        assert!(
+            wake_ms.is_none_or(|wake_ms| wake_ms > self.stage.now_ms),
+            "seed {seed}: not in the past"
+        );
+    }
+
+    /// The worker is asked to stop, and nobody answers any more.
+    fn settle(&mut self) {
+        while !self.bodies.is_empty() {
+            self.end_a_body();
+        }
+        self.stage.stop();
+        self.stage.pass(60_000);
+        assert!(self.stage.end.is_some(), "seed {}", self.seed);
+        assert_eq!(self.stage.machine.orchestrators().count(), 0);
+    }
+
+    /// Below `bound`: xorshift64.
+    fn below(&mut self, bound: usize) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        usize::try_from(self.random % bound as u64).unwrap()
+    }
+}
