@@ -1,0 +1,90 @@
+//! Reads the session journal of an orchestrator as a stream of typed events. Judges nothing but the form of the lines.
+//!
+//! A line with an unknown `m`, an unknown `dir`, a missing field or a wrong type is an error that names the line.
+//! Fields that are not known are passed over, so that the journal may say more.
+//! A file may hold several boots: each begins with a `boot` line.
+//! The last line of a process that was killed may be cut off: [`Journal::open`] passes over it where no line break ends it.
+
+mod event;
+mod identifier;
+mod line;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+pub use event::{
+    ActionLevel, AssignedItem, Call, CancelReason, Capacity, Event, FromWorker, Hello, OutcomeKind, Phase,
+    RejectReason, Reply, Resumption, ToWorker, Verdict, What,
+};
+pub use identifier::{Hex, Uuid};
+
+use crate::Fault;
+
+/// A journal that is read line by line.
+#[derive(Debug)]
+pub struct Journal<R> {
+    lines: R,
+    line: usize,
+}
+
+impl Journal<BufReader<File>> {
+    /// Reads a file from its beginning to where it ends now.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn open(path: &Path) -> Result<Self, Fault> {
+        let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self::new(BufReader::new(file)))
+    }
+}
+
+impl<'text> Journal<&'text [u8]> {
+    /// Reads a text.
+    pub fn of_text(text: &'text str) -> Self {
+        Self::new(text.as_bytes())
+    }
+}
+
+impl<R: BufRead> Journal<R> {
+    fn new(lines: R) -> Self {
+        Self { lines, line: 0 }
+    }
+
+    fn read(&mut self) -> Result<Option<Event>, Fault> {
+        loop {
+            let mut text = Vec::new();
+            // A line is never longer than this; what is, is no journal.
+            let n_read = (&mut self.lines)
+                .take(LINE_BYTES_MAX)
+                .read_until(b'\n', &mut text)?;
+            if n_read == 0 || text.last() != Some(&b'\n') && (n_read as u64) < LINE_BYTES_MAX {
+                return Ok(None);
+            }
+            self.line += 1;
+            let text = std::str::from_utf8(&text).map_err(|error| format!("line {}: {error}", self.line))?;
+            if !text.trim().is_empty() {
+                let event = line::parse(self.line, text).map_err(|error| {
+                    let shown: String = text.chars().take(SHOWN_CHARS).collect();
+                    format!("line {}: {error}: {}", self.line, shown.trim_end())
+                })?;
+                return Ok(Some(event));
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Journal<R> {
+    type Item = Result<Event, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}
+
+/// More than the longest list of a message of 4 MiB takes.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+const SHOWN_CHARS: usize = 300;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+#![allow(clippy::unwrap_used, reason = "a test that unwraps says where its assumption broke")]
+
+use super::{Call, Event, FromWorker, Hex, Journal, Phase, Reply, Resumption, ToWorker, Uuid, Verdict, What};
+
+const TOKEN: &str = "000102030405060708090a0b0c0d0e0f";
+const ID: &str = "01234567-89ab-4cde-8fed-ba9876543210";
+
+fn events(text: &str) -> Vec<Event> {
+    Journal::of_text(text).map(Result::unwrap).collect()
+}
+
+fn error(text: &str) -> String {
+    let outcome: Result<Vec<Event>, _> = Journal::of_text(&format!("{text}\n")).collect();
+    outcome.unwrap_err().to_string()
+}
+
+fn what(text: &str) -> What {
+    let mut events = events(&format!("{}\n", text.replace("TOKEN", TOKEN).replace("UUID", ID)));
+    assert_eq!(events.len(), 1, "{text}");
+    events.remove(0).what
+}
+
+#[test]
+fn every_line_of_the_specification_is_read() {
+    let lines = r#"{"t":0,"s":0,"dir":"shell","m":"boot","boot":"TOKEN"}
+{"t":0,"s":0,"dir":"shell","m":"boot","boot":"TOKEN","unix_ms":1700000000000}
+{"t":0,"s":1,"dir":"shell","m":"opened"}
+{"t":1,"s":1,"dir":"in","seq":1,"m":"hello","worker":"w","instance":"TOKEN","hello_number":1,"max_in_flight":4,"actions":{"work":{"max":0,"waits":false}},"in_flight":{"TOKEN":"received"}}
+{"t":1,"s":1,"dir":"out","seq":1,"m":"welcome","session":"TOKEN","refused":["name"],"verdicts":{"TOKEN":"keep"}}
+{"t":2,"s":1,"dir":"out","seq":2,"m":"assignments","items":[{"token":"TOKEN","execution":"UUID","step":"UUID","attempt":1,"action":"work","timeout_ms":1000}]}
+{"t":3,"s":1,"dir":"in","seq":2,"m":"attempt_acks","started":["TOKEN"],"rejected":[["TOKEN","no_capacity"]],"stopped":["TOKEN"]}
+{"t":4,"s":1,"dir":"in","seq":3,"m":"outcomes","items":[["TOKEN","success"]],"unreadable":0}
+{"t":4,"s":1,"dir":"out","seq":3,"m":"outcome_acks","items":[["TOKEN","already_ended"]]}
+{"t":4,"s":1,"dir":"out","seq":4,"m":"unknown_outcomes","count":1}
+{"t":4,"s":1,"dir":"in","seq":4,"m":"register_actions","revision":1,"actions":{}}
+{"t":4,"s":1,"dir":"in","seq":4,"m":"capacity","revision":1,"max_in_flight":2,"per_action":{"work":1}}
+{"t":4,"s":1,"dir":"in","seq":4,"m":"heartbeat","n":1,"hash":null}
+{"t":4,"s":1,"dir":"in","seq":4,"m":"heartbeat","n":1,"hash":"TOKEN"}
+{"t":4,"s":1,"dir":"in","seq":4,"m":"snapshot","n":1,"last_assignment_seq":2,"in_flight":{"TOKEN":"finished"}}
+{"t":4,"s":1,"dir":"in","seq":4,"m":"drain"}
+{"t":4,"s":1,"dir":"in","seq":4,"m":"goodbye"}
+{"t":4,"s":1,"dir":"in","seq":4,"m":"unknown"}
+{"t":4,"s":1,"dir":"out","seq":4,"m":"heartbeat_ack","n":1}
+{"t":4,"s":1,"dir":"out","seq":4,"m":"cancels","items":[["TOKEN","step_timeout"]]}
+{"t":4,"s":1,"dir":"out","seq":4,"m":"snapshot_request","n":1}
+{"t":4,"s":1,"dir":"out","seq":4,"m":"drain_started","last_assignment_seq":0}
+{"t":4,"s":1,"dir":"out","seq":4,"m":"reconnect","jitter_ms":1,"deadline_ms":0}
+{"t":4,"s":1,"dir":"out","seq":4,"m":"session_error","code":"superseded"}
+{"t":9,"s":1,"dir":"shell","m":"closed"}
+{"t":9,"s":1,"dir":"out","m":"close"}
+{"t":9,"s":0,"dir":"call","m":"report_outcomes","items":[["TOKEN","success"]],"verdicts":["accepted"]}
+{"t":9,"s":0,"dir":"call","m":"report_outcomes","items":[["TOKEN","success"]],"call":7}
+{"t":9,"s":0,"dir":"reply","m":"report_outcomes","call":7,"verdicts":["accepted"]}
+{"t":9,"s":0,"dir":"call","m":"drain_worker","instance":"TOKEN","worker":null}
+{"t":9,"s":0,"dir":"call","m":"declare_worker_dead","instance":"TOKEN"}
+{"dropped":3}
+"#;
+    let text = lines.replace("TOKEN", TOKEN).replace("UUID", ID);
+    let events = events(&text);
+    assert_eq!(events.len(), lines.lines().count());
+    assert_eq!(events.last().unwrap().line, events.len());
+    assert_eq!((events[2].t, events[2].session, &events[2].what), (0, 1, &What::Opened));
+}
+
+#[test]
+fn a_line_is_read_with_its_values() {
+    let hello = r#"{"t":1,"s":1,"dir":"in","seq":1,"m":"hello","worker":"w","instance":"TOKEN","hello_number":3,"max_in_flight":4,"actions":{"work":{"max":2,"waits":true}},"in_flight":{"TOKEN":"running"}}"#;
+    let What::In {
+        seq: 1,
+        message: FromWorker::Hello(hello),
+    } = what(hello)
+    else {
+        panic!("no hello");
+    };
+    assert_eq!((hello.worker.as_str(), hello.hello_number, hello.max_in_flight), ("w", 3, 4));
+    assert!(hello.actions["work"].waits && hello.actions["work"].max == 2);
+    let token = Hex::sixteen(0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f);
+    assert_eq!((hello.instance, hello.in_flight[&token]), (token, Phase::Running));
+    let welcome = r#"{"t":1,"s":1,"dir":"out","seq":9,"m":"welcome","session":"TOKEN","refused":["a"],"verdicts":{"TOKEN":"stop"}}"#;
+    let expected = ToWorker::Welcome {
+        session: token,
+        refused: vec!["a".to_owned()],
+        verdicts: [(token, Resumption::Stop)].into(),
+    };
+    assert_eq!(what(welcome), What::Out { seq: 9, message: expected });
+    let reply = r#"{"t":9,"s":0,"dir":"reply","m":"report_outcomes","call":"x","verdicts":["stale"]}"#;
+    let expected = Reply::ReportOutcomes {
+        call: "x".into(),
+        verdicts: vec![Verdict::Stale],
+    };
+    assert_eq!(what(reply), What::Reply(expected));
+    let drain = r#"{"t":9,"s":0,"dir":"call","m":"drain_worker","instance":null,"worker":"w"}"#;
+    let expected = Call::DrainWorker {
+        instance: None,
+        worker: Some("w".to_owned()),
+    };
+    assert_eq!(what(drain), What::Call(expected));
+}
+
+#[test]
+fn a_line_that_is_not_in_the_specification_is_an_error_with_its_number() {
+    let wrong = [
+        (r#"{"t":1,"s":1,"dir":"in","seq":1,"m":"hi"}"#, "hi"),
+        (r#"{"t":1,"s":1,"dir":"in","m":"drain"}"#, "`seq` is missing"),
+        (r#"{"t":1,"dir":"in","seq":1,"m":"drain"}"#, "`s` is missing"),
+        (r#"{"s":1,"dir":"in","seq":1,"m":"drain"}"#, "`t` is missing"),
+        (r#"{"t":-1,"s":1,"dir":"in","seq":1,"m":"drain"}"#, "`t` is no whole number"),
+        (r#"{"t":1,"s":1,"seq":1,"m":"drain"}"#, "`dir` is missing"),
+        (r#"{"t":1,"s":1,"dir":"up","seq":1,"m":"drain"}"#, "`dir` is `up`"),
+        (r#"{"t":1,"s":1,"dir":"in","seq":1}"#, "`m`"),
+        (r#"{"t":1,"s":1,"dir":"in","seq":1,"m":"heartbeat","n":1}"#, "hash"),
+        (r#"{"t":1,"s":1,"dir":"out","seq":1,"m":"cancels","items":[["00","tired"]]}"#, "tired"),
+        (r#"{"t":1,"s":1,"dir":"out","seq":1,"m":"cancels","items":[["0x","superseded"]]}"#, "hex"),
+        (r#"{"t":0,"s":0,"dir":"call","m":"drain_worker","instance":null}"#, "worker"),
+        ("{", "EOF"),
+    ];
+    for (text, says) in wrong {
+        let error = error(&format!("\n{text}"));
+        assert!(error.starts_with("line 2: ") && error.contains(says), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_line_that_was_cut_off_by_a_crash_is_passed_over() {
+    let whole = r#"{"t":0,"s":1,"dir":"shell","m":"opened"}"#;
+    assert_eq!(events(&format!("{whole}\n{}", &whole[..20])).len(), 1);
+}
+
+#[test]
+fn identifiers_print_as_they_were_read() {
+    assert_eq!(Uuid::parse(ID).unwrap().to_string(), ID);
+    assert!(Uuid::parse(&ID.replace('-', "")).is_err());
+    for text in ["00", TOKEN, "ffffffffffffffffffffffffffffffff"] {
+        assert_eq!(serde_json::from_str::<Hex>(&format!("\"{text}\"")).unwrap().to_string(), text);
+    }
+    let long = Hex::of_bytes(&[7; 17]);
+    assert_ne!(long, Hex::of_bytes(&[7; 18]));
+    assert_ne!(Hex::of_bytes(&[0]), Hex::of_bytes(&[0, 0]));
+}
