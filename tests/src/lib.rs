@@ -30,6 +30,7 @@ pub mod documents;
 mod orchestrator;
 mod plan_document;
 mod receiver;
+pub mod session_checker;
 pub mod session_journal;
 mod tools;
 mod waiting;

@@ -3,7 +3,8 @@
 //! A line with an unknown `m`, an unknown `dir`, a missing field or a wrong type is an error that names the line.
 //! Fields that are not known are passed over, so that the journal may say more.
 //! A file may hold several boots: each begins with a `boot` line.
-//! The last line of a process that was killed may be cut off: [`Journal::open`] passes over it where no line break ends it.
+//! The last line of a process that was killed may be cut off.
+//! It is passed over at the end of the file, and right before the `boot` line of the next process, with or without a line break between.
 
 mod event;
 mod identifier;
@@ -52,25 +53,48 @@ impl<R: BufRead> Journal<R> {
     }
 
     fn read(&mut self) -> Result<Option<Event>, Fault> {
-        loop {
-            let mut text = Vec::new();
-            // A line is never longer than this; what is, is no journal.
-            let n_read = (&mut self.lines)
-                .take(LINE_BYTES_MAX)
-                .read_until(b'\n', &mut text)?;
-            if n_read == 0 || text.last() != Some(&b'\n') && (n_read as u64) < LINE_BYTES_MAX {
-                return Ok(None);
+        let mut cut_off = None;
+        while let Some(text) = self.read_line()? {
+            if text.trim().is_empty() {
+                continue;
             }
-            self.line += 1;
-            let text = std::str::from_utf8(&text).map_err(|error| format!("line {}: {error}", self.line))?;
-            if !text.trim().is_empty() {
-                let event = line::parse(self.line, text).map_err(|error| {
+            match (line::parse(self.line, &text), cut_off) {
+                (Ok(event), None) => return Ok(Some(event)),
+                (Ok(event), Some(_)) if matches!(event.what, What::Boot { .. }) => return Ok(Some(event)),
+                (_, Some(error)) => return Err(error),
+                (Err(error), None) => {
+                    if let Some(boot) = self.boot_after_a_cut(&text) {
+                        return Ok(Some(boot));
+                    }
                     let shown: String = text.chars().take(SHOWN_CHARS).collect();
-                    format!("line {}: {error}: {}", self.line, shown.trim_end())
-                })?;
-                return Ok(Some(event));
+                    cut_off = Some(format!("line {}: {error}: {}", self.line, shown.trim_end()).into());
+                }
             }
         }
+        cut_off.map_or(Ok(None), Err)
+    }
+
+    /// The boot line that begins within this line, if one does.
+    fn boot_after_a_cut(&self, text: &str) -> Option<Event> {
+        let begin = text.rfind("{\"t\":").filter(|begin| *begin > 0)?;
+        let event = line::parse(self.line, &text[begin..]).ok()?;
+        matches!(event.what, What::Boot { .. }).then_some(event)
+    }
+
+    /// The next line that a line break ends.
+    fn read_line(&mut self) -> Result<Option<String>, Fault> {
+        let mut text = Vec::new();
+        let n_read = (&mut self.lines)
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut text)?;
+        if text.last() != Some(&b'\n') {
+            let is_too_long = n_read as u64 == LINE_BYTES_MAX;
+            let error = || format!("line {}: longer than any line of a journal", self.line + 1).into();
+            return if is_too_long { Err(error()) } else { Ok(None) };
+        }
+        self.line += 1;
+        let text = String::from_utf8(text).map_err(|error| format!("line {}: {error}", self.line))?;
+        Ok(Some(text))
     }
 }
 

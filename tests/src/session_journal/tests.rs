@@ -1,4 +1,7 @@
-#![allow(clippy::unwrap_used, reason = "a test that unwraps says where its assumption broke")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps says where its assumption broke"
+)]
 
 use super::{Call, Event, FromWorker, Hex, Journal, Phase, Reply, Resumption, ToWorker, Uuid, Verdict, What};
 
@@ -59,7 +62,10 @@ fn every_line_of_the_specification_is_read() {
     let events = events(&text);
     assert_eq!(events.len(), lines.lines().count());
     assert_eq!(events.last().unwrap().line, events.len());
-    assert_eq!((events[2].t, events[2].session, &events[2].what), (0, 1, &What::Opened));
+    assert_eq!(
+        (events[2].t, events[2].session, &events[2].what),
+        (0, 1, &What::Opened)
+    );
 }
 
 #[test]
@@ -72,7 +78,10 @@ fn a_line_is_read_with_its_values() {
     else {
         panic!("no hello");
     };
-    assert_eq!((hello.worker.as_str(), hello.hello_number, hello.max_in_flight), ("w", 3, 4));
+    assert_eq!(
+        (hello.worker.as_str(), hello.hello_number, hello.max_in_flight),
+        ("w", 3, 4)
+    );
     assert!(hello.actions["work"].waits && hello.actions["work"].max == 2);
     let token = Hex::sixteen(0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f);
     assert_eq!((hello.instance, hello.in_flight[&token]), (token, Phase::Running));
@@ -82,7 +91,13 @@ fn a_line_is_read_with_its_values() {
         refused: vec!["a".to_owned()],
         verdicts: [(token, Resumption::Stop)].into(),
     };
-    assert_eq!(what(welcome), What::Out { seq: 9, message: expected });
+    assert_eq!(
+        what(welcome),
+        What::Out {
+            seq: 9,
+            message: expected
+        }
+    );
     let reply = r#"{"t":9,"s":0,"dir":"reply","m":"report_outcomes","call":"x","verdicts":["stale"]}"#;
     let expected = Reply::ReportOutcomes {
         call: "x".into(),
@@ -104,26 +119,51 @@ fn a_line_that_is_not_in_the_specification_is_an_error_with_its_number() {
         (r#"{"t":1,"s":1,"dir":"in","m":"drain"}"#, "`seq` is missing"),
         (r#"{"t":1,"dir":"in","seq":1,"m":"drain"}"#, "`s` is missing"),
         (r#"{"s":1,"dir":"in","seq":1,"m":"drain"}"#, "`t` is missing"),
-        (r#"{"t":-1,"s":1,"dir":"in","seq":1,"m":"drain"}"#, "`t` is no whole number"),
+        (
+            r#"{"t":-1,"s":1,"dir":"in","seq":1,"m":"drain"}"#,
+            "`t` is no whole number",
+        ),
         (r#"{"t":1,"s":1,"seq":1,"m":"drain"}"#, "`dir` is missing"),
         (r#"{"t":1,"s":1,"dir":"up","seq":1,"m":"drain"}"#, "`dir` is `up`"),
         (r#"{"t":1,"s":1,"dir":"in","seq":1}"#, "`m`"),
-        (r#"{"t":1,"s":1,"dir":"in","seq":1,"m":"heartbeat","n":1}"#, "hash"),
-        (r#"{"t":1,"s":1,"dir":"out","seq":1,"m":"cancels","items":[["00","tired"]]}"#, "tired"),
-        (r#"{"t":1,"s":1,"dir":"out","seq":1,"m":"cancels","items":[["0x","superseded"]]}"#, "hex"),
-        (r#"{"t":0,"s":0,"dir":"call","m":"drain_worker","instance":null}"#, "worker"),
+        (
+            r#"{"t":1,"s":1,"dir":"in","seq":1,"m":"heartbeat","n":1}"#,
+            "hash",
+        ),
+        (
+            r#"{"t":1,"s":1,"dir":"out","seq":1,"m":"cancels","items":[["00","tired"]]}"#,
+            "tired",
+        ),
+        (
+            r#"{"t":1,"s":1,"dir":"out","seq":1,"m":"cancels","items":[["0x","superseded"]]}"#,
+            "hex",
+        ),
+        (
+            r#"{"t":0,"s":0,"dir":"call","m":"drain_worker","instance":null}"#,
+            "worker",
+        ),
         ("{", "EOF"),
     ];
     for (text, says) in wrong {
         let error = error(&format!("\n{text}"));
-        assert!(error.starts_with("line 2: ") && error.contains(says), "{text}: {error}");
+        assert!(
+            error.starts_with("line 2: ") && error.contains(says),
+            "{text}: {error}"
+        );
     }
 }
 
 #[test]
 fn a_line_that_was_cut_off_by_a_crash_is_passed_over() {
     let whole = r#"{"t":0,"s":1,"dir":"shell","m":"opened"}"#;
-    assert_eq!(events(&format!("{whole}\n{}", &whole[..20])).len(), 1);
+    let (cut, boot) = (
+        &whole[..20],
+        r#"{"t":0,"s":0,"dir":"shell","m":"boot","boot":"00"}"#,
+    );
+    assert_eq!(events(&format!("{whole}\n{cut}")).len(), 1);
+    assert_eq!(events(&format!("{whole}\n{cut}\n{boot}\n")).len(), 2);
+    assert_eq!(events(&format!("{whole}\n{cut}{boot}\n")).len(), 2);
+    assert!(error(&format!("{whole}\n{cut}\n{whole}")).starts_with("line 2: "));
 }
 
 #[test]
@@ -131,7 +171,12 @@ fn identifiers_print_as_they_were_read() {
     assert_eq!(Uuid::parse(ID).unwrap().to_string(), ID);
     assert!(Uuid::parse(&ID.replace('-', "")).is_err());
     for text in ["00", TOKEN, "ffffffffffffffffffffffffffffffff"] {
-        assert_eq!(serde_json::from_str::<Hex>(&format!("\"{text}\"")).unwrap().to_string(), text);
+        assert_eq!(
+            serde_json::from_str::<Hex>(&format!("\"{text}\""))
+                .unwrap()
+                .to_string(),
+            text
+        );
     }
     let long = Hex::of_bytes(&[7; 17]);
     assert_ne!(long, Hex::of_bytes(&[7; 18]));

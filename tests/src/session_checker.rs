@@ -1,0 +1,141 @@
+//! Judges what an orchestrator and its workers did, from the session journal and the records of the executions alone.
+//! Knows the protocol, and nothing of the engine that it judges.
+//!
+//! | invariant | what is a violation |
+//! |---|---|
+//! | journal | Lines are missing (`dropped`), time runs backwards, a line is of a session that was never opened, or the numbers of an orchestrator's messages have a gap. |
+//! | I1 | An assignment of a step while another attempt of that step is live, a token that is used twice, or a resume that keeps an attempt which another one has followed or which another instance holds. |
+//! | I2 | A second `accepted` or `invalid` verdict on a token; one on an attempt that was never handed out, is another instance's, or was settled otherwise before; a verdict on what nobody reported; `duplicate` of what was not accepted; `unknown` or `stale` for the live attempt of the one who reports; a hand-out of a step that completed, or of an execution that ended. |
+//! | I3 | An accepted outcome that the settled record lacks: `StepCompleted` with that attempt for a success (or `RESOURCE_EXHAUSTED`), `AttemptFailed` with that attempt for a failure, a loss or a return for what was released. |
+//! | I4 | An assignment of an action that the session does not offer, or while as many attempts hold a credit as the levels allow that the orchestrator had read by then. A credit is held from the assignment, or the resume that keeps the attempt, until the verdict on the holder's outcome was sent, `rejected`, `stopped`, or proof that the worker lacks it. An action that waits has its own level at each of nine depths. |
+//! | I5 | An assignment before `Welcome`, after `DrainStarted`, after `Goodbye`, on a stream that is over, or to an instance that an operator drained; a `DrainStarted` with another number than that of the last assignments; a `Hello` that was held up and is welcomed. |
+//! | I6 | A hand-out with the number of an earlier one that is not proven to have never run; a counted one after one that is; a first one that is not number 1. In the record: a second `AttemptAssigned` without `AttemptReturned` between, an evidence that the journal does not explain, or hand-outs that the journal lacks. |
+//! | I7 | A worker that forgets an outcome before the answer: it was read and not answered on a stream, and the next `Hello` of the instance neither lists it nor is it sent again on that stream; or it comes again as another kind. An orchestrator that leaves an outcome without an answer on an open stream. |
+//! | I8 | An `AttemptFailed` or a `StepCompleted` that nothing explains: no accepted outcome, no loss of a started attempt, no limit, no missing action. A session that is declared lost before its lease and margin are over, or dead without the operator's word. |
+//! | I9 | More than 16,384 attempts on a session, a worker that sends more than its allowance of messages and is heard all the same, or snapshot requests that are not numbered 1, 2, 3, or pile up. That assignments without an answer are bounded is part of I4. |
+//! | I10 | A step that waits for a second while a session had a free slot for its action all the time and no attempt of that action was handed out. Needs `unix_ms` in the boot line, and leaves out actions that wait. |
+//!
+//! An attempt is *live* from its assignment until one of these lines: `rejected`; `accepted` or `invalid`; `already_ended`;
+//! `cancels`; `stopped`; a resume, or the asked-for snapshot, that omits it; `stop` in `Welcome`; `goodbye`;
+//! the operator's word; `lease_expired`; or, where its stream is over, when its lease and margin are over or its time limit is,
+//! since then nothing is said to anybody.
+//! What the lines of one instant settle is settled, in whatever order they stand.
+//!
+//! One pass, each line in the logarithm of what is open, besides the actions of the session concerned.
+//! Of an attempt that is over some 200 bytes are kept, for late verdicts and for its record.
+//! Executions that a restart ended are not held against their records: they have none of their attempts.
+
+mod attempt;
+mod books;
+mod from_worker;
+mod idle;
+mod records;
+mod report;
+mod resume;
+mod session;
+mod to_worker;
+mod verdicts;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use escapement_model::limits::{LEASE_MARGIN_MS, LEASE_MS};
+use escapement_wire::v1::AuditEntry;
+
+pub use report::{Count, Invariant, Report, Violation};
+
+use crate::Fault;
+use crate::session_journal::{Event, Journal};
+use books::Books;
+
+/// The record of each execution that is to be judged as well, by its id.
+pub type Records = BTreeMap<String, Vec<AuditEntry>>;
+
+/// What the orchestrator was told, and how patient the checker is.
+#[derive(Clone, Debug)]
+pub struct CheckerSettings {
+    /// The lease of a session.
+    pub lease_ms: u64,
+    /// What the orchestrator waits beyond it.
+    pub lease_margin_ms: u64,
+    /// How long an unanswered snapshot request stands before the next one.
+    pub snapshot_repeat_ms: u64,
+    /// The allowance of messages at the beginning of a session.
+    pub session_messages_burst: u64,
+    /// How fast it grows.
+    pub session_messages_per_second: u64,
+    /// How long a step may wait beside a free slot.
+    pub free_slot_ms: u64,
+    /// How long an outcome may stay without an answer on an open stream.
+    pub answer_ms_max: u64,
+    /// Labels of workers that forget outcomes on purpose: I7 is not held against them.
+    pub careless_workers: BTreeSet<String>,
+}
+
+impl Default for CheckerSettings {
+    fn default() -> Self {
+        Self {
+            lease_ms: LEASE_MS,
+            lease_margin_ms: LEASE_MARGIN_MS,
+            snapshot_repeat_ms: 4_000,
+            session_messages_burst: 2_000,
+            session_messages_per_second: 200,
+            free_slot_ms: 1_000,
+            answer_ms_max: 10_000,
+            careless_workers: BTreeSet::new(),
+        }
+    }
+}
+
+/// Takes the lines one by one.
+#[derive(Debug)]
+pub struct Checker {
+    books: Books,
+}
+
+impl Checker {
+    /// Before the first line.
+    pub fn new(settings: CheckerSettings) -> Self {
+        Self {
+            books: Books::new(settings),
+        }
+    }
+
+    /// The next line.
+    pub fn event(&mut self, event: &Event) {
+        self.books.handle(event);
+    }
+
+    /// After the last line: judges the records and says what was found.
+    pub fn finish(mut self, records: &Records) -> Report {
+        self.books.end_boot();
+        records::judge(&mut self.books, records);
+        self.books.report
+    }
+}
+
+/// Judges a journal.
+///
+/// # Errors
+/// A line that cannot be read.
+pub fn check<Lines>(journal: Lines, records: &Records, settings: CheckerSettings) -> Result<Report, Fault>
+where
+    Lines: IntoIterator<Item = Result<Event, Fault>>,
+{
+    let mut checker = Checker::new(settings);
+    for event in journal {
+        checker.event(&event?);
+    }
+    Ok(checker.finish(records))
+}
+
+/// Judges a journal file with the default settings.
+///
+/// # Errors
+/// The file or a line of it cannot be read.
+pub fn check_file(journal: &Path, records: &Records) -> Result<Report, Fault> {
+    check(Journal::open(journal)?, records, CheckerSettings::default())
+}
+
+#[cfg(test)]
+mod tests;

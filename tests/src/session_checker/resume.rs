@@ -1,0 +1,139 @@
+//! What a welcome changes: who holds what, and what is owed. Judges the resume's part of I1 and I5.
+
+use std::collections::BTreeMap;
+
+use crate::session_journal::{Event, Hello, Hex, Phase, Resumption};
+
+use super::attempt::{Evidence, State, Why};
+use super::books::Books;
+use super::report::{Count, Invariant};
+use super::session::{Stage, Unanswered};
+
+impl Books {
+    pub(super) fn welcome(
+        &mut self,
+        event: &Event,
+        refused: &[String],
+        verdicts: &BTreeMap<Hex, Resumption>,
+    ) {
+        self.report.add(Count::Sessions, 1);
+        let number = event.session;
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
+        let Some(hello) = session.hello.clone() else {
+            let text = "a welcome without a `Hello`".to_owned();
+            return self.violate(Invariant::Journal, event, None, text);
+        };
+        session.stage = Stage::Welcomed;
+        session.max_in_flight = hello.max_in_flight;
+        session.must_drain = self.drained.contains(&hello.instance);
+        if session.held_up {
+            let text = "a `Hello` that was held up takes over from a later one".to_owned();
+            self.violate(Invariant::I5, event, None, text);
+        }
+        let mut actions = hello.actions.clone();
+        actions.retain(|name, _| !refused.contains(name));
+        self.replace_actions(number, &actions);
+        let before = self.instances.insert(hello.instance, number);
+        if let Some(before) = before {
+            self.report.add(Count::Resumes, 1);
+            self.take_over(before, number, &hello, verdicts);
+        }
+        for (token, verdict) in verdicts {
+            if *verdict == Resumption::Keep {
+                self.judge_kept(event, *token, hello.instance);
+            }
+        }
+    }
+
+    fn take_over(&mut self, before: u64, now: u64, hello: &Hello, verdicts: &BTreeMap<Hex, Resumption>) {
+        self.judge_owed(before);
+        let maybe_lost = self.is_maybe_lost(before);
+        let Some(old) = self.sessions.get_mut(&before) else {
+            return;
+        };
+        old.stage = Stage::Over;
+        let unanswered = std::mem::take(&mut old.unanswered);
+        for token in old.held.iter().copied().collect::<Vec<_>>() {
+            let evidence = if maybe_lost {
+                Evidence::LEASE_EXPIRED
+            } else {
+                Evidence::NONE
+            };
+            match (hello.in_flight.get(&token), verdicts.get(&token)) {
+                (Some(phase), Some(Resumption::Keep)) => self.keep(token, *phase, now),
+                (Some(phase), _) => {
+                    let omitted = if *phase == Phase::Received {
+                        Evidence::RESUME_OMITS
+                    } else {
+                        Evidence::NONE
+                    };
+                    if let Some(attempt) = self.attempt(token) {
+                        attempt.started |= *phase != Phase::Received && !maybe_lost;
+                        attempt.evidence = attempt.evidence.and(evidence).and(omitted);
+                    }
+                    self.settle(token, State::Ended(Why::Unseen));
+                    self.release(token);
+                }
+                (None, _) => self.gone(token, evidence.and(Evidence::RESUME_OMITS)),
+            }
+        }
+        self.refresh_free(before);
+        self.inherit(now, hello, unanswered);
+    }
+
+    fn keep(&mut self, token: Hex, phase: Phase, session: u64) {
+        self.release(token);
+        let Some(attempt) = self.attempt(token) else {
+            return;
+        };
+        attempt.holder = session;
+        attempt.seq = 0;
+        attempt.credit = true;
+        attempt.started |= phase != Phase::Received;
+        let (action, waits) = (attempt.action, attempt.waits);
+        self.report.add(Count::KeptAttempts, 1);
+        if let Some(session) = self.sessions.get_mut(&session) {
+            session.take_credit(token, action, waits);
+        }
+    }
+
+    /// I7: outcomes without an answer that the worker lists go on; what it does not list, it must send again.
+    fn inherit(&mut self, now: u64, hello: &Hello, unanswered: BTreeMap<Hex, Unanswered>) {
+        let Some(session) = self.sessions.get_mut(&now) else {
+            return;
+        };
+        for (token, outcome) in unanswered {
+            if hello.in_flight.contains_key(&token) {
+                let line = outcome.line;
+                let (kinds, t) = (Vec::new(), outcome.t);
+                session.unanswered.insert(token, Unanswered { kinds, line, t });
+            } else {
+                session.owed.insert(token, outcome.line);
+            }
+        }
+    }
+
+    /// I1: one attempt of a step is wanted, and of one instance.
+    fn judge_kept(&mut self, event: &Event, token: Hex, instance: Hex) {
+        let Some(attempt) = self.attempt(token) else {
+            return;
+        };
+        let (step, is_foreign) = (
+            (attempt.execution, attempt.step),
+            attempt.instance != Some(instance),
+        );
+        if attempt.is_live() && is_foreign {
+            let text = "another instance holds the attempt that is kept".to_owned();
+            return self.violate(Invariant::I1, event, Some(token), text);
+        }
+        let last = self.steps.get(&step).and_then(|tokens| tokens.last().copied());
+        if let Some(last) = last.filter(|last| *last != token)
+            && self.attempt(last).is_some_and(|last| last.is_live())
+        {
+            let text = format!("the attempt is kept, and attempt {last} of the same step is live");
+            self.violate(Invariant::I1, event, Some(token), text);
+        }
+    }
+}

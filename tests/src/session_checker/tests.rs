@@ -1,0 +1,9 @@
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps says where its assumption broke"
+)]
+
+mod good;
+mod recorded;
+mod script;
+mod violations;
