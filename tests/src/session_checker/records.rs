@@ -307,7 +307,7 @@ fn is_explained(code: &str, hand_outs: &[&Attempt]) -> bool {
             State::Accepted(OutcomeKind::Failure | OutcomeKind::Invalid)
         )
     };
-    if hand_outs.iter().any(|attempt| is_failure(attempt)) {
+    if hand_outs.iter().any(is_failure) {
         return true;
     }
     let last = hand_outs.last();

@@ -190,7 +190,7 @@ fn i6_a_snapshot_of_before_the_assignment_proves_nothing() {
 
 #[test]
 fn i8_a_failure_that_nothing_explains() {
-    let one = |lines: fn(&mut Script), events: Vec<Event>| {
+    let one = |lines: fn(&mut Script) -> &mut Script, events: Vec<Event>| {
         let mut script = Script::new();
         script.greet(1, 1, 4).assign(1, 1, 1, 1);
         lines(&mut script);
@@ -205,44 +205,44 @@ fn i8_a_failure_that_nothing_explains() {
         "UNAVAILABLE",
         "ACTION_NOT_FOUND",
     ] {
-        one(|script| drop(script.started(1, 1)), with(code)).violates(I8);
+        one(|script| script.started(1, 1), with(code)).violates(I8);
     }
     // A loss, but of what never ran.
     one(
-        |script| drop(script.hear(1, json!({"m": "goodbye"}))),
+        |script| script.hear(1, json!({"m": "goodbye"})),
         with("WORKER_LOST"),
     )
     .violates(I8);
     one(
-        |script| drop(script.started(1, 1).hear(1, json!({"m": "goodbye"}))),
+        |script| script.started(1, 1).hear(1, json!({"m": "goodbye"})),
         with("WORKER_LOST"),
     )
     .is_clean();
     one(
-        |script| drop(script.started(1, 1).stopped(1, 1)),
+        |script| script.started(1, 1).stopped(1, 1),
         with("WORKER_LOST"),
     )
     .is_clean();
     one(
-        |script| drop(script.started(1, 1).cancel(1, 1, "step_timeout")),
+        |script| script.started(1, 1).cancel(1, 1, "step_timeout"),
         with("STEP_TIMEOUT"),
     )
     .is_clean();
     one(
         |script| {
-            drop(
+            
                 script
                     .started(1, 1)
                     .shell(1, "closed")
                     .at(30_000)
                     .shell(1, "closed"),
-            )
+            
         },
         with("STEP_TIMEOUT"),
     )
     .is_clean();
-    one(|script| drop(script.started(1, 1)), with("PLAN_TIMEOUT")).is_clean();
-    one(|script| drop(script.done(1, 1, "failure")), with("ANY")).is_clean();
+    one(|script| script.started(1, 1), with("PLAN_TIMEOUT")).is_clean();
+    one(|script| script.done(1, 1, "failure"), with("ANY")).is_clean();
 }
 
 #[test]

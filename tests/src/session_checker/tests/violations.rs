@@ -207,7 +207,9 @@ fn i4_more_than_the_level_of_the_action() {
     script.violates(I4);
     let mut script = Script::new();
     script.greet(1, 1, 0);
-    (1..=9).for_each(|n| drop(script.assign_of(1, "wait", n, n, 1)));
+    for n in 1..=9 {
+        script.assign_of(1, "wait", n, n, 1);
+    }
     script.is_clean();
     script.assign_of(1, "wait", 10, 10, 1);
     script.violates(I4);
@@ -414,7 +416,9 @@ fn i8_a_loss_in_a_hurry() {
 fn i9_too_much_on_a_session() {
     let mut script = Script::new();
     script.greet(1, 1, 20_000);
-    (1..=16_384).for_each(|n| drop(script.assign_of(1, "other", n, n, 1)));
+    for n in 1..=16_384 {
+        script.assign_of(1, "other", n, n, 1);
+    }
     script.is_clean();
     script.assign_of(1, "other", 16_385, 16_385, 1);
     script.violates(I9);
@@ -424,12 +428,18 @@ fn i9_too_much_on_a_session() {
 fn i9_a_worker_that_floods_is_heard() {
     let mut script = Script::new();
     script.greet(1, 1, 1);
-    (0..1_900).for_each(|n| drop(script.heartbeat(1, n)));
+    for n in 0..1_900 {
+        script.heartbeat(1, n);
+    }
     // Two seconds allow 400 more.
     script.at(2_000);
-    (0..400).for_each(|n| drop(script.heartbeat(1, n)));
+    for n in 0..400 {
+        script.heartbeat(1, n);
+    }
     script.is_clean();
-    (0..300).for_each(|n| drop(script.heartbeat(1, n)));
+    for n in 0..300 {
+        script.heartbeat(1, n);
+    }
     script.violates(I9);
 }
 
