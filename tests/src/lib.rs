@@ -27,6 +27,7 @@ pub mod checkout;
 mod child;
 mod directory;
 pub mod documents;
+pub mod fault_proxy;
 mod orchestrator;
 mod plan_document;
 mod receiver;

@@ -218,11 +218,7 @@ fn i8_a_failure_that_nothing_explains() {
         with("WORKER_LOST"),
     )
     .is_clean();
-    one(
-        |script| script.started(1, 1).stopped(1, 1),
-        with("WORKER_LOST"),
-    )
-    .is_clean();
+    one(|script| script.started(1, 1).stopped(1, 1), with("WORKER_LOST")).is_clean();
     one(
         |script| script.started(1, 1).cancel(1, 1, "step_timeout"),
         with("STEP_TIMEOUT"),
@@ -230,13 +226,11 @@ fn i8_a_failure_that_nothing_explains() {
     .is_clean();
     one(
         |script| {
-            
-                script
-                    .started(1, 1)
-                    .shell(1, "closed")
-                    .at(30_000)
-                    .shell(1, "closed"),
-            
+            script
+                .started(1, 1)
+                .shell(1, "closed")
+                .at(30_000)
+                .shell(1, "closed")
         },
         with("STEP_TIMEOUT"),
     )
