@@ -183,6 +183,8 @@ async fn there_is_no_call_that_cancels_or_changes_an_execution() {
     let world = World::start().await;
     let expected = [
         "EventService/SubscribeEvents",
+        "FleetService/DeclareWorkerDead",
+        "FleetService/DrainWorker",
         "FleetService/ListActions",
         "FleetService/ListWorkers",
         "PlanExecutionService/ExecutePlan",
@@ -193,6 +195,7 @@ async fn there_is_no_call_that_cancels_or_changes_an_execution() {
         "PlanExecutionService/ValidatePlan",
         "PlanExecutionService/WaitExecution",
         "PlanExecutionService/WatchExecution",
+        "WorkerService/ReportOutcomes",
         "WorkerService/Session",
     ];
     assert_eq!(offered_calls(&world).await, expected.map(str::to_owned).into());

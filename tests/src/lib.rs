@@ -45,7 +45,7 @@ pub use {
     plan_document::PlanDocument,
     receiver::{ReceivedRequest, Receiver},
     tools::tool,
-    waiting::wait_for,
+    waiting::{let_pass, wait_for},
     worker::{Worker, WorkerSettings},
 };
 

@@ -32,6 +32,13 @@ where
     }
 }
 
+/// Lets time pass that is itself part of a test, such as the length of a partition.
+///
+/// Not for effects: whoever waits for one uses [`wait_for`].
+pub async fn let_pass(duration: Duration) {
+    tokio::time::sleep(duration).await;
+}
+
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 

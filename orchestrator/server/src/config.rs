@@ -5,7 +5,7 @@ use crate::limits::{PEER_BYTES_MAX, PEERS_MAX};
 use clap::Parser;
 use clap::builder::BoolishValueParser;
 use escapement_engine::EngineConfig;
-use escapement_model::BootId;
+use escapement_model::{BootId, limits};
 use escapement_process::telemetry;
 use hyper::Uri;
 use std::net::SocketAddr;
@@ -79,6 +79,18 @@ pub struct Config {
     #[arg(long, env = "ESCAPEMENT_REGISTRATION_GRACE_MS", value_name = "MS", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(0..=DAY_MS))]
     pub registration_grace_ms: u64,
+
+    /// Milliseconds that a worker may go on without an acknowledged heartbeat; 1000 to 600000. Its work is settled one
+    /// second later.
+    #[arg(long, env = "ESCAPEMENT_LEASE_MS", value_name = "MS", default_value_t = limits::LEASE_MS,
+          value_parser = clap::value_parser!(u64).range(1_000..=600_000))]
+    pub lease_ms: u64,
+
+    /// Milliseconds between the heartbeats of a worker; 100 to 300000, and at most half of the lease.
+    /// Default: three tenths of the lease.
+    #[arg(long, env = "ESCAPEMENT_HEARTBEAT_INTERVAL_MS", value_name = "MS",
+          value_parser = clap::value_parser!(u64).range(100..=300_000))]
+    pub heartbeat_interval_ms: Option<u64>,
 
     /// Milliseconds that running executions get once the orchestrator stops; 0 to 86400000.
     #[arg(long, env = "ESCAPEMENT_DRAIN_GRACE_MS", value_name = "MS", default_value_t = 30_000,
@@ -179,6 +191,16 @@ impl Config {
                 ),
             }));
         }
+        if config.heartbeat_interval_ms() > config.lease_ms / 2 {
+            return Err(NoConfig::Refused(Failure::Configuration {
+                setting: "--heartbeat-interval-ms",
+                problem: format!(
+                    "{} is more than half of the lease of {} ms, so one lost heartbeat would end it",
+                    config.heartbeat_interval_ms(),
+                    config.lease_ms
+                ),
+            }));
+        }
         if config.peers.len() > PEERS_MAX {
             return Err(NoConfig::Refused(Failure::Configuration {
                 setting: "--peer",
@@ -188,6 +210,10 @@ impl Config {
         Ok(config)
     }
 
+    fn heartbeat_interval_ms(&self) -> u64 {
+        self.heartbeat_interval_ms.unwrap_or(self.lease_ms * 3 / 10)
+    }
+
     /// What the engine needs of it.
     pub(crate) fn engine(&self, boot_id: BootId, token_key: [u8; 32]) -> EngineConfig {
         EngineConfig {
@@ -195,6 +221,8 @@ impl Config {
             max_live_executions: self.max_queued_executions as usize,
             queue_allowance_ms: self.queue_allowance_ms,
             registration_grace_ms: self.registration_grace_ms,
+            heartbeat_interval_ms: self.heartbeat_interval_ms(),
+            lease_ms: self.lease_ms,
             max_sessions: self.max_sessions as usize,
             ..EngineConfig::new(boot_id, token_key)
         }

@@ -8,7 +8,9 @@ use crate::failure::ExitOnPanic;
 use crate::journal::{Event, Journal};
 use crate::limits::{ENGINE_BATCH_MAX, STORED_BATCH_MAX};
 use escapement_contract::Moment;
-use escapement_engine::{CallerId, Engine, EngineConfig, Input, Recovered, WriteId, WriteOutcome};
+use escapement_engine::{
+    CallerId, Engine, EngineConfig, Input, Recovered, SessionKey, WriteId, WriteOutcome,
+};
 use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 
@@ -70,6 +72,8 @@ struct Batch {
     stored: Vec<StoredBatch>,
     messages: Vec<Message>,
     gone: Vec<CallerId>,
+    /// Sessions whose streams have ended, among these messages.
+    closed: Vec<SessionKey>,
 }
 
 impl EngineLoop {
@@ -176,7 +180,7 @@ impl EngineLoop {
                 }
             };
             if let Input::SessionClosed(session) = &input {
-                self.desk.forget_session(*session);
+                self.batch.closed.push(*session);
             }
             let gave_up = self.desk.register(route);
             self.journal.note(now, Event::Input(&input));
@@ -202,6 +206,10 @@ impl EngineLoop {
             if let Some(input) = self.desk.carry_out(effect) {
                 self.engine.handle(now, input);
             }
+        }
+        // Only now: a worker that has said its last word may still read what it is told.
+        for session in self.batch.closed.drain(..) {
+            self.desk.forget_session(session);
         }
         self.desk.flush_writes();
         self.journal.flush();

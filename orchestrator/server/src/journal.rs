@@ -41,7 +41,7 @@ impl Journal {
     ///
     /// # Errors
     /// Where the file cannot be appended to, or there is no thread.
-    pub(crate) fn start(path: Option<&Path>, boot_id: BootId) -> Result<Self, Failure> {
+    pub(crate) fn start(path: Option<&Path>, boot_id: BootId, start: Moment) -> Result<Self, Failure> {
         let Some(path) = path else { return Ok(Self(None)) };
         let file = file::open(path).map_err(|source| Failure::Append {
             setting: "--session-journal",
@@ -49,7 +49,11 @@ impl Journal {
             source,
         })?;
         let mut journal = Self::to(file, JOURNAL_BYTES_MAX)?;
-        journal.note_at(0, Event::Boot(boot_id));
+        let monotonic_ms = i64::try_from(start.monotonic_ms).unwrap_or(i64::MAX);
+        journal.note_at(
+            0,
+            Event::Boot(boot_id, start.unix_ms.saturating_sub(monotonic_ms)),
+        );
         journal.flush();
         Ok(journal)
     }

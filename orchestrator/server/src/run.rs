@@ -49,7 +49,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let events = sinks.subscribers();
     let engine_config = config.engine(identity.boot_id, identity.token_key);
     let greeting = greeting(config, &engine_config);
-    let journal = Journal::start(config.session_journal.as_deref(), identity.boot_id)?;
+    let journal = Journal::start(config.session_journal.as_deref(), identity.boot_id, clock.now())?;
     info!(recovered = recovered.len(), boot_id = %identity.boot_id, "starting");
 
     let (jobs, jobs_rx) = std_mpsc::channel();

@@ -48,6 +48,8 @@ fn values_out_of_range_are_refused() {
         &["--event-webhook", "https://example.com/"],
         &["--event-webhook", "http://"],
         &["--event-webhook", "example.com"],
+        &["--lease-ms", "999"],
+        &["--heartbeat-interval-ms", "50"],
         &["--peer", "10.0.0.2:7400"],
         &["--peer", "ftp://10.0.0.2:7400"],
         &["--peer", "http://10.0.0.2"],
@@ -106,6 +108,11 @@ fn a_refused_start_exits_64_and_says_why_on_stderr_only() {
         (&[], &[("ESCAPEMENT_DRAIN_GRACE_MS", "soon")], "--drain-grace-ms"),
         (&["--log", "info,="], &[], "--log"),
         (&["--peer", "http://10.0.0.2"], &[], "--peer"),
+        (
+            &["--lease-ms", "5000", "--heartbeat-interval-ms", "3000"],
+            &[],
+            "--heartbeat-interval-ms",
+        ),
         (&[], &[("ESCAPEMENT_PEERS", "http://a:1,b:2")], "--peer"),
     ];
     for (arguments, variables, mentions) in table {

@@ -45,6 +45,22 @@ async fn a_session_without_hello_or_with_a_broken_one_is_ended_with_a_reason() {
     assert_eq!(orchestrator.stop().await, Some(0));
 }
 
+/// A worker may end its side of the stream right behind a message and read on.
+#[tokio::test]
+async fn what_a_worker_said_before_it_ended_its_side_is_answered() {
+    let directory = TestDirectory::new("last-word");
+    let orchestrator = Orchestrator::start(&directory, &[]).await;
+    for _ in 0..50 {
+        let hello = worker::session_request::Message::Hello(Worker::hello("copy"));
+        let (requests, mut responses) = Worker::open(&orchestrator, Some(hello)).await;
+        drop(requests);
+        let answer = timeout(PATIENCE, responses.message()).await.unwrap().unwrap();
+        let welcome = answer.map(|answer| answer.message.unwrap());
+        assert!(matches!(welcome, Some(Message::Welcome(_))), "{welcome:?}");
+    }
+    assert_eq!(orchestrator.stop().await, Some(0));
+}
+
 #[tokio::test]
 async fn an_outcome_with_an_unreadable_token_is_answered_with_the_bytes_as_given() {
     let directory = TestDirectory::new("token");

@@ -14,8 +14,8 @@ use std::fmt::Display;
 /// What a line may be about.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// A process lifetime begins.
-    Boot(BootId),
+    /// A process lifetime begins, at 0 of its monotonic clock and this time of the wall clock.
+    Boot(BootId, i64),
     /// The engine is about to handle this.
     Input(&'a Input),
     /// The engine gave this.
@@ -29,7 +29,9 @@ pub enum Event<'a> {
 /// a stream begins or ends; `call` and `reply` for calls without a stream. `m` says what it is.
 pub fn line(at_ms: u64, event: Event<'_>) -> Option<String> {
     let line = match event {
-        Event::Boot(boot_id) => Line::begin(at_ms, 0, "shell", "boot").id("boot", boot_id),
+        Event::Boot(boot_id, unix_ms) => Line::begin(at_ms, 0, "shell", "boot")
+            .id("boot", boot_id)
+            .value("unix_ms", unix_ms),
         Event::Input(input) => self::input(at_ms, input)?,
         Event::Effect(effect) => self::effect(at_ms, effect)?,
     };

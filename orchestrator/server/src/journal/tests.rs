@@ -6,6 +6,12 @@ use std::io::{Error, ErrorKind};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+/// The process is 10 ms old.
+const START: Moment = Moment {
+    monotonic_ms: 10,
+    unix_ms: 1_000,
+};
+
 fn closed(session: u64) -> Input {
     Input::SessionClosed(SessionKey(session))
 }
@@ -67,7 +73,7 @@ fn lines_are_written_in_their_order_with_each_batch() {
 
 #[test]
 fn without_a_file_nothing_is_kept() {
-    let mut journal = Journal::start(None, BootId::new([1; 16])).unwrap();
+    let mut journal = Journal::start(None, BootId::new([1; 16]), START).unwrap();
     note(&mut journal, 1);
     assert!(journal.0.is_none());
 }
@@ -167,13 +173,13 @@ fn a_full_disk_costs_lines_and_leaves_no_two_lines_in_one() {
 fn a_file_that_ends_within_a_line_is_continued_on_the_next() {
     let path = std::env::temp_dir().join(format!("escapement-journal-{}", std::process::id()));
     std::fs::write(&path, "{\"t\":1,\"s").unwrap();
-    let boot = || Journal::start(Some(&path), BootId::new([1; 16])).unwrap();
+    let boot = || Journal::start(Some(&path), BootId::new([1; 16]), START).unwrap();
     drop(boot());
     drop(boot());
     let content = std::fs::read_to_string(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     let line = format!(
-        "{{\"t\":0,\"s\":0,\"dir\":\"shell\",\"m\":\"boot\",\"boot\":\"{}\"}}",
+        "{{\"t\":0,\"s\":0,\"dir\":\"shell\",\"m\":\"boot\",\"boot\":\"{}\",\"unix_ms\":990}}",
         "01".repeat(16)
     );
     let lines: Vec<&str> = content.lines().collect();
@@ -183,6 +189,6 @@ fn a_file_that_ends_within_a_line_is_continued_on_the_next() {
 #[test]
 fn a_file_that_cannot_be_appended_to_is_refused_and_named() {
     let directory = std::env::temp_dir();
-    let failure = Journal::start(Some(&directory), BootId::new([1; 16])).unwrap_err();
+    let failure = Journal::start(Some(&directory), BootId::new([1; 16]), START).unwrap_err();
     assert!(failure.to_string().contains("--session-journal"), "{failure}");
 }

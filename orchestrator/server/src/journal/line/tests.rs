@@ -88,8 +88,11 @@ fn reports() -> Vec<(AttemptToken, AttemptReport)> {
 
 #[test]
 fn a_session_begins_and_ends() {
-    let boot = Event::Boot(BootId::new([1; 16]));
-    check(boot, r#"{"t":5,"s":0,"dir":"shell","m":"boot","boot":"T1"}"#);
+    let boot = Event::Boot(BootId::new([1; 16]), 7);
+    check(
+        boot,
+        r#"{"t":5,"s":0,"dir":"shell","m":"boot","boot":"T1","unix_ms":7}"#,
+    );
     let session_id = SessionId::new([2; 16]);
     let opened = Input::SessionOpened {
         session: S,
