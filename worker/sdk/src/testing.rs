@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// The worker as a state machine, for simulations of many of them under a virtual clock.
 ///
 /// It is the very machine that a running worker consists of; only streams, bodies and the clock are missing.
-/// A simulation obeys every [`Command`], delivers messages both ways, and says which bodies ended:
+/// A simulation obeys every [`machine::Command`], delivers messages both ways, and says which bodies ended:
 ///
 /// ```
 /// use escapement_sdk::testing::machine::{Command, Machine, OrchestratorId};
