@@ -1,9 +1,9 @@
 //! Which execution leaves the queue next, and which step gets a worker.
 
 use crate::plans::{RequestWords, WORK, plan, request, step};
-use crate::scripted_worker::ScriptedWorker;
 use crate::status_details::reason;
 use crate::world::World;
+use escapement_tests::ScriptedWorker;
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::{ExecutePlanRequest, Plan};
 use serde_json::json;

@@ -1,9 +1,9 @@
 //! Retries: which errors get one, after which delay, and how they end. The worker is told what to answer.
 
 use crate::plans::{RequestWords, StepWords, WORK, plan, plan_with_retries, request, step};
-use crate::scripted_worker::ScriptedWorker;
 use crate::story;
 use crate::world::World;
+use escapement_tests::ScriptedWorker;
 use escapement_wire::v1::execution_error::Severity;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;

@@ -1,8 +1,8 @@
 //! Callers that go away: the execution does not notice.
 
 use crate::plans::{RequestWords, WORK, plan, request, step};
-use crate::scripted_worker::ScriptedWorker;
 use crate::world::World;
+use escapement_tests::ScriptedWorker;
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::v1::plan_result::Status;

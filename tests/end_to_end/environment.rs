@@ -2,10 +2,10 @@
 
 use crate::plans::{RequestWords, StepWords, WORK, json_of, plan, request, step, step_id};
 use crate::recording_worker::RecordingWorker;
-use crate::scripted_worker::ScriptedWorker;
 use crate::world::World;
 use escapement_model::Opaque;
 use escapement_model::opaque::{ListBuilder, StructBuilder};
+use escapement_tests::ScriptedWorker;
 use escapement_tests::fresh_id;
 use escapement_wire::v1::ExecutePlanRequest;
 use escapement_wire::v1::plan_result::Status;

@@ -1,9 +1,9 @@
 //! Which actions there are, who offers them, and what becomes of a step whose action nobody offers.
 
 use crate::plans::{RequestWords, StepWords, WORK, json_of, plan, request, step, step_id};
-use crate::scripted_worker::ScriptedWorker;
 use crate::story;
 use crate::world::{LIMIT, World};
+use escapement_tests::ScriptedWorker;
 use escapement_tests::wait_for;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;

@@ -2,12 +2,12 @@
 
 use crate::plans::{StepWords, WORK, json_of, plan, request, step, step_id};
 use crate::recording_worker::RecordingWorker;
-use crate::scripted_worker::ScriptedWorker;
 use crate::world::World;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::limits::OUTPUT_BYTES_MAX;
 use escapement_model::opaque::StructBuilder;
+use escapement_tests::ScriptedWorker;
 use escapement_wire::v1::execution_error::Severity;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;

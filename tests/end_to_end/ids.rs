@@ -1,9 +1,9 @@
 //! Ids are single-use: what attaches, what is refused, and that a restart forgets neither.
 
 use crate::plans::{RequestWords, WORK, object, plan, request, step, unix_ms};
-use crate::scripted_worker::ScriptedWorker;
 use crate::status_details::reason;
 use crate::world::World;
+use escapement_tests::ScriptedWorker;
 use escapement_tests::fresh_id;
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::{ExecutePlanRequest, ExecutionOptions, Plan};

@@ -1,9 +1,9 @@
 //! Limits of plans and deadlines, and what becomes of an outcome that comes too late.
 
 use crate::plans::{RequestWords, StepWords, WORK, json_of, plan, request, step, step_id, unix_ms};
-use crate::scripted_worker::ScriptedWorker;
 use crate::story;
 use crate::world::World;
+use escapement_tests::ScriptedWorker;
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;

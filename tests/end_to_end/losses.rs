@@ -1,10 +1,10 @@
 //! Workers that go away with an attempt in their hands. Those that are killed stand in `signals`.
 
 use crate::plans::{RequestWords, StepWords, WORK, json_of, plan, plan_with_retries, request, step, step_id};
-use crate::scripted_worker::ScriptedWorker;
 use crate::story;
 use crate::world::World;
 use bytes::Bytes;
+use escapement_tests::ScriptedWorker;
 use escapement_wire::v1::execution_error::Severity;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;

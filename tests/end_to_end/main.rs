@@ -9,7 +9,6 @@
 mod plans;
 mod readme;
 mod recording_worker;
-mod scripted_worker;
 mod status_details;
 mod story;
 mod world;
@@ -32,6 +31,7 @@ mod losses;
 mod nesting;
 mod never;
 mod order_of_endings;
+mod raw_sessions;
 mod refusals;
 mod restarts;
 mod results;

@@ -2,9 +2,9 @@
 
 use crate::plans::{RequestWords, StepWords, WORK, json_of, plan, plan_with_retries, request, step, step_id};
 use crate::recording_worker::RecordingWorker;
-use crate::scripted_worker::ScriptedWorker;
 use crate::status_details::violations;
 use crate::world::World;
+use escapement_tests::ScriptedWorker;
 use escapement_tests::fresh_id;
 use escapement_wire::v1::execution_error::Severity;
 use escapement_wire::v1::plan_result::Status;

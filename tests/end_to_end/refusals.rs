@@ -1,9 +1,9 @@
 //! Requests that are refused: with everything that is wrong with them, and without a trace.
 
 use crate::plans::{RequestWords, StepWords, WORK, plan, request, step, step_id};
-use crate::scripted_worker::ScriptedWorker;
 use crate::status_details::{reason, violations};
 use crate::world::World;
+use escapement_tests::ScriptedWorker;
 use escapement_tests::fresh_id;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::{ExecutePlanRequest, ListExecutionsRequest, Plan, RetryPolicy};

@@ -2,10 +2,10 @@
 
 use crate::plans::{RequestWords, StepWords, WORK, json_of, plan, plan_with_retries, request, step, unix_ms};
 use crate::recording_worker::RecordingWorker;
-use crate::scripted_worker::ScriptedWorker;
 use crate::story::mandatory_actions;
 use crate::world::World;
 use escapement_tests::OrchestratorSettings;
+use escapement_tests::ScriptedWorker;
 use escapement_wire::v1::audit_entry::Event;
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::execution_error::Severity;

@@ -1,12 +1,12 @@
 //! SIGTERM and SIGKILL of real processes while they work.
 
 use crate::plans::{RequestWords, StepWords, WORK, plan, plan_with_retries, request, step};
-use crate::scripted_worker::ScriptedWorker;
 use crate::status_details::reason;
 use crate::story;
 use crate::watching::wait_for_started;
 use crate::world::{LIMIT, World};
 use escapement_sdk::StepContext;
+use escapement_tests::ScriptedWorker;
 use escapement_tests::{WorkerSettings, wait_for};
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::plan_result::Status;

@@ -1,7 +1,6 @@
 //! Requests, outputs and results at their size limits and beyond.
 
 use crate::plans::{RequestWords, WORK, plan, request, step, step_id};
-use crate::scripted_worker::ScriptedWorker;
 use crate::status_details::{reason, violations};
 use crate::world::World;
 use escapement_model::Opaque;
@@ -9,6 +8,7 @@ use escapement_model::limits::{
     ENVIRONMENT_BYTES_MAX, OUTPUT_BYTES_MAX, PAYLOAD_BYTES_MAX, RESULT_PAYLOAD_BYTES_MAX,
 };
 use escapement_model::opaque::StructBuilder;
+use escapement_tests::ScriptedWorker;
 use escapement_wire::v1::execution_error::Severity;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;

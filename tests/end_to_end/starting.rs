@@ -1,8 +1,8 @@
 //! Starts that fail: with an exit code and a word on what to do. And the health of one that succeeded.
 
 use crate::plans::{WORK, plan, request, step};
-use crate::scripted_worker::ScriptedWorker;
 use crate::world::{LIMIT, World};
+use escapement_tests::ScriptedWorker;
 use escapement_tests::{Binaries, ChildProcess, PrivateDirectory};
 use escapement_wire::v1::plan_result::Status;
 use rustix::process::Signal;

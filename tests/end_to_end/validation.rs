@@ -3,8 +3,8 @@
 use crate::plans::{
     RequestWords, StepWords, WORK, object, plan, plan_with_retries, request, step, step_number,
 };
-use crate::scripted_worker::ScriptedWorker;
 use crate::world::World;
+use escapement_tests::ScriptedWorker;
 use escapement_wire::v1::plan_step::OnFailure;
 use escapement_wire::v1::{
     ListExecutionsRequest, Plan, PlanFinding, ValidatePlanRequest, ValidatePlanResponse,

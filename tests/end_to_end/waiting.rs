@@ -1,9 +1,9 @@
 //! `SubmitPlan`, `GetExecution` and `WaitExecution`.
 
 use crate::plans::{RequestWords, WORK, plan, request, step};
-use crate::scripted_worker::ScriptedWorker;
 use crate::status_details::reason;
 use crate::world::World;
+use escapement_tests::ScriptedWorker;
 use escapement_tests::fresh_id;
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::plan_result::Status;

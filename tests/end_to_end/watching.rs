@@ -1,9 +1,9 @@
 //! `WatchExecution` and `ListAuditEntries`: the record of one execution, live and afterwards, without gaps.
 
 use crate::plans::{RequestWords, WORK, plan, request, step, step_id};
-use crate::scripted_worker::ScriptedWorker;
 use crate::status_details::reason;
 use crate::world::{LIMIT, World};
+use escapement_tests::ScriptedWorker;
 use escapement_tests::fresh_id;
 use escapement_wire::v1::audit_entry::Event;
 use escapement_wire::v1::{

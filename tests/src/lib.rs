@@ -30,7 +30,9 @@ pub mod documents;
 pub mod fault_proxy;
 mod orchestrator;
 mod plan_document;
+pub mod raw_session;
 mod receiver;
+mod scripted_worker;
 pub mod session_checker;
 pub mod session_journal;
 mod tools;
@@ -44,6 +46,7 @@ pub use {
     orchestrator::{Orchestrator, OrchestratorSettings},
     plan_document::PlanDocument,
     receiver::{ReceivedRequest, Receiver},
+    scripted_worker::ScriptedWorker,
     tools::tool,
     waiting::{let_pass, wait_for},
     worker::{Worker, WorkerSettings},

@@ -72,13 +72,14 @@ impl Books {
             }
             _ => {}
         }
+        let later;
+        let mut event = event;
         if event.t < self.t {
-            self.violate(
-                Invariant::Journal,
-                event,
-                None,
-                format!("time runs back from {}", self.t),
-            );
+            let text = format!("time runs back from {}", self.t);
+            self.violate(Invariant::Journal, event, None, text);
+            let t = self.t;
+            later = Event { t, ..event.clone() };
+            event = &later;
         }
         if event.t > self.t {
             self.flush_conflicts();
