@@ -1,19 +1,7 @@
 //! Judges what an orchestrator and its workers did, from the session journal and the records of the executions alone.
 //! Knows the protocol, and nothing of the engine that it judges.
 //!
-//! | invariant | what is a violation |
-//! |---|---|
-//! | journal | Lines are missing (`dropped`), time runs backwards, a line is of a session that was never opened, or the numbers of an orchestrator's messages have a gap. |
-//! | I1 | An assignment of a step while another attempt of that step is live, a token that is used twice, or a resume that keeps an attempt which another one has followed or which another instance holds. |
-//! | I2 | A second `accepted` or `invalid` verdict on a token; one on an attempt that was never handed out, is another instance's, or was settled otherwise before; a verdict on what nobody reported; `duplicate` of what was not accepted; `unknown` or `stale` for the live attempt of the one who reports; a hand-out of a step that completed, or of an execution that ended. |
-//! | I3 | An accepted outcome that the settled record lacks: `StepCompleted` with that attempt for a success (or `RESOURCE_EXHAUSTED`), `AttemptFailed` with that attempt for a failure, a loss or a return for what was released. |
-//! | I4 | An assignment of an action that the session does not offer, or while as many attempts hold a credit as the levels allow that the orchestrator had read by then. A credit is held from the assignment, or the resume that keeps the attempt, until the verdict on the holder's outcome was sent, `rejected`, `stopped`, or proof that the worker lacks it. An action that waits has its own level at each of nine depths. |
-//! | I5 | An assignment before `Welcome`, after `DrainStarted`, after `Goodbye`, on a stream that is over, or to an instance that an operator drained; a `DrainStarted` with another number than that of the last assignments; a `Hello` that was held up and is welcomed. |
-//! | I6 | A hand-out with the number of an earlier one that is not proven to have never run; a counted one after one that is; a first one that is not number 1. In the record: a second `AttemptAssigned` without `AttemptReturned` between, an evidence that the journal does not explain, or hand-outs that the journal lacks. |
-//! | I7 | A worker that forgets an outcome before the answer: it was read and not answered on a stream, and the next `Hello` of the instance neither lists it nor is it sent again on that stream; or it comes again as another kind. An orchestrator that leaves an outcome without an answer on an open stream. |
-//! | I8 | An `AttemptFailed` or a `StepCompleted` that nothing explains: no accepted outcome, no loss of a started attempt, no limit, no missing action. A session that is declared lost before its lease and margin are over, or dead without the operator's word. |
-//! | I9 | More than 16,384 attempts on a session, a worker that sends more than its allowance of messages and is heard all the same, or snapshot requests that are not numbered 1, 2, 3, or pile up. That assignments without an answer are bounded is part of I4. |
-//! | I10 | A step that waits for a second while a session had a free slot for its action all the time and no attempt of that action was handed out. Needs `unix_ms` in the boot line, and leaves out actions that wait. |
+#![doc = include_str!("session_checker/invariants.md")]
 //!
 //! An attempt is *live* from its assignment until one of these lines: `rejected`; `accepted` or `invalid`; `already_ended`;
 //! `cancels`; `stopped`; a resume, or the asked-for snapshot, that omits it; `stop` in `Welcome`; `goodbye`;

@@ -25,39 +25,7 @@ fn what(text: &str) -> What {
 
 #[test]
 fn every_line_of_the_specification_is_read() {
-    let lines = r#"{"t":0,"s":0,"dir":"shell","m":"boot","boot":"TOKEN"}
-{"t":0,"s":0,"dir":"shell","m":"boot","boot":"TOKEN","unix_ms":1700000000000}
-{"t":0,"s":1,"dir":"shell","m":"opened"}
-{"t":1,"s":1,"dir":"in","seq":1,"m":"hello","worker":"w","instance":"TOKEN","hello_number":1,"max_in_flight":4,"actions":{"work":{"max":0,"waits":false}},"in_flight":{"TOKEN":"received"}}
-{"t":1,"s":1,"dir":"out","seq":1,"m":"welcome","session":"TOKEN","refused":["name"],"verdicts":{"TOKEN":"keep"}}
-{"t":2,"s":1,"dir":"out","seq":2,"m":"assignments","items":[{"token":"TOKEN","execution":"UUID","step":"UUID","attempt":1,"action":"work","timeout_ms":1000}]}
-{"t":3,"s":1,"dir":"in","seq":2,"m":"attempt_acks","started":["TOKEN"],"rejected":[["TOKEN","no_capacity"]],"stopped":["TOKEN"]}
-{"t":4,"s":1,"dir":"in","seq":3,"m":"outcomes","items":[["TOKEN","success"]],"unreadable":0}
-{"t":4,"s":1,"dir":"out","seq":3,"m":"outcome_acks","items":[["TOKEN","already_ended"]]}
-{"t":4,"s":1,"dir":"out","seq":4,"m":"unknown_outcomes","count":1}
-{"t":4,"s":1,"dir":"in","seq":4,"m":"register_actions","revision":1,"actions":{}}
-{"t":4,"s":1,"dir":"in","seq":4,"m":"capacity","revision":1,"max_in_flight":2,"per_action":{"work":1}}
-{"t":4,"s":1,"dir":"in","seq":4,"m":"heartbeat","n":1,"hash":null}
-{"t":4,"s":1,"dir":"in","seq":4,"m":"heartbeat","n":1,"hash":"TOKEN"}
-{"t":4,"s":1,"dir":"in","seq":4,"m":"snapshot","n":1,"last_assignment_seq":2,"in_flight":{"TOKEN":"finished"}}
-{"t":4,"s":1,"dir":"in","seq":4,"m":"drain"}
-{"t":4,"s":1,"dir":"in","seq":4,"m":"goodbye"}
-{"t":4,"s":1,"dir":"in","seq":4,"m":"unknown"}
-{"t":4,"s":1,"dir":"out","seq":4,"m":"heartbeat_ack","n":1}
-{"t":4,"s":1,"dir":"out","seq":4,"m":"cancels","items":[["TOKEN","step_timeout"]]}
-{"t":4,"s":1,"dir":"out","seq":4,"m":"snapshot_request","n":1}
-{"t":4,"s":1,"dir":"out","seq":4,"m":"drain_started","last_assignment_seq":0}
-{"t":4,"s":1,"dir":"out","seq":4,"m":"reconnect","jitter_ms":1,"deadline_ms":0}
-{"t":4,"s":1,"dir":"out","seq":4,"m":"session_error","code":"superseded"}
-{"t":9,"s":1,"dir":"shell","m":"closed"}
-{"t":9,"s":1,"dir":"out","m":"close"}
-{"t":9,"s":0,"dir":"call","m":"report_outcomes","items":[["TOKEN","success"]],"verdicts":["accepted"]}
-{"t":9,"s":0,"dir":"call","m":"report_outcomes","items":[["TOKEN","success"]],"call":7}
-{"t":9,"s":0,"dir":"reply","m":"report_outcomes","call":7,"verdicts":["accepted"]}
-{"t":9,"s":0,"dir":"call","m":"drain_worker","instance":"TOKEN","worker":null}
-{"t":9,"s":0,"dir":"call","m":"declare_worker_dead","instance":"TOKEN"}
-{"dropped":3}
-"#;
+    let lines = include_str!("specified.jsonl");
     let text = lines.replace("TOKEN", TOKEN).replace("UUID", ID);
     let events = events(&text);
     assert_eq!(events.len(), lines.lines().count());
@@ -70,7 +38,10 @@ fn every_line_of_the_specification_is_read() {
 
 #[test]
 fn a_line_is_read_with_its_values() {
-    let hello = r#"{"t":1,"s":1,"dir":"in","seq":1,"m":"hello","worker":"w","instance":"TOKEN","hello_number":3,"max_in_flight":4,"actions":{"work":{"max":2,"waits":true}},"in_flight":{"TOKEN":"running"}}"#;
+    let hello = concat!(
+        r#"{"t":1,"s":1,"dir":"in","seq":1,"m":"hello","worker":"w","instance":"TOKEN","hello_number":3,"#,
+        r#""max_in_flight":4,"actions":{"work":{"max":2,"waits":true}},"in_flight":{"TOKEN":"running"}}"#
+    );
     let What::In {
         seq: 1,
         message: FromWorker::Hello(hello),
