@@ -227,15 +227,24 @@ impl Books {
 
     /// The worker does not have the attempt.
     pub(super) fn gone(&mut self, token: Hex, evidence: Evidence) {
+        let now = self.t;
         let Some(attempt) = self.attempt(token) else {
             return;
         };
         if attempt.is_live() {
+            // Its time may have run out before, when nobody could be told.
+            let may_be_counted = !attempt.started && now + 1 >= attempt.t + attempt.timeout_ms;
+            let is_told = evidence == Evidence::REJECTED || !may_be_counted;
+            let state = if is_told {
+                State::Gone
+            } else {
+                State::Ended(Why::Unseen)
+            };
             attempt.evidence = attempt.evidence.and(evidence);
             if evidence != Evidence::REJECTED {
                 self.report.add(Count::Losses, 1);
             }
-            self.settle(token, State::Gone);
+            self.settle(token, state);
         }
         self.release(token);
     }

@@ -73,7 +73,7 @@ impl Books {
                     .values()
                     .filter(is_meant)
                     .filter_map(|session| session.instance())
-                    .chain(*instance)
+                    .chain(instance.filter(|instance| self.instances.contains_key(instance)))
                     .collect();
                 meant.into_iter().for_each(|instance| self.drain(instance));
             }

@@ -71,6 +71,24 @@ fn i1_the_lease_of_a_broken_stream_is_not_over() {
 }
 
 #[test]
+fn a_time_limit_may_pass_while_nobody_can_be_told() {
+    let mut script = two_workers();
+    script.at(100).assign(1, 1, 1, 1).at(25_000).heartbeat(1, 1);
+    script.at(25_100).shell(1, "closed").at(30_050).assign(2, 2, 1, 2);
+    script.violates(I1);
+    for resumed in [false, true] {
+        let mut script = two_workers();
+        script.at(100).assign(1, 1, 1, 1).at(25_000).heartbeat(1, 1);
+        script.at(25_100).shell(1, "closed").at(30_100);
+        if resumed {
+            script.greet(3, 1, 4);
+        }
+        script.assign(2, 2, 1, 2);
+        script.is_clean();
+    }
+}
+
+#[test]
 fn i1_a_resume_keeps_an_attempt_that_another_one_followed() {
     let mut script = two_workers();
     script.assign(1, 1, 1, 1).shell(1, "closed");
