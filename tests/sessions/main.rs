@@ -1,0 +1,6 @@
+//! Attacks on worker sessions: real processes, real sockets, broken on purpose, judged by an independent checker.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test fails by panicking and its name is its documentation"
+)]
