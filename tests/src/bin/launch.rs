@@ -46,7 +46,7 @@ fn build(folder: &Path) -> Result<(), Box<dyn Error>> {
         folder.file_name().unwrap_or_default()
     };
     let began = Instant::now();
-    eprintln!("building orchestrator, worker and demo (the first time takes some minutes) ...");
+    eprintln!("building the programs of the workspace (the first time takes some minutes) ...");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args([
             "build",

@@ -1,0 +1,166 @@
+//! One check's own world: a stage, and a worker process that dials it. Decides nothing; the checks do.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use escapement_tests::Fault;
+use escapement_wire::worker::v1::attempt_verdict::Verdict;
+use escapement_wire::worker::v1::session_response::Message as ToWorker;
+use escapement_wire::worker::v1::{Assignment, AttemptOutcome, AttemptVerdict, Hello, Welcome};
+
+use crate::audit::{self, Books};
+use crate::log::Log;
+use crate::messages::{assignments, fresh_bytes, verdict, welcome};
+use crate::scene::Scene;
+use crate::session::Session;
+use crate::stage::Stage;
+use crate::subject::Subject;
+
+/// A stage with a worker in front of it. At its end everything that was said is audited.
+pub(crate) struct Play {
+    /// Where the worker dials in.
+    pub(crate) stage: Stage,
+    /// The worker.
+    pub(crate) worker: Subject,
+    /// That of every welcome.
+    pub(crate) boot_id: Bytes,
+    scene: Scene,
+    books: Books,
+}
+
+impl Play {
+    /// Opens a stage and starts a worker.
+    pub(crate) async fn start(scene: &Scene) -> Result<Self, Fault> {
+        Self::start_on(Stage::open().await?, scene)
+    }
+
+    /// Starts a worker on a stage that is prepared.
+    pub(crate) fn start_on(stage: Stage, scene: &Scene) -> Result<Self, Fault> {
+        let worker = Subject::start(scene.command(), &stage.url(), TOKEN, &scene.output())?;
+        Ok(Self {
+            stage,
+            worker,
+            boot_id: fresh_bytes(),
+            scene: scene.clone(),
+            books: Books::Compared,
+        })
+    }
+
+    /// The same, welcomed already.
+    pub(crate) async fn begin(scene: &Scene) -> Result<(Self, Session), Fault> {
+        let mut play = Self::start(scene).await?;
+        let session = play.welcomed().await?;
+        Ok((play, session))
+    }
+
+    /// The check takes time or the lease away, so that what the worker counts cannot be told from outside.
+    pub(crate) fn leave_books_alone(&mut self) {
+        self.books = Books::LeftAlone;
+    }
+
+    /// The next stream, with its `Hello`.
+    pub(crate) async fn greeted(&mut self) -> Result<(Session, Hello), Fault> {
+        self.greeted_within(START_LIMIT).await
+    }
+
+    /// The same with a limit of its own.
+    pub(crate) async fn greeted_within(&mut self, limit: Duration) -> Result<(Session, Hello), Fault> {
+        let session = self.stage.stream(limit).await?;
+        let hello = session.expect("`Hello` within 5 s", HELLO_LIMIT, |log| log.hello().cloned());
+        let hello = hello.await?;
+        Ok((session, hello))
+    }
+
+    /// The next stream, welcomed; whatever the worker still has shall go on.
+    pub(crate) async fn welcomed(&mut self) -> Result<Session, Fault> {
+        let (session, hello) = self.greeted().await?;
+        session.send(ToWorker::Welcome(self.welcome_for(&hello, Verdict::Keep)));
+        Ok(session)
+    }
+
+    /// A welcome with the same verdict for all that the worker still has.
+    pub(crate) fn welcome_for(&self, hello: &Hello, of_all: Verdict) -> Welcome {
+        let verdicts = hello
+            .in_flight
+            .iter()
+            .map(|entry| verdict(&entry.attempt_token, of_all));
+        Welcome {
+            verdicts: verdicts.collect::<Vec<AttemptVerdict>>(),
+            ..welcome(&self.boot_id)
+        }
+    }
+
+    /// Proves that the worker still takes work, on the stream that it has or on a new one.
+    pub(crate) async fn must_still_work(&mut self, session: &Session) -> Result<(), Fault> {
+        self.worker.must_live()?;
+        let mut session = session.clone();
+        loop {
+            let ping = crate::messages::assignment("echo", serde_json::json!({ "still": "there" }));
+            match outcome_of(&session, &ping, STILL_LIMIT).await {
+                Ok(item) => {
+                    let output = crate::messages::output(&item)?;
+                    return demand(output["still"] == "there", || {
+                        format!("expected the payload, got {output}")
+                    });
+                }
+                Err(_) if session.log().end.is_some() => session = self.welcomed().await?,
+                Err(fault) => return Err(fault),
+            }
+        }
+    }
+}
+
+impl Drop for Play {
+    fn drop(&mut self) {
+        let logs: Vec<Log> = self
+            .stage
+            .sessions()
+            .iter()
+            .map(|session| session.log().clone())
+            .collect();
+        self.scene.report(logs.len(), audit::judge(&logs, self.books));
+    }
+}
+
+/// Hands one attempt out and waits for its outcome.
+pub(crate) async fn outcome_of(
+    session: &Session,
+    assignment: &Assignment,
+    limit: Duration,
+) -> Result<AttemptOutcome, Fault> {
+    session.send(assignments([assignment.clone()]));
+    let token = &assignment.attempt_token;
+    let what = format!("the outcome of `{}` within {limit:?}", assignment.action);
+    session
+        .expect(&what, limit, |log| {
+            log.outcomes_of(token).next().map(|(_, item)| item.clone())
+        })
+        .await
+}
+
+/// Waits until every one of these is started.
+pub(crate) async fn all_started(session: &Session, tokens: &[Bytes]) -> Result<(), Fault> {
+    let what = format!("`started` for {} attempts within {ANSWER_LIMIT:?}", tokens.len());
+    let all = |log: &Log| {
+        tokens
+            .iter()
+            .all(|token| log.started(token).is_some())
+            .then_some(())
+    };
+    session.expect(&what, ANSWER_LIMIT, all).await
+}
+
+/// Fails with what came where the demand is not met.
+pub(crate) fn demand(met: bool, told: impl FnOnce() -> String) -> Result<(), Fault> {
+    if met { Ok(()) } else { Err(told().into()) }
+}
+
+/// What the worker is to authenticate with.
+pub(crate) const TOKEN: &str = "kit-0f2d4c7be1a94d53";
+/// From the start of a process, or from a break, to a stream.
+pub(crate) const START_LIMIT: Duration = Duration::from_secs(30);
+/// The protocol's 5 s.
+pub(crate) const HELLO_LIMIT: Duration = Duration::from_secs(5);
+/// The second in which an assignment or a cancel is answered, and what a busy machine adds.
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_millis(2_000);
+const STILL_LIMIT: Duration = Duration::from_secs(5);

@@ -1,0 +1,120 @@
+//! Runs the checks that are wanted, several at a time, and tells of each. Knows none of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use escapement_tests::Fault;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::catalogue::{Check, RULES, checks};
+use crate::checks::ORDINARY;
+use crate::options::Options;
+use crate::scene::{Scene, World};
+use crate::subject::tail;
+
+/// How many claims held, and how many did not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+}
+
+/// Judges the worker. Tells of each check as soon as it is over, of the rules that hold everywhere at the end.
+pub(crate) async fn judge(options: Options, tell: impl Fn(&str)) -> Result<Counts, Fault> {
+    let rules: Vec<_> = RULES.iter().filter(|rule| options.selects(rule.name)).collect();
+    let mut wanted: Vec<_> = checks().filter(|check| options.selects(check.name)).collect();
+    if wanted.is_empty() && rules.is_empty() {
+        return Err("no check has such a name; `--list` shows them all".into());
+    }
+    if wanted.is_empty() {
+        // The rules need something to look at.
+        wanted.extend(checks().filter(|check| check.name == ORDINARY));
+    }
+    // Fair, so what runs alone comes at the end.
+    wanted.sort_by_key(|check| check.alone);
+    let world = World::new(options.command)?;
+    let mut counts = Counts::default();
+    let places = Arc::new(Semaphore::new(PLACES));
+    let mut running = JoinSet::new();
+    for check in wanted {
+        let taken = if check.alone { PLACES } else { 1 };
+        let place = Arc::clone(&places)
+            .acquire_many_owned(u32::try_from(taken)?)
+            .await?;
+        while let Some(ended) = running.try_join_next() {
+            counts.tell(ended?, &world, &tell);
+        }
+        let scene = Scene::new(&world, check.name);
+        running.spawn(async move {
+            let ended = run(check, scene).await;
+            drop(place);
+            ended
+        });
+    }
+    while let Some(ended) = running.join_next().await {
+        counts.tell(ended?, &world, &tell);
+    }
+    let audited = world.take_audited();
+    for rule in rules {
+        let findings: Vec<_> = audited
+            .findings
+            .iter()
+            .filter(|(_, finding)| finding.rule == rule.name)
+            .collect();
+        match findings.first() {
+            None => {
+                counts.passed += 1;
+                tell(&format!("pass {} ({} streams)", rule.name, audited.n_streams));
+            }
+            Some((check, finding)) => {
+                counts.failed += 1;
+                let more = findings.len() - 1;
+                tell(&format!(
+                    "fail {}: {} (in {check}, {more} more)",
+                    rule.name, finding.text
+                ));
+            }
+        }
+    }
+    Ok(counts)
+}
+
+struct Ended {
+    name: &'static str,
+    took: Duration,
+    fault: Option<String>,
+}
+
+async fn run(check: &'static Check, scene: Scene) -> Ended {
+    let began = Instant::now();
+    let fault = match tokio::time::timeout(CHECK_LIMIT, (check.run)(scene)).await {
+        Ok(Ok(())) => None,
+        Ok(Err(fault)) => Some(fault.to_string()),
+        Err(_) => Some(format!("expected an end within {CHECK_LIMIT:?}, none came")),
+    };
+    let (name, took) = (check.name, began.elapsed());
+    Ended { name, took, fault }
+}
+
+impl Counts {
+    fn tell(&mut self, ended: Ended, world: &World, tell: &impl Fn(&str)) {
+        let Ended { name, took, fault } = ended;
+        let Some(fault) = fault else {
+            self.passed += 1;
+            return tell(&format!("pass {name} ({:.1} s)", took.as_secs_f32()));
+        };
+        self.failed += 1;
+        // One line for each check, whatever the fault says.
+        tell(&format!("fail {name}: {}", fault.replace('\n', " ")));
+        for line in tail(&world.output_of(name), TAIL_LINES).lines() {
+            eprintln!("    | {line}");
+        }
+    }
+}
+
+/// Checks that run at the same time; most of them wait.
+const PLACES: usize = 10;
+const CHECK_LIMIT: Duration = Duration::from_secs(60);
+const TAIL_LINES: usize = 12;
