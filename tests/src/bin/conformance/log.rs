@@ -31,9 +31,7 @@ pub(crate) enum Said {
 /// How a stream ended.
 #[derive(Clone, Debug)]
 pub(crate) struct End {
-    /// When the kit saw it.
-    pub(crate) at: Instant,
-    /// What it saw, for people.
+    /// What the kit saw, for people.
     pub(crate) how: String,
 }
 

@@ -7,6 +7,7 @@ use escapement_tests::Fault;
 use escapement_wire::worker::v1::attempt_verdict::Verdict;
 use escapement_wire::worker::v1::session_response::Message as ToWorker;
 use escapement_wire::worker::v1::{Assignment, AttemptOutcome, AttemptVerdict, Hello, Welcome};
+use tokio::time::Instant;
 
 use crate::audit::{self, Books};
 use crate::log::Log;
@@ -164,3 +165,58 @@ pub(crate) const HELLO_LIMIT: Duration = Duration::from_secs(5);
 /// The second in which an assignment or a cancel is answered, and what a busy machine adds.
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_millis(2_000);
 const STILL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Lets time pass in which something must not happen: `broken` gives what happened instead.
+pub(crate) async fn quiet(duration: Duration, broken: impl Fn() -> Option<String>) -> Result<(), Fault> {
+    let end = Instant::now() + duration;
+    loop {
+        if let Some(text) = broken() {
+            return Err(text.into());
+        }
+        if Instant::now() >= end {
+            return Ok(());
+        }
+        pass(Duration::from_millis(20)).await;
+    }
+}
+
+/// Lets time pass.
+pub(crate) async fn pass(duration: Duration) {
+    tokio::time::sleep(duration).await;
+}
+
+/// Waits until a heartbeat that is sent from now on counts so many attempts.
+pub(crate) async fn counts(session: &Session, n: u32, limit: Duration) -> Result<(), Fault> {
+    let from = Instant::now();
+    let what = format!("a heartbeat that counts {n} in flight within {limit:?}");
+    let counted = session.expect(&what, limit, |log| {
+        let mut later = log.heartbeats().filter(|(at, _)| *at > from);
+        later.any(|(_, heartbeat)| heartbeat.in_flight == n).then_some(())
+    });
+    counted.await.map_err(|fault| {
+        let last = session
+            .log()
+            .heartbeats()
+            .last()
+            .map(|(_, heartbeat)| heartbeat.in_flight);
+        format!("{fault}; the last one counts {last:?}").into()
+    })
+}
+
+/// Hands one attempt out and waits until it is started.
+pub(crate) async fn start_one(session: &Session, assignment: &Assignment) -> Result<(), Fault> {
+    session.send(assignments([assignment.clone()]));
+    all_started(session, std::slice::from_ref(&assignment.attempt_token)).await
+}
+
+/// How many `delay`s the worker takes at a time.
+pub(crate) fn room(hello: &Hello) -> u32 {
+    let own = hello
+        .actions
+        .iter()
+        .find(|action| action.name == "delay")
+        .map(|action| action.max_in_flight);
+    own.filter(|own| *own > 0)
+        .unwrap_or(u32::MAX)
+        .min(hello.max_in_flight)
+}

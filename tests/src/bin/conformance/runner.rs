@@ -116,5 +116,6 @@ impl Counts {
 
 /// Checks that run at the same time; most of them wait.
 const PLACES: usize = 10;
+/// A check that is over without having told by then has a fault of its own.
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
 const TAIL_LINES: usize = 12;

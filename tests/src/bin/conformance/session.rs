@@ -139,18 +139,38 @@ impl Session {
         seq
     }
 
-    /// Sends what `encode` makes of the next number.
-    pub(crate) fn send_encoded(&self, encode: impl FnOnce(u64) -> Vec<u8>) {
+    /// Sends what `encode` makes of the next number, and notes it as this message.
+    pub(crate) fn send_encoded(&self, noted: Option<ToWorker>, encode: impl FnOnce(u64) -> Vec<u8>) {
         let mut outbox = self.outbox();
         outbox.last_seq += 1;
         let bytes = encode(outbox.last_seq);
-        self.note(outbox.last_seq, bytes.len(), Said::Kit(None));
+        self.note(outbox.last_seq, bytes.len(), Said::Kit(noted));
         outbox.put(Outgoing::Bytes(framed(&bytes)));
     }
 
     /// Sends bytes that need not even be a frame.
     pub(crate) fn send_bytes(&self, bytes: Bytes) {
         self.outbox().put(Outgoing::Bytes(bytes));
+    }
+
+    /// The number that the next message would have.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.outbox().last_seq + 1
+    }
+
+    /// Sends a message with the next number, each byte in a frame of HTTP/2 of its own.
+    pub(crate) fn send_in_single_bytes(&self, message: ToWorker) {
+        let mut outbox = self.outbox();
+        outbox.last_seq += 1;
+        let message = SessionResponse {
+            seq: outbox.last_seq,
+            message: Some(message),
+        };
+        let bytes = message.encode_to_vec();
+        self.note(message.seq, bytes.len(), Said::Kit(message.message));
+        for byte in framed(&bytes).chunks(1) {
+            outbox.put(Outgoing::Bytes(Bytes::copy_from_slice(byte)));
+        }
     }
 
     /// Sends nothing more, and ends the stream with this gRPC status.
@@ -223,10 +243,7 @@ impl Session {
                 break fault;
             }
         };
-        let end = End {
-            at: Instant::now(),
-            how,
-        };
+        let end = End { how };
         self.log().end = Some(end);
         self.finish(OK);
     }

@@ -56,6 +56,7 @@ struct State {
     connects: Vec<Instant>,
     connections: Vec<AbortHandle>,
     sessions: Vec<Session>,
+    n_refused: usize,
 }
 
 impl Stage {
@@ -70,6 +71,7 @@ impl Stage {
             connects: Vec::new(),
             connections: Vec::new(),
             sessions: Vec::new(),
+            n_refused: 0,
         });
         let shared = Arc::new(Shared { state, found });
         let accepting = Some(tokio::spawn(accept(listener, Arc::clone(&shared))).abort_handle());
@@ -104,6 +106,11 @@ impl Stage {
     /// Every stream so far.
     pub(crate) fn sessions(&self) -> Vec<Session> {
         self.shared.with(|state| state.sessions.clone())
+    }
+
+    /// How many calls got no stream.
+    pub(crate) fn n_refused(&self) -> usize {
+        self.shared.with(|state| state.n_refused)
     }
 
     /// Ends every connection.
@@ -141,11 +148,6 @@ impl Stage {
             Ok(session) => Ok(session.expect("the stage holds a sender itself")),
             Err(_) => Err(format!("expected a call of `Session` within {limit:?}, none came").into()),
         }
-    }
-
-    /// A stream that came already.
-    pub(crate) fn stream_now(&mut self) -> Option<Session> {
-        self.incoming.try_recv().ok()
     }
 }
 
@@ -196,6 +198,9 @@ fn serve(stream: TcpStream, welcoming: Welcoming, shared: Arc<Shared>) -> JoinHa
             return;
         };
         while let Some(Ok((request, respond))) = connection.accept().await {
+            if matches!(welcoming, Welcoming::NoService | Welcoming::GrpcStatus(_)) {
+                shared.with(|state| state.n_refused += 1);
+            }
             match welcoming {
                 Welcoming::NoService => refuse(respond, 503, None),
                 Welcoming::GrpcStatus(status) => refuse(respond, 200, Some(status)),

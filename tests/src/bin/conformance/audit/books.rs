@@ -129,11 +129,11 @@ impl Times {
         let long_after = |event: Option<Instant>| event.is_none_or(|at| at > now + SLACK);
         // What the kit does cannot be known before it is done.
         let not_yet = |event: Option<Instant>| event.is_none_or(|at| at > now);
+        let gone = long_before(self.released) || long_before(self.given_up);
+        let to_come = self.held.is_none_or(|at| at > now) && not_yet(self.assigned);
         if self.vague {
             Stand::Either
-        } else if long_before(self.released) || long_before(self.given_up) {
-            Stand::Out
-        } else if self.held.is_none_or(|at| at > now) && not_yet(self.assigned) {
+        } else if gone || to_come {
             Stand::Out
         } else if long_before(self.held) && not_yet(self.released) && long_after(self.given_up) {
             Stand::In
