@@ -16,6 +16,7 @@ mod world;
 mod admission;
 mod attempts;
 mod callers;
+mod conformance;
 mod demonstration;
 mod environment;
 mod events;

@@ -13,6 +13,8 @@ pub struct Binaries {
     pub orchestrator: PathBuf,
     /// The stock worker.
     pub worker: PathBuf,
+    /// The conformance kit for workers.
+    pub conformance: PathBuf,
 }
 
 impl Binaries {
@@ -86,6 +88,7 @@ fn find(folder: &Path) -> Result<Binaries, Fault> {
     Ok(Binaries {
         orchestrator: program("orchestrator")?,
         worker: program("worker")?,
+        conformance: program("conformance")?,
     })
 }
 

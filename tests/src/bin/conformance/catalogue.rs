@@ -79,7 +79,7 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     rule(
         "hello_numbers_rise",
-        "`hello_number` is 1 on the first stream of a process and rises with each further one, or is 0 on all.",
+        "`hello_number` rises from stream to stream of a process, or is 0 on all.",
         "session.proto, Hello.hello_number: 1 for the first `Hello` of the process, then one more for each further one. 0: not numbered.",
     ),
     rule(
