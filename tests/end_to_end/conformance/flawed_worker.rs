@@ -34,18 +34,20 @@ pub(crate) enum Flaw {
     NewInstanceAtABreak,
     WrongHash,
     RunsTokensTwice,
+    ChangesOutcomes,
     IgnoresCancels,
     IgnoresTheLease,
     ForgetsANumber,
 }
 
-const FLAWS: [Flaw; 9] = [
+const FLAWS: [Flaw; 10] = [
     Flaw::None,
     Flaw::NeverAnswers,
     Flaw::ForgetsOutcomesAtABreak,
     Flaw::NewInstanceAtABreak,
     Flaw::WrongHash,
     Flaw::RunsTokensTwice,
+    Flaw::ChangesOutcomes,
     Flaw::IgnoresCancels,
     Flaw::IgnoresTheLease,
     Flaw::ForgetsANumber,
@@ -60,6 +62,7 @@ impl Flaw {
             Flaw::NewInstanceAtABreak => "new instance at a break",
             Flaw::WrongHash => "wrong hash",
             Flaw::RunsTokensTwice => "runs tokens twice",
+            Flaw::ChangesOutcomes => "changes outcomes",
             Flaw::IgnoresCancels => "ignores cancels",
             Flaw::IgnoresTheLease => "ignores the lease",
             Flaw::ForgetsANumber => "forgets a number",
@@ -84,10 +87,11 @@ impl Flaw {
                 "nothing_succeeds_after_the_lease",
             ],
             Flaw::NewInstanceAtABreak => &["a_gap_in_numbers_ends_the_stream"],
+            Flaw::RunsTokensTwice => &["an_outcome_never_changes"],
             Flaw::None
             | Flaw::ForgetsOutcomesAtABreak
             | Flaw::WrongHash
-            | Flaw::RunsTokensTwice
+            | Flaw::ChangesOutcomes
             | Flaw::IgnoresCancels
             | Flaw::IgnoresTheLease
             | Flaw::ForgetsANumber => &[],
@@ -287,12 +291,16 @@ impl FlawedWorker {
         }
     }
 
-    async fn report_all(&self, stream: &mut Stream) -> Option<()> {
-        let items: Vec<_> = self
+    async fn report_all(&mut self, stream: &mut Stream) -> Option<()> {
+        let mut outcomes: Vec<_> = self
             .attempts
-            .values()
-            .filter_map(|attempt| attempt.outcome.clone())
+            .values_mut()
+            .filter_map(|attempt| attempt.outcome.as_mut())
             .collect();
+        if self.flaw == Flaw::ChangesOutcomes {
+            outcomes.iter_mut().for_each(|outcome| outcome.run_time_ms += 1);
+        }
+        let items: Vec<_> = outcomes.into_iter().map(|outcome| outcome.clone()).collect();
         if items.is_empty() {
             return Some(());
         }

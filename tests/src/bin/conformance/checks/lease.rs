@@ -24,7 +24,7 @@ use crate::stage::Welcoming;
 pub(super) const CHECKS: &[Check] = &[
     check!(
         the_lease_stops_what_runs,
-        "Without acknowledgements the worker stops what runs before its lease ends: it says so, or gives the stream up and lists nothing as running.",
+        "Without acknowledgements the worker stops what runs by the end of its lease, and lists nothing as running.",
         "session.proto, Welcome.lease_ms: When it runs out, the worker MUST start nothing and MUST stop what runs."
     ),
     check!(

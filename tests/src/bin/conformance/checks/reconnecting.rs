@@ -31,7 +31,7 @@ pub(super) const CHECKS: &[Check] = &[
     ),
     check!(
         reconnect_finishes_what_runs,
-        "What runs at the deadline ends as a success on the same stream; new work is rejected as `draining`; then comes `Goodbye`, and a new session.",
+        "What runs at the deadline succeeds on the same stream, new work is rejected as `draining`, then comes `Goodbye`.",
         "The drain of the orchestrator: at the deadline it takes no new work, finishes what it has, says `Goodbye`, and reconnects."
     ),
     check!(
