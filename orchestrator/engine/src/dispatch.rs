@@ -60,6 +60,10 @@ impl Engine {
 
     /// Hands out what can be handed out; true where anything was.
     fn hand_out(&mut self) -> bool {
+        // The process is about to exit, and the next one would only find a started attempt that nobody waits for.
+        if self.drain.is_some_and(|drain| drain.reported) {
+            return false;
+        }
         let mut handed_out = false;
         let mut open: BTreeSet<(WaitingKey, QueueKey)> = BTreeSet::new();
         let queues: Vec<QueueKey> = self.fleet.waiting_queues().collect();

@@ -121,3 +121,19 @@ fn workers_are_told_of_a_drain_at_its_start_and_at_its_end() {
     world.worker(3, 1, &["a"]);
     assert_eq!(reconnects(&mut world), [(3, 1_000, 0)]);
 }
+
+#[test]
+fn nothing_is_handed_out_once_a_drain_is_over() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a", "a"]).build(), WaitFor::Settled);
+    let first = world.one_assignment(1);
+    world.input(Input::Drain { grace_ms: 1_000 });
+    world.pass(1_000);
+    assert!(world.log_has("drained, 1 left"));
+    world.complete(1, first.token);
+    world.worker(2, 1, &["a"]);
+    world.pass(5_000);
+    let later = world.assignments(1).len() + world.assignments(2).len();
+    assert_eq!(later, 0, "the restart would find it started and fail it");
+}
