@@ -70,6 +70,20 @@ impl Attempt {
     pub(super) fn is_live(&self) -> bool {
         self.state == State::Live
     }
+
+    /// Its outcome was read as its stream ended, so nobody was told what became of it.
+    pub(super) fn may_be_accepted(&self) -> bool {
+        self.reported.is_some() && self.state == State::Ended(Why::Unseen)
+    }
+
+    /// An outcome of one of these kinds was accepted, or may have been.
+    pub(super) fn may_have_ended_with(&self, kinds: &[OutcomeKind]) -> bool {
+        match self.state {
+            State::Accepted(kind) => kinds.contains(&kind),
+            State::Ended(Why::Unseen) => self.reported.is_some_and(|kind| kinds.contains(&kind)),
+            State::Live | State::Gone | State::Ended(Why::Cancelled(_) | Why::TimedOut) => false,
+        }
+    }
 }
 
 /// Whether an attempt is wanted.

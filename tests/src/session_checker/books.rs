@@ -105,7 +105,15 @@ impl Books {
                 let text = "the session was never opened".to_owned();
                 self.violate(Invariant::Journal, event, None, text);
             }
-            What::Closed | What::Ended => self.stream_is_over(event.session),
+            What::Closed => self.stream_is_over(event.session),
+            What::Ended => {
+                self.stream_is_over(event.session);
+                if let Some(session) = self.sessions.get_mut(&event.session) {
+                    session.is_deaf = true;
+                }
+            }
+            // What was on its way to an orchestrator that has ended the stream changes nothing.
+            What::In { .. } if self.sessions[&event.session].is_deaf => {}
             What::In { message, .. } => self.hear(event, message),
             What::Out { seq, message } => self.say(event, *seq, message),
         }
@@ -124,20 +132,15 @@ impl Books {
     pub(super) fn end_boot(&mut self) {
         self.flush_conflicts();
         self.actions.end(self.clock());
-        for (number, session) in self
+        // How long the process went on after the last line is not known: what is silent may have been lost since.
+        for session in self
             .sessions
-            .iter()
-            .filter(|(_, session)| session.stage == Stage::Suspect)
+            .values()
+            .filter(|session| session.stage == Stage::Suspect)
         {
-            let lost = self.is_maybe_lost(*number);
             for token in &session.held {
-                let Some(attempt) = self.attempts.get_mut(token) else {
-                    continue;
-                };
-                if lost {
+                if let Some(attempt) = self.attempts.get_mut(token) {
                     attempt.evidence = attempt.evidence.and(Evidence::LEASE_EXPIRED);
-                } else if attempt.is_live() && self.t + 1 >= attempt.t + attempt.timeout_ms {
-                    attempt.state = State::Ended(Why::TimedOut);
                 }
             }
         }
@@ -282,6 +285,36 @@ impl Books {
                 Stage::Welcomed | Stage::Suspect => Stage::Suspect,
             };
         }
+        // What was read in this very instant was handled, and its answer finds no stream.
+        let unheard = self.sessions.get(&session).map_or(Vec::new(), |session| {
+            let read = session
+                .unanswered
+                .iter()
+                .filter(|(_, outcome)| !outcome.kinds.is_empty());
+            read.map(|(token, _)| *token).collect()
+        });
+        for token in unheard {
+            if self
+                .held_attempt(token, session)
+                .is_some_and(|attempt| attempt.is_live())
+            {
+                self.settle(token, State::Ended(Why::Unseen));
+            }
+            if self.held_attempt(token, session).is_some() {
+                self.release(token);
+            }
+        }
+    }
+
+    /// True where the orchestrator certainly has the session: one whose stream is over is kept for what it holds.
+    pub(super) fn is_present(&self, number: u64) -> bool {
+        self.sessions
+            .get(&number)
+            .is_some_and(|session| match session.stage {
+                Stage::Welcomed => true,
+                Stage::Suspect => !session.held.is_empty() && !self.is_maybe_lost(number),
+                Stage::Opened | Stage::Over => false,
+            })
     }
 
     /// True where a session whose stream is over may have been lost by now: no line says when.

@@ -45,9 +45,12 @@ impl Books {
                 for (token, reason) in rejected {
                     self.rejected(*token, *reason, event.session);
                 }
-                stopped
-                    .iter()
-                    .for_each(|token| self.stopped(*token, event.session));
+                for token in stopped {
+                    if let Some(session) = self.sessions.get_mut(&event.session) {
+                        session.stopping.remove(token);
+                    }
+                    self.stopped(*token, event.session);
+                }
             }
             FromWorker::Outcomes { items, .. } => {
                 for (token, kind) in items {
@@ -67,9 +70,8 @@ impl Books {
     fn hello(&mut self, event: &Event, hello: &Hello) {
         let present = self.instances.get(&hello.instance).copied();
         let present_number = present
-            .filter(|present| !self.is_maybe_lost(*present))
+            .filter(|present| self.is_present(*present))
             .and_then(|present| self.sessions.get(&present))
-            .filter(|present| present.stage != Stage::Over)
             .and_then(|present| present.hello.as_ref())
             .map_or(0, |hello| hello.hello_number);
         let Some(session) = self.sessions.get_mut(&event.session) else {
@@ -184,8 +186,11 @@ impl Books {
             return;
         };
         let before = *attempt.reported.get_or_insert(kind);
-        attempt.started |= matches!(kind, OutcomeKind::Success | OutcomeKind::Failure);
-        attempt.released |= kind == OutcomeKind::Released;
+        // What was handed out again in the meantime was handed out by what was known then.
+        if attempt.is_live() {
+            attempt.started |= matches!(kind, OutcomeKind::Success | OutcomeKind::Failure);
+            attempt.released |= kind == OutcomeKind::Released;
+        }
         if before != kind && !self.settings.careless_workers.contains(&worker) {
             let text = format!("it was reported as {before:?} before, and comes as {kind:?}");
             self.violate(Invariant::I7, event, Some(token), text);

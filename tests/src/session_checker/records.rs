@@ -230,8 +230,7 @@ impl<'a> Judge<'a> {
 
     /// I8: every completion has its outcome.
     fn judge_completions(&mut self) {
-        let is_success =
-            |(_, attempt): &(Hex, Attempt)| attempt.state == State::Accepted(OutcomeKind::Success);
+        let is_success = |(_, attempt): &(Hex, Attempt)| attempt.may_have_ended_with(&[OutcomeKind::Success]);
         let made_up: Vec<Key> = self
             .completed
             .iter()
@@ -301,12 +300,8 @@ impl<'a> Judge<'a> {
 
 /// True where the journal holds a reason for an attempt to fail with this code.
 fn is_explained(code: &str, hand_outs: &[&Attempt]) -> bool {
-    let is_failure = |attempt: &&Attempt| {
-        matches!(
-            attempt.state,
-            State::Accepted(OutcomeKind::Failure | OutcomeKind::Invalid)
-        )
-    };
+    let is_failure =
+        |attempt: &&Attempt| attempt.may_have_ended_with(&[OutcomeKind::Failure, OutcomeKind::Invalid]);
     if hand_outs.iter().any(is_failure) {
         return true;
     }
@@ -329,7 +324,12 @@ fn is_explained(code: &str, hand_outs: &[&Attempt]) -> bool {
         // The outcome was too large for the record.
         "RESOURCE_EXHAUSTED" => last.is_none() || completed,
         "ACTION_NOT_FOUND" | "DEPENDENCY_UNRESOLVED" | "STEP_SKIPPED" => {
-            last.is_none_or(|attempt| attempt.state == State::Gone)
+            last.is_none_or(|attempt| match attempt.state {
+                State::Gone | State::Ended(Why::Unseen) => true,
+                // Its worker never came back; the end of the boot has told so.
+                State::Live => attempt.evidence.is_some(),
+                State::Accepted(_) | State::Ended(Why::Cancelled(_) | Why::TimedOut) => false,
+            })
         }
         _ => false,
     }

@@ -41,8 +41,13 @@ impl Books {
             self.take_over(before, number, &hello, verdicts);
         }
         for (token, verdict) in verdicts {
-            if *verdict == Resumption::Keep {
-                self.judge_kept(event, *token, hello.instance);
+            match verdict {
+                Resumption::Keep => self.judge_kept(event, *token, hello.instance),
+                Resumption::Stop => {
+                    if let Some(session) = self.sessions.get_mut(&number) {
+                        session.stopping.insert(*token);
+                    }
+                }
             }
         }
     }

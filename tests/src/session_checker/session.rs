@@ -16,6 +16,8 @@ pub(super) struct Session {
     /// The present session when `Hello` was read, if that has a later number.
     pub(super) held_up: bool,
     pub(super) drain_started: bool,
+    /// The engine has ended the stream: nothing that still comes is read.
+    pub(super) is_deaf: bool,
     /// An operator drained the instance before.
     pub(super) must_drain: bool,
     pub(super) capacity_revision: u64,
@@ -26,6 +28,8 @@ pub(super) struct Session {
     pub(super) in_flight: BTreeMap<ActionId, u32>,
     pub(super) n_ordinary: u32,
     pub(super) held: BTreeSet<Hex>,
+    /// What its resume was told to stop: the orchestrator may count it until the worker has answered.
+    pub(super) stopping: BTreeSet<Hex>,
     /// Rejected for a reason that will pass: it is not thought to have a free slot.
     pub(super) reluctant: bool,
     /// When `Hello` or the last heartbeat was read.
@@ -130,6 +134,7 @@ impl Session {
         let level = self.actions.get(&action);
         self.stage == Stage::Welcomed
             && !(self.drain_started || self.must_drain || self.reluctant)
+            && self.stopping.is_empty()
             && level.is_some_and(|level| !level.waits && !level.forgotten)
             && self.refusal(action).is_none()
     }

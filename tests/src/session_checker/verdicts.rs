@@ -5,7 +5,7 @@ use crate::session_journal::{Call, Event, Hex, OutcomeKind, Reply, Verdict};
 use super::attempt::{Evidence, State};
 use super::books::Books;
 use super::report::{Count, Invariant, Violation};
-use super::session::{Session, Stage};
+use super::session::Session;
 
 /// What a call reports.
 pub(super) type Items = Vec<(Hex, OutcomeKind)>;
@@ -16,6 +16,7 @@ impl Books {
         let Some(session) = self.sessions.get_mut(&event.session) else {
             return;
         };
+        session.stopping.remove(&token);
         let Some(kind) = session
             .unanswered
             .get_mut(&token)
@@ -43,11 +44,9 @@ impl Books {
             } => {
                 self.report.add(Count::Reports, 1);
                 self.report.add(Count::OutcomesRead, items.len() as u64);
-                for (token, kind) in items {
+                for (token, _) in items {
                     if let Some(attempt) = self.attempt(*token) {
                         attempt.called = true;
-                        attempt.started |= matches!(kind, OutcomeKind::Success | OutcomeKind::Failure);
-                        attempt.released |= *kind == OutcomeKind::Released;
                     }
                 }
                 match (verdicts, call) {
@@ -62,18 +61,17 @@ impl Books {
                 }
             }
             Call::DrainWorker { instance, worker } => {
-                let is_meant = |session: &&Session| {
-                    session.stage != Stage::Over
+                let is_meant = |(number, session): &(&u64, &Session)| {
+                    self.is_present(**number)
                         && session.hello.as_ref().is_some_and(|hello| {
                             Some(hello.instance) == *instance || Some(&hello.worker) == worker.as_ref()
                         })
                 };
                 let meant: Vec<Hex> = self
                     .sessions
-                    .values()
+                    .iter()
                     .filter(is_meant)
-                    .filter_map(|session| session.instance())
-                    .chain(instance.filter(|instance| self.instances.contains_key(instance)))
+                    .filter_map(|(_, session)| session.instance())
                     .collect();
                 meant.into_iter().for_each(|instance| self.drain(instance));
             }
@@ -103,6 +101,15 @@ impl Books {
             self.violate(Invariant::I2, event, None, text);
         }
         for ((token, kind), verdict) in items.iter().zip(verdicts) {
+            // What is over stays what it was, whatever somebody says of it.
+            let believed = !matches!(verdict, Verdict::Stale | Verdict::Unknown);
+            if let Some(attempt) = self.attempt(*token)
+                && believed
+                && attempt.is_live()
+            {
+                attempt.started |= matches!(kind, OutcomeKind::Success | OutcomeKind::Failure);
+                attempt.released |= *kind == OutcomeKind::Released;
+            }
             self.judge_verdict(event, *token, *kind, *verdict, None);
         }
     }
@@ -148,9 +155,10 @@ impl Books {
             (Verdict::Accepted | Verdict::Invalid, State::Gone) => {
                 Some("accepted after it was settled that the worker does not have it")
             }
+            (Verdict::Accepted | Verdict::Invalid, _) if attempt.may_be_accepted() => None,
             (Verdict::Accepted | Verdict::Invalid, State::Ended(_)) => Some("accepted after it was over"),
             (Verdict::Duplicate, State::Accepted(_)) => None,
-            (Verdict::Duplicate, _) if attempt.called => None,
+            (Verdict::Duplicate, _) if attempt.called || attempt.may_be_accepted() => None,
             (Verdict::Duplicate, _) => Some("a duplicate of what was not accepted"),
             (Verdict::Unknown | Verdict::Stale, State::Live) if is_own => {
                 Some("refused, and the attempt is live")
