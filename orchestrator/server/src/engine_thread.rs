@@ -9,8 +9,9 @@ use crate::journal::{Event, Journal};
 use crate::limits::{ENGINE_BATCH_MAX, STORED_BATCH_MAX};
 use escapement_contract::Moment;
 use escapement_engine::{
-    CallerId, Engine, EngineConfig, Input, Recovered, SessionKey, WriteId, WriteOutcome,
+    CallerId, Effect, Engine, EngineConfig, Input, Recovered, SessionKey, WriteId, WriteOutcome,
 };
+use std::collections::VecDeque;
 use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 
@@ -62,6 +63,8 @@ struct EngineLoop {
     stored: StoredReceiver,
     desk: Desk,
     batch: Batch,
+    /// Noted and not carried out yet.
+    effects: VecDeque<Effect>,
     /// Last, so that it is dropped last: its end waits for a file, and nobody else should.
     journal: Journal,
 }
@@ -96,6 +99,7 @@ impl EngineLoop {
             stored,
             desk,
             batch: Batch::default(),
+            effects: VecDeque::new(),
             journal,
         }
     }
@@ -165,12 +169,27 @@ impl EngineLoop {
 
     /// Handles the batch; false where it asks for the end.
     fn handle_batch(&mut self, now: Moment) -> bool {
+        let Self {
+            engine,
+            journal,
+            batch,
+            desk,
+            effects,
+            ..
+        } = self;
+        // Each effect is noted right behind what led to it, and carried out when the batch ends.
+        let mut handle = |journal: &mut Journal, input| {
+            engine.handle(now, input);
+            note_effects(engine, journal, effects, now);
+        };
         let mut goes_on = true;
-        // First what the store answered: it frees what the rest of the batch may want.
-        for (write, outcome) in self.batch.stored.drain(..).flatten() {
-            self.engine.handle(now, Input::Stored { write, outcome });
+        // What time brings comes first, and so has its own place in the journal.
+        handle(journal, Input::Tick);
+        // Then what the store answered: it frees what the rest of the batch may want.
+        for (write, outcome) in batch.stored.drain(..).flatten() {
+            handle(journal, Input::Stored { write, outcome });
         }
-        for message in self.batch.messages.drain(..) {
+        for message in batch.messages.drain(..) {
             let (input, route) = match message {
                 Message::Input(input, route) => (input, route),
                 Message::Said(input, _room) => (input, Route::None),
@@ -180,19 +199,19 @@ impl EngineLoop {
                 }
             };
             if let Input::SessionClosed(session) = &input {
-                self.batch.closed.push(*session);
+                batch.closed.push(*session);
             }
-            let gave_up = self.desk.register(route);
-            self.journal.note(now, Event::Input(&input));
-            self.engine.handle(now, input);
+            let gave_up = desk.register(route);
+            journal.note(now, Event::Input(&input));
+            handle(journal, input);
             if let Some(caller) = gave_up {
-                self.engine.handle(now, Input::CallerGone(caller));
-                self.desk.forget_caller(caller);
+                handle(journal, Input::CallerGone(caller));
+                desk.forget_caller(caller);
             }
         }
-        for caller in self.batch.gone.drain(..) {
-            if self.desk.forget_caller(caller) {
-                self.engine.handle(now, Input::CallerGone(caller));
+        for caller in batch.gone.drain(..) {
+            if desk.forget_caller(caller) {
+                handle(journal, Input::CallerGone(caller));
             }
         }
         goes_on
@@ -201,10 +220,11 @@ impl EngineLoop {
     /// Ends the batch and carries out what it led to. Timers that are due fire here where no input came.
     fn finish(&mut self, now: Moment) {
         self.engine.finish_batch(now);
-        while let Some(effect) = self.engine.poll_effect() {
-            self.journal.note(now, Event::Effect(&effect));
+        note_effects(&mut self.engine, &mut self.journal, &mut self.effects, now);
+        while let Some(effect) = self.effects.pop_front() {
             if let Some(input) = self.desk.carry_out(effect) {
                 self.engine.handle(now, input);
+                note_effects(&mut self.engine, &mut self.journal, &mut self.effects, now);
             }
         }
         // Only now: a worker that has said its last word may still read what it is told.
@@ -213,5 +233,13 @@ impl EngineLoop {
         }
         self.desk.flush_writes();
         self.journal.flush();
+    }
+}
+
+/// Moves what the engine wants done to where it waits for the end of the batch.
+fn note_effects(engine: &mut Engine, journal: &mut Journal, effects: &mut VecDeque<Effect>, now: Moment) {
+    while let Some(effect) = engine.poll_effect() {
+        journal.note(now, Event::Effect(&effect));
+        effects.push_back(effect);
     }
 }

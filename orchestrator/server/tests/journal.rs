@@ -148,3 +148,33 @@ async fn the_next_process_goes_on_in_the_same_file() {
     let n_told = lines.iter().filter(|line| line["m"] == "reconnect").count();
     assert!(n_told >= 2, "what a drain says is there: {lines:?}");
 }
+
+#[tokio::test]
+async fn what_a_message_led_to_stands_right_behind_it() {
+    let directory = TestDirectory::new("journal-order");
+    let journal = directory.join("journal.jsonl");
+    let orchestrator = Orchestrator::start(&directory, &["--session-journal", &journal]).await;
+    let (mut session, _) = Session::open(&orchestrator, "copy").await;
+    for n in 1..=200 {
+        let heartbeat = worker::Heartbeat {
+            n,
+            ..worker::Heartbeat::default()
+        };
+        // Many come together, and so are handled together.
+        session.say(Request::Heartbeat(heartbeat)).await;
+    }
+    let goodbye = worker::Goodbye::default();
+    session.say(Request::Goodbye(goodbye)).await;
+    while session.next().await.is_some() {}
+
+    let lines = told(&journal, "in", "goodbye").await;
+    let told_about = |m: &str| lines.iter().filter(|line| line["m"] == m).count();
+    assert_eq!((told_about("heartbeat"), told_about("heartbeat_ack")), (200, 200));
+    for pair in lines.windows(2).filter(|pair| pair[0]["m"] == "heartbeat") {
+        assert_eq!(
+            (&pair[1]["m"], &pair[1]["n"]),
+            (&Value::from("heartbeat_ack"), &pair[0]["n"])
+        );
+    }
+    assert_eq!(orchestrator.stop().await, Some(0));
+}
