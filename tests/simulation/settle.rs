@@ -1,0 +1,160 @@
+//! One run from its first moment to its last: the storm, and then the calm in which everything must come to rest.
+
+use crate::orchestrator::Call;
+use crate::tally::Tally;
+use crate::trace::Trace;
+use crate::world::World;
+use escapement_engine::Input;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What a run came to.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) trace_hash: u64,
+    pub(crate) tally: Tally,
+}
+
+/// Runs a seed.
+///
+/// # Errors
+/// The rule that was broken, and the last events where they were kept.
+pub(crate) fn run(seed: u64, keeps_trace: bool) -> Result<Outcome, (String, Vec<String>)> {
+    let world = RefCell::new(World::new(seed, keeps_trace));
+    let end = catch_unwind(AssertUnwindSafe(|| live(&mut world.borrow_mut())));
+    // A panic leaves the world as it was when the rule was broken.
+    let mut world = world.into_inner();
+    let judged = end
+        .map_err(|panic| text_of(panic.as_ref()))
+        .and_then(|()| judge(&mut world));
+    judged.map_err(|broken| (broken, last_lines(&world.trace)))?;
+    Ok(Outcome {
+        trace_hash: world.trace.hash(),
+        tally: std::mem::take(&mut world.truth.tally),
+    })
+}
+
+fn live(world: &mut World) {
+    world.run_until(world.scenario.fault_phase_ms);
+    world.heal();
+    let healed_at_ms = world.now_ms;
+    while !is_at_rest(world) {
+        let so_far_ms = world.now_ms - healed_at_ms;
+        assert!(so_far_ms < CALM_MS_MAX, "{}", unrest(world));
+        world.replace_drained();
+        world.run_until(world.now_ms + 1_000);
+    }
+    world.truth.tally.add("virtual seconds", world.now_ms / 1_000);
+    let n_executions = world.store.len() as u64;
+    world.truth.tally.add("executions", n_executions);
+    let World { truth, store, .. } = world;
+    truth.judge_accepted(store);
+}
+
+/// Everything accepted has settled, nobody has anything in flight, and every worker may work.
+fn is_at_rest(world: &mut World) -> bool {
+    let workers_rest = world.seats.iter().all(|seat| {
+        seat.process.as_ref().is_some_and(|process| {
+            process.bodies.is_empty()
+                && process.machine.bodies() == 0
+                && process.machine.in_flight() == 0
+                && !process.is_stopping
+        })
+    });
+    let Some(process) = world
+        .orchestrator
+        .as_mut()
+        .filter(|process| !process.is_draining && process.inbox.is_empty())
+    else {
+        return false;
+    };
+    if !workers_rest || process.engine.live_executions() > 0 || !world.store.unsettled().is_empty() {
+        return false;
+    }
+    // Nobody but these two waits, except watchers of what has settled.
+    let waits = process
+        .callers
+        .values()
+        .find(|call| matches!(call, Call::Submit(_) | Call::Wait(_) | Call::Report(_)));
+    assert_eq!(waits, None, "a caller waits for what has happened");
+    process.call(Call::Workers, Input::ListWorkers);
+    process.call(Call::Actions, Input::ListActions);
+    (world.workers_at_rest, world.actions_at_rest) = (None, None);
+    world.run_until(world.now_ms);
+    world.workers_at_rest == Some(true) && world.actions_at_rest == Some(true)
+}
+
+fn unrest(world: &World) -> String {
+    let mut text = format!("not at rest after {CALM_MS_MAX} ms of calm:");
+    for recovered in world.store.unsettled() {
+        text += &format!(
+            "\n  {} has not settled, started {:?}",
+            recovered.execution_id, recovered.started_at
+        );
+    }
+    for (n, seat) in world.seats.iter().enumerate() {
+        match &seat.process {
+            None => text += &format!("\n  seat {n} has no process"),
+            Some(process) => {
+                text += &format!(
+                    "\n  seat {n}: bodies {:?}, machine {} bodies, {} in flight, stopping {}, drained {}",
+                    process.bodies,
+                    process.machine.bodies(),
+                    process.machine.in_flight(),
+                    process.is_stopping,
+                    process.is_drained,
+                );
+            }
+        }
+    }
+    match &world.orchestrator {
+        None => text += "\n  no orchestrator",
+        Some(process) => {
+            text += &format!(
+                "\n  boot {}: {} live executions, workers at rest {:?}, actions at rest {:?}, draining {}",
+                process.boot,
+                process.engine.live_executions(),
+                world.workers_at_rest,
+                world.actions_at_rest,
+                process.is_draining,
+            );
+        }
+    }
+    text
+}
+
+/// What the independent checker of the sessions says.
+fn judge(world: &mut World) -> Result<(), String> {
+    let judge = std::mem::replace(&mut world.judge, crate::judge::Judge::new());
+    let report = judge.finish(&world.store);
+    if report.violations().is_empty() {
+        return Ok(());
+    }
+    for violation in report.violations() {
+        world.trace.note(world.now_ms, violation);
+    }
+    let shown: Vec<String> = report
+        .violations()
+        .iter()
+        .take(5)
+        .map(ToString::to_string)
+        .collect();
+    Err(format!(
+        "the checker of the sessions finds:\n  {}",
+        shown.join("\n  ")
+    ))
+}
+
+fn last_lines(trace: &Trace) -> Vec<String> {
+    trace.lines().to_vec()
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a text")
+        .to_owned()
+}
+
+/// Plans end within 40 s, and some wait for their turn before that.
+const CALM_MS_MAX: u64 = 900_000;
