@@ -72,7 +72,7 @@ impl Engine {
             self.attempt_started(key, token);
         }
         let verdict = match self.attempt_of(key, token) {
-            None => self.fleet.ended.verdict(token),
+            None => self.verdict_on_ended(token),
             Some(attempt) => {
                 let verdict = self.settle_attempt(&attempt, report);
                 self.release(token, verdict.when_repeated());
@@ -159,6 +159,11 @@ impl Engine {
             evidence,
         };
         let _already_over = self.act(execution, returned);
+    }
+
+    /// What is told about an attempt that nobody has.
+    pub(crate) fn verdict_on_ended(&self, token: AttemptToken) -> AckVerdict {
+        self.fleet.ended.recall(token).unwrap_or(AckVerdict::Unknown)
     }
 
     /// Gives an attempt's credit back and remembers what a repeated outcome is told.

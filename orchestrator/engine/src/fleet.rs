@@ -3,11 +3,12 @@
 mod action;
 mod allowance;
 mod attempt;
-mod drained;
+mod memory;
 mod session;
 mod snapshots;
 
 use crate::input::SessionKey;
+use crate::worker::AckVerdict;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,8 +16,8 @@ use escapement_model::{AttemptToken, InstanceId};
 
 pub(crate) use action::{Action, ActionKey, QueueKey, Waiting, WaitingKey};
 pub(crate) use allowance::Allowance;
-pub(crate) use attempt::{Attempt, EndedAttempts, Over};
-pub(crate) use drained::DrainedInstances;
+pub(crate) use attempt::{Attempt, Over};
+pub(crate) use memory::Memory;
 pub(crate) use session::{Identity, Session, SessionAction};
 pub(crate) use snapshots::{Pace, Snapshots};
 
@@ -26,8 +27,12 @@ pub(crate) struct Fleet {
     pub(crate) sessions: BTreeMap<SessionKey, Session>,
     pub(crate) instances: BTreeMap<InstanceId, SessionKey>,
     pub(crate) attempts: BTreeMap<AttemptToken, Attempt>,
-    pub(crate) ended: EndedAttempts,
-    pub(crate) drained: DrainedInstances,
+    /// What a repeated outcome of an attempt that ended is told.
+    pub(crate) ended: Memory<AttemptToken, AckVerdict>,
+    /// Processes that get no new work, whichever session they come back with.
+    pub(crate) drained: Memory<InstanceId, ()>,
+    /// The last hello of processes that have no session.
+    pub(crate) last_hellos: Memory<InstanceId, u64>,
     pub(crate) tokens_made: u64,
     actions: BTreeMap<ActionKey, Action>,
     names: BTreeMap<Arc<str>, ActionKey>,
@@ -48,8 +53,9 @@ impl Fleet {
             sessions: BTreeMap::new(),
             instances: BTreeMap::new(),
             attempts: BTreeMap::new(),
-            ended: EndedAttempts::default(),
-            drained: DrainedInstances::default(),
+            ended: Memory::default(),
+            drained: Memory::default(),
+            last_hellos: Memory::default(),
             tokens_made: 0,
             actions: BTreeMap::new(),
             names: BTreeMap::new(),

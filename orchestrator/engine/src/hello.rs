@@ -8,7 +8,7 @@ use crate::worker::{Hello, InFlight, InFlightPhase, KeepOrStop, SessionErrorCode
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use escapement_contract::{Evidence, Input as ContractInput};
-use escapement_model::{AttemptToken, limits};
+use escapement_model::{AttemptToken, InstanceId, limits};
 
 impl Engine {
     pub(crate) fn hello(&mut self, key: SessionKey, hello: Hello) {
@@ -16,7 +16,7 @@ impl Engine {
             return self.refuse_session(key, code, detail);
         }
         let previous = self.fleet.instances.insert(hello.instance_id, key);
-        let is_drained = self.fleet.drained.contains(hello.instance_id);
+        let is_drained = self.fleet.drained.recall(hello.instance_id).is_some();
         let n_reported = hello.in_flight.len().min(SESSION_ATTEMPTS_MAX);
         let session = self.session_mut(key);
         session.max_in_flight = hello.max_in_flight.min(limits::SESSION_IN_FLIGHT_MAX);
@@ -80,14 +80,14 @@ impl Engine {
             let detail = "worker_id must have 1 to 255 code points";
             return Err((SessionErrorCode::LimitExceeded, detail));
         }
+        // One that was held up on its way must not end the session that came after it, nor follow it.
+        if hello.hello_number > 0 && hello.hello_number < self.last_hello(hello.instance_id) {
+            return Err((
+                SessionErrorCode::Superseded,
+                "the same instance has said a later hello",
+            ));
+        }
         match self.fleet.instances.get(&hello.instance_id) {
-            // One that was held up on its way must not end the session that came after it.
-            Some(present) if hello.hello_number > 0 && hello.hello_number < self.hello_number(*present) => {
-                Err((
-                    SessionErrorCode::Superseded,
-                    "the same instance has said a later hello",
-                ))
-            }
             // A worker that comes back replaces its own session and so needs no room.
             Some(_) => Ok(()),
             None if self.fleet.instances.len() >= self.config.max_sessions => {
@@ -97,9 +97,14 @@ impl Engine {
         }
     }
 
-    fn hello_number(&self, key: SessionKey) -> u64 {
-        let identity = self.fleet.sessions[&key].identity.as_ref();
-        identity.map_or(0, |identity| identity.hello_number)
+    /// The number of an instance's last hello, as far as it is remembered; 0 for none.
+    fn last_hello(&self, instance_id: InstanceId) -> u64 {
+        let present = self.fleet.instances.get(&instance_id);
+        let identity = present.and_then(|key| self.fleet.sessions[key].identity.as_ref());
+        identity.map_or_else(
+            || self.fleet.last_hellos.recall(instance_id).unwrap_or(0),
+            |identity| identity.hello_number,
+        )
     }
 
     /// The same instance is back: what it still has moves to the new session, what it does not have is settled.

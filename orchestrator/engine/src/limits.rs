@@ -12,8 +12,8 @@ pub(crate) const SESSION_ALLOWANCE_MAX: u64 = 200_000;
 pub(crate) const MESSAGES_PER_ASSIGNMENT: u64 = 8;
 /// Messages to which a cancel entitles a worker.
 pub(crate) const MESSAGES_PER_CANCEL: u64 = 4;
-/// Processes that operators have drained and that are kept in mind; the oldest go first.
-pub(crate) const DRAINED_INSTANCES_MAX: usize = 10_000;
+/// Processes that are kept in mind because an operator drained them, and as many because they have said hello; the oldest go first.
+pub(crate) const INSTANCES_REMEMBERED_MAX: usize = 10_000;
 /// Silent sessions from which on a loss may be the network's, or our own, rather than the workers'.
 pub(crate) const MASS_LOSS_SESSIONS_MIN: usize = 5;
 /// One in so many of all sessions must be silent for that; more than this share.

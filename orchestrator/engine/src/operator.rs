@@ -4,7 +4,7 @@ use crate::effect::Reply;
 use crate::engine::Engine;
 use crate::fleet::Identity;
 use crate::input::{CallerId, SessionKey, WorkerSelector};
-use crate::limits::DRAINED_INSTANCES_MAX;
+use crate::limits::INSTANCES_REMEMBERED_MAX;
 use crate::worker::SessionErrorCode;
 use alloc::collections::BTreeMap;
 use escapement_contract::Evidence;
@@ -23,7 +23,9 @@ impl Engine {
             return self.reply(caller, Reply::NoSuchWorker);
         }
         for (key, instance) in &chosen {
-            self.fleet.drained.insert(*instance, DRAINED_INSTANCES_MAX);
+            self.fleet
+                .drained
+                .remember(*instance, (), INSTANCES_REMEMBERED_MAX);
             self.stop_offering(*key);
             if !self.session_mut(*key).drain_told {
                 self.tell_drain_started(*key);

@@ -20,7 +20,7 @@ impl Engine {
     /// The worker may still have the attempt, so it is told to stop and keeps the credit until it answers.
     fn outcome_without_session(&mut self, token: AttemptToken, report: AttemptReport) -> AckVerdict {
         let Some(attempt) = self.fleet.attempts.get(&token) else {
-            return self.fleet.ended.verdict(token);
+            return self.verdict_on_ended(token);
         };
         if matches!(report, AttemptReport::Released(_)) {
             self.attempt_started(attempt.session, token);

@@ -3,6 +3,7 @@
 use crate::effect::Effect;
 use crate::engine::{Engine, Timer};
 use crate::input::SessionKey;
+use crate::limits::INSTANCES_REMEMBERED_MAX;
 use crate::worker::{SessionErrorCode, ToWorker};
 use alloc::vec::Vec;
 use escapement_contract::Evidence;
@@ -124,6 +125,13 @@ impl Engine {
             && self.fleet.instances.get(&identity.instance_id) == Some(&key)
         {
             self.fleet.instances.remove(&identity.instance_id);
+            if identity.hello_number > 0 {
+                self.fleet.last_hellos.remember(
+                    identity.instance_id,
+                    identity.hello_number,
+                    INSTANCES_REMEMBERED_MAX,
+                );
+            }
         }
     }
 }

@@ -1,12 +1,10 @@
-//! Attempts that workers have, and those that ended a while ago.
+//! Attempts that workers have.
 
 use super::ActionKey;
 use crate::input::SessionKey;
 use crate::live::ExecutionKey;
 use crate::worker::{AckVerdict, CancelReason};
-use alloc::collections::{BTreeMap, VecDeque};
 use escapement_contract::StepIndex;
-use escapement_model::AttemptToken;
 
 /// An attempt that a worker has. It holds its credit until the worker is released from it.
 #[derive(Clone, Copy, Debug)]
@@ -43,31 +41,4 @@ pub(crate) struct Over {
     pub(crate) since_ms: u64,
     /// What the worker is told that still reports it.
     pub(crate) later: AckVerdict,
-}
-
-/// The last attempts that ended, so that a repeated outcome gets the right answer. Bounded: the oldest go first.
-#[derive(Debug, Default)]
-pub(crate) struct EndedAttempts {
-    verdicts: BTreeMap<AttemptToken, AckVerdict>,
-    oldest_first: VecDeque<AttemptToken>,
-}
-
-impl EndedAttempts {
-    /// Remembers what a repeated outcome of this attempt is told.
-    pub(crate) fn remember(&mut self, token: AttemptToken, verdict: AckVerdict, n_max: usize) {
-        if self.verdicts.insert(token, verdict).is_none() {
-            self.oldest_first.push_back(token);
-        }
-        while self.oldest_first.len() > n_max {
-            let oldest = self
-                .oldest_first
-                .pop_front()
-                .expect("it is longer than its limit");
-            self.verdicts.remove(&oldest);
-        }
-    }
-
-    pub(crate) fn verdict(&self, token: AttemptToken) -> AckVerdict {
-        self.verdicts.get(&token).copied().unwrap_or(AckVerdict::Unknown)
-    }
 }

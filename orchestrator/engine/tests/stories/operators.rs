@@ -358,6 +358,11 @@ fn a_hello_that_was_held_up_changes_nothing() {
     assert_eq!(
         world.closed,
         [2, 3, 4, 5],
-        "numbers count against present sessions only"
+        "a worker that does not number its hellos cannot be late"
     );
+    world.open(8, numbered(9));
+    world.input(Input::SessionClosed(SessionKey(8)));
+    assert!(world.workers().is_empty(), "nothing is left of it");
+    world.open(9, numbered(8));
+    assert_eq!(world.closed, [2, 3, 4, 5, 7, 9], "its last number is");
 }

@@ -1,0 +1,39 @@
+//! What is kept in mind about things that are gone. Bounded: the oldest go first.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+/// A map that forgets what it was told first when it grows beyond its bound.
+#[derive(Debug)]
+pub(crate) struct Memory<K, V> {
+    values: BTreeMap<K, V>,
+    oldest_first: VecDeque<K>,
+}
+
+impl<K, V> Default for Memory<K, V> {
+    fn default() -> Self {
+        Self {
+            values: BTreeMap::new(),
+            oldest_first: VecDeque::new(),
+        }
+    }
+}
+
+impl<K: Ord + Copy, V: Copy> Memory<K, V> {
+    /// Remembers a value, in place of an earlier one of the same key.
+    pub(crate) fn remember(&mut self, key: K, value: V, n_max: usize) {
+        if self.values.insert(key, value).is_none() {
+            self.oldest_first.push_back(key);
+        }
+        while self.oldest_first.len() > n_max {
+            let oldest = self
+                .oldest_first
+                .pop_front()
+                .expect("it is longer than its limit");
+            self.values.remove(&oldest);
+        }
+    }
+
+    pub(crate) fn recall(&self, key: K) -> Option<V> {
+        self.values.get(&key).copied()
+    }
+}
