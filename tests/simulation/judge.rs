@@ -24,12 +24,12 @@ impl Judge {
 
     /// A process of the orchestrator begins. `unix_ms`: its wall clock, where it never jumps.
     pub(crate) fn boot(&mut self, boot_id: BootId, unix_ms: Option<i64>) -> String {
-        let mut text = line(0, Event::Boot(boot_id)).expect("a boot has a line");
-        if let Some(unix_ms) = unix_ms
-            && !text.contains("unix_ms")
-        {
-            text.truncate(text.len() - 1);
-            text.push_str(&format!(",\"unix_ms\":{unix_ms}}}"));
+        let mut text = line(0, Event::Boot(boot_id, unix_ms.unwrap_or(0))).expect("a boot has a line");
+        if unix_ms.is_none() {
+            let (known, _) = text
+                .split_once(",\"unix_ms\"")
+                .expect("a boot has the wall clock");
+            text = format!("{known}}}");
         }
         self.take(&text);
         text
