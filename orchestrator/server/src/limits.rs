@@ -50,8 +50,10 @@ pub const PEER_BYTES_MAX: usize = 512;
 /// Bytes of lines of the session journal that wait to be written. What does not fit is dropped and counted.
 pub const JOURNAL_BYTES_MAX: usize = 64 << 20;
 
-/// Time that a new connection has to send its first byte.
-pub const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time that a new connection has to say that it speaks HTTP/2.
+pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause between two looks at a preface of which only a part has come.
+pub const PREFACE_PAUSE: Duration = Duration::from_millis(50);
 /// Time after which a connection without an open request is told to go.
 pub const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(300);
 /// Time that a connection has to end once it was told to go.

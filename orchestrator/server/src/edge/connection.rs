@@ -4,8 +4,8 @@
 use super::request_body::{BodyBudget, RequestBody};
 use super::routes::streams_requests;
 use crate::limits::{
-    CONNECTION_CLOSE_TIMEOUT, CONNECTION_IDLE_MAX, CONNECTION_WINDOW_BYTES, FIRST_BYTE_TIMEOUT,
-    HEADER_LIST_BYTES_MAX, KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, STREAM_WINDOW_BYTES,
+    CONNECTION_CLOSE_TIMEOUT, CONNECTION_IDLE_MAX, CONNECTION_WINDOW_BYTES, HEADER_LIST_BYTES_MAX,
+    KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, PREFACE_PAUSE, PREFACE_TIMEOUT, STREAM_WINDOW_BYTES,
     STREAMS_PER_CONNECTION_MAX,
 };
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -53,9 +54,9 @@ pub(crate) async fn serve(
     budget: BodyBudget,
     closing: watch::Receiver<bool>,
 ) {
-    // HTTP/2 pings find a dead peer only after the handshake: before it, silence is ended here.
+    // HTTP/2 pings find a dead peer only after the preface: before it, silence is ended here.
     if !speaks(&stream, closing.clone()).await {
-        debug!("connection without a first byte closed");
+        debug!("connection without a preface closed");
         return;
     }
     let shared = Arc::new(Shared::default());
@@ -68,14 +69,33 @@ pub(crate) async fn serve(
     drive(connection, &shared, closing).await;
 }
 
-/// True once the first byte is there, or the other side has closed.
+/// True once the preface is there, or anything else that is for HTTP/2 to judge.
 async fn speaks(stream: &TcpStream, mut closing: watch::Receiver<bool>) -> bool {
     // Biased: who speaks is served, and told to go in the proper way.
     tokio::select! {
         biased;
-        _ = stream.readable() => true,
+        () = preface(stream) => true,
         _ = closing.wait_for(|closing| *closing) => false,
-        () = sleep(FIRST_BYTE_TIMEOUT) => false,
+        () = sleep(PREFACE_TIMEOUT) => false,
+    }
+}
+
+/// Waits for the whole preface, for what is none, or for the end of the connection. Takes nothing from the stream.
+async fn preface(stream: &TcpStream) {
+    let mut said = [0; PREFACE.len()];
+    loop {
+        // Looks at the bytes themselves: a stream may be called readable while there is nothing to read.
+        let Ok(n_said) = stream.peek(&mut said).await else {
+            return;
+        };
+        if n_said == 0 || said[..n_said] != PREFACE[..n_said] || n_said == PREFACE.len() {
+            return;
+        }
+        let ready = stream.ready(Interest::READABLE).await;
+        if ready.is_ok_and(|ready| ready.is_read_closed()) {
+            return;
+        }
+        sleep(PREFACE_PAUSE).await;
     }
 }
 
@@ -203,3 +223,9 @@ impl http_body::Body for CountedBody {
         self.body.size_hint()
     }
 }
+
+/// How a client that speaks HTTP/2 begins.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+#[cfg(test)]
+mod tests;
