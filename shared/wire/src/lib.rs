@@ -1,6 +1,7 @@
-//! The wire types of both APIs, generated from `proto/`, and the way from opaque objects to JSON and back.
-//! Holds no rule and no state.
+//! The wire types of both APIs, generated from `proto/`, the way from opaque objects to JSON and back,
+//! and a bound on what decoding costs. Holds no rule and no state.
 
+pub mod counted;
 pub mod json;
 
 /// `escapement.v1`: what callers and operators use.

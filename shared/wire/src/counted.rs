@@ -1,0 +1,162 @@
+//! The codec of the worker protocol: counts the entries of a message's lists before it decodes them.
+//! Knows no limit of a single list and no other limit of a message.
+//!
+//! An empty entry takes two bytes on the wire and some two hundred once it is decoded,
+//! so a message of 4 MiB could take hundreds of them.
+
+use crate::worker::v1;
+use prost::Message;
+use prost::bytes::Buf;
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use std::marker::PhantomData;
+use tonic::Status;
+use tonic::codec::{Codec, DecodeBuf, Decoder};
+use tonic_prost::{ProstDecoder, ProstEncoder};
+
+use Holds::{Entries, One};
+
+/// Entries of all lists and maps of one message of the worker protocol together.
+pub const LIST_ENTRIES_MAX: usize = 4 * 65_536;
+
+/// Where a message has lists, its submessages included.
+pub trait Counted {
+    /// Its lists, maps, and the submessages that have some.
+    const LISTS: Lists;
+}
+
+/// The lists of a message, by their tags.
+pub type Lists = &'static [(u32, Holds)];
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug)]
+pub enum Holds {
+    /// Entries, each of which counts, and what each of them has inside.
+    Entries(Lists),
+    /// A submessage.
+    One(Lists),
+}
+
+impl Counted for v1::SessionRequest {
+    const LISTS: Lists = &[
+        (2, One(&[(7, Entries(&[])), (9, Entries(&[])), (10, Entries(&[]))])), // Hello
+        (3, One(&[(2, Entries(&[]))])),                                        // RegisterActions
+        (4, One(&[(3, Entries(&[]))])),                                        // Capacity
+        (6, One(&[(1, Entries(&[])), (2, Entries(&[])), (3, Entries(&[]))])),  // AttemptAcks
+        (7, One(OUTCOMES)),
+        (8, One(&[(3, Entries(&[]))])), // Snapshot
+    ];
+}
+
+impl Counted for v1::SessionResponse {
+    const LISTS: Lists = &[
+        (2, One(&[(7, Entries(&[])), (8, Entries(&[])), (9, Entries(&[]))])), // Welcome
+        (3, One(&[(2, Entries(&[]))])),                                       // HeartbeatAck
+        (4, One(&[(1, Entries(&[(10, Entries(&[]))]))])),                     // Assignments
+        (5, One(&[(1, Entries(&[]))])),                                       // OutcomeAcks
+        (6, One(&[(1, Entries(&[]))])),                                       // Cancels
+    ];
+}
+
+impl Counted for v1::ReportOutcomesRequest {
+    const LISTS: Lists = OUTCOMES;
+}
+
+impl Counted for v1::ReportOutcomesResponse {
+    const LISTS: Lists = &[(1, Entries(&[]))];
+}
+
+/// `Outcomes` and `ReportOutcomesRequest`: items, and the warnings of each success.
+const OUTCOMES: Lists = &[(1, Entries(&[(3, One(&[(2, Entries(&[]))]))]))];
+
+/// Encodes `T`, and decodes `U` unless it has too many entries.
+#[derive(Debug)]
+pub struct CountingCodec<T, U>(PhantomData<(T, U)>);
+
+impl<T, U> Default for CountingCodec<T, U> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T, U> Codec for CountingCodec<T, U>
+where
+    T: Message + Send + 'static,
+    U: Message + Default + Counted + Send + 'static,
+{
+    type Encode = T;
+    type Decode = U;
+    type Encoder = ProstEncoder<T>;
+    type Decoder = CountingDecoder<U>;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ProstEncoder::default()
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        CountingDecoder(ProstDecoder::default())
+    }
+}
+
+/// The decoding half.
+#[derive(Debug)]
+pub struct CountingDecoder<U>(ProstDecoder<U>);
+
+impl<U: Message + Default + Counted> Decoder for CountingDecoder<U> {
+    type Item = U;
+    type Error = Status;
+
+    fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
+        // A message lies in one piece; were it in several, the first alone would be counted.
+        debug_assert_eq!(source.chunk().len(), source.remaining());
+        if has_more_entries(source.chunk(), U::LISTS, LIST_ENTRIES_MAX) {
+            return Err(Status::out_of_range(format!(
+                "the lists of a message may have {LIST_ENTRIES_MAX} entries together"
+            )));
+        }
+        self.0.decode(source)
+    }
+}
+
+/// True where the lists of an encoded message have more entries together.
+///
+/// Where the message is malformed it counts as far as a decoder would get.
+pub fn has_more_entries(message: &[u8], lists: Lists, max: usize) -> bool {
+    let mut left = max;
+    count(message, lists, &mut left) == Some(Enough)
+}
+
+/// There are more entries than there may be.
+#[derive(Debug, PartialEq, Eq)]
+struct Enough;
+
+/// Takes the entries from what is left. Descends as deep as `lists` are.
+fn count(mut message: &[u8], lists: Lists, left: &mut usize) -> Option<Enough> {
+    while message.has_remaining() {
+        let (tag, wire_type) = decode_key(&mut message).ok()?;
+        let held = lists.iter().find(|(listed, _)| *listed == tag);
+        let Some((_, holds)) = held.filter(|_| wire_type == WireType::LengthDelimited) else {
+            skip_field(wire_type, tag, &mut message, DecodeContext::default()).ok()?;
+            continue;
+        };
+        let length = usize::try_from(decode_varint(&mut message).ok()?).ok()?;
+        // What is cut off is decoded up to the cut.
+        let (inside, rest) = message.split_at(length.min(message.len()));
+        message = rest;
+        let inner = match holds {
+            One(inner) => inner,
+            Entries(inner) => {
+                let Some(fewer) = left.checked_sub(1) else {
+                    return Some(Enough);
+                };
+                *left = fewer;
+                inner
+            }
+        };
+        if !inner.is_empty()
+            && let Some(enough) = count(inside, inner, left)
+        {
+            return Some(enough);
+        }
+    }
+    None
+}

@@ -1,0 +1,117 @@
+//! Every list of the worker protocol is counted, whole messages, merged ones and malformed ones. Sends nothing.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test fails by panicking and its name is its documentation"
+)]
+
+use escapement_wire::DESCRIPTORS;
+use escapement_wire::counted::{Counted, Holds, Lists, has_more_entries};
+use escapement_wire::worker::v1::{
+    ReportOutcomesRequest, ReportOutcomesResponse, SessionRequest, SessionResponse,
+};
+use prost::Message;
+use prost_types::field_descriptor_proto::{Label, Type};
+use prost_types::{DescriptorProto, FileDescriptorSet};
+use std::collections::BTreeMap;
+
+/// The lists as the descriptors have them, as paths of tags; those of free-form objects are not decoded.
+fn lists_of(message: &str, all: &BTreeMap<String, DescriptorProto>) -> Vec<Vec<i32>> {
+    let mut found = Vec::new();
+    for field in all.get(message).map_or(&[][..], |message| &message.field) {
+        if field.label() == Label::Repeated {
+            found.push(vec![field.number()]);
+        }
+        if field.r#type() == Type::Message && !field.type_name().starts_with(".google.") {
+            let inside = lists_of(field.type_name(), all);
+            found.extend(inside.into_iter().map(|path| [vec![field.number()], path].concat()));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn counted(lists: Lists) -> Vec<Vec<i32>> {
+    let mut found = Vec::new();
+    for (tag, holds) in lists {
+        let tag = i32::try_from(*tag).unwrap();
+        let inner = match holds {
+            Holds::Entries(inner) => {
+                found.push(vec![tag]);
+                inner
+            }
+            Holds::One(inner) => inner,
+        };
+        found.extend(counted(inner).into_iter().map(|path| [vec![tag], path].concat()));
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn every_list_and_map_of_the_worker_protocol_is_counted() {
+    let descriptors = FileDescriptorSet::decode(DESCRIPTORS).unwrap();
+    let mut all = BTreeMap::new();
+    for file in &descriptors.file {
+        for message in &file.message_type {
+            all.insert(format!(".{}.{}", file.package(), message.name()), message.clone());
+        }
+    }
+    for (name, lists) in [
+        ("SessionRequest", SessionRequest::LISTS),
+        ("SessionResponse", SessionResponse::LISTS),
+        ("ReportOutcomesRequest", ReportOutcomesRequest::LISTS),
+        ("ReportOutcomesResponse", ReportOutcomesResponse::LISTS),
+    ] {
+        let expected = lists_of(&format!(".escapement.worker.v1.{name}"), &all);
+        assert!(!expected.is_empty());
+        assert_eq!(counted(lists), expected, "{name}");
+    }
+}
+
+fn nested(tag: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut field = vec![tag << 3 | 2];
+    prost::encode_length_delimiter(bytes.len(), &mut field).unwrap();
+    field.extend(bytes);
+    field
+}
+
+fn most_of(message: &[u8]) -> usize {
+    let more_than = |max| has_more_entries(message, SessionRequest::LISTS, max);
+    (0..100).find(|max| !more_than(*max)).unwrap()
+}
+
+#[test]
+fn entries_are_counted_wherever_they_stand() {
+    assert_eq!(most_of(&[]), 0);
+    assert_eq!(most_of(&[8, 1]), 0);
+    assert_eq!(most_of(&nested(7, &[10, 0].repeat(9))), 9);
+    // An item, and five warnings in its success, which comes in two pieces.
+    let success = [nested(3, &[18, 0].repeat(2)), nested(3, &[18, 0].repeat(3))].concat();
+    assert_eq!(most_of(&nested(7, &nested(1, &success))), 6);
+    // The same arm twice is merged, and two arms count together.
+    let twice = [nested(7, &[10, 0].repeat(2)), nested(7, &[10, 0]), nested(8, &[26, 0])].concat();
+    assert_eq!(most_of(&twice), 4);
+}
+
+#[test]
+fn what_is_not_known_hides_no_entry_and_free_form_objects_have_none() {
+    let hidden = [
+        vec![0xbb, 0x06, 8, 1, 0xbc, 0x06], // A group.
+        vec![0xba, 0x06, 2, 10, 0],         // Bytes.
+        vec![0xb8, 0x06, 0xff, 1],          // A number.
+        vec![0xbd, 0x06, 1, 2, 3, 4],       // Four bytes.
+        vec![0xb9, 0x06, 1, 2, 3, 4, 5, 6, 7, 8],
+        nested(7, &[10, 0].repeat(3)),
+    ];
+    assert_eq!(most_of(&hidden.concat()), 3);
+    let output = nested(3, &nested(1, &[18, 0].repeat(20)));
+    assert_eq!(most_of(&nested(7, &nested(1, &output))), 1);
+}
+
+#[test]
+fn a_message_that_is_cut_off_counts_as_far_as_it_goes() {
+    let whole = nested(7, &[10, 0].repeat(9));
+    assert_eq!(most_of(&whole[..2 + 8]), 4);
+    assert_eq!(most_of(&[8, 1, 0x3a, 0xff, 0xff, 0xff]), 0);
+}
