@@ -11,6 +11,7 @@ pub(crate) fn install(folder: &Path) -> Vec<String> {
         component("clippy", &["clippy", "--version"]),
         debian_package("git", "git"),
         grpcurl(folder),
+        python(folder),
     ]
     .into_iter()
     .filter_map(|found| found.err().map(|how| format!("missing: {how}")))
@@ -39,15 +40,22 @@ fn debian_package(program: &str, package: &str) -> Result<(), String> {
     }
     if may_install() {
         tell(program, "apt-get install");
-        let _ = succeeds("apt-get", &["update", "--quiet"]);
-        let install = ["install", "--yes", "--quiet", "--no-install-recommends", package];
-        if succeeds("apt-get", &install) && succeeds(program, &["--version"]) {
+        if install_debian_package(package) && succeeds(program, &["--version"]) {
             return Ok(());
         }
     }
     Err(format!(
         "{program}; run `apt-get install {package}` as root, or what your system has instead"
     ))
+}
+
+/// True where the package is there afterwards.
+fn install_debian_package(package: &str) -> bool {
+    let install = ["install", "--yes", "--quiet", "--no-install-recommends", package];
+    may_install() && {
+        let _ = succeeds("apt-get", &["update", "--quiet"]);
+        succeeds("apt-get", &install)
+    }
 }
 
 /// grpcurl, for the tests that show the API from outside.
@@ -68,6 +76,42 @@ fn grpcurl(folder: &Path) -> Result<(), String> {
     }
     Err(format!(
         "grpcurl; run `go install {GRPCURL}`, or put a release of it on the PATH"
+    ))
+}
+
+/// A Python of its own, with what the worker in Python imports, for the tests that judge that worker.
+fn python(folder: &Path) -> Result<(), String> {
+    let (own, list) = (folder.join("python"), Path::new(PYTHON_PACKAGES));
+    let interpreter = own.join("bin/python");
+    let wanted = std::fs::read(list).map_err(|fault| format!("{PYTHON_PACKAGES}: {fault}"))?;
+    // What was installed is noted last, so that half an installation is made anew.
+    let note = own.join("installed.txt");
+    if interpreter.is_file() && std::fs::read(&note).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    debian_package("python3", "python3-venv")?;
+    let make = |own: &Path| quiet(Command::new("python3").args(["-m", "venv", "--clear"]).arg(own));
+    tell("the packages of the worker in Python", "pip");
+    if !make(&own) {
+        // Debian has the module apart from the program.
+        install_debian_package("python3-venv");
+    }
+    let mut pip = Command::new(&interpreter);
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--requirement",
+    ]);
+    let is_installed = (interpreter.is_file() || make(&own)) && quiet(pip.arg(list));
+    if is_installed && std::fs::write(&note, wanted).is_ok() {
+        return Ok(());
+    }
+    let own = own.display();
+    Err(format!(
+        "grpcio for Python; run `python3 -m venv {own} && {own}/bin/pip install --requirement {PYTHON_PACKAGES}`"
     ))
 }
 
@@ -105,3 +149,5 @@ fn quiet(command: &mut Command) -> bool {
 
 /// The release that the tests were written against.
 const GRPCURL: &str = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4";
+/// What the worker in Python imports, pinned.
+const PYTHON_PACKAGES: &str = "worker/python/requirements.txt";
