@@ -137,7 +137,12 @@ impl Engine {
     pub(crate) fn drop_actions(&mut self, key: SessionKey) {
         self.withdraw_actions(key);
         for (action, _) in core::mem::take(&mut self.session_mut(key).actions) {
-            self.fleet.action_mut(action).holders -= 1;
+            let state = self.fleet.action_mut(action);
+            state.holders -= 1;
+            if state.holders == 0 {
+                // Its name stays registered for a while; new names all the time must not pile up the texts of all.
+                (state.description, state.input_schema) = Default::default();
+            }
             self.fleet.forget_action_if_unused(action, self.now.monotonic_ms);
         }
     }
