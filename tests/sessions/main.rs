@@ -4,3 +4,14 @@
     missing_docs,
     reason = "a test fails by panicking and its name is its documentation"
 )]
+
+mod arena;
+mod record;
+mod recorder;
+mod traffic;
+
+mod clocks;
+mod links;
+mod mass_loss;
+mod partitions;
+mod processes;

@@ -20,6 +20,7 @@ pub struct OrchestratorSettings {
     stderr: PathBuf,
     listen: String,
     flags: Vec<String>,
+    variables: Vec<(String, String)>,
 }
 
 impl OrchestratorSettings {
@@ -30,6 +31,7 @@ impl OrchestratorSettings {
             stderr: directory.join("orchestrator.stderr"),
             listen: "127.0.0.1:0".to_owned(),
             flags: Vec::new(),
+            variables: Vec::new(),
         }
     }
 
@@ -44,6 +46,13 @@ impl OrchestratorSettings {
     #[must_use]
     pub fn switch(mut self, name: &str) -> Self {
         self.flags.push(name.to_owned());
+        self
+    }
+
+    /// Sets an environment variable of the process.
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: impl ToString) -> Self {
+        self.variables.push((name.to_owned(), value.to_string()));
         self
     }
 
@@ -71,7 +80,8 @@ impl OrchestratorSettings {
             .args(["--listen", &self.listen])
             .arg("--store-path")
             .arg(&self.store_path)
-            .args(&self.flags);
+            .args(&self.flags)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
         let mut process = ChildProcess::start("orchestrator", &mut command, &self.stderr)?;
         let serving = process.announcement("serving", START_LIMIT).await?;
         let address: SocketAddr = serving["address"]

@@ -10,6 +10,7 @@ pub(crate) fn install(folder: &Path) -> Vec<String> {
         component("rustfmt", &["fmt", "--version"]),
         component("clippy", &["clippy", "--version"]),
         debian_package("git", "git"),
+        debian_package("faketime", "faketime"),
         grpcurl(folder),
         python(folder),
     ]
