@@ -6,12 +6,17 @@
 )]
 
 mod arena;
-mod record;
-mod recorder;
-mod traffic;
-
 mod clocks;
+mod connections;
+mod duplicates;
+mod frames;
+mod identity;
+mod intruder;
 mod links;
 mod mass_loss;
 mod partitions;
 mod processes;
+mod record;
+mod recorder;
+mod sizes;
+mod traffic;
