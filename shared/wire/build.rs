@@ -35,9 +35,15 @@ fn count_before_decoding(generated: &Path) -> Result<(), Box<dyn Error>> {
     let code = std::fs::read_to_string(generated)?;
     let n_calls = code.matches(CODEC).count();
     if n_calls != 4 {
-        return Err(format!("{n_calls} calls of the worker protocol have a codec, and should be 2 on each side").into());
+        return Err(format!(
+            "{n_calls} calls of the worker protocol have a codec, and should be 2 on each side"
+        )
+        .into());
     }
-    Ok(std::fs::write(generated, code.replace(CODEC, "crate::counted::CountingCodec::default()"))?)
+    Ok(std::fs::write(
+        generated,
+        code.replace(CODEC, "crate::counted::CountingCodec::default()"),
+    )?)
 }
 
 const CODEC: &str = "tonic_prost::ProstCodec::default()";

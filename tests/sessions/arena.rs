@@ -165,6 +165,16 @@ impl Arena {
         self.orchestrator = self.launch.start().await.unwrap();
     }
 
+    /// Lets the orchestrator drain, and starts it again on the same store and the same port.
+    ///
+    /// The neighbour is to be paused meanwhile: nothing is accepted during a drain.
+    pub(crate) async fn drain_and_restart(&mut self) {
+        let status = self.orchestrator.process.terminate(LIMIT).await.unwrap();
+        assert!(status.success(), "the orchestrator stopped with {status}");
+        self.launch = self.launch.clone().listen(self.orchestrator.address());
+        self.orchestrator = self.launch.start().await.unwrap();
+    }
+
     /// Lets the neighbour end its plan and begin no other.
     pub(crate) async fn pause_neighbour(&self) {
         self.neighbour.pause().await;

@@ -6,17 +6,25 @@
 )]
 
 mod arena;
+mod intruder;
+mod load;
+mod record;
+mod recorder;
+mod traffic;
+
 mod clocks;
 mod connections;
+mod crowd;
+mod deploys;
 mod duplicates;
 mod frames;
 mod identity;
-mod intruder;
+mod kills;
+mod leaks;
 mod links;
 mod mass_loss;
 mod partitions;
 mod processes;
-mod record;
-mod recorder;
+mod race;
+mod restarts;
 mod sizes;
-mod traffic;

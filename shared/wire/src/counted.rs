@@ -38,10 +38,13 @@ pub enum Holds {
 
 impl Counted for v1::SessionRequest {
     const LISTS: Lists = &[
-        (2, One(&[(7, Entries(&[])), (9, Entries(&[])), (10, Entries(&[]))])), // Hello
-        (3, One(&[(2, Entries(&[]))])),                                        // RegisterActions
-        (4, One(&[(3, Entries(&[]))])),                                        // Capacity
-        (6, One(&[(1, Entries(&[])), (2, Entries(&[])), (3, Entries(&[]))])),  // AttemptAcks
+        (
+            2,
+            One(&[(7, Entries(&[])), (9, Entries(&[])), (10, Entries(&[]))]),
+        ), // Hello
+        (3, One(&[(2, Entries(&[]))])), // RegisterActions
+        (4, One(&[(3, Entries(&[]))])), // Capacity
+        (6, One(&[(1, Entries(&[])), (2, Entries(&[])), (3, Entries(&[]))])), // AttemptAcks
         (7, One(OUTCOMES)),
         (8, One(&[(3, Entries(&[]))])), // Snapshot
     ];

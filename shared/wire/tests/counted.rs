@@ -24,7 +24,11 @@ fn lists_of(message: &str, all: &BTreeMap<String, DescriptorProto>) -> Vec<Vec<i
         }
         if field.r#type() == Type::Message && !field.type_name().starts_with(".google.") {
             let inside = lists_of(field.type_name(), all);
-            found.extend(inside.into_iter().map(|path| [vec![field.number()], path].concat()));
+            found.extend(
+                inside
+                    .into_iter()
+                    .map(|path| [vec![field.number()], path].concat()),
+            );
         }
     }
     found.sort();
@@ -90,7 +94,12 @@ fn entries_are_counted_wherever_they_stand() {
     let success = [nested(3, &[18, 0].repeat(2)), nested(3, &[18, 0].repeat(3))].concat();
     assert_eq!(most_of(&nested(7, &nested(1, &success))), 6);
     // The same arm twice is merged, and two arms count together.
-    let twice = [nested(7, &[10, 0].repeat(2)), nested(7, &[10, 0]), nested(8, &[26, 0])].concat();
+    let twice = [
+        nested(7, &[10, 0].repeat(2)),
+        nested(7, &[10, 0]),
+        nested(8, &[26, 0]),
+    ]
+    .concat();
     assert_eq!(most_of(&twice), 4);
 }
 

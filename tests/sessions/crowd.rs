@@ -1,0 +1,209 @@
+//! A crowd of workers that loses its connections at one instant and comes back at the same one, its work in its hands.
+
+use crate::arena::{Arena, LIMIT, scale};
+use crate::load::{Caller, percentile, step, submission};
+use crate::recorder::{Recorder, WORK};
+use escapement_tests::fault_proxy::FaultProxy;
+use escapement_tests::session_checker::Count;
+use escapement_tests::{ScriptedWorker, wait_for};
+use escapement_wire::v1::plan_result::Status;
+use escapement_wire::v1::{Worker, worker};
+use escapement_wire::worker::v1::attempt_verdict;
+use escapement_wire::worker::v1::outcome_ack::Verdict;
+use escapement_wire::worker::v1::{Assignment, Hello};
+use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_that_comes_back_at_once_keeps_its_work_and_disturbs_nobody() {
+    let n_sessions = scale(200, 1_000);
+    let arena = Arena::start().await;
+    let caller = Caller::of(&arena.orchestrator);
+    let bystander = Recorder::connect(&arena.orchestrator.url(), "bystander", 16).await;
+    let others = Others::begin(&arena);
+    let proxy = arena.proxy().await;
+    let rss_before = resident_bytes(&arena);
+
+    let crowd = connect(&proxy, n_sessions).await;
+    let mut ids = Vec::new();
+    for _ in 0..n_sessions {
+        ids.push(caller.submit(&submission([step(0, CROWD, json!({}))])).await);
+    }
+    let crowd = take_work(crowd).await;
+    let rss_with = resident_bytes(&arena);
+    others.have_measured(MEASURED_MIN).await;
+
+    let broken = Instant::now();
+    proxy.reset_all();
+    let crowd = come_back(crowd, &proxy).await;
+    let all_active = async || (n_active(&arena).await == n_sessions).then(Instant::now);
+    let active = wait_for("the crowd to be active", LIMIT, all_active)
+        .await
+        .unwrap();
+    assert_eq!(crowd.len(), n_sessions);
+    let rss_after = resident_bytes(&arena);
+
+    let mut completing = JoinSet::new();
+    for (mut worker, assignment) in crowd {
+        completing.spawn(async move {
+            assert_eq!(worker.succeed(&assignment, json!({})).await, Verdict::Accepted);
+            worker.goodbye().await;
+        });
+    }
+    completing.join_all().await;
+    for id in &ids {
+        assert_eq!(caller.result_of(id).await.status(), Status::Success);
+    }
+    let (before, during) = others.end(broken, active).await;
+    let back = active - broken;
+    let ratio = during.as_secs_f64() / before.as_secs_f64();
+    let per_session = (rss_after.saturating_sub(rss_before)) / n_sessions as u64;
+    eprintln!(
+        "crowd: {n_sessions} sessions lost at once, all active after {back:?}; p99 of other callers {before:?} before, \
+         {during:?} during, ratio {ratio:.2}; resident KiB {} before, {} with them, {} after their return: {} KiB a session",
+        rss_before >> 10,
+        rss_with >> 10,
+        rss_after >> 10,
+        per_session >> 10
+    );
+    assert!(back < Duration::from_secs(10), "the crowd took {back:?}");
+    let loose = during.as_secs_f64() / before.max(P99_FLOOR).as_secs_f64();
+    assert!(loose < 10.0, "p99 {before:?} and {during:?}");
+    assert!(per_session < 128 << 10, "{per_session} bytes a session");
+
+    bystander.stop().await;
+    drop((proxy, caller));
+    let judgement = arena.finish().await;
+    judgement
+        .at_least(Count::Resumes, n_sessions as u64)
+        .at_least(Count::KeptAttempts, n_sessions as u64)
+        .exactly(Count::HandedOutAgain, 0)
+        .exactly(Count::Losses, 0);
+}
+
+async fn connect(proxy: &FaultProxy, n_sessions: usize) -> Vec<ScriptedWorker> {
+    let mut connecting = JoinSet::new();
+    for _ in 0..n_sessions {
+        let url = proxy.url();
+        connecting.spawn(async move {
+            let hello = Hello {
+                worker_id: CROWD.to_owned(),
+                ..ScriptedWorker::hello_for(ScriptedWorker::specs(&[CROWD]), 1)
+            };
+            let (mut worker, _) = ScriptedWorker::open(&url, hello).await;
+            worker.keep_alive(HEARTBEAT);
+            worker
+        });
+    }
+    connecting.join_all().await
+}
+
+/// Every worker takes one step and starts it.
+async fn take_work(crowd: Vec<ScriptedWorker>) -> Vec<(ScriptedWorker, Assignment)> {
+    let mut starting = JoinSet::new();
+    for mut worker in crowd {
+        starting.spawn(async move {
+            let assignment = worker.started().await;
+            (worker, assignment)
+        });
+    }
+    starting.join_all().await
+}
+
+/// Each worker connects again as soon as it sees the end of its stream, with no delay at all. All are welcomed in the end.
+async fn come_back(
+    crowd: Vec<(ScriptedWorker, Assignment)>,
+    proxy: &FaultProxy,
+) -> Vec<(ScriptedWorker, Assignment)> {
+    let mut coming = JoinSet::new();
+    for (mut worker, assignment) in crowd {
+        let url = proxy.url();
+        coming.spawn(async move {
+            while let Some(Ok(_)) = worker.next().await {}
+            let in_flight = worker.in_flight();
+            let (mut worker, welcome) = worker.reconnect_listing(&url, in_flight).await;
+            worker.keep_alive(HEARTBEAT);
+            assert_eq!(welcome.verdicts.len(), 1);
+            assert_eq!(welcome.verdicts[0].verdict(), attempt_verdict::Verdict::Keep);
+            (worker, assignment)
+        });
+    }
+    coming.join_all().await
+}
+
+async fn n_active(arena: &Arena) -> usize {
+    let workers = arena.workers().await;
+    let is_active = |worker: &&Worker| worker.worker_id == CROWD && worker.state() == worker::State::Active;
+    workers.iter().filter(is_active).count()
+}
+
+fn resident_bytes(arena: &Arena) -> u64 {
+    crate::load::resident_bytes(arena.orchestrator.process.id())
+}
+
+/// Callers whose plans have nothing to do with the crowd.
+struct Others {
+    is_over: Arc<AtomicBool>,
+    /// When each plan began, and how long it took.
+    measured: Arc<Mutex<Vec<(Instant, Duration)>>>,
+    callers: JoinSet<()>,
+}
+
+impl Others {
+    fn begin(arena: &Arena) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let measured = Arc::new(Mutex::new(Vec::new()));
+        let mut callers = JoinSet::new();
+        for _ in 0..N_CALLERS {
+            let caller = Caller::of(&arena.orchestrator);
+            let (is_over, measured) = (Arc::clone(&is_over), Arc::clone(&measured));
+            callers.spawn(async move {
+                while !is_over.load(Ordering::Relaxed) {
+                    let began = Instant::now();
+                    let result = caller.run(&submission([step(0, WORK, json!({}))])).await;
+                    assert_eq!(result.status(), Status::Success);
+                    measured.lock().unwrap().push((began, began.elapsed()));
+                }
+            });
+        }
+        Self {
+            is_over,
+            measured,
+            callers,
+        }
+    }
+
+    /// Waits until so many more plans have ended.
+    async fn have_measured(&self, count: usize) {
+        let before = self.measured.lock().unwrap().len();
+        let enough = async || (self.measured.lock().unwrap().len() >= before + count).then_some(());
+        wait_for("plans of other callers", LIMIT, enough).await.unwrap();
+    }
+
+    /// The 99th percentiles of the plans before this time, and of those that met it.
+    async fn end(self, from: Instant, to: Instant) -> (Duration, Duration) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.callers.join_all().await;
+        let measured = self.measured.lock().unwrap();
+        let last = measured.iter().filter(|(began, took)| *began + *took < from);
+        let mut before: Vec<_> = last.map(|(_, took)| *took).collect();
+        let mut before = before.split_off(before.len().saturating_sub(MEASURED_MIN));
+        let met = measured
+            .iter()
+            .filter(|(began, took)| *began + *took >= from && *began <= to);
+        let mut during: Vec<_> = met.map(|(_, took)| *took).collect();
+        (percentile(&mut before, 99), percentile(&mut during, 99))
+    }
+}
+
+/// The label of the crowd and the name of its action.
+const CROWD: &str = "crowd";
+const HEARTBEAT: Duration = Duration::from_secs(3);
+const N_CALLERS: usize = 4;
+/// A quicker p99 than this counts as this where two are compared, since the crowd's own work is on the same machine.
+const P99_FLOOR: Duration = Duration::from_millis(50);
+/// Plans before the break that the others are compared by: right before it, with the whole crowd connected.
+const MEASURED_MIN: usize = 400;

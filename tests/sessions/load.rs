@@ -1,0 +1,196 @@
+//! Plans, and calls about them, for attacks that need many. Judges nothing.
+
+use crate::arena::LIMIT;
+use escapement_model::Opaque;
+use escapement_model::limits::ANSWER_MESSAGE_BYTES_MAX;
+use escapement_tests::{Orchestrator, fresh_id};
+use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
+use escapement_wire::v1::{
+    AuditEntry, Execution, GetExecutionRequest, ListAuditEntriesRequest, Plan, PlanResult, PlanStep,
+    SubmitPlanRequest, WaitExecutionRequest, WatchExecutionRequest, execution::State,
+};
+use serde_json::Value;
+use std::time::Duration;
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+
+/// A step that halts the plan when it fails. Its number makes its id.
+pub(crate) fn step(number: usize, action: &str, payload: Value) -> PlanStep {
+    PlanStep {
+        id: step_id(number),
+        action: action.to_owned(),
+        payload: Some(object(payload)),
+        ..PlanStep::default()
+    }
+}
+
+/// The same, after others.
+pub(crate) fn step_after(number: usize, action: &str, payload: Value, others: &[usize]) -> PlanStep {
+    PlanStep {
+        depends_on: others.iter().map(|other| step_id(*other)).collect(),
+        ..step(number, action, payload)
+    }
+}
+
+fn step_id(number: usize) -> String {
+    format!("{number:08x}-0000-4000-8000-000000000000")
+}
+
+/// A plan of these steps, under fresh ids.
+pub(crate) fn submission(steps: impl IntoIterator<Item = PlanStep>) -> SubmitPlanRequest {
+    let plan = Plan {
+        id: fresh_id(),
+        version: 1,
+        created_at: 1_766_016_000_000,
+        steps: steps.into_iter().collect(),
+        name: "under attack".to_owned(),
+        context_requirements: vec!["region".to_owned()],
+        ..Plan::default()
+    };
+    SubmitPlanRequest {
+        plan: Some(plan),
+        environment: Some(object(serde_json::json!({ "region": "eu" }))),
+        execution_id: Some(fresh_id()),
+        ..SubmitPlanRequest::default()
+    }
+}
+
+/// The id of the execution that a request asks for.
+pub(crate) fn id_of(request: &SubmitPlanRequest) -> String {
+    request.execution_id.clone().unwrap()
+}
+
+/// An encoded object.
+pub(crate) fn object(value: Value) -> Opaque {
+    escapement_wire::json::to_opaque(value.as_object().unwrap())
+}
+
+/// Somebody with plans, over a connection of its own.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    plans: PlanExecutionServiceClient<Channel>,
+}
+
+impl Caller {
+    /// Calls an orchestrator.
+    pub(crate) fn of(orchestrator: &Orchestrator) -> Self {
+        Self::at(&orchestrator.url())
+    }
+
+    /// Calls through a proxy.
+    pub(crate) fn at(url: &str) -> Self {
+        let channel = Endpoint::from_shared(url.to_owned()).unwrap().connect_lazy();
+        let plans = PlanExecutionServiceClient::new(channel);
+        Self {
+            plans: plans.max_decoding_message_size(ANSWER_MESSAGE_BYTES_MAX),
+        }
+    }
+
+    pub(crate) async fn try_submit(&self, request: &SubmitPlanRequest) -> Result<Execution, Status> {
+        let answer = self.plans.clone().submit_plan(request.clone()).await?;
+        Ok(answer.into_inner().execution.unwrap())
+    }
+
+    /// Hands a plan in and gives the id of its execution.
+    pub(crate) async fn submit(&self, request: &SubmitPlanRequest) -> String {
+        self.try_submit(request).await.unwrap().execution_id
+    }
+
+    /// Hands a plan in and waits for its result.
+    pub(crate) async fn run(&self, request: &SubmitPlanRequest) -> PlanResult {
+        let id = self.submit(request).await;
+        self.result_of(&id).await
+    }
+
+    /// `GetExecution`.
+    pub(crate) async fn execution(&self, id: &str) -> Execution {
+        let request = GetExecutionRequest {
+            execution_id: id.to_owned(),
+        };
+        let answer = self.plans.clone().get_execution(request).await.unwrap();
+        answer.into_inner().execution.unwrap()
+    }
+
+    /// `WaitExecution`, which must end with a result.
+    pub(crate) async fn result_of(&self, id: &str) -> PlanResult {
+        self.try_result_of(id).await.unwrap()
+    }
+
+    /// The same where the orchestrator may go away.
+    pub(crate) async fn try_result_of(&self, id: &str) -> Result<PlanResult, Status> {
+        let request = WaitExecutionRequest {
+            execution_id: id.to_owned(),
+            timeout_ms: Some(i64::try_from(LIMIT.as_millis()).unwrap()),
+        };
+        let answer = self.plans.clone().wait_execution(request).await?;
+        let execution = answer.into_inner().execution.unwrap();
+        assert_eq!(execution.state(), State::Settled, "{execution:?}");
+        Ok(execution.result.unwrap())
+    }
+
+    /// `WatchExecution` from the first entry to the result.
+    pub(crate) async fn watch(&self, id: &str) -> (Vec<AuditEntry>, PlanResult) {
+        let request = WatchExecutionRequest {
+            execution_id: id.to_owned(),
+            from_sequence: 1,
+        };
+        let mut stream = self
+            .plans
+            .clone()
+            .watch_execution(request)
+            .await
+            .unwrap()
+            .into_inner();
+        let mut entries = Vec::new();
+        loop {
+            let next = tokio::time::timeout(LIMIT, stream.message());
+            let next = next.await.expect("an entry within the limit").unwrap();
+            let next = next.expect("the watch ends with a result");
+            entries.extend(next.entry);
+            if let Some(result) = next.result {
+                return (entries, result);
+            }
+        }
+    }
+
+    /// `ListAuditEntries`, all of them.
+    pub(crate) async fn record_of(&self, id: &str) -> Vec<AuditEntry> {
+        let mut entries = Vec::new();
+        let mut from_sequence = 1;
+        while from_sequence != 0 {
+            let request = ListAuditEntriesRequest {
+                execution_id: id.to_owned(),
+                from_sequence,
+                page_size: None,
+            };
+            let page = self
+                .plans
+                .clone()
+                .list_audit_entries(request)
+                .await
+                .unwrap()
+                .into_inner();
+            entries.extend(page.entries);
+            from_sequence = page.next_sequence;
+        }
+        entries
+    }
+}
+
+/// The value below which so many percent of all values lie.
+pub(crate) fn percentile(values: &mut [Duration], percent: usize) -> Duration {
+    assert!(!values.is_empty(), "nothing was measured");
+    values.sort_unstable();
+    values[(values.len() * percent / 100).min(values.len() - 1)]
+}
+
+/// How much memory a process has now.
+pub(crate) fn resident_bytes(process_id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process_id}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+    kib << 10
+}
