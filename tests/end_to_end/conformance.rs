@@ -1,4 +1,4 @@
-//! The conformance kit: the stock worker passes every check, and workers with one flaw each fail the checks that look for it.
+//! The conformance kit: the workers that ship pass every check, and workers with one flaw each fail the checks that look for it.
 //! The flawed workers are this test program itself, which the kit starts again with the name of a flaw.
 
 mod flawed_worker;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
-use escapement_tests::Binaries;
+use escapement_tests::{Binaries, PrivateDirectory, checkout, tool};
 
 use flawed_worker::{FLAW, Flaw};
 
@@ -21,13 +21,17 @@ struct Judgement {
 
 /// Runs the kit with these options on this command.
 fn judge(options: &[&str], command: &[&OsStr], flaw: &str) -> Judgement {
-    let ran = Command::new(Binaries::build().unwrap().conformance)
-        .args(options)
-        .args(command)
-        .env(FLAW, flaw)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    judgement(kit(options, command, flaw))
+}
+
+fn kit(options: &[&str], command: &[&OsStr], flaw: &str) -> Command {
+    let mut kit = Command::new(Binaries::build().unwrap().conformance);
+    kit.args(options).args(command).env(FLAW, flaw);
+    kit
+}
+
+fn judgement(mut kit: Command) -> Judgement {
+    let ran = kit.stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&ran.stdout);
     let told = format!("{said}\n{}", String::from_utf8_lossy(&ran.stderr));
     let names = |word: &str| {
@@ -89,6 +93,25 @@ fn a_flawed_worker() {
 fn the_stock_worker_passes_every_check() {
     let worker = Binaries::build().unwrap().worker;
     let judgement = judge(&[], &[worker.as_os_str()], "");
+    assert!(
+        judgement.failed.is_empty() && judgement.success,
+        "{}",
+        judgement.told
+    );
+    assert!(judgement.passed.len() >= 100, "{}", judgement.told);
+}
+
+#[test]
+fn the_worker_in_python_passes_every_check() {
+    let Some(python) = tool("python/bin/python", "`cargo verify` installs it") else {
+        return;
+    };
+    let script = checkout::root().join("worker/python/escapement_worker.py");
+    let cache = PrivateDirectory::new("python").unwrap();
+    let mut kit = kit(&[], &[python.as_os_str(), script.as_os_str()], "");
+    kit.env_remove("ESCAPEMENT_PROTO_DIR")
+        .env("XDG_CACHE_HOME", cache.path());
+    let judgement = judgement(kit);
     assert!(
         judgement.failed.is_empty() && judgement.success,
         "{}",

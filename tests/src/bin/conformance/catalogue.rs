@@ -95,7 +95,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule(
         "heartbeats_hash_in_flight",
         "The hash of each heartbeat is empty or the XOR of their tokens.",
-        "session.proto, Heartbeat.in_flight_hash: XOR of the tokens of these attempts, 16 bytes; zeros for none. Empty: not compared.",
+        "session.proto, Heartbeat.in_flight_hash: XOR of the tokens of these attempts, 16 bytes; zeros for none. ...",
     ),
     rule(
         "no_token_is_made_up",

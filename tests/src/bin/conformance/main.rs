@@ -14,6 +14,8 @@ mod play;
 mod runner;
 mod scene;
 mod session;
+#[cfg(test)]
+mod sources;
 mod stage;
 mod subject;
 mod wire;

@@ -1,5 +1,6 @@
 //! One check's own world: a stage, and a worker process that dials it. Decides nothing; the checks do.
 
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,7 +23,7 @@ pub(crate) struct Play {
     /// Where the worker dials in.
     pub(crate) stage: Stage,
     /// The worker.
-    pub(crate) worker: Subject,
+    pub(crate) worker: Arc<Subject>,
     /// That of every welcome.
     pub(crate) boot_id: Bytes,
     scene: Scene,
@@ -37,7 +38,13 @@ impl Play {
 
     /// Starts a worker on a stage that is prepared.
     pub(crate) fn start_on(stage: Stage, scene: &Scene) -> Result<Self, Fault> {
-        let worker = Subject::start(scene.command(), &stage.url(), TOKEN, &scene.output())?;
+        let worker = Subject::start(scene.command(), &stage.url(), TOKEN, &scene.output());
+        let worker = Arc::new(worker.inspect_err(|fault| scene.never_started(fault.to_string()))?);
+        tokio::spawn(watch_start(
+            Arc::downgrade(&worker),
+            stage.was_called(),
+            scene.clone(),
+        ));
         Ok(Self {
             stage,
             worker,
@@ -120,6 +127,28 @@ impl Drop for Play {
             .map(|session| session.log().clone())
             .collect();
         self.scene.report(logs.len(), audit::judge(&logs, self.books));
+    }
+}
+
+/// Tells the scene where the process ends by itself before it has called `Session` for the first time.
+async fn watch_start(worker: Weak<Subject>, was_called: impl Fn() -> bool, scene: Scene) {
+    loop {
+        if was_called() {
+            return scene.called();
+        }
+        // Gone where the check is over.
+        let Some(exited) = worker.upgrade().map(|worker| worker.exited()) else {
+            return;
+        };
+        if let Ok(Some(status)) = exited {
+            // A call that was made right before the end may still be on its way.
+            pass(Duration::from_millis(200)).await;
+            if was_called() {
+                return scene.called();
+            }
+            return scene.never_started(format!("the process ended before it called `Session`: {status}"));
+        }
+        pass(Duration::from_millis(20)).await;
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs the checks that are wanted, several at a time, and tells of each. Knows none of them.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +45,9 @@ pub(crate) async fn judge(options: Options, tell: impl Fn(&str)) -> Result<Count
             .acquire_many_owned(u32::try_from(taken)?)
             .await?;
         while let Some(ended) = running.try_join_next() {
-            counts.tell(ended?, &world, &tell);
+            if counts.tell(ended?, &world, &tell).is_break() {
+                return Ok(counts);
+            }
         }
         let scene = Scene::new(&world, check.name);
         running.spawn(async move {
@@ -54,7 +57,9 @@ pub(crate) async fn judge(options: Options, tell: impl Fn(&str)) -> Result<Count
         });
     }
     while let Some(ended) = running.join_next().await {
-        counts.tell(ended?, &world, &tell);
+        if counts.tell(ended?, &world, &tell).is_break() {
+            return Ok(counts);
+        }
     }
     let audited = world.take_audited();
     for rule in rules {
@@ -85,25 +90,50 @@ struct Ended {
     name: &'static str,
     took: Duration,
     fault: Option<String>,
+    started: bool,
 }
 
 async fn run(check: &'static Check, scene: Scene) -> Ended {
     let began = Instant::now();
-    let fault = match tokio::time::timeout(CHECK_LIMIT, (check.run)(scene)).await {
-        Ok(Ok(())) => None,
-        Ok(Err(fault)) => Some(fault.to_string()),
-        Err(_) => Some(format!("expected an end within {CHECK_LIMIT:?}, none came")),
+    let judged = async {
+        match tokio::time::timeout(CHECK_LIMIT, (check.run)(scene.clone())).await {
+            Ok(Ok(())) => None,
+            Ok(Err(fault)) => Some(fault.to_string()),
+            Err(_) => Some(format!("expected an end within {CHECK_LIMIT:?}, none came")),
+        }
     };
+    // Biased, so that both at once always end alike.
+    let fault = tokio::select! {
+        biased;
+        () = scene.start_fails() => None,
+        fault = judged => fault,
+    };
+    // What a check says of a worker that never started says less.
+    let start_fault = scene.start_fault();
+    let started = start_fault.is_none();
+    let fault = start_fault.or(fault);
     let (name, took) = (check.name, began.elapsed());
-    Ended { name, took, fault }
+    Ended {
+        name,
+        took,
+        fault,
+        started,
+    }
 }
 
 impl Counts {
-    fn tell(&mut self, ended: Ended, world: &World, tell: &impl Fn(&str)) {
-        let Ended { name, took, fault } = ended;
+    /// Breaks where no worker has ever called: then the command is wrong, and each further check would say the same.
+    fn tell(&mut self, ended: Ended, world: &World, tell: &impl Fn(&str)) -> ControlFlow<()> {
+        let Ended {
+            name,
+            took,
+            fault,
+            started,
+        } = ended;
         let Some(fault) = fault else {
             self.passed += 1;
-            return tell(&format!("pass {name} ({:.1} s)", took.as_secs_f32()));
+            tell(&format!("pass {name} ({:.1} s)", took.as_secs_f32()));
+            return ControlFlow::Continue(());
         };
         self.failed += 1;
         // One line for each check, whatever the fault says.
@@ -111,6 +141,11 @@ impl Counts {
         for line in tail(&world.output_of(name), TAIL_LINES).lines() {
             eprintln!("    | {line}");
         }
+        if started || world.was_called() {
+            return ControlFlow::Continue(());
+        }
+        eprintln!("the run ends here: COMMAND does not start a worker: {fault}");
+        ControlFlow::Break(())
     }
 }
 
@@ -119,3 +154,40 @@ const PLACES: usize = 10;
 /// A check that is over without having told by then has a fault of its own.
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
 const TAIL_LINES: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, judge};
+    use crate::options::Options;
+    use std::cell::RefCell;
+    use std::ffi::OsString;
+    use std::time::{Duration, Instant};
+
+    /// All checks on this command: the counts, and the lines.
+    async fn judged(command: &[&str]) -> (Counts, Vec<String>) {
+        let command = command.iter().map(OsString::from).collect();
+        let only = Vec::new();
+        let lines = RefCell::new(Vec::new());
+        let tell = |line: &str| lines.borrow_mut().push(line.to_owned());
+        let counts = judge(Options { only, command }, tell).await.unwrap();
+        (counts, lines.into_inner())
+    }
+
+    #[tokio::test]
+    async fn a_command_that_starts_no_worker_ends_the_run_at_once() {
+        let one = Counts { passed: 0, failed: 1 };
+        for (command, why) in [
+            (&["sh", "-c", "echo no such file; exit 3"][..], "exit status: 3"),
+            (&["/no/such/program"], "cannot start"),
+        ] {
+            let began = Instant::now();
+            let (counts, lines) = judged(command).await;
+            assert!(began.elapsed() < Duration::from_secs(20));
+            assert_eq!((counts, lines.len()), (one, 1));
+            assert!(
+                lines[0].starts_with("fail ") && lines[0].contains(why),
+                "{lines:?}"
+            );
+        }
+    }
+}

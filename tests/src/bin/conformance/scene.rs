@@ -2,9 +2,11 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use escapement_tests::{Fault, PrivateDirectory};
+use tokio::sync::watch;
 
 use crate::audit::Finding;
 
@@ -13,6 +15,7 @@ use crate::audit::Finding;
 pub(crate) struct Scene {
     world: Arc<World>,
     check: &'static str,
+    start_fault: Arc<watch::Sender<Option<String>>>,
 }
 
 /// What all checks share.
@@ -21,6 +24,7 @@ pub(crate) struct World {
     command: Vec<OsString>,
     directory: PrivateDirectory,
     audited: Mutex<Audited>,
+    called: AtomicBool,
 }
 
 /// What the audit of all streams gave.
@@ -41,12 +45,18 @@ impl World {
             command,
             directory,
             audited,
+            called: AtomicBool::new(false),
         }))
     }
 
     /// What the audit gave so far; the next call begins anew.
     pub(crate) fn take_audited(&self) -> Audited {
         std::mem::take(&mut *self.audited.lock().expect("nobody panics while holding it"))
+    }
+
+    /// True where any worker of this run has called `Session`.
+    pub(crate) fn was_called(&self) -> bool {
+        self.called.load(Ordering::SeqCst)
     }
 
     /// Where the workers of a check write to.
@@ -58,7 +68,33 @@ impl World {
 impl Scene {
     pub(crate) fn new(world: &Arc<World>, check: &'static str) -> Self {
         let world = Arc::clone(world);
-        Self { world, check }
+        Self {
+            world,
+            check,
+            start_fault: Arc::default(),
+        }
+    }
+
+    /// A worker has called `Session`.
+    pub(crate) fn called(&self) {
+        self.world.called.store(true, Ordering::SeqCst);
+    }
+
+    /// A worker cannot be started, or ended by itself before it called `Session`: the check is over.
+    pub(crate) fn never_started(&self, fault: String) {
+        self.start_fault.send_replace(Some(fault));
+    }
+
+    /// Why a worker of this check never started, where one did not.
+    pub(crate) fn start_fault(&self) -> Option<String> {
+        self.start_fault.borrow().clone()
+    }
+
+    /// Waits until there is a start fault.
+    pub(crate) async fn start_fails(&self) {
+        let mut faults = self.start_fault.subscribe();
+        let failed = faults.wait_for(Option::is_some).await;
+        drop(failed.expect("the scene holds the sender itself"));
     }
 
     /// Starts a worker.

@@ -108,6 +108,12 @@ impl Stage {
         self.shared.with(|state| state.sessions.clone())
     }
 
+    /// Asks whether `Session` was called so far.
+    pub(crate) fn was_called(&self) -> impl Fn() -> bool + Send + 'static {
+        let shared = Arc::clone(&self.shared);
+        move || shared.with(|state| !state.sessions.is_empty())
+    }
+
     /// How many calls got no stream.
     pub(crate) fn n_refused(&self) -> usize {
         self.shared.with(|state| state.n_refused)

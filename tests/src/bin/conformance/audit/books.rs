@@ -51,11 +51,12 @@ pub(super) fn judge(logs: &[Log], findings: &mut Vec<Finding>) {
 
 fn times(log: &Log) -> BTreeMap<Bytes, Times> {
     let mut times: BTreeMap<Bytes, Times> = BTreeMap::new();
+    let boot_seen = log.hello().map(|hello| &hello.boot_id_seen);
     for entry in &log.entries {
         let at = entry.at;
         match &entry.said {
             Said::Worker(Some(message)) => heard(&mut times, at, message),
-            Said::Kit(Some(message)) => told(&mut times, at, message),
+            Said::Kit(Some(message)) => told(&mut times, at, message, boot_seen),
             Said::Worker(None) | Said::Kit(None) => {}
         }
     }
@@ -87,19 +88,21 @@ fn heard(times: &mut BTreeMap<Bytes, Times>, at: Instant, message: &FromWorker) 
     }
 }
 
-fn told(times: &mut BTreeMap<Bytes, Times>, at: Instant, message: &ToWorker) {
+/// `boot_seen` is what `Hello` says of the boot before.
+fn told(times: &mut BTreeMap<Bytes, Times>, at: Instant, message: &ToWorker, boot_seen: Option<&Bytes>) {
     match message {
         ToWorker::Welcome(welcome) => {
             for item in welcome
                 .verdicts
                 .iter()
-                .filter(|item| item.verdict() != Verdict::Keep)
+                .filter(|item| item.verdict() == Verdict::Stop)
             {
                 of(times, &item.attempt_token).vague = true;
             }
-            // What has no verdict is not wanted of a new boot, and undefined otherwise.
-            for (token, times) in times.iter_mut() {
-                times.vague |= !welcome.verdicts.iter().any(|item| item.attempt_token == *token);
+            // A new boot wants nothing from before; else what has no verdict is kept.
+            let rebooted = boot_seen.is_some_and(|boot_id| *boot_id != welcome.boot_id);
+            for times in times.values_mut() {
+                times.vague |= rebooted;
             }
         }
         ToWorker::Assignments(assignments) => {

@@ -22,12 +22,12 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         a_cancel_stops_the_body,
         "A cancelled `delay` is answered by `stopped` within its grace, and has no outcome.",
-        "session.proto, Cancels: sent again every second until each is answered by `stopped`, `rejected` or an outcome."
+        "session.proto, Cancels: ... again every second until each is answered by `stopped`, `rejected` or an outcome."
     ),
     check!(
         a_repeated_cancel_does_no_harm,
         "The same cancel twice in one message and again in three more is answered, and the session goes on.",
-        "session.proto, Cancels: and again every second until each is answered."
+        "PROTOCOL.md, section 9: Several cancels of one attempt are one."
     ),
     check!(
         a_cancel_of_the_unknown_is_answered,
@@ -37,7 +37,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         a_cancel_frees_the_slot,
         "With every slot taken and cancelled, as many run again.",
-        "WORKER_PROTOCOL.md, rule 6: Credits are held until the acknowledgement, `rejected` or `stopped`."
+        "PROTOCOL.md, section 9: A credit is taken until the outcome is acknowledged, or the attempt is rejected or stopped ..."
     ),
     check!(
         a_cancel_hits_only_its_attempt,
@@ -47,7 +47,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         a_cancel_may_race_everything,
         "Cancels that cross starts and outcomes are each resolved by `stopped`, `rejected` or an outcome.",
-        "WORKER_PROTOCOL.md, rule 2: Outcome, timeout, cancel and loss compete for the same transition; the first wins."
+        "PROTOCOL.md, section 1: Outcome, limit, cancel and loss compete; the first wins ..."
     ),
     check!(
         what_was_stopped_stays_stopped,
@@ -57,17 +57,17 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         the_limit_is_enforced_locally,
         "An attempt with `timeout_ms` 300 never succeeds after that, and the cancel that follows frees its slot.",
-        "WORKER_PROTOCOL.md, rule 7: Deadlines are relative and hard: the SDK enforces the same limit locally."
+        "PROTOCOL.md, section 9: The worker MUST enforce it too: at its end it ends the handler, says nothing and waits for the cancel."
     ),
     check!(
         a_limit_that_is_kept_does_nothing,
         "An attempt that ends within its limit succeeds.",
-        "session.proto, Assignment.timeout_ms: Milliseconds that are left for this attempt."
+        "session.proto, Assignment.timeout_ms: Milliseconds that are left for this attempt ..."
     ),
     check!(
         absurd_limits_do_no_harm,
         "`timeout_ms` of 0, below 0 and of the largest number do no harm to the worker.",
-        "session.proto, Assignment.timeout_ms: At least 1."
+        "PROTOCOL.md, section 9: ... 0 and less count as 1."
     ),
 ];
 

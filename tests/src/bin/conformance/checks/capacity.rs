@@ -11,15 +11,15 @@ use serde_json::json;
 use crate::catalogue::{Check, check};
 use crate::log::Log;
 use crate::messages::{assignment, assignments, delay, delays, output, tokens};
-use crate::play::{ANSWER_LIMIT, Play, all_started, counts, demand, outcome_of, quiet, room};
+use crate::play::{ANSWER_LIMIT, Play, all_started, counts, demand, outcome_of, pass, quiet, room};
 use crate::scene::Scene;
 use crate::session::Session;
 
 pub(super) const CHECKS: &[Check] = &[
     check!(
         never_more_than_capacity,
-        "Of three attempts too many, three are rejected as `no_capacity`, and exactly as many run as there are slots.",
-        "WORKER_PROTOCOL.md, rule 6: In-flight never exceeds capacity, right after a resume too."
+        "Of three attempts too many none starts while every slot is taken: each is rejected as `no_capacity`, or waits.",
+        "PROTOCOL.md, section 6: no free slot and no queue for it: `rejected` `no_capacity`"
     ),
     check!(
         slots_come_back,
@@ -29,17 +29,17 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         one_token_runs_once,
         "The same token handed out twice runs once, with the payload that came first.",
-        "session.proto, Assignment.attempt_token: Names the attempt everywhere."
+        "session.proto, Assignment.attempt_token: Names the attempt everywhere ..."
     ),
     check!(
         a_finished_token_does_not_run_again,
         "A token that is handed out again before its outcome is acknowledged does not run again.",
-        "WORKER_PROTOCOL.md, rule 2: One settlement per attempt."
+        "PROTOCOL.md, section 15: Run two handlers for one token."
     ),
     check!(
         a_steady_load_is_worked_off,
         "A thousand short attempts, never more than there are slots, all give their own output.",
-        "WORKER_PROTOCOL.md, Invariants: I4 in-flight <= capacity at every send."
+        "PROTOCOL.md, section 9: A worker SHOULD have its handlers ready for as many as it offers ..."
     ),
     check!(
         every_slot_may_be_refused,
@@ -49,7 +49,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         alone ten_thousand_at_once_do_no_harm,
         "10,000 assignments in one message, far beyond any slot, are all rejected, or end the stream; the worker goes on.",
-        "WORKER_PROTOCOL.md, Messages: A wrong item gets a per-item answer; a wrong message structure gets the end of the stream."
+        "PROTOCOL.md, section 15: Leave an assignment, a cancel or a `SnapshotRequest` unanswered."
     ),
 ];
 
@@ -64,25 +64,22 @@ async fn with_room(scene: &Scene) -> Result<(Play, Session, u32), Fault> {
 async fn never_more_than_capacity(scene: Scene) -> Result<(), Fault> {
     let (_play, session, room) = with_room(&scene).await?;
     let items = delays(room + 3, Duration::from_secs(60));
-    session.send(assignments(items.clone()));
-    let told = tokens(&items);
-    let what = format!("an answer to each of {} attempts", told.len());
-    let answered = |log: &Log| {
-        log.started(&told[0]).is_some() && log.starts().count() + log.rejections().count() >= told.len()
-    };
+    session.send(assignments(items));
+    let full = |log: &Log| (log.starts().count() >= room as usize).then_some(());
     session
-        .expect(&what, ANSWER_LIMIT, |log| answered(log).then_some(()))
+        .expect("every slot to be taken", ANSWER_LIMIT, full)
         .await?;
-    let log = session.log();
-    let (n, reasons) = (
-        log.starts().count(),
-        log.rejections()
-            .map(|(_, item)| item.reason())
-            .collect::<Vec<_>>(),
-    );
-    demand(n == room as usize && reasons == [Reason::NoCapacity; 3], || {
+    // A worker may keep what is too much until a slot is free.
+    pass(Duration::from_secs(1)).await;
+    let reasons: Vec<_> = {
+        let log = session.log();
+        log.rejections().map(|(_, item)| item.reason()).collect()
+    };
+    let n = session.log().starts().count();
+    let refused = reasons.len() <= 3 && reasons.iter().all(|reason| *reason == Reason::NoCapacity);
+    demand(n == room as usize && refused, || {
         format!(
-            "expected {room} started and 3 rejected as no_capacity, got {n} started, rejected as {reasons:?}"
+            "expected {room} started, others rejected as no_capacity, got {n} started, rejected as {reasons:?}"
         )
     })
 }

@@ -27,7 +27,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         heartbeats_go_on_while_all_slots_are_busy,
         "With every slot taken heartbeats still come at their interval, and count what runs.",
-        "WORKER_PROTOCOL.md: only application heartbeats on it decide liveness."
+        "PROTOCOL.md, section 2: Heartbeats MUST NOT wait for handlers ..."
     ),
 ];
 

@@ -29,7 +29,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         hello_offers_the_actions,
         "The worker offers `echo`, `fail` and `delay`, each with room for 4, and `max_in_flight` is at least 4.",
-        "What a worker offers to be judged, in this README."
+        "PROTOCOL.md, section 17: The worker offers these actions, with a `max_in_flight` of at least 4:"
     ),
     check!(
         hello_brings_nothing_at_first,
@@ -49,7 +49,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         the_token_is_sent,
         "Every call carries `authorization: Bearer TOKEN` with the token from the environment.",
-        "This README: It reads `ESCAPEMENT_TOKEN`."
+        "PROTOCOL.md, section 2: `authorization: Bearer TOKEN` where the worker was given a token, else nothing"
     ),
 ];
 

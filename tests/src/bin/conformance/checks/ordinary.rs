@@ -15,7 +15,7 @@ use crate::subject::DRAIN_GRACE;
 pub(super) const CHECKS: &[Check] = &[check!(
     an_ordinary_day,
     "The worker runs, fails and stops what it is told to, comes back after a break, and ends cleanly on SIGTERM.",
-    "WORKER_PROTOCOL.md, rule 1: After any break the worker says what it has in flight, the orchestrator compares, both converge."
+    "PROTOCOL.md, section 1: After a break the worker says what it has, the orchestrator compares, and both agree again."
 )];
 
 async fn an_ordinary_day(scene: Scene) -> Result<(), Fault> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use escapement_tests::Fault;
+use escapement_wire::worker::v1::AttemptVerdict;
 use escapement_wire::worker::v1::attempt_verdict::Verdict;
 use escapement_wire::worker::v1::in_flight::Phase;
 use escapement_wire::worker::v1::outcome_ack::Verdict as OutcomeVerdict;
@@ -13,7 +14,9 @@ use tokio::time::Instant;
 
 use crate::catalogue::{Check, check};
 use crate::log::{Log, listed};
-use crate::messages::{assignment, assignments, delay, fresh_bytes, is_success, output, tokens, verdict};
+use crate::messages::{
+    assignment, assignments, delay, delays, fresh_bytes, is_success, output, tokens, verdict,
+};
 use crate::play::{ANSWER_LIMIT, Play, all_started, counts, demand, outcome_of, pass, quiet, start_one};
 use crate::scene::Scene;
 use crate::session::Session;
@@ -27,17 +30,17 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         an_acknowledged_outcome_is_forgotten,
         "An acknowledged outcome is neither listed nor sent again after a break.",
-        "session.proto, OutcomeAcks: The worker MUST forget an outcome that was answered, whatever the answer."
+        "session.proto, OutcomeAcks: The worker MUST forget an outcome that was answered, whatever the answer ..."
     ),
     check!(
         every_answer_releases_an_outcome,
         "Each verdict, one without a meaning and one from the future as well, makes the worker forget the outcome.",
-        "session.proto, OutcomeAcks: The worker MUST forget an outcome that was answered, whatever the answer."
+        "session.proto, OutcomeAcks: The worker MUST forget an outcome that was answered, whatever the answer ..."
     ),
     check!(
         acks_of_unknown_tokens_are_ignored,
         "An acknowledgement of what the worker does not have changes nothing.",
-        "WORKER_PROTOCOL.md, Messages: A wrong item gets a per-item answer."
+        "PROTOCOL.md, section 4: forget each outcome that is answered, whatever the verdict"
     ),
     check!(
         hello_tells_phases,
@@ -46,8 +49,8 @@ pub(super) const CHECKS: &[Check] = &[
     ),
     check!(
         what_is_kept_goes_on,
-        "What runs during a break goes on with the verdict `keep`, and does not begin again.",
-        "session.proto, AttemptVerdict.keep: Go on; the outcome is wanted."
+        "What runs during a break goes on and does not begin again, with the verdict `keep`, `unspecified`, one from the future, and none.",
+        "PROTOCOL.md, section 8: A verdict that is missing, `unspecified` or unknown means `keep`."
     ),
     check!(
         what_shall_stop_stops,
@@ -72,7 +75,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         many_breaks_lose_nothing,
         "Four attempts that end while the connection breaks six times have their outcomes in the end.",
-        "WORKER_PROTOCOL.md, rule 1: After any break the worker says what it has in flight, the orchestrator compares, both converge."
+        "PROTOCOL.md, section 1: After a break the worker says what it has, the orchestrator compares, and both agree again."
     ),
 ];
 
@@ -180,24 +183,40 @@ async fn hello_tells_phases(scene: Scene) -> Result<(), Fault> {
 async fn what_is_kept_goes_on(scene: Scene) -> Result<(), Fault> {
     let (mut play, session) = Play::begin(&scene).await?;
     let asked = Duration::from_millis(3_500);
-    let item = delay(asked);
-    start_one(&session, &item).await?;
+    let items = delays(4, asked);
+    let told = tokens(&items);
+    session.send(assignments(items));
+    all_started(&session, &told).await?;
     let began = Instant::now();
     pass(Duration::from_millis(1_500)).await;
     session.cut();
-    let session = play.welcomed().await?;
-    let token = &item.attempt_token;
-    let what = "the outcome of what ran during a break";
-    let ended = session.expect(what, Duration::from_secs(8), |log| {
-        log.outcomes_of(token).next().map(|(at, item)| (at, item.clone()))
-    });
-    let (at, ended) = ended.await?;
-    output(&ended)?;
-    // One that began again after the break would take more than a second longer.
-    let took = at - began;
-    demand(took < asked + Duration::from_millis(1_000), || {
-        format!("expected an end after {asked:?}, it took {took:?}")
-    })
+    let (session, hello) = play.greeted().await?;
+    let mut welcome = play.welcome_for(&hello, Verdict::Keep);
+    // The last one has no verdict at all.
+    let verdicts = told
+        .iter()
+        .zip([Verdict::Keep.into(), Verdict::Unspecified.into(), 99]);
+    welcome.verdicts = verdicts
+        .map(|(token, verdict)| AttemptVerdict {
+            attempt_token: token.clone(),
+            verdict,
+        })
+        .collect();
+    session.send(ToWorker::Welcome(welcome));
+    for (token, verdict) in told.iter().zip(["keep", "unspecified", "99", "none"]) {
+        let what = format!("the outcome of what ran during a break, with the verdict {verdict}");
+        let ended = session.expect(&what, Duration::from_secs(8), |log| {
+            log.outcomes_of(token).next().map(|(at, item)| (at, item.clone()))
+        });
+        let (at, ended) = ended.await?;
+        output(&ended).map_err(|fault| format!("with the verdict {verdict}: {fault}"))?;
+        // One that began again after the break would take more than a second longer.
+        let took = at - began;
+        demand(took < asked + Duration::from_millis(1_000), || {
+            format!("expected an end after {asked:?} with the verdict {verdict}, it took {took:?}")
+        })?;
+    }
+    Ok(())
 }
 
 async fn what_shall_stop_stops(scene: Scene) -> Result<(), Fault> {

@@ -33,7 +33,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         echo_returns_a_mebibyte,
         "A payload of exactly 1 MiB comes back as a success.",
-        "session.proto, Success.output: At most 1 MiB encoded."
+        "session.proto, Success.output: At most 1 MiB encoded ..."
     ),
     check!(
         an_output_above_a_mebibyte_is_a_failure,
@@ -43,7 +43,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         echo_returns_the_deepest_object,
         "Objects and lists as deep as the protocol lets them be come back.",
-        "The depth of objects: counted in nested protobuf messages, limit 90 for every opaque object."
+        "PROTOCOL.md, section 10: ... the limit is 90, and 82 for the context of a failure, which is dropped beyond it."
     ),
     check!(
         echo_returns_nothing_for_nothing,

@@ -22,7 +22,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         reconnect_moves_an_idle_worker,
         "At `Reconnect` with a deadline of 0 an idle worker says `Goodbye` and is back within the jitter and a second.",
-        "session.proto, Reconnect: At the deadline the worker finishes what it has, says `Goodbye`, and connects again."
+        "session.proto, Reconnect: At the deadline the worker finishes what it has, says `Goodbye`, and connects again ..."
     ),
     check!(
         reconnect_waits_for_its_deadline,
@@ -32,37 +32,37 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         reconnect_finishes_what_runs,
         "What runs at the deadline succeeds on the same stream, new work is rejected as `draining`, then comes `Goodbye`.",
-        "The drain of the orchestrator: at the deadline it takes no new work, finishes what it has, says `Goodbye`, and reconnects."
+        "PROTOCOL.md, section 11: At the deadline it answers new ones `rejected` `draining`, finishes what it has, says `Goodbye` ..."
     ),
     check!(
         the_worker_comes_back_from_a_closed_port,
         "After three seconds without a listener the worker comes back, as the same instance.",
-        "WORKER_PROTOCOL.md, rule 3: Disconnect is not death."
+        "PROTOCOL.md, section 12: A stream that ends without a `SessionError`, with whatever status, is a break: backoff, then resume."
     ),
     check!(
         the_worker_starts_before_its_orchestrator,
         "A worker that is started first waits for its orchestrator.",
-        "WORKER_PROTOCOL.md, rule 3: Disconnect is not death."
+        "PROTOCOL.md, section 5: the delay is over: connecting."
     ),
     check!(
         dials_grow_rarer,
         "Where every connection is closed at once the worker dials on, at most 40 times in 8 s, and not more often in the second half.",
-        "WORKER_PROTOCOL.md, Adversarial tests: 1,000 workers reconnecting at once."
+        "PROTOCOL.md, section 5: The first delay is 100 ms, and each further one is twice as long, up to 5 s."
     ),
     check!(
         a_refused_call_is_not_repeated_in_haste,
         "Where every call is answered by HTTP 503 or gRPC UNAVAILABLE the worker calls again, but not in haste.",
-        "WORKER_PROTOCOL.md, rule 3: Disconnect is not death."
+        "PROTOCOL.md, section 12: A stream that ends without a `SessionError`, with whatever status, is a break: backoff, then resume."
     ),
     check!(
         a_silent_server_is_given_up,
         "A connection on which nobody ever speaks is given up within 20 s.",
-        "WORKER_PROTOCOL.md, Adversarial tests: half-open TCP; silent TCP."
+        "PROTOCOL.md, section 5: No `Welcome` for 5 s since the dial: drop the stream, backoff"
     ),
     check!(
         a_missing_welcome_is_given_up,
         "A stream on which no `Welcome` comes is given up within 20 s, and another `Hello` follows.",
-        "session.proto, Hello: The orchestrator answers `Welcome`, or `SessionError` and the end of the stream."
+        "PROTOCOL.md, section 5: No `Welcome` for 5 s since the dial: drop the stream, backoff"
     ),
     check!(
         retry_after_is_respected,

@@ -20,12 +20,12 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         a_snapshot_tells_what_there_is,
         "A snapshot lists what runs and what ended with its phase, and nothing that was released.",
-        "session.proto, Snapshot: An attempt that is not listed is not with the worker."
+        "session.proto, Snapshot: ... up to `last_assignment_seq` that is not listed is not with the worker ..."
     ),
     check!(
         a_snapshot_names_the_last_assignments,
         "`last_assignment_seq` is the number of the last `Assignments` before the request, 0 for none.",
-        "session.proto, Snapshot.last_assignment_seq: `seq` of the last `Assignments` on this stream that the worker had read."
+        "session.proto, Snapshot.last_assignment_seq: `seq` of the last `Assignments` on this stream that the worker had read ..."
     ),
     check!(
         each_request_is_answered,
@@ -35,7 +35,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         a_snapshot_misses_nothing_that_came_before_it,
         "What was handed out right before the request is listed, ended or rejected, whatever the worker is doing.",
-        "session.proto, Snapshot: what is not listed is settled as one that the worker does not have."
+        "session.proto, Snapshot: ... it is settled as one that the worker does not have."
     ),
 ];
 

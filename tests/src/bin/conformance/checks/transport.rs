@@ -23,17 +23,17 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         frames_may_be_cut_anywhere,
         "A welcome, an assignment and its acknowledgement whose bytes come one by one are understood.",
-        "WORKER_PROTOCOL.md, Adversarial tests: split bytes."
+        "PROTOCOL.md, section 2: gRPC over HTTP/2 without TLS ..."
     ),
     check!(
         a_reset_in_the_middle_of_a_message_is_survived,
         "A connection that is reset in the middle of a message loses nothing: what runs ends on a new stream.",
-        "WORKER_PROTOCOL.md, Adversarial tests: reset."
+        "PROTOCOL.md, section 12: A stream that ends without a `SessionError`, with whatever status, is a break: backoff, then resume."
     ),
     check!(
         every_end_of_a_stream_is_survived,
         "After a close, a reset of the stream, and a status of 0, 4, 13 and 14 the worker is back with what it ran.",
-        "WORKER_PROTOCOL.md, rule 3: Disconnect is not death."
+        "PROTOCOL.md, section 12: A stream that ends without a `SessionError`, with whatever status, is a break: backoff, then resume."
     ),
     check!(
         messages_of_four_mebibytes_are_read,
@@ -43,17 +43,17 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         alone a_flood_of_small_messages_is_read,
         "50,000 messages of an unknown kind and 200 cancels of unknown tokens neither stop the worker nor grow it by 200 MiB.",
-        "worker_service.proto, Session: Both sides MUST keep reading whatever else they do."
+        "worker_service.proto, Session: Both sides MUST keep reading whatever else they do ..."
     ),
     check!(
         alone a_flood_of_large_messages_is_read,
         "40 messages of almost 4 MiB neither stop the worker nor grow it by 200 MiB.",
-        "WORKER_PROTOCOL.md, Invariants: I9 memory per session is bounded by its credits."
+        "PROTOCOL.md, section 2: Work is bounded by credits, so what was read always fits into memory."
     ),
     check!(
         alone a_flood_of_breaks_is_survived,
         "Ten breaks in a row, each right after the welcome, and the worker is back and has not grown by 200 MiB.",
-        "WORKER_PROTOCOL.md, rule 3: Disconnect is not death."
+        "PROTOCOL.md, section 12: A stream that ends without a `SessionError`, with whatever status, is a break: backoff, then resume."
     ),
 ];
 

@@ -7,7 +7,9 @@ use escapement_tests::Fault;
 use escapement_wire::worker::v1::attempt_verdict::Verdict;
 use escapement_wire::worker::v1::cancel::Reason;
 use escapement_wire::worker::v1::session_response::Message as ToWorker;
-use escapement_wire::worker::v1::{Assignment, Assignments, HeartbeatAck, SessionResponse};
+use escapement_wire::worker::v1::{
+    Assignment, Assignments, HeartbeatAck, OutcomeAck, OutcomeAcks, SessionResponse,
+};
 use prost::Message;
 use serde_json::json;
 
@@ -27,7 +29,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         unknown_fields_are_ignored,
         "Unknown fields in `Welcome`, in an assignment and beside `seq` change nothing.",
-        "worker_service.proto, SessionResponse: An unknown arm of `message` is ignored and counted."
+        "PROTOCOL.md, section 3: an unknown field: ignored"
     ),
     check!(
         a_gap_in_numbers_ends_the_stream,
@@ -47,42 +49,42 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         work_before_the_welcome_ends_the_stream,
         "An assignment before `Welcome` does not run: the worker ends the stream and comes back.",
-        "session.proto, Welcome: Sent in answer to `Hello`. The worker MUST NOT expect work before it."
+        "PROTOCOL.md, section 4: A second `Welcome`, or another message before it, is a violation by the orchestrator ..."
     ),
     check!(
         a_second_welcome_ends_the_stream,
         "A second `Welcome` ends the stream, and the worker comes back.",
-        "session.proto, Welcome: Sent in answer to `Hello`."
+        "PROTOCOL.md, section 4: A second `Welcome`, or another message before it, is a violation by the orchestrator ..."
     ),
     check!(
         bytes_that_are_no_message_end_the_stream,
         "Bytes that are no message end the stream, and the worker comes back.",
-        "WORKER_PROTOCOL.md, Substrate traps: After a decode error drop the stream."
+        "PROTOCOL.md, section 3: a message that does not decode, or is too large: the stream ends ..."
     ),
     check!(
         false_frames_end_the_stream,
         "A frame that claims 4 GiB, or compression that nobody asked for, ends the stream, and the worker comes back.",
-        "WORKER_PROTOCOL.md, Substrate traps: An oversize message ends the stream."
+        "PROTOCOL.md, section 3: a message that does not decode, or is too large: the stream ends ..."
     ),
     check!(
         what_runs_survives_a_violation,
         "What ran when the orchestrator broke the protocol is listed on the next stream, and ends.",
-        "WORKER_PROTOCOL.md, rule 1: State, not transport, is the truth."
+        "PROTOCOL.md, section 5: A broken stream proves nothing about the work."
     ),
     check!(
-        tokens_of_a_wrong_length_do_no_harm,
-        "Tokens of 0, 15, 17 and 1000 bytes in any message end the stream at most; the worker works on.",
-        "session.proto, Assignment.attempt_token: 16 bytes."
+        tokens_of_a_wrong_length_end_the_stream,
+        "A token of 0, 15, 17 or 1000 bytes in an assignment, a cancel or an acknowledgement ends the stream, and the worker comes back.",
+        "PROTOCOL.md, section 3: a token that is not 16 bytes, from the orchestrator, in whatever message; ..."
     ),
     check!(
         empty_messages_do_no_harm,
         "An assignment with nothing in it, and lists without items, end the stream at most; the worker works on.",
-        "WORKER_PROTOCOL.md, Messages: A wrong item gets a per-item answer."
+        "PROTOCOL.md, section 6: no such handler: `rejected` `unknown_action`"
     ),
     check!(
         broken_payloads_do_no_harm,
         "A payload that is no object, or is nested a thousand deep, ends that attempt or the stream; the worker works on.",
-        "WORKER_PROTOCOL.md, Messages: A wrong item gets a per-item answer."
+        "PROTOCOL.md, section 3: a message that does not decode, or is too large: the stream ends ..."
     ),
 ];
 
@@ -262,25 +264,31 @@ async fn what_runs_survives_a_violation(scene: Scene) -> Result<(), Fault> {
         .await
 }
 
-async fn tokens_of_a_wrong_length_do_no_harm(scene: Scene) -> Result<(), Fault> {
+async fn tokens_of_a_wrong_length_end_the_stream(scene: Scene) -> Result<(), Fault> {
     for length in [0, 15, 17, 1_000] {
         let token = Bytes::from(vec![7; length]);
-        let (mut play, session) = Play::begin(&scene).await?;
+        let (mut play, mut session) = Play::begin(&scene).await?;
         play.leave_books_alone();
         let mut item = echo();
         item.attempt_token = token.clone();
-        let mut session = session;
-        for message in [
-            assignments([item]),
-            cancels([token.clone()], Reason::ExecutionEnded),
-        ] {
+        let acks = OutcomeAcks {
+            items: vec![OutcomeAck {
+                attempt_token: token.clone(),
+                verdict: 1,
+            }],
+        };
+        let messages = [
+            ("an assignment", assignments([item])),
+            ("a cancel", cancels([token.clone()], Reason::ExecutionEnded)),
+            ("an acknowledgement", ToWorker::OutcomeAcks(acks)),
+        ];
+        for (name, message) in messages {
+            outcome_of(&session, &echo(), ANSWER_LIMIT).await?;
             session.send(message);
-            pass(Duration::from_millis(200)).await;
-            if session.log().end.is_some() {
-                session = play.welcomed().await?;
-            }
+            let what = format!("the end of the stream after {name} with a token of {length} bytes");
+            session.ended(&what, ENDS_WITHIN).await?;
+            session = play.welcomed().await?;
         }
-        session.acknowledge([token], 1);
         play.must_still_work(&session).await?;
     }
     Ok(())
