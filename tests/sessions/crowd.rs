@@ -11,10 +11,12 @@ use escapement_wire::v1::{Worker, worker};
 use escapement_wire::worker::v1::attempt_verdict;
 use escapement_wire::worker::v1::outcome_ack::Verdict;
 use escapement_wire::worker::v1::{Assignment, Hello};
+use rustix::process::setpriority_process;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -24,21 +26,26 @@ async fn a_crowd_that_comes_back_at_once_keeps_its_work_and_disturbs_nobody() {
     let caller = Caller::of(&arena.orchestrator);
     let bystander = Recorder::connect(&arena.orchestrator.url(), "bystander", 16).await;
     let others = Others::begin(&arena);
-    let proxy = arena.proxy().await;
+    let elsewhere = Elsewhere::new();
+    let address = arena.orchestrator.address();
+    let proxy = elsewhere
+        .run(async move { Arc::new(FaultProxy::start(address).await.unwrap()) })
+        .await;
     let rss_before = resident_bytes(&arena);
 
-    let crowd = connect(&proxy, n_sessions).await;
+    let url = proxy.url();
+    let crowd = elsewhere.run(connect(url.clone(), n_sessions)).await;
     let mut ids = Vec::new();
     for _ in 0..n_sessions {
         ids.push(caller.submit(&submission([step(0, CROWD, json!({}))])).await);
     }
-    let crowd = take_work(crowd).await;
+    let crowd = elsewhere.run(take_work(crowd)).await;
     let rss_with = resident_bytes(&arena);
     others.have_measured(MEASURED_MIN).await;
 
     let broken = Instant::now();
     proxy.reset_all();
-    let crowd = come_back(crowd, &proxy).await;
+    let crowd = elsewhere.run(come_back(crowd, url)).await;
     let all_active = async || (n_active(&arena).await == n_sessions).then(Instant::now);
     let active = wait_for("the crowd to be active", LIMIT, all_active)
         .await
@@ -46,14 +53,7 @@ async fn a_crowd_that_comes_back_at_once_keeps_its_work_and_disturbs_nobody() {
     assert_eq!(crowd.len(), n_sessions);
     let rss_after = resident_bytes(&arena);
 
-    let mut completing = JoinSet::new();
-    for (mut worker, assignment) in crowd {
-        completing.spawn(async move {
-            assert_eq!(worker.succeed(&assignment, json!({})).await, Verdict::Accepted);
-            worker.goodbye().await;
-        });
-    }
-    completing.join_all().await;
+    elsewhere.run(complete(crowd)).await;
     for id in &ids {
         assert_eq!(caller.result_of(id).await.status(), Status::Success);
     }
@@ -76,6 +76,7 @@ async fn a_crowd_that_comes_back_at_once_keeps_its_work_and_disturbs_nobody() {
 
     bystander.stop().await;
     drop((proxy, caller));
+    drop(elsewhere);
     let judgement = arena.finish().await;
     judgement
         .at_least(Count::Resumes, n_sessions as u64)
@@ -84,10 +85,10 @@ async fn a_crowd_that_comes_back_at_once_keeps_its_work_and_disturbs_nobody() {
         .exactly(Count::Losses, 0);
 }
 
-async fn connect(proxy: &FaultProxy, n_sessions: usize) -> Vec<ScriptedWorker> {
+async fn connect(url: String, n_sessions: usize) -> Vec<ScriptedWorker> {
     let mut connecting = JoinSet::new();
     for _ in 0..n_sessions {
-        let url = proxy.url();
+        let url = url.clone();
         connecting.spawn(async move {
             let hello = Hello {
                 worker_id: CROWD.to_owned(),
@@ -116,11 +117,11 @@ async fn take_work(crowd: Vec<ScriptedWorker>) -> Vec<(ScriptedWorker, Assignmen
 /// Each worker connects again as soon as it sees the end of its stream, with no delay at all. All are welcomed in the end.
 async fn come_back(
     crowd: Vec<(ScriptedWorker, Assignment)>,
-    proxy: &FaultProxy,
+    url: String,
 ) -> Vec<(ScriptedWorker, Assignment)> {
     let mut coming = JoinSet::new();
     for (mut worker, assignment) in crowd {
-        let url = proxy.url();
+        let url = url.clone();
         coming.spawn(async move {
             while let Some(Ok(_)) = worker.next().await {}
             let in_flight = worker.in_flight();
@@ -132,6 +133,48 @@ async fn come_back(
         });
     }
     coming.join_all().await
+}
+
+/// Each worker delivers what it kept, and leaves.
+async fn complete(crowd: Vec<(ScriptedWorker, Assignment)>) {
+    let mut completing = JoinSet::new();
+    for (mut worker, assignment) in crowd {
+        completing.spawn(async move {
+            assert_eq!(worker.succeed(&assignment, json!({})).await, Verdict::Accepted);
+            worker.goodbye().await;
+        });
+    }
+    completing.join_all().await;
+}
+
+/// Where the crowd and the proxy run: threads that give way to all others, since a real crowd has machines of its own.
+struct Elsewhere(Option<Runtime>);
+
+impl Elsewhere {
+    fn new() -> Self {
+        let give_way = || setpriority_process(None, LOWEST_PRIORITY).unwrap();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("elsewhere")
+            .on_thread_start(give_way)
+            .enable_all()
+            .build();
+        Self(Some(runtime.unwrap()))
+    }
+
+    async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        let runtime = self.0.as_ref().expect("it ends when it is dropped");
+        runtime.spawn(work).await.unwrap()
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        // A runtime must not be waited for within another.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 async fn n_active(arena: &Arena) -> usize {
@@ -203,6 +246,8 @@ impl Others {
 const CROWD: &str = "crowd";
 const HEARTBEAT: Duration = Duration::from_secs(3);
 const N_CALLERS: usize = 4;
+/// The nicest of all, in the kernel's terms.
+const LOWEST_PRIORITY: i32 = 19;
 /// A quicker p99 than this counts as this where two are compared, since the crowd's own work is on the same machine.
 const P99_FLOOR: Duration = Duration::from_millis(50);
 /// Plans before the break that the others are compared by: right before it, with the whole crowd connected.
