@@ -7,6 +7,14 @@
 //! `cancels`; `stopped`; a resume, or the asked-for snapshot, that omits it; `stop` in `Welcome`; `goodbye`;
 //! the operator's word; `lease_expired`; or, where its stream is over, when its lease and margin are over or its time limit is,
 //! since then nothing is said to anybody.
+//!
+//! An instance is *deaf* when its `Hello` does not name the session that it was welcomed to last: it has not read that `Welcome`.
+//! It is so since that session was last heard, by its `Hello` or a heartbeat, or since that session was deaf itself;
+//! a heartbeat on the new session ends it.
+//! Deaf for a lease and its margin at its `Hello`, it has certainly expired, and yet its session is never silent.
+//! So `stop` for what such a `Hello` lists as `received` or `finished` is proof as `lease_expired` is; of what is `running` it is not,
+//! and neither is it from any other `Hello`.
+//!
 //! What the lines of one instant settle is settled, in whatever order they stand.
 //!
 //! One pass, each line in the logarithm of what is open, besides the actions of the session concerned.

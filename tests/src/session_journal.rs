@@ -16,7 +16,7 @@ use std::path::Path;
 
 pub use event::{
     ActionLevel, AssignedItem, Call, CancelReason, Capacity, Event, FromWorker, Hello, OutcomeKind, Phase,
-    RejectReason, Reply, Resumption, ToWorker, Verdict, What,
+    Previous, RejectReason, Reply, Resumption, ToWorker, Verdict, What,
 };
 pub use identifier::{Hex, Uuid};
 

@@ -3,6 +3,7 @@
 mod action;
 mod allowance;
 mod attempt;
+mod last_hello;
 mod memory;
 mod session;
 mod snapshots;
@@ -17,6 +18,7 @@ use escapement_model::{AttemptToken, InstanceId};
 pub(crate) use action::{Action, ActionKey, QueueKey, Waiting, WaitingKey};
 pub(crate) use allowance::Allowance;
 pub(crate) use attempt::{Attempt, Over};
+pub(crate) use last_hello::LastHello;
 pub(crate) use memory::Memory;
 pub(crate) use session::{Identity, Session, SessionAction};
 pub(crate) use snapshots::{Pace, Snapshots};
@@ -32,7 +34,7 @@ pub(crate) struct Fleet {
     /// Processes that get no new work, whichever session they come back with.
     pub(crate) drained: Memory<InstanceId, ()>,
     /// The last hello of processes that have no session.
-    pub(crate) last_hellos: Memory<InstanceId, u64>,
+    pub(crate) last_hellos: Memory<InstanceId, LastHello>,
     pub(crate) tokens_made: u64,
     actions: BTreeMap<ActionKey, Action>,
     names: BTreeMap<Arc<str>, ActionKey>,

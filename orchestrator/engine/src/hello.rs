@@ -8,19 +8,22 @@ use crate::worker::{Hello, InFlight, InFlightPhase, KeepOrStop, SessionErrorCode
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use escapement_contract::{Evidence, Input as ContractInput};
-use escapement_model::{AttemptToken, InstanceId, limits};
+use escapement_model::{AttemptToken, limits};
 
 impl Engine {
     pub(crate) fn hello(&mut self, key: SessionKey, hello: Hello) {
         if let Err((code, detail)) = self.check_hello(&hello) {
             return self.refuse_session(key, code, detail);
         }
+        let deaf_since_ms = self.deaf_since(&hello);
         let previous = self.fleet.instances.insert(hello.instance_id, key);
         let is_drained = self.fleet.drained.recall(hello.instance_id).is_some();
         let n_reported = hello.in_flight.len().min(SESSION_ATTEMPTS_MAX);
         let session = self.session_mut(key);
         session.max_in_flight = hello.max_in_flight.min(limits::SESSION_IN_FLIGHT_MAX);
         session.draining = is_drained;
+        session.deaf_since_ms = deaf_since_ms;
+        session.held_back = deaf_since_ms.is_some();
         session
             .allowance
             .entitle(n_reported as u64 * MESSAGES_PER_ASSIGNMENT);
@@ -81,7 +84,8 @@ impl Engine {
             return Err((SessionErrorCode::LimitExceeded, detail));
         }
         // One that was held up on its way must not end the session that came after it, nor follow it.
-        if hello.hello_number > 0 && hello.hello_number < self.last_hello(hello.instance_id) {
+        let last = self.last_hello(hello.instance_id);
+        if hello.hello_number > 0 && last.is_some_and(|last| hello.hello_number < last.number) {
             return Err((
                 SessionErrorCode::Superseded,
                 "the same instance has said a later hello",
@@ -95,16 +99,6 @@ impl Engine {
             }
             None => Ok(()),
         }
-    }
-
-    /// The number of an instance's last hello, as far as it is remembered; 0 for none.
-    fn last_hello(&self, instance_id: InstanceId) -> u64 {
-        let present = self.fleet.instances.get(&instance_id);
-        let identity = present.and_then(|key| self.fleet.sessions[key].identity.as_ref());
-        identity.map_or_else(
-            || self.fleet.last_hellos.recall(instance_id).unwrap_or(0),
-            |identity| identity.hello_number,
-        )
     }
 
     /// The same instance is back: what it still has moves to the new session, what it does not have is settled.
@@ -123,11 +117,16 @@ impl Engine {
         let reported: BTreeMap<AttemptToken, InFlightPhase> =
             in_flight.iter().map(|item| (item.token, item.phase)).collect();
         let tokens: Vec<AttemptToken> = self.session_mut(previous).tokens().iter().copied().collect();
+        let is_long_deaf = self.is_long_deaf(key);
         for token in tokens {
-            if reported.contains_key(&token) {
-                self.move_attempt(token, key);
-            } else {
-                self.settle_gone(token, Evidence::ResumeOmits);
+            match reported.get(&token) {
+                Some(phase) if is_long_deaf && *phase != InFlightPhase::Running => {
+                    self.settle_unheard(previous, token, *phase);
+                }
+                Some(_) => self.move_attempt(token, key),
+                None => {
+                    self.settle_gone(token, Evidence::ResumeOmits);
+                }
             }
         }
         self.forget_session(previous);

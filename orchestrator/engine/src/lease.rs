@@ -11,18 +11,27 @@ use escapement_contract::Evidence;
 impl Engine {
     /// The worker was heard: its lease counts from now.
     pub(crate) fn renew_lease(&mut self, key: SessionKey) {
-        let now_ms = self.now.monotonic_ms;
-        let session = self.session_mut(key);
-        session.heard_at_ms = now_ms;
-        session.held_back = false;
-        self.fleet.refresh_free(key);
+        self.session_mut(key).heard_at_ms = self.now.monotonic_ms;
         self.arm_lease(key);
     }
 
+    /// A heartbeat follows a welcome that was read: the worker hears what it is sent, and may get work.
+    pub(crate) fn hears(&mut self, key: SessionKey) {
+        self.renew_lease(key);
+        let session = self.session_mut(key);
+        session.held_back = false;
+        session.deaf_since_ms = None;
+        self.fleet.refresh_free(key);
+    }
+
     fn arm_lease(&mut self, key: SessionKey) {
-        let lease_ms = self.config.lease_ms + self.config.lease_margin_ms;
-        let due_ms = self.session_mut(key).heard_at_ms + lease_ms;
+        let due_ms = self.session_mut(key).heard_at_ms + self.patience_ms();
         self.timers.set(Timer::Lease(key), Some(due_ms));
+    }
+
+    /// After so much silence a worker has expired by itself a margin ago.
+    pub(crate) fn patience_ms(&self) -> u64 {
+        self.config.lease_ms + self.config.lease_margin_ms
     }
 
     /// The worker has expired by itself a margin ago, so what it had is settled by evidence.
@@ -86,7 +95,9 @@ impl Engine {
             .map(|(key, _)| *key)
             .collect();
         for key in greeted {
-            self.session_mut(key).heard_at_ms = now_ms;
+            let session = self.session_mut(key);
+            session.heard_at_ms = now_ms;
+            session.deaf_since_ms = session.deaf_since_ms.map(|_| now_ms);
             self.arm_lease(key);
         }
     }

@@ -13,6 +13,7 @@ mod answers;
 mod cancel;
 mod config;
 mod cut;
+mod deaf;
 mod dispatch;
 mod drain;
 mod effect;

@@ -113,7 +113,7 @@ impl Engine {
     }
 
     fn heartbeat(&mut self, key: SessionKey, n: u64, in_flight_hash: Option<[u8; 16]>) {
-        self.renew_lease(key);
+        self.hears(key);
         self.send(key, ToWorker::HeartbeatAck { n });
         if let Some(in_flight_hash) = in_flight_hash {
             self.compare_books(key, in_flight_hash);

@@ -2,6 +2,7 @@
 
 use crate::effect::Effect;
 use crate::engine::{Engine, Timer};
+use crate::fleet::LastHello;
 use crate::input::SessionKey;
 use crate::limits::INSTANCES_REMEMBERED_MAX;
 use crate::worker::{SessionErrorCode, ToWorker};
@@ -121,17 +122,13 @@ impl Engine {
             session.tokens().is_empty(),
             "a session is forgotten when it has nothing left"
         );
-        if let Some(identity) = session.identity
+        if let (Some(identity), Some(last)) = (&session.identity, LastHello::of(&session))
             && self.fleet.instances.get(&identity.instance_id) == Some(&key)
         {
             self.fleet.instances.remove(&identity.instance_id);
-            if identity.hello_number > 0 {
-                self.fleet.last_hellos.remember(
-                    identity.instance_id,
-                    identity.hello_number,
-                    INSTANCES_REMEMBERED_MAX,
-                );
-            }
+            self.fleet
+                .last_hellos
+                .remember(identity.instance_id, last, INSTANCES_REMEMBERED_MAX);
         }
     }
 }

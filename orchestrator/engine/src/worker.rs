@@ -92,6 +92,8 @@ pub struct Hello {
     pub build: String,
     /// Rises with each hello of the instance; 0 where it does not count them.
     pub hello_number: u64,
+    /// The session of the last welcome that it read; `None` before the first.
+    pub previous_session_id: Option<SessionId>,
 }
 
 /// An action that a worker has a handler for.

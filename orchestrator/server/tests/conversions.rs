@@ -9,7 +9,7 @@ use bytes::Bytes;
 use escapement_contract::{Outcome, Request, validate_request};
 use escapement_engine::{AttemptReport, FromWorker, ReleaseReason};
 use escapement_model::opaque::StructBuilder;
-use escapement_model::{ExecutionId, Opaque, Severity, limits};
+use escapement_model::{ExecutionId, Opaque, SessionId, Severity, limits};
 use escapement_orchestrator::convert::{json, request, session_in};
 use escapement_orchestrator::records;
 use escapement_wire::v1;
@@ -336,6 +336,25 @@ fn times_are_written_as_rfc_3339() {
     ];
     for (unix_ms, text) in table {
         assert_eq!(json::rfc3339(unix_ms), text);
+    }
+}
+
+#[test]
+fn a_hello_names_the_session_before_or_none() {
+    let previous_of = |bytes: Vec<u8>| {
+        let hello = worker::Hello {
+            instance_id: vec![7; 16].into(),
+            previous_session_id: bytes.into(),
+            ..worker::Hello::default()
+        };
+        match read(Message::Hello(hello)) {
+            FromWorker::Hello(hello) => hello.previous_session_id,
+            other => panic!("a hello, not {other:?}"),
+        }
+    };
+    assert_eq!(previous_of(vec![3; 16]), Some(SessionId::new([3; 16])));
+    for none in [vec![], vec![3; 15], vec![3; 17]] {
+        assert_eq!(previous_of(none), None);
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Attempt {
     pub(super) credit: bool,
     /// The orchestrator was told that its handler began.
     pub(super) started: bool,
-    /// The worker gave it up, which says that it began without saying when.
+    /// The worker gave it up, or lists it as finished after its lease: that says that it began without saying when.
     pub(super) released: bool,
     /// Somebody reported it by a call.
     pub(super) called: bool,
@@ -81,7 +81,9 @@ impl Attempt {
         match self.state {
             State::Accepted(kind) => kinds.contains(&kind),
             State::Ended(Why::Unseen) => self.reported.is_some_and(|kind| kinds.contains(&kind)),
-            State::Live | State::Gone | State::Ended(Why::Cancelled(_) | Why::TimedOut) => false,
+            State::Live | State::Gone | State::Ended(Why::Cancelled(_) | Why::TimedOut | Why::Stopped) => {
+                false
+            }
         }
     }
 }
@@ -104,6 +106,8 @@ pub(super) enum Why {
     Cancelled(CancelReason),
     /// Its time ran out while nobody could be told.
     TimedOut,
+    /// The worker came back with it and was told to stop: it ended before, and no line says of what.
+    Stopped,
     /// The journal does not say why.
     Unseen,
 }

@@ -109,11 +109,11 @@ impl Books {
             What::Ended => {
                 self.stream_is_over(event.session);
                 if let Some(session) = self.sessions.get_mut(&event.session) {
-                    session.is_deaf = true;
+                    session.is_shut = true;
                 }
             }
             // What was on its way to an orchestrator that has ended the stream changes nothing.
-            What::In { .. } if self.sessions[&event.session].is_deaf => {}
+            What::In { .. } if self.sessions[&event.session].is_shut => {}
             What::In { message, .. } => self.hear(event, message),
             What::Out { seq, message } => self.say(event, *seq, message),
         }

@@ -32,6 +32,7 @@ impl Books {
                 if let Some(session) = self.sessions.get_mut(&event.session) {
                     session.heard = event.t;
                     session.reluctant = false;
+                    session.deaf_since = None;
                 }
             }
             FromWorker::AttemptAcks {
@@ -74,12 +75,15 @@ impl Books {
             .and_then(|present| self.sessions.get(&present))
             .and_then(|present| present.hello.as_ref())
             .map_or(0, |hello| hello.hello_number);
+        let deaf_since = present.and_then(|present| self.deaf_since(present, hello));
         let Some(session) = self.sessions.get_mut(&event.session) else {
             return;
         };
         if session.hello.is_none() {
+            session.follows = present;
+            (session.greeted_deaf_since, session.deaf_since) = (deaf_since, deaf_since);
             session.held_up = (1..present_number).contains(&hello.hello_number);
-            session.heard = event.t;
+            (session.heard, session.greeted_at) = (event.t, event.t);
             session.hello = Some(hello.clone());
             self.greeting.push(event.session);
         }

@@ -318,14 +318,14 @@ fn is_explained(code: &str, hand_outs: &[&Attempt]) -> bool {
             State::Gone => attempt.evidence != Evidence::REJECTED,
             State::Accepted(_) => false,
             State::Ended(Why::Cancelled(reason)) => reason != CancelReason::ExecutionEnded,
-            State::Ended(Why::TimedOut | Why::Unseen) => true,
+            State::Ended(Why::TimedOut | Why::Unseen | Why::Stopped) => true,
         }),
         "PLAN_TIMEOUT" | "DEADLINE_EXCEEDED" | "EXECUTION_HALTED" => !completed,
         // The outcome was too large for the record.
         "RESOURCE_EXHAUSTED" => last.is_none() || completed,
         "ACTION_NOT_FOUND" | "DEPENDENCY_UNRESOLVED" | "STEP_SKIPPED" => {
             last.is_none_or(|attempt| match attempt.state {
-                State::Gone | State::Ended(Why::Unseen) => true,
+                State::Gone | State::Ended(Why::Unseen | Why::Stopped) => true,
                 // Its worker never came back; the end of the boot has told so.
                 State::Live => attempt.evidence.is_some(),
                 State::Accepted(_) | State::Ended(Why::Cancelled(_) | Why::TimedOut) => false,

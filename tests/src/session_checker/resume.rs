@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::session_journal::{Event, Hello, Hex, Phase, Resumption};
+use crate::session_journal::{Event, Hello, Hex, Phase, Previous, Resumption};
 
 use super::attempt::{Evidence, State, Why};
 use super::books::Books;
@@ -13,6 +13,7 @@ impl Books {
     pub(super) fn welcome(
         &mut self,
         event: &Event,
+        id: Hex,
         refused: &[String],
         verdicts: &BTreeMap<Hex, Resumption>,
     ) {
@@ -26,6 +27,7 @@ impl Books {
             return self.violate(Invariant::Journal, event, None, text);
         };
         session.stage = Stage::Welcomed;
+        session.id = Some(id);
         session.max_in_flight = hello.max_in_flight;
         session.must_drain = self.drained.contains(&hello.instance);
         if session.held_up {
@@ -38,6 +40,7 @@ impl Books {
         let before = self.instances.insert(hello.instance, number);
         if let Some(before) = before {
             self.report.add(Count::Resumes, 1);
+            self.follow(before, number, &hello);
             self.take_over(before, number, &hello, verdicts);
         }
         for (token, verdict) in verdicts {
@@ -55,6 +58,7 @@ impl Books {
     fn take_over(&mut self, before: u64, now: u64, hello: &Hello, verdicts: &BTreeMap<Hex, Resumption>) {
         self.judge_owed(before);
         let maybe_lost = self.is_maybe_lost(before);
+        let is_long_deaf = self.is_long_deaf(now);
         let Some(old) = self.sessions.get_mut(&before) else {
             return;
         };
@@ -68,17 +72,22 @@ impl Books {
             };
             match (hello.in_flight.get(&token), verdicts.get(&token)) {
                 (Some(phase), Some(Resumption::Keep)) => self.keep(token, *phase, now),
+                // Its lease is long over, whatever it lists: what it does not run is as good as lost.
+                (Some(phase), Some(Resumption::Stop)) if is_long_deaf && *phase != Phase::Running => {
+                    if let Some(attempt) = self.attempt(token).filter(|attempt| attempt.is_live()) {
+                        let has_begun = *phase == Phase::Finished;
+                        // Where it may have been lost before, nobody can say what was known of it by then.
+                        attempt.started |= has_begun && !maybe_lost;
+                        attempt.released |= has_begun && maybe_lost;
+                    }
+                    self.gone(token, Evidence::LEASE_EXPIRED);
+                }
                 (Some(phase), _) => {
-                    let omitted = if *phase == Phase::Received {
-                        Evidence::RESUME_OMITS
-                    } else {
-                        Evidence::NONE
-                    };
                     if let Some(attempt) = self.attempt(token) {
                         attempt.started |= *phase != Phase::Received && !maybe_lost;
-                        attempt.evidence = attempt.evidence.and(evidence).and(omitted);
+                        attempt.evidence = attempt.evidence.and(evidence);
                     }
-                    self.settle(token, State::Ended(Why::Unseen));
+                    self.settle(token, State::Ended(Why::Stopped));
                     self.release(token);
                 }
                 (None, _) => self.gone(token, evidence.and(Evidence::RESUME_OMITS)),
@@ -86,6 +95,38 @@ impl Books {
         }
         self.refresh_free(before);
         self.inherit(now, hello, unanswered);
+    }
+
+    /// Another session of the instance may have been welcomed since this `Hello` was read.
+    fn follow(&mut self, before: u64, now: u64, hello: &Hello) {
+        let deaf_since = self.deaf_since(before, hello);
+        if let Some(session) = self.sessions.get_mut(&now)
+            && session.follows != Some(before)
+        {
+            session.follows = Some(before);
+            (session.greeted_deaf_since, session.deaf_since) = (deaf_since, deaf_since);
+        }
+    }
+
+    /// Since when the instance hears nothing, if this `Hello` does not name the session that was welcomed last.
+    pub(super) fn deaf_since(&self, last: u64, hello: &Hello) -> Option<u64> {
+        let last = self.sessions.get(&last)?;
+        let is_heard = match hello.previous {
+            Previous::Untold => true,
+            Previous::Nothing => false,
+            Previous::Session(named) => last.id == Some(named),
+        };
+        (!is_heard).then(|| last.deaf_since.unwrap_or(last.heard))
+    }
+
+    /// True where the instance had heard nothing for a lease and its margin when it said this `Hello`.
+    fn is_long_deaf(&self, number: u64) -> bool {
+        let patience = self.settings.lease_ms + self.settings.lease_margin_ms;
+        let session = self.sessions.get(&number);
+        session.is_some_and(|session| {
+            let since = session.greeted_deaf_since;
+            since.is_some_and(|since| session.greeted_at + 1 >= since + patience)
+        })
     }
 
     fn keep(&mut self, token: Hex, phase: Phase, session: u64) {

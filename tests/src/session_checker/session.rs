@@ -11,13 +11,23 @@ use super::idle::ActionId;
 #[derive(Debug, Default)]
 pub(super) struct Session {
     pub(super) stage: Stage,
+    /// As its `Welcome` names it.
+    pub(super) id: Option<Hex>,
     /// Read, and maybe not answered yet.
     pub(super) hello: Option<Hello>,
     /// The present session when `Hello` was read, if that has a later number.
     pub(super) held_up: bool,
+    /// When `Hello` was read.
+    pub(super) greeted_at: u64,
+    /// The session of the instance that was welcomed last when `Hello` was read.
+    pub(super) follows: Option<u64>,
+    /// Since when the instance was deaf when it said `Hello`.
+    pub(super) greeted_deaf_since: Option<u64>,
+    /// The same, until a heartbeat shows that it hears: it gets no work before.
+    pub(super) deaf_since: Option<u64>,
     pub(super) drain_started: bool,
     /// The engine has ended the stream: nothing that still comes is read.
-    pub(super) is_deaf: bool,
+    pub(super) is_shut: bool,
     /// An operator drained the instance before.
     pub(super) must_drain: bool,
     pub(super) capacity_revision: u64,
@@ -134,6 +144,7 @@ impl Session {
         let level = self.actions.get(&action);
         self.stage == Stage::Welcomed
             && !(self.drain_started || self.must_drain || self.reluctant)
+            && self.deaf_since.is_none()
             && self.stopping.is_empty()
             && level.is_some_and(|level| !level.waits && !level.forgotten)
             && self.refusal(action).is_none()

@@ -3,6 +3,7 @@
     reason = "a test that unwraps says where its assumption broke"
 )]
 
+mod deaf;
 mod good;
 mod recorded;
 mod script;

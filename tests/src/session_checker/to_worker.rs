@@ -21,8 +21,10 @@ impl Books {
         }
         match message {
             ToWorker::Welcome {
-                refused, verdicts, ..
-            } => self.welcome(event, refused, verdicts),
+                session,
+                refused,
+                verdicts,
+            } => self.welcome(event, *session, refused, verdicts),
             ToWorker::Assignments { items } => self.assignments(event, seq, items),
             ToWorker::OutcomeAcks { items } => {
                 for (token, verdict) in items {
@@ -80,6 +82,9 @@ impl Books {
             Stage::Suspect | Stage::Over => "an assignment on a stream that is over",
             Stage::Welcomed if session.drain_started => "an assignment after `DrainStarted`",
             Stage::Welcomed if session.must_drain => "an assignment to an instance that was drained",
+            Stage::Welcomed if session.deaf_since.is_some() => {
+                "an assignment to an instance that is deaf, before its heartbeat"
+            }
             Stage::Welcomed => return true,
         };
         self.violate(Invariant::I5, event, Some(token), text.to_owned());
@@ -154,6 +159,10 @@ impl Books {
             State::Accepted(OutcomeKind::Failure | OutcomeKind::Invalid) if same => (
                 Invariant::I6,
                 format!("the attempt with this number had an outcome ({before})"),
+            ),
+            State::Ended(Why::Stopped) if same && !earlier.evidence.is_some() => (
+                Invariant::I6,
+                format!("nothing shows that the attempt with this number never ran ({before})"),
             ),
             State::Ended(Why::Cancelled(CancelReason::StepTimeout) | Why::TimedOut) if same => (
                 Invariant::I6,

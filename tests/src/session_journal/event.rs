@@ -99,9 +99,30 @@ pub struct Hello {
     pub worker: String,
     pub instance: Hex,
     pub hello_number: u64,
+    #[serde(default)]
+    pub previous: Previous,
     pub max_in_flight: u32,
     pub actions: BTreeMap<String, ActionLevel>,
     pub in_flight: BTreeMap<Hex, Phase>,
+}
+
+/// The session of the last `Welcome` that a worker read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "Option<Hex>")]
+pub enum Previous {
+    /// The journal does not tell what the worker says.
+    #[default]
+    Untold,
+    /// The worker names none.
+    Nothing,
+    /// This one.
+    Session(Hex),
+}
+
+impl From<Option<Hex>> for Previous {
+    fn from(named: Option<Hex>) -> Self {
+        named.map_or(Self::Nothing, Self::Session)
+    }
 }
 
 /// What a worker says of one action.

@@ -3,7 +3,9 @@
     reason = "a test that unwraps says where its assumption broke"
 )]
 
-use super::{Call, Event, FromWorker, Hex, Journal, Phase, Reply, Resumption, ToWorker, Uuid, Verdict, What};
+use super::{
+    Call, Event, FromWorker, Hex, Journal, Phase, Previous, Reply, Resumption, ToWorker, Uuid, Verdict, What,
+};
 
 const TOKEN: &str = "000102030405060708090a0b0c0d0e0f";
 const ID: &str = "01234567-89ab-4cde-8fed-ba9876543210";
@@ -37,6 +39,29 @@ fn every_line_of_the_specification_is_read() {
 }
 
 #[test]
+fn the_session_that_a_hello_names_is_read() {
+    let read = |previous: &str| {
+        let hello = concat!(
+            r#"{"t":1,"s":1,"dir":"in","seq":1,"m":"hello","worker":"w","instance":"TOKEN","hello_number":3PREVIOUS,"#,
+            r#""max_in_flight":4,"actions":{},"in_flight":{}}"#
+        )
+        .replace("PREVIOUS", previous);
+        let What::In {
+            message: FromWorker::Hello(hello),
+            ..
+        } = what(&hello)
+        else {
+            panic!("no hello");
+        };
+        hello.previous
+    };
+    assert_eq!(read(""), Previous::Untold);
+    assert_eq!(read(r#","previous":null"#), Previous::Nothing);
+    let token = Hex::sixteen(0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f);
+    assert_eq!(read(r#","previous":"TOKEN""#), Previous::Session(token));
+}
+
+#[test]
 fn a_line_is_read_with_its_values() {
     let hello = concat!(
         r#"{"t":1,"s":1,"dir":"in","seq":1,"m":"hello","worker":"w","instance":"TOKEN","hello_number":3,"#,
@@ -56,6 +81,7 @@ fn a_line_is_read_with_its_values() {
     assert!(hello.actions["work"].waits && hello.actions["work"].max == 2);
     let token = Hex::sixteen(0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f);
     assert_eq!((hello.instance, hello.in_flight[&token]), (token, Phase::Running));
+    assert_eq!(hello.previous, Previous::Untold);
     let welcome = r#"{"t":1,"s":1,"dir":"out","seq":9,"m":"welcome","session":"TOKEN","refused":["a"],"verdicts":{"TOKEN":"stop"}}"#;
     let expected = ToWorker::Welcome {
         session: token,

@@ -24,8 +24,10 @@ pub(crate) struct Session {
     pub(crate) heard_at_ms: u64,
     /// It was silent together with many others and got a second lease; there is no third.
     pub(crate) lease_extended: bool,
-    /// It has not been heard since: it gets no work.
+    /// It gets no work before its next heartbeat: its lease was extended, or it may not hear what is sent to it.
     pub(crate) held_back: bool,
+    /// Since when nothing that was sent to the process has arrived, as far as its hello shows; a heartbeat ends it.
+    pub(crate) deaf_since_ms: Option<u64>,
     pub(crate) allowance: Allowance,
     pub(crate) snapshots: Snapshots,
     /// The worker said that it has no room; left alone until then.
@@ -89,6 +91,7 @@ impl Session {
             heard_at_ms: now_ms,
             lease_extended: false,
             held_back: false,
+            deaf_since_ms: None,
             allowance,
             snapshots: Snapshots::new(now_ms),
             paused_until_ms: 0,

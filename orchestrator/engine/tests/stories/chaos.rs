@@ -4,7 +4,7 @@ use crate::puppet::{CAPACITY, Held, Mood, Puppet};
 use crate::world::{World, plan};
 use escapement_contract::{Outcome, Reported, Request, Status};
 use escapement_engine::{
-    AckVerdict, CallerId, FromWorker, Input, RejectReason, Reply, SessionKey, StoreWrite, WaitFor,
+    AckVerdict, CallerId, FromWorker, Input, RejectReason, Reply, SessionKey, StoreWrite, ToWorker, WaitFor,
     WorkerSelector, WriteId, WriteOutcome,
 };
 use escapement_model::{AttemptToken, InstanceId, Opaque};
@@ -151,6 +151,27 @@ impl Run {
         }
         let is_numbered = self.dice.roll(8) > 0;
         self.puppets[worker].connect(&mut self.world, session, is_numbered);
+        if self.dice.roll(8) == 0 {
+            self.deafen(worker);
+        }
+    }
+
+    /// A partition one way: the worker says hello again and again, and reads nothing.
+    fn deafen(&mut self, worker: usize) {
+        self.puppets[worker].expire(&outcome_of(1));
+        for _ in 0..=self.dice.roll(4) {
+            let ms = self.dice.roll(8_000);
+            self.world.pass(ms);
+            self.observe();
+            self.next_session += 1;
+            self.puppets[worker].connect(&mut self.world, self.next_session, true);
+            self.observe();
+        }
+        let is_assigned = |message: &ToWorker| matches!(message, ToWorker::Assignments(_));
+        assert!(
+            !self.puppets[worker].inbox.iter().any(is_assigned),
+            "nothing is handed to a worker that hears nothing"
+        );
     }
 
     fn break_stream(&mut self) {

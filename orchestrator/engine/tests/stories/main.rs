@@ -5,6 +5,7 @@ mod accepting;
 mod admission;
 mod auditor;
 mod chaos;
+mod deaf;
 mod dispatching;
 mod draining;
 mod limits;

@@ -6,7 +6,7 @@ use escapement_engine::{
     AckVerdict, AttemptReport, FromWorker, InFlight, InFlightPhase, KeepOrStop, RejectReason,
     SessionErrorCode, ToWorker,
 };
-use escapement_model::AttemptToken;
+use escapement_model::{AttemptToken, SessionId};
 use std::collections::{BTreeMap, VecDeque};
 
 pub const CAPACITY: u32 = 3;
@@ -24,6 +24,8 @@ pub struct Puppet {
     /// It was told that nothing is assigned any more.
     pub is_drained: bool,
     pub n_hellos: u64,
+    /// That of the last welcome that it read.
+    previous: Option<SessionId>,
     n_heartbeats: u64,
     last_assignment_seq: u64,
 }
@@ -61,7 +63,8 @@ impl Puppet {
         (hello.actions, hello.max_in_flight) = (vec![action("a")], CAPACITY);
         hello.in_flight = self.in_flight();
         hello.hello_number = if is_numbered { self.n_hellos } else { 0 };
-        world.open(session, hello);
+        hello.previous_session_id = self.previous;
+        world.open_unheard(session, hello);
     }
 
     /// A hello that was held up on its way.
@@ -69,7 +72,15 @@ impl Puppet {
         let mut hello = hello_of(self.instance, "puppet");
         (hello.actions, hello.max_in_flight) = (vec![action("a")], CAPACITY);
         hello.hello_number = self.n_hellos - 1;
-        world.open(session, hello);
+        hello.previous_session_id = self.previous;
+        world.open_unheard(session, hello);
+    }
+
+    /// Its lease is over: what ran has ended, and is told when somebody hears it.
+    pub fn expire(&mut self, outcome: &Outcome) {
+        for held in self.has.values_mut().filter(|held| matches!(held, Held::Running)) {
+            *held = Held::Finished(outcome.clone());
+        }
     }
 
     fn in_flight(&self) -> Vec<InFlight> {
@@ -85,7 +96,10 @@ impl Puppet {
     }
 
     pub fn heartbeat(&mut self, world: &mut World, has_hash: bool) {
-        let Some(session) = self.session else { return };
+        // The first one follows the welcome.
+        let Some(session) = self.session.filter(|_| self.is_welcome) else {
+            return;
+        };
         self.n_heartbeats += 1;
         let hash = self
             .has
@@ -142,6 +156,7 @@ impl Puppet {
         match message {
             ToWorker::Welcome(welcome) => {
                 self.is_welcome = true;
+                self.previous = Some(welcome.session_id);
                 for (token, verdict) in welcome.verdicts {
                     match (verdict, self.has.get(&token)) {
                         (KeepOrStop::Stop, _) => self.stop(world, token),

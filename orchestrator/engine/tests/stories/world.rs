@@ -30,6 +30,8 @@ pub struct World {
     /// Everything that left, in order, by name.
     pub log: Vec<String>,
     seq_in: BTreeMap<u64, u64>,
+    /// The session of the last welcome of each instance that reads what it is sent.
+    welcomed: BTreeMap<InstanceId, SessionId>,
     last_id: u64,
 }
 
@@ -58,6 +60,7 @@ impl World {
             auditor: Auditor::default(),
             log: Vec::new(),
             seq_in: BTreeMap::new(),
+            welcomed: BTreeMap::new(),
             last_id: 0,
         }
     }
@@ -193,11 +196,26 @@ impl World {
         self.open(session, hello_of(session as u8, worker_id));
     }
 
+    /// A session of a worker that reads its welcome and names the one that it read before.
     pub fn open(&mut self, session: u64, hello: Hello) {
-        let session_id = SessionId::new([session as u8; 16]);
+        let instance_id = hello.instance_id;
+        self.open_unheard(
+            session,
+            Hello {
+                previous_session_id: self.welcomed.get(&instance_id).copied(),
+                ..hello
+            },
+        );
+        if self.log_has(&format!("send {session} welcome")) {
+            self.welcomed.insert(instance_id, session_id(session));
+        }
+    }
+
+    /// The hello as it is; the world takes the answer for one that nobody has read.
+    pub fn open_unheard(&mut self, session: u64, hello: Hello) {
         self.input(Input::SessionOpened {
             session: SessionKey(session),
-            session_id,
+            session_id: session_id(session),
         });
         self.say(session, FromWorker::Hello(hello));
     }
@@ -329,6 +347,10 @@ impl World {
     }
 }
 
+pub fn session_id(session: u64) -> SessionId {
+    SessionId::new(u128::from(session).to_be_bytes())
+}
+
 pub fn hello_of(instance: u8, worker_id: &str) -> Hello {
     Hello {
         protocol_min: 1,
@@ -341,6 +363,7 @@ pub fn hello_of(instance: u8, worker_id: &str) -> Hello {
         labels: BTreeMap::new(),
         build: "test".into(),
         hello_number: 0,
+        previous_session_id: None,
     }
 }
 

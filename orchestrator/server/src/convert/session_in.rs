@@ -7,7 +7,7 @@ use escapement_engine::{
     ActionSpec, AttemptReport, FromWorker, Hello, InFlight, InFlightPhase, RejectReason, ReleaseReason,
 };
 use escapement_model::limits::{LABEL_CHARS_MAX, MESSAGE_CHARS_MAX};
-use escapement_model::{AttemptToken, InstanceId, Severity};
+use escapement_model::{AttemptToken, InstanceId, SessionId, Severity};
 use escapement_wire::v1::execution_error::Severity as WireSeverity;
 use escapement_wire::worker::v1;
 use escapement_wire::worker::v1::attempt_outcome::Outcome as WireOutcome;
@@ -96,6 +96,7 @@ fn hello(hello: v1::Hello, dropped_items: &mut usize) -> Result<Hello, WrongStru
             .collect(),
         build: cut(hello.build, LABEL_CHARS_MAX),
         hello_number: hello.hello_number,
+        previous_session_id: SessionId::from_slice(&hello.previous_session_id),
     })
 }
 

@@ -192,6 +192,10 @@ fn hello(line: Line, hello: &Hello) -> Line {
     line.value("worker", text(&hello.worker_id))
         .id("instance", hello.instance_id)
         .value("hello_number", hello.hello_number)
+        .value(
+            "previous",
+            hello.previous_session_id.map_or_else(|| NULL.to_owned(), quoted),
+        )
         .value("max_in_flight", hello.max_in_flight)
         .object("actions", &hello.actions, action)
         .object("in_flight", &hello.in_flight, in_flight)

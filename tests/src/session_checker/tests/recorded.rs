@@ -13,7 +13,7 @@ use crate::session_checker::{
     Invariant::{I3, I6, I8},
 };
 
-fn assigned(step: u64, attempt: i32) -> Event {
+pub(super) fn assigned(step: u64, attempt: i32) -> Event {
     Event::AttemptAssigned(AttemptAssigned {
         step_id: id(step),
         attempt,
@@ -21,7 +21,7 @@ fn assigned(step: u64, attempt: i32) -> Event {
     })
 }
 
-fn returned(step: u64, attempt: i32, evidence: &str) -> Event {
+pub(super) fn returned(step: u64, attempt: i32, evidence: &str) -> Event {
     Event::AttemptReturned(AttemptReturned {
         step_id: id(step),
         attempt,
@@ -29,7 +29,7 @@ fn returned(step: u64, attempt: i32, evidence: &str) -> Event {
     })
 }
 
-fn failed(step: u64, attempt: i32, code: &str) -> Event {
+pub(super) fn failed(step: u64, attempt: i32, code: &str) -> Event {
     let error = ExecutionError {
         error_code: code.to_owned(),
         ..ExecutionError::default()
@@ -41,7 +41,7 @@ fn failed(step: u64, attempt: i32, code: &str) -> Event {
     })
 }
 
-fn completed(step: u64, attempts: i32) -> Event {
+pub(super) fn completed(step: u64, attempts: i32) -> Event {
     Event::StepCompleted(StepCompleted {
         step_id: id(step),
         attempts,
@@ -50,7 +50,7 @@ fn completed(step: u64, attempts: i32) -> Event {
 }
 
 /// Gives execution 1 this record, settled.
-fn recorded(script: &mut Script, events: Vec<Event>) -> &mut Script {
+pub(super) fn recorded(script: &mut Script, events: Vec<Event>) -> &mut Script {
     let all = events
         .into_iter()
         .chain([Event::Settled(ExecutionSettled::default())]);

@@ -111,16 +111,41 @@ impl Script {
         level: u32,
         in_flight: Value,
     ) -> &mut Self {
+        self.said_hello(session, worker, number, level, None, in_flight)
+    }
+
+    /// A `Hello` that says which session's welcome was read last: the one with this number, or none.
+    pub(super) fn hello_after(
+        &mut self,
+        session: u64,
+        worker: u64,
+        previous: Option<u64>,
+        in_flight: Value,
+    ) -> &mut Self {
+        let previous = previous.map_or(Value::Null, |session| token(session).into());
+        self.said_hello(session, worker, 0, 4, Some(previous), in_flight)
+    }
+
+    fn said_hello(
+        &mut self,
+        session: u64,
+        worker: u64,
+        number: u64,
+        level: u32,
+        previous: Option<Value>,
+        in_flight: Value,
+    ) -> &mut Self {
         let actions = json!({
             "work": {"max": 2, "waits": false},
             "other": {"max": 0, "waits": false},
             "wait": {"max": 1, "waits": true},
         });
-        self.shell(session, "opened").hear(
-            session,
-            json!({"m": "hello", "worker": format!("w{worker}"), "instance": instance(worker), "hello_number": number,
-                "max_in_flight": level, "actions": actions, "in_flight": in_flight}),
-        )
+        let mut hello = json!({"m": "hello", "worker": format!("w{worker}"), "instance": instance(worker),
+            "hello_number": number, "max_in_flight": level, "actions": actions, "in_flight": in_flight});
+        if let Some(previous) = previous {
+            hello["previous"] = previous;
+        }
+        self.shell(session, "opened").hear(session, hello)
     }
 
     pub(super) fn welcome(&mut self, session: u64, verdicts: Value) -> &mut Self {

@@ -140,11 +140,24 @@ fn a_hello_is_told_without_labels_and_texts() {
         labels: BTreeMap::from([("label".to_owned(), SECRET.to_owned())]),
         build: SECRET.to_owned(),
         hello_number: 7,
+        previous_session_id: None,
+    };
+    let after = Hello {
+        previous_session_id: Some(SessionId::new([4; 16])),
+        ..hello.clone()
     };
     from_worker(
         FromWorker::Hello(hello),
         concat!(
-            r#""hello","seq":2,"worker":"w","instance":"T1","hello_number":7,"max_in_flight":4,"#,
+            r#""hello","seq":2,"worker":"w","instance":"T1","hello_number":7,"previous":null,"max_in_flight":4,"#,
+            r#""actions":{"wo\"rk\n":{"max":2,"waits":true}},"#,
+            r#""in_flight":{"T2":"received","T3":"running","T4":"finished"}"#
+        ),
+    );
+    from_worker(
+        FromWorker::Hello(after),
+        concat!(
+            r#""hello","seq":2,"worker":"w","instance":"T1","hello_number":7,"previous":"T4","max_in_flight":4,"#,
             r#""actions":{"wo\"rk\n":{"max":2,"waits":true}},"#,
             r#""in_flight":{"T2":"received","T3":"running","T4":"finished"}"#
         ),
