@@ -230,7 +230,6 @@ async fn false_frames_end_the_stream(scene: Scene) -> Result<(), Fault> {
     for frame in [
         prefixed(0, u32::MAX, b"xxxxxxxx"),
         prefixed(1, 4, b"\x08\x02\x08\x02"),
-        prefixed(255, 4, b"\x08\x02\x08\x02"),
     ] {
         let (play, session) = Play::begin(&scene).await?;
         outcome_of(&session, &echo(), ANSWER_LIMIT).await?;
