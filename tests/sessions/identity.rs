@@ -24,6 +24,7 @@ use escapement_wire::worker::v1::{
     Success,
 };
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// What a worker may cost that registers new actions all the time.
 const REGISTRATION_COST_MIB: u64 = 150;
@@ -154,6 +155,7 @@ async fn of_two_sessions_of_one_instance_the_later_has_what_it_lists() {
         ..said
     };
     let (mut second, welcome) = ScriptedWorker::open(&arena.orchestrator.url(), second).await;
+    second.keep_alive(HEARTBEAT);
     assert!(
         welcome.verdicts.iter().all(|verdict| verdict.verdict == 1),
         "keep: {:?}",
@@ -202,6 +204,7 @@ async fn two_processes_that_fight_for_one_instance_do_not_do_a_step_twice() {
             ..said.clone()
         };
         let (mut worker, _) = ScriptedWorker::open(&arena.orchestrator.url(), said).await;
+        worker.keep_alive(HEARTBEAT);
         if let Some(mut before) = before.take() {
             assert_eq!(before.session_error().await.code(), Code::Superseded);
         }
@@ -331,6 +334,7 @@ async fn a_living_worker_that_is_declared_dead_comes_back_and_changes_nothing() 
         ..said
     };
     let (mut worker, welcome) = ScriptedWorker::open(&arena.orchestrator.url(), said).await;
+    worker.keep_alive(HEARTBEAT);
     assert!(
         welcome.verdicts.iter().all(|verdict| verdict.verdict == 2),
         "stop: {:?}",
@@ -455,3 +459,6 @@ fn unhex(text: &str) -> Bytes {
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
     digits.chunks(2).map(byte).collect()
 }
+
+/// The first heartbeat goes out at once: one that names no session before it gets no work without it.
+const HEARTBEAT: Duration = Duration::from_secs(3);
