@@ -23,20 +23,22 @@ impl Engine {
             later,
         });
         let session = attempt.session;
-        let grace_ms = self.config.cancel_grace_ms;
-        self.session_mut(session).outbox.cancels.insert(
-            token,
-            Cancel {
-                token,
-                reason,
-                grace_ms,
-            },
-        );
+        self.queue_cancel(session, token, reason);
         self.arm_cancels(session);
     }
 
+    /// Sends a cancel with the batch, once.
+    pub(crate) fn queue_cancel(&mut self, key: SessionKey, token: AttemptToken, reason: CancelReason) {
+        let cancel = Cancel {
+            token,
+            reason,
+            grace_ms: self.config.cancel_grace_ms,
+        };
+        self.session_mut(key).outbox.cancels.insert(token, cancel);
+        self.fleet.unflushed.insert(key);
+    }
+
     pub(crate) fn repeat_cancels(&mut self, key: SessionKey) {
-        let grace_ms = self.config.cancel_grace_ms;
         let session = &self.fleet.sessions[&key];
         if !session.connected {
             return;
@@ -49,23 +51,14 @@ impl Engine {
         if unanswered.is_empty() {
             return;
         }
-        let cancels = &mut self.session_mut(key).outbox.cancels;
-        cancels.extend(unanswered.into_iter().map(|(token, reason)| {
-            (
-                token,
-                Cancel {
-                    token,
-                    reason,
-                    grace_ms,
-                },
-            )
-        }));
+        for (token, reason) in unanswered {
+            self.queue_cancel(key, token, reason);
+        }
         self.arm_cancels(key);
     }
 
-    /// Sends the cancels of a session with the batch, and again where they are not answered in time.
+    /// Sends the cancels of a session again where they are not answered in time.
     fn arm_cancels(&mut self, key: SessionKey) {
-        self.fleet.unflushed.insert(key);
         // Time must pass between two rounds.
         let due_ms = self.now.monotonic_ms + self.config.cancel_repeat_ms.max(1);
         self.timers.set(Timer::Cancels(key), Some(due_ms));

@@ -3,7 +3,7 @@
 use crate::engine::{Engine, Timer};
 use crate::fleet::{Attempt, Pace};
 use crate::input::SessionKey;
-use crate::worker::{Cancel, CancelReason, InFlight, InFlightPhase, ToWorker};
+use crate::worker::{CancelReason, InFlight, InFlightPhase, ToWorker};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use escapement_contract::Evidence;
@@ -121,18 +121,7 @@ impl Engine {
             (false, InFlightPhase::Finished) => {}
             // Once for each snapshot: the books do not hold it, so nothing repeats it.
             (false, InFlightPhase::Received | InFlightPhase::Running) => {
-                let grace_ms = self.config.cancel_grace_ms;
-                let reason = CancelReason::Superseded;
-                let cancels = &mut self.session_mut(key).outbox.cancels;
-                cancels.insert(
-                    token,
-                    Cancel {
-                        token,
-                        reason,
-                        grace_ms,
-                    },
-                );
-                self.fleet.unflushed.insert(key);
+                self.queue_cancel(key, token, CancelReason::Superseded);
             }
         }
     }
