@@ -1,11 +1,9 @@
 //! An orchestrator process of a test's own, its directory, and what callers ask it. Judges nothing.
 
 use crate::plans::RequestWords;
+use escapement_tests::calls;
 use escapement_tests::{Orchestrator, OrchestratorSettings, PrivateDirectory, Worker, WorkerSettings};
-use escapement_wire::v1::{
-    AuditEntry, ExecutePlanRequest, Execution, GetExecutionRequest, ListAuditEntriesRequest, PlanResult,
-    WaitExecutionRequest, execution::State,
-};
+use escapement_wire::v1::{AuditEntry, ExecutePlanRequest, Execution, GetExecutionRequest, PlanResult};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tonic::Status;
@@ -109,36 +107,15 @@ impl World {
 
     /// Waits until an execution is settled and gives its result.
     pub(crate) async fn result_of(&self, execution_id: &str) -> PlanResult {
-        let request = WaitExecutionRequest {
-            execution_id: execution_id.to_owned(),
-            timeout_ms: Some(i64::try_from(LIMIT.as_millis()).unwrap()),
-        };
-        let answer = self.orchestrator.plans().wait_execution(request).await.unwrap();
-        let execution = answer.into_inner().execution.unwrap();
-        assert_eq!(execution.state(), State::Settled, "{execution:?}");
-        execution.result.unwrap()
+        calls::result_of(self.orchestrator.plans(), execution_id, LIMIT)
+            .await
+            .unwrap()
     }
 
     /// The record of an execution.
     pub(crate) async fn record_of(&self, execution_id: &str) -> Vec<AuditEntry> {
-        let mut entries = Vec::new();
-        let mut from_sequence = 1;
-        while from_sequence != 0 {
-            let request = ListAuditEntriesRequest {
-                execution_id: execution_id.to_owned(),
-                from_sequence,
-                page_size: None,
-            };
-            let page = self
-                .orchestrator
-                .plans()
-                .list_audit_entries(request)
-                .await
-                .unwrap()
-                .into_inner();
-            entries.extend(page.entries);
-            from_sequence = page.next_sequence;
-        }
-        entries
+        calls::record_of(self.orchestrator.plans(), execution_id)
+            .await
+            .unwrap()
     }
 }

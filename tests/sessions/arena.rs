@@ -17,6 +17,7 @@ mod judgement;
 mod leaks;
 mod neighbour;
 
+use escapement_tests::calls;
 use escapement_tests::fault_proxy::FaultProxy;
 use escapement_tests::session_checker::{CheckerSettings, Records};
 use escapement_tests::session_journal::{Event, Journal};
@@ -26,8 +27,8 @@ use escapement_tests::{
 };
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::{
-    AuditEntry, Execution, ListAuditEntriesRequest, ListExecutionsRequest, ListWorkersRequest, PlanResult,
-    WaitExecutionRequest, Worker as WorkerEntry, audit_entry,
+    AuditEntry, Execution, ListExecutionsRequest, ListWorkersRequest, PlanResult, Worker as WorkerEntry,
+    audit_entry,
 };
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -214,31 +215,16 @@ impl Arena {
 
     /// Waits until an execution is settled and gives its result.
     pub(crate) async fn result_of(&self, execution_id: &str) -> PlanResult {
-        let request = WaitExecutionRequest {
-            execution_id: execution_id.to_owned(),
-            timeout_ms: Some(i64::try_from(LIMIT.as_millis()).unwrap()),
-        };
-        let answer = self.orchestrator.plans().wait_execution(request).await.unwrap();
-        let execution = answer.into_inner().execution.unwrap();
-        assert_eq!(execution.state(), State::Settled, "{execution:?}");
-        execution.result.unwrap()
+        calls::result_of(self.orchestrator.plans(), execution_id, LIMIT)
+            .await
+            .unwrap()
     }
 
     /// The record of an execution.
     pub(crate) async fn record_of(&self, execution_id: &str) -> Vec<AuditEntry> {
-        let mut plans = self.orchestrator.plans();
-        let (mut entries, mut from_sequence) = (Vec::new(), 1);
-        while from_sequence != 0 {
-            let request = ListAuditEntriesRequest {
-                execution_id: execution_id.to_owned(),
-                from_sequence,
-                page_size: None,
-            };
-            let page = plans.list_audit_entries(request).await.unwrap().into_inner();
-            entries.extend(page.entries);
-            from_sequence = page.next_sequence;
-        }
-        entries
+        calls::record_of(self.orchestrator.plans(), execution_id)
+            .await
+            .unwrap()
     }
 
     /// Waits until the record of an execution has so many entries of a kind.

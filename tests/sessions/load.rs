@@ -3,11 +3,12 @@
 use crate::arena::LIMIT;
 use escapement_model::Opaque;
 use escapement_model::limits::ANSWER_MESSAGE_BYTES_MAX;
+use escapement_tests::calls;
 use escapement_tests::{Orchestrator, fresh_id};
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::v1::{
-    AuditEntry, Execution, GetExecutionRequest, ListAuditEntriesRequest, Plan, PlanResult, PlanStep,
-    SubmitPlanRequest, WaitExecutionRequest, WatchExecutionRequest, execution::State,
+    AuditEntry, Execution, GetExecutionRequest, Plan, PlanResult, PlanStep, SubmitPlanRequest,
+    WatchExecutionRequest,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -118,14 +119,7 @@ impl Caller {
 
     /// The same where the orchestrator may go away.
     pub(crate) async fn try_result_of(&self, id: &str) -> Result<PlanResult, Status> {
-        let request = WaitExecutionRequest {
-            execution_id: id.to_owned(),
-            timeout_ms: Some(i64::try_from(LIMIT.as_millis()).unwrap()),
-        };
-        let answer = self.plans.clone().wait_execution(request).await?;
-        let execution = answer.into_inner().execution.unwrap();
-        assert_eq!(execution.state(), State::Settled, "{execution:?}");
-        Ok(execution.result.unwrap())
+        calls::result_of(self.plans.clone(), id, LIMIT).await
     }
 
     /// `WatchExecution` from the first entry to the result.
@@ -155,25 +149,7 @@ impl Caller {
 
     /// `ListAuditEntries`, all of them.
     pub(crate) async fn record_of(&self, id: &str) -> Vec<AuditEntry> {
-        let mut entries = Vec::new();
-        let mut from_sequence = 1;
-        while from_sequence != 0 {
-            let request = ListAuditEntriesRequest {
-                execution_id: id.to_owned(),
-                from_sequence,
-                page_size: None,
-            };
-            let page = self
-                .plans
-                .clone()
-                .list_audit_entries(request)
-                .await
-                .unwrap()
-                .into_inner();
-            entries.extend(page.entries);
-            from_sequence = page.next_sequence;
-        }
-        entries
+        calls::record_of(self.plans.clone(), id).await.unwrap()
     }
 }
 

@@ -23,6 +23,7 @@
 #![cfg(feature = "harness")]
 
 mod binaries;
+pub mod calls;
 pub mod checkout;
 mod child;
 mod directory;
