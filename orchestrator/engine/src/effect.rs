@@ -55,7 +55,7 @@ pub enum Effect {
         /// Executions that still run when the grace is over; the restart settles them.
         n_unfinished: usize,
     },
-    /// A record could not be written within bounds: stop acknowledging and exit; the restart settles what is open.
+    /// A record could not be written within bounds, and not for want of space: stop acknowledging and exit; the restart settles what is open.
     GiveUp {
         /// How many writes of it failed.
         attempts: u32,
@@ -140,6 +140,8 @@ pub enum Refusal {
     NestedTooDeep,
     /// The orchestrator stops.
     Draining,
+    /// The store has no space, or what waits for space comes first. Nothing was written.
+    StoreFull,
     /// The store could not take the record; whether it did is not known until it is asked for.
     StoreFailed,
 }

@@ -23,6 +23,8 @@ pub struct Engine {
     pub(crate) timers: Timers<Timer>,
     pub(crate) writes: BTreeMap<WriteId, PendingWrite>,
     pub(crate) next_write: u64,
+    /// Writes that wait for space; no request is accepted meanwhile.
+    pub(crate) n_waiting_for_space: usize,
     /// Attempts whose action nobody offers; settled at the end of the batch.
     pub(crate) not_found: Vec<(ExecutionKey, StepIndex, u32)>,
     /// What each caller that waits is waiting for.
@@ -59,6 +61,10 @@ pub(crate) struct PendingWrite {
     pub(crate) content: StoreWrite,
     /// How often it failed.
     pub(crate) failures: u32,
+    /// How often of these for another reason than want of space.
+    pub(crate) failures_bounded: u32,
+    /// It failed last for want of space.
+    pub(crate) waits_for_space: bool,
 }
 
 impl Engine {
@@ -78,6 +84,7 @@ impl Engine {
             timers: Timers::new(),
             writes: BTreeMap::new(),
             next_write: 0,
+            n_waiting_for_space: 0,
             not_found: Vec::new(),
             callers: BTreeMap::new(),
             drain: None,
@@ -192,6 +199,8 @@ impl Engine {
                 key,
                 content,
                 failures: 0,
+                failures_bounded: 0,
+                waits_for_space: false,
             },
         );
     }

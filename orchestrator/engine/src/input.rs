@@ -163,7 +163,16 @@ pub enum WriteOutcome {
     /// The store holds something that forbids it; nothing was written.
     Conflict(WriteConflict),
     /// The store could not; nothing was written, and trying again makes sense.
-    Failed,
+    Failed(WriteFailure),
+}
+
+/// Why a write may be tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteFailure {
+    /// There is no space for it.
+    Full,
+    /// Anything else that may pass.
+    Busy,
 }
 
 /// What forbids a write.

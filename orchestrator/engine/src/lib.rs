@@ -43,8 +43,8 @@ pub use config::EngineConfig;
 pub use effect::{ActionView, Effect, ExecutionView, Refusal, Reply, SessionState, StoreWrite, WorkerView};
 pub use engine::Engine;
 pub use input::{
-    CallerId, Input, Recovered, SessionKey, Submission, WaitFor, WorkerSelector, WriteConflict, WriteId,
-    WriteOutcome,
+    CallerId, Input, Recovered, SessionKey, Submission, WaitFor, WorkerSelector, WriteConflict, WriteFailure,
+    WriteId, WriteOutcome,
 };
 pub use worker::{
     AckVerdict, ActionRefusal, ActionSpec, Assignment, AttemptReport, Cancel, CancelReason, FromWorker,

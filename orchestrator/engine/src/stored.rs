@@ -2,16 +2,19 @@
 
 use crate::effect::{Effect, Refusal, Reply, StoreWrite};
 use crate::engine::{Engine, PendingWrite, Timer};
-use crate::input::{WaitFor, WriteConflict, WriteId, WriteOutcome};
+use crate::input::{WaitFor, WriteConflict, WriteFailure, WriteId, WriteOutcome};
 use crate::live::{ExecutionKey, Stage};
 use escapement_contract::Input as ContractInput;
 
 impl Engine {
     pub(crate) fn stored(&mut self, write: WriteId, outcome: WriteOutcome) {
-        let pending = self
+        let mut pending = self
             .writes
             .remove(&write)
             .expect("the store answers each write once");
+        if core::mem::take(&mut pending.waits_for_space) {
+            self.n_waiting_for_space -= 1;
+        }
         match (&pending.content, outcome) {
             (StoreWrite::Accept { .. }, WriteOutcome::Durable) => self.accepted(pending.key),
             (StoreWrite::Accept { request, .. }, WriteOutcome::Conflict(conflict)) => {
@@ -19,8 +22,12 @@ impl Engine {
                 self.abandon(pending.key, &reply);
             }
             // Nobody was told that it is accepted: the callers ask again.
-            (StoreWrite::Accept { .. }, WriteOutcome::Failed) => {
-                self.abandon(pending.key, &Reply::Refused(Refusal::StoreFailed));
+            (StoreWrite::Accept { .. }, WriteOutcome::Failed(failure)) => {
+                let refusal = match failure {
+                    WriteFailure::Full => Refusal::StoreFull,
+                    WriteFailure::Busy => Refusal::StoreFailed,
+                };
+                self.abandon(pending.key, &Reply::Refused(refusal));
             }
             (StoreWrite::Start { .. }, WriteOutcome::Durable) => self.started(pending.key),
             (StoreWrite::Settle { .. }, WriteOutcome::Durable) => self.settled(pending.key),
@@ -37,8 +44,8 @@ impl Engine {
             (StoreWrite::Start { .. } | StoreWrite::Settle { .. }, WriteOutcome::Conflict(conflict)) => {
                 unreachable!("the store forgot an execution that it had accepted: {conflict:?}");
             }
-            (StoreWrite::Start { .. } | StoreWrite::Settle { .. }, WriteOutcome::Failed) => {
-                self.write_failed(write, pending);
+            (StoreWrite::Start { .. } | StoreWrite::Settle { .. }, WriteOutcome::Failed(failure)) => {
+                self.write_failed(write, pending, failure);
             }
         }
     }
@@ -105,12 +112,23 @@ impl Engine {
             .expect("an execution whose result is persisted was settling");
     }
 
-    // a result that cannot be persisted is not told; the write is tried again, within bounds.
-    fn write_failed(&mut self, write: WriteId, mut pending: PendingWrite) {
-        pending.failures += 1;
+    // a result that cannot be persisted is not told; the write is tried again, within bounds where it is not
+    // space that it wants. What has started and what has ended waits for space for as long as that takes.
+    fn write_failed(&mut self, write: WriteId, mut pending: PendingWrite, failure: WriteFailure) {
+        pending.failures = pending.failures.saturating_add(1);
         let failures = pending.failures;
-        if failures >= self.config.persist_attempts_max {
-            self.effects.push_back(Effect::GiveUp { attempts: failures });
+        match failure {
+            WriteFailure::Full => {
+                pending.waits_for_space = true;
+                self.n_waiting_for_space += 1;
+            }
+            WriteFailure::Busy => {
+                pending.failures_bounded += 1;
+                let attempts = pending.failures_bounded;
+                if attempts >= self.config.persist_attempts_max {
+                    self.effects.push_back(Effect::GiveUp { attempts });
+                }
+            }
         }
         if let Some(live) = self.live.find_mut(pending.key)
             && matches!(pending.content, StoreWrite::Settle { .. })

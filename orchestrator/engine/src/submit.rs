@@ -97,6 +97,10 @@ impl Engine {
         if let Some(execution_id) = self.live.plan_holder(request.plan().id()) {
             return Err(Refusal::PlanIdUsed { execution_id });
         }
+        // the first space that there is belongs to what was accepted before.
+        if self.n_waiting_for_space > 0 {
+            return Err(Refusal::StoreFull);
+        }
         if self.live.len() >= self.config.max_live_executions {
             return Err(Refusal::QueueFull);
         }

@@ -23,7 +23,7 @@ mod readers;
 pub mod recovery;
 mod run;
 mod sinks;
-mod writer;
+pub mod writer;
 
 pub use config::Config;
 pub use run::run;

@@ -156,6 +156,13 @@ fn of_refusal(refusal: Refusal) -> Status {
             "The orchestrator stops; ask again with the same execution id.".to_owned(),
             [],
         ),
+        Refusal::StoreFull => again_after(
+            LATER,
+            Code::ResourceExhausted,
+            "STORE_FULL",
+            "The store has no space; nothing was accepted. Ask again when there is some.".to_owned(),
+            [],
+        ),
         Refusal::StoreFailed => again_after(
             LATER,
             Code::Unavailable,

@@ -5,7 +5,7 @@ use crate::world::{World, plan};
 use escapement_contract::{Outcome, Reported, Request, Status};
 use escapement_engine::{
     AckVerdict, CallerId, FromWorker, Input, RejectReason, Reply, SessionKey, StoreWrite, ToWorker, WaitFor,
-    WorkerSelector, WriteId, WriteOutcome,
+    WorkerSelector, WriteFailure, WriteId, WriteOutcome,
 };
 use escapement_model::{AttemptToken, InstanceId, Opaque};
 use std::collections::BTreeSet;
@@ -125,7 +125,7 @@ impl Run {
         }
         let (write, content) = self.unanswered.remove(0);
         let outcome = if self.dice.roll(12) == 0 {
-            WriteOutcome::Failed
+            WriteOutcome::Failed(WriteFailure::Busy)
         } else {
             WriteOutcome::Durable
         };

@@ -4,7 +4,7 @@ use crate::world::{World, action, plan};
 use escapement_contract::Status;
 use escapement_engine::{
     ActionSpec, CallerId, FromWorker, InFlight, InFlightPhase, Input, Refusal, Reply, SessionErrorCode,
-    SessionKey, ToWorker, WaitFor, WriteOutcome,
+    SessionKey, ToWorker, WaitFor, WriteFailure, WriteOutcome,
 };
 use escapement_model::SessionId;
 
@@ -155,7 +155,7 @@ fn nobody_is_refused_on_account_of_an_accept_that_may_fail() {
     let (write, _) = world.writes.remove(0);
     world.input(Input::Stored {
         write,
-        outcome: WriteOutcome::Failed,
+        outcome: WriteOutcome::Failed(WriteFailure::Busy),
     });
     assert!(matches!(world.replies[&1], Reply::Refused(Refusal::StoreFailed)));
     assert!(

@@ -2,7 +2,7 @@
 
 use crate::world::{World, plan};
 use escapement_contract::Status;
-use escapement_engine::{CallerId, Input, Refusal, Reply, WaitFor, WriteOutcome};
+use escapement_engine::{CallerId, Input, Refusal, Reply, WaitFor, WriteFailure, WriteOutcome};
 
 fn run_one(world: &mut World) {
     world.worker(1, 1, &["a"]);
@@ -60,7 +60,7 @@ fn a_result_that_cannot_be_persisted_is_neither_emitted_nor_returned() {
     let (write, _) = world.writes.last().unwrap().clone();
     world.input(Input::Stored {
         write,
-        outcome: WriteOutcome::Failed,
+        outcome: WriteOutcome::Failed(WriteFailure::Busy),
     });
     assert!(matches!(world.replies[&1], Reply::Refused(Refusal::StoreFailed)));
     assert!(!world.log_has("emit event"));
@@ -91,7 +91,7 @@ fn writes_that_keep_failing_make_the_engine_give_up() {
         let (write, _) = world.writes.last().unwrap().clone();
         world.input(Input::Stored {
             write,
-            outcome: WriteOutcome::Failed,
+            outcome: WriteOutcome::Failed(WriteFailure::Busy),
         });
         world.pass(5_000);
     }
@@ -109,7 +109,7 @@ fn an_accept_that_failed_leaves_nothing_and_can_be_repeated() {
     let (write, _) = world.writes.last().unwrap().clone();
     world.input(Input::Stored {
         write,
-        outcome: WriteOutcome::Failed,
+        outcome: WriteOutcome::Failed(WriteFailure::Busy),
     });
     assert!(matches!(world.replies[&1], Reply::Refused(Refusal::StoreFailed)));
     assert_eq!(world.engine.live_executions(), 0);
@@ -135,7 +135,7 @@ fn a_start_that_is_tried_again_still_starts() {
     let (start, _) = world.writes.last().unwrap().clone();
     world.input(Input::Stored {
         write: start,
-        outcome: WriteOutcome::Failed,
+        outcome: WriteOutcome::Failed(WriteFailure::Busy),
     });
     assert!(world.assignments(1).is_empty());
     world.store_answers = true;

@@ -48,6 +48,7 @@ fn every_refusal_of_the_engine_has_its_status() {
         ),
         (Refusal::QueueFull, Code::ResourceExhausted, "QUEUE_FULL", true),
         (Refusal::Draining, Code::Unavailable, "DRAINING", true),
+        (Refusal::StoreFull, Code::ResourceExhausted, "STORE_FULL", true),
         (Refusal::StoreFailed, Code::Unavailable, "STORE_FAILED", true),
     ];
     for (refusal, code, reason, is_repeatable) in refusals {

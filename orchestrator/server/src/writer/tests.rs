@@ -2,8 +2,9 @@
 
 use super::*;
 use escapement_contract::{PlanDraft, RequestDraft, StepDraft, validate_request};
+use escapement_engine::{StoreWrite, WriteConflict, WriteFailure};
 use escapement_model::{ExecutionId, Opaque};
-use escapement_store::Reader;
+use escapement_store::{Conflict, Outcome, Reader, StoreFault};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use tokio::sync::mpsc::unbounded_channel;
@@ -36,7 +37,7 @@ impl Store for Scripted {
     }
 }
 
-fn job(number: u64) -> Job {
+pub(super) fn job(number: u64) -> Job {
     let execution_id = ExecutionId::from_random([1; 16]);
     Job {
         write: WriteId(number),
@@ -93,16 +94,20 @@ fn a_commit_takes_no_more_writes_than_its_limit_and_loses_none() {
 }
 
 #[test]
-fn a_store_without_space_fails_each_write_of_the_batch_and_the_next_one_goes_on() {
+fn a_store_that_is_busy_fails_each_write_of_the_batch_and_the_next_one_goes_on() {
     let n_first = COMMIT_WRITES_MAX as u64;
-    let full = || Err(StoreFault::Full("disk".into()));
+    let busy = || Err(StoreFault::Busy("lock".into()));
     let (commits, outcomes) = run(
-        vec![full()],
+        vec![busy()],
         vec![(0..n_first).map(job).collect(), vec![job(n_first)]],
     );
     assert_eq!(commits, [COMMIT_WRITES_MAX, 1]);
     let (last, first) = outcomes.split_last().unwrap();
-    assert!(first.iter().all(|(_, outcome)| *outcome == WriteOutcome::Failed));
+    assert!(
+        first
+            .iter()
+            .all(|(_, outcome)| *outcome == WriteOutcome::Failed(WriteFailure::Busy))
+    );
     assert_eq!(*last, (WriteId(n_first), WriteOutcome::Durable));
 }
 
@@ -146,15 +151,15 @@ fn an_acceptance_that_meets_a_damaged_execution_fails_alone() {
     let expected = [
         WriteOutcome::Durable,
         WriteOutcome::Durable,
-        WriteOutcome::Failed,
+        WriteOutcome::Failed(WriteFailure::Busy),
         WriteOutcome::Durable,
-        WriteOutcome::Failed,
+        WriteOutcome::Failed(WriteFailure::Busy),
     ];
     assert!(outcomes.iter().map(|(write, _)| write.0).eq(1..=5));
     assert!(outcomes.iter().map(|(_, outcome)| *outcome).eq(expected));
 }
 
-fn acceptance(number: u64, execution_id: ExecutionId) -> Job {
+pub(super) fn acceptance(number: u64, execution_id: ExecutionId) -> Job {
     let step = StepDraft {
         id: ExecutionId::from_random([3; 16]).to_string(),
         action: "copy".to_owned(),
