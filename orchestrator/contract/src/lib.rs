@@ -37,5 +37,5 @@ pub use plan::{OnFailure, Plan, RetryPolicy, Step, StepIndex};
 pub use request::Request;
 pub use result::{PlanResult, Settlement, Status};
 pub use rules::{Action, MandatoryAction, RuleSet};
-pub use time::{Moment, default_deadline};
+pub use time::{Moment, default_deadline, due_at_unix};
 pub use validate::{Finding, Violations, validate_plan, validate_request};

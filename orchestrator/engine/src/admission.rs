@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::live::ExecutionKey;
+use crate::parked::Place;
 use alloc::collections::BTreeSet;
 use core::cmp::Reverse;
 use escapement_contract::Input as ContractInput;
@@ -9,8 +10,9 @@ use escapement_contract::Input as ContractInput;
 /// The executions that wait for their start, and how many run.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    // higher priority first, first come first served among equals.
-    queue: BTreeSet<(Reverse<i32>, ExecutionKey)>,
+    queue: BTreeSet<Place>,
+    /// Those that stay in memory wherever they stand, because somebody watches them.
+    pinned: BTreeSet<Place>,
     running: usize,
 }
 
@@ -20,7 +22,34 @@ impl Admission {
     }
 
     pub(crate) fn remove(&mut self, priority: i32, key: ExecutionKey) {
-        self.queue.remove(&(Reverse(priority), key));
+        let place = (Reverse(priority), key);
+        if !self.queue.remove(&place) {
+            self.pinned.remove(&place);
+        }
+    }
+
+    /// Executions in the queue whose requests are in memory, pinned ones not counted.
+    pub(crate) fn n_queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// The last of these.
+    pub(crate) fn last(&self) -> Option<Place> {
+        self.queue.last().copied()
+    }
+
+    pub(crate) fn pin(&mut self, priority: i32, key: ExecutionKey) {
+        let place = (Reverse(priority), key);
+        assert!(self.queue.remove(&place), "what is pinned waits");
+        self.pinned.insert(place);
+    }
+
+    /// Does nothing to what is not pinned.
+    pub(crate) fn unpin(&mut self, priority: i32, key: ExecutionKey) {
+        let place = (Reverse(priority), key);
+        if self.pinned.remove(&place) {
+            self.queue.insert(place);
+        }
     }
 
     pub(crate) fn take_slot(&mut self) {
@@ -36,14 +65,22 @@ impl Admission {
 
     /// True where an execution that comes now may start without overtaking anybody.
     pub(crate) fn is_open(&self, running_max: usize) -> bool {
-        self.queue.is_empty() && self.running < running_max
+        self.queue.is_empty() && self.pinned.is_empty() && self.running < running_max
     }
 
-    fn next(&mut self, running_max: usize) -> Option<ExecutionKey> {
+    /// Who starts next; nobody where that would overtake the first of the parked ones.
+    fn next(&mut self, running_max: usize, first_parked: Option<Place>) -> Option<ExecutionKey> {
         if self.running >= running_max {
             return None;
         }
-        self.queue.pop_first().map(|(_, key)| key)
+        let (queued, pinned) = (self.queue.first(), self.pinned.first());
+        let place = *queued.into_iter().chain(pinned).min()?;
+        //
+        if first_parked.is_some_and(|first| first < place) {
+            return None;
+        }
+        self.remove(place.0.0, place.1);
+        Some(place.1)
     }
 }
 
@@ -53,7 +90,8 @@ impl Engine {
         if self.drain.is_some() {
             return;
         }
-        while let Some(key) = self.admission.next(self.config.max_running_executions) {
+        let running_max = self.config.max_running_executions;
+        while let Some(key) = self.admission.next(running_max, self.parked.first()) {
             self.admission.take_slot();
             self.live.at_mut(key).holds_slot = true;
             // A deadline that is over ends the execution first, and then the start is refused.

@@ -13,6 +13,8 @@ pub struct EngineConfig {
     pub max_running_executions: usize,
     /// Executions that are accepted and not settled, at a time. At least 1.
     pub max_live_executions: usize,
+    /// Queued executions whose requests are kept in memory; the others wait in the store alone. At least 1.
+    pub queued_in_memory_max: usize,
     /// What a deadline that the caller leaves open grants for waiting in the queue.
     pub queue_allowance_ms: u64,
     /// How long an action stays registered after its last worker left, and after the start.
@@ -58,6 +60,7 @@ impl EngineConfig {
             token_key,
             max_running_executions: 1024,
             max_live_executions: 200_000,
+            queued_in_memory_max: 10_000,
             queue_allowance_ms: 3_600_000,
             registration_grace_ms: 10_000,
             heartbeat_interval_ms: limits::HEARTBEAT_INTERVAL_MS,

@@ -19,6 +19,11 @@ pub enum Effect {
         /// What.
         content: StoreWrite,
     },
+    /// Read the request of a queued execution and report back with `Input::Loaded`.
+    Load {
+        /// Which.
+        execution_id: ExecutionId,
+    },
     /// Answer a call. Each caller gets one.
     Reply {
         /// Who.
@@ -101,7 +106,7 @@ pub enum Reply {
     Described(ExecutionView),
     /// The execution ended.
     Settled(Persisted),
-    /// The engine has no such execution: it is settled in the store, or was never accepted.
+    /// The store alone says how it stands: it is settled, it is queued and not in memory, or it was never accepted.
     NotLive,
     /// The request is not accepted.
     Refused(Refusal),

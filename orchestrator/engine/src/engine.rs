@@ -7,6 +7,7 @@ use crate::effect::{Effect, Reply, StoreWrite};
 use crate::fleet::{ActionKey, Fleet};
 use crate::input::{CallerId, Input, SessionKey, WriteId};
 use crate::live::{ExecutionKey, LiveSet};
+use crate::parked::ParkedSet;
 use crate::timers::Timers;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -19,6 +20,11 @@ pub struct Engine {
     pub(crate) now: Moment,
     pub(crate) live: LiveSet,
     pub(crate) admission: Admission,
+    pub(crate) parked: ParkedSet,
+    /// Executions that were asked for because their deadlines were over, and are not settled.
+    pub(crate) n_overdue: usize,
+    /// True for a while after a request could not be read.
+    pub(crate) loads_paused: bool,
     pub(crate) fleet: Fleet,
     pub(crate) timers: Timers<Timer>,
     pub(crate) writes: BTreeMap<WriteId, PendingWrite>,
@@ -50,6 +56,8 @@ pub(crate) enum Timer {
     Snapshot(SessionKey),
     /// The registration grace of an action ends.
     Grace(ActionKey),
+    /// Requests that could not be read are asked for again.
+    Loads,
     /// The drain's grace ends.
     Drain,
 }
@@ -74,12 +82,19 @@ impl Engine {
             config.max_running_executions >= 1,
             "one execution at least must be able to run"
         );
+        assert!(
+            config.queued_in_memory_max >= 1,
+            "what runs next must fit into memory"
+        );
         let fleet = Fleet::new(now.monotonic_ms.saturating_add(config.registration_grace_ms));
         Self {
             config,
             now,
             live: LiveSet::default(),
             admission: Admission::default(),
+            parked: ParkedSet::default(),
+            n_overdue: 0,
+            loads_paused: false,
             fleet,
             timers: Timers::new(),
             writes: BTreeMap::new(),
@@ -117,6 +132,11 @@ impl Engine {
             Input::DrainWorker { caller, worker } => self.drain_worker(caller, &worker),
             Input::DeclareWorkerDead { caller, instance_id } => self.declare_worker_dead(caller, instance_id),
             Input::Recover(recovered) => self.recover(recovered),
+            Input::RecoverParked(recovered) => self.recover_parked(recovered),
+            Input::Loaded {
+                execution_id,
+                outcome,
+            } => self.loaded(execution_id, outcome),
             Input::Stored { write, outcome } => self.stored(write, outcome),
             Input::SessionOpened { session, session_id } => self.session_opened(session, session_id),
             Input::SessionMessage {
@@ -133,7 +153,9 @@ impl Engine {
     /// Ends a batch of inputs: admits, hands out, and puts together what goes to the workers.
     pub fn finish_batch(&mut self, now: Moment) {
         self.fire_due_timers(now);
+        self.park_excess();
         self.dispatch();
+        self.load_requests();
         self.flush_sessions();
         self.finish_drain();
     }
@@ -145,17 +167,19 @@ impl Engine {
 
     /// When the engine wants a `Tick`, in monotonic milliseconds; `None`: not until something happens.
     pub fn next_due_ms(&self) -> Option<u64> {
-        self.timers.next_due_ms()
+        let parked = self.parked.next_due_ms();
+        self.timers.next_due_ms().into_iter().chain(parked).min()
     }
 
     /// Executions that are accepted and not settled.
     pub fn live_executions(&self) -> usize {
-        self.live.len()
+        self.live.len() + self.parked.len()
     }
 
     fn fire_due_timers(&mut self, now: Moment) {
         self.forgive_pause(now);
         self.now = now;
+        self.parked.expire(now.monotonic_ms);
         while let Some(timer) = self.timers.pop_due(now.monotonic_ms) {
             match timer {
                 Timer::Execution(key) => self.execution_due(key),
@@ -165,6 +189,7 @@ impl Engine {
                 Timer::Pause(session) => self.pause_over(session),
                 Timer::Snapshot(session) => self.snapshot_due(session),
                 Timer::Grace(action) => self.grace_over(action),
+                Timer::Loads => self.loads_paused = false,
                 Timer::Drain => self.drain_due(),
             }
         }

@@ -75,6 +75,15 @@ pub enum Input {
     },
     /// An execution that the store holds unsettled; only before anything else, oldest first.
     Recover(Recovered),
+    /// A queued execution that the store holds and whose request is not wanted yet; behind all others, oldest first.
+    RecoverParked(RecoveredParked),
+    /// What came of [`Effect::Load`](crate::Effect::Load).
+    Loaded {
+        /// Which.
+        execution_id: ExecutionId,
+        /// How it went.
+        outcome: LoadOutcome,
+    },
     /// A write is durable, or failed.
     Stored {
         /// Which.
@@ -153,6 +162,30 @@ pub struct Recovered {
     pub deadline_ms: i64,
     /// Unix milliseconds; present where it was started.
     pub started_at: Option<i64>,
+}
+
+/// What is kept of a queued execution whose request stands in the store alone.
+#[derive(Clone, Copy, Debug)]
+pub struct RecoveredParked {
+    /// Its id.
+    pub execution_id: ExecutionId,
+    /// Of the request.
+    pub request_digest: [u8; 32],
+    /// Of the plan.
+    pub priority: i32,
+    /// Unix milliseconds.
+    pub deadline_ms: i64,
+}
+
+/// What came of asking for the request of a queued execution.
+#[derive(Clone, Debug)]
+pub enum LoadOutcome {
+    /// Here it is.
+    Loaded(Recovered),
+    /// It cannot be read, now or later: the execution stays unsettled, and the engine forgets it.
+    Damaged,
+    /// The store could not; trying again makes sense.
+    Failed,
 }
 
 /// How a write went.

@@ -27,6 +27,8 @@ mod limits;
 mod live;
 mod offer;
 mod operator;
+mod parked;
+mod parking;
 mod pump;
 mod report;
 mod session;
@@ -43,8 +45,8 @@ pub use config::EngineConfig;
 pub use effect::{ActionView, Effect, ExecutionView, Refusal, Reply, SessionState, StoreWrite, WorkerView};
 pub use engine::Engine;
 pub use input::{
-    CallerId, Input, Recovered, SessionKey, Submission, WaitFor, WorkerSelector, WriteConflict, WriteFailure,
-    WriteId, WriteOutcome,
+    CallerId, Input, LoadOutcome, Recovered, RecoveredParked, SessionKey, Submission, WaitFor,
+    WorkerSelector, WriteConflict, WriteFailure, WriteId, WriteOutcome,
 };
 pub use worker::{
     AckVerdict, ActionRefusal, ActionSpec, Assignment, AttemptReport, Cancel, CancelReason, FromWorker,

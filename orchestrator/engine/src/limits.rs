@@ -2,6 +2,12 @@
 
 /// Attempts of one session, ordinary and waiting ones together.
 pub(crate) const SESSION_ATTEMPTS_MAX: usize = 16_384;
+/// Requests that are asked for at a time because their turns come soon.
+pub(crate) const LOADS_AHEAD_MAX: usize = 256;
+/// Requests that are asked for at a time because somebody wants to watch.
+pub(crate) const LOADS_WATCHED_MAX: usize = 64;
+/// Executions that were asked for because their deadlines are over, and whose ends are not durable, at a time.
+pub(crate) const OVERDUE_LOADED_MAX: usize = 256;
 /// Items of one list that a worker sends.
 pub(crate) const WORKER_LIST_MAX: usize = 65_536;
 /// Items of one list that a worker is sent.

@@ -38,7 +38,7 @@ pub(crate) struct Live {
     /// Callers that wait for the accept.
     pub(crate) submitters: Vec<(CallerId, WaitFor)>,
     /// Submissions that can be judged only once the accept is answered.
-    pub(crate) parked: Vec<Submission>,
+    pub(crate) undecided: Vec<Submission>,
     /// Callers that wait for the result.
     pub(crate) waiters: Vec<CallerId>,
     pub(crate) watchers: Vec<Watcher>,
@@ -46,6 +46,8 @@ pub(crate) struct Live {
     pub(crate) waiting: BTreeMap<StepIndex, (QueueKey, WaitingKey)>,
     /// Steps that a worker has.
     pub(crate) attempts: BTreeMap<StepIndex, AttemptToken>,
+    /// Counts against the limit of those that were read back because their deadlines were over.
+    pub(crate) counts_as_overdue: bool,
     /// How it ends where it failed its preconditions, until its accept is durable.
     pub(crate) settlement: Option<Arc<Settlement>>,
 }
@@ -73,12 +75,22 @@ impl LiveSet {
     }
 
     pub(crate) fn insert(&mut self, live: Live) -> ExecutionKey {
+        let key = self.next_key();
+        self.insert_at(key, live);
+        key
+    }
+
+    /// The next key, for an execution that may not be live.
+    pub(crate) fn next_key(&mut self) -> ExecutionKey {
         self.last_key += 1;
-        let key = ExecutionKey(self.last_key);
+        ExecutionKey(self.last_key)
+    }
+
+    /// Puts an execution back under the key that it had.
+    pub(crate) fn insert_at(&mut self, key: ExecutionKey, live: Live) {
         self.by_id.insert(live.execution_id, key);
         self.by_plan.insert(live.request.plan().id(), live.execution_id);
         self.by_key.insert(key, live);
-        key
     }
 
     /// Takes an execution out, with its plan where that has not ended before.
@@ -91,8 +103,11 @@ impl LiveSet {
 
     /// Takes the plan of an execution out of the registry of live plans.
     pub(crate) fn end_plan(&mut self, key: ExecutionKey) {
-        if let Some(live) = self.by_key.get(&key) {
-            self.by_plan.remove(&live.request.plan().id());
+        let Some(live) = self.by_key.get(&key) else { return };
+        let plan_id = live.request.plan().id();
+        // Another execution may hold it that was parked when this one came.
+        if self.by_plan.get(&plan_id) == Some(&live.execution_id) {
+            self.by_plan.remove(&plan_id);
         }
     }
 

@@ -100,6 +100,7 @@ impl Engine {
                     .live
                     .remove(key)
                     .expect("an execution lives until its result is returned");
+                self.forget_overdue(live.counts_as_overdue);
                 for caller in live.waiters {
                     self.callers.remove(&caller);
                     self.reply(caller, Reply::Settled(persisted.clone()));

@@ -59,7 +59,7 @@ impl Engine {
         let settlement = live.settlement.take();
         let priority = live.request.plan().priority();
         let submitters = core::mem::take(&mut live.submitters);
-        let parked = core::mem::take(&mut live.parked);
+        let undecided = core::mem::take(&mut live.undecided);
         if started {
             self.started(key);
         } else if let Some(settlement) = settlement {
@@ -78,7 +78,9 @@ impl Engine {
             }
         }
         self.after_change(key);
-        parked.into_iter().for_each(|submission| self.submit(submission));
+        undecided
+            .into_iter()
+            .for_each(|submission| self.submit(submission));
     }
 
     /// An execution whose accept did not become durable: as if it had never been.
@@ -95,7 +97,7 @@ impl Engine {
             self.callers.remove(&caller);
             self.reply(caller, reply.clone());
         }
-        live.parked
+        live.undecided
             .into_iter()
             .for_each(|submission| self.submit(submission));
     }

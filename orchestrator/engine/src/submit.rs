@@ -14,8 +14,13 @@ use escapement_model::{ExecutionId, limits};
 
 impl Engine {
     pub(crate) fn submit(&mut self, submission: Submission) {
+        let execution_id = submission.request.execution_id();
+        if let Some(parked) = execution_id.and_then(|id| self.parked.find(id).copied()) {
+            let Submission { caller, request, .. } = &submission;
+            return self.attach_parked(*caller, parked, request, submission.wait_for);
+        }
         if let Some(holder) = self.undecided_holder(&submission) {
-            return self.live.at_mut(holder).parked.push(submission);
+            return self.live.at_mut(holder).undecided.push(submission);
         }
         let Submission {
             caller,
@@ -78,8 +83,12 @@ impl Engine {
 
     // a nested plan comes in as any other; only its depth is looked at.
     fn depth_of(&self, request: &Request) -> Result<u32, Refusal> {
-        let parent = request.parent_execution_id().and_then(|id| self.live.find(id));
-        let depth = parent.map_or(0, |parent| self.live.at(parent).depth + 1);
+        let parent = request.parent_execution_id();
+        let depth = match parent.and_then(|id| self.live.find(id)) {
+            Some(parent) => self.live.at(parent).depth + 1,
+            // What waits, parked or not, is nobody's child.
+            None => u32::from(parent.is_some_and(|id| self.parked.find(id).is_some())),
+        };
         //
         if depth > limits::NESTING_DEPTH_MAX {
             Err(Refusal::NestedTooDeep)
@@ -101,7 +110,7 @@ impl Engine {
         if self.n_waiting_for_space > 0 {
             return Err(Refusal::StoreFull);
         }
-        if self.live.len() >= self.config.max_live_executions {
+        if self.live_executions() >= self.config.max_live_executions {
             return Err(Refusal::QueueFull);
         }
         Ok(())
@@ -148,7 +157,9 @@ impl Engine {
     /// A nested execution never waits for a slot, or its parent would wait for itself.
     fn start_with_accept(&mut self, key: ExecutionKey) -> Option<i64> {
         let nested = self.live.at(key).depth > 0;
-        let open = self.drain.is_none() && self.admission.is_open(self.config.max_running_executions);
+        let open = self.drain.is_none()
+            && self.parked.is_empty()
+            && self.admission.is_open(self.config.max_running_executions);
         if !nested && !open {
             return None;
         }
@@ -176,6 +187,9 @@ impl Engine {
     }
 
     pub(crate) fn wait(&mut self, caller: CallerId, execution_id: ExecutionId) {
+        if let Some(parked) = self.parked.find(execution_id).copied() {
+            return self.wait_parked(caller, parked);
+        }
         match self.durable(execution_id) {
             Some(key) => {
                 self.live.at_mut(key).waiters.push(caller);
@@ -188,6 +202,7 @@ impl Engine {
     pub(crate) fn describe(&mut self, caller: CallerId, execution_id: ExecutionId) {
         let reply = match self.durable(execution_id) {
             Some(key) => Reply::Described(self.view(key)),
+            // What is parked has done nothing that the store does not show.
             None => Reply::NotLive,
         };
         self.reply(caller, reply);
@@ -205,11 +220,12 @@ impl Engine {
             return;
         };
         let Some(live) = self.live.find_mut(key) else {
-            return;
+            return self.parked.forget_caller(key, caller);
         };
         live.submitters.retain(|(other, _)| *other != caller);
         live.waiters.retain(|other| *other != caller);
         live.watchers.retain(|watcher| watcher.caller != caller);
+        self.unpin_unwatched(key);
     }
 
     /// An execution from before the restart: one that was started ends, one that was not runs.
@@ -262,7 +278,12 @@ impl Engine {
     }
 }
 
-fn new_live(execution: Execution, request: Arc<Request>, execution_id: ExecutionId, depth: u32) -> Live {
+pub(crate) fn new_live(
+    execution: Execution,
+    request: Arc<Request>,
+    execution_id: ExecutionId,
+    depth: u32,
+) -> Live {
     Live {
         execution,
         request,
@@ -271,11 +292,12 @@ fn new_live(execution: Execution, request: Arc<Request>, execution_id: Execution
         depth,
         holds_slot: false,
         submitters: Vec::new(),
-        parked: Vec::new(),
+        undecided: Vec::new(),
         waiters: Vec::new(),
         watchers: Vec::new(),
         waiting: BTreeMap::new(),
         attempts: BTreeMap::new(),
+        counts_as_overdue: false,
         settlement: None,
     }
 }

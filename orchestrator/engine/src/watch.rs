@@ -12,7 +12,7 @@ use escapement_model::ExecutionId;
 impl Engine {
     pub(crate) fn watch(&mut self, caller: CallerId, execution_id: ExecutionId, from_sequence: u64) {
         let Some(key) = self.durable(execution_id) else {
-            return self.reply(caller, Reply::NotLive);
+            return self.watch_parked(caller, execution_id, from_sequence);
         };
         let watcher = Watcher {
             caller,

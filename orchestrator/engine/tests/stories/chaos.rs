@@ -4,8 +4,8 @@ use crate::puppet::{CAPACITY, Held, Mood, Puppet};
 use crate::world::{World, plan};
 use escapement_contract::{Outcome, Reported, Request, Status};
 use escapement_engine::{
-    AckVerdict, CallerId, FromWorker, Input, RejectReason, Reply, SessionKey, StoreWrite, ToWorker, WaitFor,
-    WorkerSelector, WriteFailure, WriteId, WriteOutcome,
+    AckVerdict, CallerId, FromWorker, Input, LoadOutcome, RejectReason, Reply, SessionKey, StoreWrite,
+    ToWorker, WaitFor, WorkerSelector, WriteFailure, WriteId, WriteOutcome,
 };
 use escapement_model::{AttemptToken, InstanceId, Opaque};
 use std::collections::BTreeSet;
@@ -41,6 +41,10 @@ struct Run {
     /// Attempts that some worker had, for whoever reports without a session.
     seen: Vec<AttemptToken>,
     n_forgotten: usize,
+    /// Callers that watch.
+    watching: Vec<u64>,
+    n_loaded: usize,
+    n_damaged: usize,
 }
 
 /// What a run came to, so that runs that do nothing are noticed.
@@ -49,14 +53,20 @@ struct Tally {
     accepted: usize,
     forgotten: usize,
     snapshots: usize,
+    loaded: usize,
+    damaged: usize,
 }
 
 const N_WORKERS: usize = 3;
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let mut world = World::with(|config| config.max_running_executions = 4);
-        world.store_answers = false;
+        let mut world = World::with(|config| {
+            config.max_running_executions = 4;
+            // Half of the runs park most of what waits.
+            config.queued_in_memory_max = [1, 3, 10_000, 10_000][seed as usize % 4];
+        });
+        (world.store_answers, world.loader_answers) = (false, false);
         Self {
             world,
             dice: Dice(seed),
@@ -71,12 +81,17 @@ impl Run {
             next_instance: N_WORKERS as u8,
             seen: Vec::new(),
             n_forgotten: 0,
+            watching: Vec::new(),
+            n_loaded: 0,
+            n_damaged: 0,
         }
     }
 
     fn step(&mut self) {
-        match self.dice.roll(32) {
+        match self.dice.roll(36) {
             0..=2 => self.submit(),
+            32..=34 => self.loader_answers(),
+            35 => self.look(),
             3..=9 => self.store_answers(),
             10 => self.connect(),
             11 => self.break_stream(),
@@ -124,10 +139,10 @@ impl Run {
             return;
         }
         let (write, content) = self.unanswered.remove(0);
-        let outcome = if self.dice.roll(12) == 0 {
-            WriteOutcome::Failed(WriteFailure::Busy)
-        } else {
-            WriteOutcome::Durable
+        let outcome = match self.dice.roll(24) {
+            0 => WriteOutcome::Failed(WriteFailure::Busy),
+            1 => WriteOutcome::Failed(WriteFailure::Full),
+            _ => WriteOutcome::Durable,
         };
         if let (StoreWrite::Settle { settlement }, WriteOutcome::Durable) = (&content, outcome) {
             assert!(
@@ -136,6 +151,48 @@ impl Run {
             );
         }
         self.world.input(Input::Stored { write, outcome });
+    }
+
+    /// Requests come from the disk in any order, now and then not this time, rarely never.
+    fn loader_answers(&mut self) {
+        for _ in 0..=self.dice.roll(3) {
+            let n_loads = self.world.loads.len() as u64;
+            if n_loads == 0 {
+                return;
+            }
+            let which = self.dice.roll(n_loads) as usize;
+            let execution_id = self.world.loads.remove(which);
+            let outcome = match self.dice.roll(40) {
+                0 => {
+                    self.n_damaged += 1;
+                    LoadOutcome::Damaged
+                }
+                1..=3 => LoadOutcome::Failed,
+                _ => LoadOutcome::Loaded(self.world.recovered(execution_id)),
+            };
+            self.n_loaded += 1;
+            self.world.input(Input::Loaded {
+                execution_id,
+                outcome,
+            });
+        }
+    }
+
+    /// Somebody watches an execution for a while, or goes.
+    fn look(&mut self) {
+        if let Some(caller) = self.watching.pop().filter(|_| self.dice.roll(2) == 0) {
+            return self.world.input(Input::CallerGone(CallerId(caller)));
+        }
+        let Some(execution_id) = self.world.any_accepted(self.dice.roll(1 << 20)) else {
+            return;
+        };
+        self.next_caller += 1;
+        self.watching.push(self.next_caller);
+        self.world.input(Input::Watch {
+            caller: CallerId(self.next_caller),
+            execution_id,
+            from_sequence: 1,
+        });
     }
 
     fn any_worker(&mut self) -> usize {
@@ -338,6 +395,8 @@ impl Run {
                     false
                 }
                 Some(Reply::Refused(_)) => false,
+                // Its record is damaged.
+                Some(Reply::NotLive) => false,
                 Some(other) => panic!("a submission is settled or refused, not {other:?}"),
                 None => true,
             });
@@ -378,6 +437,11 @@ impl Run {
             if self.puppets.iter().all(|puppet| puppet.session.is_none()) {
                 self.next_session += 1;
                 self.puppets[0].connect(&mut self.world, self.next_session, true);
+            }
+            for execution_id in std::mem::take(&mut self.world.loads) {
+                let loaded = self.world.loaded(execution_id);
+                self.world.input(loaded);
+                self.n_loaded += 1;
             }
             self.heartbeat_all();
             for _ in 0..8 {
@@ -438,6 +502,8 @@ fn run(seed: u64) -> (Vec<String>, Tally) {
         accepted: run.accepted.len(),
         forgotten: run.n_forgotten,
         snapshots: snapshots.count(),
+        loaded: run.n_loaded,
+        damaged: run.n_damaged,
     };
     (log, tally)
 }
@@ -457,10 +523,16 @@ fn everything_settles_once_whatever_happens() {
         sum.accepted += tally.accepted;
         sum.forgotten += tally.forgotten;
         sum.snapshots += tally.snapshots;
+        sum.loaded += tally.loaded;
+        sum.damaged += tally.damaged;
     }
     let n_seeds = n_seeds as usize;
     assert!(
-        sum.accepted > 20 * n_seeds && sum.forgotten > 2 * n_seeds && sum.snapshots > 2 * n_seeds,
+        sum.accepted > 20 * n_seeds
+            && sum.forgotten > 2 * n_seeds
+            && sum.snapshots > 2 * n_seeds
+            && sum.loaded > n_seeds
+            && sum.damaged > n_seeds / 50,
         "runs that do nothing prove nothing: {sum:?}"
     );
 }

@@ -7,8 +7,8 @@ use escapement_contract::{
 };
 use escapement_engine::{
     ActionSpec, Assignment, AttemptReport, CallerId, Effect, Engine, EngineConfig, FromWorker, Hello,
-    InFlight, Input, Reply, SessionKey, StoreWrite, Submission, ToWorker, WaitFor, WorkerView, WriteId,
-    WriteOutcome,
+    InFlight, Input, LoadOutcome, Recovered, Reply, SessionKey, StoreWrite, Submission, ToWorker, WaitFor,
+    WorkerView, WriteId, WriteOutcome,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, SessionId};
@@ -23,6 +23,12 @@ pub struct World {
     /// The store answers "durable" at once.
     pub store_answers: bool,
     pub writes: Vec<(WriteId, StoreWrite)>,
+    /// Loads are answered at once, from what was accepted.
+    pub loader_answers: bool,
+    /// What was asked for.
+    pub loads: Vec<ExecutionId>,
+    /// What the store holds of everything that was accepted.
+    accepted: BTreeMap<ExecutionId, Recovered>,
     pub replies: BTreeMap<u64, Reply>,
     pub sent: Vec<(u64, ToWorker)>,
     pub closed: Vec<u64>,
@@ -54,6 +60,9 @@ impl World {
             now_ms: 0,
             store_answers: true,
             writes: Vec::new(),
+            loader_answers: true,
+            loads: Vec::new(),
+            accepted: BTreeMap::new(),
             replies: BTreeMap::new(),
             sent: Vec::new(),
             closed: Vec::new(),
@@ -93,6 +102,7 @@ impl World {
     fn carry_out(&mut self, effect: Effect) -> Option<Input> {
         match effect {
             Effect::Write { write, content } => {
+                self.keep(&content);
                 self.log.push(match content {
                     StoreWrite::Accept { started_at: None, .. } => "write accept".into(),
                     StoreWrite::Accept { .. } => "write accept and start".into(),
@@ -104,6 +114,11 @@ impl World {
                     write,
                     outcome: WriteOutcome::Durable,
                 });
+            }
+            Effect::Load { execution_id } => {
+                self.log.push("load".into());
+                self.loads.push(execution_id);
+                return self.loader_answers.then(|| self.loaded(execution_id));
             }
             Effect::Reply { caller, reply } => {
                 self.log.push(format!("reply {}", caller.0));
@@ -143,6 +158,47 @@ impl World {
             Effect::GiveUp { .. } => self.log.push("give up".into()),
         }
         None
+    }
+
+    /// What the loader finds in the store.
+    pub fn loaded(&self, execution_id: ExecutionId) -> Input {
+        let outcome = LoadOutcome::Loaded(self.accepted[&execution_id].clone());
+        Input::Loaded {
+            execution_id,
+            outcome,
+        }
+    }
+
+    /// What a restart finds of an execution that was accepted and has not started.
+    pub fn recovered(&self, execution_id: ExecutionId) -> Recovered {
+        self.accepted[&execution_id].clone()
+    }
+
+    /// One of the executions that were accepted and did not start at once.
+    pub fn any_accepted(&self, dice: u64) -> Option<ExecutionId> {
+        let n = u64::try_from(self.accepted.len()).unwrap();
+        let which = dice.checked_rem(n)? as usize;
+        self.accepted.keys().nth(which).copied()
+    }
+
+    fn keep(&mut self, content: &StoreWrite) {
+        if let StoreWrite::Accept {
+            execution_id,
+            request,
+            accepted_at,
+            deadline_ms,
+            started_at: None,
+        } = content
+        {
+            let recovered = Recovered {
+                execution_id: *execution_id,
+                request: Arc::clone(request),
+                accepted_at: *accepted_at,
+                deadline_ms: *deadline_ms,
+                started_at: None,
+            };
+            self.accepted.insert(*execution_id, recovered);
+        }
     }
 
     /// Lets time pass, stopping at every timer on the way.

@@ -1,0 +1,253 @@
+//! Queued executions whose requests stand in the store alone, each in about 200 bytes. Decides nothing.
+
+use crate::input::CallerId;
+use crate::live::ExecutionKey;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use escapement_model::ExecutionId;
+
+/// A place in the admission queue.
+// higher priority first, first come first served among equals.
+pub(crate) type Place = (Reverse<i32>, ExecutionKey);
+
+/// What is kept of one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parked {
+    pub(crate) key: ExecutionKey,
+    pub(crate) digest: [u8; 32],
+    pub(crate) priority: i32,
+    /// Its deadline on the monotonic clock.
+    pub(crate) due_ms: u64,
+    pub(crate) load: Load,
+}
+
+/// What its request was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// It was not.
+    None,
+    /// Its turn comes soon.
+    Ahead,
+    /// Its deadline is over.
+    Overdue,
+    /// Somebody wants to watch it.
+    Watched,
+}
+
+/// Who waits for something about a parked execution.
+#[derive(Debug, Default)]
+pub(crate) struct Interest {
+    /// Callers that wait for the result.
+    pub(crate) waiters: Vec<CallerId>,
+    /// Callers that want to watch, with the first entry wanted.
+    pub(crate) watches: Vec<(CallerId, u64)>,
+}
+
+/// All parked executions: by id, in the order of the queue, and by deadline.
+#[derive(Debug, Default)]
+pub(crate) struct ParkedSet {
+    by_id: BTreeMap<ExecutionId, Parked>,
+    /// Those whose requests were not asked for and whose deadlines are not over: they may still start.
+    queue: BTreeSet<(Place, ExecutionId)>,
+    /// Those whose requests were asked for and have not come.
+    coming: BTreeSet<(Place, ExecutionId)>,
+    /// Those whose deadlines are not over.
+    by_due: BTreeSet<(u64, ExecutionId)>,
+    /// Those whose deadlines were over before they were asked for, in that order. May name some that are on their way or gone.
+    overdue: VecDeque<ExecutionId>,
+    /// Those that somebody wants to watch, in that order. May name some that are on their way or gone.
+    watched: VecDeque<ExecutionId>,
+    interest: BTreeMap<ExecutionKey, Interest>,
+    n_ahead: usize,
+    n_watched: usize,
+}
+
+impl Parked {
+    pub(crate) fn place(&self) -> Place {
+        (Reverse(self.priority), self.key)
+    }
+}
+
+impl ParkedSet {
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    pub(crate) fn find(&self, execution_id: ExecutionId) -> Option<&Parked> {
+        self.by_id.get(&execution_id)
+    }
+
+    pub(crate) fn insert(&mut self, execution_id: ExecutionId, parked: Parked) {
+        assert_eq!(parked.load, Load::None, "what was in memory needs no load");
+        let before = self.by_id.insert(execution_id, parked);
+        assert!(before.is_none(), "an execution is parked once");
+        self.queue.insert((parked.place(), execution_id));
+        self.by_due.insert((parked.due_ms, execution_id));
+    }
+
+    /// Takes one out whose request has come, or never will.
+    pub(crate) fn remove(&mut self, execution_id: ExecutionId) -> (Parked, Interest) {
+        let parked = self.take_arrived(execution_id);
+        self.by_id.remove(&execution_id);
+        self.by_due.remove(&(parked.due_ms, execution_id));
+        let interest = self.interest.remove(&parked.key).unwrap_or_default();
+        (parked, interest)
+    }
+
+    /// The request did not come this time: whatever it was asked for still holds.
+    pub(crate) fn put_back(&mut self, execution_id: ExecutionId, now_ms: u64) -> Parked {
+        let parked = self.take_arrived(execution_id);
+        self.at_mut(execution_id).load = Load::None;
+        if parked.due_ms <= now_ms {
+            self.overdue.push_back(execution_id);
+        } else {
+            self.queue.insert((parked.place(), execution_id));
+        }
+        if self
+            .interest
+            .get(&parked.key)
+            .is_some_and(|interest| !interest.watches.is_empty())
+        {
+            self.watched.push_back(execution_id);
+        }
+        parked
+    }
+
+    /// The first place of those that may still start, whether its request is on its way or not.
+    pub(crate) fn first(&self) -> Option<Place> {
+        let (idle, coming) = (self.queue.first(), self.coming.first());
+        idle.into_iter().chain(coming).map(|(place, _)| *place).min()
+    }
+
+    /// The first place of those that may still start and whose requests were not asked for.
+    pub(crate) fn first_idle(&self) -> Option<Place> {
+        self.queue.first().map(|(place, _)| *place)
+    }
+
+    /// Requests that were asked for because their turns come soon.
+    pub(crate) fn n_ahead(&self) -> usize {
+        self.n_ahead
+    }
+
+    /// Requests that were asked for because somebody watches.
+    pub(crate) fn n_watched(&self) -> usize {
+        self.n_watched
+    }
+
+    /// Asks for the first request of the queue that was not asked for.
+    pub(crate) fn ask_ahead(&mut self) -> Option<ExecutionId> {
+        let (_, execution_id) = *self.queue.first()?;
+        self.ask(execution_id, Load::Ahead);
+        self.n_ahead += 1;
+        Some(execution_id)
+    }
+
+    /// Asks for the next one whose deadline is over.
+    pub(crate) fn ask_overdue(&mut self) -> Option<ExecutionId> {
+        let execution_id = next_idle(&mut self.overdue, &self.by_id)?;
+        self.ask(execution_id, Load::Overdue);
+        Some(execution_id)
+    }
+
+    /// Asks for the next one that somebody wants to watch.
+    pub(crate) fn ask_watched(&mut self) -> Option<ExecutionId> {
+        let execution_id = next_idle(&mut self.watched, &self.by_id)?;
+        self.ask(execution_id, Load::Watched);
+        self.n_watched += 1;
+        Some(execution_id)
+    }
+
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        self.by_due.first().map(|(due_ms, _)| *due_ms)
+    }
+
+    /// Takes those whose deadlines are over by now out of the queue: they hold up nobody any more.
+    pub(crate) fn expire(&mut self, now_ms: u64) {
+        while let Some((due_ms, execution_id)) = self.by_due.first().copied()
+            && due_ms <= now_ms
+        {
+            self.by_due.pop_first();
+            let place = self.at_mut(execution_id).place();
+            if self.queue.remove(&(place, execution_id)) {
+                self.overdue.push_back(execution_id);
+            }
+        }
+    }
+
+    /// Keeps in mind who waits for the result.
+    pub(crate) fn add_waiters(&mut self, key: ExecutionKey, waiters: impl IntoIterator<Item = CallerId>) {
+        let mut waiters = waiters.into_iter().peekable();
+        if waiters.peek().is_some() {
+            self.interest.entry(key).or_default().waiters.extend(waiters);
+        }
+    }
+
+    /// Keeps in mind who wants to watch.
+    pub(crate) fn add_watch(&mut self, execution_id: ExecutionId, caller: CallerId, from_sequence: u64) {
+        let key = self.at_mut(execution_id).key;
+        self.interest
+            .entry(key)
+            .or_default()
+            .watches
+            .push((caller, from_sequence));
+        self.watched.push_back(execution_id);
+    }
+
+    pub(crate) fn forget_caller(&mut self, key: ExecutionKey, caller: CallerId) {
+        let Some(interest) = self.interest.get_mut(&key) else {
+            return;
+        };
+        interest.waiters.retain(|other| *other != caller);
+        interest.watches.retain(|(other, _)| *other != caller);
+        if interest.waiters.is_empty() && interest.watches.is_empty() {
+            self.interest.remove(&key);
+        }
+    }
+
+    fn ask(&mut self, execution_id: ExecutionId, load: Load) {
+        let parked = self.at_mut(execution_id);
+        assert_eq!(parked.load, Load::None, "a request is asked for once");
+        parked.load = load;
+        let place = (parked.place(), execution_id);
+        self.queue.remove(&place);
+        self.coming.insert(place);
+    }
+
+    fn take_arrived(&mut self, execution_id: ExecutionId) -> Parked {
+        let parked = *self.at_mut(execution_id);
+        assert!(
+            self.coming.remove(&(parked.place(), execution_id)),
+            "what comes was asked for"
+        );
+        match parked.load {
+            Load::Ahead => self.n_ahead -= 1,
+            Load::Watched => self.n_watched -= 1,
+            Load::None | Load::Overdue => {}
+        }
+        parked
+    }
+
+    fn at_mut(&mut self, execution_id: ExecutionId) -> &mut Parked {
+        self.by_id
+            .get_mut(&execution_id)
+            .expect("the id of a parked execution")
+    }
+}
+
+/// The first of a list that is still parked and not on its way.
+fn next_idle(list: &mut VecDeque<ExecutionId>, by_id: &BTreeMap<ExecutionId, Parked>) -> Option<ExecutionId> {
+    while let Some(execution_id) = list.pop_front() {
+        if by_id
+            .get(&execution_id)
+            .is_some_and(|parked| parked.load == Load::None)
+        {
+            return Some(execution_id);
+        }
+    }
+    None
+}

@@ -1,0 +1,221 @@
+//! Which queued executions keep their requests in memory, and when a request is read back. Reads nothing itself.
+//!
+//! In memory are the first of the queue, up to a limit, and those that somebody watches. Whatever else waits is parked:
+//! its request is asked for when its turn comes near, when its deadline is over, and when somebody wants to watch it.
+
+use crate::effect::{Effect, Reply};
+use crate::engine::{Engine, Timer};
+use crate::input::{CallerId, LoadOutcome, Recovered, RecoveredParked, WaitFor};
+use crate::limits::{LOADS_AHEAD_MAX, LOADS_WATCHED_MAX, OVERDUE_LOADED_MAX};
+use crate::live::{ExecutionKey, Stage};
+use crate::parked::{Interest, Load, Parked};
+use crate::submit::new_live;
+use alloc::sync::Arc;
+use escapement_contract::{Execution, Input as ContractInput, Moment, Phase, Request, due_at_unix};
+use escapement_model::ExecutionId;
+
+impl Engine {
+    /// Parks whatever is behind the limit, or behind something that is parked: then the first of the queue are in memory.
+    pub(crate) fn park_excess(&mut self) {
+        while let Some(last) = self.admission.last() {
+            let is_beyond = self.admission.n_queued() > self.config.queued_in_memory_max;
+            let is_behind = self.parked.first_idle().is_some_and(|first| first < last);
+            if !is_beyond && !is_behind {
+                return;
+            }
+            self.park(last.1);
+        }
+    }
+
+    fn park(&mut self, key: ExecutionKey) {
+        let live = self.live.at(key);
+        let priority = live.request.plan().priority();
+        if !live.watchers.is_empty() {
+            return self.admission.pin(priority, key);
+        }
+        let live = self.live.remove(key).expect("the key of a live execution");
+        assert_eq!(
+            live.execution.phase(),
+            Phase::Queued,
+            "what waits has not started"
+        );
+        self.admission.remove(priority, key);
+        self.timers.set(Timer::Execution(key), None);
+        let due_ms = live.execution.next_due_ms();
+        self.parked.insert(
+            live.execution_id,
+            Parked {
+                key,
+                digest: *live.request.digest(),
+                priority,
+                due_ms: due_ms.expect("a queued execution has a deadline"),
+                load: Load::None,
+            },
+        );
+        self.parked.add_waiters(key, live.waiters);
+    }
+
+    /// An execution from before the restart that waits beyond memory.
+    pub(crate) fn recover_parked(&mut self, recovered: RecoveredParked) {
+        let execution_id = recovered.execution_id;
+        assert!(
+            self.live.find(execution_id).is_none(),
+            "the store holds each execution once"
+        );
+        let key = self.live.next_key();
+        self.parked.insert(
+            execution_id,
+            Parked {
+                key,
+                digest: recovered.request_digest,
+                priority: recovered.priority,
+                //
+                due_ms: due_at_unix(recovered.deadline_ms, self.now),
+                load: Load::None,
+            },
+        );
+    }
+
+    /// Asks for requests, each kind within its own bounds, so that none holds up another.
+    pub(crate) fn load_requests(&mut self) {
+        if self.loads_paused {
+            return;
+        }
+        while self.parked.n_watched() < LOADS_WATCHED_MAX
+            && let Some(execution_id) = self.parked.ask_watched()
+        {
+            self.effects.push_back(Effect::Load { execution_id });
+        }
+        // Those whose ends are not written yet count: on a full disk the rest waits where it takes no memory.
+        while self.n_overdue < OVERDUE_LOADED_MAX
+            && let Some(execution_id) = self.parked.ask_overdue()
+        {
+            self.n_overdue += 1;
+            self.effects.push_back(Effect::Load { execution_id });
+        }
+        if self.drain.is_some() {
+            return;
+        }
+        while self.parked.n_ahead() < LOADS_AHEAD_MAX
+            && self.admission.n_queued() + self.parked.n_ahead() < self.config.queued_in_memory_max
+            && let Some(execution_id) = self.parked.ask_ahead()
+        {
+            self.effects.push_back(Effect::Load { execution_id });
+        }
+    }
+
+    pub(crate) fn loaded(&mut self, execution_id: ExecutionId, outcome: LoadOutcome) {
+        match outcome {
+            LoadOutcome::Loaded(recovered) => self.unpark(recovered),
+            LoadOutcome::Damaged => {
+                let (parked, interest) = self.parked.remove(execution_id);
+                self.forget_overdue(parked.load == Load::Overdue);
+                self.tell_not_live(interest);
+            }
+            LoadOutcome::Failed => {
+                let parked = self.parked.put_back(execution_id, self.now.monotonic_ms);
+                self.forget_overdue(parked.load == Load::Overdue);
+                self.loads_paused = true;
+                let due_ms = self
+                    .now
+                    .monotonic_ms
+                    .saturating_add(self.config.persist_retry_ms_max);
+                self.timers.set(Timer::Loads, Some(due_ms));
+            }
+        }
+    }
+
+    /// The execution is queued in memory from now on; where its deadline is over, it ends.
+    fn unpark(&mut self, recovered: Recovered) {
+        let Recovered {
+            execution_id,
+            request,
+            accepted_at,
+            deadline_ms,
+            ..
+        } = recovered;
+        let (parked, interest) = self.parked.remove(execution_id);
+        // a wall clock that was set meanwhile moves no deadline.
+        let when_due = Moment {
+            monotonic_ms: parked.due_ms,
+            unix_ms: deadline_ms,
+        };
+        let execution = Execution::accept(
+            Arc::clone(&request),
+            execution_id,
+            accepted_at,
+            deadline_ms,
+            when_due,
+        );
+        let priority = request.plan().priority();
+        let mut live = new_live(execution, request, execution_id, 0);
+        live.stage = Stage::Durable;
+        live.counts_as_overdue = parked.load == Load::Overdue;
+        live.waiters = interest.waiters;
+        self.live.insert_at(parked.key, live);
+        self.admission.enqueue(priority, parked.key);
+        self.act(parked.key, ContractInput::Tick)
+            .expect("time always passes");
+        for (caller, from_sequence) in interest.watches {
+            self.callers.remove(&caller);
+            self.watch(caller, execution_id, from_sequence);
+        }
+    }
+
+    pub(crate) fn forget_overdue(&mut self, counts_as_overdue: bool) {
+        if counts_as_overdue {
+            self.n_overdue -= 1;
+        }
+    }
+
+    /// The same id as a parked execution's.
+    //
+    pub(crate) fn attach_parked(
+        &mut self,
+        caller: CallerId,
+        parked: Parked,
+        request: &Request,
+        wait_for: WaitFor,
+    ) {
+        if parked.digest != *request.digest() {
+            return self.reply(caller, Reply::Refused(crate::effect::Refusal::ExecutionIdUsed));
+        }
+        match wait_for {
+            // The store shows the same as memory would.
+            WaitFor::Accepted => self.reply(caller, Reply::NotLive),
+            WaitFor::Settled => self.wait_parked(caller, parked),
+        }
+    }
+
+    pub(crate) fn wait_parked(&mut self, caller: CallerId, parked: Parked) {
+        self.parked.add_waiters(parked.key, [caller]);
+        self.callers.insert(caller, parked.key);
+    }
+
+    pub(crate) fn watch_parked(&mut self, caller: CallerId, execution_id: ExecutionId, from_sequence: u64) {
+        let Some(key) = self.parked.find(execution_id).map(|parked| parked.key) else {
+            return self.reply(caller, Reply::NotLive);
+        };
+        self.parked.add_watch(execution_id, caller, from_sequence);
+        self.callers.insert(caller, key);
+    }
+
+    /// An execution that nobody watches any more is parked like any other.
+    pub(crate) fn unpin_unwatched(&mut self, key: ExecutionKey) {
+        if let Some(live) = self.live.find_mut(key)
+            && live.watchers.is_empty()
+        {
+            let priority = live.request.plan().priority();
+            self.admission.unpin(priority, key);
+        }
+    }
+
+    /// The store says what is wrong with it.
+    fn tell_not_live(&mut self, interest: Interest) {
+        let watchers = interest.watches.into_iter().map(|(caller, _)| caller);
+        for caller in interest.waiters.into_iter().chain(watchers) {
+            self.callers.remove(&caller);
+            self.reply(caller, Reply::NotLive);
+        }
+    }
+}

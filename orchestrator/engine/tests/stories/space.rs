@@ -1,0 +1,197 @@
+//! A full disk: what was accepted waits for space, nothing else is accepted, and what can be read is shown.
+
+use crate::world::{World, plan};
+use escapement_contract::Status;
+use escapement_engine::{CallerId, Input, Refusal, Reply, StoreWrite, WaitFor, WriteFailure, WriteOutcome};
+use escapement_model::codes;
+
+/// The store has no space for anything that it was asked for.
+fn refuse_all(world: &mut World) {
+    for (write, _) in std::mem::take(&mut world.writes) {
+        let outcome = WriteOutcome::Failed(WriteFailure::Full);
+        world.input(Input::Stored { write, outcome });
+    }
+}
+
+/// Time passes on a full disk.
+fn pass_without_space(world: &mut World, seconds: u64) {
+    for _ in 0..seconds {
+        refuse_all(world);
+        world.pass(1_000);
+    }
+    refuse_all(world);
+}
+
+/// An execution whose result finds no space.
+fn settling_without_space() -> World {
+    let mut world = World::new();
+    world.worker(1, 2, &["a"]);
+    world.submit(1, &plan(1, &["a"]).id(1).build(), WaitFor::Settled);
+    let assignment = world.one_assignment(1);
+    world.store_answers = false;
+    world.writes.clear();
+    world.complete(1, assignment.token);
+    refuse_all(&mut world);
+    world
+}
+
+//
+#[test]
+fn a_result_waits_for_space_for_as_long_as_it_takes() {
+    let mut world = settling_without_space();
+    assert!(matches!(world.replies[&1], Reply::Refused(Refusal::StoreFailed)));
+    pass_without_space(&mut world, 3_600);
+    assert!(!world.log_has("give up"));
+    assert!(!world.log_has("emit event"));
+    let execution_id = plan(1, &["a"]).id(1).build().execution_id().unwrap();
+    let caller = CallerId(2);
+    world.input(Input::Wait { caller, execution_id });
+    world.store_answers = true;
+    world.pass(5_000);
+    assert_eq!(world.status(2), Status::Success);
+    assert_eq!(world.log.iter().filter(|line| *line == "emit event").count(), 1);
+}
+
+//
+#[test]
+fn the_pause_between_two_tries_is_bounded() {
+    let mut world = settling_without_space();
+    pass_without_space(&mut world, 100);
+    let before = world.log.iter().filter(|line| *line == "write settle").count();
+    pass_without_space(&mut world, 50);
+    let after = world.log.iter().filter(|line| *line == "write settle").count();
+    assert_eq!(after - before, 10, "one in five seconds");
+}
+
+//
+#[test]
+fn nothing_is_accepted_while_something_waits_for_space() {
+    let mut world = settling_without_space();
+    let n_writes = world.log.iter().filter(|line| line.starts_with("write")).count();
+    world.submit(3, &plan(3, &["a"]).build(), WaitFor::Settled);
+    assert!(matches!(world.replies[&3], Reply::Refused(Refusal::StoreFull)));
+    let n_writes_after = world.log.iter().filter(|line| line.starts_with("write")).count();
+    assert_eq!(n_writes, n_writes_after, "the store is not even asked");
+    world.submit(4, &plan(1, &["a"]).id(1).build(), WaitFor::Settled);
+    assert!(!world.replies.contains_key(&4), "the same request attaches");
+    world.store_answers = true;
+    world.pass(5_000);
+    assert_eq!(world.status(4), Status::Success);
+    world.submit(5, &plan(3, &["a"]).build(), WaitFor::Accepted);
+    assert!(matches!(world.replies[&5], Reply::Accepted(_)));
+}
+
+//
+#[test]
+fn an_accept_without_space_leaves_nothing_behind() {
+    let mut world = World::new();
+    world.store_answers = false;
+    let request = plan(1, &["a"]).id(1).build();
+    world.submit(1, &request, WaitFor::Accepted);
+    world.submit(2, &request, WaitFor::Settled);
+    refuse_all(&mut world);
+    for caller in [1, 2] {
+        assert!(matches!(
+            world.replies[&caller],
+            Reply::Refused(Refusal::StoreFull)
+        ));
+    }
+    assert_eq!(world.engine.live_executions(), 0);
+    assert_eq!(world.engine.next_due_ms(), None, "nobody waits for space");
+    world.store_answers = true;
+    world.submit(3, &request, WaitFor::Accepted);
+    assert!(matches!(world.replies[&3], Reply::Accepted(_)));
+}
+
+//
+#[test]
+fn a_plan_whose_limit_passes_while_its_start_waits_for_space_never_runs() {
+    let mut world = World::with(|config| config.max_running_executions = 1);
+    world.worker(1, 2, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let id = world.submit(2, &plan(2, &["a"]).build(), WaitFor::Accepted);
+    let first = world.one_assignment(1);
+    world.complete(1, first.token);
+    // Its start is durable here; the next one's is not.
+    let second = world.one_assignment(1);
+    let third = world.submit(3, &plan(3, &["a"]).build(), WaitFor::Accepted);
+    world.store_answers = false;
+    world.writes.clear();
+    world.complete(1, second.token);
+    let (settle, _) = world.writes.pop().unwrap();
+    let outcome = WriteOutcome::Durable;
+    world.input(Input::Stored {
+        write: settle,
+        outcome,
+    });
+    assert!(matches!(
+        world.writes.last(),
+        Some((_, StoreWrite::Start { execution_id, .. })) if *execution_id == third
+    ));
+    pass_without_space(&mut world, 61);
+    assert!(
+        world.assignments(1).is_empty(),
+        "nothing runs before its start is durable"
+    );
+    assert!(
+        world.log.iter().rev().take(40).any(|line| line == "write settle"),
+        "its limit has passed: {:#?}",
+        world.log
+    );
+    for (caller, execution_id) in [(10, third), (11, id)] {
+        let caller = CallerId(caller);
+        world.input(Input::Wait { caller, execution_id });
+    }
+    assert!(matches!(world.replies[&11], Reply::NotLive));
+    world.store_answers = true;
+    world.pass(5_000);
+    let result = &world.settlement(10).result;
+    assert_eq!(result.error.as_ref().unwrap().code, codes::PLAN_TIMEOUT);
+    assert_eq!(
+        result.completed_at - result.duration_ms + 60_000,
+        result.completed_at
+    );
+    assert_eq!(world.engine.live_executions(), 0);
+    assert!(world.assignments(1).is_empty());
+}
+
+//
+#[test]
+fn what_can_be_read_is_shown_while_a_result_waits_for_space() {
+    let mut world = settling_without_space();
+    let execution_id = plan(1, &["a"]).id(1).build().execution_id().unwrap();
+    let caller = CallerId(7);
+    world.input(Input::Describe { caller, execution_id });
+    assert!(matches!(&world.replies[&7], Reply::Described(view) if view.started_at.is_some()));
+    let caller = CallerId(8);
+    world.input(Input::Watch {
+        caller,
+        execution_id,
+        from_sequence: 1,
+    });
+    assert!(matches!(world.replies[&8], Reply::Watching));
+    assert!(!world.log.iter().any(|line| line.starts_with("entries 8")));
+    world.store_answers = true;
+    world.pass(5_000);
+    let last = world.log.iter().rfind(|line| line.starts_with("entries 8"));
+    assert!(last.is_some_and(|line| line.ends_with("settled true")));
+}
+
+//
+#[test]
+fn a_store_that_is_busy_is_given_up_however_often_it_was_full_before() {
+    let mut world = settling_without_space();
+    pass_without_space(&mut world, 100);
+    for n_tries in 1.. {
+        assert!(n_tries < 100, "the bound holds");
+        world.pass(5_000);
+        for (write, _) in std::mem::take(&mut world.writes) {
+            let outcome = WriteOutcome::Failed(WriteFailure::Busy);
+            world.input(Input::Stored { write, outcome });
+        }
+        if world.log_has("give up") {
+            assert_eq!(n_tries, 10);
+            return;
+        }
+    }
+}
