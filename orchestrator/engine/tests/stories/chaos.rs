@@ -7,8 +7,9 @@ use escapement_engine::{
     AckVerdict, CallerId, FromWorker, Input, LoadOutcome, RejectReason, Reply, SessionKey, StoreWrite,
     ToWorker, WaitFor, WorkerSelector, WriteFailure, WriteId, WriteOutcome,
 };
-use escapement_model::{AttemptToken, InstanceId, Opaque};
-use std::collections::BTreeSet;
+use escapement_model::{AttemptToken, ExecutionId, InstanceId, Opaque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// SplitMix64: a seed is a whole run.
@@ -36,7 +37,7 @@ struct Run {
     unanswered: Vec<(WriteId, StoreWrite)>,
     /// Attempts whose outcome was accepted.
     accepted: BTreeSet<AttemptToken>,
-    settled: BTreeSet<escapement_model::ExecutionId>,
+    settled: BTreeSet<ExecutionId>,
     next_instance: u8,
     /// Attempts that some worker had, for whoever reports without a session.
     seen: Vec<AttemptToken>,
@@ -45,6 +46,8 @@ struct Run {
     watching: Vec<u64>,
     n_loaded: usize,
     n_damaged: usize,
+    /// What is durable and has not started, with its place.
+    queued: BTreeMap<ExecutionId, (Reverse<i32>, WriteId)>,
 }
 
 /// What a run came to, so that runs that do nothing are noticed.
@@ -84,6 +87,7 @@ impl Run {
             watching: Vec::new(),
             n_loaded: 0,
             n_damaged: 0,
+            queued: BTreeMap::new(),
         }
     }
 
@@ -144,13 +148,53 @@ impl Run {
             1 => WriteOutcome::Failed(WriteFailure::Full),
             _ => WriteOutcome::Durable,
         };
-        if let (StoreWrite::Settle { settlement }, WriteOutcome::Durable) = (&content, outcome) {
-            assert!(
+        self.answer(write, &content, outcome);
+    }
+
+    fn answer(&mut self, write: WriteId, content: &StoreWrite, outcome: WriteOutcome) {
+        match (content, outcome) {
+            (StoreWrite::Settle { settlement }, WriteOutcome::Durable) => assert!(
                 self.settled.insert(settlement.result.execution_id),
                 "an execution settles once"
-            );
+            ),
+            (
+                StoreWrite::Accept {
+                    execution_id,
+                    request,
+                    started_at: None,
+                    ..
+                },
+                WriteOutcome::Durable,
+            ) => {
+                let place = (Reverse(request.plan().priority()), write);
+                self.queued.insert(*execution_id, place);
+            }
+            _ => {}
         }
         self.world.input(Input::Stored { write, outcome });
+    }
+
+    /// Whoever starts is the first of all that wait, wherever their requests are.
+    //
+    fn audit_order(&mut self) {
+        for (_, content) in &self.world.writes {
+            match content {
+                StoreWrite::Start { execution_id, .. } => {
+                    // A start that is tried again has left the queue before.
+                    if let Some(place) = self.queued.remove(execution_id) {
+                        let first = self.queued.values().min();
+                        assert!(first.is_none_or(|first| place < *first), "the first starts first");
+                    }
+                }
+                StoreWrite::Accept { started_at, .. } => assert!(
+                    started_at.is_none() || self.queued.is_empty(),
+                    "nobody is overtaken by who comes last"
+                ),
+                StoreWrite::Settle { settlement } => {
+                    self.queued.remove(&settlement.result.execution_id);
+                }
+            }
+        }
     }
 
     /// Requests come from the disk in any order, now and then not this time, rarely never.
@@ -165,6 +209,7 @@ impl Run {
             let outcome = match self.dice.roll(40) {
                 0 => {
                     self.n_damaged += 1;
+                    self.queued.remove(&execution_id);
                     LoadOutcome::Damaged
                 }
                 1..=3 => LoadOutcome::Failed,
@@ -365,6 +410,7 @@ impl Run {
 
     /// Takes in what was sent, and checks what must hold whenever anything is sent.
     fn observe(&mut self) {
+        self.audit_order();
         self.unanswered.append(&mut self.world.writes);
         for (session, message) in std::mem::take(&mut self.world.sent) {
             let mut puppets = self.puppets.iter_mut();
@@ -414,16 +460,7 @@ impl Run {
             }
             while !self.unanswered.is_empty() {
                 let (write, content) = self.unanswered.remove(0);
-                if let StoreWrite::Settle { settlement } = content {
-                    assert!(
-                        self.settled.insert(settlement.result.execution_id),
-                        "an execution settles once"
-                    );
-                }
-                self.world.input(Input::Stored {
-                    write,
-                    outcome: WriteOutcome::Durable,
-                });
+                self.answer(write, &content, WriteOutcome::Durable);
                 self.observe();
             }
             for worker in 0..N_WORKERS {
