@@ -10,14 +10,13 @@
 mod checkpoint;
 mod columns;
 mod connection;
+mod files;
 mod mark;
 mod reader;
 mod schema;
 mod tally;
 mod writer;
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +24,10 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
 
+pub use self::checkpoint::Checkpointing;
 use self::checkpoint::{Checkpoints, Shared, checkpoint};
+use self::files::FileSystem;
+pub use self::files::{Files, OpenFile};
 use self::mark::MarkFile;
 use self::reader::EmbeddedReader;
 use self::tally::Tally;
@@ -45,11 +47,16 @@ pub struct EmbeddedOptions {
     pub accept_loss: bool,
     /// Test hook: the file does not grow beyond this many pages of 4 KiB, as if the disk were full.
     pub pages_max: Option<u32>,
+    /// Test hook: where the files are; `None` for the file system.
+    pub files: Option<Arc<dyn Files>>,
+    /// When and by whom the write-ahead log is copied into the database.
+    pub checkpointing: Checkpointing,
 }
 
 /// The embedded store: the one writer of its directory.
 #[derive(Debug)]
 pub struct Embedded {
+    files: Arc<dyn Files>,
     path: PathBuf,
     connection: Connection,
     tally: Tally,
@@ -57,7 +64,7 @@ pub struct Embedded {
     shared: Arc<Shared>,
     checkpoints: Checkpoints,
     /// Last, so that the directory is free only when everything else is closed.
-    _lock: File,
+    _lock: Box<dyn OpenFile>,
 }
 
 impl Embedded {
@@ -70,27 +77,36 @@ impl Embedded {
     /// [`StoreFault::Locked`], [`StoreFault::Incompatible`], [`StoreFault::Gap`], [`StoreFault::Open`],
     /// [`StoreFault::Full`], and [`StoreFault::Fatal`] where the file cannot be read.
     pub fn open(directory: &Path, options: EmbeddedOptions) -> Result<Self, StoreFault> {
-        create(directory)?;
-        let lock = lock(&directory.join(LOCK_FILE))?;
+        let files = options.files.unwrap_or_else(|| Arc::new(FileSystem));
+        files
+            .create_directory(directory)
+            .map_err(|error| cannot_open(directory, error))?;
+        let lock = lock(&*files, &directory.join(LOCK_FILE))?;
         let mark_path = directory.join(MARK_FILE);
-        let (mark_file, mark) = MarkFile::open(&mark_path).map_err(|error| cannot_open(&mark_path, error))?;
+        let (mark_file, mark) =
+            MarkFile::open(&*files, &mark_path).map_err(|error| cannot_open(&mark_path, error))?;
 
         let path = directory.join(DATABASE_FILE);
-        let mut connection = connection::open_writer(&path)?;
+        let mut connection = connection::open_writer(&*files, &path)?;
         schema::migrate(&mut connection, &path)?;
         checkpoint(&connection, CheckpointMode::TRUNCATE)?;
         let tally = tally::check(&connection, &mark, options.accept_loss)?;
         mark_file
             .write(tally.mark())
             .map_err(|error| cannot_open(&mark_path, error))?;
-        sync_directory(directory)?;
+        files
+            .sync_directory(directory)
+            .map_err(|error| cannot_open(directory, error))?;
         if let Some(pages_max) = options.pages_max {
             connection
                 .pragma_update_and_check(None, "max_page_count", pages_max, |_| Ok(()))
                 .map_err(connection::working)?;
         }
 
-        let shared = Arc::new(Shared::new(&path).map_err(|error| cannot_open(&path, error))?);
+        let database = files
+            .open_database(&path)
+            .map_err(|error| cannot_open(&path, error))?;
+        let shared = Arc::new(Shared::new(database, options.checkpointing));
         let told = Arc::clone(&shared);
         connection
             .wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages: i32| {
@@ -98,9 +114,11 @@ impl Embedded {
                 Ok(())
             }))
             .map_err(connection::working)?;
-        let checkpoints = Checkpoints::spawn(connection::open_writer(&path)?, Arc::clone(&shared))
+        let theirs = connection::open_writer(&*files, &path)?;
+        let checkpoints = Checkpoints::start(theirs, Arc::clone(&shared), options.checkpointing)
             .map_err(|error| cannot_open(&path, error))?;
         Ok(Self {
+            files,
             path,
             connection,
             tally,
@@ -146,7 +164,7 @@ impl Store for Embedded {
             self.try_commit(batch)
         };
         match &committed {
-            Ok(_) => shared.after_commit(),
+            Ok(_) => self.checkpoints.after_commit(),
             Err(fault @ StoreFault::Fatal(_)) => shared.condemn(fault),
             Err(_) => {}
         }
@@ -155,6 +173,7 @@ impl Store for Embedded {
 
     fn reader(&self) -> Result<Box<dyn Reader>, StoreFault> {
         Ok(Box::new(EmbeddedReader::new(connection::open_reader(
+            &*self.files,
             &self.path,
         )?)))
     }
@@ -172,41 +191,13 @@ impl Drop for Embedded {
     }
 }
 
-fn create(directory: &Path) -> Result<(), StoreFault> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-        .map_err(|error| cannot_open(directory, error))?;
-    // The directory's own name must survive a power cut, too.
-    directory
-        .canonicalize()
-        .ok()
-        .as_deref()
-        .and_then(Path::parent)
-        .map_or(Ok(()), sync_directory)
-}
-
-fn sync_directory(directory: &Path) -> Result<(), StoreFault> {
-    File::open(directory)
-        .and_then(|directory| directory.sync_all())
-        .map_err(|error| cannot_open(directory, error))
-}
-
-fn lock(path: &Path) -> Result<File, StoreFault> {
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(|error| cannot_open(path, error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreFault::Locked {
+fn lock(files: &dyn Files, path: &Path) -> Result<Box<dyn OpenFile>, StoreFault> {
+    files
+        .lock(path)
+        .map_err(|error| cannot_open(path, error))?
+        .ok_or_else(|| StoreFault::Locked {
             path: path.to_owned(),
-        }),
-        Err(TryLockError::Error(error)) => Err(cannot_open(path, error)),
-    }
+        })
 }
 
 fn cannot_open(path: &Path, error: std::io::Error) -> StoreFault {

@@ -15,7 +15,7 @@ mod write;
 use bytes::Bytes;
 use escapement_model::ExecutionId;
 
-pub use embedded::{Embedded, EmbeddedOptions};
+pub use embedded::{Checkpointing, Embedded, EmbeddedOptions, Files, OpenFile};
 pub use fault::{FaultSource, StoreFault};
 pub use memory::{Memory, MemoryDisk, MemoryFault};
 pub use stored::{Counts, ListFilter, StoredExecution, StoredState, StoredSummary};

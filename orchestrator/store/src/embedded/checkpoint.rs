@@ -1,14 +1,10 @@
 //! Moves the write-ahead log into the database, off the commit path. Writes no data of its own.
 //!
-//! A thread with its own connection copies the log whenever it has grown by [`PAGES_DUE`]. Under constant
+//! A connection of its own copies the log whenever it has grown by [`PAGES_DUE`], on a thread or, where a
+//! test asks for it, behind the commit that made it due. Under constant
 //! load it never reaches the end of a log that grows meanwhile, and SQLite begins a log anew only when all of
 //! it is copied; so the last, short pass holds the gate that every commit passes.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -17,6 +13,7 @@ use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
 
 use super::connection::working;
+use super::files::OpenFile;
 use crate::StoreFault;
 
 /// Pages of the log at which a checkpoint is due: 32 MiB.
@@ -24,11 +21,36 @@ const PAGES_DUE: u32 = 8192;
 /// Passes while commits go on; each leaves what was written during it, which is less and less.
 const OPEN_PASSES: u32 = 2;
 
+/// When and by whom the write-ahead log is copied into the database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checkpointing {
+    /// By a thread, off the commit path, whenever the log has grown by 32 MiB.
+    #[default]
+    Thread,
+    /// Test hook: by the commit that made the log grow by so many pages of 4 KiB, before it returns. No thread
+    /// is started, so that one caller alone decides what happens when.
+    Inline {
+        /// Pages of the log at which a checkpoint is due.
+        pages_due: u32,
+    },
+}
+
+impl Checkpointing {
+    fn pages_due(self) -> u32 {
+        match self {
+            Self::Thread => PAGES_DUE,
+            Self::Inline { pages_due } => pages_due,
+        }
+    }
+}
+
 /// What the writer and the checkpoints tell each other.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// The database, to sync it.
-    database: Arc<File>,
+    database: Arc<dyn OpenFile>,
+    /// Pages by which the log grows until a checkpoint is due.
+    step: u32,
     gate: Mutex<()>,
     orders: Mutex<Orders>,
     ordered: Condvar,
@@ -46,16 +68,17 @@ struct Orders {
 }
 
 impl Shared {
-    pub(super) fn new(path: &Path) -> std::io::Result<Self> {
-        Ok(Self {
-            database: never_closed(path)?,
+    pub(super) fn new(database: Arc<dyn OpenFile>, checkpointing: Checkpointing) -> Self {
+        Self {
+            database,
+            step: checkpointing.pages_due(),
             gate: Mutex::default(),
             orders: Mutex::default(),
             ordered: Condvar::default(),
             pages: AtomicU32::default(),
             pages_due: AtomicU32::default(),
             fatal: OnceLock::default(),
-        })
+        }
     }
 
     /// Held for the time of a commit.
@@ -68,15 +91,15 @@ impl Shared {
         let before = self.pages.swap(pages, Ordering::Relaxed);
         if pages < before {
             // SQLite began the log anew.
-            self.pages_due.store(PAGES_DUE, Ordering::Relaxed);
+            self.pages_due.store(self.step, Ordering::Relaxed);
         }
     }
 
-    /// Orders a checkpoint where one is due.
-    pub(super) fn after_commit(&self) {
-        if self.pages.load(Ordering::Relaxed) < self.pages_due.load(Ordering::Relaxed).max(PAGES_DUE) {
-            return;
-        }
+    fn is_due(&self) -> bool {
+        self.pages.load(Ordering::Relaxed) >= self.pages_due.load(Ordering::Relaxed).max(self.step)
+    }
+
+    fn order(&self) {
         let mut orders = unpoisoned(&self.orders);
         if !orders.due {
             orders.due = true;
@@ -99,30 +122,56 @@ impl Shared {
     }
 }
 
-/// The running thread.
+/// Who makes the checkpoints.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    by: By,
+}
+
+#[derive(Debug)]
+enum By {
+    /// `None` once it has ended.
+    Thread(Option<JoinHandle<()>>),
+    Inline(Connection),
 }
 
 impl Checkpoints {
-    pub(super) fn spawn(connection: Connection, shared: Arc<Shared>) -> std::io::Result<Self> {
-        let theirs = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("store-checkpoint".to_owned())
-            .spawn(move || run(&connection, &theirs))?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+    pub(super) fn start(
+        connection: Connection,
+        shared: Arc<Shared>,
+        checkpointing: Checkpointing,
+    ) -> std::io::Result<Self> {
+        let by = match checkpointing {
+            Checkpointing::Inline { .. } => By::Inline(connection),
+            Checkpointing::Thread => {
+                let theirs = Arc::clone(&shared);
+                let thread = std::thread::Builder::new()
+                    .name("store-checkpoint".to_owned())
+                    .spawn(move || run(&connection, &theirs))?;
+                By::Thread(Some(thread))
+            }
+        };
+        Ok(Self { shared, by })
+    }
+
+    /// Orders or makes a checkpoint where one is due. Not to be called with the gate held.
+    pub(super) fn after_commit(&self) {
+        if self.shared.is_due() {
+            match &self.by {
+                By::Thread(_) => self.shared.order(),
+                By::Inline(connection) => attempt(connection, &self.shared),
+            }
+        }
     }
 
     /// Ends the thread; a checkpoint under way is finished first.
     pub(super) fn stop(&mut self) {
         unpoisoned(&self.shared.orders).stop = true;
         self.shared.ordered.notify_one();
-        if let Some(thread) = self.thread.take() {
+        if let By::Thread(thread) = &mut self.by
+            && let Some(thread) = thread.take()
+        {
             // A panic there has been printed there, and the log stays readable without a checkpoint.
             let _ = thread.join();
         }
@@ -138,14 +187,15 @@ impl Drop for Checkpoints {
 fn run(connection: &Connection, shared: &Shared) {
     // Behind a fatal fault the file is not touched again.
     while wait(shared) && shared.condemned().is_none() {
-        match pass(connection, shared) {
-            // Without space or behind a reader the log grows on; the next order tries again.
-            Ok(()) | Err(StoreFault::Full(_) | StoreFault::Busy(_)) => {}
-            Err(fault) => {
-                shared.condemn(&fault);
-                return;
-            }
-        }
+        attempt(connection, shared);
+    }
+}
+
+fn attempt(connection: &Connection, shared: &Shared) {
+    match pass(connection, shared) {
+        // Without space or behind a reader the log grows on; the next order tries again.
+        Ok(()) | Err(StoreFault::Full(_) | StoreFault::Busy(_)) => {}
+        Err(fault) => shared.condemn(&fault),
     }
 }
 
@@ -169,7 +219,7 @@ fn pass(connection: &Connection, shared: &Shared) -> Result<(), StoreFault> {
         // would be synced while commits wait.
         shared
             .database
-            .sync_data()
+            .sync()
             .map_err(|error| StoreFault::Fatal(error.into()))?;
     }
     let _gate = shared.pass_gate();
@@ -177,7 +227,7 @@ fn pass(connection: &Connection, shared: &Shared) -> Result<(), StoreFault> {
     let pages = shared.pages.load(Ordering::Relaxed);
     shared
         .pages_due
-        .store(pages.saturating_add(PAGES_DUE), Ordering::Relaxed);
+        .store(pages.saturating_add(shared.step), Ordering::Relaxed);
     unpoisoned(&shared.orders).due = false;
     checkpoint(connection, CheckpointMode::PASSIVE)?;
     Ok(())
@@ -186,20 +236,6 @@ fn pass(connection: &Connection, shared: &Shared) -> Result<(), StoreFault> {
 /// One checkpoint: pages in the log, and how many of them are copied.
 pub(super) fn checkpoint(connection: &Connection, mode: CheckpointMode) -> Result<(i32, i32), StoreFault> {
     connection.wal_checkpoint_v2(None::<&str>, mode).map_err(working)
-}
-
-/// A handle of the file that stays open until the process ends, one for each file.
-///
-/// To close any handle of a file drops all locks that this process has on it, those of SQLite's connections
-/// included; another process could then take the write-ahead log away from under them.
-fn never_closed(path: &Path) -> std::io::Result<Arc<File>> {
-    static HANDLES: Mutex<BTreeMap<(u64, u64), Arc<File>>> = Mutex::new(BTreeMap::new());
-    let metadata = path.metadata()?;
-    let mut handles = unpoisoned(&HANDLES);
-    match handles.entry((metadata.dev(), metadata.ino())) {
-        Entry::Occupied(handle) => Ok(Arc::clone(handle.get())),
-        Entry::Vacant(place) => Ok(Arc::clone(place.insert(Arc::new(File::open(path)?)))),
-    }
 }
 
 /// Nothing behind these locks can be left half done by a panic.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::files::Files;
 use crate::StoreFault;
 
 /// How long a connection waits for a lock that another process holds.
@@ -25,25 +26,29 @@ const READER_CACHE_KIB: i64 = 2 << 10;
 const STATEMENTS_CACHED_MAX: usize = 64;
 
 /// A connection that may write.
-pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreFault> {
+pub(super) fn open_writer(files: &dyn Files, path: &Path) -> Result<Connection, StoreFault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-    open(path, flags, WRITER_CACHE_KIB)
+    open(files, path, flags, WRITER_CACHE_KIB)
 }
 
 /// A connection that only reads.
-pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreFault> {
-    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, READER_CACHE_KIB)?;
+pub(super) fn open_reader(files: &dyn Files, path: &Path) -> Result<Connection, StoreFault> {
+    let connection = open(files, path, OpenFlags::SQLITE_OPEN_READ_WRITE, READER_CACHE_KIB)?;
     connection
         .pragma_update(None, "query_only", true)
         .map_err(|error| opening(path, error))?;
     Ok(connection)
 }
 
-fn open(path: &Path, flags: OpenFlags, cache_kib: i64) -> Result<Connection, StoreFault> {
+fn open(files: &dyn Files, path: &Path, flags: OpenFlags, cache_kib: i64) -> Result<Connection, StoreFault> {
     // Each connection stays with one thread at a time, which `Connection: !Sync` proves; SQLite need not
     // lock.
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(|error| opening(path, error))?;
+    let connection = match files.sqlite_vfs() {
+        None => Connection::open_with_flags(path, flags),
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs),
+    }
+    .map_err(|error| opening(path, error))?;
     configure(&connection, cache_kib).map_err(|error| opening(path, error))?;
     Ok(connection)
 }

@@ -3,10 +3,10 @@
 //! It is written behind every durable commit and not synced, so it never runs ahead of the database, and
 //! after a power cut it may lag; a database that is behind its mark has lost an acknowledged end.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use super::files::{Files, OpenFile};
 
 const MAGIC: [u8; 8] = *b"escpmark";
 const LENGTH: usize = 28;
@@ -48,23 +48,17 @@ impl Mark {
 
 /// The file of the mark.
 #[derive(Debug)]
-pub(super) struct MarkFile(File);
+pub(super) struct MarkFile(Box<dyn OpenFile>);
 
 impl MarkFile {
     /// Opens or creates the file and reads the mark; a damaged one counts as none, because it can only lag.
-    pub(super) fn open(path: &Path) -> io::Result<(Self, Mark)> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
-        let mut bytes = Vec::with_capacity(LENGTH);
-        io::Read::read_to_end(&mut &file, &mut bytes)?;
-        Ok((Self(file), Mark::decode(&bytes).unwrap_or_default()))
+    pub(super) fn open(files: &dyn Files, path: &Path) -> io::Result<(Self, Mark)> {
+        let file = files.open(path)?;
+        let mark = Mark::decode(&file.read()?).unwrap_or_default();
+        Ok((Self(file), mark))
     }
 
     pub(super) fn write(&self, mark: Mark) -> io::Result<()> {
-        self.0.write_all_at(&mark.encode(), 0)
+        self.0.write_at(&mark.encode(), 0)
     }
 }
