@@ -29,6 +29,7 @@ mod child;
 mod directory;
 pub mod documents;
 pub mod fault_proxy;
+pub mod history;
 mod orchestrator;
 mod plan_document;
 pub mod raw_session;

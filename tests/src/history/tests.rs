@@ -1,0 +1,5 @@
+//! The checker on histories written by hand and on random ones. Starts no process.
+
+mod accused;
+mod acquitted;
+mod told;

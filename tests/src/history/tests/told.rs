@@ -1,0 +1,156 @@
+//! A history told in a few words: execution 1, request 7. Judges nothing.
+
+use escapement_model::{AttemptToken, ExecutionId, PlanId, StepId};
+
+use crate::history::{
+    Answer, Ask, CallId, Checker, End, Entry, EntryKind, Life, Report, Rule, State, Surface,
+};
+
+/// A checker with a first life.
+pub(super) struct Told {
+    pub(super) checker: Checker,
+}
+
+pub(super) fn execution(n: u8) -> ExecutionId {
+    ExecutionId::from_random([n; 16])
+}
+
+pub(super) fn plan(n: u8) -> PlanId {
+    PlanId::from_random([n; 16])
+}
+
+pub(super) fn step(n: u8) -> StepId {
+    StepId::from_random([n; 16])
+}
+
+pub(super) fn token(n: u8) -> AttemptToken {
+    AttemptToken::new([n; 16])
+}
+
+pub(super) const QUEUED: Answer = Answer::State(State::Queued);
+pub(super) const RUNNING: Answer = Answer::State(State::Running { started_at: 1000 });
+
+pub(super) fn settled(result: u64) -> Answer {
+    Answer::State(State::Settled { result })
+}
+
+pub(super) fn refused(reason: &str) -> Answer {
+    Answer::Refused(reason.into())
+}
+
+/// `accepted`, `started`, others, and `settled` at number `last`.
+pub(super) fn entry(sequence: u64, last: u64) -> Entry {
+    let kind = match sequence {
+        _ if sequence == last => EntryKind::Settled,
+        1 => EntryKind::Accepted,
+        2 => EntryKind::Started { at: 1000 },
+        _ => EntryKind::Other,
+    };
+    Entry {
+        sequence,
+        hash: 100 + sequence,
+        kind,
+    }
+}
+
+/// Entries of a record of which number `last` is `settled`.
+pub(super) fn entries(range: std::ops::RangeInclusive<u64>, last: u64, end: End) -> Answer {
+    Answer::Entries {
+        first: *range.start(),
+        entries: range.map(|sequence| entry(sequence, last)).collect(),
+        end,
+    }
+}
+
+impl Told {
+    pub(super) fn new() -> Self {
+        let mut checker = Checker::new();
+        checker.life(Life::Began);
+        Self { checker }
+    }
+
+    /// Asks for execution n with the plan and the request of the same number.
+    pub(super) fn submit(&mut self, n: u8) -> CallId {
+        self.submit_with(n, 0, n, n)
+    }
+
+    pub(super) fn submit_with(&mut self, n: u8, priority: i32, of_plan: u8, digest: u8) -> CallId {
+        self.checker.ask(Ask::Submit {
+            execution: execution(n),
+            plan: plan(of_plan),
+            digest: u64::from(digest),
+            priority,
+            waits: false,
+        })
+    }
+
+    pub(super) fn execute(&mut self, n: u8) -> CallId {
+        self.checker.ask(Ask::Submit {
+            execution: execution(n),
+            plan: plan(n),
+            digest: u64::from(n),
+            priority: 0,
+            waits: true,
+        })
+    }
+
+    pub(super) fn look(&mut self, n: u8, surface: Surface) -> CallId {
+        self.checker.ask(Ask::Look {
+            execution: execution(n),
+            surface,
+        })
+    }
+
+    pub(super) fn answer(&mut self, call: CallId, answer: Answer) {
+        self.checker.answer(call, answer);
+    }
+
+    /// Asks and is answered, with nothing between.
+    pub(super) fn accepted(&mut self, n: u8) {
+        self.accepted_with(n, 0);
+    }
+
+    pub(super) fn accepted_with(&mut self, n: u8, priority: i32) {
+        let call = self.submit_with(n, priority, n, n);
+        self.answer(call, QUEUED);
+    }
+
+    pub(super) fn seen(&mut self, n: u8, surface: Surface, answer: Answer) {
+        let call = self.look(n, surface);
+        self.answer(call, answer);
+    }
+
+    pub(super) fn got(&mut self, n: u8, answer: Answer) {
+        self.seen(n, Surface::Get, answer);
+    }
+
+    pub(super) fn ends(&mut self, life: Life) {
+        self.checker.life(life);
+        self.checker.life(Life::Began);
+    }
+
+    pub(super) fn handed_out(&mut self, n: u8, attempt: u32, of_token: u8) {
+        self.checker
+            .handed_out(execution(n), step(1), attempt, token(of_token));
+    }
+
+    pub(super) fn report(self) -> Report {
+        self.checker.finish(&[])
+    }
+
+    /// Nobody is accused.
+    pub(super) fn is_legal(self) {
+        let report = self.report();
+        assert!(report.is_clean(), "{report}");
+    }
+
+    /// Exactly this is accused, in words that contain all of those.
+    pub(super) fn breaks(self, rule: Rule, words: &[&str]) {
+        let report = self.report();
+        let rules: Vec<Rule> = report.violations.iter().map(|violation| violation.rule).collect();
+        assert_eq!(rules, [rule], "{report}");
+        for word in words {
+            assert!(report.violations[0].text.contains(word), "{word:?} in {report}");
+        }
+    }
+}
