@@ -14,6 +14,7 @@ pub(crate) fn check_cases<S: Strategy>(
     strategy: &S,
     property: impl Fn(S::Value) -> TestCaseResult,
 ) {
+    escapement_tests::planted::arm();
     let factor = number_from_environment("ESCAPEMENT_CASES").unwrap_or(1);
     let seed = number_from_environment("ESCAPEMENT_SEED").unwrap_or(SEED_DEFAULT);
     let cases = u32::try_from(u64::from(n_cases).saturating_mul(factor)).unwrap_or(u32::MAX);

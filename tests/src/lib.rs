@@ -32,6 +32,7 @@ pub mod fault_proxy;
 pub mod history;
 mod orchestrator;
 mod plan_document;
+pub mod planted;
 pub mod raw_session;
 mod receiver;
 mod scripted_worker;

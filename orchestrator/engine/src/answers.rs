@@ -7,6 +7,7 @@ use crate::session_end::Gone;
 use crate::worker::{AckVerdict, AttemptReport, RejectReason};
 use escapement_contract::{Evidence, Input as ContractInput, Outcome, Refused};
 use escapement_model::AttemptToken;
+use escapement_model::planted::{self, Bug};
 
 impl Engine {
     pub(crate) fn attempt_started(&mut self, key: SessionKey, token: AttemptToken) {
@@ -119,7 +120,7 @@ impl Engine {
         self.fleet
             .attempts
             .get(&token)
-            .filter(|attempt| attempt.session == key)
+            .filter(|attempt| attempt.session == key || planted::is_on(Bug::ForeignToken))
             .copied()
     }
 
@@ -130,7 +131,7 @@ impl Engine {
         if let Some(over) = attempt.over {
             self.release(token, over.later);
             Gone::Over
-        } else if attempt.started {
+        } else if attempt.started && !planted::is_on(Bug::StartedHandedOutAgain) {
             self.release(token, AckVerdict::AlreadyEnded);
             self.settle_lost(&attempt);
             Gone::Lost
@@ -163,7 +164,11 @@ impl Engine {
 
     /// What is told about an attempt that nobody has.
     pub(crate) fn verdict_on_ended(&self, token: AttemptToken) -> AckVerdict {
-        self.fleet.ended.recall(token).unwrap_or(AckVerdict::Unknown)
+        let verdict = self.fleet.ended.recall(token).unwrap_or(AckVerdict::Unknown);
+        if verdict == AckVerdict::Duplicate && planted::is_on(Bug::OutcomeTwice) {
+            return AckVerdict::Accepted;
+        }
+        verdict
     }
 
     /// Gives an attempt's credit back and remembers what a repeated outcome is told.

@@ -7,6 +7,7 @@ use crate::worker::{AckVerdict, CancelReason};
 use escapement_contract::{
     Delivery, Effect as ContractEffect, Input as ContractInput, Refused, StepIndex, WithdrawReason,
 };
+use escapement_model::planted::{self, Bug};
 
 impl Engine {
     /// Hands one input to an execution and carries out the effects.
@@ -43,12 +44,19 @@ impl Engine {
                             started_at: started_at_unix_ms,
                         },
                     );
+                    if planted::is_on(Bug::DispatchBeforePersist) {
+                        let _too_early = self.act(key, ContractInput::StartPersisted);
+                    }
                 }
                 ContractEffect::Dispatch { step, attempt } => self.enqueue(key, step, attempt),
                 ContractEffect::Withdraw { step, reason, .. } => self.withdraw(key, step, reason),
                 ContractEffect::PersistResult(settlement) => {
                     let priority = live.request.plan().priority();
                     self.admission.remove(priority, key);
+                    if planted::is_on(Bug::DoubleSettle) {
+                        let settlement = settlement.clone();
+                        self.write(key, StoreWrite::Settle { settlement });
+                    }
                     self.write(key, StoreWrite::Settle { settlement });
                 }
                 ContractEffect::Deliver(delivery) => self.deliver(key, delivery),

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use escapement_contract::{
     Effect as ContractEffect, Execution, Input as ContractInput, Request, default_deadline,
 };
+use escapement_model::planted::{self, Bug};
 use escapement_model::{ExecutionId, limits};
 
 impl Engine {
@@ -62,7 +63,7 @@ impl Engine {
     /// The same id again.
     fn attach(&mut self, caller: CallerId, key: ExecutionKey, request: &Request, wait_for: WaitFor) {
         let live = self.live.at_mut(key);
-        if live.request.digest() != request.digest() {
+        if live.request.digest() != request.digest() && !planted::is_on(Bug::DigestIgnored) {
             return self.reply(caller, Reply::Refused(Refusal::ExecutionIdUsed));
         }
         match (live.stage, wait_for) {
@@ -110,7 +111,7 @@ impl Engine {
         if self.n_waiting_for_space > 0 {
             return Err(Refusal::StoreFull);
         }
-        if self.live_executions() >= self.config.max_live_executions {
+        if self.live_executions() >= self.config.max_live_executions && !planted::is_on(Bug::QueueUnlimited) {
             return Err(Refusal::QueueFull);
         }
         Ok(())
@@ -139,6 +140,10 @@ impl Engine {
         live.submitters.push((caller, wait_for));
         let key = self.live.insert(live);
         self.callers.insert(caller, key);
+        if planted::is_on(Bug::AckBeforePersist) {
+            let view = self.view(key);
+            self.reply(caller, Reply::Accepted(view));
+        }
         let started_at = self.start_with_accept(key);
         self.write(
             key,
@@ -156,7 +161,7 @@ impl Engine {
     ///
     /// A nested execution never waits for a slot, or its parent would wait for itself.
     fn start_with_accept(&mut self, key: ExecutionKey) -> Option<i64> {
-        let nested = self.live.at(key).depth > 0;
+        let nested = self.live.at(key).depth > 0 && !planted::is_on(Bug::NestedWaits);
         let open = self.drain.is_none()
             && self.parked.is_empty()
             && self.admission.is_open(self.config.max_running_executions);
@@ -242,7 +247,7 @@ impl Engine {
             "the store holds each execution once"
         );
         let shared = Arc::clone(&request);
-        let execution = match started_at {
+        let execution = match started_at.filter(|_| !planted::is_on(Bug::RegressOnReload)) {
             //
             Some(started_at) => Execution::recover_started(
                 shared,
@@ -259,7 +264,7 @@ impl Engine {
         let mut live = new_live(execution, request, execution_id, 0);
         live.stage = Stage::Durable;
         let key = self.live.insert(live);
-        if started_at.is_none() {
+        if started_at.is_none() || planted::is_on(Bug::RegressOnReload) {
             self.admission.enqueue(priority, key);
         }
         self.pump(key);

@@ -8,6 +8,7 @@ pub mod codes;
 pub mod ids;
 pub mod limits;
 pub mod opaque;
+pub mod planted;
 
 pub use codes::Severity;
 pub use ids::{AttemptToken, BootId, ExecutionId, InstanceId, InvalidId, PlanId, SessionId, StepId};

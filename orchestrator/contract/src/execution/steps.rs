@@ -9,6 +9,7 @@ use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use escapement_model::Opaque;
+use escapement_model::planted::{self, Bug};
 
 /// What a step is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +154,7 @@ impl Steps {
                 record.failed_dependency = Some(earliest);
             }
             record.n_dependencies_open -= 1;
-            if record.n_dependencies_open == 0 {
+            if record.n_dependencies_open == 0 || planted::is_on(Bug::EagerStep) {
                 self.ready.insert(plan.position(*dependent));
             }
         }

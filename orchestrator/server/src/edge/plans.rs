@@ -9,6 +9,7 @@ use crate::page_token;
 use crate::status::Rejection;
 use escapement_contract::{Finding, Plan, Request as PlanRequest, validate_plan, validate_request};
 use escapement_engine::{Input, Reply, Submission, WaitFor};
+use escapement_model::planted::{self, Bug};
 use escapement_model::{ExecutionId, limits};
 use escapement_store::{ListFilter, Reader, StoreFault, StoredState, StoredSummary};
 use escapement_wire::v1;
@@ -198,7 +199,10 @@ impl PlanExecutionService for Plans {
         let has_more = summaries.len() > page_size;
         summaries.truncate(page_size);
         let next_page_token = match summaries.last() {
-            Some(last) if has_more => page_token::encode(last.number, &filter),
+            Some(last) if has_more => {
+                let skipped = u64::from(planted::is_on(Bug::PageSkipsOne));
+                page_token::encode(last.number - skipped, &filter)
+            }
             Some(_) | None => String::new(),
         };
         let executions = summaries.iter().map(answer::listed_execution).collect();

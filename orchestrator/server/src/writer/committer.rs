@@ -2,6 +2,7 @@
 
 use super::encoding::{encode, outcome};
 use escapement_engine::{StoreWrite, WriteFailure, WriteId, WriteOutcome};
+use escapement_model::planted::{self, Bug};
 use escapement_store::{Store, StoreFault, Write};
 use tracing::{info, warn};
 
@@ -99,6 +100,9 @@ impl<S: Store> Committer<S> {
     /// No start and no end belongs to an accept of its own batch, so the order of what is left says the same.
     fn commit_what_fits(&mut self, writes: &[Write]) -> Result<Vec<WriteOutcome>, StoreFault> {
         const FULL: WriteOutcome = WriteOutcome::Failed(WriteFailure::Full);
+        if planted::is_on(Bug::FullIsDurable) {
+            return Ok(vec![WriteOutcome::Durable; writes.len()]);
+        }
         let is_accept = |write: &Write| matches!(write, Write::Accept(_));
         let n_accepts = writes.iter().filter(|write| is_accept(write)).count();
         if n_accepts == writes.len() || writes.len() == 1 {

@@ -5,6 +5,7 @@
 //! path and must not touch a file whose fsync failed; no foreign keys, because the schema has none; pages of
 //! 4 KiB, because the two unique indexes are written at random places and larger pages would only be copied.
 
+use escapement_model::planted::{self, Bug};
 use std::path::Path;
 use std::time::Duration;
 
@@ -61,7 +62,12 @@ fn configure(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-    connection.pragma_update(None, "synchronous", "full")?;
+    let synchronous = if planted::is_on(Bug::SyncSkipped) {
+        "off"
+    } else {
+        "full"
+    };
+    connection.pragma_update(None, "synchronous", synchronous)?;
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
     connection.pragma_update(None, "foreign_keys", false)?;
     connection.pragma_update(None, "trusted_schema", false)?;
@@ -87,6 +93,7 @@ pub(super) fn working(error: rusqlite::Error) -> StoreFault {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreFault::Full(error.into()),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreFault::Busy(error.into()),
+        _ if planted::is_on(Bug::FatalRetried) => StoreFault::Busy(error.into()),
         _ => StoreFault::Fatal(error.into()),
     }
 }

@@ -1,0 +1,136 @@
+//! Faults that a test build can be told to have, so that the suites can show that they would be caught.
+//!
+//! They exist only where `debug_assertions` are on: in a release build [`is_on`] is the constant `false`, and nothing
+//! can plant one. A process has at most one, for as long as it lives, and only its shell plants it.
+
+#[cfg(debug_assertions)]
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// The environment variable by which a test names the fault of a process.
+pub const VARIABLE: &str = "ESCAPEMENT_PLANTED_BUG";
+
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $bug:ident = $name:literal,)+) => {
+        /// A fault that can be planted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Bug {
+            $($(#[$doc])* $bug,)+
+        }
+
+        impl Bug {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$bug,)+];
+
+            /// What the environment variable calls it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$bug => $name,)+
+                }
+            }
+        }
+    };
+}
+
+bugs! {
+    // Validation.
+    /// The graph check takes a step that depends on itself.
+    SelfEdge = "self-edge",
+    // One execution.
+    /// `steps_executed` counts steps that ended without completing.
+    SkippedCountsAsExecuted = "skipped-counts-as-executed",
+    /// The deadline fires by the wall clock instead of the monotonic one.
+    WallClockDeadline = "wall-clock-deadline",
+    /// One attempt more than `max_attempts`.
+    RetryTooMany = "retry-too-many",
+    /// `max_backoff_ms` does not bind.
+    BackoffUncapped = "backoff-uncapped",
+    /// The outcome of an earlier attempt settles a later one.
+    StaleOutcome = "stale-outcome",
+    /// Nothing completed and nothing fatal is called partial.
+    EmptyPartial = "empty-partial",
+    /// A step is ready when the first of its dependencies has ended.
+    EagerStep = "eager-step",
+    /// A failed step with `on_failure = halt` does not stop the plan.
+    HaltGoesOn = "halt-goes-on",
+    /// A worker may say which severity a reserved code has.
+    WorkerSetsSeverity = "worker-sets-severity",
+    /// An attempt that ran out of time is not withdrawn from its worker.
+    TimeoutNotWithdrawn = "timeout-not-withdrawn",
+    /// The event is emitted before the result is durable.
+    EmitBeforePersist = "emit-before-persist",
+    // Many executions.
+    /// An accept is acknowledged before it is durable.
+    AckBeforePersist = "ack-before-persist",
+    /// Steps are dispatched before the start is durable.
+    DispatchBeforePersist = "dispatch-before-persist",
+    /// A result is written twice.
+    DoubleSettle = "double-settle",
+    /// The same id with another request attaches.
+    DigestIgnored = "digest-ignored",
+    /// The admission queue forgets priorities.
+    PriorityIgnored = "priority-ignored",
+    /// The limit of live executions does not bind.
+    QueueUnlimited = "queue-unlimited",
+    /// A nested plan waits for a slot of its own parent's.
+    NestedWaits = "nested-waits",
+    /// A restart runs again what had started.
+    RegressOnReload = "regress-on-reload",
+    // Workers.
+    /// Any session may settle an attempt, whoever it was handed to.
+    ForeignToken = "foreign-token",
+    /// A repeated outcome is accepted again.
+    OutcomeTwice = "outcome-twice",
+    /// Work is handed out beyond a session's credits.
+    CreditsIgnored = "credits-ignored",
+    /// What a worker started is handed out again when the worker is lost.
+    StartedHandedOutAgain = "started-handed-out-again",
+    /// The lease ends before the worker knows.
+    LeaseTooShort = "lease-too-short",
+    // The store.
+    /// A commit returns before it is synced.
+    SyncSkipped = "sync-skipped",
+    /// A cut-off end of the write-ahead log is accepted.
+    TornTailAccepted = "torn-tail-accepted",
+    /// Records are given out without a look at their checksums.
+    ChecksumIgnored = "checksum-ignored",
+    /// A failed write is tried again as if nothing had happened.
+    FatalRetried = "fatal-retried",
+    /// A conflict is reported as done.
+    ConflictIsDone = "conflict-is-done",
+    // The shell.
+    /// A full disk is taken for a write that went through.
+    FullIsDurable = "full-is-durable",
+    /// A page of a list leaves one execution out.
+    PageSkipsOne = "page-skips-one",
+}
+
+impl Bug {
+    /// The fault of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|bug| bug.name() == name)
+    }
+}
+
+/// Place of the planted fault in `Bug::ALL`, counted from 1.
+#[cfg(debug_assertions)]
+static PLANTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Gives this process a fault, for good.
+#[cfg(debug_assertions)]
+pub fn plant(bug: Bug) {
+    PLANTED.store(bug as usize + 1, Ordering::Relaxed);
+}
+
+/// True where this process was given that fault.
+#[cfg(debug_assertions)]
+#[inline]
+pub fn is_on(bug: Bug) -> bool {
+    PLANTED.load(Ordering::Relaxed) == bug as usize + 1
+}
+
+/// False: a release build has none.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub const fn is_on(_bug: Bug) -> bool {
+    false
+}
