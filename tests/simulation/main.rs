@@ -94,6 +94,7 @@ fn the_same_seed_is_the_same_run() {
 
 /// Runs a seed; one that fails is run once more for its events.
 fn run(seed: u64) -> settle::Outcome {
+    escapement_tests::planted::arm();
     settle::run(seed, false).unwrap_or_else(|(broken, _)| {
         let lines = settle::run(seed, true).map_or_else(|(_, lines)| lines, |_| Vec::new());
         if let Ok(path) = std::env::var("ESCAPEMENT_TRACE") {

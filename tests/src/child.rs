@@ -1,6 +1,7 @@
 //! One child process: its announcements on stdout, its stderr in a file, signals, and the promise that it ends with us.
 //! Does not know which program it runs.
 
+use escapement_model::planted;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -25,14 +26,16 @@ pub struct ChildProcess {
 impl ChildProcess {
     /// Starts the program. Its stderr goes to `stderr`, after what stands there already.
     ///
-    /// Variables of this process that begin with `ESCAPEMENT_` are kept from it, so that only its flags count.
+    /// Variables of this process that begin with `ESCAPEMENT_` are kept from it, so that only its flags count; a planted fault is
+    /// passed on.
     ///
     /// # Errors
     /// The program cannot be started, or the file cannot be written.
     pub fn start(name: &str, command: &mut Command, stderr: &Path) -> Result<Self, Fault> {
         for (variable, _) in std::env::vars_os() {
             let set_on_purpose = command.get_envs().any(|(name, _)| name == variable);
-            if variable.to_string_lossy().starts_with("ESCAPEMENT_") && !set_on_purpose {
+            let is_ours = variable.to_string_lossy().starts_with("ESCAPEMENT_");
+            if is_ours && variable != planted::VARIABLE && !set_on_purpose {
                 command.env_remove(variable);
             }
         }

@@ -1,0 +1,77 @@
+//! Every fault that can be planted is caught by a suite that is green without it. Tests the suites, not the product.
+//!
+//! Prints the table: which test catches which fault, and after how long. `ESCAPEMENT_PLANTED=name` runs one fault.
+
+mod suites;
+mod table;
+
+use escapement_model::planted::Bug;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+use suites::{Suite, Verdict};
+use table::CATCHERS;
+
+/// A suite that takes longer than this with a fault in it has not caught it.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+#[test]
+fn every_fault_has_a_suite_that_is_to_catch_it() {
+    let listed: BTreeSet<Bug> = CATCHERS.iter().map(|(bug, _)| *bug).collect();
+    let missing: Vec<&str> = Bug::ALL
+        .iter()
+        .filter(|bug| !listed.contains(bug))
+        .map(|bug| bug.name())
+        .collect();
+    assert_eq!(missing, Vec::<&str>::new(), "no suite is named for these");
+    assert_eq!(listed.len(), CATCHERS.len(), "a fault is listed twice");
+    assert!(Bug::ALL.len() >= 25);
+}
+
+#[test]
+fn every_planted_fault_is_caught() {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let wanted = std::env::var("ESCAPEMENT_PLANTED").ok();
+    let is_wanted = |bug: Bug| wanted.as_deref().is_none_or(|name| name == bug.name());
+    let mut escaped = Vec::new();
+    for (bug, suite) in CATCHERS.iter().filter(|(bug, _)| is_wanted(*bug)) {
+        let began = Instant::now();
+        let verdict = suite.run(Some(*bug), PATIENCE);
+        show(*bug, suite, &verdict, began.elapsed());
+        if !matches!(verdict, Verdict::Failed { .. }) {
+            escaped.push((bug.name(), verdict));
+        }
+    }
+    assert!(escaped.is_empty(), "not caught: {escaped:#?}");
+}
+
+/// A suite that fails anyway would catch everything.
+#[test]
+fn the_suites_are_green_without_a_fault() {
+    let suites: BTreeSet<Suite> = CATCHERS.iter().map(|(_, suite)| *suite).collect();
+    let red: Vec<(Suite, Verdict)> = suites
+        .into_iter()
+        .map(|suite| (suite, suite.run(None, PATIENCE)))
+        .filter(|(_, verdict)| !matches!(verdict, Verdict::Passed))
+        .collect();
+    assert!(red.is_empty(), "red without a fault: {red:#?}");
+}
+
+fn show(bug: Bug, suite: &Suite, verdict: &Verdict, took: Duration) {
+    let caught_by = match verdict {
+        Verdict::Failed { first, .. } => first.as_str(),
+        Verdict::Passed => "NOT CAUGHT",
+        Verdict::RanNothing => "NO SUCH TEST",
+        Verdict::Endless => "TOO SLOW",
+    };
+    #[allow(clippy::print_stdout, reason = "the table is what somebody runs this for")]
+    {
+        println!(
+            "{:<26} {:>7.2} s  {} {caught_by}",
+            bug.name(),
+            took.as_secs_f32(),
+            suite.target
+        );
+    }
+}

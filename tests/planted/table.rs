@@ -1,0 +1,71 @@
+//! Which suite is to catch which fault: the quickest one that does. Runs nothing.
+
+use crate::suites::Suite;
+use escapement_model::planted::Bug;
+
+const fn suite(package: &'static str, target: &'static str, filter: &'static str) -> Suite {
+    Suite {
+        package,
+        target,
+        filter,
+        variable: None,
+    }
+}
+
+/// The contract crate against the second interpreter.
+const AGREEMENT: Suite = suite("escapement-tests", "contract", "agreement::both");
+/// Validation against a second validator.
+const VALIDATION: Suite = suite("escapement-tests", "contract", "validation_agreement");
+
+const fn story(filter: &'static str) -> Suite {
+    suite("escapement-engine", "stories", filter)
+}
+
+const fn end_to_end(filter: &'static str) -> Suite {
+    suite("escapement-tests", "end_to_end", filter)
+}
+
+/// The whole system on a virtual clock, some seeds.
+const SIMULATION: Suite = Suite {
+    package: "escapement-tests",
+    target: "simulation",
+    filter: "whatever_happens",
+    variable: Some(("ESCAPEMENT_SEEDS", "40")),
+};
+
+/// Each fault with its catcher.
+pub(crate) const CATCHERS: &[(Bug, Suite)] = &[
+    (Bug::SelfEdge, VALIDATION),
+    (Bug::SkippedCountsAsExecuted, AGREEMENT),
+    (Bug::WallClockDeadline, AGREEMENT),
+    (Bug::RetryTooMany, AGREEMENT),
+    (Bug::BackoffUncapped, AGREEMENT),
+    (Bug::StaleOutcome, AGREEMENT),
+    (Bug::EmptyPartial, AGREEMENT),
+    (Bug::EagerStep, AGREEMENT),
+    (Bug::HaltGoesOn, AGREEMENT),
+    (Bug::WorkerSetsSeverity, AGREEMENT),
+    (Bug::TimeoutNotWithdrawn, AGREEMENT),
+    (Bug::EmitBeforePersist, AGREEMENT),
+    (Bug::AckBeforePersist, story("accepting")),
+    (Bug::DispatchBeforePersist, story("persisting")),
+    (Bug::DoubleSettle, story("persisting")),
+    (Bug::DigestIgnored, story("accepting")),
+    (Bug::PriorityIgnored, story("admission")),
+    (Bug::QueueUnlimited, story("accepting")),
+    (
+        Bug::NestedWaits,
+        end_to_end("nesting::a_worker_with_a_single_slot"),
+    ),
+    (Bug::RegressOnReload, SIMULATION),
+    (
+        Bug::ForeignToken,
+        suite("escapement-tests", "sessions", "identity::forged_tokens"),
+    ),
+    (Bug::OutcomeTwice, SIMULATION),
+    (Bug::CreditsIgnored, SIMULATION),
+    (Bug::StartedHandedOutAgain, story("losing")),
+    (Bug::LeaseTooShort, SIMULATION),
+    (Bug::ConflictIsDone, end_to_end("ids::")),
+    (Bug::PageSkipsOne, end_to_end("lists::pages")),
+];
