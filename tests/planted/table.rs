@@ -53,10 +53,7 @@ pub(crate) const CATCHERS: &[(Bug, Suite)] = &[
     (Bug::DigestIgnored, story("accepting")),
     (Bug::PriorityIgnored, story("admission")),
     (Bug::QueueUnlimited, story("accepting")),
-    (
-        Bug::NestedWaits,
-        end_to_end("nesting::a_worker_with_a_single_slot"),
-    ),
+    (Bug::NestedWaits, story("accepting")),
     (Bug::RegressOnReload, SIMULATION),
     (
         Bug::ForeignToken,
@@ -66,6 +63,9 @@ pub(crate) const CATCHERS: &[(Bug, Suite)] = &[
     (Bug::CreditsIgnored, SIMULATION),
     (Bug::StartedHandedOutAgain, story("losing")),
     (Bug::LeaseTooShort, SIMULATION),
-    (Bug::ConflictIsDone, end_to_end("ids::")),
+    (
+        Bug::ConflictIsDone,
+        end_to_end("ids::an_execution_id_with_another"),
+    ),
     (Bug::PageSkipsOne, end_to_end("lists::pages")),
 ];
