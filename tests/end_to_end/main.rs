@@ -32,6 +32,7 @@ mod losses;
 mod nesting;
 mod never;
 mod order_of_endings;
+mod queues;
 mod raw_sessions;
 mod refusals;
 mod restarts;

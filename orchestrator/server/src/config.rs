@@ -63,6 +63,12 @@ pub struct Config {
           value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub max_queued_executions: u32,
 
+    /// Queued executions that are kept in memory with their requests; 1 to 10000000. The requests of all others stand on
+    /// the disk alone until their turn comes near.
+    #[arg(long, env = "ESCAPEMENT_MAX_QUEUED_IN_MEMORY", value_name = "COUNT", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub max_queued_in_memory: u32,
+
     /// The largest max_concurrent_steps that a caller may ask for; 1 to 1024.
     #[arg(long, env = "ESCAPEMENT_MAX_CONCURRENT_STEPS", value_name = "COUNT", default_value_t = 1_024,
           value_parser = clap::value_parser!(u32).range(1..=1_024))]
@@ -219,6 +225,7 @@ impl Config {
         EngineConfig {
             max_running_executions: self.max_running_executions as usize,
             max_live_executions: self.max_queued_executions as usize,
+            queued_in_memory_max: self.max_queued_in_memory as usize,
             queue_allowance_ms: self.queue_allowance_ms,
             registration_grace_ms: self.registration_grace_ms,
             heartbeat_interval_ms: self.heartbeat_interval_ms(),

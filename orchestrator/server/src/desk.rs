@@ -91,6 +91,7 @@ impl Desk {
     pub(crate) fn carry_out(&mut self, effect: Effect) -> Option<Input> {
         match effect {
             Effect::Write { write, content } => self.writes.push(Job { write, content }),
+            Effect::Load { .. } => unreachable!("loads go to the loader, see `EngineLoop::finish`"),
             Effect::Reply { caller, reply } => self.reply(caller, reply),
             Effect::Entries {
                 caller,

@@ -6,12 +6,14 @@ use crate::desk::Desk;
 use crate::engine_link::{EngineEnd, Message, Route};
 use crate::failure::ExitOnPanic;
 use crate::journal::{Event, Journal};
-use crate::limits::{ENGINE_BATCH_MAX, STORED_BATCH_MAX};
+use crate::limits::{ENGINE_BATCH_MAX, LOADED_BATCH_MAX, STORED_BATCH_MAX};
+use crate::loader::Loaded;
+use crate::recovery::Unsettled;
 use escapement_contract::Moment;
-use escapement_engine::{
-    CallerId, Effect, Engine, EngineConfig, Input, Recovered, SessionKey, WriteId, WriteOutcome,
-};
+use escapement_engine::{CallerId, Effect, Engine, EngineConfig, Input, SessionKey, WriteId, WriteOutcome};
+use escapement_model::ExecutionId;
 use std::collections::VecDeque;
+use std::sync::mpsc as std_mpsc;
 use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 
@@ -32,9 +34,12 @@ pub(crate) type StoredReceiver = mpsc::UnboundedReceiver<StoredBatch>;
 pub(crate) struct EngineStart {
     pub(crate) config: EngineConfig,
     pub(crate) clock: Clock,
-    pub(crate) recovered: Vec<Recovered>,
+    pub(crate) recovered: Unsettled,
     pub(crate) end: EngineEnd,
     pub(crate) stored: StoredReceiver,
+    /// Takes the executions whose requests are wanted.
+    pub(crate) loader: std_mpsc::Sender<Vec<ExecutionId>>,
+    pub(crate) loaded: mpsc::UnboundedReceiver<Loaded>,
     pub(crate) desk: Desk,
     pub(crate) journal: Journal,
 }
@@ -58,9 +63,11 @@ pub(crate) fn spawn(start: EngineStart) -> std::io::Result<JoinHandle<()>> {
 struct EngineLoop {
     engine: Engine,
     clock: Clock,
-    recovered: Vec<Recovered>,
+    recovered: Unsettled,
     end: EngineEnd,
     stored: StoredReceiver,
+    loader: std_mpsc::Sender<Vec<ExecutionId>>,
+    loaded: mpsc::UnboundedReceiver<Loaded>,
     desk: Desk,
     batch: Batch,
     /// Noted and not carried out yet.
@@ -73,6 +80,7 @@ struct EngineLoop {
 #[derive(Default)]
 struct Batch {
     stored: Vec<StoredBatch>,
+    loaded: Vec<Loaded>,
     messages: Vec<Message>,
     gone: Vec<CallerId>,
     /// Sessions whose streams have ended, among these messages.
@@ -87,6 +95,8 @@ impl EngineLoop {
             recovered,
             end,
             stored,
+            loader,
+            loaded,
             desk,
             journal,
         } = start;
@@ -97,6 +107,8 @@ impl EngineLoop {
             recovered,
             end,
             stored,
+            loader,
+            loaded,
             desk,
             batch: Batch::default(),
             effects: VecDeque::new(),
@@ -119,8 +131,8 @@ impl EngineLoop {
 
     fn recover(&mut self) {
         let now = self.clock.now();
-        for recovered in std::mem::take(&mut self.recovered) {
-            self.engine.handle(now, Input::Recover(recovered));
+        for input in std::mem::take(&mut self.recovered).into_inputs() {
+            self.engine.handle(now, input);
         }
         self.finish(now);
     }
@@ -140,6 +152,7 @@ impl EngineLoop {
         let n_received = tokio::select! {
             biased;
             n = self.stored.recv_many(&mut self.batch.stored, STORED_BATCH_MAX) => n,
+            n = self.loaded.recv_many(&mut self.batch.loaded, LOADED_BATCH_MAX) => n,
             n = self.end.messages.recv_many(&mut self.batch.messages, ENGINE_BATCH_MAX) => n,
             n = self.end.gone.recv_many(&mut self.batch.gone, ENGINE_BATCH_MAX) => n,
             () = timer => return true,
@@ -152,6 +165,10 @@ impl EngineLoop {
         while self.batch.stored.len() < STORED_BATCH_MAX {
             let Ok(stored) = self.stored.try_recv() else { break };
             self.batch.stored.push(stored);
+        }
+        while self.batch.loaded.len() < LOADED_BATCH_MAX {
+            let Ok(loaded) = self.loaded.try_recv() else { break };
+            self.batch.loaded.push(loaded);
         }
         while self.batch.messages.len() < ENGINE_BATCH_MAX {
             let Ok(message) = self.end.messages.try_recv() else {
@@ -189,6 +206,13 @@ impl EngineLoop {
         for (write, outcome) in batch.stored.drain(..).flatten() {
             handle(journal, Input::Stored { write, outcome });
         }
+        for (execution_id, outcome) in batch.loaded.drain(..) {
+            let loaded = Input::Loaded {
+                execution_id,
+                outcome,
+            };
+            handle(journal, loaded);
+        }
         for message in batch.messages.drain(..) {
             let (input, route) = match message {
                 Message::Input(input, route) => (input, route),
@@ -221,11 +245,20 @@ impl EngineLoop {
     fn finish(&mut self, now: Moment) {
         self.engine.finish_batch(now);
         note_effects(&mut self.engine, &mut self.journal, &mut self.effects, now);
+        let mut wanted = Vec::new();
         while let Some(effect) = self.effects.pop_front() {
+            if let Effect::Load { execution_id } = effect {
+                wanted.push(execution_id);
+                continue;
+            }
             if let Some(input) = self.desk.carry_out(effect) {
                 self.engine.handle(now, input);
                 note_effects(&mut self.engine, &mut self.journal, &mut self.effects, now);
             }
+        }
+        if !wanted.is_empty() {
+            // A loader that is gone has ended the process, or is about to.
+            let _loader_ended = self.loader.send(wanted);
         }
         // Only now: a worker that has said its last word may still read what it is told.
         for session in self.batch.closed.drain(..) {

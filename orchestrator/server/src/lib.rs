@@ -19,6 +19,7 @@ mod drain;
 mod edge;
 mod engine_link;
 mod engine_thread;
+mod loader;
 mod readers;
 pub mod recovery;
 mod run;

@@ -23,6 +23,10 @@ pub const COMMIT_BYTES_MAX: usize = 32 << 20;
 pub const READERS_MAX: usize = 4;
 /// Executions read at a time when the process starts.
 pub const RECOVERY_PAGE: usize = 512;
+/// Index rows of executions read at a time when the process starts.
+pub const RECOVERY_SUMMARIES_PAGE: usize = 4_096;
+/// Requests of queued executions that the engine takes in one batch.
+pub const LOADED_BATCH_MAX: usize = 256;
 
 /// Messages that wait to be sent to one worker.
 ///

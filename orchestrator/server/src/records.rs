@@ -30,6 +30,16 @@ pub fn decode_accepted(record: &Bytes) -> Result<Request, Unreadable> {
         .map_err(|violations| Unreadable::Invalid(violations.to_string()))
 }
 
+/// How many steps the plan has that was accepted.
+///
+/// # Errors
+/// [`Unreadable`] where the bytes do not decode.
+pub fn accepted_steps(record: &Bytes) -> Result<i32, Unreadable> {
+    let wire = v1::SubmitPlanRequest::decode(record.clone()).map_err(Unreadable::Wire)?;
+    let n_steps = wire.plan.map_or(0, |plan| plan.steps.len());
+    Ok(i32::try_from(n_steps).unwrap_or(i32::MAX))
+}
+
 /// How an execution ended.
 pub fn encode_result(result: &PlanResult) -> Bytes {
     Bytes::from(answer::result(result).encode_to_vec())

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::journal::Journal;
 use crate::readers::Readers;
 use crate::sinks::Sinks;
-use crate::{recovery, writer};
+use crate::{loader, recovery, writer};
 use escapement_engine::EngineConfig;
 use escapement_model::BootId;
 use escapement_process::telemetry;
@@ -40,8 +40,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let store = open_store(config)?;
     let readers = Readers::open(&store).map_err(Failure::Store)?;
     let reader = store.reader().map_err(Failure::Store)?;
-    let recovered = recovery::unsettled(reader.as_ref(), config.accept_loss)?;
-    drop(reader);
+    let in_memory_max = config.max_queued_in_memory as usize;
+    let recovered = recovery::unsettled_within(reader.as_ref(), config.accept_loss, in_memory_max)?;
     let runtime = start_runtime()?;
     let listener = runtime.block_on(listen(config.listen))?;
     let identity = Identity::draw()?;
@@ -54,6 +54,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
 
     let (jobs, jobs_rx) = std_mpsc::channel();
     let (stored, stored_rx) = mpsc::unbounded_channel();
+    let (wanted, wanted_rx) = std_mpsc::channel();
+    let (loaded, loaded_rx) = mpsc::unbounded_channel();
     let (drained, drained_rx) = watch::channel(None);
     let (closing, closing_rx) = watch::channel(false);
     let (engine, end) = engine_link::link();
@@ -61,6 +63,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         what: "thread",
         source,
     };
+    let loader = loader::spawn(reader, wanted_rx, loaded).map_err(no_thread)?;
     let writer = writer::spawn(store, jobs_rx, stored).map_err(no_thread)?;
     let desk = Desk::new(jobs, sinks, drained);
     let start = EngineStart {
@@ -69,6 +72,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         recovered,
         end,
         stored: stored_rx,
+        loader: wanted,
+        loaded: loaded_rx,
         desk,
         journal,
     };
@@ -85,6 +90,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     // Calls that are still open hold readers and links; they end with the runtime.
     runtime.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
     join("engine", engine_thread);
+    join("loader", loader);
     // Closed last, when no reader is left: then it leaves nothing for the next start to copy.
     drop(join("writer", writer));
     info!("stopped");

@@ -91,6 +91,19 @@ pub trait Reader: Send {
     /// [`StoreFault::Corrupt`] as the trait says; otherwise as the implementation fails.
     fn unsettled(&self, after: Option<u64>, limit: usize) -> Result<Vec<StoredExecution>, StoreFault>;
 
+    /// The same executions in the same order, index columns only.
+    ///
+    /// # Errors
+    /// [`StoreFault::Corrupt`] as the trait says; otherwise as the implementation fails.
+    fn unsettled_summaries(
+        &self,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<StoredSummary>, StoreFault> {
+        let page = self.unsettled(after, limit)?;
+        Ok(page.into_iter().map(|execution| execution.summary).collect())
+    }
+
     /// How many executions are in which state.
     ///
     /// # Errors

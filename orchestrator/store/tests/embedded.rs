@@ -407,6 +407,31 @@ fn a_page_ends_in_front_of_a_damaged_execution_and_can_go_on_behind_it() {
 }
 
 #[test]
+fn a_page_of_summaries_passes_over_damaged_records_and_ends_in_front_of_a_damaged_row() {
+    let (directory, _) = furnished();
+    tamper(
+        &directory,
+        "UPDATE accepted_record SET record = x'00' WHERE number = 6",
+    );
+    tamper(
+        &directory,
+        "UPDATE execution SET plan_id = x'00' WHERE number = 8",
+    );
+    let store = open(&directory);
+    let reader = store.reader().unwrap();
+    let numbers = |after| {
+        let page = reader.unsettled_summaries(after, 100)?;
+        Ok::<Vec<u64>, StoreFault>(page.iter().map(|summary| summary.number).collect())
+    };
+    assert_eq!(numbers(None).unwrap(), [2, 4, 6]);
+    assert!(matches!(
+        numbers(Some(6)),
+        Err(StoreFault::Corrupt { number: 8, .. })
+    ));
+    assert_eq!(numbers(Some(8)).unwrap(), [10]);
+}
+
+#[test]
 fn a_page_of_large_records_ends_early_and_loses_none() {
     let directory = Scratch::new();
     let mut store = open(&directory);

@@ -96,9 +96,18 @@ fn progress(progress: &Progress) -> v1::ExecutionProgress {
 /// An execution as the store holds it, with its result and the progress that follows from it.
 ///
 /// # Errors
-/// [`Unreadable`] where the result record does not decode.
+/// [`Unreadable`] where a record does not decode.
 pub fn stored_execution(stored: &StoredExecution) -> Result<v1::Execution, Unreadable> {
     let mut execution = listed_execution(&stored.summary);
+    if stored.summary.state == StoredState::Queued {
+        // The same as an engine would show.
+        let steps_total = records::accepted_steps(&stored.record)?;
+        execution.progress = Some(v1::ExecutionProgress {
+            steps_total,
+            steps_pending: steps_total,
+            ..v1::ExecutionProgress::default()
+        });
+    }
     if let Some(record) = &stored.result {
         let result = records::decode_result(record)?;
         execution.progress = Some(v1::ExecutionProgress {

@@ -77,6 +77,8 @@ fn input(at_ms: u64, input: &Input) -> Option<Line> {
         | Input::ListWorkers(_)
         | Input::ListActions(_)
         | Input::Recover(_)
+        | Input::RecoverParked(_)
+        | Input::Loaded { .. }
         | Input::Stored { .. }
         | Input::Tick
         | Input::Drain { .. } => return None,
@@ -102,6 +104,7 @@ fn effect(at_ms: u64, effect: &Effect) -> Option<Line> {
             }),
         Effect::Reply { .. }
         | Effect::Write { .. }
+        | Effect::Load { .. }
         | Effect::Entries { .. }
         | Effect::EmitEvent(_)
         | Effect::NotifyErrorHandler(_)

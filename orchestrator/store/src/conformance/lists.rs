@@ -236,6 +236,15 @@ pub(super) fn unsettled_executions_page_oldest_first(make: Make<'_>) {
                 page.len()
             );
             let Some(last) = page.last() else { break };
+            let summaries = reader
+                .unsettled_summaries(after, limit)
+                .expect("a healthy store reads");
+            assert!(
+                summaries
+                    .iter()
+                    .eq(page.iter().map(|execution| &execution.summary)),
+                "the same without records"
+            );
             after = Some(last.summary.number);
             found.extend(page);
         }

@@ -208,6 +208,31 @@ impl Reader for EmbeddedReader {
         Ok(page)
     }
 
+    fn unsettled_summaries(
+        &self,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<StoredSummary>, StoreFault> {
+        let sql = format!(
+            "SELECT {SUMMARY} FROM execution e INDEXED BY execution_unsettled \
+             WHERE e.state < 2 AND e.number > ?1 ORDER BY e.number LIMIT ?2"
+        );
+        let mut select = self.connection.prepare_cached(&sql).map_err(working)?;
+        let after = after.map_or(0, saturated);
+        let mut rows = select
+            .query(params![after, saturated_limit(limit)])
+            .map_err(working)?;
+        let mut page = Vec::new();
+        while let Some(row) = rows.next().map_err(working)? {
+            match summary(row) {
+                Ok(summary) => page.push(summary),
+                Err(StoreFault::Corrupt { .. }) if !page.is_empty() => break,
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(page)
+    }
+
     fn counts(&self) -> Result<Counts, StoreFault> {
         Tally::load(&self.connection)
             .map(|tally| tally.counts())
