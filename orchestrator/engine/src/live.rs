@@ -35,6 +35,8 @@ pub(crate) struct Live {
     pub(crate) depth: u32,
     /// Counts against the limit of running executions.
     pub(crate) holds_slot: bool,
+    /// Its start is durable: a crash would not take it back.
+    pub(crate) start_is_durable: bool,
     /// Callers that wait for the accept.
     pub(crate) submitters: Vec<(CallerId, WaitFor)>,
     /// Submissions that can be judged only once the accept is answered.

@@ -104,7 +104,8 @@ impl Engine {
 
     fn started(&mut self, key: ExecutionKey) {
         // The plan's limit may have come first; then the start is durable and there is nothing left to dispatch.
-        if self.live.contains(key) {
+        if let Some(live) = self.live.find_mut(key) {
+            live.start_is_durable = true;
             let _too_late = self.act(key, ContractInput::StartPersisted);
         }
     }

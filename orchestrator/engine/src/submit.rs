@@ -263,6 +263,7 @@ impl Engine {
         let priority = request.plan().priority();
         let mut live = new_live(execution, request, execution_id, 0);
         live.stage = Stage::Durable;
+        live.start_is_durable = started_at.is_some();
         let key = self.live.insert(live);
         if started_at.is_none() || planted::is_on(Bug::RegressOnReload) {
             self.admission.enqueue(priority, key);
@@ -296,6 +297,7 @@ pub(crate) fn new_live(
         stage: Stage::Accepting { started: false },
         depth,
         holds_slot: false,
+        start_is_durable: false,
         submitters: Vec::new(),
         undecided: Vec::new(),
         waiters: Vec::new(),

@@ -59,11 +59,10 @@ impl Engine {
 }
 
 impl Live {
+    // one that settles without ever having started is queued for everybody until its result is durable.
     /// When it started, once that is durable.
     pub(crate) fn shown_started_at(&self) -> Option<i64> {
-        self.execution
-            .started_at()
-            .filter(|_| self.execution.phase() != Phase::Starting)
+        self.execution.started_at().filter(|_| self.start_is_durable)
     }
 }
 

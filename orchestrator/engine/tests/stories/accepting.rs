@@ -25,6 +25,28 @@ fn nobody_hears_of_an_execution_before_its_accept_is_durable() {
     assert!(matches!(&world.replies[&1], Reply::Accepted(view) if view.execution_id == id));
 }
 
+//
+#[test]
+fn what_ends_without_a_durable_start_is_queued_until_its_result_is_durable() {
+    let mut world = World::new();
+    world.store_answers = false;
+    let past = crate::world::START_UNIX_MS - 1;
+    let builder = plan(1, &["a"]).draft(|draft| draft.deadline_ms = Some(past));
+    world.submit(1, &builder.build(), WaitFor::Accepted);
+    let (write, _) = world.writes.last().unwrap().clone();
+    world.input(Input::Stored {
+        write,
+        outcome: WriteOutcome::Durable,
+    });
+    let (_, content) = world.writes.last().unwrap();
+    assert!(matches!(content, escapement_engine::StoreWrite::Settle { .. }));
+    assert!(
+        matches!(&world.replies[&1], Reply::Accepted(view) if view.started_at.is_none()),
+        "the store has it queued, and a crash would show that: {:?}",
+        world.replies[&1]
+    );
+}
+
 //
 #[test]
 fn no_step_is_handed_out_before_the_start_is_durable() {
