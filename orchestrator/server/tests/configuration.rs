@@ -30,6 +30,7 @@ fn the_defaults_are_valid() {
         (config.max_concurrent_steps, config.drain_grace_ms),
         (1_024, 30_000)
     );
+    assert_eq!(config.max_queued_in_memory, 10_000);
 }
 
 #[test]
@@ -38,6 +39,7 @@ fn values_out_of_range_are_refused() {
         &["--listen", "localhost"],
         &["--max-running-executions", "0"],
         &["--max-queued-executions", "0"],
+        &["--max-queued-in-memory", "0"],
         &["--max-concurrent-steps", "0"],
         &["--max-concurrent-steps", "1025"],
         &["--drain-grace-ms", "86400001"],
