@@ -3,14 +3,15 @@
 use crate::cases::check_cases;
 use crate::driver::{Driver, accept, step_indices};
 use crate::generate::{Scenario, scenarios};
-use crate::reference::errors::Classified;
-use crate::reference::interpret::Interpreter;
+use crate::reference::border;
 use escapement_contract::{
-    AuditEntry, AuditKind, Effect, ExecutionError, NotCompleted, PlanResult, Settlement, Status, StepIndex,
-    StepState, WithdrawReason,
+    AuditEntry, AuditKind, Effect, ExecutionError, PlanResult, Settlement, Status, StepIndex, WithdrawReason,
 };
 use escapement_model::Severity;
 use escapement_model::opaque::{ValueView, entries, items};
+use escapement_tests::reference::errors::Classified;
+use escapement_tests::reference::interpret::Interpreter;
+use escapement_tests::reference::words::{NotCompleted, StepState};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -81,7 +82,7 @@ fn count_what_happened(driver: &Driver, seen: &mut BTreeMap<String, u32>) {
         |what: &str, happened: bool| *seen.entry(what.to_owned()).or_default() += u32::from(happened);
     let reference = &driver.reference;
     let ended = reference.ended.as_ref().unwrap();
-    saw(ended.status.as_str(), true);
+    saw(&format!("{:?}", ended.status).to_lowercase(), true);
     let is_promoted = ended
         .error
         .as_ref()
@@ -143,7 +144,7 @@ fn check_result(settlement: &Settlement, reference: &Interpreter, indices: &[Ste
     let id = |step: usize| plan.step(indices[step]).id().to_string();
     assert_eq!(result.plan_id, plan.id());
     assert_eq!(result.execution_id, driver.core.execution_id());
-    assert_eq!(result.status, ended.status);
+    assert_eq!(border::status(result.status), ended.status);
     assert_eq!(result.steps_executed as usize, reference.outputs.len());
     assert_eq!(result.steps_total as usize, reference.states.len());
     assert_eq!(settlement.started_at_unix_ms, ended.started_at);
@@ -306,7 +307,10 @@ fn check_record(settlement: &Settlement, reference: &Interpreter, driver: &Drive
                 reason,
                 ..
             } => {
-                assert_eq!(not_completed.insert(place(step_id), (*reason, *attempts)), None);
+                assert_eq!(
+                    not_completed.insert(place(step_id), (border::not_completed(*reason), *attempts)),
+                    None
+                );
             }
             AuditKind::StepsIncomplete { step_ids } => {
                 incomplete = Some(step_ids.iter().map(place).collect::<Vec<_>>());

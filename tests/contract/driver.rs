@@ -3,12 +3,14 @@
 
 use crate::documents::{CONCURRENCY_LIMIT, EXECUTION_ID, UNIX_MS};
 use crate::generate::{Act, Event, Finish, Pause, Scenario};
-use crate::reference::interpret::{Command, Interpreter, Rules};
+use crate::reference::border;
 use escapement_contract::{
     AuditEntry, Delivery, Effect, Evidence, Execution, Input, Moment, Outcome, Phase, PlanResult, Refused,
     Reported, Request, StepIndex, StepState, validate_request,
 };
 use escapement_model::Opaque;
+use escapement_tests::reference::interpret::{Command, Interpreter};
+use escapement_tests::reference::words;
 use std::sync::Arc;
 
 /// Inputs after which a scenario that does not end is given up.
@@ -67,10 +69,10 @@ pub(crate) fn step_indices() -> Vec<StepIndex> {
 impl Driver {
     pub(crate) fn new(scenario: &Scenario, indices: &[StepIndex]) -> Self {
         let request = Arc::new(validate_request(scenario.request.clone(), CONCURRENCY_LIMIT).unwrap());
-        let rules = Rules::of(&scenario.request, scenario.deadline_ms);
+        let rules = border::rules(&scenario.request, scenario.deadline_ms);
         let driver = Self {
             core: accept(&request, scenario.deadline_ms),
-            reference: Interpreter::accept(rules, ACCEPTED),
+            reference: Interpreter::accept(rules, border::moment(ACCEPTED)),
             request,
             fed: Vec::new(),
             effects: Vec::new(),
@@ -101,7 +103,7 @@ impl Driver {
                 self.feed(input);
             }
         }
-        while self.reference.phase != Phase::Settled {
+        while self.reference.phase != words::Phase::Settled {
             assert!(self.fed.len() < INPUTS_MAX, "the execution does not end");
             let outcome = match scenario.finish {
                 Finish::Trouble => Outcome::Failed(Reported {
@@ -118,7 +120,8 @@ impl Driver {
                 skips_started: false,
                 outcome,
             };
-            let is_silent = scenario.finish == Finish::Silence && self.reference.phase == Phase::Running;
+            let is_silent =
+                scenario.finish == Finish::Silence && self.reference.phase == words::Phase::Running;
             if let Some(input) = self.input_for(&done).filter(|_| !is_silent) {
                 self.feed(input);
             } else {
@@ -133,7 +136,7 @@ impl Driver {
     }
 
     fn pass_time(&mut self, event: &Event, dawdles: bool) {
-        if !dawdles && self.reference.phase < Phase::Running {
+        if !dawdles && self.reference.phase < words::Phase::Running {
             return;
         }
         self.now.unix_ms += event.wall_jump_ms;
@@ -160,7 +163,7 @@ impl Driver {
         self.now.unix_ms += i64::try_from(ms).unwrap();
     }
 
-    fn under_way(&self) -> Vec<(usize, StepState)> {
+    fn under_way(&self) -> Vec<(usize, words::StepState)> {
         let states = self
             .reference
             .order
@@ -170,7 +173,9 @@ impl Driver {
             .filter(|(_, state)| {
                 matches!(
                     state,
-                    StepState::Waiting { .. } | StepState::Assigned { .. } | StepState::Started { .. }
+                    words::StepState::Waiting { .. }
+                        | words::StepState::Assigned { .. }
+                        | words::StepState::Started { .. }
                 )
             })
             .collect()
@@ -191,11 +196,11 @@ impl Driver {
                 skips_started,
                 outcome,
             } => match self.reference.phase {
-                Phase::Queued => Some(Input::Start),
-                Phase::Starting => Some(Input::StartPersisted),
-                Phase::Running => self.next_stage(*pick, *skips_started, outcome),
-                Phase::Settling => Some(Input::SettlePersisted),
-                Phase::Settled => None,
+                words::Phase::Queued => Some(Input::Start),
+                words::Phase::Starting => Some(Input::StartPersisted),
+                words::Phase::Running => self.next_stage(*pick, *skips_started, outcome),
+                words::Phase::Settling => Some(Input::SettlePersisted),
+                words::Phase::Settled => None,
             },
             Act::Return { pick } => {
                 let (step, state) = self.pick(*pick)?;
@@ -217,7 +222,7 @@ impl Driver {
         }
     }
 
-    fn pick(&self, pick: usize) -> Option<(usize, StepState)> {
+    fn pick(&self, pick: usize) -> Option<(usize, words::StepState)> {
         let under_way = self.under_way();
         under_way.get(pick % under_way.len().max(1)).copied()
     }
@@ -231,17 +236,17 @@ impl Driver {
             outcome: outcome.clone(),
         };
         match state {
-            StepState::Waiting { attempt } => Some(Input::Assigned {
+            words::StepState::Waiting { attempt } => Some(Input::Assigned {
                 step,
                 attempt,
                 worker: "worker-1".into(),
             }),
             // Only what has started can be lost; `endings` looks at what has not.
-            StepState::Assigned { attempt } if skips_started && *outcome != Outcome::Lost => {
+            words::StepState::Assigned { attempt } if skips_started && *outcome != Outcome::Lost => {
                 Some(ended(attempt))
             }
-            StepState::Assigned { attempt } => Some(Input::AttemptStarted { step, attempt }),
-            StepState::Started { attempt } => Some(ended(attempt)),
+            words::StepState::Assigned { attempt } => Some(Input::AttemptStarted { step, attempt }),
+            words::StepState::Started { attempt } => Some(ended(attempt)),
             _ => None,
         }
     }
@@ -295,7 +300,7 @@ impl Driver {
         }
         self.check_refusal(&before, &input, &answer);
         self.n_refused += u32::from(answer.is_err());
-        let is_accepted = self.reference.handle(now, &input);
+        let is_accepted = self.reference.handle(border::moment(now), &border::input(&input));
         assert_eq!(
             answer.is_ok(),
             is_accepted,
@@ -331,13 +336,13 @@ impl Driver {
         let expected = std::mem::take(&mut self.reference.commands);
         assert_eq!(commands, expected, "what must be done after {input:?}");
         assert_eq!(
-            self.core.phase(),
+            border::phase(self.core.phase()),
             self.reference.phase,
             "the phase after {input:?}"
         );
         for (step, state) in self.reference.states.iter().enumerate() {
             assert_eq!(
-                self.core.step_state(self.indices[step]),
+                border::state(self.core.step_state(self.indices[step])),
                 *state,
                 "steps[{step}] after {input:?}"
             );
@@ -356,7 +361,9 @@ impl Driver {
             && step.as_usize() < self.reference.states.len()
             && self.core.step_state(*step) == (StepState::Assigned { attempt: *attempt })
         {
-            let expected = self.reference.time_left_ms(step.as_usize(), self.now);
+            let expected = self
+                .reference
+                .time_left_ms(step.as_usize(), border::moment(self.now));
             assert_eq!(
                 self.core.attempt_time_left_ms(*step, self.now),
                 expected,
@@ -378,7 +385,7 @@ impl Driver {
                     step,
                     attempt,
                     reason,
-                } => Command::Withdraw(step.as_usize(), *attempt, *reason),
+                } => Command::Withdraw(step.as_usize(), *attempt, border::withdraw_reason(*reason)),
                 Effect::PersistResult(_) => Command::PersistResult,
                 Effect::Deliver(Delivery::EmitEvent(_)) => Command::EmitEvent,
                 Effect::Deliver(Delivery::UpdatePlanRegistry(_)) => Command::UpdatePlanRegistry,
@@ -462,11 +469,11 @@ impl Driver {
     }
 }
 
-fn attempt_of(state: StepState) -> Option<u32> {
+fn attempt_of(state: words::StepState) -> Option<u32> {
     match state {
-        StepState::Waiting { attempt } | StepState::Assigned { attempt } | StepState::Started { attempt } => {
-            Some(attempt)
-        }
+        words::StepState::Waiting { attempt }
+        | words::StepState::Assigned { attempt }
+        | words::StepState::Started { attempt } => Some(attempt),
         _ => None,
     }
 }

@@ -1,7 +1,5 @@
-//! The rules a second time, as plainly as they can be written: slow scans, no indexes, no queues.
-//! Shares no code with the contract crate beyond the types at its border.
+//! What stands between the contract crate and its second writing: the validator, written a second time, and the words
+//! of the second interpreter, which stands in `escapement_tests::reference`.
 
-pub(crate) mod errors;
-pub(crate) mod interpret;
-pub(crate) mod timers;
+pub(crate) mod border;
 pub(crate) mod validate;

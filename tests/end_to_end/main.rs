@@ -37,6 +37,7 @@ mod raw_sessions;
 mod refusals;
 mod restarts;
 mod results;
+mod retelling;
 mod signals;
 mod sizes;
 mod starting;

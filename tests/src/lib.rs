@@ -35,6 +35,7 @@ mod plan_document;
 pub mod planted;
 pub mod raw_session;
 mod receiver;
+pub mod reference;
 mod scripted_worker;
 pub mod session_checker;
 pub mod session_journal;

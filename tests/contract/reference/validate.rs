@@ -2,9 +2,8 @@
 //! Looks at one field after the other and remembers nothing but findings.
 
 use escapement_contract::{PlanDraft, RequestDraft, StepDraft};
-use escapement_model::Opaque;
 use escapement_model::codes::{DEPENDENCY_UNRESOLVED, INVALID_PAYLOAD};
-use escapement_model::opaque::{ValueView, check, entries, items};
+use escapement_tests::reference::objects::is_object;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Field paths with their codes.
@@ -289,32 +288,4 @@ pub(crate) fn normal_id(text: &str) -> Option<String> {
 
 fn length(text: &str) -> usize {
     text.chars().count()
-}
-
-/// Whether the bytes are an object within the limits.
-pub(crate) fn is_object(object: &Opaque, bytes_max: Option<usize>) -> bool {
-    bytes_max.is_none_or(|max| object.len() <= max)
-        && check(object.as_encoded(), usize::MAX).is_ok()
-        && messages_in_object(object.as_encoded()) <= 90
-}
-
-/// Protobuf messages on the deepest path inside of an object.
-fn messages_in_object(encoded: &[u8]) -> usize {
-    entries(encoded)
-        .map(|entry| 2 + messages_in_value(entry.unwrap().1))
-        .max()
-        .unwrap_or(0)
-}
-
-fn messages_in_value(value: ValueView<'_>) -> usize {
-    match value {
-        ValueView::Struct(object) => 1 + messages_in_object(object),
-        ValueView::List(list) => {
-            1 + items(list)
-                .map(|item| 1 + messages_in_value(item.unwrap()))
-                .max()
-                .unwrap_or(0)
-        }
-        _ => 0,
-    }
 }

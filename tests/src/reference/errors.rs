@@ -1,20 +1,25 @@
 //! Errors as the second interpreter keeps them, and how severity is settled. Knows nothing of steps' states.
 
-use escapement_contract::Reported;
 use escapement_model::Severity;
+
+use super::words::Reported;
 
 /// A classified error. Without texts and contexts, which decide nothing.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Classified {
-    pub(crate) code: String,
+pub struct Classified {
+    /// Reserved or not.
+    pub code: String,
     /// List index; `None` for an error of the plan.
-    pub(crate) step: Option<usize>,
-    pub(crate) severity: Severity,
-    pub(crate) cause: Option<Box<Classified>>,
+    pub step: Option<usize>,
+    /// Settled.
+    pub severity: Severity,
+    /// The error that led to it.
+    pub cause: Option<Box<Classified>>,
 }
 
 impl Classified {
-    pub(crate) fn new(code: &str, step: Option<usize>, severity: Severity) -> Self {
+    /// Without a cause.
+    pub fn new(code: &str, step: Option<usize>, severity: Severity) -> Self {
         Self {
             code: code.into(),
             step,
@@ -24,7 +29,7 @@ impl Classified {
     }
 
     /// at most three errors below the top; a longer chain is cut to its root.
-    pub(crate) fn because_of(self, cause: &Classified) -> Self {
+    pub fn because_of(self, cause: &Classified) -> Self {
         let chain = cause.chain();
         let cause = if chain.len() > 3 {
             chain[chain.len() - 1].clone()
@@ -38,12 +43,12 @@ impl Classified {
     }
 
     /// the same error as fatal, above itself.
-    pub(crate) fn promoted(&self) -> Self {
+    pub fn promoted(&self) -> Self {
         Classified::new(&self.code, self.step, Severity::Fatal).because_of(self)
     }
 
     /// The error and its causes, from the top down.
-    pub(crate) fn chain(&self) -> Vec<&Classified> {
+    pub fn chain(&self) -> Vec<&Classified> {
         let mut chain = vec![self];
         while let Some(cause) = &chain[chain.len() - 1].cause {
             chain.push(cause);
@@ -67,7 +72,7 @@ const REGISTRY: [(&str, Severity); 10] = [
 ];
 
 /// Code and severity of what a worker reported.
-pub(crate) fn settle_severity(reported: &Reported, retryable: &[String]) -> (String, Severity) {
+pub fn settle_severity(reported: &Reported, retryable: &[String]) -> (String, Severity) {
     let n_letters = reported.code.chars().count();
     if n_letters == 0 || n_letters > 50 {
         return ("UNKNOWN_ERROR".into(), Severity::Fatal);
@@ -77,7 +82,7 @@ pub(crate) fn settle_severity(reported: &Reported, retryable: &[String]) -> (Str
 }
 
 /// Severity of a usable code.
-pub(crate) fn severity_of(code: &str, said: Option<Severity>, retryable: &[String]) -> Severity {
+pub fn severity_of(code: &str, said: Option<Severity>, retryable: &[String]) -> Severity {
     if code == "STEP_TIMEOUT" {
         return if is_listed(code, retryable) {
             Severity::Error
@@ -94,6 +99,6 @@ pub(crate) fn severity_of(code: &str, said: Option<Severity>, retryable: &[Strin
 }
 
 ///
-pub(crate) fn is_listed(code: &str, retryable: &[String]) -> bool {
+pub fn is_listed(code: &str, retryable: &[String]) -> bool {
     retryable.iter().any(|listed| listed == code || listed == "*")
 }

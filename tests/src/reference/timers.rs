@@ -2,7 +2,7 @@
 
 /// What fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Timer {
+pub enum Timer {
     /// The deadline while queued, the plan's limit afterwards.
     Limit,
     /// A step's limit or the end of its sleep.
@@ -10,7 +10,7 @@ pub(crate) enum Timer {
 }
 
 /// The timer that fires first, with its instant.: the limit before steps, steps in canonical order.
-pub(crate) fn first_due(limit: Option<u64>, steps: &[Option<u64>], order: &[usize]) -> Option<(u64, Timer)> {
+pub fn first_due(limit: Option<u64>, steps: &[Option<u64>], order: &[usize]) -> Option<(u64, Timer)> {
     let mut first: Option<(u64, Timer)> = limit.map(|due| (due, Timer::Limit));
     for step in order {
         if let Some(due) = steps[*step]

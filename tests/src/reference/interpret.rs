@@ -2,35 +2,18 @@
 //! Keeps no texts and no record.
 
 use super::errors::{Classified, is_listed, settle_severity, severity_of};
+use super::lists::mandatory_actions;
+use super::objects::is_object;
+use super::rules::Rules;
 use super::timers::{Timer, first_due};
-use super::validate::is_object;
-use escapement_contract::{
-    Input, Moment, NotCompleted, Outcome, Phase, RequestDraft, Status, StepState, WithdrawReason,
-};
+use super::words::{Input, Moment, NotCompleted, Outcome, Phase, Status, StepState, WithdrawReason};
 use escapement_model::{Opaque, Severity};
 use std::collections::BTreeMap;
 
-/// A plan and its options as far as they decide anything.
-#[derive(Clone, Debug)]
-pub(crate) struct Rules {
-    pub(crate) depends_on: Vec<Vec<usize>>,
-    /// 0 halt, 1 skip, 2 retry.
-    on_failure: Vec<i32>,
-    step_timeout_ms: Vec<Option<u64>>,
-    plan_timeout_ms: u64,
-    max_attempts: u32,
-    backoff_ms: f64,
-    backoff_multiplier: f64,
-    max_backoff_ms: f64,
-    retryable: Vec<String>,
-    pub(crate) n_slots: usize,
-    context_is_missing: bool,
-    deadline_ms: i64,
-}
-
 /// What must be done, in order.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Command {
+#[allow(missing_docs, reason = "the contract says what they are")]
+pub enum Command {
     PersistStart(i64),
     Dispatch(usize, u32),
     Withdraw(usize, u32, WithdrawReason),
@@ -42,102 +25,82 @@ pub(crate) enum Command {
     ReturnResult,
 }
 
+/// One entry of the record. Steps by their places in the plan's list.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    /// The execution left the queue, Unix milliseconds.
+    Started(i64),
+    /// A step and its attempt wait for a worker.
+    Waiting(usize, u32),
+    /// They have one.
+    Assigned(usize, u32),
+    /// It says that it runs.
+    AttemptStarted(usize, u32),
+    /// It never ran.
+    Returned(usize, u32),
+    /// It ended without completing the step.
+    Failed(usize, u32, Classified),
+    /// A step, the attempt to come, and how long it sleeps.
+    Retry(usize, u32, u64),
+    /// A step and how many attempts it took.
+    Completed(usize, u32),
+    /// A step, how many attempts were made, and why it did not complete.
+    NotCompleted(usize, u32, NotCompleted, Classified),
+    /// A mandatory action: rule set, number, name.
+    Action(&'static str, u32, &'static str),
+    /// Steps that did not complete. Anywhere after the first mandatory action.
+    Incomplete(Vec<usize>),
+    /// The end.
+    Settled(Status),
+}
+
 /// How it ended.
 #[derive(Clone, Debug)]
-pub(crate) struct Ended {
-    pub(crate) status: Status,
-    pub(crate) error: Option<Classified>,
-    pub(crate) started_at: i64,
-    pub(crate) completed_at: i64,
+#[allow(missing_docs, reason = "named as in a result")]
+pub struct Ended {
+    pub status: Status,
+    pub error: Option<Classified>,
+    pub started_at: i64,
+    pub completed_at: i64,
 }
 
 /// One execution.
 #[derive(Clone, Debug)]
-pub(crate) struct Interpreter {
-    pub(crate) rules: Rules,
-    pub(crate) order: Vec<usize>,
-    pub(crate) phase: Phase,
-    pub(crate) states: Vec<StepState>,
+pub struct Interpreter {
+    /// What was asked for.
+    pub rules: Rules,
+    /// The canonical order.
+    pub order: Vec<usize>,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Where its steps stand, by their places in the plan's list.
+    pub states: Vec<StepState>,
     step_due: Vec<Option<u64>>,
     limit_due: Option<u64>,
     started_at: Option<i64>,
     errors: Vec<Option<Classified>>,
     /// Every error in the order in which it was settled, with its attempt.
-    pub(crate) trace: Vec<(Classified, Option<u32>)>,
+    pub trace: Vec<(Classified, Option<u32>)>,
     /// Step, attempt to come, delay.
-    pub(crate) retries: Vec<(usize, u32, u64)>,
-    pub(crate) outputs: BTreeMap<usize, Opaque>,
+    pub retries: Vec<(usize, u32, u64)>,
+    /// Outputs of completed steps.
+    pub outputs: BTreeMap<usize, Opaque>,
     /// Why a step did not complete, and after how many attempts.
-    pub(crate) not_completed: BTreeMap<usize, (NotCompleted, u32)>,
+    pub not_completed: BTreeMap<usize, (NotCompleted, u32)>,
     /// Attempts that completed steps took.
-    pub(crate) completed: BTreeMap<usize, u32>,
-    pub(crate) commands: Vec<Command>,
-    pub(crate) ended: Option<Ended>,
+    pub completed: BTreeMap<usize, u32>,
+    /// What must be done, until somebody takes it.
+    pub commands: Vec<Command>,
+    /// What the record must say, in order.
+    pub said: Vec<Said>,
+    /// Once it is decided.
+    pub ended: Option<Ended>,
     start_is_being_written: bool,
 }
 
-impl Rules {
-    /// Reads a valid draft.
-    pub(crate) fn of(draft: &RequestDraft, deadline_ms: i64) -> Self {
-        let plan = draft.plan.as_ref().unwrap();
-        let place = |id: &String| {
-            plan.steps
-                .iter()
-                .position(|step| step.id.eq_ignore_ascii_case(id))
-                .unwrap()
-        };
-        let policy = plan.retry_policy.clone().unwrap_or_default();
-        let environment = draft.environment.clone().unwrap_or_default();
-        Self {
-            depends_on: plan
-                .steps
-                .iter()
-                .map(|step| step.depends_on.iter().map(place).collect())
-                .collect(),
-            on_failure: plan.steps.iter().map(|step| step.on_failure).collect(),
-            step_timeout_ms: plan
-                .steps
-                .iter()
-                .map(|step| step.timeout_ms.map(|ms| ms as u64))
-                .collect(),
-            plan_timeout_ms: plan.timeout_ms.unwrap_or(300_000) as u64,
-            max_attempts: policy.max_attempts.unwrap_or(1) as u32,
-            backoff_ms: policy.backoff_ms.unwrap_or(0) as f64,
-            backoff_multiplier: policy.backoff_multiplier.unwrap_or(1.0),
-            max_backoff_ms: policy.max_backoff_ms.unwrap_or(60_000) as f64,
-            retryable: policy.retryable_error_codes,
-            n_slots: draft.max_concurrent_steps.unwrap_or(1) as usize,
-            context_is_missing: plan
-                .context_requirements
-                .iter()
-                .any(|key| !environment.has_key(key)),
-            deadline_ms,
-        }
-    }
-
-    /// again and again the first step of the list whose dependencies all stand in the order already.
-    fn canonical_order(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = Vec::new();
-        while order.len() < self.depends_on.len() {
-            let next = (0..self.depends_on.len())
-                .find(|step| {
-                    !order.contains(step) && self.depends_on[*step].iter().all(|other| order.contains(other))
-                })
-                .expect("a valid plan has no cycle");
-            order.push(next);
-        }
-        order
-    }
-
-    ///
-    fn delay_ms(&self, retry: u32) -> u64 {
-        let factor = (1..retry).fold(1.0, |factor, _| factor * self.backoff_multiplier);
-        (self.backoff_ms * factor).min(self.max_backoff_ms) as u64
-    }
-}
-
 impl Interpreter {
-    pub(crate) fn accept(rules: Rules, now: Moment) -> Self {
+    /// An execution that was accepted.
+    pub fn accept(rules: Rules, now: Moment) -> Self {
         let n_steps = rules.depends_on.len();
         let time_left = u64::try_from(rules.deadline_ms - now.unix_ms).unwrap_or(0);
         Self {
@@ -154,6 +117,7 @@ impl Interpreter {
             not_completed: BTreeMap::new(),
             completed: BTreeMap::new(),
             commands: Vec::new(),
+            said: Vec::new(),
             ended: None,
             start_is_being_written: false,
             rules,
@@ -161,22 +125,22 @@ impl Interpreter {
     }
 
     /// The earliest instant at which time alone changes something.
-    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+    pub fn next_due_ms(&self) -> Option<u64> {
         first_due(self.limit_due, &self.step_due, &self.order).map(|(due, _)| due)
     }
 
     /// The earliest instant at which a step's timer fires.
-    pub(crate) fn next_step_due_ms(&self) -> Option<u64> {
+    pub fn next_step_due_ms(&self) -> Option<u64> {
         self.step_due.iter().flatten().min().copied()
     }
 
     /// The plan's limit while the execution is under way.
-    pub(crate) fn plan_due_ms(&self) -> Option<u64> {
+    pub fn plan_due_ms(&self) -> Option<u64> {
         self.limit_due.filter(|_| self.phase > Phase::Queued)
     }
 
     ///
-    pub(crate) fn time_left_ms(&self, step: usize, now: Moment) -> u64 {
+    pub fn time_left_ms(&self, step: usize, now: Moment) -> u64 {
         let of_plan = self.limit_due.unwrap_or(0).saturating_sub(now.monotonic_ms);
         let of_step = match self.step_due[step] {
             Some(due) => due.saturating_sub(now.monotonic_ms),
@@ -186,12 +150,12 @@ impl Interpreter {
     }
 
     /// True where somebody must answer a write.
-    pub(crate) fn waits_for_a_write(&self) -> bool {
+    pub fn waits_for_a_write(&self) -> bool {
         self.start_is_being_written || self.phase == Phase::Settling
     }
 
     /// Takes in what happened; false where it is refused.
-    pub(crate) fn handle(&mut self, now: Moment, input: &Input) -> bool {
+    pub fn handle(&mut self, now: Moment, input: &Input) -> bool {
         self.fire_due(now);
         match (self.phase, input) {
             (_, Input::Tick) => true,
@@ -218,14 +182,36 @@ impl Interpreter {
         }
     }
 
+    /// The limit ends now, whatever the clock says: the deadline while queued, the plan's limit afterwards.
+    pub fn fire_limit(&mut self, now: Moment) {
+        match self.phase {
+            Phase::Queued => self.stop_plan("DEADLINE_EXCEEDED", now),
+            Phase::Starting | Phase::Running => self.stop_plan("PLAN_TIMEOUT", now),
+            Phase::Settling | Phase::Settled => {}
+        }
+    }
+
+    /// The sleep of a step ends now, whatever the clock says; false where it does not sleep.
+    pub fn wake(&mut self, step: usize, now: Moment) -> bool {
+        let StepState::BackingOff { .. } = self.states[step] else {
+            return false;
+        };
+        self.fire_step(step, now.monotonic_ms, now);
+        true
+    }
+
+    /// the process ended after the start, and another one finds the execution.
+    pub fn restarted(&mut self, now: Moment) {
+        self.stop_plan("UNKNOWN_ERROR", now);
+    }
+
     fn fire_due(&mut self, now: Moment) {
         while let Some((due, timer)) = first_due(self.limit_due, &self.step_due, &self.order) {
             if due > now.monotonic_ms {
                 return;
             }
             match timer {
-                Timer::Limit if self.phase == Phase::Queued => self.stop_plan("DEADLINE_EXCEEDED", now),
-                Timer::Limit => self.stop_plan("PLAN_TIMEOUT", now),
+                Timer::Limit => self.fire_limit(now),
                 Timer::Step(step) => self.fire_step(step, due, now),
             }
             self.take_up(now);
@@ -248,6 +234,7 @@ impl Interpreter {
     }
 
     fn start(&mut self, now: Moment) {
+        self.said.push(Said::Started(now.unix_ms));
         let time_left = self.rules.deadline_ms - now.unix_ms;
         // before
         if time_left < self.rules.plan_timeout_ms as i64 || time_left <= 0 {
@@ -269,7 +256,7 @@ impl Interpreter {
             | Input::AttemptStarted { step, attempt }
             | Input::AttemptReturned { step, attempt, .. }
             | Input::AttemptEnded { step, attempt, .. }
-            | Input::ActionNotFound { step, attempt } => (step.as_usize(), *attempt),
+            | Input::ActionNotFound { step, attempt } => (*step, *attempt),
             Input::Start | Input::StartPersisted | Input::SettlePersisted | Input::Tick => return false,
         };
         let Some(state) = self.states.get(step).copied() else {
@@ -278,6 +265,7 @@ impl Interpreter {
         //
         match (state, input) {
             (StepState::Waiting { attempt: current }, Input::Assigned { .. }) if current == attempt => {
+                self.said.push(Said::Assigned(step, attempt));
                 self.states[step] = StepState::Assigned { attempt };
                 //
                 self.step_due[step] =
@@ -297,12 +285,14 @@ impl Interpreter {
             (StepState::Assigned { attempt: current }, Input::AttemptStarted { .. })
                 if current == attempt =>
             {
+                self.said.push(Said::AttemptStarted(step, attempt));
                 self.states[step] = StepState::Started { attempt };
             }
             (StepState::Assigned { attempt: current }, Input::AttemptReturned { .. })
                 if current == attempt =>
             {
                 //
+                self.said.push(Said::Returned(step, attempt));
                 self.step_due[step] = None;
                 self.dispatch(step, attempt);
             }
@@ -338,6 +328,7 @@ impl Interpreter {
                 self.states[step] = StepState::Completed;
                 self.outputs.insert(step, output.clone());
                 self.completed.insert(step, attempt);
+                self.said.push(Said::Completed(step, attempt));
             }
             Outcome::Failed(reported) => {
                 let (code, severity) = settle_severity(reported, &self.rules.retryable);
@@ -364,6 +355,7 @@ impl Interpreter {
     ) {
         let error = Classified::new(code, Some(step), severity);
         self.trace.push((error.clone(), Some(attempt)));
+        self.said.push(Said::Failed(step, attempt, error.clone()));
         let on_failure = self.rules.on_failure[step];
         let is_eligible = is_listed(code, &self.rules.retryable);
         let attempts_are_left = attempt < self.rules.max_attempts;
@@ -386,6 +378,7 @@ impl Interpreter {
     fn retry(&mut self, step: usize, attempt: u32, instant: u64) {
         let delay = self.rules.delay_ms(attempt);
         self.retries.push((step, attempt + 1, delay));
+        self.said.push(Said::Retry(step, attempt + 1, delay));
         if delay == 0 {
             return self.dispatch(step, attempt + 1);
         }
@@ -398,6 +391,8 @@ impl Interpreter {
     fn end_step(&mut self, step: usize, error: Classified, reason: NotCompleted, attempts: u32) {
         self.states[step] = StepState::NotCompleted;
         self.step_due[step] = None;
+        self.said
+            .push(Said::NotCompleted(step, attempts, reason, error.clone()));
         self.errors[step] = Some(error);
         self.not_completed.insert(step, (reason, attempts));
     }
@@ -405,6 +400,7 @@ impl Interpreter {
     fn dispatch(&mut self, step: usize, attempt: u32) {
         self.states[step] = StepState::Waiting { attempt };
         self.commands.push(Command::Dispatch(step, attempt));
+        self.said.push(Said::Waiting(step, attempt));
     }
 
     /// whose turn it is, until a slot is missing or nothing is left.
@@ -437,7 +433,7 @@ impl Interpreter {
     }
 
     ///
-    pub(crate) fn slots_held(&self) -> usize {
+    pub fn slots_held(&self) -> usize {
         self.states.iter().filter(|state| is_under_way(**state)).count()
     }
 
@@ -513,6 +509,7 @@ impl Interpreter {
                 by_position().next().map(|error| error.promoted()),
             ),
         };
+        self.say_the_end(status);
         let started_at = self.started_at.unwrap_or(now.unix_ms);
         //
         self.ended = Some(Ended {
@@ -523,6 +520,25 @@ impl Interpreter {
         });
         self.commands.push(Command::PersistResult);
         self.phase = Phase::Settling;
+    }
+
+    ///
+    fn say_the_end(&mut self, status: Status) {
+        self.said.extend(
+            mandatory_actions(status)
+                .into_iter()
+                .map(|(rule_set, number, action)| Said::Action(rule_set, number, action)),
+        );
+        if status != Status::Success {
+            let incomplete = self
+                .order
+                .iter()
+                .copied()
+                .filter(|step| self.states[*step] != StepState::Completed)
+                .collect();
+            self.said.push(Said::Incomplete(incomplete));
+        }
+        self.said.push(Said::Settled(status));
     }
 
     /// what follows the commit point.
@@ -545,7 +561,7 @@ impl Interpreter {
 }
 
 /// True where a step holds a slot.
-pub(crate) fn is_under_way(state: StepState) -> bool {
+pub fn is_under_way(state: StepState) -> bool {
     match state {
         StepState::Waiting { .. }
         | StepState::Assigned { .. }

@@ -1,0 +1,144 @@
+//! The contract crate's words in those of the second interpreter. Decides nothing.
+
+use escapement_contract as core;
+use escapement_tests::reference::rules::{Facts, Rules};
+use escapement_tests::reference::words::{
+    Input, Moment, NotCompleted, Outcome, Phase, Reported, Status, StepState, WithdrawReason,
+};
+use escapement_wire::v1;
+
+/// Reads a valid draft.
+pub(crate) fn rules(draft: &core::RequestDraft, deadline_ms: i64) -> Rules {
+    let plan = draft.plan.as_ref().unwrap();
+    let step = |step: &core::StepDraft| v1::PlanStep {
+        id: step.id.clone(),
+        depends_on: step.depends_on.clone(),
+        on_failure: step.on_failure,
+        timeout_ms: step.timeout_ms,
+        ..v1::PlanStep::default()
+    };
+    let policy = |policy: &core::RetryPolicyDraft| v1::RetryPolicy {
+        max_attempts: policy.max_attempts,
+        backoff_ms: policy.backoff_ms,
+        backoff_multiplier: policy.backoff_multiplier,
+        max_backoff_ms: policy.max_backoff_ms,
+        retryable_error_codes: policy.retryable_error_codes.clone(),
+    };
+    let plan = v1::Plan {
+        steps: plan.steps.iter().map(step).collect(),
+        timeout_ms: plan.timeout_ms,
+        retry_policy: plan.retry_policy.as_ref().map(policy),
+        context_requirements: plan.context_requirements.clone(),
+        ..v1::Plan::default()
+    };
+    let facts = Facts {
+        environment: draft.environment.clone(),
+        max_concurrent_steps: draft.max_concurrent_steps,
+        slack_ms: None,
+    };
+    Rules::of(&plan, &facts, deadline_ms)
+}
+
+pub(crate) fn moment(now: core::Moment) -> Moment {
+    Moment {
+        monotonic_ms: now.monotonic_ms,
+        unix_ms: now.unix_ms,
+    }
+}
+
+pub(crate) fn phase(phase: core::Phase) -> Phase {
+    match phase {
+        core::Phase::Queued => Phase::Queued,
+        core::Phase::Starting => Phase::Starting,
+        core::Phase::Running => Phase::Running,
+        core::Phase::Settling => Phase::Settling,
+        core::Phase::Settled => Phase::Settled,
+    }
+}
+
+pub(crate) fn state(state: core::StepState) -> StepState {
+    match state {
+        core::StepState::Pending => StepState::Pending,
+        core::StepState::Waiting { attempt } => StepState::Waiting { attempt },
+        core::StepState::Assigned { attempt } => StepState::Assigned { attempt },
+        core::StepState::Started { attempt } => StepState::Started { attempt },
+        core::StepState::BackingOff { next_attempt } => StepState::BackingOff { next_attempt },
+        core::StepState::Completed => StepState::Completed,
+        core::StepState::NotCompleted => StepState::NotCompleted,
+        core::StepState::Stopped => StepState::Stopped,
+    }
+}
+
+pub(crate) fn input(input: &core::Input) -> Input {
+    match input {
+        core::Input::Start => Input::Start,
+        core::Input::StartPersisted => Input::StartPersisted,
+        core::Input::SettlePersisted => Input::SettlePersisted,
+        core::Input::Tick => Input::Tick,
+        core::Input::Assigned { step, attempt, .. } => Input::Assigned {
+            step: step.as_usize(),
+            attempt: *attempt,
+        },
+        core::Input::AttemptStarted { step, attempt } => Input::AttemptStarted {
+            step: step.as_usize(),
+            attempt: *attempt,
+        },
+        core::Input::AttemptReturned { step, attempt, .. } => Input::AttemptReturned {
+            step: step.as_usize(),
+            attempt: *attempt,
+        },
+        core::Input::AttemptEnded {
+            step,
+            attempt,
+            outcome: ended,
+        } => Input::AttemptEnded {
+            step: step.as_usize(),
+            attempt: *attempt,
+            outcome: outcome(ended),
+        },
+        core::Input::ActionNotFound { step, attempt } => Input::ActionNotFound {
+            step: step.as_usize(),
+            attempt: *attempt,
+        },
+    }
+}
+
+fn outcome(outcome: &core::Outcome) -> Outcome {
+    match outcome {
+        core::Outcome::Completed { output, .. } => Outcome::Completed {
+            output: output.clone(),
+        },
+        core::Outcome::Failed(reported) => Outcome::Failed(Reported {
+            code: reported.code.clone(),
+            severity: reported.severity,
+        }),
+        core::Outcome::Undecodable { .. } => Outcome::Undecodable,
+        core::Outcome::Lost => Outcome::Lost,
+    }
+}
+
+pub(crate) fn status(status: core::Status) -> Status {
+    match status {
+        core::Status::Success => Status::Success,
+        core::Status::Partial => Status::Partial,
+        core::Status::Failure => Status::Failure,
+    }
+}
+
+pub(crate) fn not_completed(reason: core::NotCompleted) -> NotCompleted {
+    match reason {
+        core::NotCompleted::Failed => NotCompleted::Failed,
+        core::NotCompleted::Skipped => NotCompleted::Skipped,
+        core::NotCompleted::RetriesExhausted => NotCompleted::RetriesExhausted,
+        core::NotCompleted::NotRetryable => NotCompleted::NotRetryable,
+        core::NotCompleted::WarnedWithoutOutput => NotCompleted::WarnedWithoutOutput,
+        core::NotCompleted::DependencyUnresolved => NotCompleted::DependencyUnresolved,
+    }
+}
+
+pub(crate) fn withdraw_reason(reason: core::WithdrawReason) -> WithdrawReason {
+    match reason {
+        core::WithdrawReason::StepTimeout => WithdrawReason::StepTimeout,
+        core::WithdrawReason::ExecutionEnded => WithdrawReason::ExecutionEnded,
+    }
+}

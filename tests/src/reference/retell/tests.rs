@@ -1,0 +1,1 @@
+//! Records and results written by hand. Starts no process.
