@@ -28,6 +28,7 @@ pub mod checkout;
 mod child;
 mod directory;
 pub mod documents;
+pub mod fault_layer;
 pub mod fault_proxy;
 pub mod history;
 mod orchestrator;

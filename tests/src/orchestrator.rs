@@ -75,6 +75,14 @@ impl OrchestratorSettings {
     /// # Errors
     /// It cannot be built or started, or does not serve within 30 s; the text holds the end of its stderr.
     pub async fn start(&self) -> Result<Orchestrator, Fault> {
+        Orchestrator::of(self.launch()?).await
+    }
+
+    /// Starts it and waits for nothing: it may never serve.
+    ///
+    /// # Errors
+    /// It cannot be built or started.
+    pub fn launch(&self) -> Result<ChildProcess, Fault> {
         let mut command = Command::new(Binaries::build()?.orchestrator);
         command
             .args(["--listen", &self.listen])
@@ -82,18 +90,7 @@ impl OrchestratorSettings {
             .arg(&self.store_path)
             .args(&self.flags)
             .envs(self.variables.iter().map(|(name, value)| (name, value)));
-        let mut process = ChildProcess::start("orchestrator", &mut command, &self.stderr)?;
-        let serving = process.announcement("serving", START_LIMIT).await?;
-        let address: SocketAddr = serving["address"]
-            .as_str()
-            .ok_or("the announcement `serving` has no address")?
-            .parse()?;
-        let channel = Endpoint::from_shared(format!("http://{address}"))?.connect_lazy();
-        Ok(Orchestrator {
-            process,
-            address,
-            channel,
-        })
+        ChildProcess::start("orchestrator", &mut command, &self.stderr)
     }
 }
 
@@ -107,6 +104,41 @@ pub struct Orchestrator {
 }
 
 impl Orchestrator {
+    /// Waits until a process that was launched serves.
+    ///
+    /// # Errors
+    /// It does not serve within 30 s, or ends before; the text holds the end of its stderr.
+    pub async fn of(process: ChildProcess) -> Result<Self, Fault> {
+        let mut process = process;
+        let address = Self::announced(&mut process).await?;
+        Self::at(process, address)
+    }
+
+    /// Waits until a process that was launched says where it serves; for one that may end before.
+    ///
+    /// # Errors
+    /// As [`Orchestrator::of`].
+    pub async fn announced(process: &mut ChildProcess) -> Result<SocketAddr, Fault> {
+        let serving = process.announcement("serving", START_LIMIT).await?;
+        Ok(serving["address"]
+            .as_str()
+            .ok_or("the announcement `serving` has no address")?
+            .parse()?)
+    }
+
+    /// A process that serves at an address.
+    ///
+    /// # Errors
+    /// The address makes no URL.
+    pub fn at(process: ChildProcess, address: SocketAddr) -> Result<Self, Fault> {
+        let channel = Endpoint::from_shared(format!("http://{address}"))?.connect_lazy();
+        Ok(Self {
+            process,
+            address,
+            channel,
+        })
+    }
+
     /// Where it serves.
     pub fn address(&self) -> SocketAddr {
         self.address
