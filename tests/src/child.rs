@@ -126,10 +126,12 @@ impl ChildProcess {
     /// It still runs after the limit.
     pub async fn exit(&mut self, limit: Duration) -> Result<ExitStatus, Fault> {
         let what = format!("the end of {}", self.name);
-        let child = std::cell::RefCell::new(&mut self.child);
-        wait_for(&what, limit, async || child.borrow_mut().try_wait().transpose())
-            .await?
-            .map_err(Fault::from)
+        let child = std::sync::Mutex::new(&mut self.child);
+        let ended = || {
+            let mut child = child.lock().expect("nobody panics while holding it");
+            std::future::ready(child.try_wait().transpose())
+        };
+        wait_for(&what, limit, ended).await?.map_err(Fault::from)
     }
 
     /// True while it runs.

@@ -1,0 +1,18 @@
+//! Real crashes of the real orchestrator: killed and failed at every call that changes a file, killed under load,
+//! with damaged files and with a full disk. What somebody was told must hold afterwards, whatever happened.
+//!
+//! `ESCAPEMENT_LONG=1` sweeps every call in every way. `ESCAPEMENT_KILLS` says how many kills under load there are,
+//! `ESCAPEMENT_SEEDS_FROM` the first round's seed, and `ESCAPEMENT_REPORT` names a file for the figures.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps says at which line its assumption broke"
+)]
+
+mod acts;
+mod caller;
+mod hand;
+mod told;
+mod world;
+
+mod sweep;

@@ -1,0 +1,135 @@
+//! SIGKILL before and after every call that changes a file, on the ways that accept, start, settle, stop and recover.
+//! A case plays an act of the workload up to its call; what is left behind is judged by what clients were told.
+
+use std::os::unix::process::ExitStatusExt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use escapement_tests::fault_layer::{Action, Call};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::acts::{ACTS, Scene};
+use crate::told::Verdicts;
+use crate::world::World;
+
+/// What an act begins with, and the calls that it makes.
+pub(crate) struct Traced {
+    pub(crate) scene: Scene,
+    pub(crate) calls: Vec<Call>,
+}
+
+/// Plays all acts once without a fault.
+pub(crate) async fn traced() -> Vec<Traced> {
+    let mut traced = Vec::new();
+    let mut scene = Scene::first();
+    for act in ACTS {
+        scene.act = act;
+        let begin = scene.copy();
+        if scene.play().await.is_err() {
+            panic!("{act:?} does not get through:\n{}", scene.world.stderr());
+        }
+        scene.world.kill();
+        traced.push(Traced {
+            scene: begin,
+            calls: scene.world.layer.trace().unwrap(),
+        });
+        scene.world = World::copy_of(&scene.world);
+    }
+    traced
+}
+
+/// Runs a case for each of the calls that the function picks, a few at a time, and gives what is wrong with them.
+pub(crate) async fn sweep<Case>(
+    traced: &[Traced],
+    actions: &[Action],
+    picks: impl Fn(&Call, Action) -> bool,
+    case: impl Fn(Scene, Call, Action) -> Case,
+) -> (usize, Vec<String>)
+where
+    Case: Future<Output = Verdicts> + Send + 'static,
+{
+    let seats = Arc::new(Semaphore::new(CASES_AT_A_TIME));
+    let mut cases = JoinSet::new();
+    let mut n_cases = 0;
+    let mut wrong = Vec::new();
+    for Traced { scene, calls } in traced {
+        for call in calls {
+            for action in actions.iter().filter(|action| picks(call, **action)) {
+                let seat = Arc::clone(&seats)
+                    .acquire_owned()
+                    .await
+                    .expect("never closed");
+                let name = format!("{action} at {call}");
+                let judging = case(scene.copy(), call.clone(), *action);
+                cases.spawn(async move {
+                    let verdicts = judging.await;
+                    drop(seat);
+                    verdicts.into_iter().map(move |verdict| format!("{name}: {verdict}"))
+                });
+                n_cases += 1;
+                while let Some(done) = cases.try_join_next() {
+                    wrong.extend(done.expect("a case does not panic"));
+                }
+            }
+        }
+    }
+    while let Some(done) = cases.join_next().await {
+        wrong.extend(done.expect("a case does not panic"));
+    }
+    (n_cases, wrong)
+}
+
+/// Plays a scene in which this call has this end.
+pub(crate) async fn play_with(scene: &mut Scene, call: &Call, action: Action) -> bool {
+    scene.world.layer.arm(&call.phase, call.ordinal, action).unwrap();
+    scene.play().await.is_ok()
+}
+
+async fn killed(mut scene: Scene, call: Call, action: Action) -> Verdicts {
+    if play_with(&mut scene, &call, action).await {
+        return vec!["the process lives on".to_owned()];
+    }
+    let status = scene.world.ended().await;
+    let last = scene.world.layer.trace().unwrap().pop();
+    let mut verdicts = Vec::new();
+    // The numbers must mean the same in every run, or a call would be left out unseen.
+    if status.signal() != Some(9) || last.as_ref() != Some(&call) {
+        verdicts.push(format!(
+            "ended with {status} at {last:?}:\n{}",
+            scene.world.stderr()
+        ));
+    }
+    verdicts.extend(scene.told.judge(&mut scene.world).await);
+    verdicts
+}
+
+//
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_at_any_call_loses_nothing_that_was_told() {
+    let began = Instant::now();
+    let traced = traced().await;
+    let n_calls: usize = traced.iter().map(|traced| traced.calls.len()).sum();
+    let (n_cases, wrong) = sweep(
+        &traced,
+        &[Action::KillBefore, Action::KillAfter],
+        |_, _| true,
+        killed,
+    )
+    .await;
+    println!(
+        "{n_calls} calls, {n_cases} kills, {} s",
+        began.elapsed().as_secs()
+    );
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+    assert_eq!(n_cases, 2 * n_calls, "every call is swept in both ways");
+    assert!(
+        n_calls >= CALLS_MIN,
+        "the workload makes {n_calls} calls; it makes more"
+    );
+}
+
+/// Cases that run together.
+const CASES_AT_A_TIME: usize = 3;
+/// Fewer would mean that the layer does not see all of them.
+const CALLS_MIN: usize = 150;
