@@ -107,7 +107,10 @@ impl Scene {
     async fn restart(&mut self) -> Result<(), Gone> {
         let Self { world, told, .. } = self;
         world.layer.phase("restart").unwrap();
-        let third = told.accepted_ids().pop().expect("the first act leaves one behind");
+        let third = told
+            .accepted_ids()
+            .pop()
+            .expect("the first act leaves one behind");
         told.may_start(&third);
         let life = world.start().await?;
         let mut hand = Hand::open(&life.url, 4).await?;

@@ -7,8 +7,8 @@ use escapement_model::limits::ANSWER_MESSAGE_BYTES_MAX;
 use escapement_tests::fresh_id;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::v1::{
-    AuditEntry, Execution, GetExecutionRequest, ListAuditEntriesRequest, ListExecutionsRequest, Plan, PlanStep,
-    SubmitPlanRequest, WaitExecutionRequest, WatchExecutionRequest,
+    AuditEntry, Execution, GetExecutionRequest, ListAuditEntriesRequest, ListExecutionsRequest, Plan,
+    PlanStep, SubmitPlanRequest, WaitExecutionRequest, WatchExecutionRequest,
 };
 use serde_json::json;
 use tonic::transport::{Channel, Endpoint};

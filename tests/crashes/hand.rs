@@ -96,7 +96,9 @@ impl Hand {
     async fn read(&mut self) -> Result<(), Gone> {
         let next = tokio::time::timeout(LIMIT, self.worker.next()).await;
         let next = next.expect("the orchestrator says nothing and does not die");
-        let Some(Ok(response)) = next else { return Err(Gone) };
+        let Some(Ok(response)) = next else {
+            return Err(Gone);
+        };
         match response.message {
             Some(FromOrchestrator::Assignments(assignments)) => self.assignments.extend(assignments.items),
             Some(FromOrchestrator::OutcomeAcks(acks)) => {

@@ -66,10 +66,7 @@ impl Told {
     /// A worker got it.
     pub(crate) fn started(&mut self, id: &str) {
         let one = self.one(id);
-        assert!(
-            one.may_have_started,
-            "{id} was handed out before it could start"
-        );
+        assert!(one.may_have_started, "{id} was handed out before it could start");
         assert!(!one.started, "{id} was handed out twice");
         one.started = true;
     }
@@ -88,6 +85,52 @@ impl Told {
     pub(crate) fn accepted_ids(&self) -> Vec<String> {
         let accepted = self.0.iter().filter(|one| one.accepted.is_some());
         accepted.map(|one| id_of(&one.request)).collect()
+    }
+
+    /// What is told here, each time with one thing wrong; the last one asked for must wait in the queue.
+    pub(crate) fn lies(&self) -> Vec<(&'static str, Told)> {
+        let with = |change: fn(&mut Vec<One>)| {
+            let mut lie = self.clone();
+            change(&mut lie.0);
+            lie
+        };
+        vec![
+            (
+                "an accepted execution is gone",
+                with(|all| {
+                    let mut accepted = all[0].clone();
+                    accepted.request = request(1);
+                    all.push(accepted);
+                }),
+            ),
+            (
+                "a result changed",
+                with(|all| {
+                    let settled = all[0].settled.as_mut().expect("the first one was settled");
+                    *settled.last_mut().expect("a result has bytes") ^= 1;
+                }),
+            ),
+            (
+                "a deadline changed",
+                with(|all| {
+                    let accepted = all[1].accepted.as_mut().expect("the second one was accepted");
+                    accepted.deadline_ms += 1;
+                }),
+            ),
+            (
+                "what had started ran again",
+                with(|all| {
+                    let last = all.last_mut().expect("something was asked for");
+                    (last.may_have_started, last.started) = (true, true);
+                }),
+            ),
+            (
+                "what nobody asked for is there",
+                with(|all| {
+                    all.pop();
+                }),
+            ),
+        ]
     }
 
     fn one(&mut self, id: &str) -> &mut One {
@@ -126,10 +169,14 @@ impl Told {
                 Ok(_) => {
                     let end = life.caller.settled(&id_of(&one.request)).await?;
                     if status_of(&end) != Status::Success {
-                        verdicts.push(format!("what was never accepted does not run when asked again: {end:?}"));
+                        verdicts.push(format!(
+                            "what was never accepted does not run when asked again: {end:?}"
+                        ));
                     }
                 }
-                Err(no) => verdicts.push(format!("what was never accepted is refused when asked again: {no:?}")),
+                Err(no) => verdicts.push(format!(
+                    "what was never accepted is refused when asked again: {no:?}"
+                )),
             }
         }
         // The worker has done everything by now; it only has to say what that was.
@@ -141,7 +188,10 @@ impl Told {
         }
         for (one, end) in &ends {
             verdicts.extend(one.at_the_end(end, &handed_out));
-            verdicts.extend(one.on_every_surface(end, listed.get(&id_of(&one.request)), &life.caller).await?);
+            verdicts.extend(
+                one.on_every_surface(end, listed.get(&id_of(&one.request)), &life.caller)
+                    .await?,
+            );
         }
         for one in &self.0 {
             verdicts.extend(one.is_single_use(&life.caller).await?);
@@ -183,13 +233,23 @@ impl One {
         let is_handed_out = handed_out.contains(&id);
         let (success, cut_off) = (status_of(end) == Status::Success, is_cut_off(end));
         let holds = match self {
-            One { settled: Some(settled), .. } => *settled == end.encode_to_vec() && !is_handed_out,
-            One { may_have_settled: true, .. } => (success || cut_off) && !is_handed_out,
+            One {
+                settled: Some(settled),
+                ..
+            } => *settled == end.encode_to_vec() && !is_handed_out,
+            One {
+                may_have_settled: true,
+                ..
+            } => (success || cut_off) && !is_handed_out,
             One { started: true, .. } => cut_off && !is_handed_out,
-            One { may_have_started: true, .. } => (success && is_handed_out) || (cut_off && !is_handed_out),
+            One {
+                may_have_started: true,
+                ..
+            } => (success && is_handed_out) || (cut_off && !is_handed_out),
             _ => success && is_handed_out,
         };
-        let verdict = format!("{id} ended wrongly (handed out after the crash: {is_handed_out}): {self:?}: {end:?}");
+        let verdict =
+            format!("{id} ended wrongly (handed out after the crash: {is_handed_out}): {self:?}: {end:?}");
         if holds { Vec::new() } else { vec![verdict] }
     }
 
@@ -211,7 +271,10 @@ impl One {
         }
         let record = caller.record(&id).await?;
         let is_gapless = record.iter().zip(1..).all(|(entry, n)| entry.sequence == n);
-        let ends = matches!(record.last().and_then(|entry| entry.event.as_ref()), Some(Event::Settled(_)));
+        let ends = matches!(
+            record.last().and_then(|entry| entry.event.as_ref()),
+            Some(Event::Settled(_))
+        );
         if !is_gapless || !ends {
             verdicts.push(format!("the record of {id} is not whole: {record:?}"));
         }
@@ -227,7 +290,9 @@ impl One {
         let mut verdicts = Vec::new();
         let attached = caller.submit(&self.request).await;
         if !matches!(&attached, Ok(execution) if execution.state() == State::Settled) {
-            verdicts.push(format!("the same request again does not attach to {id}: {attached:?}"));
+            verdicts.push(format!(
+                "the same request again does not attach to {id}: {attached:?}"
+            ));
         }
         let same_id = SubmitPlanRequest {
             execution_id: Some(id.clone()),
@@ -237,7 +302,10 @@ impl One {
             execution_id: request(1).execution_id,
             ..self.request.clone()
         };
-        for (other, expected) in [(same_id, Code::AlreadyExists), (same_plan, Code::FailedPrecondition)] {
+        for (other, expected) in [
+            (same_id, Code::AlreadyExists),
+            (same_plan, Code::FailedPrecondition),
+        ] {
             match caller.submit(&other).await {
                 Err(No::Refused(code, _)) if code == expected => {}
                 answer => verdicts.push(format!("an id of {id} is used twice: {answer:?}")),
@@ -271,7 +339,10 @@ async fn complete_everything(url: String, mut is_enough: oneshot::Receiver<()>) 
 }
 
 fn status_of(execution: &Execution) -> Status {
-    execution.result.as_ref().map_or(Status::Unspecified, PlanResult::status)
+    execution
+        .result
+        .as_ref()
+        .map_or(Status::Unspecified, PlanResult::status)
 }
 
 /// True for what had started when the orchestrator went down.
@@ -279,7 +350,9 @@ fn is_cut_off(execution: &Execution) -> bool {
     let error = execution.result.as_ref().and_then(|result| result.error.as_ref());
     error.is_some_and(|error| {
         let context = error.context.as_ref().map(escapement_wire::json::from_opaque);
-        let reason = context.and_then(Result::ok).and_then(|context| context.get("reason").cloned());
+        let reason = context
+            .and_then(Result::ok)
+            .and_then(|context| context.get("reason").cloned());
         error.error_code == "UNKNOWN_ERROR" && reason == Some("orchestrator_restarted".into())
     })
 }

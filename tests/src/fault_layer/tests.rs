@@ -80,10 +80,7 @@ fn a_call_fails_once_or_from_then_on() {
         let layer = layer(&directory);
         let arm = if on { FaultLayer::arm_from } else { FaultLayer::arm };
         arm(&layer, "shell", 3, Action::Io).unwrap();
-        shell(
-            &directory,
-            "for name in one two four five; do true > $name; done",
-        );
+        shell(&directory, "for name in one two four five; do true > $name; done");
         let exists = |name: &str| directory.join(format!("files/{name}")).exists();
         assert!(exists("one") && exists("two") && !exists("four"));
         assert_eq!(exists("five"), !on);

@@ -1,0 +1,139 @@
+//! Every call that changes a file fails once, with an I/O error or half of the work done.
+//! Nothing more is acknowledged then, the file is not touched again, the process ends at once, and nothing is lost.
+
+use std::time::Instant;
+
+use escapement_tests::fault_layer::{Action, Call};
+
+use crate::acts::Scene;
+use crate::is_long;
+use crate::sweep::{Traced, play_with, sweep, traced};
+use crate::told::Verdicts;
+
+/// What must come of a failing call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    /// The store can no longer be trusted: exit code 74.
+    Exit,
+    /// It does not start: exit code 73 or 74, with a word on stderr.
+    NoStart,
+    /// It does not start, or nothing depends on the call and it goes on.
+    NoStartOrOn,
+    /// Nothing depends on the call.
+    On,
+}
+
+fn expected(call: &Call, action: Action) -> Expected {
+    let is_writer = call.thread == "writer";
+    if action == Action::Short && call.kind == "write" && call.bytes > 1 {
+        // The rest is written by another call.
+        return Expected::On;
+    }
+    // SQLite syncs the directory as well as it can; the store does it itself once everything is there.
+    let is_directory = call.kind == "fsync" && call.file == "store";
+    match call.phase.as_str() {
+        _ if is_writer && is_directory => Expected::On,
+        _ if is_writer => Expected::Exit,
+        // The checkpoint of a clean stop: what it does not copy the next start does.
+        "stop" | "stop-idle" => Expected::On,
+        // Before the file has its first table, SQLite stays without a write-ahead log where it cannot have one,
+        // and the next connection asks for it again.
+        "start" if is_of_the_switch(call) => Expected::NoStartOrOn,
+        _ if is_directory => Expected::NoStartOrOn,
+        _ => Expected::NoStart,
+    }
+}
+
+/// The calls with which an empty file is switched to a write-ahead log.
+fn is_of_the_switch(call: &Call) -> bool {
+    call.file.ends_with("-journal") || (call.file.ends_with(".db") && call.ordinal <= LAST_OF_THE_SWITCH)
+}
+
+async fn failed(mut scene: Scene, call: Call, action: Action) -> Verdicts {
+    let expected = expected(&call, action);
+    let lives = play_with(&mut scene, &call, action).await;
+    let trace = scene.world.layer.trace().unwrap();
+    let mut verdicts = Vec::new();
+    let at = trace.iter().position(|traced| *traced == call);
+    let Some(at) = at else {
+        return vec!["the call was not made".to_owned()];
+    };
+    if lives {
+        if !matches!(expected, Expected::On | Expected::NoStartOrOn) {
+            verdicts.push(format!("goes on, and {expected:?} was expected"));
+        }
+    } else {
+        let code = scene.world.ended().await.code();
+        let holds = match expected {
+            Expected::Exit => code == Some(74),
+            Expected::NoStart | Expected::NoStartOrOn => {
+                matches!(code, Some(73 | 74)) && scene.world.stderr().contains("orchestrator: ")
+            }
+            Expected::On => false,
+        };
+        if !holds {
+            verdicts.push(format!(
+                "exits with {code:?}, and {expected:?} was expected:\n{}",
+                scene.world.stderr()
+            ));
+        }
+        // Taking the journal of the switch away again is all that may follow.
+        let touched = trace[at + 1..].iter().find(|later| later.kind != "unlink");
+        if let Some(touched) = touched {
+            verdicts.push(format!("the files are touched again: {touched}"));
+        }
+    }
+    verdicts.extend(scene.told.judge(&mut scene.world).await);
+    verdicts
+}
+
+/// Leaves out what lies in the middle of a row of equal calls: its neighbours are swept.
+fn picks(traced: &[Traced]) -> impl Fn(&Call, Action) -> bool + '_ {
+    move |call, action| {
+        if action != Action::Io && (call.kind != "write" || call.bytes == 1) {
+            return false;
+        }
+        let calls = traced.iter().flat_map(|traced| &traced.calls);
+        let same = |other: &&Call| {
+            let near = other.ordinal.abs_diff(call.ordinal) <= 2;
+            near && (&other.phase, &other.kind, &other.file) == (&call.phase, &call.kind, &call.file)
+        };
+        is_long() || calls.filter(same).count() < 5
+    }
+}
+
+//
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_fails_ends_the_process_and_loses_nothing_that_was_told() {
+    let began = Instant::now();
+    let traced = traced().await;
+    let (n_cases, wrong) = sweep(&traced, &[Action::Io], picks(&traced), failed).await;
+    println!("{n_cases} failing calls, {} s", began.elapsed().as_secs());
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(n_cases >= CASES_MIN, "{n_cases} calls failed; there are more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_does_half_of_its_work_loses_nothing_that_was_told() {
+    let began = Instant::now();
+    let traced = traced().await;
+    let picks = picks(&traced);
+    // One after the other, unless there is time for all: what fails is the same path as above.
+    let n = std::cell::Cell::new(0_usize);
+    let some = |call: &Call, action| {
+        picks(call, action) && {
+            n.set(n.get() + 1);
+            is_long() || n.get() % ONE_OF == 0
+        }
+    };
+    let (n_cases, wrong) = sweep(&traced, &[Action::Torn, Action::Short], some, failed).await;
+    println!("{n_cases} halved writes, {} s", began.elapsed().as_secs());
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Up to here a start on an empty directory has made its first file and no table.
+const LAST_OF_THE_SWITCH: u32 = 14;
+/// Fewer would mean that the layer does not see all of them.
+const CASES_MIN: usize = 100;
+/// Halved writes in a quick run.
+const ONE_OF: usize = 5;
