@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use escapement_model::Opaque;
 use escapement_model::limits::ANSWER_MESSAGE_BYTES_MAX;
 use escapement_tests::fresh_id;
+use escapement_wire::v1::event_service_client::EventServiceClient;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::v1::{
     AuditEntry, Execution, GetExecutionRequest, ListAuditEntriesRequest, ListExecutionsRequest, Plan,
@@ -55,15 +56,28 @@ impl No {
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     plans: PlanExecutionServiceClient<Channel>,
+    events: EventServiceClient<Channel>,
 }
 
 impl Caller {
     pub(crate) fn at(url: &str) -> Self {
         let channel = Endpoint::from_shared(url.to_owned()).unwrap().connect_lazy();
-        let plans = PlanExecutionServiceClient::new(channel);
+        let plans = PlanExecutionServiceClient::new(channel.clone());
+        let events = EventServiceClient::new(channel);
         Self {
             plans: plans.max_decoding_message_size(ANSWER_MESSAGE_BYTES_MAX),
+            events: events.max_decoding_message_size(ANSWER_MESSAGE_BYTES_MAX),
         }
+    }
+
+    /// The API itself.
+    pub(crate) fn plans(&self) -> PlanExecutionServiceClient<Channel> {
+        self.plans.clone()
+    }
+
+    /// The events.
+    pub(crate) fn events(&self) -> EventServiceClient<Channel> {
+        self.events.clone()
     }
 
     pub(crate) async fn submit(&self, request: &SubmitPlanRequest) -> Result<Execution, No> {

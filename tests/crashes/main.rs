@@ -16,6 +16,7 @@ mod told;
 mod world;
 
 mod failing;
+mod kills;
 mod sweep;
 
 /// True where there is time for every case.

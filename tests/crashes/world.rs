@@ -95,13 +95,18 @@ impl World {
 
     /// Starts a process with these settings; `Gone` where it ends before it serves.
     pub(crate) async fn start_with(&mut self, settings: &OrchestratorSettings) -> Result<Life, Gone> {
-        let process = self.process.insert(settings.launch().unwrap());
+        let process = self.launch(settings);
         let address = Orchestrator::announced(process).await.map_err(|_| Gone)?;
         let url = format!("http://{address}");
         Ok(Life {
             caller: Caller::at(&url),
             url,
         })
+    }
+
+    /// Starts a process and waits for nothing.
+    pub(crate) fn launch(&mut self, settings: &OrchestratorSettings) -> &mut ChildProcess {
+        self.process.insert(settings.launch().unwrap())
     }
 
     /// The process that was started last.
