@@ -12,6 +12,8 @@ mod columns;
 mod connection;
 mod files;
 mod mark;
+#[doc(hidden)]
+pub mod probe;
 mod reader;
 mod schema;
 mod tally;

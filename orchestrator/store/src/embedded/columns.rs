@@ -122,7 +122,7 @@ pub(super) fn encode_tags<'a>(tags: impl IntoIterator<Item = &'a String>) -> Vec
     column
 }
 
-fn decode_tags(mut column: &[u8]) -> Option<Vec<String>> {
+pub(super) fn decode_tags(mut column: &[u8]) -> Option<Vec<String>> {
     let mut tags = Vec::new();
     while let Some((length, rest)) = column.split_first_chunk::<4>() {
         let (tag, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;

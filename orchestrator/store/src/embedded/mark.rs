@@ -19,7 +19,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    fn encode(&self) -> [u8; LENGTH] {
+    pub(super) fn encode(&self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..16].copy_from_slice(&self.n_commits.to_le_bytes());
@@ -30,7 +30,7 @@ impl Mark {
     }
 
     /// Zero where the file is younger than its first sync; `None` where the bytes are none of ours.
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         if bytes.iter().all(|byte| *byte == 0) {
             return Some(Self::default());
         }

@@ -1,0 +1,28 @@
+//! Ways for tests to reach what stands in the files, byte by byte. No part of the store's promises.
+
+use super::columns;
+use super::mark::Mark;
+
+/// Commits and highest number that a mark of these bytes says; `None` where they are no mark of ours.
+pub fn mark(bytes: &[u8]) -> Option<(u64, u64)> {
+    Mark::decode(bytes).map(|mark| (mark.n_commits, mark.number_last))
+}
+
+/// The bytes of a mark.
+pub fn mark_bytes(n_commits: u64, number_last: u64) -> Vec<u8> {
+    let mark = Mark {
+        n_commits,
+        number_last,
+    };
+    mark.encode().to_vec()
+}
+
+/// The tags in a column of these bytes.
+pub fn tags(column: &[u8]) -> Option<Vec<String>> {
+    columns::decode_tags(column)
+}
+
+/// The column for these tags.
+pub fn tags_column(tags: &[String]) -> Vec<u8> {
+    columns::encode_tags(tags)
+}

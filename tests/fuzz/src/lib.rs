@@ -1,0 +1,102 @@
+//! Fuzz targets: plain functions over bytes that panic where something is wrong, with seeds and mutations for them.
+//! Knows neither libFuzzer nor where the corpus lies: the program beside it and the tests do.
+
+mod execution;
+mod fixture;
+mod mutate;
+mod pages;
+mod plan;
+mod records;
+mod reference;
+mod scratch;
+mod seeds;
+mod session;
+mod source;
+mod store_file;
+mod tree;
+mod wire;
+
+pub use mutate::Mutator;
+
+use std::io;
+use std::path::Path;
+
+/// One target.
+#[derive(Debug)]
+pub struct Target {
+    /// As in `tests/corpus/NAME`.
+    pub name: &'static str,
+    run: fn(&[u8]),
+    seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// All targets.
+pub const TARGETS: [Target; 7] = [
+    Target {
+        name: "wire",
+        run: wire::run,
+        seeds: wire::seeds,
+    },
+    Target {
+        name: "plan",
+        run: plan::run,
+        seeds: plan::seeds,
+    },
+    Target {
+        name: "session",
+        run: session::run,
+        seeds: session::seeds,
+    },
+    Target {
+        name: "execution",
+        run: execution::run,
+        seeds: execution::seeds,
+    },
+    Target {
+        name: "pages",
+        run: pages::run,
+        seeds: pages::seeds,
+    },
+    Target {
+        name: "records",
+        run: records::run,
+        seeds: records::seeds,
+    },
+    Target {
+        name: "store_file",
+        run: store_file::run,
+        seeds: store_file::seeds,
+    },
+];
+
+/// The target of that name.
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+impl Target {
+    /// Judges one input.
+    ///
+    /// # Panics
+    /// Where something is wrong: that is a finding.
+    pub fn run(&self, input: &[u8]) {
+        (self.run)(input);
+    }
+
+    /// Inputs made from real messages.
+    pub fn seeds(&self) -> Vec<Vec<u8>> {
+        (self.seeds)()
+    }
+
+    /// Writes the seeds into a folder, a file for each.
+    ///
+    /// # Errors
+    /// Where the folder cannot be written.
+    pub fn write_seeds(&self, folder: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        for (number, seed) in self.seeds().iter().enumerate() {
+            std::fs::write(folder.join(format!("seed-{number:03}")), seed)?;
+        }
+        Ok(())
+    }
+}

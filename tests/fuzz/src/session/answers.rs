@@ -1,0 +1,271 @@
+//! The callers of a run and its store: what each may be told, and when. Believes nothing that is not durable.
+
+use super::plans::{PLANS, plan};
+use crate::seeds;
+use crate::source::Source;
+use escapement_contract::{AuditEntry, Persisted};
+use escapement_engine::{
+    AttemptReport, CallerId, Input, Reply, StoreWrite, Submission, WaitFor, WorkerSelector, WriteConflict,
+    WriteId, WriteOutcome,
+};
+use escapement_model::{AttemptToken, ExecutionId, InstanceId, PlanId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What is durable, and what is being written.
+#[derive(Default)]
+pub(crate) struct Disk {
+    open: VecDeque<(WriteId, StoreWrite)>,
+    /// Writes that failed and come again.
+    failed: BTreeSet<WriteId>,
+    seen: BTreeSet<WriteId>,
+    accepted: BTreeMap<ExecutionId, [u8; 32]>,
+    plans: BTreeMap<PlanId, ExecutionId>,
+    started: BTreeSet<ExecutionId>,
+    settled: BTreeSet<ExecutionId>,
+}
+
+impl Disk {
+    pub(crate) fn written(&mut self, write: WriteId, content: StoreWrite) {
+        let is_repeated = self.failed.remove(&write);
+        assert!(self.seen.insert(write) != is_repeated, "a write is repeated only where it failed");
+        match &content {
+            StoreWrite::Accept { .. } => {}
+            StoreWrite::Start { execution_id, .. } => {
+                assert!(self.accepted.contains_key(execution_id), "accepted before it starts");
+            }
+            StoreWrite::Settle { settlement } => {
+                let id = settlement.result.execution_id;
+                assert!(self.accepted.contains_key(&id), "accepted before it is settled");
+                assert!(!self.settled.contains(&id), "settled once");
+            }
+        }
+        self.open.push_back((write, content));
+    }
+
+    pub(crate) fn oldest(&mut self) -> Option<(WriteId, StoreWrite)> {
+        self.open.pop_front()
+    }
+
+    /// The write of a new execution is not repeated: nobody was told of it.
+    pub(crate) fn failed(&mut self, write: WriteId, content: &StoreWrite) {
+        if !matches!(content, StoreWrite::Accept { .. }) {
+            self.failed.insert(write);
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.failed.is_empty()
+    }
+
+    /// What a store says to a write.
+    pub(crate) fn apply(&mut self, content: &StoreWrite) -> WriteOutcome {
+        match content {
+            StoreWrite::Accept {
+                execution_id,
+                request,
+                started_at,
+                ..
+            } => {
+                if let Some(digest) = self.accepted.get(execution_id) {
+                    return WriteOutcome::Conflict(WriteConflict::ExecutionIdUsed {
+                        request_digest: *digest,
+                    });
+                }
+                if let Some(other) = self.plans.get(&request.plan().id()) {
+                    return WriteOutcome::Conflict(WriteConflict::PlanIdUsed { execution_id: *other });
+                }
+                self.accepted.insert(*execution_id, *request.digest());
+                self.plans.insert(request.plan().id(), *execution_id);
+                if started_at.is_some() {
+                    self.started.insert(*execution_id);
+                }
+            }
+            StoreWrite::Start { execution_id, .. } => {
+                assert!(self.started.insert(*execution_id), "an execution starts once");
+            }
+            StoreWrite::Settle { settlement } => {
+                let is_first = self.settled.insert(settlement.result.execution_id);
+                assert!(is_first, "an execution is settled once");
+            }
+        }
+        WriteOutcome::Durable
+    }
+
+    pub(crate) fn is_settled(&self, id: ExecutionId) -> bool {
+        self.settled.contains(&id)
+    }
+
+    pub(crate) fn check_end(&self) {
+        assert!(self.accepted.keys().eq(self.settled.iter()), "what was accepted is settled");
+    }
+}
+
+/// What a caller may be answered.
+#[derive(Clone, Copy, PartialEq)]
+enum Wants {
+    Accepted,
+    Settled,
+    Description,
+    /// The next entry of its watch, once it is told that it watches.
+    Watch(u64),
+    Workers,
+    Actions,
+    Acks(usize),
+    Drained,
+    Dead,
+}
+
+/// Calls that were made.
+#[derive(Default)]
+pub(crate) struct Callers {
+    last: u64,
+    open: BTreeMap<CallerId, Wants>,
+    /// Who was told that it watches, with the next entry.
+    watching: BTreeMap<CallerId, u64>,
+    /// Who does not wait any more; a word to it may still be on its way.
+    gone: BTreeSet<CallerId>,
+}
+
+impl Callers {
+    fn next(&mut self, wants: Wants) -> CallerId {
+        self.last += 1;
+        self.open.insert(CallerId(self.last), wants);
+        CallerId(self.last)
+    }
+
+    /// For whoever looks without being part of the run.
+    pub(crate) fn observer(&mut self) -> CallerId {
+        self.last += 1;
+        CallerId(self.last)
+    }
+
+    pub(crate) fn submit(&mut self, source: &mut Source<'_>) -> Input {
+        let byte = source.byte();
+        let (wants, wait_for) = if byte >= 128 {
+            (Wants::Accepted, WaitFor::Accepted)
+        } else {
+            (Wants::Settled, WaitFor::Settled)
+        };
+        let caller = self.next(wants);
+        let mut random = [0xee; 16];
+        random[..8].copy_from_slice(&caller.0.to_be_bytes());
+        Input::Submit(Submission {
+            caller,
+            request: plan(byte % PLANS),
+            fresh_id: ExecutionId::from_random(random),
+            wait_for,
+        })
+    }
+
+    pub(crate) fn ask(&mut self, source: &mut Source<'_>) -> Input {
+        let execution_id = seeds::id(3, source.byte() % 5).parse().expect("it is one");
+        match source.byte() % 5 {
+            0 => Input::Wait {
+                caller: self.next(Wants::Settled),
+                execution_id,
+            },
+            1 => Input::Describe {
+                caller: self.next(Wants::Description),
+                execution_id,
+            },
+            2 => {
+                let from_sequence = u64::from(source.byte() % 40);
+                Input::Watch {
+                    caller: self.next(Wants::Watch(from_sequence.max(1))),
+                    execution_id,
+                    from_sequence,
+                }
+            }
+            3 => Input::ListWorkers(self.next(Wants::Workers)),
+            _ => Input::ListActions(self.next(Wants::Actions)),
+        }
+    }
+
+    pub(crate) fn report(&mut self, items: Vec<(AttemptToken, AttemptReport)>) -> Input {
+        let caller = self.next(Wants::Acks(items.len()));
+        Input::ReportOutcomes { caller, items }
+    }
+
+    pub(crate) fn operate(&mut self, source: &mut Source<'_>) -> Input {
+        let byte = source.byte();
+        let instance_id = InstanceId::new([byte % 4; 16]);
+        match byte / 4 % 4 {
+            0 => Input::DeclareWorkerDead {
+                caller: self.next(Wants::Dead),
+                instance_id,
+            },
+            1 => Input::DrainWorker {
+                caller: self.next(Wants::Drained),
+                worker: WorkerSelector::WorkerId("worker".into()),
+            },
+            _ => Input::DrainWorker {
+                caller: self.next(Wants::Drained),
+                worker: WorkerSelector::Instance(instance_id),
+            },
+        }
+    }
+
+    /// One of those that wait, or watch, goes away.
+    pub(crate) fn leave(&mut self, source: &mut Source<'_>) -> Option<Input> {
+        let waiting: Vec<CallerId> = self.open.keys().chain(self.watching.keys()).copied().collect();
+        let caller = *waiting.get(source.below(8))?;
+        self.open.remove(&caller);
+        self.watching.remove(&caller);
+        self.gone.insert(caller);
+        Some(Input::CallerGone(caller))
+    }
+
+    pub(crate) fn answered(&mut self, caller: CallerId, reply: &Reply, disk: &Disk) {
+        if self.gone.contains(&caller) {
+            return;
+        }
+        let wants = self.open.remove(&caller).expect("each call is answered once");
+        let is_fitting = match (wants, reply) {
+            (Wants::Accepted | Wants::Description, Reply::Accepted(view) | Reply::Described(view)) => {
+                disk.accepted.contains_key(&view.execution_id)
+            }
+            (Wants::Settled | Wants::Accepted, Reply::Settled(persisted)) => {
+                disk.is_settled(persisted.result.execution_id)
+            }
+            (Wants::Settled | Wants::Accepted, Reply::Refused(_) | Reply::NotLive)
+            | (Wants::Description | Wants::Watch(_), Reply::NotLive)
+            | (Wants::Workers, Reply::Workers(_))
+            | (Wants::Actions, Reply::Actions(_))
+            | (Wants::Drained, Reply::Workers(_) | Reply::NoSuchWorker)
+            | (Wants::Dead, Reply::DeclaredDead { .. } | Reply::NoSuchWorker) => true,
+            (Wants::Watch(next), Reply::Watching) => {
+                self.watching.insert(caller, next);
+                true
+            }
+            (Wants::Acks(n_items), Reply::OutcomeAcks(acks)) => acks.len() == n_items,
+            _ => false,
+        };
+        assert!(is_fitting, "{reply:?} is no answer, or none that may be told now");
+    }
+
+    pub(crate) fn entries(
+        &mut self,
+        caller: CallerId,
+        entries: &[AuditEntry],
+        settled: Option<&Persisted>,
+        disk: &Disk,
+    ) {
+        if self.gone.contains(&caller) {
+            return;
+        }
+        let next = self.watching.get_mut(&caller).expect("entries are for watchers");
+        for entry in entries {
+            assert_eq!(entry.sequence, *next, "entries come without a gap");
+            *next += 1;
+        }
+        if let Some(settled) = settled {
+            assert!(disk.is_settled(settled.result.execution_id), "the end is told once it is durable");
+            self.watching.remove(&caller);
+        }
+    }
+
+    pub(crate) fn check_end(&self) {
+        assert!(self.open.is_empty(), "every call is answered: {} are not", self.open.len());
+        assert!(self.watching.is_empty(), "every watch ends");
+    }
+}
