@@ -4,6 +4,7 @@
 
 mod batches;
 mod lists;
+mod removal;
 mod restarts;
 mod sample;
 
@@ -97,6 +98,39 @@ pub const STORIES: &[(&str, Story)] = &[
     (
         "a reader sees what was acknowledged",
         restarts::a_reader_sees_what_was_acknowledged,
+    ),
+    (
+        "what lives is never removed",
+        removal::what_lives_is_never_removed,
+    ),
+    (
+        "the default keeps everything",
+        removal::the_default_keeps_everything,
+    ),
+    (
+        "settled executions are removed by age",
+        removal::settled_executions_are_removed_by_age,
+    ),
+    (
+        "settled executions are removed by number",
+        removal::settled_executions_are_removed_by_number,
+    ),
+    (
+        "ids of removed executions stay used",
+        removal::ids_of_removed_executions_stay_used,
+    ),
+    (
+        "forgotten ids can be used again",
+        removal::forgotten_ids_can_be_used_again,
+    ),
+    (
+        "lists and counts work across gaps",
+        removal::lists_and_counts_work_across_gaps,
+    ),
+    ("a step of removal is bounded", removal::a_step_is_bounded),
+    (
+        "a reader sees an execution whole or removed",
+        removal::a_reader_sees_an_execution_whole_or_removed,
     ),
 ];
 

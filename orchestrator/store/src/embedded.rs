@@ -15,8 +15,10 @@ mod mark;
 #[doc(hidden)]
 pub mod probe;
 mod reader;
+mod removal;
 mod schema;
 mod tally;
+mod tombstones;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -32,8 +34,9 @@ use self::files::FileSystem;
 pub use self::files::{Files, OpenFile};
 use self::mark::MarkFile;
 use self::reader::EmbeddedReader;
+use self::removal::Walk;
 use self::tally::Tally;
-use crate::{Outcome, Reader, Store, StoreFault, Write};
+use crate::{Outcome, Reader, Removal, Removed, Store, StoreFault, Write};
 
 const DATABASE_FILE: &str = "executions.db";
 const LOCK_FILE: &str = "lock";
@@ -62,6 +65,8 @@ pub struct Embedded {
     path: PathBuf,
     connection: Connection,
     tally: Tally,
+    /// How far removal is.
+    walk: Walk,
     mark: MarkFile,
     shared: Arc<Shared>,
     checkpoints: Checkpoints,
@@ -124,6 +129,7 @@ impl Embedded {
             path,
             connection,
             tally,
+            walk: Walk::default(),
             mark: mark_file,
             shared,
             checkpoints,
@@ -131,10 +137,34 @@ impl Embedded {
         })
     }
 
-    fn try_commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, StoreFault> {
+    /// Applies a change in the turn of a commit, behind the same gate and with the same consequences.
+    fn change<T>(
+        &mut self,
+        apply: impl FnOnce(&Connection, &mut Tally) -> Result<T, StoreFault>,
+    ) -> Result<T, StoreFault> {
+        if let Some(fault) = self.shared.condemned() {
+            return Err(fault);
+        }
+        let shared = Arc::clone(&self.shared);
+        let changed = {
+            let _gate = shared.pass_gate();
+            self.try_change(apply)
+        };
+        match &changed {
+            Ok(_) => self.checkpoints.after_commit(),
+            Err(fault @ StoreFault::Fatal(_)) => shared.condemn(fault),
+            Err(_) => {}
+        }
+        changed
+    }
+
+    fn try_change<T>(
+        &mut self,
+        apply: impl FnOnce(&Connection, &mut Tally) -> Result<T, StoreFault>,
+    ) -> Result<T, StoreFault> {
         let mut tally = self.tally;
-        let outcomes = match writer::apply(&self.connection, &mut tally, batch) {
-            Ok(outcomes) => outcomes,
+        let applied = match apply(&self.connection, &mut tally) {
+            Ok(applied) => applied,
             // The file is not touched again behind a fatal fault, not even to undo.
             Err(fault @ StoreFault::Fatal(_)) => return Err(fault),
             Err(fault) => {
@@ -148,29 +178,35 @@ impl Embedded {
                 .write(tally.mark())
                 .map_err(|error| StoreFault::Fatal(error.into()))?;
         }
-        Ok(outcomes)
+        Ok(applied)
     }
 }
 
 impl Store for Embedded {
     fn commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, StoreFault> {
-        if let Some(fault) = self.shared.condemned() {
-            return Err(fault);
-        }
         if batch.is_empty() {
-            return Ok(Vec::new());
+            return self.shared.condemned().map_or(Ok(Vec::new()), Err);
         }
-        let shared = Arc::clone(&self.shared);
-        let committed = {
-            let _gate = shared.pass_gate();
-            self.try_commit(batch)
-        };
-        match &committed {
-            Ok(_) => self.checkpoints.after_commit(),
-            Err(fault @ StoreFault::Fatal(_)) => shared.condemn(fault),
-            Err(_) => {}
-        }
-        committed
+        self.change(|connection, tally| writer::apply(connection, tally, batch))
+    }
+
+    fn remove_settled(&mut self, policy: &Removal, now_unix_ms: i64) -> Result<Removed, StoreFault> {
+        let mut walk = self.walk;
+        let executions = self.change(|connection, tally| {
+            removal::remove_executions(connection, tally, &mut walk, policy, now_unix_ms)
+        });
+        self.walk = walk;
+        let executions = executions?;
+        let ids = self.change(|connection, tally| {
+            removal::forget_ids(connection, tally, &mut walk, policy, now_unix_ms)
+        });
+        self.walk = walk;
+        let ids = ids?;
+        Ok(Removed {
+            n_executions: executions.n_executions,
+            n_ids: ids.n_ids,
+            has_more: executions.has_more || ids.has_more,
+        })
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, StoreFault> {

@@ -4,11 +4,13 @@
 //! An execution has a number (1, 2, 3, … without gaps, in the order of acceptance), index columns that lists
 //! filter by, and up to three records: what was accepted, its result, and its audit.
 //! A state only climbs (queued, running, settled), and a settled execution never changes.
+//! It can be removed on purpose; then its number stays counted and its ids stay used.
 
 pub mod conformance;
 pub mod embedded;
 mod fault;
 pub mod memory;
+mod removal;
 mod stored;
 mod write;
 
@@ -18,6 +20,7 @@ use escapement_model::ExecutionId;
 pub use embedded::{Checkpointing, Embedded, EmbeddedOptions, Files, OpenFile};
 pub use fault::{FaultSource, StoreFault};
 pub use memory::{Memory, MemoryDisk, MemoryFault};
+pub use removal::{REMOVED_PER_STEP_MAX, Removal, Removed, RemovedExecution};
 pub use stored::{Counts, ListFilter, StoredExecution, StoredState, StoredSummary};
 pub use write::{AcceptWrite, Conflict, Outcome, Write};
 
@@ -42,6 +45,16 @@ pub trait Store: Send {
     /// execution that it is with is damaged; nothing was written, and the batch goes through without that
     /// write.
     fn commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, StoreFault>;
+
+    /// One bounded step of removal, durable when it returns: settled executions that the policy does not keep,
+    /// in the order of acceptance, and the ids of removed executions that it does not keep any longer.
+    ///
+    /// Never removes what is not settled. What is damaged is never removed either: a step ends in front of it,
+    /// and the error comes where it would be the first of its step; the next step goes on behind it.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    fn remove_settled(&mut self, policy: &Removal, now_unix_ms: i64) -> Result<Removed, StoreFault>;
 
     /// A reader of the same data that works on its own connection, from any thread, concurrently.
     ///
@@ -71,6 +84,15 @@ pub trait Reader: Send {
     /// # Errors
     /// [`StoreFault::Corrupt`] where this record is damaged; otherwise as the implementation fails.
     fn audit(&self, id: ExecutionId) -> Result<Option<Bytes>, StoreFault>;
+
+    /// What is left of an execution that was removed; `None` where it is there, was never accepted, or its ids
+    /// are forgotten.
+    ///
+    /// Ask for the execution first: it may be removed in between, and it never comes back.
+    ///
+    /// # Errors
+    /// [`StoreFault::Corrupt`] where what is left is damaged; otherwise as the implementation fails.
+    fn removed(&self, id: ExecutionId) -> Result<Option<RemovedExecution>, StoreFault>;
 
     /// Index columns of what the filter lets through, newest (highest number) first, at most `limit`.
     /// `before` is a number, exclusive: the last number of the page before.

@@ -11,8 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use escapement_model::ExecutionId;
 
-use self::contents::Contents;
-use crate::{Counts, ListFilter, Outcome, Reader, Store, StoreFault, StoredExecution, StoredSummary, Write};
+use self::contents::{Change, Contents};
+use crate::{
+    Counts, ListFilter, Outcome, Reader, Removal, Removed, RemovedExecution, Store, StoreFault,
+    StoredExecution, StoredSummary, Write,
+};
 
 /// Where a commit of a memory store fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +44,8 @@ struct Inner {
     synced: Contents,
     /// What was written: the synced contents and everything behind them.
     written: Contents,
-    /// Writes that are in `written` and not in `synced`.
-    unsynced: Vec<Write>,
+    /// Changes that are in `written` and not in `synced`.
+    unsynced: Vec<Change>,
     /// One entry per coming commit.
     faults: VecDeque<Option<MemoryFault>>,
     dead: bool,
@@ -119,13 +122,11 @@ impl Memory {
     }
 }
 
-impl Store for Memory {
-    fn commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, StoreFault> {
+impl Memory {
+    /// Writes, syncs, acknowledges, and fails where it was told to.
+    fn change<T>(&mut self, apply: impl FnOnce(&mut Inner) -> T) -> Result<T, StoreFault> {
         let mut inner = self.disk.lock();
         refuse_the_dead(&inner, self.opened)?;
-        if batch.is_empty() {
-            return Ok(Vec::new());
-        }
         let fault = inner.faults.pop_front().flatten();
         match fault {
             Some(MemoryFault::Full) => return Err(StoreFault::Full("injected: no space".into())),
@@ -133,8 +134,7 @@ impl Store for Memory {
             Some(MemoryFault::Fatal) => return Err(inner.die("injected: before the write")),
             Some(MemoryFault::WrittenNotSynced | MemoryFault::SyncedNotAcknowledged) | None => {}
         }
-        let outcomes = batch.iter().map(|write| inner.written.apply(write)).collect();
-        inner.unsynced.extend_from_slice(batch);
+        let applied = apply(&mut inner);
         if fault == Some(MemoryFault::WrittenNotSynced) {
             return Err(inner.die("injected: written, not synced"));
         }
@@ -143,7 +143,35 @@ impl Store for Memory {
             return Err(inner.die("injected: synced, not acknowledged"));
         }
         inner.n_commits += 1;
-        Ok(outcomes)
+        Ok(applied)
+    }
+}
+
+impl Store for Memory {
+    fn commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, StoreFault> {
+        if batch.is_empty() {
+            refuse_the_dead(&self.disk.lock(), self.opened)?;
+            return Ok(Vec::new());
+        }
+        self.change(|inner| {
+            inner.unsynced.extend(batch.iter().cloned().map(Change::Write));
+            batch.iter().map(|write| inner.written.apply(write)).collect()
+        })
+    }
+
+    /// A step that finds nothing to remove is no commit and meets no fault.
+    fn remove_settled(&mut self, policy: &Removal, now_unix_ms: i64) -> Result<Removed, StoreFault> {
+        {
+            let inner = self.disk.lock();
+            refuse_the_dead(&inner, self.opened)?;
+            if !inner.written.has_due(policy, now_unix_ms) {
+                return Ok(Removed::default());
+            }
+        }
+        self.change(|inner| {
+            inner.unsynced.push(Change::Removal(*policy, now_unix_ms));
+            inner.written.remove_settled(policy, now_unix_ms)
+        })
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, StoreFault> {
@@ -157,8 +185,15 @@ impl Store for Memory {
 
 impl Inner {
     fn sync(&mut self) {
-        for write in self.unsynced.drain(..) {
-            self.synced.apply(&write);
+        for change in self.unsynced.drain(..) {
+            match change {
+                Change::Write(write) => {
+                    self.synced.apply(&write);
+                }
+                Change::Removal(policy, now_unix_ms) => {
+                    self.synced.remove_settled(&policy, now_unix_ms);
+                }
+            }
         }
     }
 
@@ -207,6 +242,10 @@ impl Reader for MemoryReader {
 
     fn audit(&self, id: ExecutionId) -> Result<Option<Bytes>, StoreFault> {
         self.read(|contents| contents.audit(id))
+    }
+
+    fn removed(&self, id: ExecutionId) -> Result<Option<RemovedExecution>, StoreFault> {
+        self.read(|contents| contents.removed(id))
     }
 
     fn list(

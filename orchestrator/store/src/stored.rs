@@ -17,7 +17,7 @@ pub enum StoredState {
 /// The index columns of one execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSummary {
-    /// 1, 2, 3, … in the order of acceptance, without gaps.
+    /// 1, 2, 3, … in the order of acceptance, without gaps but for those that were removed.
     pub number: u64,
     /// Unique.
     pub execution_id: ExecutionId,
@@ -90,13 +90,15 @@ pub struct Counts {
     pub queued: u64,
     /// Started, not settled.
     pub running: u64,
-    /// Over.
+    /// Over, and not removed.
     pub settled: u64,
+    /// Over and removed on purpose.
+    pub removed: u64,
 }
 
 impl Counts {
     /// Executions ever accepted, which is also the highest number.
     pub fn accepted(&self) -> u64 {
-        self.queued + self.running + self.settled
+        self.queued + self.running + self.settled + self.removed
     }
 }

@@ -78,7 +78,7 @@ pub enum Outcome {
 /// Why a write changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflict {
-    /// Accept: that execution id exists. Reported before [`Conflict::PlanIdUsed`] where both hold.
+    /// Accept: that execution id exists, or was removed. Reported before [`Conflict::PlanIdUsed`] where both hold.
     ExecutionIdUsed {
         /// Digest of the request that was accepted under it.
         request_digest: [u8; 32],
@@ -92,6 +92,6 @@ pub enum Conflict {
     NotFound,
     /// Start: it runs already.
     AlreadyStarted,
-    /// Start or settle: it is settled.
+    /// Start or settle: it is settled, or was removed.
     AlreadySettled,
 }

@@ -276,7 +276,8 @@ pub(super) fn counts_follow_every_write(make: Make<'_>) {
             Counts {
                 queued,
                 running,
-                settled
+                settled,
+                removed: 0,
             }
         );
         assert_eq!(counts.accepted(), queued + running + settled);

@@ -64,7 +64,7 @@ pub(super) fn ids_stay_used_after_a_restart(make: Make<'_>) {
 }
 
 /// Ends the watching thread even where the writing one panics.
-struct RaiseAtEnd<'a>(&'a AtomicBool);
+pub(super) struct RaiseAtEnd<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for RaiseAtEnd<'_> {
     fn drop(&mut self) {

@@ -1,5 +1,7 @@
 //! Reads on a connection of its own, and checks every record against its checksum. Writes nothing.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use escapement_model::ExecutionId;
 use escapement_model::planted::{self, Bug};
@@ -12,34 +14,36 @@ use super::columns::{
 };
 use super::connection::{reading, working};
 use super::tally::Tally;
-use crate::{Counts, ListFilter, Reader, StoreFault, StoredExecution, StoredState, StoredSummary};
+use super::tombstones;
+use crate::{
+    Counts, ListFilter, Reader, RemovedExecution, StoreFault, StoredExecution, StoredState, StoredSummary,
+};
 
 /// Bytes of records at which a page of unsettled executions ends early.
 const PAGE_BYTES_MAX: usize = 64 << 20;
 
-const PART_ACCEPTED: &str = "accepted record";
+pub(super) const PART_ACCEPTED: &str = "accepted record";
 const PART_RESULT: &str = "result record";
-const PART_AUDIT: &str = "audit record";
+pub(super) const PART_AUDIT: &str = "audit record";
+
+/// The statement that reads one execution whole.
+static SELECT_EXECUTION: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {SUMMARY}, a.checksum, a.record, s.result_checksum, s.result FROM execution e \
+         LEFT JOIN accepted_record a ON a.number = e.number \
+         LEFT JOIN settled_record s ON s.number = e.number WHERE e.number = ?1"
+    )
+});
 
 /// A reader of the embedded store.
 #[derive(Debug)]
 pub(super) struct EmbeddedReader {
     connection: Connection,
-    /// The statement that reads one execution whole.
-    select_execution: String,
 }
 
 impl EmbeddedReader {
     pub(super) fn new(connection: Connection) -> Self {
-        let select_execution = format!(
-            "SELECT {SUMMARY}, a.checksum, a.record, s.result_checksum, s.result FROM execution e \
-             LEFT JOIN accepted_record a ON a.number = e.number \
-             LEFT JOIN settled_record s ON s.number = e.number WHERE e.number = ?1"
-        );
-        Self {
-            connection,
-            select_execution,
-        }
+        Self { connection }
     }
 
     /// The number of an execution, from the index alone, so that damage elsewhere can be told apart.
@@ -51,24 +55,50 @@ impl EmbeddedReader {
             .map_err(working)?;
         Ok(found.map(number_of))
     }
+}
 
-    /// One execution, whole; every damage is its own.
-    fn fetch(&self, number: u64) -> Result<StoredExecution, StoreFault> {
-        let damaged = |error| match error {
-            rusqlite::Error::QueryReturnedNoRows => StoreFault::Corrupt {
-                number,
-                part: PART_INDEX,
-            },
-            error => reading(number, PART_ACCEPTED, error),
-        };
-        self.connection
-            .prepare_cached(&self.select_execution)
-            .and_then(|mut select| select.query_row([column_number(number)], |row| Ok(execution(row))))
-            .map_err(damaged)?
+/// One execution, whole; every damage is its own.
+pub(super) fn fetch(connection: &Connection, number: u64) -> Result<StoredExecution, StoreFault> {
+    let damaged = |error| match error {
+        rusqlite::Error::QueryReturnedNoRows => StoreFault::Corrupt {
+            number,
+            part: PART_INDEX,
+        },
+        error => reading(number, PART_ACCEPTED, error),
+    };
+    connection
+        .prepare_cached(&SELECT_EXECUTION)
+        .and_then(|mut select| select.query_row([column_number(number)], |row| Ok(execution(row))))
+        .map_err(damaged)?
+}
+
+/// The audit of one execution, checked; the inner `None` where it is not settled, the outer one where no such
+/// execution is there.
+pub(super) fn fetch_audit(connection: &Connection, number: u64) -> Result<Option<Option<Bytes>>, StoreFault> {
+    let sql = "SELECT e.state, s.audit_checksum, s.audit FROM execution e \
+               LEFT JOIN settled_record s ON s.number = e.number WHERE e.number = ?1";
+    let found: Option<(i64, Option<i64>, Option<Bytes>)> = connection
+        .prepare_cached(sql)
+        .and_then(|mut select| {
+            let found = select.query_row([column_number(number)], |row| {
+                let audit = row.get_ref(2)?.as_blob_or_null()?.map(Bytes::copy_from_slice);
+                Ok((row.get(0)?, row.get(1)?, audit))
+            });
+            found.optional()
+        })
+        .map_err(|error| reading(number, PART_AUDIT, error))?;
+    match found {
+        None => Ok(None),
+        Some((state, None, None)) if state != column_state(StoredState::Settled) => Ok(Some(None)),
+        Some((_, Some(sum), Some(audit))) if sum == audit_checksum(number, &audit) => Ok(Some(Some(audit))),
+        Some(_) => Err(StoreFault::Corrupt {
+            number,
+            part: PART_AUDIT,
+        }),
     }
 }
 
-/// Reads and checks the row of [`EmbeddedReader::fetch`].
+/// Reads and checks the row of [`fetch`].
 fn execution(row: &Row<'_>) -> Result<StoredExecution, StoreFault> {
     let summary = summary(row)?;
     let number = summary.number;
@@ -113,41 +143,34 @@ fn execution(row: &Row<'_>) -> Result<StoredExecution, StoreFault> {
 
 impl Reader for EmbeddedReader {
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreFault> {
-        // An execution is never removed, so two statements cannot disagree about its number.
-        self.number(id)?.map(|number| self.fetch(number)).transpose()
+        let Some(number) = self.number(id)? else {
+            return Ok(None);
+        };
+        match fetch(&self.connection, number) {
+            Err(StoreFault::Corrupt { part: PART_INDEX, .. }) if self.number(id)?.is_none() => Ok(None),
+            fetched => fetched.map(Some),
+        }
     }
 
     fn audit(&self, id: ExecutionId) -> Result<Option<Bytes>, StoreFault> {
         let Some(number) = self.number(id)? else {
             return Ok(None);
         };
-        let corrupt = StoreFault::Corrupt {
-            number,
-            part: PART_AUDIT,
-        };
-        let sql = "SELECT e.state, s.audit_checksum, s.audit FROM execution e \
-                   LEFT JOIN settled_record s ON s.number = e.number WHERE e.number = ?1";
-        let (state, sum, audit): (i64, Option<i64>, Option<Bytes>) = self
-            .connection
-            .prepare_cached(sql)
-            .and_then(|mut select| {
-                select.query_row([column_number(number)], |row| {
-                    let audit = row.get_ref(2)?.as_blob_or_null()?.map(Bytes::copy_from_slice);
-                    Ok((row.get(0)?, row.get(1)?, audit))
-                })
-            })
-            .map_err(|error| match error {
-                rusqlite::Error::QueryReturnedNoRows => StoreFault::Corrupt {
-                    number,
-                    part: PART_INDEX,
-                },
-                error => reading(number, PART_AUDIT, error),
-            })?;
-        match (sum, audit) {
-            (None, None) if state != column_state(StoredState::Settled) => Ok(None),
-            (Some(sum), Some(audit)) if sum == audit_checksum(number, &audit) => Ok(Some(audit)),
-            _ => Err(corrupt),
+        if let Some(audit) = fetch_audit(&self.connection, number)? {
+            return Ok(audit);
         }
+        // Removed since its number was looked up, or else the index names a row that is not there.
+        match self.number(id)? {
+            None => Ok(None),
+            Some(number) => Err(StoreFault::Corrupt {
+                number,
+                part: PART_INDEX,
+            }),
+        }
+    }
+
+    fn removed(&self, id: ExecutionId) -> Result<Option<RemovedExecution>, StoreFault> {
+        tombstones::find(&self.connection, &id)
     }
 
     fn list(
@@ -196,7 +219,7 @@ impl Reader for EmbeddedReader {
             let Some(row) = numbers.next().map_err(working)? else {
                 break;
             };
-            match self.fetch(number_of(row.get(0).map_err(working)?)) {
+            match fetch(&self.connection, number_of(row.get(0).map_err(working)?)) {
                 Ok(execution) => {
                     n_bytes += execution.record.len();
                     page.push(execution);

@@ -8,7 +8,10 @@ use super::connection::opening;
 use crate::StoreFault;
 
 /// The migrations; the schema version is the count of those that were applied. Never edited, only added to.
-const MIGRATIONS: [&str; 1] = [include_str!("0001_executions.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("0001_executions.sql"),
+    include_str!("0002_removal.sql"),
+];
 
 /// Marks the file as ours: "ESCP".
 const APPLICATION_ID: i64 = 0x4553_4350;
@@ -16,7 +19,7 @@ const APPLICATION_ID: i64 = 0x4553_4350;
 /// Applies what is missing, each migration in a transaction of its own.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreFault> {
     let failed = |error| opening(path, error);
-    let known = i64::try_from(MIGRATIONS.len()).expect("migrations are few");
+    let known = known();
     let found: i64 = connection
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .map_err(failed)?;
@@ -49,4 +52,24 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
         transaction.commit().map_err(failed)?;
     }
     Ok(())
+}
+
+/// The newest schema version.
+fn known() -> i64 {
+    i64::try_from(MIGRATIONS.len()).expect("migrations are few")
+}
+
+/// Refuses a file that has another schema than this program's, older ones included. Changes nothing.
+pub(super) fn require_newest(connection: &Connection, path: &Path) -> Result<(), StoreFault> {
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let found = pragma("user_version").map_err(|error| opening(path, error))?;
+    let application = pragma("application_id").map_err(|error| opening(path, error))?;
+    if application == APPLICATION_ID && found == known() {
+        return Ok(());
+    }
+    Err(StoreFault::Incompatible {
+        path: path.to_owned(),
+        found,
+        known: known(),
+    })
 }

@@ -24,11 +24,16 @@ pub(super) struct Tally {
     pub(super) n_queued: u64,
     pub(super) n_running: u64,
     pub(super) n_settled: u64,
+    /// Removed executions whose ids are kept.
+    pub(super) n_removed: u64,
+    /// Removed executions whose ids are forgotten.
+    pub(super) n_forgotten: u64,
 }
 
 impl Tally {
     pub(super) fn load(connection: &Connection) -> rusqlite::Result<Self> {
-        let sql = "SELECT n_commits, number_last, n_lost, n_queued, n_running, n_settled FROM tally";
+        let sql = "SELECT n_commits, number_last, n_lost, n_queued, n_running, n_settled, n_removed, \
+                   n_forgotten FROM tally";
         connection.prepare_cached(sql)?.query_row([], |row| {
             let column = |index| row.get(index).map(number_of);
             Ok(Self {
@@ -38,13 +43,15 @@ impl Tally {
                 n_queued: column(3)?,
                 n_running: column(4)?,
                 n_settled: column(5)?,
+                n_removed: column(6)?,
+                n_forgotten: column(7)?,
             })
         })
     }
 
     pub(super) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
         let sql = "UPDATE tally SET n_commits = ?1, number_last = ?2, n_lost = ?3, n_queued = ?4, \
-                   n_running = ?5, n_settled = ?6";
+                   n_running = ?5, n_settled = ?6, n_removed = ?7, n_forgotten = ?8";
         let columns = [
             self.n_commits,
             self.number_last,
@@ -52,6 +59,8 @@ impl Tally {
             self.n_queued,
             self.n_running,
             self.n_settled,
+            self.n_removed,
+            self.n_forgotten,
         ];
         connection
             .prepare_cached(sql)?
@@ -64,6 +73,7 @@ impl Tally {
             queued: self.n_queued,
             running: self.n_running,
             settled: self.n_settled,
+            removed: self.n_removed + self.n_forgotten,
         }
     }
 
@@ -76,8 +86,9 @@ impl Tally {
 }
 
 /// What is there, counted along indexes and at the ends of the tables: no cost for each record.
-struct Census {
-    n_executions: u64,
+pub(super) struct Census {
+    pub(super) n_executions: u64,
+    pub(super) n_removed: u64,
     number_last: u64,
     n_queued: u64,
     n_running: u64,
@@ -88,7 +99,7 @@ struct Census {
 }
 
 impl Census {
-    fn take(connection: &Connection) -> rusqlite::Result<Self> {
+    pub(super) fn take(connection: &Connection) -> rusqlite::Result<Self> {
         let one = |sql: &str| -> rusqlite::Result<u64> {
             let found: Option<Option<i64>> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
             Ok(found.flatten().map_or(0, number_of))
@@ -96,6 +107,7 @@ impl Census {
         let unsettled = "SELECT count(*) FROM execution INDEXED BY execution_unsettled WHERE state < 2";
         Ok(Self {
             n_executions: one("SELECT count(*) FROM execution")?,
+            n_removed: one("SELECT count(*) FROM removed_execution")?,
             number_last: one("SELECT max(number) FROM execution")?,
             n_queued: one(&format!("{unsettled} AND state = 0"))?,
             n_running: one(&format!("{unsettled} AND state = 1"))?,
@@ -106,8 +118,11 @@ impl Census {
     }
 
     /// The first thing that is not as the witnesses say.
-    fn gap(&self, tally: &Tally, mark: &Mark) -> Option<StoreFault> {
-        let counts = tally.counts();
+    pub(super) fn gap(&self, tally: &Tally, mark: &Mark) -> Option<StoreFault> {
+        // What was removed on purpose is witnessed as well: each number is an execution, what is left of one,
+        // a forgotten one or an accepted loss.
+        let n_numbers = self.n_executions + self.n_removed + tally.n_forgotten;
+        let n_by_state = tally.n_queued + tally.n_running + tally.n_settled;
         let checks = [
             ("commits", mark.n_commits, tally.n_commits.min(mark.n_commits)),
             (
@@ -115,8 +130,9 @@ impl Census {
                 mark.number_last,
                 tally.number_last.min(mark.number_last),
             ),
-            ("executions", tally.number_last, self.n_executions + tally.n_lost),
-            ("executions by state", self.n_executions, counts.accepted()),
+            ("ids of removed executions", tally.n_removed, self.n_removed),
+            ("executions", tally.number_last, n_numbers + tally.n_lost),
+            ("executions by state", self.n_executions, n_by_state),
             ("queued executions", tally.n_queued, self.n_queued),
             ("running executions", tally.n_running, self.n_running),
             (
@@ -162,7 +178,9 @@ pub(super) fn check(connection: &Connection, mark: &Mark, accept_loss: bool) -> 
         .max(mark.number_last)
         .max(census.number_last)
         .max(census.accepted_last);
-    tally.n_lost = tally.number_last - census.n_executions;
+    tally.n_removed = census.n_removed;
+    let n_numbers = census.n_executions + tally.n_removed + tally.n_forgotten;
+    tally.n_lost = tally.number_last.saturating_sub(n_numbers);
     tally.n_queued = census.n_queued;
     tally.n_running = census.n_running;
     tally.n_settled = census.n_executions - census.n_queued - census.n_running;

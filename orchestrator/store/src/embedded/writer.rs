@@ -11,7 +11,8 @@ use super::columns::{
 };
 use super::connection::working;
 use super::tally::Tally;
-use crate::{AcceptWrite, Conflict, Outcome, StoreFault, StoredState, Write};
+use super::tombstones;
+use crate::{AcceptWrite, Conflict, Outcome, RemovedExecution, StoreFault, StoredState, Write};
 
 const INSERT_EXECUTION: &str = "INSERT OR IGNORE INTO execution (number, execution_id, plan_id, \
      request_digest, priority, accepted_at, deadline_ms, parent_execution_id, plan_name, user_id, \
@@ -33,7 +34,7 @@ pub(super) fn apply(
     tally: &mut Tally,
     batch: &[Write],
 ) -> Result<Vec<Outcome>, StoreFault> {
-    execute(connection, "BEGIN IMMEDIATE")?;
+    begin(connection)?;
     let before = *tally;
     let mut outcomes = Vec::with_capacity(batch.len());
     for write in batch {
@@ -62,12 +63,22 @@ pub(super) fn apply(
             }
         });
     }
-    if *tally != before {
+    end(connection, tally, &before)?;
+    Ok(outcomes)
+}
+
+/// Opens the transaction of a batch.
+pub(super) fn begin(connection: &Connection) -> Result<(), StoreFault> {
+    execute(connection, "BEGIN IMMEDIATE")
+}
+
+/// Commits it, together with the tally where the batch changed something.
+pub(super) fn end(connection: &Connection, tally: &mut Tally, before: &Tally) -> Result<(), StoreFault> {
+    if tally != before {
         tally.n_commits += 1;
         tally.save(connection).map_err(working)?;
     }
-    execute(connection, "COMMIT")?;
-    Ok(outcomes)
+    execute(connection, "COMMIT")
 }
 
 /// Undoes what a failed batch left open.
@@ -89,6 +100,12 @@ fn execute(connection: &Connection, sql: &str) -> Result<(), StoreFault> {
 
 fn accept(connection: &Connection, tally: &mut Tally, write: &AcceptWrite) -> Result<Outcome, StoreFault> {
     let number = tally.number_last + 1;
+    // A store that has removed nothing pays nothing for it.
+    if tally.n_removed > 0
+        && let Some(removed) = tombstones::in_the_way(connection, write)?
+    {
+        return conflict_with_removed(connection, write, removed).map(Outcome::Conflict);
+    }
     let tags = encode_tags(&write.tags);
     let columns = fixed(number, write, &tags);
     let state = if write.started_at.is_some() {
@@ -125,17 +142,37 @@ fn accept(connection: &Connection, tally: &mut Tally, write: &AcceptWrite) -> Re
     Ok(Outcome::Done { number })
 }
 
+/// The conflict with an execution that was removed. The execution id is asked first, everywhere.
+fn conflict_with_removed(
+    connection: &Connection,
+    write: &AcceptWrite,
+    removed: RemovedExecution,
+) -> Result<Conflict, StoreFault> {
+    let RemovedExecution {
+        execution_id,
+        request_digest,
+        ..
+    } = removed;
+    if execution_id == write.execution_id {
+        return Ok(Conflict::ExecutionIdUsed { request_digest });
+    }
+    Ok(match digest_of(connection, &write.execution_id)? {
+        Some(request_digest) => Conflict::ExecutionIdUsed { request_digest },
+        None => Conflict::PlanIdUsed { execution_id },
+    })
+}
+
+/// The digest of the request of an execution that is there.
+fn digest_of(connection: &Connection, id: &ExecutionId) -> Result<Option<[u8; 32]>, StoreFault> {
+    connection
+        .prepare_cached(SELECT_DIGEST)
+        .and_then(|mut select| select.query_row([id.as_bytes()], |row| row.get(1)).optional())
+        .map_err(working)
+}
+
 /// Why an accept inserted nothing. The execution id is asked first.
 fn conflict_of(connection: &Connection, write: &AcceptWrite) -> Result<Conflict, StoreFault> {
-    let digest = connection
-        .prepare_cached(SELECT_DIGEST)
-        .and_then(|mut select| {
-            select
-                .query_row([write.execution_id.as_bytes()], |row| row.get(1))
-                .optional()
-        })
-        .map_err(working)?;
-    if let Some(request_digest) = digest {
+    if let Some(request_digest) = digest_of(connection, &write.execution_id)? {
         return Ok(Conflict::ExecutionIdUsed { request_digest });
     }
     let owner: Option<(i64, [u8; 16])> = connection
@@ -165,7 +202,12 @@ struct Place {
     started_at: Option<i64>,
 }
 
-fn place(connection: &Connection, id: &ExecutionId) -> Result<Option<Place>, StoreFault> {
+/// `Err` of the inner result: the conflict of whoever asks for an execution that is not there.
+fn place(
+    connection: &Connection,
+    tally: &Tally,
+    id: &ExecutionId,
+) -> Result<Result<Place, Conflict>, StoreFault> {
     let found: Option<(i64, i64, Option<i64>)> = connection
         .prepare_cached(SELECT_PLACE)
         .and_then(|mut select| {
@@ -175,14 +217,19 @@ fn place(connection: &Connection, id: &ExecutionId) -> Result<Option<Place>, Sto
         })
         .map_err(working)?;
     let Some((number, state, started_at)) = found else {
-        return Ok(None);
+        let was_removed = tally.n_removed > 0 && tombstones::find(connection, id)?.is_some();
+        return Ok(Err(if was_removed {
+            Conflict::AlreadySettled
+        } else {
+            Conflict::NotFound
+        }));
     };
     let number = number_of(number);
     let state = state_of(state).ok_or(StoreFault::Corrupt {
         number,
         part: PART_INDEX,
     })?;
-    Ok(Some(Place {
+    Ok(Ok(Place {
         number,
         state,
         started_at,
@@ -195,8 +242,9 @@ fn start(
     id: &ExecutionId,
     started_at: i64,
 ) -> Result<Outcome, StoreFault> {
-    let Some(place) = place(connection, id)? else {
-        return Ok(Outcome::Conflict(Conflict::NotFound));
+    let place = match place(connection, tally, id)? {
+        Ok(place) => place,
+        Err(conflict) => return Ok(Outcome::Conflict(conflict)),
     };
     match place.state {
         StoredState::Queued => {}
@@ -230,8 +278,9 @@ fn settle(
     id: &ExecutionId,
     ending: &Ending<'_>,
 ) -> Result<Outcome, StoreFault> {
-    let Some(place) = place(connection, id)? else {
-        return Ok(Outcome::Conflict(Conflict::NotFound));
+    let place = match place(connection, tally, id)? {
+        Ok(place) => place,
+        Err(conflict) => return Ok(Outcome::Conflict(conflict)),
     };
     match place.state {
         StoredState::Queued => tally.n_queued -= 1,

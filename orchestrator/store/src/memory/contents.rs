@@ -1,14 +1,23 @@
 //! What a memory store holds, in ordered collections. Knows neither faults nor time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
 use bytes::Bytes;
 use escapement_model::{ExecutionId, PlanId};
 
 use crate::{
-    AcceptWrite, Conflict, Counts, ListFilter, Outcome, StoredExecution, StoredState, StoredSummary, Write,
+    AcceptWrite, Conflict, Counts, ListFilter, Outcome, REMOVED_PER_STEP_MAX, Removal, Removed,
+    RemovedExecution, StoredExecution, StoredState, StoredSummary, Write,
 };
+
+/// One change; the same changes make the same contents.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    Write(Write),
+    /// A step of removal, at this time.
+    Removal(Removal, i64),
+}
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Contents {
@@ -17,6 +26,10 @@ pub(super) struct Contents {
     by_plan: BTreeMap<PlanId, u64>,
     unsettled: BTreeSet<u64>,
     counts: Counts,
+    /// In the order of removal.
+    removed: VecDeque<RemovedExecution>,
+    removed_by_id: BTreeMap<ExecutionId, RemovedExecution>,
+    removed_by_plan: BTreeMap<PlanId, ExecutionId>,
 }
 
 #[derive(Clone, Debug)]
@@ -53,12 +66,20 @@ impl Contents {
     }
 
     fn accept(&mut self, write: &AcceptWrite) -> Result<u64, Conflict> {
+        if let Some(removed) = self.removed_by_id.get(&write.execution_id) {
+            let request_digest = removed.request_digest;
+            return Err(Conflict::ExecutionIdUsed { request_digest });
+        }
         if let Some(number) = self.by_id.get(&write.execution_id) {
             let request_digest = self.executions[number].execution.summary.request_digest;
             return Err(Conflict::ExecutionIdUsed { request_digest });
         }
         if let Some(number) = self.by_plan.get(&write.plan_id) {
             let execution_id = self.executions[number].execution.summary.execution_id;
+            return Err(Conflict::PlanIdUsed { execution_id });
+        }
+        if let Some(execution_id) = self.removed_by_plan.get(&write.plan_id) {
+            let execution_id = *execution_id;
             return Err(Conflict::PlanIdUsed { execution_id });
         }
         let number = self.counts.accepted() + 1;
@@ -104,7 +125,7 @@ impl Contents {
     }
 
     fn start(&mut self, id: ExecutionId, started_at: i64) -> Result<u64, Conflict> {
-        let number = *self.by_id.get(&id).ok_or(Conflict::NotFound)?;
+        let number = self.number(id)?;
         let summary = &mut self.entry(number).execution.summary;
         match summary.state {
             StoredState::Queued => {}
@@ -119,7 +140,7 @@ impl Contents {
     }
 
     fn settle(&mut self, id: ExecutionId, end: impl FnOnce(&mut Entry)) -> Result<u64, Conflict> {
-        let number = *self.by_id.get(&id).ok_or(Conflict::NotFound)?;
+        let number = self.number(id)?;
         let entry = self.entry(number);
         let before = entry.execution.summary.state;
         if before == StoredState::Settled {
@@ -131,6 +152,85 @@ impl Contents {
         self.counts.settled += 1;
         self.unsettled.remove(&number);
         Ok(number)
+    }
+
+    fn number(&self, id: ExecutionId) -> Result<u64, Conflict> {
+        match self.by_id.get(&id) {
+            Some(number) => Ok(*number),
+            None if self.removed_by_id.contains_key(&id) => Err(Conflict::AlreadySettled),
+            None => Err(Conflict::NotFound),
+        }
+    }
+
+    /// One step of removal, lowest numbers first.
+    pub(super) fn remove_settled(&mut self, policy: &Removal, now_unix_ms: i64) -> Removed {
+        let due = self.due(policy, now_unix_ms);
+        for (number, settled_at) in &due {
+            self.remove(*number, *settled_at, now_unix_ms);
+        }
+        let n_ids = self.n_ids_due(policy, now_unix_ms);
+        for removed in self.removed.drain(..n_ids) {
+            self.removed_by_id.remove(&removed.execution_id);
+            self.removed_by_plan.remove(&removed.plan_id);
+        }
+        Removed {
+            n_executions: due.len() as u64,
+            n_ids: n_ids as u64,
+            has_more: due.len() == REMOVED_PER_STEP_MAX || n_ids == REMOVED_PER_STEP_MAX,
+        }
+    }
+
+    /// True where a step would remove something.
+    pub(super) fn has_due(&self, policy: &Removal, now_unix_ms: i64) -> bool {
+        self.n_ids_due(policy, now_unix_ms) > 0 || !self.due(policy, now_unix_ms).is_empty()
+    }
+
+    /// What one step removes, with the time at which it settled.
+    fn due(&self, policy: &Removal, now_unix_ms: i64) -> Vec<(u64, i64)> {
+        let mut n_excess = policy.n_excess(self.counts.settled);
+        let before = policy.settled_before(now_unix_ms);
+        let settled = self.executions.iter().filter_map(|(number, entry)| {
+            let settled_at = entry.execution.summary.settled_at?;
+            Some((*number, settled_at))
+        });
+        let is_due = |(_, settled_at): &(u64, i64)| {
+            let too_many = n_excess > 0;
+            n_excess = n_excess.saturating_sub(1);
+            too_many || before.is_some_and(|before| *settled_at < before)
+        };
+        settled.filter(is_due).take(REMOVED_PER_STEP_MAX).collect()
+    }
+
+    fn n_ids_due(&self, policy: &Removal, now_unix_ms: i64) -> usize {
+        let before = policy.removed_before(now_unix_ms).unwrap_or(i64::MIN);
+        let due = self
+            .removed
+            .iter()
+            .take_while(|removed| removed.removed_at < before);
+        due.take(REMOVED_PER_STEP_MAX).count()
+    }
+
+    fn remove(&mut self, number: u64, settled_at: i64, now_unix_ms: i64) {
+        let entry = self
+            .executions
+            .remove(&number)
+            .expect("it was listed a moment ago");
+        let summary = entry.execution.summary;
+        self.by_id.remove(&summary.execution_id);
+        self.by_plan.remove(&summary.plan_id);
+        self.counts.settled -= 1;
+        self.counts.removed += 1;
+        let removed = RemovedExecution {
+            number,
+            execution_id: summary.execution_id,
+            plan_id: summary.plan_id,
+            request_digest: summary.request_digest,
+            settled_at,
+            removed_at: now_unix_ms,
+        };
+        self.removed.push_back(removed);
+        self.removed_by_id.insert(summary.execution_id, removed);
+        self.removed_by_plan.insert(summary.plan_id, summary.execution_id);
     }
 
     fn entry(&mut self, number: u64) -> &mut Entry {
@@ -157,6 +257,10 @@ impl Contents {
         self.by_id
             .get(&id)
             .and_then(|number| self.executions[number].audit.clone())
+    }
+
+    pub(super) fn removed(&self, id: ExecutionId) -> Option<RemovedExecution> {
+        self.removed_by_id.get(&id).copied()
     }
 
     pub(super) fn list(&self, filter: &ListFilter, before: Option<u64>, limit: usize) -> Vec<StoredSummary> {

@@ -1,0 +1,327 @@
+//! One step of removal: chooses along the numbers, checks what it chose, removes it in one transaction.
+//! Never removes what is not settled or what is damaged, and decides no policy.
+//!
+//! There is no index by the time of settling, because every settle would pay for it: a pass walks the narrow
+//! table from the lowest number on, a bounded part of it in each step, and ends where nothing behind can be due.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode, Row, params};
+
+use super::columns::{
+    BEHIND_SUMMARY, PART_INDEX, SUMMARY, checksum, column_number, column_state, fixed_of, number_of, summary,
+};
+use super::connection::{reading, working};
+use super::reader::PART_ACCEPTED;
+use super::tally::Tally;
+use super::tombstones::{self, PART_REMOVED};
+use super::writer;
+use crate::removal::REMOVED_PER_STEP_MAX;
+use crate::{Removal, Removed, RemovedExecution, StoreFault, StoredState, StoredSummary};
+
+/// Rows of executions that one step walks past.
+const ROWS_PER_STEP_MAX: usize = 1_000;
+/// Bytes of accepted records at which a step ends early.
+const BYTES_PER_STEP_MAX: usize = 1 << 20;
+
+/// How far the passes are. Not durable: a restart begins them anew.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Walk {
+    /// The last number that this pass has looked at.
+    number: u64,
+    /// The last place of a removed execution that this pass has looked at.
+    place: i64,
+}
+
+/// What a step wants to remove, and where its walk ended.
+struct Chosen<T> {
+    items: Vec<T>,
+    has_more: bool,
+    end: u64,
+}
+
+/// Executions, one step of them; the tally is the new one where it succeeds.
+pub(super) fn remove_executions(
+    connection: &Connection,
+    tally: &mut Tally,
+    walk: &mut Walk,
+    policy: &Removal,
+    now_unix_ms: i64,
+) -> Result<Removed, StoreFault> {
+    let n_excess = policy.n_excess(tally.n_settled);
+    let before = policy.settled_before(now_unix_ms);
+    if n_excess == 0 && before.is_none() {
+        walk.number = 0;
+        return Ok(Removed::default());
+    }
+    let mut chosen = choose(connection, walk, n_excess, before)?;
+    let n_chosen = chosen.items.len();
+    let first = chosen.items.first().map_or(0, |summary| summary.number);
+    let applied = apply(connection, tally, &mut chosen.items, |tally, summary| {
+        tally.n_settled -= 1;
+        tally.n_removed += 1;
+        remove(connection, summary, now_unix_ms)
+    });
+    if let Err(fault) = applied {
+        if matches!(fault, StoreFault::Corrupt { .. }) {
+            walk.number = first;
+        }
+        return Err(fault);
+    }
+    if let Some(last) = chosen.items.last()
+        && chosen.items.len() < n_chosen
+    {
+        chosen.has_more = true;
+        chosen.end = last.number;
+    }
+    walk.number = if chosen.has_more { chosen.end } else { 0 };
+    Ok(Removed {
+        n_executions: chosen.items.len() as u64,
+        n_ids: 0,
+        has_more: chosen.has_more,
+    })
+}
+
+/// Does one thing for each item in one transaction. What meets damage is left out with all that is behind it;
+/// it is the fault where it is the first.
+fn apply<T>(
+    connection: &Connection,
+    tally: &mut Tally,
+    items: &mut Vec<T>,
+    one: impl Fn(&mut Tally, &T) -> Result<(), StoreFault>,
+) -> Result<(), StoreFault> {
+    while !items.is_empty() {
+        let before = *tally;
+        let mut after = before;
+        writer::begin(connection)?;
+        let failed = items
+            .iter()
+            .enumerate()
+            .find_map(|(index, item)| Some((index, one(&mut after, item).err()?)));
+        match failed {
+            None => {
+                writer::end(connection, &mut after, &before)?;
+                *tally = after;
+                break;
+            }
+            Some((index, StoreFault::Corrupt { .. })) if index > 0 => {
+                writer::roll_back(connection).map_err(|fault| StoreFault::Fatal(fault.into()))?;
+                items.truncate(index);
+            }
+            Some((_, fault)) => return Err(fault),
+        }
+    }
+    Ok(())
+}
+
+/// Walks on from where the last step ended.
+fn choose(
+    connection: &Connection,
+    walk: &mut Walk,
+    mut n_excess: u64,
+    before: Option<i64>,
+) -> Result<Chosen<StoredSummary>, StoreFault> {
+    let sql = "SELECT number, state, settled_at, accepted_at FROM execution NOT INDEXED WHERE number > ?1 \
+               ORDER BY number LIMIT ?2";
+    let mut select = connection.prepare_cached(sql).map_err(working)?;
+    let mut rows = select
+        .query(params![column_number(walk.number), ROWS_PER_STEP_MAX as i64])
+        .map_err(working)?;
+    let mut chosen = Chosen {
+        items: Vec::new(),
+        has_more: false,
+        end: walk.number,
+    };
+    let (mut n_rows, mut n_bytes) = (0, 0);
+    loop {
+        let place = match Place::next(&mut rows) {
+            Ok(Some(place)) => place,
+            Ok(None) => break,
+            Err(error) => {
+                // A damaged page: it is passed number by number.
+                let fault = reading(chosen.end + 1, PART_INDEX, error);
+                return stopped(chosen, walk, fault);
+            }
+        };
+        n_rows += 1;
+        if n_excess == 0 && before.is_none_or(|before| place.accepted_at >= before) {
+            // Nothing settles before it is accepted: nothing behind is old enough.
+            return Ok(chosen);
+        }
+        let is_due = place.is_settled && (n_excess > 0 || is_before(place.settled_at, before));
+        if is_due {
+            match verified(connection, place.number) {
+                Ok((summary, bytes)) => {
+                    n_excess = n_excess.saturating_sub(1);
+                    n_bytes += bytes;
+                    chosen.items.push(summary);
+                }
+                Err(fault) => return stopped(chosen, walk, fault),
+            }
+        }
+        chosen.end = place.number;
+        if chosen.items.len() == REMOVED_PER_STEP_MAX || n_bytes >= BYTES_PER_STEP_MAX {
+            chosen.has_more = true;
+            return Ok(chosen);
+        }
+    }
+    chosen.has_more = n_rows == ROWS_PER_STEP_MAX;
+    Ok(chosen)
+}
+
+fn is_before(settled_at: Option<i64>, before: Option<i64>) -> bool {
+    matches!((settled_at, before), (Some(settled_at), Some(before)) if settled_at < before)
+}
+
+/// The step ends in front of damage, or with it where it is the first.
+fn stopped(
+    mut chosen: Chosen<StoredSummary>,
+    walk: &mut Walk,
+    fault: StoreFault,
+) -> Result<Chosen<StoredSummary>, StoreFault> {
+    let StoreFault::Corrupt { number, .. } = fault else {
+        return Err(fault);
+    };
+    if chosen.items.is_empty() {
+        walk.number = number;
+        return Err(fault);
+    }
+    chosen.has_more = true;
+    Ok(chosen)
+}
+
+/// What the walk needs of a row.
+struct Place {
+    number: u64,
+    is_settled: bool,
+    settled_at: Option<i64>,
+    accepted_at: i64,
+}
+
+impl Place {
+    fn next(rows: &mut rusqlite::Rows<'_>) -> rusqlite::Result<Option<Self>> {
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let state: i64 = row.get(1)?;
+        Ok(Some(Self {
+            number: number_of(row.get(0)?),
+            is_settled: state == column_state(StoredState::Settled),
+            settled_at: row.get(2)?,
+            accepted_at: row.get(3)?,
+        }))
+    }
+}
+
+/// The index columns, proven by the accepted record's checksum: nothing is removed by a damaged key, and
+/// what is left of an execution carries no damaged id.
+fn verified(connection: &Connection, number: u64) -> Result<(StoredSummary, usize), StoreFault> {
+    let sql = format!(
+        "SELECT {SUMMARY}, a.checksum, a.record FROM execution e \
+         LEFT JOIN accepted_record a ON a.number = e.number WHERE e.number = ?1"
+    );
+    let check = |row: &Row<'_>| -> rusqlite::Result<Option<usize>> {
+        let sum: Option<i64> = row.get(BEHIND_SUMMARY)?;
+        let record = row.get_ref(BEHIND_SUMMARY + 1)?;
+        let is_whole = sum == Some(checksum(fixed_of(row)?.into_iter().chain([record])));
+        Ok(match record {
+            ValueRef::Blob(record) if is_whole => Some(record.len()),
+            _ => None,
+        })
+    };
+    let found = connection.prepare_cached(&sql).and_then(|mut select| {
+        select.query_row([column_number(number)], |row| Ok((summary(row), check(row)?)))
+    });
+    match found.map_err(|error| reading(number, PART_ACCEPTED, error))? {
+        (Ok(summary), Some(bytes)) => Ok((summary, bytes)),
+        (Err(fault), _) => Err(fault),
+        (Ok(_), None) => Err(StoreFault::Corrupt {
+            number,
+            part: PART_ACCEPTED,
+        }),
+    }
+}
+
+/// Removes one execution and keeps its ids.
+fn remove(connection: &Connection, summary: &StoredSummary, now_unix_ms: i64) -> Result<(), StoreFault> {
+    let removed = RemovedExecution {
+        number: summary.number,
+        execution_id: summary.execution_id,
+        plan_id: summary.plan_id,
+        request_digest: summary.request_digest,
+        settled_at: summary.settled_at.unwrap_or_default(),
+        removed_at: now_unix_ms,
+    };
+    let number = column_number(summary.number);
+    let delete = |sql| connection.prepare_cached(sql)?.execute([number]);
+    let apply = || -> rusqlite::Result<usize> {
+        let n_deleted = delete("DELETE FROM execution WHERE number = ?1 AND state = 2")?;
+        delete("DELETE FROM accepted_record WHERE number = ?1")?;
+        delete("DELETE FROM settled_record WHERE number = ?1")?;
+        tombstones::insert(connection, &removed)?;
+        Ok(n_deleted)
+    };
+    let n_deleted = apply().map_err(|error| damage(summary.number, PART_INDEX, error))?;
+    assert!(
+        n_deleted == 1,
+        "what is removed was seen settled a moment ago, and nobody else writes"
+    );
+    Ok(())
+}
+
+/// A key that an index holds already, or lacks, is damage of that one execution.
+fn damage(number: u64, part: &'static str, error: rusqlite::Error) -> StoreFault {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::ConstraintViolation) => StoreFault::Corrupt { number, part },
+        _ => reading(number, part, error),
+    }
+}
+
+/// Forgets the ids of executions that were removed long enough ago, one step of them.
+pub(super) fn forget_ids(
+    connection: &Connection,
+    tally: &mut Tally,
+    walk: &mut Walk,
+    policy: &Removal,
+    now_unix_ms: i64,
+) -> Result<Removed, StoreFault> {
+    let Some(before) = policy.removed_before(now_unix_ms) else {
+        return Ok(Removed::default());
+    };
+    let mut due = Vec::new();
+    for (place, removed) in tombstones::page(connection, walk.place, REMOVED_PER_STEP_MAX)? {
+        match removed {
+            Ok(removed) if removed.removed_at < before => due.push((place, removed.number)),
+            Err(fault) if due.is_empty() => {
+                walk.place = place;
+                return Err(fault);
+            }
+            Ok(_) | Err(_) => break,
+        }
+    }
+    let first = due.first().map(|(place, _)| *place);
+    let applied = apply(connection, tally, &mut due, |tally, (place, number)| {
+        tally.n_removed -= 1;
+        tally.n_forgotten += 1;
+        connection
+            .prepare_cached("DELETE FROM removed_execution WHERE place = ?1")
+            .and_then(|mut delete| delete.execute([place]))
+            .map_err(|error| damage(*number, PART_REMOVED, error))?;
+        Ok(())
+    });
+    match (applied, first) {
+        (Err(fault @ StoreFault::Corrupt { .. }), Some(first)) => {
+            walk.place = first;
+            Err(fault)
+        }
+        (Err(fault), _) => Err(fault),
+        (Ok(()), _) => {
+            let has_more = due.len() == REMOVED_PER_STEP_MAX;
+            if !has_more {
+                walk.place = 0;
+            }
+            Ok(Removed {
+                n_executions: 0,
+                n_ids: due.len() as u64,
+                has_more,
+            })
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What may be removed, and what is left of it. Removes nothing itself.
+
+use escapement_model::{ExecutionId, PlanId};
+
+/// What a store keeps. `None` keeps for ever; the default keeps everything.
+///
+/// Only settled executions are ever removed. An execution that was removed leaves its ids behind, so that
+/// nothing is accepted under them as long as they are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removal {
+    /// Settled executions are kept for so many milliseconds after they settled.
+    pub keep_settled_ms: Option<u64>,
+    /// At most so many settled executions are kept, the newest ones.
+    pub keep_settled_count: Option<u64>,
+    /// The ids of removed executions are refused as used for so many milliseconds after the removal.
+    pub keep_ids_ms: Option<u64>,
+}
+
+impl Removal {
+    /// True where nothing is ever removed.
+    pub fn keeps_everything(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What settled before this moment is removed for its age.
+    pub(crate) fn settled_before(&self, now_unix_ms: i64) -> Option<i64> {
+        self.keep_settled_ms.map(|keep_ms| earlier(now_unix_ms, keep_ms))
+    }
+
+    /// Ids whose execution was removed before this moment are forgotten.
+    pub(crate) fn removed_before(&self, now_unix_ms: i64) -> Option<i64> {
+        self.keep_ids_ms.map(|keep_ms| earlier(now_unix_ms, keep_ms))
+    }
+
+    /// How many settled executions are too many.
+    pub(crate) fn n_excess(&self, n_settled: u64) -> u64 {
+        self.keep_settled_count
+            .map_or(0, |count| n_settled.saturating_sub(count))
+    }
+}
+
+fn earlier(now_unix_ms: i64, keep_ms: u64) -> i64 {
+    now_unix_ms.saturating_sub(i64::try_from(keep_ms).unwrap_or(i64::MAX))
+}
+
+/// What one step of removal did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Executions that are gone now; their ids are still refused.
+    pub n_executions: u64,
+    /// Removed executions whose ids are forgotten now.
+    pub n_ids: u64,
+    /// The step ended at its bound: another one may find more at once.
+    pub has_more: bool,
+}
+
+/// What is left of an execution that was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemovedExecution {
+    /// Its number.
+    pub number: u64,
+    /// Refused as used.
+    pub execution_id: ExecutionId,
+    /// Refused as used.
+    pub plan_id: PlanId,
+    /// Digest of the request that was accepted under it.
+    pub request_digest: [u8; 32],
+    /// Unix milliseconds.
+    pub settled_at: i64,
+    /// Unix milliseconds.
+    pub removed_at: i64,
+}
+
+/// Executions that one step removes at most, and removed ones whose ids it forgets.
+pub const REMOVED_PER_STEP_MAX: usize = 64;
