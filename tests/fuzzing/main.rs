@@ -62,7 +62,12 @@ fn every_target_has_a_corpus_that_is_small() {
         let inputs = corpus(target.name);
         let n_bytes: usize = inputs.iter().map(|(_, bytes)| bytes.len()).sum();
         assert!(!inputs.is_empty(), "{} has a corpus", target.name);
-        assert!(inputs.len() <= FILES_MAX, "{}: {} files", target.name, inputs.len());
+        assert!(
+            inputs.len() <= FILES_MAX,
+            "{}: {} files",
+            target.name,
+            inputs.len()
+        );
         assert!(n_bytes <= BYTES_MAX, "{}: {n_bytes} bytes", target.name);
     }
     let folders = std::fs::read_dir(checkout::root().join("tests/corpus")).unwrap();

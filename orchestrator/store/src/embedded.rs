@@ -10,6 +10,8 @@
 mod checkpoint;
 mod columns;
 mod connection;
+mod copy;
+mod examine;
 mod files;
 mod mark;
 #[doc(hidden)]
@@ -29,6 +31,9 @@ use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
 
 pub use self::checkpoint::Checkpointing;
+pub use self::copy::{BackedUp, RestoreOptions, Restored, back_up, restore};
+pub use self::examine::{Examination, ExaminedPage, Examiner, Finding};
+
 use self::checkpoint::{Checkpoints, Shared, checkpoint};
 use self::files::FileSystem;
 pub use self::files::{Files, OpenFile};
@@ -135,6 +140,14 @@ impl Embedded {
             checkpoints,
             _lock: lock,
         })
+    }
+
+    /// Examines this store on a connection of its own, while it is open.
+    ///
+    /// # Errors
+    /// [`StoreFault::Open`] where no further connection can be had.
+    pub fn examiner(&self) -> Result<Examiner, StoreFault> {
+        Examiner::over(connection::open_reader(&self.path)?, &self.path)
     }
 
     /// Applies a change in the turn of a commit, behind the same gate and with the same consequences.

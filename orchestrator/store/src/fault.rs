@@ -32,6 +32,11 @@ pub enum StoreFault {
         /// The newest schema version that this program knows.
         known: i64,
     },
+    /// What was to be made is there already.
+    Exists {
+        /// Which file or directory.
+        path: PathBuf,
+    },
     /// Another orchestrator holds the directory.
     Locked {
         /// The lock file.
@@ -73,10 +78,21 @@ impl fmt::Display for StoreFault {
                 "cannot open {}; check that the directory exists, is writable and belongs to this user",
                 path.display()
             ),
+            Self::Incompatible { path, found, known } if found < known => write!(
+                f,
+                "{} has schema version {found} and this program reads {known}; start this program's \
+                 orchestrator on it once, which brings it there",
+                path.display()
+            ),
             Self::Incompatible { path, found, known } => write!(
                 f,
                 "{} has schema version {found}, this program knows up to {known}; run a newer program or \
                  another directory",
+                path.display()
+            ),
+            Self::Exists { path } => write!(
+                f,
+                "{} is there already and is never overwritten; give another name, or move it away",
                 path.display()
             ),
             Self::Locked { path } => write!(
@@ -108,7 +124,11 @@ impl Error for StoreFault {
             Self::Full(source) | Self::Busy(source) | Self::Fatal(source) | Self::Open { source, .. } => {
                 Some(source.as_ref())
             }
-            Self::Incompatible { .. } | Self::Locked { .. } | Self::Gap { .. } | Self::Corrupt { .. } => None,
+            Self::Incompatible { .. }
+            | Self::Exists { .. }
+            | Self::Locked { .. }
+            | Self::Gap { .. }
+            | Self::Corrupt { .. } => None,
         }
     }
 }

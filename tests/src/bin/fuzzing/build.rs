@@ -28,7 +28,14 @@ pub(crate) fn build(root: &Path, folder: &Path) -> Result<PathBuf, Box<dyn Error
     let host = host()?;
     eprintln!("building the targets with instrumentation (the first time takes some minutes) ...");
     let status = Command::new(cargo())
-        .args(["build", "--locked", "--quiet", "--release", "--package", "escapement-fuzz"])
+        .args([
+            "build",
+            "--locked",
+            "--quiet",
+            "--release",
+            "--package",
+            "escapement-fuzz",
+        ])
         .args(["--features", "fuzzing", "--bin", "libfuzzer", "--target", &host])
         .arg("--target-dir")
         .arg(folder)

@@ -41,7 +41,10 @@ pub(crate) fn keep(program: &Path, target: &str, place: &Place) -> Result<(), Bo
             n_bytes += size;
         }
     }
-    println!("{n_files} inputs with {n_bytes} bytes are in {}", place.corpus.display());
+    println!(
+        "{n_files} inputs with {n_bytes} bytes are in {}",
+        place.corpus.display()
+    );
     std::fs::remove_dir_all(covering)?;
     Ok(())
 }
@@ -69,7 +72,10 @@ fn sizes(folder: &Path) -> Result<Vec<(String, u64)>, Box<dyn Error>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
-        files.push((entry.file_name().to_string_lossy().into_owned(), entry.metadata()?.len()));
+        files.push((
+            entry.file_name().to_string_lossy().into_owned(),
+            entry.metadata()?.len(),
+        ));
     }
     files.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
     Ok(files)

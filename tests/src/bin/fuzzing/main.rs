@@ -32,7 +32,9 @@ fn main() -> ExitCode {
 
 /// Builds, runs, merges what is new. Gives the number of findings.
 fn fuzz() -> Result<usize, Box<dyn Error>> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .canonicalize()?;
     let options = Options::read(std::env::args().skip(1), &root)?;
     let place = Place::of(root, &options.target)?;
     let program = build::build(&place.root, &place.folder)?;
@@ -72,10 +74,17 @@ impl Place {
     fn of(root: PathBuf, target: &str) -> Result<Self, Box<dyn Error>> {
         // This program lies in `<target>/<profile>/`.
         let program = std::env::current_exe()?;
-        let above = program.parent().and_then(Path::parent).ok_or("no target folder")?;
+        let above = program
+            .parent()
+            .and_then(Path::parent)
+            .ok_or("no target folder")?;
         let folder = above.join("fuzzing");
         let shared_memory = Path::new("/dev/shm");
-        let memory = if shared_memory.is_dir() { shared_memory.to_owned() } else { folder.clone() };
+        let memory = if shared_memory.is_dir() {
+            shared_memory.to_owned()
+        } else {
+            folder.clone()
+        };
         let place = Self {
             corpus: root.join("tests/corpus").join(target),
             learnt: folder.join("learnt").join(target),
@@ -85,7 +94,13 @@ impl Place {
             root,
             folder,
         };
-        for folder in [&place.corpus, &place.learnt, &place.seeds, &place.findings, &place.scratch] {
+        for folder in [
+            &place.corpus,
+            &place.learnt,
+            &place.seeds,
+            &place.findings,
+            &place.scratch,
+        ] {
             std::fs::create_dir_all(folder)?;
         }
         Ok(place)

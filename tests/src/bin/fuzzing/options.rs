@@ -17,7 +17,10 @@ impl Options {
     /// Reads `TARGET --minutes N --runs N --keep`.
     pub(crate) fn read(mut arguments: impl Iterator<Item = String>, root: &Path) -> Result<Self, String> {
         let names = targets(root);
-        let usage = format!("say `cargo fuzzing -- TARGET --minutes N`; the targets are {}", names.join(", "));
+        let usage = format!(
+            "say `cargo fuzzing -- TARGET --minutes N`; the targets are {}",
+            names.join(", ")
+        );
         let target = arguments.next().ok_or_else(|| usage.clone())?;
         if !names.contains(&target) {
             return Err(usage);
@@ -29,7 +32,12 @@ impl Options {
             keeps: false,
         };
         while let Some(argument) = arguments.next() {
-            let mut number = || arguments.next().and_then(|text| text.parse().ok()).ok_or_else(|| usage.clone());
+            let mut number = || {
+                arguments
+                    .next()
+                    .and_then(|text| text.parse().ok())
+                    .ok_or_else(|| usage.clone())
+            };
             match argument.as_str() {
                 "--minutes" => options.minutes = number()?,
                 "--runs" => options.runs = number()?,
@@ -43,7 +51,10 @@ impl Options {
 
 /// Each target has a folder in the corpus.
 fn targets(root: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(root.join("tests/corpus")).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(root.join("tests/corpus"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let mut names: Vec<String> = entries
         .filter(|entry| entry.path().is_dir())
         .filter_map(|entry| entry.file_name().into_string().ok())

@@ -33,7 +33,11 @@ impl State {
     }
 
     fn text(&self) -> String {
-        let pairs: Vec<String> = self.0.iter().map(|(name, sum)| format!("\"{name}\":{sum}")).collect();
+        let pairs: Vec<String> = self
+            .0
+            .iter()
+            .map(|(name, sum)| format!("\"{name}\":{sum}"))
+            .collect();
         format!("{{{}}}\n", pairs.join(","))
     }
 

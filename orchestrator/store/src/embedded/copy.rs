@@ -1,0 +1,276 @@
+//! Backups and what is made of them. A backup is one file that is complete, checked and synced before it has
+//! its name; a restored store is a directory of its own. Overwrites nothing.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::connection::working;
+use super::{
+    DATABASE_FILE, Embedded, EmbeddedOptions, LOCK_FILE, MARK_FILE, cannot_open, lock, sync_directory,
+};
+use super::{Examination, Examiner, Finding};
+use crate::{ListFilter, Reader, Store, StoreFault, StoredState, Write};
+
+/// Where a store is put together before it has its name.
+const STAGE: &str = "restoring";
+/// Starts in one commit of a restore.
+const STARTS_MAX: usize = 512;
+
+/// What a backup holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackedUp {
+    /// What the check of the copy found.
+    pub examination: Examination,
+    /// Its size.
+    pub n_bytes: u64,
+    /// False where the copy is damaged and was thrown away.
+    pub is_kept: bool,
+}
+
+/// Copies a store into one file, of one moment: everything that was acknowledged before the call, while an
+/// orchestrator runs on it or not. Commits go on meanwhile; only the write-ahead log cannot be shortened.
+///
+/// The copy is checked as [`Examiner::examine_all`] does; a damaged one has no name unless `accept_damage`.
+///
+/// # Errors
+/// [`StoreFault::Exists`] where the file is there; otherwise as reading and writing fail.
+pub fn back_up(
+    directory: &Path,
+    file: &Path,
+    accept_damage: bool,
+    told: &mut dyn FnMut(&Finding),
+) -> Result<BackedUp, StoreFault> {
+    refuse_existing(file)?;
+    let source = Examiner::open(directory)?;
+    let partial = Partial::create(file)?;
+    let name = partial.0.to_str().ok_or_else(|| {
+        let error = io::Error::new(io::ErrorKind::InvalidInput, "the name is not UTF-8");
+        cannot_open(file, error)
+    })?;
+    source
+        .connection()
+        .pragma_update(None, "query_only", false)
+        .and_then(|()| source.connection().execute("VACUUM INTO ?1", [name]))
+        .map_err(working)?;
+    drop(source);
+    let failed = |error| cannot_open(&partial.0, error);
+    let n_bytes = File::open(&partial.0)
+        .and_then(|file| file.sync_all().and_then(|()| file.metadata()))
+        .map_err(failed)?
+        .len();
+    let examination = Examiner::open_file(&partial.0)?.examine_all(told)?;
+    let is_kept = examination.is_clean() || accept_damage;
+    if is_kept {
+        partial.name(file)?;
+    }
+    Ok(BackedUp {
+        examination,
+        n_bytes,
+        is_kept,
+    })
+}
+
+/// A file that is not complete; removed where it gets no name.
+struct Partial(PathBuf);
+
+impl Partial {
+    /// An empty file beside the one that it will become, for this user only.
+    fn create(file: &Path) -> Result<Self, StoreFault> {
+        let mut name = file.as_os_str().to_owned();
+        name.push(format!(".{}.partial", std::process::id()));
+        let path = PathBuf::from(name);
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|error| cannot_open(&path, error))?;
+        Ok(Self(path))
+    }
+
+    /// Gives it its name, which nobody may have taken meanwhile.
+    fn name(&self, file: &Path) -> Result<(), StoreFault> {
+        match std::fs::hard_link(&self.0, file) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => refuse_existing(file)?,
+            // Not every file system has links.
+            Err(_) => {
+                refuse_existing(file)?;
+                std::fs::rename(&self.0, file).map_err(|error| cannot_open(file, error))?;
+            }
+        }
+        match file.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => sync_directory(Path::new(".")),
+            Some(parent) => sync_directory(parent),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // It may have its name already.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// How to restore.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RestoreOptions {
+    /// Executions that were queued at the time of the backup stay queued, and run once more where they have run
+    /// since. Else they are marked as started, so that nothing of them runs again.
+    pub run_queued: bool,
+    /// Restore although executions in the backup are damaged.
+    pub accept_damage: bool,
+}
+
+/// What was restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// What the check of the backup found.
+    pub examination: Examination,
+    /// Executions that were queued and are marked as started now.
+    pub n_marked: u64,
+    /// False where the backup is damaged and nothing was restored.
+    pub is_kept: bool,
+}
+
+/// Makes a store of a backup.
+///
+/// # Errors
+/// [`StoreFault::Exists`] where the directory holds a store; otherwise as reading and writing fail.
+pub fn restore(
+    file: &Path,
+    directory: &Path,
+    options: RestoreOptions,
+    now_unix_ms: i64,
+    told: &mut dyn FnMut(&Finding),
+) -> Result<Restored, StoreFault> {
+    // A mark or a log without its database is what is left of a store, and would be taken for this one's.
+    for name in [DATABASE_FILE, MARK_FILE, &format!("{DATABASE_FILE}-wal")] {
+        refuse_existing(&directory.join(name))?;
+    }
+    let mut source = File::open(file).map_err(|error| cannot_open(file, error))?;
+    create(directory)?;
+    let _lock = lock(&directory.join(LOCK_FILE))?;
+    let stage = directory.join(STAGE);
+    let failed = |error| cannot_open(&stage, error);
+    // An earlier restore may have been cut short.
+    match std::fs::remove_dir_all(&stage) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        Ok(()) | Err(_) => {}
+    }
+    create(&stage)?;
+    let database = stage.join(DATABASE_FILE);
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&database)
+        .and_then(|mut copy| io::copy(&mut source, &mut copy).and_then(|_| copy.sync_all()))
+        .map_err(failed)?;
+
+    let opened = EmbeddedOptions {
+        accept_loss: options.accept_damage,
+        ..EmbeddedOptions::default()
+    };
+    let mut store = Embedded::open(&stage, opened)?;
+    let examination = store.examiner()?.examine_all(told)?;
+    let is_kept = examination.is_clean() || options.accept_damage;
+    let n_marked = if is_kept && !options.run_queued {
+        mark_started(&mut store, now_unix_ms)?
+    } else {
+        0
+    };
+    drop(store);
+    if is_kept {
+        settle_in(&stage, directory)?;
+    }
+    std::fs::remove_dir_all(&stage).map_err(failed)?;
+    Ok(Restored {
+        examination,
+        n_marked,
+        is_kept,
+    })
+}
+
+/// Marks everything that is queued as started, so that the next start settles it as interrupted.
+fn mark_started(store: &mut Embedded, now_unix_ms: i64) -> Result<u64, StoreFault> {
+    let reader = store.reader()?;
+    let mut n_marked = 0;
+    let mut before = None;
+    loop {
+        let page = queued(reader.as_ref(), &mut before)?;
+        if page.is_empty() {
+            return Ok(n_marked);
+        }
+        n_marked += page.len() as u64;
+        let starts: Vec<Write> = page
+            .iter()
+            .map(|(execution_id, accepted_at)| Write::Start {
+                execution_id: *execution_id,
+                started_at: now_unix_ms.max(*accepted_at),
+            })
+            .collect();
+        store.commit(&starts)?;
+    }
+}
+
+/// The next ones that are queued; what is damaged is passed over, for it cannot run either.
+fn queued(
+    reader: &dyn Reader,
+    before: &mut Option<u64>,
+) -> Result<Vec<(escapement_model::ExecutionId, i64)>, StoreFault> {
+    let filter = ListFilter {
+        state: Some(StoredState::Queued),
+        ..ListFilter::default()
+    };
+    loop {
+        match reader.list(&filter, *before, STARTS_MAX) {
+            Ok(page) => {
+                *before = page.last().map(|summary| summary.number).or(*before);
+                return Ok(page
+                    .iter()
+                    .map(|summary| (summary.execution_id, summary.accepted_at))
+                    .collect());
+            }
+            Err(StoreFault::Corrupt { number, .. }) => *before = Some(number),
+            Err(fault) => return Err(fault),
+        }
+    }
+}
+
+/// Moves the database from the stage to its place. Closing has emptied its log.
+fn settle_in(stage: &Path, directory: &Path) -> Result<(), StoreFault> {
+    let log = stage.join(format!("{DATABASE_FILE}-wal"));
+    if log.metadata().is_ok_and(|log| log.len() > 0) {
+        let error = io::Error::other("its write-ahead log could not be emptied");
+        return Err(cannot_open(&log, error));
+    }
+    let (from, to) = (stage.join(DATABASE_FILE), directory.join(DATABASE_FILE));
+    File::open(&from)
+        .and_then(|file| file.sync_all())
+        .and_then(|()| std::fs::rename(&from, &to))
+        .map_err(|error| cannot_open(&to, error))?;
+    sync_directory(directory)
+}
+
+fn create(directory: &Path) -> Result<(), StoreFault> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(|error| cannot_open(directory, error))
+}
+
+fn refuse_existing(path: &Path) -> Result<(), StoreFault> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(cannot_open(path, error)),
+        Ok(_) => Err(StoreFault::Exists {
+            path: path.to_owned(),
+        }),
+    }
+}

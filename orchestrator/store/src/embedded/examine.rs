@@ -1,0 +1,464 @@
+//! Looks through everything that is stored, in small pages: every checksum, every index against its table, the
+//! numbers. Writes nothing, repairs nothing, and holds no read transaction longer than a page.
+
+use std::path::Path;
+
+use escapement_model::ExecutionId;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ToSql, params};
+
+use super::columns::{PART_INDEX, column_number, number_of};
+use super::connection::{opening, reading, working};
+use super::mark::Mark;
+use super::reader::{fetch, fetch_audit};
+use super::tally::{Census, Tally};
+use super::{DATABASE_FILE, MARK_FILE, connection, schema, tombstones};
+use crate::{StoreFault, StoredSummary};
+
+/// Executions in one page, and removed ones.
+const PAGE_MAX: usize = 64;
+/// Bytes of records at which a page ends early.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+/// Findings about the structure of the file that are told.
+const STRUCTURE_FINDINGS_MAX: usize = 20;
+
+/// Something that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// One execution is damaged.
+    Execution {
+        /// Its number.
+        number: u64,
+        /// Its id, where that can be read.
+        execution_id: Option<ExecutionId>,
+        /// What of it is damaged or missing.
+        parts: Vec<&'static str>,
+    },
+    /// What is left of a removed execution is damaged.
+    Removed {
+        /// Its number, as far as it can be read.
+        number: u64,
+    },
+    /// The store as a whole does not add up.
+    Store(String),
+}
+
+/// What one step looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExaminedPage {
+    /// Executions.
+    pub n_executions: u64,
+    /// Removed executions of which something is left.
+    pub n_removed: u64,
+    /// Bytes of their records.
+    pub n_bytes: u64,
+    /// What is not as it was written.
+    pub findings: Vec<Finding>,
+    /// True where everything has been looked at; the next step begins anew.
+    pub is_last: bool,
+}
+
+/// Examines a store on a connection of its own, beside a running orchestrator or without one.
+#[derive(Debug)]
+pub struct Examiner {
+    connection: Connection,
+    /// The mark, as it was before the first step.
+    mark: Mark,
+    next: Next,
+}
+
+/// Where the next step begins.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Executions { after: u64 },
+    Removed { after: i64 },
+    Numbers,
+}
+
+const BEGIN: Next = Next::Executions { after: 0 };
+
+impl Examiner {
+    /// Examines the store in a directory. Nothing there is created or changed.
+    ///
+    /// # Errors
+    /// [`StoreFault::Open`] where there is none, [`StoreFault::Incompatible`] where its schema is another one.
+    pub fn open(directory: &Path) -> Result<Self, StoreFault> {
+        let path = directory.join(DATABASE_FILE);
+        // Read first, so that it is never ahead of what is read behind it.
+        let mark = std::fs::read(directory.join(MARK_FILE))
+            .ok()
+            .and_then(|bytes| Mark::decode(&bytes))
+            .unwrap_or_default();
+        let mut examiner = Self::over(connection::open_reader(&path)?, &path)?;
+        examiner.mark = mark;
+        Ok(examiner)
+    }
+
+    /// Examines one file that nobody writes: a backup.
+    ///
+    /// # Errors
+    /// As [`Examiner::open`].
+    pub fn open_file(file: &Path) -> Result<Self, StoreFault> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(file, flags).map_err(|error| opening(file, error))?;
+        connection
+            .pragma_update(None, "cell_size_check", true)
+            .map_err(|error| opening(file, error))?;
+        Self::over(connection, file)
+    }
+
+    /// Examines over a connection that only reads.
+    pub(super) fn over(connection: Connection, path: &Path) -> Result<Self, StoreFault> {
+        schema::require_newest(&connection, path)?;
+        Ok(Self {
+            connection,
+            mark: Mark::default(),
+            next: BEGIN,
+        })
+    }
+
+    /// The connection, for a copy.
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Looks at the next page; after the last one it begins anew.
+    ///
+    /// # Errors
+    /// Where the file cannot be read at all; damage is a [`Finding`].
+    pub fn step(&mut self) -> Result<ExaminedPage, StoreFault> {
+        let transaction = self.connection.unchecked_transaction().map_err(working)?;
+        let (page, next) = match self.next {
+            Next::Executions { after } => executions(&transaction, after)?,
+            Next::Removed { after } => removed(&transaction, after)?,
+            Next::Numbers => (numbers(&transaction, &self.mark)?, BEGIN),
+        };
+        drop(transaction);
+        self.next = next;
+        Ok(page)
+    }
+
+    /// Looks at everything once, from the beginning; tells each finding as it comes.
+    ///
+    /// # Errors
+    /// As [`Examiner::step`].
+    pub fn examine_all(&mut self, told: &mut dyn FnMut(&Finding)) -> Result<Examination, StoreFault> {
+        self.next = BEGIN;
+        let mut sum = Examination::default();
+        loop {
+            let page = self.step()?;
+            sum.n_executions += page.n_executions;
+            sum.n_removed += page.n_removed;
+            for finding in &page.findings {
+                sum.count(finding);
+                told(finding);
+            }
+            if page.is_last {
+                return Ok(sum);
+            }
+        }
+    }
+
+    /// Lets SQLite look at the structure of the whole file; its cost grows with the file.
+    ///
+    /// # Errors
+    /// Where the file cannot be read at all.
+    pub fn structure(&self) -> Result<Vec<Finding>, StoreFault> {
+        let sql = format!("PRAGMA integrity_check({STRUCTURE_FINDINGS_MAX})");
+        let mut statement = self.connection.prepare(&sql).map_err(working)?;
+        let mut rows = statement.query([]).map_err(working)?;
+        let mut findings = Vec::new();
+        loop {
+            match rows.next() {
+                Ok(Some(row)) => {
+                    let said: String = row.get(0).map_err(working)?;
+                    if said != "ok" {
+                        findings.push(Finding::Store(said));
+                    }
+                }
+                Ok(None) => return Ok(findings),
+                Err(error) if is_damage(&error) => {
+                    findings.push(Finding::Store(error.to_string()));
+                    return Ok(findings);
+                }
+                Err(error) => return Err(working(error)),
+            }
+        }
+    }
+}
+
+/// What a whole examination found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Examination {
+    /// Executions that were looked at, damaged ones included.
+    pub n_executions: u64,
+    /// Removed executions of which something is left.
+    pub n_removed: u64,
+    /// Executions and removed ones that are damaged.
+    pub n_damaged: u64,
+    /// Findings about the store as a whole.
+    pub n_store_findings: u64,
+}
+
+impl Examination {
+    /// Counts one more finding.
+    pub fn count(&mut self, finding: &Finding) {
+        match finding {
+            Finding::Execution { .. } | Finding::Removed { .. } => self.n_damaged += 1,
+            Finding::Store(_) => self.n_store_findings += 1,
+        }
+    }
+
+    /// True where nothing was found.
+    pub fn is_clean(&self) -> bool {
+        self.n_damaged == 0 && self.n_store_findings == 0
+    }
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), None | Some(ErrorCode::DatabaseCorrupt))
+}
+
+/// One page of executions.
+fn executions(connection: &Connection, after: u64) -> Result<(ExaminedPage, Next), StoreFault> {
+    let mut page = ExaminedPage::default();
+    let mut end = after;
+    let (numbers, is_sure) = numbers_behind(connection, after)?;
+    let n_listed = numbers.len();
+    for number in numbers {
+        if page.n_bytes >= PAGE_BYTES_MAX as u64 {
+            return Ok((page, Next::Executions { after: end }));
+        }
+        end = number;
+        if is_sure || is_there(connection, number) {
+            page.n_executions += 1;
+            examine(connection, number, &mut page)?;
+        }
+    }
+    let next = if n_listed < PAGE_MAX {
+        Next::Removed { after: 0 }
+    } else {
+        Next::Executions { after: end }
+    };
+    Ok((page, next))
+}
+
+/// The next numbers. Where the table does not list them for damage, all that there could be, and false.
+fn numbers_behind(connection: &Connection, after: u64) -> Result<(Vec<u64>, bool), StoreFault> {
+    let sql = "SELECT number FROM execution NOT INDEXED WHERE number > ?1 ORDER BY number LIMIT ?2";
+    let listed = connection.prepare_cached(sql).and_then(|mut select| {
+        select
+            .query_map(params![column_number(after), PAGE_MAX as i64], |row| {
+                row.get(0).map(number_of)
+            })?
+            .collect::<rusqlite::Result<Vec<u64>>>()
+    });
+    match listed {
+        Ok(numbers) => Ok((numbers, true)),
+        Err(error) if is_damage(&error) => {
+            let last = Tally::load(connection).map_err(working)?.number_last;
+            Ok(((after + 1..=last).take(PAGE_MAX).collect(), false))
+        }
+        Err(error) => Err(working(error)),
+    }
+}
+
+/// True where there is a row, or where damage hides whether there is.
+fn is_there(connection: &Connection, number: u64) -> bool {
+    let sql = "SELECT 1 FROM execution NOT INDEXED WHERE number = ?1";
+    let found = lookup(connection, sql, &column_number(number));
+    !matches!(found, Ok(None))
+}
+
+fn examine(connection: &Connection, number: u64, page: &mut ExaminedPage) -> Result<(), StoreFault> {
+    let mut parts = Vec::new();
+    let mut execution_id = None;
+    match fetch(connection, number) {
+        Ok(execution) => {
+            execution_id = Some(execution.summary.execution_id);
+            let result = execution.result.map_or(0, |result| result.len());
+            page.n_bytes += (execution.record.len() + result) as u64;
+            for (part, sql, key) in lookups(&execution.summary) {
+                match lookup(connection, sql, &key) {
+                    Ok(Some(found)) if found == column_number(number) => {}
+                    Ok(_) => parts.push(part),
+                    Err(error) if is_damage(&error) => parts.push(part),
+                    Err(error) => return Err(working(error)),
+                }
+            }
+        }
+        Err(StoreFault::Corrupt { part, .. }) => parts.push(part),
+        Err(fault) => return Err(fault),
+    }
+    match fetch_audit(connection, number) {
+        Ok(audit) => page.n_bytes += audit.flatten().map_or(0, |audit| audit.len()) as u64,
+        // Where the row itself is damaged it is said once.
+        Err(StoreFault::Corrupt { part, .. }) if !parts.contains(&part) => parts.push(part),
+        Err(StoreFault::Corrupt { .. }) => {}
+        Err(fault) => return Err(fault),
+    }
+    if !parts.is_empty() {
+        page.findings.push(Finding::Execution {
+            number,
+            execution_id: execution_id.or_else(|| id_of(connection, number)),
+            parts,
+        });
+    }
+    Ok(())
+}
+
+type Lookup = (&'static str, &'static str, Box<dyn ToSql>);
+
+/// The indexes in which an execution must stand, each with the question that only the index answers.
+fn lookups(summary: &StoredSummary) -> Vec<Lookup> {
+    let number: Box<dyn ToSql> = Box::new(column_number(summary.number));
+    let mut lookups: Vec<Lookup> = vec![
+        (
+            "index by execution id",
+            "SELECT number FROM execution INDEXED BY execution_by_id WHERE execution_id = ?1",
+            Box::new(summary.execution_id.as_bytes().to_vec()),
+        ),
+        (
+            "index by plan id",
+            "SELECT number FROM execution INDEXED BY execution_by_plan WHERE plan_id = ?1",
+            Box::new(summary.plan_id.as_bytes().to_vec()),
+        ),
+    ];
+    if summary.settled_at.is_none() {
+        lookups.push((
+            "index of unsettled executions",
+            "SELECT number FROM execution INDEXED BY execution_unsettled WHERE state < 2 AND number = ?1",
+            number,
+        ));
+    } else if summary.parent_execution_id.is_some() {
+        lookups.push((
+            "index by parent",
+            "SELECT number FROM execution INDEXED BY execution_by_parent \
+             WHERE parent_execution_id IS NOT NULL AND number = ?1",
+            number,
+        ));
+    }
+    lookups
+}
+
+fn lookup(connection: &Connection, sql: &str, key: &dyn ToSql) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached(sql)?
+        .query_row([key], |row| row.get(0))
+        .optional()
+}
+
+/// The id in a row that is otherwise damaged.
+fn id_of(connection: &Connection, number: u64) -> Option<ExecutionId> {
+    let sql = "SELECT execution_id FROM execution NOT INDEXED WHERE number = ?1";
+    let bytes = connection
+        .query_row(sql, [column_number(number)], |row| row.get(0))
+        .ok()?;
+    ExecutionId::from_bytes(bytes)
+}
+
+/// One page of what is left of removed executions.
+fn removed(connection: &Connection, after: i64) -> Result<(ExaminedPage, Next), StoreFault> {
+    let mut page = ExaminedPage::default();
+    let listed = match tombstones::page(connection, after, PAGE_MAX) {
+        Ok(listed) => listed,
+        Err(StoreFault::Fatal(source)) => {
+            page.findings
+                .push(Finding::Store(format!("ids of removed executions: {source}")));
+            return Ok((page, Next::Numbers));
+        }
+        Err(fault) => return Err(fault),
+    };
+    let mut end = after;
+    for (place, removed) in &listed {
+        end = *place;
+        page.n_removed += 1;
+        let found = match removed {
+            Ok(removed) => tombstones::find(connection, &removed.execution_id)
+                .map(|found| found.as_ref() == Some(removed))
+                .unwrap_or(false)
+                .then_some(())
+                .ok_or(removed.number),
+            Err(StoreFault::Corrupt { number, .. }) => Err(*number),
+            Err(_) => Err(0),
+        };
+        if let Err(number) = found {
+            page.findings.push(Finding::Removed { number });
+        }
+    }
+    let next = if listed.len() < PAGE_MAX {
+        Next::Numbers
+    } else {
+        Next::Removed { after: end }
+    };
+    Ok((page, next))
+}
+
+/// Pairs of counts that must be the same, of one moment.
+const SAME_COUNTS: [(&str, &str, &str); 6] = [
+    (
+        "entries of the index by execution id",
+        "SELECT count(*) FROM execution NOT INDEXED",
+        "SELECT count(execution_id) FROM execution INDEXED BY execution_by_id WHERE execution_id IS NOT NULL",
+    ),
+    (
+        "entries of the index by plan id",
+        "SELECT count(*) FROM execution NOT INDEXED",
+        "SELECT count(plan_id) FROM execution INDEXED BY execution_by_plan WHERE plan_id IS NOT NULL",
+    ),
+    (
+        "entries of the index by parent",
+        "SELECT count(parent_execution_id) FROM execution NOT INDEXED",
+        "SELECT count(*) FROM execution INDEXED BY execution_by_parent WHERE parent_execution_id IS NOT NULL",
+    ),
+    (
+        "accepted records",
+        "SELECT count(*) FROM execution NOT INDEXED",
+        "SELECT count(*) FROM accepted_record",
+    ),
+    (
+        "settled records",
+        "SELECT n_settled FROM tally",
+        "SELECT count(*) FROM settled_record",
+    ),
+    (
+        "entries of the index of removed plans",
+        "SELECT count(*) FROM removed_execution NOT INDEXED",
+        "SELECT count(plan_id) FROM removed_execution INDEXED BY removed_by_plan WHERE plan_id IS NOT NULL",
+    ),
+];
+
+/// The numbers: the witnesses, and each index as long as its table.
+fn numbers(connection: &Connection, mark: &Mark) -> Result<ExaminedPage, StoreFault> {
+    let mut findings = Vec::new();
+    let mut told = |what: &str, error: rusqlite::Error| match reading(0, PART_INDEX, error) {
+        StoreFault::Corrupt { .. } => {
+            findings.push(Finding::Store(format!("{what} cannot be counted")));
+            Ok(())
+        }
+        fault => Err(fault),
+    };
+    let tally = Tally::load(connection);
+    let census = Census::take(connection);
+    let gap = match (tally, census) {
+        (Ok(tally), Ok(census)) => census.gap(&tally, mark).map(|gap| gap.to_string()),
+        (Err(error), _) | (_, Err(error)) => {
+            told("executions", error)?;
+            None
+        }
+    };
+    let mut unequal = Vec::new();
+    for (what, expected, found) in SAME_COUNTS {
+        let count = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+        match (count(expected), count(found)) {
+            (Ok(expected), Ok(found)) if expected == found => {}
+            (Ok(expected), Ok(found)) => unequal.push(format!("{found} {what} where {expected} must be")),
+            (Err(error), _) | (_, Err(error)) => told(what, error)?,
+        }
+    }
+    findings.extend(gap.into_iter().chain(unequal).map(Finding::Store));
+    Ok(ExaminedPage {
+        findings,
+        is_last: true,
+        ..ExaminedPage::default()
+    })
+}
