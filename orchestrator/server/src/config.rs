@@ -7,6 +7,7 @@ use clap::builder::BoolishValueParser;
 use escapement_engine::EngineConfig;
 use escapement_model::{BootId, limits};
 use escapement_process::telemetry;
+use escapement_store::Removal;
 use hyper::Uri;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -51,6 +52,29 @@ pub struct Config {
     /// Start although the store lacks executions that were acknowledged.
     #[arg(long, env = "ESCAPEMENT_ACCEPT_LOSS", value_parser = BoolishValueParser::new())]
     pub accept_loss: bool,
+
+    /// Milliseconds that a settled execution is kept after it settled; 1000 to 3153600000000 (a century).
+    /// Default: for ever. A removed execution answers EXECUTION_REMOVED, and its ids stay used.
+    #[arg(long, env = "ESCAPEMENT_KEEP_SETTLED_MS", value_name = "MS",
+          value_parser = clap::value_parser!(u64).range(1_000..=CENTURY_MS))]
+    pub keep_settled_ms: Option<u64>,
+
+    /// Settled executions that are kept, the newest ones; 1 to 1000000000000. Default: all.
+    #[arg(long, env = "ESCAPEMENT_KEEP_SETTLED_COUNT", value_name = "COUNT",
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    pub keep_settled_count: Option<u64>,
+
+    /// Milliseconds that the ids of a removed execution are refused as used; 1000 to 3153600000000 (a century).
+    /// Default: for ever. Behind it the same request runs again.
+    #[arg(long, env = "ESCAPEMENT_KEEP_IDS_MS", value_name = "MS",
+          value_parser = clap::value_parser!(u64).range(1_000..=CENTURY_MS))]
+    pub keep_ids_ms: Option<u64>,
+
+    /// Milliseconds between two looks through the whole store for damage, in the background and slowly; 0 to
+    /// 31536000000 (a year). 0 switches them off.
+    #[arg(long, env = "ESCAPEMENT_SCRUB_INTERVAL_MS", value_name = "MS", default_value_t = DAY_MS,
+          value_parser = clap::value_parser!(u64).range(0..=YEAR_MS))]
+    pub scrub_interval_ms: u64,
 
     /// Executions that run at a time, nested ones not counted; 1 to 1000000.
     #[arg(long, env = "ESCAPEMENT_MAX_RUNNING_EXECUTIONS", value_name = "COUNT", default_value_t = 1_024,
@@ -187,6 +211,12 @@ impl Config {
         arguments: impl IntoIterator<Item = T>,
     ) -> Result<Self, NoConfig> {
         let config = Self::try_parse_from(arguments).map_err(|error| NoConfig::Arguments(Box::new(error)))?;
+        config.checked()
+    }
+
+    /// Refuses values that do not go together.
+    pub(crate) fn checked(self) -> Result<Self, NoConfig> {
+        let config = self;
         if !config.listen.ip().is_loopback() && !config.allow_plaintext {
             return Err(NoConfig::Refused(Failure::Configuration {
                 setting: "--listen",
@@ -218,6 +248,15 @@ impl Config {
 
     fn heartbeat_interval_ms(&self) -> u64 {
         self.heartbeat_interval_ms.unwrap_or(self.lease_ms * 3 / 10)
+    }
+
+    /// What is kept.
+    pub(crate) fn removal(&self) -> Removal {
+        Removal {
+            keep_settled_ms: self.keep_settled_ms,
+            keep_settled_count: self.keep_settled_count,
+            keep_ids_ms: self.keep_ids_ms,
+        }
     }
 
     /// What the engine needs of it.
@@ -268,3 +307,4 @@ fn parse_peer(text: &str) -> Result<String, String> {
 
 const DAY_MS: u64 = 86_400_000;
 const YEAR_MS: u64 = 365 * DAY_MS;
+const CENTURY_MS: u64 = 100 * YEAR_MS;

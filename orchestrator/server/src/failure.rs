@@ -55,6 +55,20 @@ pub enum Failure {
         /// Why not.
         source: Box<dyn Error + Send + Sync>,
     },
+    /// A command could not be carried out.
+    Command {
+        /// What is not done.
+        what: &'static str,
+        /// Why not.
+        source: StoreFault,
+    },
+    /// A command found damage.
+    Damaged {
+        /// Executions that are damaged.
+        n_damaged: u64,
+        /// What else is damaged.
+        n_store_findings: u64,
+    },
     /// The operating system gives no thread, no randomness or no runtime.
     System {
         /// What was asked for.
@@ -73,8 +87,13 @@ impl Failure {
             Failure::Configuration { .. } => EXIT_USAGE,
             Failure::Listen { .. } => EXIT_UNAVAILABLE,
             Failure::Append { .. } => EXIT_CANNOT_CREATE,
-            Failure::Store(StoreFault::Open { .. } | StoreFault::Locked { .. }) => EXIT_CANNOT_CREATE,
-            Failure::Store(_) | Failure::Unrecoverable { .. } => EXIT_STORE,
+            Failure::Store(fault) | Failure::Command { source: fault, .. } => match fault {
+                StoreFault::Open { .. } | StoreFault::Locked { .. } | StoreFault::Exists { .. } => {
+                    EXIT_CANNOT_CREATE
+                }
+                _ => EXIT_STORE,
+            },
+            Failure::Unrecoverable { .. } | Failure::Damaged { .. } => EXIT_STORE,
             Failure::System { .. } => 1,
             Failure::CutShort => EXIT_CUT_SHORT,
         }
@@ -117,6 +136,15 @@ impl fmt::Display for Failure {
                 "execution number {number} was accepted and cannot be read; restore the store from a backup, \
                  or start with --accept-loss to leave it unsettled"
             ),
+            Failure::Command { what, .. } => write!(f, "the {what}"),
+            Failure::Damaged {
+                n_damaged,
+                n_store_findings,
+            } => write!(
+                f,
+                "{n_damaged} executions and {n_store_findings} other things are damaged, as stdout says; restore \
+                 an earlier backup, or go on with what is whole"
+            ),
             Failure::System { what, .. } => write!(f, "the operating system gives no {what}"),
             Failure::CutShort => f.write_str(
                 "stopped before everything that ran had ended; the next start settles what is open",
@@ -131,9 +159,9 @@ impl Error for Failure {
             Failure::Listen { source, .. }
             | Failure::Append { source, .. }
             | Failure::System { source, .. } => Some(source),
-            Failure::Store(fault) => Some(fault),
+            Failure::Store(fault) | Failure::Command { source: fault, .. } => Some(fault),
             Failure::Unrecoverable { source, .. } => Some(source.as_ref()),
-            Failure::Configuration { .. } | Failure::CutShort => None,
+            Failure::Configuration { .. } | Failure::Damaged { .. } | Failure::CutShort => None,
         }
     }
 }

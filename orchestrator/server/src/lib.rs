@@ -3,6 +3,7 @@
 //!
 //! The library target exists for tests; the binary `orchestrator` is two lines around it.
 
+pub mod commands;
 pub mod config;
 pub mod failure;
 pub mod limits;
@@ -20,9 +21,11 @@ mod edge;
 mod engine_link;
 mod engine_thread;
 mod loader;
+mod maintenance;
 mod readers;
 pub mod recovery;
 mod run;
+mod scrub;
 mod sinks;
 pub mod writer;
 

@@ -28,6 +28,21 @@ pub const RECOVERY_SUMMARIES_PAGE: usize = 4_096;
 /// Requests of queued executions that the engine takes in one batch.
 pub const LOADED_BATCH_MAX: usize = 256;
 
+/// Pause between two looks for something to remove.
+pub const REMOVAL_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a step of removal lets writes go first.
+pub const REMOVAL_PATIENCE: Duration = Duration::from_secs(1);
+/// Time that a step of removal counts at least.
+pub const REMOVAL_STEP_MIN: Duration = Duration::from_millis(1);
+/// While there is more to remove and no write waits: a pause of so many times what a step took.
+pub const REMOVAL_IDLE_SHARE: u32 = 2;
+/// The same while writes wait.
+pub const REMOVAL_BUSY_SHARE: u32 = 4;
+/// Pause between two pages of a look through the store, at least.
+pub const SCRUB_PAUSE_MIN: Duration = Duration::from_millis(100);
+/// And so many times what the page took: half a percent of one core.
+pub const SCRUB_SHARE: u32 = 200;
+
 /// Messages that wait to be sent to one worker.
 ///
 /// Assignments and cancels are bounded by credits (`SESSION_IN_FLIGHT_MAX`), every other message answers one

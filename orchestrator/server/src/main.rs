@@ -1,17 +1,21 @@
-//! The binary `orchestrator`: reads its configuration and runs. Does nothing else.
+//! The binary `orchestrator`: reads its arguments and serves, or does the one thing that it was told. Does nothing else.
 
-use escapement_orchestrator::Config;
+use escapement_orchestrator::commands::{Task, run_command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     #[cfg(debug_assertions)]
     plant_what_the_test_wants();
-    let config = match Config::from_arguments() {
-        Ok(config) => config,
+    let task = match Task::from_arguments() {
+        Ok(task) => task,
         Err(no_config) => return no_config.report(),
     };
-    // Open the store, recover, start the engine, serve, drain: see `run`.
-    match escapement_orchestrator::run(&config) {
+    let done = match task {
+        // Open the store, recover, start the engine, serve, drain: see `run`.
+        Task::Serve(config) => escapement_orchestrator::run(&config),
+        Task::Command(command) => run_command(&command),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

@@ -100,6 +100,7 @@ fn rejection(fault: &StoreFault) -> Rejection {
         | StoreFault::Fatal(_)
         | StoreFault::Open { .. }
         | StoreFault::Incompatible { .. }
+        | StoreFault::Exists { .. }
         | StoreFault::Locked { .. } => Rejection::StoreUnreadable,
     }
 }

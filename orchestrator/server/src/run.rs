@@ -11,7 +11,9 @@ use crate::engine_link::{self, EngineLink};
 use crate::engine_thread::{self, EngineStart};
 use crate::failure::Failure;
 use crate::journal::Journal;
+use crate::maintenance::Maintenance;
 use crate::readers::Readers;
+use crate::scrub::Scrub;
 use crate::sinks::Sinks;
 use crate::{loader, recovery, writer};
 use escapement_engine::EngineConfig;
@@ -22,6 +24,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
@@ -64,7 +67,9 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         source,
     };
     let loader = loader::spawn(reader, wanted_rx, loaded).map_err(no_thread)?;
-    let writer = writer::spawn(store, jobs_rx, stored).map_err(no_thread)?;
+    let scrub = start_scrub(config, &store)?;
+    let maintenance = Maintenance::new(config.removal(), clock);
+    let writer = writer::spawn(store, jobs_rx, stored, maintenance).map_err(no_thread)?;
     let desk = Desk::new(jobs, sinks, drained);
     let start = EngineStart {
         config: engine_config,
@@ -91,6 +96,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     runtime.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
     join("engine", engine_thread);
     join("loader", loader);
+    drop(scrub);
     // Closed last, when no reader is left: then it leaves nothing for the next start to copy.
     drop(join("writer", writer));
     info!("stopped");
@@ -135,6 +141,20 @@ fn open_store(config: &Config) -> Result<Embedded, Failure> {
         ..EmbeddedOptions::default()
     };
     Embedded::open(&config.store_path, options).map_err(Failure::Store)
+}
+
+/// The look through the store in the background, where the operator wants it.
+fn start_scrub(config: &Config, store: &Embedded) -> Result<Option<Scrub>, Failure> {
+    if config.scrub_interval_ms == 0 {
+        return Ok(None);
+    }
+    let examiner = store.examiner().map_err(Failure::Store)?;
+    let interval = Duration::from_millis(config.scrub_interval_ms);
+    let scrub = Scrub::start(examiner, interval).map_err(|source| Failure::System {
+        what: "thread",
+        source,
+    })?;
+    Ok(Some(scrub))
 }
 
 fn start_runtime() -> Result<Runtime, Failure> {

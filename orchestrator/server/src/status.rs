@@ -5,6 +5,7 @@ use crate::limits::{REQUEST_TIMEOUT, STATUS_DETAILS_BYTES_MAX, STATUS_MESSAGE_BY
 use escapement_contract::Violations;
 use escapement_engine::Refusal;
 use escapement_model::ExecutionId;
+use escapement_store::RemovedExecution;
 use std::collections::HashMap;
 use std::time::Duration;
 use tonic::{Code, Status};
@@ -31,6 +32,10 @@ pub enum Rejection {
     Refused(Refusal),
     /// The execution was never accepted.
     ExecutionNotFound(ExecutionId),
+    /// The execution is settled and was removed; this is what is left of it.
+    ExecutionRemoved(RemovedExecution),
+    /// The request was accepted before, and its execution was removed since.
+    RequestRemoved(RemovedExecution),
     /// No worker session has this instance id or worker id.
     NoSuchWorker,
     /// The first sequence number wanted lies beyond the end of a settled execution.
@@ -53,6 +58,17 @@ pub enum Rejection {
     RecordDamaged,
 }
 
+impl Rejection {
+    /// The same for whoever asked for the execution by repeating its request.
+    #[must_use]
+    pub fn of_submission(self) -> Self {
+        match self {
+            Rejection::ExecutionRemoved(removed) => Rejection::RequestRemoved(removed),
+            other => other,
+        }
+    }
+}
+
 impl From<Rejection> for Status {
     fn from(rejection: Rejection) -> Self {
         match rejection {
@@ -69,6 +85,21 @@ impl From<Rejection> for Status {
                 "EXECUTION_NOT_FOUND",
                 format!("No execution {execution_id} was accepted."),
                 [("execution_id", execution_id.to_string())],
+            ),
+            Rejection::ExecutionRemoved(removed) => of_removed(
+                Code::NotFound,
+                format!("Execution {} is settled and was removed.", removed.execution_id),
+                &removed,
+            ),
+            // R-9.4: it has run, and never runs again.
+            Rejection::RequestRemoved(removed) => of_removed(
+                Code::FailedPrecondition,
+                format!(
+                    "The request was executed before, as execution {}, and its result was removed; an execution \
+                     id is single-use.",
+                    removed.execution_id
+                ),
+                &removed,
             ),
             Rejection::NoSuchWorker => plain(
                 Code::NotFound,
@@ -171,6 +202,20 @@ fn of_refusal(refusal: Refusal) -> Status {
             [],
         ),
     }
+}
+
+fn of_removed(code: Code, message: String, removed: &RemovedExecution) -> Status {
+    plain(
+        code,
+        "EXECUTION_REMOVED",
+        message,
+        [
+            ("execution_id", removed.execution_id.to_string()),
+            ("plan_id", removed.plan_id.to_string()),
+            ("settled_at", removed.settled_at.to_string()),
+            ("removed_at", removed.removed_at.to_string()),
+        ],
+    )
 }
 
 /// As many violations as fit into headers; `ValidatePlan` lists them all.

@@ -8,12 +8,14 @@ mod encoding;
 use crate::engine_thread::StoredBatch;
 use crate::failure::{EXIT_STORE, ExitOnPanic, stop_here};
 use crate::limits::{COMMIT_BYTES_MAX, COMMIT_WRITES_MAX};
+use crate::maintenance::Maintenance;
 use encoding::record_bytes;
 use escapement_engine::{WriteId, WriteOutcome};
-use escapement_store::{Store, Write};
+use escapement_store::{Store, StoreFault, Write};
 use std::collections::VecDeque;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::error;
 
@@ -32,6 +34,7 @@ pub(crate) fn spawn<S: Store + 'static>(
     store: S,
     jobs: Receiver<Vec<Job>>,
     stored: UnboundedSender<StoredBatch>,
+    maintenance: Maintenance,
 ) -> std::io::Result<JoinHandle<S>> {
     std::thread::Builder::new()
         .name("writer".to_owned())
@@ -42,6 +45,7 @@ pub(crate) fn spawn<S: Store + 'static>(
                 jobs,
                 stored,
                 waiting: VecDeque::new(),
+                maintenance,
             }
             .run()
         })
@@ -53,6 +57,7 @@ struct Writer<S> {
     stored: UnboundedSender<StoredBatch>,
     /// Taken from the channel and not committed yet, in order.
     waiting: VecDeque<Job>,
+    maintenance: Maintenance,
 }
 
 impl<S: Store> Writer<S> {
@@ -70,10 +75,16 @@ impl<S: Store> Writer<S> {
 
     /// Waits for a write and takes what else is there; false where no more can come.
     fn take_waiting(&mut self) -> bool {
-        if self.waiting.is_empty() {
-            match self.jobs.recv() {
+        self.maintain(true);
+        while self.waiting.is_empty() {
+            let received = match self.maintenance.patience(Instant::now()) {
+                Some(patience) => self.jobs.recv_timeout(patience),
+                None => self.jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match received {
                 Ok(jobs) => self.waiting.extend(jobs),
-                Err(_engine_ended) => return false,
+                Err(RecvTimeoutError::Timeout) => self.maintain(false),
+                Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
         while self.waiting.len() < COMMIT_WRITES_MAX {
@@ -99,14 +110,26 @@ impl<S: Store> Writer<S> {
     }
 
     fn commit(&mut self, writes: &[Write]) -> Vec<WriteOutcome> {
-        self.committer.commit_writes(writes).unwrap_or_else(|fault| {
-            error!(
-                error = &fault as &dyn std::error::Error,
-                "store failed; nothing more is acknowledged"
-            );
-            stop_here(EXIT_STORE)
-        })
+        self.committer
+            .commit_writes(writes)
+            .unwrap_or_else(|fault| give_up(&fault))
     }
+
+    /// Takes a step of removal where one is due.
+    fn maintain(&mut self, writes_may_wait: bool) {
+        if self.maintenance.is_due(Instant::now(), writes_may_wait) {
+            let stepped = self.maintenance.step(self.committer.store_mut());
+            stepped.unwrap_or_else(|fault| give_up(&fault));
+        }
+    }
+}
+
+fn give_up(fault: &StoreFault) -> ! {
+    error!(
+        error = fault as &dyn std::error::Error,
+        "store failed; nothing more is acknowledged"
+    );
+    stop_here(EXIT_STORE)
 }
 
 #[cfg(test)]

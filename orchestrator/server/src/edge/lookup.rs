@@ -67,7 +67,11 @@ impl Edge {
             .readers
             .read(move |reader| reader.audit(execution_id))
             .await?;
-        let audit = audit.ok_or(Rejection::RecordDamaged)?;
+        let Some(audit) = audit else {
+            // It was there a moment ago, settled: it has been removed since, or its record is damaged.
+            self.stored(execution_id).await?;
+            return Err(Rejection::RecordDamaged);
+        };
         let entries =
             records::decode_audit(&audit).map_err(|unreadable| damaged(execution_id, &unreadable))?;
         Ok(SettledRecord { entries, result })
@@ -78,7 +82,22 @@ impl Edge {
             .readers
             .read(move |reader| reader.execution(execution_id))
             .await?;
-        stored.ok_or(Rejection::ExecutionNotFound(execution_id))
+        match stored {
+            Some(stored) => Ok(stored),
+            None => Err(self.absent(execution_id).await?),
+        }
+    }
+
+    /// Why an execution is not there. Asked last: it may have been removed since it was looked for.
+    async fn absent(&self, execution_id: ExecutionId) -> Result<Rejection, Rejection> {
+        let removed = self
+            .readers
+            .read(move |reader| reader.removed(execution_id))
+            .await?;
+        Ok(removed.map_or(
+            Rejection::ExecutionNotFound(execution_id),
+            Rejection::ExecutionRemoved,
+        ))
     }
 }
 

@@ -72,7 +72,10 @@ impl PlanExecutionService for Plans {
         let result = match self.submit(request, &metadata, WaitFor::Settled).await? {
             (Reply::Settled(settlement), _) => answer::result(&settlement.result),
             // The same request was accepted before, and its execution is over.
-            (Reply::NotLive, execution_id) => self.edge.stored_result(execution_id).await?,
+            (Reply::NotLive, execution_id) => {
+                let result = self.edge.stored_result(execution_id).await;
+                result.map_err(Rejection::of_submission)?
+            }
             (other, _) => unreachable!("an execution is not answered with {other:?}"),
         };
         Ok(Response::new(v1::ExecutePlanResponse { result: Some(result) }))
@@ -86,7 +89,8 @@ impl PlanExecutionService for Plans {
         let execution = match self.submit(request, &metadata, WaitFor::Accepted).await? {
             (Reply::Accepted(view), _) => answer::live_execution(&view),
             (Reply::NotLive | Reply::Settled(_), execution_id) => {
-                self.edge.stored_execution(execution_id).await?
+                let execution = self.edge.stored_execution(execution_id).await;
+                execution.map_err(Rejection::of_submission)?
             }
             (other, _) => unreachable!("a submission is not answered with {other:?}"),
         };

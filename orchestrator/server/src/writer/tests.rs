@@ -4,7 +4,7 @@ use super::*;
 use escapement_contract::{PlanDraft, RequestDraft, StepDraft, validate_request};
 use escapement_engine::{StoreWrite, WriteConflict, WriteFailure};
 use escapement_model::{ExecutionId, Opaque};
-use escapement_store::{Conflict, Outcome, Reader, StoreFault};
+use escapement_store::{Conflict, Outcome, Reader, Removal, StoreFault};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use tokio::sync::mpsc::unbounded_channel;
@@ -37,6 +37,10 @@ impl Store for Scripted {
     }
 }
 
+fn keeping_everything() -> Maintenance {
+    Maintenance::new(Removal::default(), crate::clock::Clock::start())
+}
+
 pub(super) fn job(number: u64) -> Job {
     let execution_id = ExecutionId::from_random([1; 16]);
     Job {
@@ -67,7 +71,10 @@ fn run_over(store: Scripted, batches: Vec<Vec<Job>>) -> (Vec<usize>, Vec<(WriteI
         jobs.send(batch).unwrap();
     }
     drop(jobs);
-    let store = spawn(store, jobs_rx, stored).unwrap().join().unwrap();
+    let store = spawn(store, jobs_rx, stored, keeping_everything())
+        .unwrap()
+        .join()
+        .unwrap();
     let mut outcomes = Vec::new();
     while let Ok(stored) = stored_rx.try_recv() {
         outcomes.extend(stored);

@@ -1,0 +1,273 @@
+//! What the binary does beside serving: `backup`, `restore` and `check` of a store. Starts no engine and opens no port.
+
+use crate::config::{Config, NoConfig};
+use crate::failure::Failure;
+use clap::builder::BoolishValueParser;
+use clap::{Args, Parser, Subcommand};
+use escapement_store::StoreFault;
+use escapement_store::embedded::{
+    BackedUp, Examination, Examiner, Finding, RestoreOptions, Restored, back_up, restore,
+};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Executes plans durably and hands their steps to workers.
+///
+/// Without a command it serves; every flag can also be given as the environment variable beside it; the flag wins.
+/// Once it serves, one line of JSON stands on stdout: {"event":"serving","address":"HOST:PORT"}.
+/// SIGTERM or SIGINT drains it; a second one ends it at once.
+///
+/// Exit codes: 0 drained; 64 bad configuration; 69 address not to be had; 70 defect; 73 directory, lock or
+/// file
+/// not usable; 74 store damaged, or not writable any more; 75 stopped before everything that ran had ended;
+/// 1 anything else.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    name = "orchestrator",
+    version,
+    max_term_width = 110,
+    args_conflicts_with_subcommands = true
+)]
+pub struct Arguments {
+    /// What to do instead of serving.
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// How to serve.
+    #[command(flatten)]
+    config: Config,
+}
+
+/// What the process is to do.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// Serve until a signal asks for the end.
+    Serve(Box<Config>),
+    /// Something with a store, and end.
+    Command(Command),
+}
+
+impl Task {
+    /// Reads the arguments and the environment of this process.
+    ///
+    /// # Errors
+    /// [`NoConfig`] where they are wrong, or help was asked for.
+    pub fn from_arguments() -> Result<Self, NoConfig> {
+        let arguments = Arguments::try_parse().map_err(|error| NoConfig::Arguments(Box::new(error)))?;
+        match arguments.command {
+            Some(command) => Ok(Task::Command(command)),
+            None => Ok(Task::Serve(Box::new(arguments.config.checked()?))),
+        }
+    }
+}
+
+/// What can be done with a store without serving.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Copies the store into one file, also while an orchestrator runs on it.
+    ///
+    /// The file holds everything that was acknowledged before the call, of one moment. It is checked as `check` does
+    /// and synced before it gets its name; an existing file is never overwritten. Calls go on meanwhile; the
+    /// write-ahead log grows until the copy is made, so have as much space free as arrives in that time.
+    ///
+    /// Stdout: a line of JSON for each damaged execution, and a last line with the event "backed_up".
+    ///
+    /// Exit codes: 0 the file is there; 73 it exists already, or a file cannot be used; 74 the store is damaged.
+    Backup(Backup),
+    /// Makes a store of a backup, in a directory that holds none.
+    ///
+    /// What was acknowledged after the backup is not in it, and nothing can tell: its ids can be used again. Executions
+    /// that were queued at the time of the backup may have run since, and their callers may have seen the results.
+    /// So they are marked as started, and the next start settles them, like everything that was running, as failures
+    /// with the reason orchestrator_restarted: nothing that has run once runs again by surprise. With --run-queued
+    /// they stay queued and run; use it where the orchestrator had stopped before the backup was made.
+    ///
+    /// Stdout: a line of JSON for each damaged execution, and a last line with the event "restored".
+    ///
+    /// Exit codes: 0 restored; 73 the directory holds a store, or a file cannot be used; 74 the backup is damaged.
+    Restore(Restore),
+    /// Looks through a store for damage, also while an orchestrator runs on it; changes nothing.
+    ///
+    /// Every record is read and compared with its checksum, every index with its table, all numbers are counted, and
+    /// SQLite checks the structure of the file.
+    ///
+    /// Stdout: a line of JSON for each damaged execution and each other damage, and a last line with the event
+    /// "checked".
+    ///
+    /// Exit codes: 0 clean; 73 there is no store that can be read; 74 damaged.
+    Check(Check),
+}
+
+/// Flags of `backup`.
+#[derive(Args, Clone, Debug)]
+pub struct Backup {
+    #[command(flatten)]
+    store: StorePath,
+    /// The file to make.
+    #[arg(long, value_name = "FILE")]
+    to: PathBuf,
+    /// Keep the copy although executions in it are damaged.
+    #[arg(long, value_parser = BoolishValueParser::new())]
+    accept_damage: bool,
+}
+
+/// Flags of `restore`.
+#[derive(Args, Clone, Debug)]
+pub struct Restore {
+    /// The backup.
+    #[arg(long, value_name = "FILE")]
+    from: PathBuf,
+    #[command(flatten)]
+    store: StorePath,
+    /// Leave queued what was queued at the time of the backup; what has run since then runs once more.
+    #[arg(long, value_parser = BoolishValueParser::new())]
+    run_queued: bool,
+    /// Restore although executions in the backup are damaged.
+    #[arg(long, value_parser = BoolishValueParser::new())]
+    accept_damage: bool,
+}
+
+/// Flags of `check`.
+#[derive(Args, Clone, Debug)]
+pub struct Check {
+    #[command(flatten)]
+    store: StorePath,
+}
+
+/// Where the store is.
+#[derive(Args, Clone, Debug)]
+struct StorePath {
+    /// Directory of the store.
+    #[arg(
+        long = "store-path",
+        env = "ESCAPEMENT_STORE_PATH",
+        value_name = "DIRECTORY",
+        default_value = "./escapement-data"
+    )]
+    directory: PathBuf,
+}
+
+/// Does it, and says on stdout what came of it.
+///
+/// # Errors
+/// [`Failure`]: what could not be done, or that there is damage.
+pub fn run_command(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Backup(backup) => run_backup(backup),
+        Command::Restore(restore) => run_restore(restore),
+        Command::Check(check) => run_check(check),
+    }
+}
+
+fn run_backup(flags: &Backup) -> Result<(), Failure> {
+    let failed = undone("backup is not made");
+    let directory = &flags.store.directory;
+    let BackedUp {
+        examination,
+        n_bytes,
+        is_kept,
+    } = back_up(directory, &flags.to, flags.accept_damage, &mut tell).map_err(failed)?;
+    say(&with_counts(
+        json!({
+            "event": "backed_up",
+            "file": flags.to.to_string_lossy(),
+            "kept": is_kept,
+            "bytes": n_bytes,
+        }),
+        &examination,
+    ));
+    judged(&examination, is_kept)
+}
+
+fn run_restore(flags: &Restore) -> Result<(), Failure> {
+    let failed = undone("store is not restored");
+    let directory = &flags.store.directory;
+    let options = RestoreOptions {
+        run_queued: flags.run_queued,
+        accept_damage: flags.accept_damage,
+    };
+    let Restored {
+        examination,
+        n_marked,
+        is_kept,
+    } = restore(&flags.from, directory, options, unix_ms(), &mut tell).map_err(failed)?;
+    say(&with_counts(
+        json!({
+            "event": "restored",
+            "store_path": directory.to_string_lossy(),
+            "kept": is_kept,
+            "queued_marked_as_started": n_marked,
+        }),
+        &examination,
+    ));
+    judged(&examination, is_kept)
+}
+
+fn run_check(flags: &Check) -> Result<(), Failure> {
+    let failed = undone("store cannot be checked");
+    let mut examiner = Examiner::open(&flags.store.directory).map_err(&failed)?;
+    let mut examination = examiner.examine_all(&mut tell).map_err(&failed)?;
+    for finding in examiner.structure().map_err(&failed)? {
+        examination.count(&finding);
+        tell(&finding);
+    }
+    say(&with_counts(json!({"event": "checked"}), &examination));
+    judged(&examination, false)
+}
+
+fn undone(what: &'static str) -> impl Fn(StoreFault) -> Failure {
+    move |source| Failure::Command { what, source }
+}
+
+/// Damage is a failure unless the operator accepted it.
+fn judged(examination: &Examination, is_accepted: bool) -> Result<(), Failure> {
+    if examination.is_clean() || is_accepted {
+        return Ok(());
+    }
+    Err(Failure::Damaged {
+        n_damaged: examination.n_damaged,
+        n_store_findings: examination.n_store_findings,
+    })
+}
+
+fn with_counts(mut line: Value, examination: &Examination) -> Value {
+    line["executions"] = examination.n_executions.into();
+    line["removed"] = examination.n_removed.into();
+    line["damaged"] = examination.n_damaged.into();
+    line["store_findings"] = examination.n_store_findings.into();
+    line
+}
+
+fn tell(finding: &Finding) {
+    say(&match finding {
+        Finding::Execution {
+            number,
+            execution_id,
+            parts,
+        } => json!({
+            "event": "damaged",
+            "number": number,
+            "execution_id": execution_id.map(|id| id.to_string()),
+            "parts": parts,
+        }),
+        Finding::Removed { number } => json!({
+            "event": "damaged",
+            "number": number,
+            "execution_id": null,
+            "parts": ["row of a removed execution"],
+        }),
+        Finding::Store(said) => json!({"event": "store_damaged", "said": said}),
+    });
+}
+
+fn say(line: &Value) {
+    let mut stdout = std::io::stdout().lock();
+    // Whoever closed stdout does not want to know.
+    let _closed = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+}
+
+fn unix_ms() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
+}

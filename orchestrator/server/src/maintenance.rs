@@ -1,0 +1,117 @@
+//! Removal of what the operator does not keep, in small steps on the writer's thread. Keeps everything where nothing
+//! is said, and never comes before a write that waits, unless writes have been waiting for too long to be asked.
+//!
+//! A step takes the time of a commit or two. Behind each one stands a pause in proportion to it, so that removal takes a
+//! bounded share of the writer however much there is to remove.
+
+use crate::clock::Clock;
+use crate::limits::{
+    REMOVAL_BUSY_SHARE, REMOVAL_IDLE_SHARE, REMOVAL_INTERVAL, REMOVAL_PATIENCE, REMOVAL_STEP_MIN,
+};
+use escapement_contract::Moment;
+use escapement_store::{Removal, Removed, Store, StoreFault};
+use std::time::{Duration, Instant};
+use tracing::{debug, warn};
+
+/// When the next step is due, and what it removes.
+#[derive(Debug)]
+pub(crate) struct Maintenance {
+    policy: Removal,
+    clock: Clock,
+    start: Moment,
+    /// When a step is due where no write waits.
+    idle_at: Instant,
+    /// When a step is due although writes wait.
+    busy_at: Instant,
+    is_refused: bool,
+}
+
+impl Maintenance {
+    /// Its first step is due at once.
+    pub(crate) fn new(policy: Removal, clock: Clock) -> Self {
+        let now = Instant::now();
+        Self {
+            policy,
+            clock,
+            start: clock.now(),
+            idle_at: now,
+            busy_at: now + REMOVAL_PATIENCE,
+            is_refused: false,
+        }
+    }
+
+    /// How long the writer may wait for writes; `None` for ever.
+    pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
+        (!self.policy.keeps_everything()).then(|| self.idle_at.saturating_duration_since(now))
+    }
+
+    /// True where a step should be taken now.
+    pub(crate) fn is_due(&self, now: Instant, writes_wait: bool) -> bool {
+        let at = if writes_wait { self.busy_at } else { self.idle_at };
+        !self.policy.keeps_everything() && now >= at
+    }
+
+    /// Takes one step. What cannot be removed now is tried again later.
+    ///
+    /// # Errors
+    /// Where the store cannot be trusted any more.
+    pub(crate) fn step(&mut self, store: &mut impl Store) -> Result<(), StoreFault> {
+        let begun = Instant::now();
+        let stepped = store.remove_settled(&self.policy, self.unix_ms());
+        let now = Instant::now();
+        self.schedule(now, now - begun, stepped.as_ref().ok());
+        match stepped {
+            Ok(removed) => {
+                self.is_refused = false;
+                if removed.n_executions + removed.n_ids > 0 {
+                    let Removed {
+                        n_executions, n_ids, ..
+                    } = removed;
+                    debug!(n_executions, n_ids, "settled executions removed");
+                }
+                Ok(())
+            }
+            Err(fault @ (StoreFault::Full(_) | StoreFault::Busy(_))) => {
+                if !std::mem::replace(&mut self.is_refused, true) {
+                    warn!(
+                        error = &fault as &dyn std::error::Error,
+                        "nothing can be removed now"
+                    );
+                }
+                Ok(())
+            }
+            Err(fault @ StoreFault::Corrupt { .. }) => {
+                warn!(
+                    error = &fault as &dyn std::error::Error,
+                    "damaged execution is not removed"
+                );
+                self.idle_at = now + REMOVAL_STEP_MIN;
+                Ok(())
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    fn schedule(&mut self, now: Instant, took: Duration, removed: Option<&Removed>) {
+        if removed.is_some_and(|removed| removed.has_more) {
+            let took = took.max(REMOVAL_STEP_MIN);
+            self.idle_at = now + took * REMOVAL_IDLE_SHARE;
+            self.busy_at = now + took * REMOVAL_BUSY_SHARE;
+        } else {
+            self.idle_at = now + REMOVAL_INTERVAL;
+            self.busy_at = self.idle_at + REMOVAL_PATIENCE;
+        }
+    }
+
+    /// The wall clock, but never further from the start than the clock that cannot jump: a wall clock that is set to a
+    /// wrong year must not remove everything.
+    fn unix_ms(&self) -> i64 {
+        let now = self.clock.now();
+        let elapsed_ms = now.monotonic_ms.saturating_sub(self.start.monotonic_ms);
+        let steady = i64::try_from(elapsed_ms).unwrap_or(i64::MAX);
+        now.unix_ms.min(self.start.unix_ms.saturating_add(steady))
+    }
+}
+
+#[cfg(test)]
+mod tests;
