@@ -1,6 +1,6 @@
 //! One execution: a small plan and whatever may happen to it, beside the second interpreter. Nothing here is a rule.
 
-use crate::reference::interpret::{Command, Interpreter, Rules};
+use crate::reference::border;
 use crate::seeds;
 use crate::source::Source;
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use escapement_contract::{
 };
 use escapement_model::{Opaque, Severity};
 use escapement_orchestrator::records::{decode_audit, decode_result, encode_audit, encode_result};
+use escapement_tests::reference::interpret::{Command, Interpreter};
 use std::sync::Arc;
 
 /// Inputs after which an execution that does not end is a finding.
@@ -60,7 +61,7 @@ impl Run {
     fn new(request: Arc<Request>, draft: &RequestDraft, deadline_ms: i64) -> Self {
         let run = Self {
             core: accept(&request, deadline_ms),
-            reference: Interpreter::accept(Rules::of(draft, deadline_ms), ACCEPTED),
+            reference: Interpreter::accept(border::rules(draft, deadline_ms), border::moment(ACCEPTED)),
             request,
             now: ACCEPTED,
             fed: Vec::new(),
@@ -68,7 +69,11 @@ impl Run {
             n_entries_seen: 0,
         };
         let order = run.request.plan().canonical_order().iter();
-        assert!(order.map(|step| step.as_usize()).eq(run.reference.order.iter().copied()));
+        assert!(
+            order
+                .map(|step| step.as_usize())
+                .eq(run.reference.order.iter().copied())
+        );
         run
     }
 
@@ -116,7 +121,11 @@ impl Run {
                 let (step, state) = self.under_way(pick)?;
                 let attempt = attempt_of(state)?;
                 let evidence = EVIDENCE[usize::from(kind) % EVIDENCE.len()];
-                Some(Input::AttemptReturned { step, attempt, evidence })
+                Some(Input::AttemptReturned {
+                    step,
+                    attempt,
+                    evidence,
+                })
             }
             192..=199 => {
                 let (step, state) = self.under_way(pick)?;
@@ -141,7 +150,11 @@ impl Run {
                 match state {
                     StepState::Waiting { attempt } => {
                         let worker = "worker-1".into();
-                        Some(Input::Assigned { step, attempt, worker })
+                        Some(Input::Assigned {
+                            step,
+                            attempt,
+                            worker,
+                        })
                     }
                     StepState::Assigned { attempt } if kind < 100 => {
                         Some(Input::AttemptStarted { step, attempt })
@@ -152,7 +165,11 @@ impl Run {
                             Outcome::Lost => completed(),
                             other => other,
                         };
-                        Some(Input::AttemptEnded { step, attempt, outcome })
+                        Some(Input::AttemptEnded {
+                            step,
+                            attempt,
+                            outcome,
+                        })
                     }
                     StepState::Started { attempt } => Some(Input::AttemptEnded {
                         step,
@@ -176,16 +193,28 @@ impl Run {
             2 => Input::SettlePersisted,
             3 => {
                 let worker = "worker-2".into();
-                Input::Assigned { step, attempt, worker }
+                Input::Assigned {
+                    step,
+                    attempt,
+                    worker,
+                }
             }
             4 => Input::AttemptStarted { step, attempt },
             5 => {
                 let evidence = Evidence::Goodbye;
-                Input::AttemptReturned { step, attempt, evidence }
+                Input::AttemptReturned {
+                    step,
+                    attempt,
+                    evidence,
+                }
             }
             6 => match outcome(source) {
                 Outcome::Lost => Input::ActionNotFound { step, attempt },
-                outcome => Input::AttemptEnded { step, attempt, outcome },
+                outcome => Input::AttemptEnded {
+                    step,
+                    attempt,
+                    outcome,
+                },
             },
             _ => Input::ActionNotFound { step, attempt },
         }
@@ -197,11 +226,15 @@ impl Run {
         let is_late = self.core.next_due_ms().is_some_and(|due| due <= now.monotonic_ms);
         let before = (!is_late).then(|| self.visible());
         let answer = self.core.handle(now, input.clone());
-        let is_accepted = self.reference.handle(now, &input);
+        let is_accepted = self.reference.handle(border::moment(now), &border::input(&input));
         assert_eq!(answer.is_ok(), is_accepted, "{input:?} was {answer:?}");
         if answer.is_err() && before.is_some() {
             //
-            assert_eq!(before, Some(self.visible()), "{input:?} was refused and changes nothing");
+            assert_eq!(
+                before,
+                Some(self.visible()),
+                "{input:?} was refused and changes nothing"
+            );
         }
         self.fed.push((now, input));
         assert!(self.fed.len() < INPUTS_MAX, "the execution does not end");
@@ -211,7 +244,12 @@ impl Run {
 
     fn visible(&self) -> (Phase, Option<u64>, usize, escapement_contract::Progress) {
         let core = &self.core;
-        (core.phase(), core.next_due_ms(), core.audit().len(), core.progress())
+        (
+            core.phase(),
+            core.next_due_ms(),
+            core.audit().len(),
+            core.progress(),
+        )
     }
 
     fn compare(&mut self) {
@@ -221,12 +259,20 @@ impl Run {
         }
         let expected = std::mem::take(&mut self.reference.commands);
         assert_eq!(commands, expected, "what must be done");
-        assert_eq!(self.core.phase(), self.reference.phase, "the phase");
+        assert_eq!(
+            border::phase(self.core.phase()),
+            self.reference.phase,
+            "the phase"
+        );
         for step in self.request.plan().canonical_order() {
             let expected = self.reference.states[step.as_usize()];
-            assert_eq!(self.core.step_state(*step), expected, "{step}");
+            assert_eq!(border::state(self.core.step_state(*step)), expected, "{step}");
         }
-        assert_eq!(self.core.next_due_ms(), self.reference.next_due_ms(), "the next timer");
+        assert_eq!(
+            self.core.next_due_ms(),
+            self.reference.next_due_ms(),
+            "the next timer"
+        );
     }
 
     fn command(&mut self, effect: &Effect) -> Command {
@@ -235,13 +281,19 @@ impl Run {
             Effect::Dispatch { step, attempt } => {
                 assert_eq!(self.n_persisted, 0, "nothing is dispatched after the end");
                 for other in self.request.plan().step(*step).depends_on() {
-                    assert_eq!(self.core.step_state(*other), StepState::Completed, "{step} needs {other}");
+                    assert_eq!(
+                        self.core.step_state(*other),
+                        StepState::Completed,
+                        "{step} needs {other}"
+                    );
                 }
                 Command::Dispatch(step.as_usize(), *attempt)
             }
-            Effect::Withdraw { step, attempt, reason } => {
-                Command::Withdraw(step.as_usize(), *attempt, *reason)
-            }
+            Effect::Withdraw {
+                step,
+                attempt,
+                reason,
+            } => Command::Withdraw(step.as_usize(), *attempt, border::withdraw_reason(*reason)),
             Effect::PersistResult(_) => {
                 self.n_persisted += 1;
                 assert_eq!(self.n_persisted, 1, "an execution ends once");
@@ -260,7 +312,10 @@ impl Run {
         let under_way = progress.steps_waiting + progress.steps_running + progress.steps_backing_off;
         let ended = progress.steps_completed + progress.steps_not_completed;
         assert_eq!(progress.steps_pending + under_way + ended, progress.steps_total);
-        assert!(under_way <= self.request.max_concurrent_steps(), "{under_way} steps hold a slot");
+        assert!(
+            under_way <= self.request.max_concurrent_steps(),
+            "{under_way} steps hold a slot"
+        );
         let audit = self.core.audit();
         assert!(audit.len() >= self.n_entries_seen, "the record never shrinks");
         for (n, entry) in audit.iter().enumerate().skip(self.n_entries_seen) {
@@ -269,7 +324,11 @@ impl Run {
         self.n_entries_seen = audit.len();
         assert_eq!(self.core.result().is_some(), self.core.phase() == Phase::Settled);
         let is_bounded = self.core.next_due_ms().is_some();
-        assert_eq!(is_bounded, self.core.phase() < Phase::Settling, "bounded until it ends");
+        assert_eq!(
+            is_bounded,
+            self.core.phase() < Phase::Settling,
+            "bounded until it ends"
+        );
     }
 
     /// Writes are answered and time passes; nothing else is needed for an end.
@@ -290,12 +349,15 @@ impl Run {
         let settlement = self.core.settlement().expect("it has ended");
         let result = &settlement.result;
         let ended = self.reference.ended.as_ref().expect("both have ended");
-        assert_eq!(result.status, ended.status);
+        assert_eq!(border::status(result.status), ended.status);
         assert_eq!(result.completed_at, ended.completed_at);
         assert_eq!(settlement.started_at_unix_ms, ended.started_at);
         assert_eq!(result.duration_ms, ended.completed_at - ended.started_at);
         assert_eq!(result.steps_executed as usize, self.reference.outputs.len());
-        let keys = result.result_payload.entries().map(|entry| entry.expect("it is ours").0.to_owned());
+        let keys = result
+            .result_payload
+            .entries()
+            .map(|entry| entry.expect("it is ours").0.to_owned());
         let order = self.reference.order.iter();
         let completed = order
             .filter(|step| self.reference.outputs.contains_key(step))
@@ -305,7 +367,10 @@ impl Run {
         let mut expected = ended.error.iter().flat_map(|error| error.chain());
         while let Some(current) = error {
             let expected = expected.next().expect("both chains have the same length");
-            assert_eq!((&current.code, current.severity), (&expected.code, expected.severity));
+            assert_eq!(
+                (&current.code, current.severity),
+                (&expected.code, expected.severity)
+            );
             error = current.cause.as_deref();
         }
         assert!(expected.next().is_none(), "both chains have the same length");
@@ -319,13 +384,19 @@ impl Run {
             let _ = again.handle(*now, input.clone());
         }
         let (before, after) = (self.core.settlement(), again.settlement());
-        let (before, after) = (before.expect("it has ended"), after.expect("the replay ends as well"));
+        let (before, after) = (
+            before.expect("it has ended"),
+            after.expect("the replay ends as well"),
+        );
         let result = encode_result(&before.result);
         assert_eq!(result, encode_result(&after.result), "the same result");
         let audit = encode_audit(&before.audit);
         assert_eq!(audit, encode_audit(&after.audit), "the same record");
         decode_result(&result).expect("a result can be read");
-        assert_eq!(decode_audit(&audit).expect("a record can be read").len(), before.audit.len());
+        assert_eq!(
+            decode_audit(&audit).expect("a record can be read").len(),
+            before.audit.len()
+        );
     }
 }
 
@@ -354,7 +425,13 @@ pub(crate) fn check_result(result: &PlanResult) {
 
 fn accept(request: &Arc<Request>, deadline_ms: i64) -> Execution {
     let execution_id = seeds::id(3, 1).parse().expect("it is one");
-    Execution::accept(Arc::clone(request), execution_id, ACCEPTED.unix_ms, deadline_ms, ACCEPTED)
+    Execution::accept(
+        Arc::clone(request),
+        execution_id,
+        ACCEPTED.unix_ms,
+        deadline_ms,
+        ACCEPTED,
+    )
 }
 
 fn attempt_of(state: StepState) -> Option<u32> {
@@ -378,7 +455,9 @@ fn outcome(source: &mut Source<'_>) -> Outcome {
         0..=99 => completed(),
         100..=179 => Outcome::Failed(reported(source)),
         180..=189 => Outcome::Lost,
-        190..=199 => Outcome::Undecodable { detail: source.text() },
+        190..=199 => Outcome::Undecodable {
+            detail: source.text(),
+        },
         _ => Outcome::Completed {
             output: if source.once_in(2) {
                 Opaque::from_encoded(Bytes::copy_from_slice(source.chunk()))
@@ -396,7 +475,12 @@ fn reported(source: &mut Source<'_>) -> Reported {
         byte @ 200..=209 => "X".repeat(usize::from(byte) - 155),
         _ => source.text(),
     };
-    let severity = [None, Some(Severity::Warn), Some(Severity::Error), Some(Severity::Fatal)];
+    let severity = [
+        None,
+        Some(Severity::Warn),
+        Some(Severity::Error),
+        Some(Severity::Fatal),
+    ];
     Reported {
         code,
         message: match source.byte() {
@@ -442,7 +526,9 @@ fn draft(source: &mut Source<'_>) -> RequestDraft {
         backoff_ms: Some(i64::from(source.byte() % 20)),
         backoff_multiplier: Some([1.0, 2.0, 1.5, 10.0][source.below(4)]),
         max_backoff_ms: Some(i64::from(source.byte() % 40)),
-        retryable_error_codes: (0..source.below(3)).map(|_| source.pick(&CODES).to_owned()).collect(),
+        retryable_error_codes: (0..source.below(3))
+            .map(|_| source.pick(&CODES).to_owned())
+            .collect(),
     };
     let plan = PlanDraft {
         id: seeds::id(1, 1),
@@ -495,10 +581,22 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for n_steps in [0, 2, 6] {
         for (dependencies, on_failure) in [(0, 0), (1, 1), (2, 2), (255, 2), (3, 1)] {
-            let steps: Vec<u8> = (0..=n_steps).flat_map(|_| [dependencies, on_failure, 200]).collect();
+            let steps: Vec<u8> = (0..=n_steps)
+                .flat_map(|_| [dependencies, on_failure, 200])
+                .collect();
             let policy = [0, 2, 5, 1, 20, 1, 1, 1];
-            for events in [[0, 0, 0, 0], [0, 120, 1, 100], [130, 0, 2, 150], [192, 100, 3, 185]] {
-                let plan = [vec![n_steps], steps.clone(), policy.to_vec(), vec![200, 1, 0, 1, 100]];
+            for events in [
+                [0, 0, 0, 0],
+                [0, 120, 1, 100],
+                [130, 0, 2, 150],
+                [192, 100, 3, 185],
+            ] {
+                let plan = [
+                    vec![n_steps],
+                    steps.clone(),
+                    policy.to_vec(),
+                    vec![200, 1, 0, 1, 100],
+                ];
                 all.push([plan.concat(), events.repeat(24)].concat());
             }
         }

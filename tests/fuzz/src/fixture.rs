@@ -10,7 +10,18 @@ use escapement_store::{
 
 /// Names, tags and users of the contents: easy to mix up for who takes a text for something else.
 pub(crate) const TEXTS: [&str; 12] = [
-    "a", "A", "b", "", "a\0", "\0", "%", "'a'", "ä", "aä", "a b", "\u{1}\0\0\0a",
+    "a",
+    "A",
+    "b",
+    "",
+    "a\0",
+    "\0",
+    "%",
+    "'a'",
+    "ä",
+    "aä",
+    "a b",
+    "\u{1}\0\0\0a",
 ];
 
 const EXECUTIONS: u8 = 20;
@@ -47,10 +58,15 @@ impl Fixture {
         for n in 0..EXECUTIONS {
             let batch = writes(n);
             let expected = memory.commit(&batch).expect("memory has no fault");
-            assert_eq!(embedded.commit(&batch).expect("a healthy store commits"), expected);
+            assert_eq!(
+                embedded.commit(&batch).expect("a healthy store commits"),
+                expected
+            );
         }
         let memory = memory.reader().expect("memory gives readers");
-        let mut summaries = memory.list(&ListFilter::default(), None, 100).expect("memory reads");
+        let mut summaries = memory
+            .list(&ListFilter::default(), None, 100)
+            .expect("memory reads");
         summaries.reverse();
         assert_eq!(summaries.len(), usize::from(EXECUTIONS));
         Self {

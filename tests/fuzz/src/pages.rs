@@ -28,7 +28,11 @@ fn ids(text: &str) {
     assert_eq!(text.parse::<PlanId>().ok().map(|id| id.to_string()), expected);
     assert_eq!(text.parse::<StepId>().ok().map(|id| id.to_string()), expected);
     if let Ok(id) = parsed {
-        assert_eq!(ExecutionId::from_bytes(*id.as_bytes()), Some(id), "bytes bring it back");
+        assert_eq!(
+            ExecutionId::from_bytes(*id.as_bytes()),
+            Some(id),
+            "bytes bring it back"
+        );
     }
     let token = AttemptToken::from_hex(text);
     let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -45,11 +49,18 @@ fn tokens(source: &mut Source<'_>) {
     let token = encode(before, &filter);
     assert_eq!(decode(&token, &filter), Ok(before));
     let other = self::filter(source);
-    assert_eq!(decode(&token, &other).is_ok(), other == filter, "{filter:?} and {other:?}");
+    assert_eq!(
+        decode(&token, &other).is_ok(),
+        other == filter,
+        "{filter:?} and {other:?}"
+    );
     let foreign = source.text();
     if let Ok(position) = decode(&foreign, &filter) {
         let ours = encode(position, &filter);
-        assert!(ours.eq_ignore_ascii_case(&foreign), "{foreign:?} is taken for {ours}");
+        assert!(
+            ours.eq_ignore_ascii_case(&foreign),
+            "{foreign:?} is taken for {ours}"
+        );
     }
     let mut bent = token.into_bytes();
     let at = source.below(u8::try_from(bent.len()).expect("a token is short"));
@@ -77,7 +88,20 @@ fn unix_ms_of(text: &str) -> Option<i64> {
     let ms = number(20, 23)?;
     let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let days_before = |year: i64| year * 365 + year / 4 - year / 100 + year / 400;
-    let lengths = [31, 28 + i64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let lengths = [
+        31,
+        28 + i64::from(is_leap(year)),
+        31,
+        30,
+        31,
+        30,
+        31,
+        31,
+        30,
+        31,
+        30,
+        31,
+    ];
     let months = lengths.iter().take(usize::try_from(month - 1).ok()?).sum::<i64>();
     (day <= lengths[usize::try_from(month - 1).ok()?]).then_some(())?;
     let days = days_before(year - 1) - days_before(1969) + months + day - 1;
@@ -97,7 +121,13 @@ fn lists(source: &mut Source<'_>) {
         let matching = |summary: &&StoredSummary| {
             matches(&filter, summary) && before.is_none_or(|before| summary.number < before)
         };
-        let expected: Vec<u64> = fixture.summaries.iter().rev().filter(matching).map(|s| s.number).collect();
+        let expected: Vec<u64> = fixture
+            .summaries
+            .iter()
+            .rev()
+            .filter(matching)
+            .map(|s| s.number)
+            .collect();
         for (name, reader) in [("memory", &fixture.memory), ("embedded", &fixture.embedded)] {
             let shown = walk(reader.as_ref(), &filter, before, limit).expect("a healthy store reads");
             assert_eq!(shown, expected, "{name}: {filter:?} before {before:?}");
@@ -126,11 +156,18 @@ fn walk(
 fn matches(filter: &ListFilter, summary: &StoredSummary) -> bool {
     filter.state.is_none_or(|state| summary.state == state)
         && filter.status.is_none_or(|status| summary.status == status)
-        && filter.plan_name.as_ref().is_none_or(|name| summary.plan_name == *name)
+        && filter
+            .plan_name
+            .as_ref()
+            .is_none_or(|name| summary.plan_name == *name)
         && filter.tag.as_ref().is_none_or(|tag| summary.tags.contains(tag))
         && (filter.user_id.is_none() || summary.user_id == filter.user_id)
-        && filter.accepted_after.is_none_or(|after| summary.accepted_at >= after)
-        && filter.accepted_before.is_none_or(|before| summary.accepted_at < before)
+        && filter
+            .accepted_after
+            .is_none_or(|after| summary.accepted_at >= after)
+        && filter
+            .accepted_before
+            .is_none_or(|before| summary.accepted_at < before)
         && (filter.parent_execution_id.is_none() || summary.parent_execution_id == filter.parent_execution_id)
 }
 
@@ -174,7 +211,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         text(0, &seeds::id(3, 1).to_uppercase()),
         text(0, "0123456789abcdef0123456789ABCDEF"),
         vec![1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 34, b'0', b'1'],
-        vec![1, 255, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18],
+        vec![
+            1, 255, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18,
+        ],
         vec![3, 0, 0, 0, 0, 0, 0, 0, 0],
     ];
     for bit in 0..8 {

@@ -99,11 +99,23 @@ fn check_record(request: &Request) {
         .unwrap_or_else(|| ExecutionId::from_random([5; 16]));
     let record = encode_accepted(request, execution_id);
     let again = decode_accepted(&record).expect("what was accepted stays valid");
-    assert_eq!(again.digest(), request.digest(), "the record is of the same request");
+    assert_eq!(
+        again.digest(),
+        request.digest(),
+        "the record is of the same request"
+    );
     assert_eq!(again.execution_id(), Some(execution_id));
     assert_eq!(again.plan().canonical_order(), request.plan().canonical_order());
-    assert_eq!(encode_accepted(&again, execution_id), record, "the same record again");
-    assert_eq!(again.environment(), request.environment(), "the environment is carried");
+    assert_eq!(
+        encode_accepted(&again, execution_id),
+        record,
+        "the same record again"
+    );
+    assert_eq!(
+        again.environment(),
+        request.environment(),
+        "the environment is carried"
+    );
 }
 
 /// `ExecutePlan` takes the same bytes for the same request.
@@ -121,7 +133,11 @@ fn request(source: &mut Source<'_>) -> v1::SubmitPlanRequest {
     let mut plan = v1::Plan {
         id: id(source, 1),
         version: if source.once_in(32) { source.number32() } else { 1 },
-        created_at: if source.once_in(32) { source.number() } else { seeds::UNIX_MS },
+        created_at: if source.once_in(32) {
+            source.number()
+        } else {
+            seeds::UNIX_MS
+        },
         steps: (0..n_steps).map(|n| step(source, n, n_steps)).collect(),
         name: label(source, "plan"),
         context_requirements: vec!["region".to_owned()],
@@ -164,17 +180,29 @@ fn step(source: &mut Source<'_>, n: usize, n_steps: usize) -> v1::PlanStep {
         };
         let target = u8::try_from(target).expect("steps are few");
         let text = seeds::id(2, target);
-        depends_on.push(if source.once_in(16) { text.to_uppercase() } else { text });
+        depends_on.push(if source.once_in(16) {
+            text.to_uppercase()
+        } else {
+            text
+        });
     }
     if source.once_in(32) {
         depends_on.push(source.text());
     }
     v1::PlanStep {
-        id: if source.once_in(32) { id(source, 2) } else { seeds::id(2, own) },
+        id: if source.once_in(32) {
+            id(source, 2)
+        } else {
+            seeds::id(2, own)
+        },
         action: label(source, "work"),
         payload: (!source.once_in(32)).then(|| object(source)),
         depends_on,
-        on_failure: if source.once_in(32) { source.number32() } else { i32::from(source.byte() % 3) },
+        on_failure: if source.once_in(32) {
+            source.number32()
+        } else {
+            i32::from(source.byte() % 3)
+        },
         timeout_ms: source.once_in(4).then(|| source.number()),
     }
 }

@@ -40,7 +40,11 @@ fn accepted(record: &[u8]) {
     let again = encode_accepted(&request, execution_id);
     let repeated = decode_accepted(&again).expect("what was read can be read again");
     assert_eq!(repeated.digest(), request.digest());
-    assert_eq!(encode_accepted(&repeated, execution_id), again, "the same record for ever");
+    assert_eq!(
+        encode_accepted(&repeated, execution_id),
+        again,
+        "the same record for ever"
+    );
 }
 
 /// A result that decodes can be told.
@@ -57,7 +61,10 @@ fn result(record: &[u8]) {
         assert_eq!(told.is_ok(), decoded.is_ok());
         if let (Ok(told), Ok(decoded)) = (told, decoded) {
             let told = told.result.expect("it has a result");
-            assert!(told.encode_to_vec() == decoded.encode_to_vec(), "the result is told as it stands");
+            assert!(
+                told.encode_to_vec() == decoded.encode_to_vec(),
+                "the result is told as it stands"
+            );
         }
     });
 }
@@ -80,7 +87,11 @@ fn mark(bytes: &[u8]) {
     match probe::mark(bytes) {
         Some((0, 0)) if bytes.iter().all(|byte| *byte == 0) => {}
         Some((n_commits, number_last)) => {
-            assert_eq!(probe::mark_bytes(n_commits, number_last), bytes, "a mark has one form");
+            assert_eq!(
+                probe::mark_bytes(n_commits, number_last),
+                bytes,
+                "a mark has one form"
+            );
         }
         None => {}
     }
@@ -101,7 +112,11 @@ fn bent_mark(bytes: &[u8]) {
     assert_eq!(probe::mark(&bent).is_some(), bent == good, "a bent mark is none");
     let length = source.below(28);
     let is_empty = good[..length].iter().all(|byte| *byte == 0);
-    assert_eq!(probe::mark(&good[..length]).is_some(), is_empty, "a mark that is cut off is none");
+    assert_eq!(
+        probe::mark(&good[..length]).is_some(),
+        is_empty,
+        "a mark that is cut off is none"
+    );
 }
 
 fn tags(column: &[u8]) {
@@ -139,7 +154,11 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         probe::tags_column(&tags),
         vec![2, b'a', b'b', 0, 1, b'c'],
     ];
-    let mut all: Vec<Vec<u8>> = first.into_iter().zip(rest).map(|(kind, rest)| [vec![kind], rest].concat()).collect();
+    let mut all: Vec<Vec<u8>> = first
+        .into_iter()
+        .zip(rest)
+        .map(|(kind, rest)| [vec![kind], rest].concat())
+        .collect();
     all.push([vec![1], small].concat());
     all.push([vec![4], vec![0; 28]].concat());
     all

@@ -309,10 +309,20 @@ pub(crate) fn settlement() -> Arc<Settlement> {
                 dispatched.push((step, attempt));
             }
         }
-        assert!(!dispatched.is_empty(), "the seed has no delay that outlasts its steps");
+        assert!(
+            !dispatched.is_empty(),
+            "the seed has no delay that outlasts its steps"
+        );
         for (step, attempt) in dispatched {
             let worker = "worker-1".into();
-            take(&mut execution, Input::Assigned { step, attempt, worker });
+            take(
+                &mut execution,
+                Input::Assigned {
+                    step,
+                    attempt,
+                    worker,
+                },
+            );
             let outcome = if step.as_usize() == 0 {
                 Outcome::Failed(Reported {
                     code: "ODD".to_owned(),
@@ -327,7 +337,14 @@ pub(crate) fn settlement() -> Arc<Settlement> {
                 }
             };
             if execution.phase() == Phase::Running {
-                take(&mut execution, Input::AttemptEnded { step, attempt, outcome });
+                take(
+                    &mut execution,
+                    Input::AttemptEnded {
+                        step,
+                        attempt,
+                        outcome,
+                    },
+                );
             }
         }
     }

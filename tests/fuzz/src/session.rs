@@ -137,7 +137,11 @@ impl World {
 
     fn to_next_timer(&mut self) {
         self.finish();
-        if let Some(due) = self.engine.next_due_ms().filter(|due| *due < self.now_ms + 100_000) {
+        if let Some(due) = self
+            .engine
+            .next_due_ms()
+            .filter(|due| *due < self.now_ms + 100_000)
+        {
             self.now_ms = self.now_ms.max(due);
             self.batch.push(Input::Tick);
         }
@@ -177,7 +181,9 @@ impl World {
                 caller,
                 entries,
                 settled,
-            } => self.callers.entries(caller, &entries, settled.as_ref(), &self.disk),
+            } => self
+                .callers
+                .entries(caller, &entries, settled.as_ref(), &self.disk),
             Effect::Send {
                 session,
                 seq,

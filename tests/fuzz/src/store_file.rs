@@ -51,7 +51,9 @@ impl Template {
                 states.push(sample.started(number));
             }
             if index % 3 == 2 {
-                store.commit(&[sample.settle(1)]).expect("a healthy store commits");
+                store
+                    .commit(&[sample.settle(1)])
+                    .expect("a healthy store commits");
                 let before = states.last().expect("it was accepted").clone();
                 states.push(sample.settled(before, 1));
             }

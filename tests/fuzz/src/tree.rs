@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 /// Both read the same; an object that we take is one that others take.
 pub(crate) fn assert_same(ours: &Opaque, official: &Result<prost_types::Struct, prost::DecodeError>) {
-    let official = official.as_ref().expect("what we take, the official decoder takes");
+    let official = official
+        .as_ref()
+        .expect("what we take, the official decoder takes");
     assert!(
         same_object(ours.entries(), official),
         "read differently: {:02x?} is officially {official:?}",

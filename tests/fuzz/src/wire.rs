@@ -50,7 +50,10 @@ fn again<T: Message + Default>(message: &[u8]) {
     assert_eq!(encoded.len(), decoded.encoded_len(), "the length is told before");
     let repeated = T::decode(encoded.as_slice()).expect("what was encoded decodes");
     // Bytes, because NaN is not equal to itself.
-    assert!(repeated.encode_to_vec() == encoded, "a message says the same again");
+    assert!(
+        repeated.encode_to_vec() == encoded,
+        "a message says the same again"
+    );
     // In pieces, as from a connection.
     let (front, back) = message.split_at(message.len() / 2);
     let pieces = bytes::Buf::chain(front, back);
@@ -63,7 +66,11 @@ fn counted<T: Message + Default + Counted>(message: &[u8], weigh: impl Fn(&T) ->
     again::<T>(message);
     let n_counted = count::<T>(message);
     // Each entry takes at least its key and its length.
-    assert!(2 * n_counted <= message.len(), "{n_counted} entries in {} bytes", message.len());
+    assert!(
+        2 * n_counted <= message.len(),
+        "{n_counted} entries in {} bytes",
+        message.len()
+    );
     let mut partly = T::default();
     let whole = partly.merge(message).is_ok();
     // A message that is malformed at its end was decoded up to there.
@@ -89,7 +96,10 @@ fn count<T: Counted>(message: &[u8]) -> usize {
             high = middle;
         }
     }
-    assert!(!has_more_entries(message, T::LISTS, low), "more entries than bytes");
+    assert!(
+        !has_more_entries(message, T::LISTS, low),
+        "more entries than bytes"
+    );
     low
 }
 
@@ -149,14 +159,25 @@ fn object(bytes: &[u8]) {
     let checked = opaque.check();
     // Views end where something is wrong, and never run past the end.
     let n_entries = opaque.entries().count();
-    assert!(2 * n_entries <= bytes.len() + 2, "{n_entries} entries in {} bytes", bytes.len());
+    assert!(
+        2 * n_entries <= bytes.len() + 2,
+        "{n_entries} entries in {} bytes",
+        bytes.len()
+    );
     let json = escapement_wire::json::from_opaque(&opaque);
-    assert_eq!(json.is_ok(), checked.is_ok(), "JSON is made of what passes the check");
+    assert_eq!(
+        json.is_ok(),
+        checked.is_ok(),
+        "JSON is made of what passes the check"
+    );
     if checked.is_err() {
         return;
     }
     let carried = carried.expect("what passes the check can be carried in a message");
-    tree::assert_same(&carried, &prost_types::Struct::decode(carried.as_encoded().clone()));
+    tree::assert_same(
+        &carried,
+        &prost_types::Struct::decode(carried.as_encoded().clone()),
+    );
     tree::assert_same(&opaque, &official);
     if opaque.check_context().is_ok() {
         assert!(escapement_model::opaque::check(bytes, usize::MAX).is_ok());

@@ -27,11 +27,17 @@ pub(crate) struct Disk {
 impl Disk {
     pub(crate) fn written(&mut self, write: WriteId, content: StoreWrite) {
         let is_repeated = self.failed.remove(&write);
-        assert!(self.seen.insert(write) != is_repeated, "a write is repeated only where it failed");
+        assert!(
+            self.seen.insert(write) != is_repeated,
+            "a write is repeated only where it failed"
+        );
         match &content {
             StoreWrite::Accept { .. } => {}
             StoreWrite::Start { execution_id, .. } => {
-                assert!(self.accepted.contains_key(execution_id), "accepted before it starts");
+                assert!(
+                    self.accepted.contains_key(execution_id),
+                    "accepted before it starts"
+                );
             }
             StoreWrite::Settle { settlement } => {
                 let id = settlement.result.execution_id;
@@ -96,7 +102,10 @@ impl Disk {
     }
 
     pub(crate) fn check_end(&self) {
-        assert!(self.accepted.keys().eq(self.settled.iter()), "what was accepted is settled");
+        assert!(
+            self.accepted.keys().eq(self.settled.iter()),
+            "what was accepted is settled"
+        );
     }
 }
 
@@ -259,13 +268,20 @@ impl Callers {
             *next += 1;
         }
         if let Some(settled) = settled {
-            assert!(disk.is_settled(settled.result.execution_id), "the end is told once it is durable");
+            assert!(
+                disk.is_settled(settled.result.execution_id),
+                "the end is told once it is durable"
+            );
             self.watching.remove(&caller);
         }
     }
 
     pub(crate) fn check_end(&self) {
-        assert!(self.open.is_empty(), "every call is answered: {} are not", self.open.len());
+        assert!(
+            self.open.is_empty(),
+            "every call is answered: {} are not",
+            self.open.len()
+        );
         assert!(self.watching.is_empty(), "every watch ends");
     }
 }

@@ -67,7 +67,10 @@ impl Fleet {
 
     fn pick(&self, source: &mut Source<'_>) -> Option<SessionKey> {
         let n = self.streams.len();
-        self.streams.keys().nth(usize::from(source.byte()) % n.max(1)).copied()
+        self.streams
+            .keys()
+            .nth(usize::from(source.byte()) % n.max(1))
+            .copied()
     }
 
     pub(crate) fn close(&mut self, source: &mut Source<'_>) -> Option<Input> {
@@ -96,7 +99,11 @@ impl Fleet {
             150..=179 => Message::Heartbeat(v1::Heartbeat {
                 n: u64::from(source.byte()),
                 in_flight: 0,
-                in_flight_hash: if source.once_in(3) { Bytes::from_static(&[0; 16]) } else { Bytes::new() },
+                in_flight_hash: if source.once_in(3) {
+                    Bytes::from_static(&[0; 16])
+                } else {
+                    Bytes::new()
+                },
             }),
             180..=189 => Message::AttemptAcks(v1::AttemptAcks {
                 rejected: self.rejected(source),
@@ -110,7 +117,9 @@ impl Fleet {
             200..=207 => Message::Capacity(v1::Capacity {
                 revision: u64::from(source.byte() % 8),
                 max_in_flight: u32::from(source.byte() % 5),
-                per_action: (0..source.below(3)).map(|_| (action(source), u32::from(source.byte() % 3))).collect(),
+                per_action: (0..source.below(3))
+                    .map(|_| (action(source), u32::from(source.byte() % 3)))
+                    .collect(),
             }),
             208..=215 => Message::RegisterActions(v1::RegisterActions {
                 revision: u64::from(source.byte() % 8),
@@ -246,7 +255,9 @@ impl Fleet {
                 reason: i32::from(source.byte() % 4),
             })),
             240..=249 => Some(Outcome::Success(v1::Success {
-                output: Some(escapement_model::Opaque::from_encoded(Bytes::copy_from_slice(source.chunk()))),
+                output: Some(escapement_model::Opaque::from_encoded(Bytes::copy_from_slice(
+                    source.chunk(),
+                ))),
                 warnings: vec![failure("SLOW")],
             })),
             _ => None,
@@ -272,7 +283,10 @@ impl Fleet {
         };
         assert_eq!(seq, stream.seq_out + 1, "messages are numbered without gaps");
         stream.seq_out = seq;
-        assert!(!stream.is_over, "nothing follows the end of a stream: {message:?}");
+        assert!(
+            !stream.is_over,
+            "nothing follows the end of a stream: {message:?}"
+        );
         match &message {
             ToWorker::Welcome(_) => {
                 assert!(!stream.is_welcome, "one welcome");
@@ -287,7 +301,10 @@ impl Fleet {
                 stream.last_assignment_seq = seq;
                 for item in items {
                     assert!(item.timeout_ms >= 1, "an attempt has time");
-                    assert!(self.all_tokens.insert(item.token), "each token is handed out once");
+                    assert!(
+                        self.all_tokens.insert(item.token),
+                        "each token is handed out once"
+                    );
                     self.tokens.push(item.token);
                     stream.untouched.insert(item.token);
                 }
@@ -327,7 +344,10 @@ impl Fleet {
             return;
         };
         if let Some(view) = views.get(&session_id(session)) {
-            assert!(view.in_flight <= view.max_in_flight, "{view:?} has more than its level");
+            assert!(
+                view.in_flight <= view.max_in_flight,
+                "{view:?} has more than its level"
+            );
         }
         let n_untouched = u32::try_from(stream.untouched.len()).expect("attempts are few");
         assert!(
@@ -349,10 +369,17 @@ impl Stream {
         match message {
             Some(Message::AttemptAcks(acks)) => {
                 acks.stopped.iter().for_each(&mut touch);
-                acks.rejected.iter().map(|item| &item.attempt_token).for_each(touch);
+                acks.rejected
+                    .iter()
+                    .map(|item| &item.attempt_token)
+                    .for_each(touch);
             }
             Some(Message::Outcomes(outcomes)) => {
-                outcomes.items.iter().map(|item| &item.attempt_token).for_each(touch);
+                outcomes
+                    .items
+                    .iter()
+                    .map(|item| &item.attempt_token)
+                    .for_each(touch);
             }
             Some(Message::Hello(hello)) => {
                 self.level_max = self.level_max.max(hello.max_in_flight);

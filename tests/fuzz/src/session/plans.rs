@@ -23,7 +23,10 @@ fn made(n: u8) -> Request {
         id: seeds::id(2, index),
         action: ["a", "b", "c"][usize::from((n + index) % 3)].to_owned(),
         payload: Some(seeds::environment()),
-        depends_on: (0..index).filter(|_| n % 2 == 1).map(|other| seeds::id(2, other)).collect(),
+        depends_on: (0..index)
+            .filter(|_| n % 2 == 1)
+            .map(|other| seeds::id(2, other))
+            .collect(),
         on_failure: i32::from((n + index) % 3),
         timeout_ms: (index % 2 == 1).then_some(700),
     };

@@ -25,9 +25,45 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     }
     // Two workers, a break, a return; a drain; an operator.
     let back = [10, 0, 0, 101, 7, 4, 1, 0, 2, 2];
-    all.push([&open[..], &[0, 1], &store, &store, &started, &[72, 0], &back, &completed, &store].concat());
-    all.push([&open[..], &[0, 1], &store, &[124, 77], &store, &started, &completed, &store].concat());
-    all.push([&open[..], &[0, 4], &store, &[120, 0], &[120, 4], &[120, 8], &second].concat());
+    all.push(
+        [
+            &open[..],
+            &[0, 1],
+            &store,
+            &store,
+            &started,
+            &[72, 0],
+            &back,
+            &completed,
+            &store,
+        ]
+        .concat(),
+    );
+    all.push(
+        [
+            &open[..],
+            &[0, 1],
+            &store,
+            &[124, 77],
+            &store,
+            &started,
+            &completed,
+            &store,
+        ]
+        .concat(),
+    );
+    all.push(
+        [
+            &open[..],
+            &[0, 4],
+            &store,
+            &[120, 0],
+            &[120, 4],
+            &[120, 8],
+            &second,
+        ]
+        .concat(),
+    );
     for message in seeds::worker_messages() {
         let mut message = message;
         message.seq = 0;
