@@ -30,10 +30,10 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
 
-pub use self::checkpoint::Checkpointing;
 pub use self::copy::{BackedUp, RestoreOptions, Restored, back_up, restore};
 pub use self::examine::{Examination, ExaminedPage, Examiner, Finding};
 
+pub use self::checkpoint::Checkpointing;
 use self::checkpoint::{Checkpoints, Shared, checkpoint};
 use self::files::FileSystem;
 pub use self::files::{Files, OpenFile};
@@ -44,6 +44,8 @@ use self::tally::Tally;
 use crate::{Outcome, Reader, Removal, Removed, Store, StoreFault, Write};
 
 const DATABASE_FILE: &str = "executions.db";
+/// SQLite's name for the write-ahead log beside it.
+const LOG_FILE: &str = "executions.db-wal";
 const LOCK_FILE: &str = "lock";
 const MARK_FILE: &str = "mark";
 
@@ -99,10 +101,32 @@ impl Embedded {
             MarkFile::open(&*files, &mark_path).map_err(|error| cannot_open(&mark_path, error))?;
 
         let path = directory.join(DATABASE_FILE);
+        let lost = || StoreFault::Gap {
+            what: "commits",
+            expected: mark.n_commits,
+            found: 0,
+        };
+        // SQLite deletes the log of a database that is empty.
+        let may_be_new = mark.n_commits == 0 || options.accept_loss;
+        if !may_be_new && database_length(&*files, &path)? == 0 {
+            return Err(lost());
+        }
+        // What an earlier process has left is only what this one sees of it. It is made durable, names and
+        // log, before anything is built on it: a checkpoint overwrites pages that nothing but the log repairs.
+        files
+            .sync_directory(directory)
+            .map_err(|error| cannot_open(directory, error))?;
+        let log_path = directory.join(LOG_FILE);
+        files::write_again(&*files, &log_path).map_err(|error| cannot_open(&log_path, error))?;
+
         let mut connection = connection::open_writer(&*files, &path)?;
+        if !may_be_new && schema::is_empty(&connection, &path)? {
+            return Err(lost());
+        }
         schema::migrate(&mut connection, &path)?;
-        checkpoint(&connection, CheckpointMode::TRUNCATE)?;
+        // Before the checkpoint: where something is missing, what is left of the log stays as it is.
         let tally = tally::check(&connection, &mark, options.accept_loss)?;
+        checkpoint(&connection, CheckpointMode::TRUNCATE)?;
         mark_file
             .write(tally.mark())
             .map_err(|error| cannot_open(&mark_path, error))?;
@@ -147,7 +171,7 @@ impl Embedded {
     /// # Errors
     /// [`StoreFault::Open`] where no further connection can be had.
     pub fn examiner(&self) -> Result<Examiner, StoreFault> {
-        Examiner::over(connection::open_reader(&self.path)?, &self.path)
+        Examiner::over(connection::open_reader(&*self.files, &self.path)?, &self.path)
     }
 
     /// Applies a change in the turn of a commit, behind the same gate and with the same consequences.
@@ -239,6 +263,14 @@ impl Drop for Embedded {
             let _ = self.connection.busy_timeout(CLOSE_TIMEOUT);
             let _ = checkpoint(&self.connection, CheckpointMode::TRUNCATE);
         }
+    }
+}
+
+/// Zero where there is no database.
+fn database_length(files: &dyn Files, path: &Path) -> Result<u64, StoreFault> {
+    match files.open_database(path).and_then(|database| database.length()) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        found => found.map_err(|error| cannot_open(path, error)),
     }
 }
 

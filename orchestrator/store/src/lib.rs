@@ -52,14 +52,9 @@ pub trait Store: Send {
     /// Never removes what is not settled. What is damaged is never removed either: a step ends in front of it,
     /// and the error comes where it would be the first of its step; the next step goes on behind it.
     ///
-    /// A store that does not implement it keeps everything.
-    ///
     /// # Errors
     /// As [`Store::commit`].
-    fn remove_settled(&mut self, policy: &Removal, now_unix_ms: i64) -> Result<Removed, StoreFault> {
-        let _ = (policy, now_unix_ms);
-        Ok(Removed::default())
-    }
+    fn remove_settled(&mut self, policy: &Removal, now_unix_ms: i64) -> Result<Removed, StoreFault>;
 
     /// A reader of the same data that works on its own connection, from any thread, concurrently.
     ///
@@ -97,10 +92,7 @@ pub trait Reader: Send {
     ///
     /// # Errors
     /// [`StoreFault::Corrupt`] where what is left is damaged; otherwise as the implementation fails.
-    fn removed(&self, id: ExecutionId) -> Result<Option<RemovedExecution>, StoreFault> {
-        let _ = id;
-        Ok(None)
-    }
+    fn removed(&self, id: ExecutionId) -> Result<Option<RemovedExecution>, StoreFault>;
 
     /// Index columns of what the filter lets through, newest (highest number) first, at most `limit`.
     /// `before` is a number, exclusive: the last number of the page before.

@@ -26,10 +26,16 @@ pub struct Disk {
 }
 
 /// What handles share with the disk.
-#[derive(Debug)]
 pub(crate) struct Inner {
     id: u64,
     state: Mutex<State>,
+}
+
+impl std::fmt::Debug for Inner {
+    /// Its root; the files are far too long.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.root())
+    }
 }
 
 impl Inner {
@@ -92,6 +98,25 @@ impl Disk {
     pub fn copy(&self) -> Self {
         let image = self.inner.state().image();
         Self::with(image)
+    }
+
+    /// From now on keeps what the disk is now and behind each counted call.
+    pub fn record(&self) {
+        self.inner.state().record();
+    }
+
+    /// What was kept since [`Disk::record`], each as a disk of its own on which nothing is open: the first is
+    /// from before any call, number `n` from between the `n`-th call and the next. Ends the recording.
+    pub fn recorded(&self) -> Vec<Self> {
+        let moments = self.inner.state().recorded();
+        moments.into_iter().map(Self::with).collect()
+    }
+
+    /// A second disk with the same files and the same unsynced changes, on which nothing is open.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let moment = self.inner.state().moment();
+        Self::with(moment)
     }
 
     /// Where a store is opened: the root of the disk.

@@ -75,8 +75,8 @@ impl Files for Place {
         Ok(locked.map(|file| Box::new(file) as Box<dyn OpenFile>))
     }
 
-    fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
-        Ok(Box::new(self.open_one(path, true)?))
+    fn open(&self, path: &Path, create: bool) -> io::Result<Box<dyn OpenFile>> {
+        Ok(Box::new(self.open_one(path, create)?))
     }
 
     fn open_database(&self, path: &Path) -> io::Result<Arc<dyn OpenFile>> {
@@ -97,10 +97,17 @@ impl Files for Place {
 }
 
 impl OpenFile for Beside {
-    fn read(&self) -> io::Result<Vec<u8>> {
+    fn length(&self) -> io::Result<u64> {
+        let state = self.disk.state();
+        state.alive(self.generation).map_err(failed)?;
+        Ok(state.length(self.file) as u64)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let offset = usize::try_from(offset).map_err(|_| failed(Fault::Io))?;
         let mut state = self.disk.state();
         state.alive(self.generation).map_err(failed)?;
-        state.read_all(self.file).map_err(failed)
+        state.read(self.file, offset, buffer).map_err(failed)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

@@ -50,6 +50,8 @@ pub(crate) struct State {
     plan: Plan,
     n_planned: u64,
     n_planned_reads: u64,
+    /// The disk behind each counted call, where that is asked for.
+    recording: Option<Vec<State>>,
 }
 
 impl State {
@@ -105,6 +107,10 @@ impl State {
             }
             None => action(self, None),
         };
+        if self.recording.is_some() {
+            let moment = self.moment();
+            self.recording.get_or_insert_default().push(moment);
+        }
         if stop.is_some() {
             self.stopped = true;
             return Err(Fault::Io);
@@ -159,11 +165,6 @@ impl State {
         let end = (offset + buffer.len()).min(content.len());
         buffer[..end - start].copy_from_slice(&content[start..end]);
         Ok(end - start)
-    }
-
-    pub(crate) fn read_all(&mut self, file: usize) -> Result<Vec<u8>, Fault> {
-        self.count_read()?;
-        Ok(self.files[file].content().to_vec())
     }
 
     fn count_read(&mut self) -> Result<(), Fault> {
@@ -329,6 +330,24 @@ impl State {
             self.names.delete(name);
         }
         self.names.sync_all();
+    }
+
+    /// From now on keeps the disk as it is now and behind each counted call.
+    pub(crate) fn record(&mut self) {
+        self.recording = Some(vec![self.moment()]);
+    }
+
+    pub(crate) fn recorded(&mut self) -> Vec<Self> {
+        self.recording.take().unwrap_or_default()
+    }
+
+    /// Files and names with what is not durable of them; nothing is open.
+    pub(crate) fn moment(&self) -> Self {
+        Self {
+            files: self.files.clone(),
+            names: self.names.clone(),
+            ..Self::default()
+        }
     }
 
     /// The files as reads show them, durable, on a disk where nothing is open.

@@ -9,7 +9,9 @@ use crate::seeds;
 use crate::source::Source;
 use answers::{Callers, Disk};
 use escapement_contract::Moment;
-use escapement_engine::{Effect, Engine, EngineConfig, Input, Reply, SessionKey, StoreWrite, WriteOutcome};
+use escapement_engine::{
+    Effect, Engine, EngineConfig, Input, Reply, SessionKey, StoreWrite, WriteFailure, WriteOutcome,
+};
 use escapement_model::{AttemptToken, BootId};
 use fleet::Fleet;
 use std::collections::BTreeMap;
@@ -112,11 +114,12 @@ impl World {
         };
         let outcome = if fails {
             self.n_failures += 1;
-            WriteOutcome::Failed
+            // A full disk is waited for without end; what is tested here ends.
+            WriteOutcome::Failed(WriteFailure::Busy)
         } else {
             self.disk.apply(&content)
         };
-        if outcome == WriteOutcome::Failed {
+        if matches!(outcome, WriteOutcome::Failed(_)) {
             self.disk.failed(write, &content);
         }
         self.batch.push(Input::Stored { write, outcome });
@@ -190,6 +193,7 @@ impl World {
                 message,
             } => self.fleet.sent(session, seq, message),
             Effect::CloseSession(session) => self.fleet.closed(session),
+            Effect::Load { .. } => unreachable!("few executions wait, so none waits beyond memory"),
             Effect::EmitEvent(persisted) | Effect::NotifyErrorHandler(persisted) => {
                 let id = persisted.result.execution_id;
                 assert!(self.disk.is_settled(id), "nothing is told before it is durable");

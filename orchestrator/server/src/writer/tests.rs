@@ -19,6 +19,14 @@ struct Scripted {
 }
 
 impl Store for Scripted {
+    fn remove_settled(
+        &mut self,
+        _policy: &escapement_store::Removal,
+        _now_unix_ms: i64,
+    ) -> Result<escapement_store::Removed, StoreFault> {
+        unreachable!("nobody removes anything here")
+    }
+
     fn commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, StoreFault> {
         self.batches.push(batch.len());
         let is_damaged = |write: &Write| matches!(write, Write::Accept(accept) if Some(accept.execution_id) == self.damaged);

@@ -1,15 +1,14 @@
 //! Backups and what is made of them. A backup is one file that is complete, checked and synced before it has
 //! its name; a restored store is a directory of its own. Overwrites nothing.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::connection::working;
-use super::{
-    DATABASE_FILE, Embedded, EmbeddedOptions, LOCK_FILE, MARK_FILE, cannot_open, lock, sync_directory,
-};
+use super::files::{FileSystem, Files};
+use super::{DATABASE_FILE, Embedded, EmbeddedOptions, LOCK_FILE, MARK_FILE, cannot_open, lock};
 use super::{Examination, Examiner, Finding};
 use crate::{ListFilter, Reader, Store, StoreFault, StoredState, Write};
 
@@ -154,7 +153,7 @@ pub fn restore(
     }
     let mut source = File::open(file).map_err(|error| cannot_open(file, error))?;
     create(directory)?;
-    let _lock = lock(&directory.join(LOCK_FILE))?;
+    let _lock = lock(&FileSystem, &directory.join(LOCK_FILE))?;
     let stage = directory.join(STAGE);
     let failed = |error| cannot_open(&stage, error);
     // An earlier restore may have been cut short.
@@ -258,10 +257,14 @@ fn settle_in(stage: &Path, directory: &Path) -> Result<(), StoreFault> {
 }
 
 fn create(directory: &Path) -> Result<(), StoreFault> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
+    FileSystem
+        .create_directory(directory)
+        .map_err(|error| cannot_open(directory, error))
+}
+
+fn sync_directory(directory: &Path) -> Result<(), StoreFault> {
+    FileSystem
+        .sync_directory(directory)
         .map_err(|error| cannot_open(directory, error))
 }
 

@@ -8,6 +8,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ToSql, param
 
 use super::columns::{PART_INDEX, column_number, number_of};
 use super::connection::{opening, reading, working};
+use super::files::FileSystem;
 use super::mark::Mark;
 use super::reader::{fetch, fetch_audit};
 use super::tally::{Census, Tally};
@@ -88,7 +89,7 @@ impl Examiner {
             .ok()
             .and_then(|bytes| Mark::decode(&bytes))
             .unwrap_or_default();
-        let mut examiner = Self::over(connection::open_reader(&path)?, &path)?;
+        let mut examiner = Self::over(connection::open_reader(&FileSystem, &path)?, &path)?;
         examiner.mark = mark;
         Ok(examiner)
     }

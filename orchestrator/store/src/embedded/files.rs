@@ -13,6 +13,9 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Bytes that are copied at a time.
+const COPY_BYTES: usize = 1 << 20;
+
 /// A place where stores live: a file system, or what a test has in place of one.
 pub trait Files: Debug + Send + Sync {
     /// Makes the directory and what is missing above it, for this user only; its name is durable behind it.
@@ -28,16 +31,17 @@ pub trait Files: Debug + Send + Sync {
     /// As the place fails.
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn OpenFile>>>;
 
-    /// Opens a file to read and write it; creates an empty one where there is none.
+    /// Opens a file to read and write it; where there is none, creates an empty one or fails as
+    /// [`io::ErrorKind::NotFound`].
     ///
     /// # Errors
     /// As the place fails.
-    fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>>;
+    fn open(&self, path: &Path, create: bool) -> io::Result<Box<dyn OpenFile>>;
 
-    /// The database, which SQLite has open, once more, to sync it beside SQLite.
+    /// The database, which SQLite may have open, once more, to measure and to sync it beside SQLite.
     ///
     /// # Errors
-    /// As the place fails.
+    /// [`io::ErrorKind::NotFound`] where there is none; otherwise as the place fails.
     fn open_database(&self, path: &Path) -> io::Result<Arc<dyn OpenFile>>;
 
     /// Makes the names in a directory durable.
@@ -52,11 +56,17 @@ pub trait Files: Debug + Send + Sync {
 
 /// An open file of a [`Files`].
 pub trait OpenFile: Debug + Send + Sync {
-    /// The whole content.
+    /// Its length in bytes.
     ///
     /// # Errors
     /// As the place fails.
-    fn read(&self) -> io::Result<Vec<u8>>;
+    fn length(&self) -> io::Result<u64>;
+
+    /// Fills the buffer from there on as far as the file goes; says how many bytes there were.
+    ///
+    /// # Errors
+    /// As the place fails.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Writes all of the bytes there; the file grows as needed.
     ///
@@ -100,11 +110,11 @@ impl Files for FileSystem {
         }
     }
 
-    fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
+    fn open(&self, path: &Path, create: bool) -> io::Result<Box<dyn OpenFile>> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            .create(true)
+            .create(create)
             .truncate(false)
             .open(path)?;
         Ok(Box::new(file))
@@ -124,12 +134,21 @@ impl Files for FileSystem {
 }
 
 impl OpenFile for File {
-    fn read(&self) -> io::Result<Vec<u8>> {
-        let mut file = self;
-        let mut bytes = Vec::new();
-        io::Seek::rewind(&mut file)?;
-        io::Read::read_to_end(&mut file, &mut bytes)?;
-        Ok(bytes)
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut n_read = 0;
+        while n_read < buffer.len() {
+            match FileExt::read_at(self, &mut buffer[n_read..], offset + n_read as u64) {
+                Ok(0) => break,
+                Ok(n) => n_read += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(n_read)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -139,6 +158,28 @@ impl OpenFile for File {
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
     }
+}
+
+/// Writes what the file reads as, once more, and syncs it; where there is no file, does nothing.
+///
+/// A kernel whose sync has failed takes what it could not write as clean: reads show it, and another sync says
+/// that it is durable although it is not. Whoever builds on what an earlier process has left writes it again.
+pub(super) fn write_again(files: &dyn Files, path: &Path) -> io::Result<()> {
+    let file = match files.open(path, false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
+    };
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut offset = 0;
+    loop {
+        let n_read = file.read_at(&mut buffer, offset)?;
+        if n_read == 0 {
+            break;
+        }
+        file.write_at(&buffer[..n_read], offset)?;
+        offset += n_read as u64;
+    }
+    if offset == 0 { Ok(()) } else { file.sync() }
 }
 
 /// A handle of the file that stays open until the process ends, one for each file.

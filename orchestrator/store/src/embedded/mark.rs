@@ -53,8 +53,11 @@ pub(super) struct MarkFile(Box<dyn OpenFile>);
 impl MarkFile {
     /// Opens or creates the file and reads the mark; a damaged one counts as none, because it can only lag.
     pub(super) fn open(files: &dyn Files, path: &Path) -> io::Result<(Self, Mark)> {
-        let file = files.open(path)?;
-        let mark = Mark::decode(&file.read()?).unwrap_or_default();
+        let file = files.open(path, true)?;
+        // A byte more than a mark has, so that a longer file is none.
+        let mut bytes = [0; LENGTH + 1];
+        let n_read = file.read_at(&mut bytes, 0)?;
+        let mark = Mark::decode(&bytes[..n_read]).unwrap_or_default();
         Ok((Self(file), mark))
     }
 

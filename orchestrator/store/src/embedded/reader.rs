@@ -1,10 +1,10 @@
 //! Reads on a connection of its own, and checks every record against its checksum. Writes nothing.
 
+use escapement_model::planted::{self, Bug};
 use std::sync::LazyLock;
 
 use bytes::Bytes;
 use escapement_model::ExecutionId;
-use escapement_model::planted::{self, Bug};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 

@@ -26,11 +26,8 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
     let application: i64 = connection
         .pragma_query_value(None, "application_id", |row| row.get(0))
         .map_err(failed)?;
-    let n_tables: i64 = connection
-        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
-        .map_err(failed)?;
     let ours = application == APPLICATION_ID;
-    let fresh = application == 0 && found == 0 && n_tables == 0;
+    let fresh = application == 0 && found == 0 && is_empty(connection, path)?;
     if !(ours || fresh) || !(0..=known).contains(&found) {
         return Err(StoreFault::Incompatible {
             path: path.to_owned(),
@@ -52,6 +49,14 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
         transaction.commit().map_err(failed)?;
     }
     Ok(())
+}
+
+/// True where nothing was ever made in the file, or all of it is lost.
+pub(super) fn is_empty(connection: &Connection, path: &Path) -> Result<bool, StoreFault> {
+    connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map(|n_tables: i64| n_tables == 0)
+        .map_err(|error| opening(path, error))
 }
 
 /// The newest schema version.

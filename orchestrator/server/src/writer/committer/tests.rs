@@ -12,6 +12,14 @@ struct Narrow {
 }
 
 impl Store for Narrow {
+    fn remove_settled(
+        &mut self,
+        _policy: &escapement_store::Removal,
+        _now_unix_ms: i64,
+    ) -> Result<escapement_store::Removed, StoreFault> {
+        unreachable!("nobody removes anything here")
+    }
+
     fn commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, StoreFault> {
         self.batches.push(batch.len());
         if batch.len() > self.room {
@@ -72,6 +80,14 @@ fn accepts_that_do_not_fit_together_are_refused_with_one_commit() {
 fn a_store_that_failed_for_good_acknowledges_nothing() {
     struct Dead;
     impl Store for Dead {
+        fn remove_settled(
+            &mut self,
+            _policy: &escapement_store::Removal,
+            _now_unix_ms: i64,
+        ) -> Result<escapement_store::Removed, StoreFault> {
+            unreachable!("nobody removes anything here")
+        }
+
         fn commit(&mut self, _: &[Write]) -> Result<Vec<Outcome>, StoreFault> {
             Err(StoreFault::Fatal("sync".into()))
         }
