@@ -60,7 +60,8 @@ pub enum Effect {
         /// Executions that still run when the grace is over; the restart settles them.
         n_unfinished: usize,
     },
-    /// A record could not be written within bounds, and not for want of space: stop acknowledging and exit; the restart settles what is open.
+    /// A record could not be written within bounds, and not for want of space: stop acknowledging and exit;
+    /// the restart settles what is open.
     GiveUp {
         /// How many writes of it failed.
         attempts: u32,

@@ -221,6 +221,23 @@ fn a_deadline_that_passes_while_the_request_is_on_its_way_ends_the_execution() {
     assert!(world.assignments(1).is_empty(), "it never runs");
 }
 
+//
+#[test]
+fn a_wall_clock_that_is_set_back_moves_no_deadline_of_what_is_read_back() {
+    let (mut world, _) = crowded(3);
+    let request = plan(4, &["a"])
+        .draft(|draft| draft.deadline_ms = Some(START_UNIX_MS + 5_000))
+        .build();
+    let id = world.submit(4, &request, WaitFor::Settled);
+    world.wall_shift_ms = -3_600_000;
+    watch(&mut world, 21, id);
+    world.pass(4_999);
+    assert!(!world.replies.contains_key(&4));
+    world.pass(1);
+    let result = &world.settlement(4).result;
+    assert_eq!(result.error.as_ref().unwrap().code, codes::DEADLINE_EXCEEDED);
+}
+
 //
 #[test]
 fn what_will_never_start_holds_up_nobody() {

@@ -20,6 +20,8 @@ pub const START_UNIX_MS: i64 = 1_700_000_000_000;
 pub struct World {
     pub engine: Engine,
     pub now_ms: u64,
+    /// How far the wall clock was set forward, or back.
+    pub wall_shift_ms: i64,
     /// The store answers "durable" at once.
     pub store_answers: bool,
     pub writes: Vec<(WriteId, StoreWrite)>,
@@ -59,6 +61,7 @@ impl World {
                 },
             ),
             now_ms: 0,
+            wall_shift_ms: 0,
             store_answers: true,
             writes: Vec::new(),
             loader_answers: true,
@@ -78,7 +81,7 @@ impl World {
     pub fn now(&self) -> Moment {
         Moment {
             monotonic_ms: self.now_ms,
-            unix_ms: START_UNIX_MS + self.now_ms as i64,
+            unix_ms: START_UNIX_MS + self.now_ms as i64 + self.wall_shift_ms,
         }
     }
 
