@@ -43,7 +43,7 @@ pub struct EngineConfig {
     pub max_sessions: usize,
     /// Writes of one record before the engine gives up and asks to be stopped.
     pub persist_attempts_max: u32,
-    /// Pause before a failed write is tried again; doubles each time, up to `persist_retry_ms_max`.
+    /// Pause before a failed write, or a failed load, is tried again; doubles each time, up to `persist_retry_ms_max`.
     pub persist_retry_ms: u64,
     /// The longest such pause.
     pub persist_retry_ms_max: u64,

@@ -25,6 +25,8 @@ pub struct Engine {
     pub(crate) n_overdue: usize,
     /// True for a while after a request could not be read.
     pub(crate) loads_paused: bool,
+    /// How often in a row that happened.
+    pub(crate) load_failures: u32,
     pub(crate) fleet: Fleet,
     pub(crate) timers: Timers<Timer>,
     pub(crate) writes: BTreeMap<WriteId, PendingWrite>,
@@ -95,6 +97,7 @@ impl Engine {
             parked: ParkedSet::default(),
             n_overdue: 0,
             loads_paused: false,
+            load_failures: 0,
             fleet,
             timers: Timers::new(),
             writes: BTreeMap::new(),

@@ -106,7 +106,10 @@ impl Engine {
 
     pub(crate) fn loaded(&mut self, execution_id: ExecutionId, outcome: LoadOutcome) {
         match outcome {
-            LoadOutcome::Loaded(recovered) => self.unpark(recovered),
+            LoadOutcome::Loaded(recovered) => {
+                self.load_failures = 0;
+                self.unpark(recovered);
+            }
             LoadOutcome::Damaged => {
                 let (parked, interest) = self.parked.remove(execution_id);
                 self.forget_overdue(parked.load == Load::Overdue);
@@ -115,13 +118,21 @@ impl Engine {
             LoadOutcome::Failed => {
                 let parked = self.parked.put_back(execution_id, self.now.monotonic_ms);
                 self.forget_overdue(parked.load == Load::Overdue);
-                self.loads_paused = true;
-                let due_ms = self
-                    .now
-                    .monotonic_ms
-                    .saturating_add(self.config.persist_retry_ms_max);
-                self.timers.set(Timer::Loads, Some(due_ms));
+                self.pause_loads();
             }
+        }
+    }
+
+    /// Those that were under way together fail together, and count once.
+    fn pause_loads(&mut self) {
+        if !self.loads_paused {
+            self.loads_paused = true;
+            self.load_failures = self.load_failures.saturating_add(1);
+            let due_ms = self
+                .now
+                .monotonic_ms
+                .saturating_add(self.retry_pause_ms(self.load_failures));
+            self.timers.set(Timer::Loads, Some(due_ms));
         }
     }
 

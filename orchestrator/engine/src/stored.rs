@@ -144,13 +144,18 @@ impl Engine {
                 });
             }
         }
-        let pause_ms = self.config.persist_retry_ms.saturating_mul(1 << failures.min(16));
         let due_ms = self
             .now
             .monotonic_ms
-            .saturating_add(pause_ms.min(self.config.persist_retry_ms_max));
+            .saturating_add(self.retry_pause_ms(failures));
         self.writes.insert(write, pending);
         self.timers.set(Timer::Write(write), Some(due_ms));
+    }
+
+    /// How long the store is left alone after so many failures.
+    pub(crate) fn retry_pause_ms(&self, failures: u32) -> u64 {
+        let pause_ms = self.config.persist_retry_ms.saturating_mul(1 << failures.min(16));
+        pause_ms.min(self.config.persist_retry_ms_max)
     }
 
     pub(crate) fn write_again(&mut self, write: WriteId) {
