@@ -75,7 +75,7 @@ async fn what_the_stock_worker_does_is_told_again() {
             fail(2, "OTHER").on_failure(retry),
         ])),
         impatient(plan([
-            step(0, "sleep")
+            step(0, "delay")
                 .payload(json!({ "ms": 60_000 }))
                 .timeout_ms(30)
                 .on_failure(retry),
@@ -86,7 +86,7 @@ async fn what_the_stock_worker_does_is_told_again() {
             timeout_ms: Some(120),
             ..plan([
                 echo(0, json!({})),
-                step(1, "sleep").payload(json!({ "ms": 60_000 })),
+                step(1, "delay").payload(json!({ "ms": 60_000 })),
             ])
         },
     ];
@@ -128,14 +128,15 @@ async fn what_workers_return_lose_and_warn_of_is_told_again() {
     let call = world.executing(request.clone());
     let mut first = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
     let rejected = first.assignment().await;
-    first.reject(&rejected).await;
-    let again = first.started().await;
-    assert_eq!(again.attempt, 1);
-    first.goodbye().await;
     let mut second = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
-    assert_eq!(second.complete_next(json!({ "from": "second" })).await.attempt, 2);
-    let warned = second.started().await;
-    second.fail(&warned, "SHAKY", Severity::Warn).await;
+    first.reject(&rejected).await;
+    assert_eq!(second.started().await.attempt, 1);
+    let mut third = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    first.goodbye().await;
+    second.goodbye().await;
+    assert_eq!(third.complete_next(json!({ "from": "third" })).await.attempt, 2);
+    let warned = third.started().await;
+    third.fail(&warned, "SHAKY", Severity::Warn).await;
     call.await.unwrap().unwrap();
     let (record, result) = is_retold(&world, &request).await;
     assert_eq!((result.status(), result.steps_executed), (Status::Partial, 1));
