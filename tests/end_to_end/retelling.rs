@@ -1,8 +1,6 @@
 //! Records of real executions, told again by the second interpreter: it comes to the same results.
 
-use crate::plans::{
-    RequestWords, StepWords, WORK, echo, fail, plan, plan_with_retries, request, step, step_id, unix_ms,
-};
+use crate::plans::{RequestWords, StepWords, WORK, echo, fail, plan, request, step, step_id, unix_ms};
 use crate::world::World;
 use escapement_tests::reference::{Facts, retell};
 use escapement_tests::{ScriptedWorker, WorkerSettings};
