@@ -342,7 +342,7 @@ impl Checker {
 
     /// The life in which the question was answered, where that is certain.
     fn life_of(&self, call: &Call) -> Option<u64> {
-        (self.is_up && call.life == self.life).then_some(self.life)
+        (call.life == self.life).then_some(self.life)
     }
 
     fn book(&mut self, execution: ExecutionId) -> &mut super::Book {

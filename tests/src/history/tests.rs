@@ -2,4 +2,6 @@
 
 mod accused;
 mod acquitted;
+mod legal;
+mod random;
 mod told;
