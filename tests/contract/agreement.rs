@@ -9,8 +9,10 @@ use escapement_contract::{
 };
 use escapement_model::Severity;
 use escapement_model::opaque::{ValueView, entries, items};
+use escapement_orchestrator::convert::audit;
 use escapement_tests::reference::errors::Classified;
 use escapement_tests::reference::interpret::Interpreter;
+use escapement_tests::reference::retell;
 use escapement_tests::reference::words::{NotCompleted, StepState};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -34,6 +36,7 @@ fn both_interpreters_come_to_the_same() {
             let settlement = driver.core.settlement().unwrap().clone();
             check_result(&settlement, &driver.reference, &indices, &driver);
             check_record(&settlement, &driver.reference, &driver);
+            check_retold(&settlement, &scenario);
             check_replay(&scenario, &driver);
             Ok(())
         },
@@ -349,6 +352,16 @@ fn check_record(settlement: &Settlement, reference: &Interpreter, driver: &Drive
         listed_actions(settlement.result.status)
     );
     check_times(settlement);
+}
+
+/// Whoever has the record alone comes to the result as well.
+fn check_retold(settlement: &Settlement, scenario: &Scenario) {
+    let record: Vec<_> = settlement.audit.iter().map(audit::entry).collect();
+    let (plan, facts) = border::plan_and_facts(&scenario.request);
+    let result = border::result(&settlement.result);
+    if let Err(difference) = retell(&plan, &facts, &record, &result) {
+        panic!("{difference}\nof {result:#?}\n{record:#?}");
+    }
 }
 
 /// nothing after the start is dated before it.

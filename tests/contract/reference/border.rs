@@ -1,6 +1,7 @@
 //! The contract crate's words in those of the second interpreter. Decides nothing.
 
 use escapement_contract as core;
+use escapement_model::Severity;
 use escapement_tests::reference::rules::{Facts, Rules};
 use escapement_tests::reference::words::{
     Input, Moment, NotCompleted, Outcome, Phase, Reported, Status, StepState, WithdrawReason,
@@ -9,6 +10,12 @@ use escapement_wire::v1;
 
 /// Reads a valid draft.
 pub(crate) fn rules(draft: &core::RequestDraft, deadline_ms: i64) -> Rules {
+    let (plan, facts) = plan_and_facts(draft);
+    Rules::of(&plan, &facts, deadline_ms)
+}
+
+/// What decides anything in a draft, in the wire's words.
+pub(crate) fn plan_and_facts(draft: &core::RequestDraft) -> (v1::Plan, Facts) {
     let plan = draft.plan.as_ref().unwrap();
     let step = |step: &core::StepDraft| v1::PlanStep {
         id: step.id.clone(),
@@ -25,6 +32,7 @@ pub(crate) fn rules(draft: &core::RequestDraft, deadline_ms: i64) -> Rules {
         retryable_error_codes: policy.retryable_error_codes.clone(),
     };
     let plan = v1::Plan {
+        id: plan.id.clone(),
         steps: plan.steps.iter().map(step).collect(),
         timeout_ms: plan.timeout_ms,
         retry_policy: plan.retry_policy.as_ref().map(policy),
@@ -36,7 +44,44 @@ pub(crate) fn rules(draft: &core::RequestDraft, deadline_ms: i64) -> Rules {
         max_concurrent_steps: draft.max_concurrent_steps,
         slack_ms: None,
     };
-    Rules::of(&plan, &facts, deadline_ms)
+    (plan, facts)
+}
+
+/// A result in the wire's words.
+pub(crate) fn result(result: &core::PlanResult) -> v1::PlanResult {
+    v1::PlanResult {
+        plan_id: result.plan_id.to_string(),
+        execution_id: result.execution_id.to_string(),
+        status: match result.status {
+            core::Status::Success => v1::plan_result::Status::Success,
+            core::Status::Partial => v1::plan_result::Status::Partial,
+            core::Status::Failure => v1::plan_result::Status::Failure,
+        }
+        .into(),
+        completed_at: result.completed_at,
+        duration_ms: result.duration_ms,
+        steps_executed: i32::try_from(result.steps_executed).unwrap(),
+        steps_total: i32::try_from(result.steps_total).unwrap(),
+        result_payload: Some(result.result_payload.clone()),
+        error: result.error.as_ref().map(error),
+    }
+}
+
+fn error(of: &core::ExecutionError) -> v1::ExecutionError {
+    v1::ExecutionError {
+        error_code: of.code.clone(),
+        message: of.message.clone(),
+        step_id: of.step_id.map(|id| id.to_string()),
+        severity: match of.severity {
+            Severity::Warn => v1::execution_error::Severity::Warn,
+            Severity::Error => v1::execution_error::Severity::Error,
+            Severity::Fatal => v1::execution_error::Severity::Fatal,
+        }
+        .into(),
+        recoverable: of.recoverable(),
+        cause: of.cause.as_deref().map(|cause| Box::new(error(cause))),
+        context: Some(of.context.clone()),
+    }
 }
 
 pub(crate) fn moment(now: core::Moment) -> Moment {
