@@ -9,7 +9,8 @@ use escapement_contract::{
     Reported, Request, StepIndex, StepState, validate_request,
 };
 use escapement_model::Opaque;
-use escapement_tests::reference::interpret::{Command, Interpreter};
+use escapement_tests::reference::decided::Command;
+use escapement_tests::reference::interpret::Interpreter;
 use escapement_tests::reference::words;
 use std::sync::Arc;
 

@@ -3,6 +3,7 @@
 //!
 //! `tests/contract` plays it against the contract crate input by input; [`retell`] plays it against the record of a real execution.
 
+pub mod decided;
 pub mod errors;
 pub mod interpret;
 pub mod lists;

@@ -16,7 +16,8 @@ use escapement_wire::v1::{AuditEntry, Plan, PlanResult};
 
 use self::clocks::Clocks;
 use self::reading::{Heard, Places};
-use super::interpret::{Interpreter, Said};
+use super::decided::Said;
+use super::interpret::Interpreter;
 use super::rules::{Facts, Rules};
 use super::words::{Input, Moment, Outcome, Phase, Reported, StepState};
 

@@ -139,7 +139,7 @@ impl Told {
     }
 
     /// Nobody is accused.
-    pub(super) fn is_legal(self) {
+    pub(super) fn accuses_nobody(self) {
         let report = self.report();
         assert!(report.is_clean(), "{report}");
     }

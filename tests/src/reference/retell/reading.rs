@@ -7,8 +7,8 @@ use escapement_wire::v1::audit_entry::Event;
 use escapement_wire::v1::{AuditEntry, ExecutionError, Plan, execution_error, plan_result};
 
 use super::{Difference, at};
+use crate::reference::decided::Said;
 use crate::reference::errors::Classified;
-use crate::reference::interpret::Said;
 use crate::reference::lists::mandatory_actions;
 use crate::reference::words::{NotCompleted, Status};
 

@@ -7,8 +7,9 @@ use escapement_wire::v1::{AuditEntry, Plan, PlanResult};
 
 use super::reading::{Places, status};
 use super::{Difference, at};
+use crate::reference::decided::Ended;
 use crate::reference::errors::Classified;
-use crate::reference::interpret::{Ended, Interpreter};
+use crate::reference::interpret::Interpreter;
 
 ///
 pub(super) fn is_a_restart(result: &PlanResult) -> bool {
