@@ -4,9 +4,13 @@
 //! write and a call has the same place in every run: its phase and its number in the phase.
 //! Plays on until the orchestrator dies.
 
+use std::time::Duration;
+
+use escapement_tests::let_pass;
+use escapement_wire::v1::{Execution, SubmitPlanRequest};
 use escapement_wire::worker::v1::outcome_ack::Verdict;
 
-use crate::caller::{Gone, No, id_of, request};
+use crate::caller::{Caller, Gone, No, id_of, request};
 use crate::hand::Hand;
 use crate::told::Told;
 use crate::world::World;
@@ -70,7 +74,7 @@ impl Scene {
         let one = request(100);
         told.ask(&one);
         told.may_start(&id_of(&one));
-        told.accepted(answer(life.caller.submit(&one).await)?);
+        told.accepted(accepted(&life.caller, &one).await?);
         let first = hand.started().await?;
         told.started(&first.execution_id);
 
@@ -79,14 +83,14 @@ impl Scene {
         let waiting = [request(10_000), request(100)];
         for one in &waiting {
             told.ask(one);
-            told.accepted(answer(life.caller.submit(one).await)?);
+            told.accepted(accepted(&life.caller, one).await?);
         }
 
         world.layer.phase("settle").unwrap();
         told.may_settle(&first.execution_id);
         told.may_start(&id_of(&waiting[0]));
         assert_eq!(hand.complete(&first).await?, Verdict::Accepted);
-        told.settled(&answer(life.caller.settled(&first.execution_id).await)?);
+        told.settled(&settled(&life.caller, &first.execution_id).await?);
         let second = hand.started().await?;
         told.started(&second.execution_id);
 
@@ -119,7 +123,7 @@ impl Scene {
         world.layer.phase("queue-again").unwrap();
         let fourth = request(100);
         told.ask(&fourth);
-        told.accepted(answer(life.caller.submit(&fourth).await)?);
+        told.accepted(accepted(&life.caller, &fourth).await?);
         Ok(())
     }
 
@@ -132,7 +136,7 @@ impl Scene {
         told.may_settle(third);
         told.may_start(fourth);
         let life = world.start().await?;
-        told.settled(&answer(life.caller.settled(third).await)?);
+        told.settled(&settled(&life.caller, third).await?);
         let mut hand = Hand::open(&life.url, 4).await?;
         let assignment = hand.started().await?;
         told.started(&assignment.execution_id);
@@ -140,7 +144,7 @@ impl Scene {
         world.layer.phase("settle-last").unwrap();
         told.may_settle(fourth);
         assert_eq!(hand.complete(&assignment).await?, Verdict::Accepted);
-        told.settled(&answer(life.caller.settled(fourth).await)?);
+        told.settled(&settled(&life.caller, fourth).await?);
 
         world.layer.phase("stop-idle").unwrap();
         world.ask_to_stop();
@@ -148,17 +152,39 @@ impl Scene {
     }
 }
 
-/// In these acts nothing is refused, so whatever is no answer is the end of the orchestrator.
-fn answer<T>(answer: Result<T, No>) -> Result<T, Gone> {
-    answer.map_err(|no| {
-        assert!(
-            matches!(no.reason(), "" | "STORE_FAILED"),
-            "refused for another reason than that the store fails: {no:?}"
-        );
-        Gone
-    })
+/// Asks until the request is accepted.
+async fn accepted(caller: &Caller, request: &SubmitPlanRequest) -> Result<Execution, Gone> {
+    loop {
+        if let Some(execution) = answered(caller.submit(request).await)? {
+            return Ok(execution);
+        }
+        let_pass(PAUSE).await;
+    }
+}
+
+/// Asks until the result is told.
+async fn settled(caller: &Caller, id: &str) -> Result<Execution, Gone> {
+    loop {
+        if let Some(execution) = answered(caller.settled(id).await)? {
+            return Ok(execution);
+        }
+        let_pass(PAUSE).await;
+    }
+}
+
+/// In these acts nothing is refused but because the store cannot take it now; then there is no answer yet.
+fn answered<T>(answer: Result<T, No>) -> Result<Option<T>, Gone> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(No::Gone) => Err(Gone),
+        Err(no) if matches!(no.reason(), "STORE_FAILED" | "STORE_FULL") => Ok(None),
+        Err(no) => panic!("refused for another reason than the store: {no:?}"),
+    }
 }
 
 fn clean(status: std::process::ExitStatus) -> Result<(), Gone> {
     if status.success() { Ok(()) } else { Err(Gone) }
 }
+
+/// Before the same is asked again.
+const PAUSE: Duration = Duration::from_millis(5);
