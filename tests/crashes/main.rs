@@ -16,6 +16,7 @@ mod told;
 mod world;
 
 mod failing;
+mod files;
 mod full_disk;
 mod kills;
 mod sweep;

@@ -87,6 +87,15 @@ impl Told {
         accepted.map(|one| id_of(&one.request)).collect()
     }
 
+    /// True where the execution is as it was told, and not less.
+    pub(crate) fn agrees(&self, execution: &Execution) -> bool {
+        let one = self
+            .0
+            .iter()
+            .find(|one| id_of(&one.request) == execution.execution_id);
+        one.is_some_and(|one| one.at_once(Some(execution)).is_empty())
+    }
+
     /// What is told here, each time with one thing wrong; the last one asked for must wait in the queue.
     pub(crate) fn lies(&self) -> Vec<(&'static str, Told)> {
         let with = |change: fn(&mut Vec<One>)| {
@@ -131,6 +140,14 @@ impl Told {
                 }),
             ),
         ]
+    }
+
+    /// The ids of all that were accepted for certain, with those of their plans.
+    pub(crate) fn ids_and_plans(&self) -> Vec<(String, String)> {
+        let accepted = self.0.iter().filter_map(|one| one.accepted.as_ref());
+        accepted
+            .map(|execution| (execution.execution_id.clone(), execution.plan_id.clone()))
+            .collect()
     }
 
     fn one(&mut self, id: &str) -> &mut One {
