@@ -7,7 +7,7 @@
 use crate::worker::v1;
 use prost::Message;
 use prost::bytes::Buf;
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use prost::encoding::{DecodeContext, decode_key, decode_varint, skip_field};
 use std::marker::PhantomData;
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder};
@@ -136,8 +136,9 @@ struct Enough;
 fn count(mut message: &[u8], lists: Lists, left: &mut usize) -> Option<Enough> {
     while message.has_remaining() {
         let (tag, wire_type) = decode_key(&mut message).ok()?;
-        let held = lists.iter().find(|(listed, _)| *listed == tag);
-        let Some((_, holds)) = held.filter(|_| wire_type == WireType::LengthDelimited) else {
+        // Whatever its wire type: the decoder takes the entry of a map for one with a length in any case,
+        // and ends at any other field that has another wire type than it should.
+        let Some((_, holds)) = lists.iter().find(|(listed, _)| *listed == tag) else {
             skip_field(wire_type, tag, &mut message, DecodeContext::default()).ok()?;
             continue;
         };

@@ -8,7 +8,7 @@
 use escapement_wire::DESCRIPTORS;
 use escapement_wire::counted::{Counted, Holds, Lists, has_more_entries};
 use escapement_wire::worker::v1::{
-    ReportOutcomesRequest, ReportOutcomesResponse, SessionRequest, SessionResponse,
+    ReportOutcomesRequest, ReportOutcomesResponse, SessionRequest, SessionResponse, session_request,
 };
 use prost::Message;
 use prost_types::field_descriptor_proto::{Label, Type};
@@ -123,4 +123,17 @@ fn a_message_that_is_cut_off_counts_as_far_as_it_goes() {
     let whole = nested(7, &[10, 0].repeat(9));
     assert_eq!(most_of(&whole[..2 + 8]), 4);
     assert_eq!(most_of(&[8, 1, 0x3a, 0xff, 0xff, 0xff]), 0);
+}
+
+#[test]
+fn an_entry_of_a_map_counts_with_any_wire_type() {
+    // `labels` of a hello, said to be numbers: the decoder reads them as entries all the same.
+    let label = |key: u8| [0x50, 3, 0x0a, 1, key];
+    let hello = nested(2, &[label(b'a'), label(b'b')].concat());
+    let decoded = SessionRequest::decode(hello.as_slice()).unwrap();
+    let Some(session_request::Message::Hello(decoded)) = decoded.message else {
+        panic!("it is a hello")
+    };
+    assert_eq!(decoded.labels.len(), 2);
+    assert_eq!(most_of(&hello), 2);
 }

@@ -199,10 +199,11 @@ fn references(plan: &PlanDraft) -> Vec<(usize, usize, Option<usize>)> {
                 continue;
             }
             let id = normal_id(text);
-            let target = plan
-                .steps
-                .iter()
-                .position(|other| id.is_some() && normal_id(&other.id) == id);
+            // A step whose id is none is known by that text.
+            let target = plan.steps.iter().position(|other| match &id {
+                Some(_) => normal_id(&other.id) == id,
+                None => other.id == *text,
+            });
             references.push((step, item, target));
         }
     }

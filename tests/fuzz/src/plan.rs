@@ -27,7 +27,7 @@ pub(crate) fn run(input: &[u8]) {
         request(&mut source)
     };
     let draft = request_draft(request.clone());
-    let expected = (!is_huge(&draft)).then(|| findings(&draft, CONCURRENCY_MAX));
+    let expected = is_compared(&draft, input).then(|| findings(&draft, CONCURRENCY_MAX));
     match validate_request(draft, CONCURRENCY_MAX) {
         Ok(accepted) => {
             if let Some(expected) = &expected {
@@ -50,7 +50,7 @@ pub(crate) fn run(input: &[u8]) {
             }
             assert!(!found.is_empty(), "a refusal has a reason");
             if let Some(expected) = expected {
-                assert_eq!(found, expected, "both validators find the same");
+                assert_eq!(found, expected, "both validators find the same in {request:?}");
             }
             if let Some(plan) = request.plan {
                 let of_plan = violations.iter().any(|finding| finding.field.starts_with("plan"));
@@ -64,12 +64,18 @@ pub(crate) fn run(input: &[u8]) {
     }
 }
 
-/// The second validator is as slow as it is plain, and it names more than the first thousand.
-fn is_huge(draft: &RequestDraft) -> bool {
-    draft.plan.as_ref().is_some_and(|plan| {
+/// The second validator is as slow as it is plain: it reads every small plan, and some of the larger ones.
+/// It names more than the first thousand, so it reads no huge one.
+fn is_compared(draft: &RequestDraft, input: &[u8]) -> bool {
+    let size = draft.plan.as_ref().map_or(0, |plan| {
         let n_references: usize = plan.steps.iter().map(|step| step.depends_on.len()).sum();
-        plan.steps.len() + n_references > 100 || plan.context_requirements.len() + plan.tags.len() > 500
-    })
+        plan.steps.len() + n_references + (plan.context_requirements.len() + plan.tags.len()) / 4
+    });
+    let is_drawn = input
+        .iter()
+        .fold(0u8, |sum, byte| sum.wrapping_add(*byte))
+        .is_multiple_of(8);
+    size <= 12 || (size <= 100 && is_drawn)
 }
 
 fn is_path(field: &str) -> bool {

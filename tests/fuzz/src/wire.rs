@@ -62,7 +62,7 @@ fn again<T: Message + Default>(message: &[u8]) {
 }
 
 /// As [`again`]; and the count that comes before decoding is never below what decoding makes.
-fn counted<T: Message + Default + Counted>(message: &[u8], weigh: impl Fn(&T) -> usize) {
+fn counted<T: Message + Default + Counted + std::fmt::Debug>(message: &[u8], weigh: impl Fn(&T) -> usize) {
     again::<T>(message);
     let n_counted = count::<T>(message);
     // Each entry takes at least its key and its length.
@@ -77,7 +77,7 @@ fn counted<T: Message + Default + Counted>(message: &[u8], weigh: impl Fn(&T) ->
     let n_made = weigh(&partly);
     assert!(
         n_made <= n_counted,
-        "{n_made} entries were made and {n_counted} counted, whole: {whole}"
+        "{n_made} entries were made and {n_counted} counted, whole: {whole}, {partly:?}"
     );
     if whole {
         let encoded = partly.encode_to_vec();

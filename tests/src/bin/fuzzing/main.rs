@@ -94,6 +94,8 @@ impl Place {
             root,
             folder,
         };
+        // Seeds of an earlier version of the target.
+        let _ = std::fs::remove_dir_all(&place.seeds);
         for folder in [
             &place.corpus,
             &place.learnt,

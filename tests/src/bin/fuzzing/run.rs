@@ -16,7 +16,16 @@ pub(crate) struct Run {
 }
 
 /// Bytes of an input, at most: more only make it slower.
-const INPUT_BYTES_MAX: u32 = 1_024;
+fn input_bytes_max(target: &str) -> u32 {
+    match target {
+        // A few bytes are an event, and each event has its cost.
+        "execution" => 192,
+        "session" => 384,
+        "store_file" => 64,
+        "plan" => 640,
+        _ => 1_024,
+    }
+}
 /// Seconds after which one input is a finding.
 const INPUT_SECONDS_MAX: u32 = 10;
 /// Memory in MiB beyond which one input is a finding.
@@ -41,7 +50,7 @@ pub(crate) fn run(program: &Path, options: &Options, place: &Place) -> Result<Ru
     command
         .env("ESCAPEMENT_FUZZ_SEEDS", &place.seeds)
         .arg(format!("-max_total_time={}", options.minutes * 60))
-        .arg(format!("-max_len={INPUT_BYTES_MAX}"))
+        .arg(format!("-max_len={}", input_bytes_max(&options.target)))
         .arg(format!("-timeout={INPUT_SECONDS_MAX}"))
         .arg(format!("-rss_limit_mb={MEMORY_MIB_MAX}"))
         .arg(format!("-artifact_prefix={}/", place.findings.display()))
