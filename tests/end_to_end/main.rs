@@ -15,6 +15,7 @@ mod world;
 
 mod admission;
 mod attempts;
+mod backup;
 mod callers;
 mod conformance;
 mod demonstration;
@@ -38,6 +39,7 @@ mod refusals;
 mod restarts;
 mod results;
 mod retelling;
+mod retention;
 mod signals;
 mod sizes;
 mod starting;

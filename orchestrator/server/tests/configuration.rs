@@ -51,6 +51,10 @@ fn values_out_of_range_are_refused() {
         &["--event-webhook", "http://"],
         &["--event-webhook", "example.com"],
         &["--lease-ms", "999"],
+        &["--keep-settled-ms", "999"],
+        &["--keep-settled-count", "0"],
+        &["--keep-ids-ms", "-1"],
+        &["--scrub-interval-ms", "31536000001"],
         &["--heartbeat-interval-ms", "50"],
         &["--peer", "10.0.0.2:7400"],
         &["--peer", "ftp://10.0.0.2:7400"],
@@ -69,6 +73,53 @@ fn values_out_of_range_are_refused() {
     for arguments in table {
         assert!(parse(arguments).is_err(), "{arguments:?}");
     }
+}
+
+#[test]
+fn everything_is_kept_unless_the_operator_says_otherwise() {
+    let config = parse(&[]).unwrap();
+    assert_eq!(
+        (
+            config.keep_settled_ms,
+            config.keep_settled_count,
+            config.keep_ids_ms
+        ),
+        (None, None, None)
+    );
+    let config = parse(&["--keep-settled-count", "5", "--keep-ids-ms", "60000"]).unwrap();
+    assert_eq!(
+        (
+            config.keep_settled_ms,
+            config.keep_settled_count,
+            config.keep_ids_ms
+        ),
+        (None, Some(5), Some(60_000))
+    );
+}
+
+#[test]
+fn a_command_takes_its_own_flags_and_no_others() {
+    for (arguments, mentions) in [
+        (&["backup"][..], "--to"),
+        (&["restore"], "--from"),
+        (&["check", "--listen", "127.0.0.1:0"], "--listen"),
+        (&["--max-sessions", "5", "check"], "--max-sessions"),
+        (&["no-such-command"], "no-such-command"),
+    ] {
+        let output = start(arguments, &[]);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains(mentions), "{stderr}");
+    }
+    // What the environment says about serving does not concern a command.
+    let output = start(
+        &["check", "--store-path", "/nonexistent"],
+        &[
+            ("ESCAPEMENT_LISTEN", "0.0.0.0:0"),
+            ("ESCAPEMENT_MAX_SESSIONS", "5"),
+        ],
+    );
+    assert_eq!(output.status.code(), Some(73));
 }
 
 #[test]

@@ -56,6 +56,33 @@ fn every_refusal_of_the_engine_has_its_status() {
     }
 }
 
+//
+#[test]
+fn a_removed_execution_says_when_and_a_repeated_request_is_no_lookup() {
+    let removed = RemovedExecution {
+        number: 3,
+        execution_id: execution_id(),
+        plan_id: escapement_model::PlanId::from_random([8; 16]),
+        request_digest: [1; 32],
+        settled_at: 1_000,
+        removed_at: 2_000,
+    };
+    let looked_up = Rejection::ExecutionRemoved(removed);
+    let repeated = looked_up.clone().of_submission();
+    for (rejection, code) in [(looked_up, Code::NotFound), (repeated, Code::FailedPrecondition)] {
+        let details = check(rejection, code, "EXECUTION_REMOVED", false);
+        let metadata = &details.error_info().unwrap().metadata;
+        assert_eq!(metadata["execution_id"], execution_id().to_string());
+        assert_eq!(metadata["plan_id"], removed.plan_id.to_string());
+        assert_eq!(
+            (&*metadata["settled_at"], &*metadata["removed_at"]),
+            ("1000", "2000")
+        );
+    }
+    let other = Rejection::ExecutionNotFound(execution_id());
+    assert_eq!(other.clone().of_submission(), other);
+}
+
 #[test]
 fn every_rejection_of_the_shell_has_its_status() {
     let field = Rejection::InvalidField {
