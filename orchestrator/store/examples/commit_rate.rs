@@ -1,7 +1,8 @@
 //! Measures commits, opening and reading of the embedded store. Compares with nothing.
 //!
-//! `commit_rate DIRECTORY [SETTLED]`: with a count, fills the store with so many settled executions first and
-//! measures opening it, so that the rates are those of a large file.
+//! `commit_rate DIRECTORY [SETTLED [REMOVED]]`: with a count, fills the store with so many settled executions first
+//! and measures opening it, so that the rates are those of a large file. With a second count so many of them are
+//! removed, and removal is measured, too.
 #![allow(clippy::print_stdout, reason = "its answer is its output")]
 
 use std::collections::VecDeque;
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use escapement_store::conformance::Sample;
-use escapement_store::{Embedded, EmbeddedOptions, ListFilter, Store, Write};
+use escapement_store::{Embedded, EmbeddedOptions, ListFilter, Removal, Store, Write};
 
 const RECORD_BYTES: usize = 1024;
 const MEASURE: Duration = Duration::from_secs(3);
@@ -20,12 +21,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let directory = arguments.next().ok_or("commit_rate DIRECTORY [SETTLED]")?;
     let n_settled: u64 = arguments.next().map_or(Ok(0), |count| count.parse())?;
+    let n_removed: u64 = arguments.next().map_or(Ok(0), |count| count.parse())?;
     let directory = Path::new(&directory);
 
     // The seed of an execution is its place, so that a store that was filled before is only measured.
     let mut next = open(directory)?.reader()?.counts()?.accepted();
     if n_settled > 0 {
         fill(directory, n_settled, &mut next)?;
+    }
+    if n_removed > 0 {
+        remove(directory, n_settled - n_removed)?;
     }
     let mut store = open(directory)?;
     println!("batch   commits/s   records/s   us CPU/record   us p50   us p99   us max");
@@ -84,6 +89,41 @@ fn fill(directory: &Path, n_settled: u64, next: &mut u64) -> Result<(), Box<dyn 
     };
     reader.list(&nobody, None, 100)?;
     println!("looked through all for nobody in {:?}", begun.elapsed());
+    Ok(())
+}
+
+/// Removes all but the newest ones, and looks at everything once.
+fn remove(directory: &Path, n_kept: u64) -> Result<(), Box<dyn Error>> {
+    let mut store = open(directory)?;
+    let policy = Removal {
+        keep_settled_count: Some(n_kept),
+        ..Removal::default()
+    };
+    let (begun, mut times, mut n_removed) = (Instant::now(), Vec::new(), 0);
+    loop {
+        let step = Instant::now();
+        let removed = store.remove_settled(&policy, 0)?;
+        times.push(step.elapsed());
+        n_removed += removed.n_executions;
+        if !removed.has_more {
+            break;
+        }
+    }
+    times.sort_unstable();
+    let at = |percent: usize| times[(times.len() - 1) * percent / 100];
+    println!(
+        "removed {n_removed} in {:?}; a step took {:?} p50, {:?} p99, {:?} at most",
+        begun.elapsed(),
+        at(50),
+        at(99),
+        at(100)
+    );
+    drop(store);
+    let begun = Instant::now();
+    let found = open(directory)?
+        .examiner()?
+        .examine_all(&mut |finding| println!("{finding:?}"))?;
+    println!("examined in {:?}: {found:?}", begun.elapsed());
     Ok(())
 }
 
