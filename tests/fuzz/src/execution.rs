@@ -10,7 +10,8 @@ use escapement_contract::{
 };
 use escapement_model::{Opaque, Severity};
 use escapement_orchestrator::records::{decode_audit, decode_result, encode_audit, encode_result};
-use escapement_tests::reference::interpret::{Command, Interpreter};
+use escapement_tests::reference::decided::Command;
+use escapement_tests::reference::interpret::Interpreter;
 use std::sync::Arc;
 
 /// Inputs after which an execution that does not end is a finding.
