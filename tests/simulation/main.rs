@@ -3,17 +3,23 @@
 //!
 //! `ESCAPEMENT_SEED=123` runs one seed and prints its events where it fails; `ESCAPEMENT_SEEDS=100000` runs a campaign.
 
+mod callers;
 mod dice;
+mod disk;
+mod edge;
 mod faults;
 mod judge;
+mod last_restart;
+mod machine_faults;
 mod network;
 mod orchestrator;
 mod orchestrator_side;
 mod plans;
 mod scenario;
 mod seat;
+mod seeds;
 mod settle;
-mod store;
+mod storage;
 mod tally;
 mod trace;
 mod truth;
@@ -24,6 +30,8 @@ use tally::Tally;
 
 /// So many by default: about 20 s.
 const SEEDS: u64 = 50;
+/// So many on one thread, and the same on four.
+const SEEDS_COMPARED: u64 = 16;
 /// What the default seeds must amount to at least, or they prove nothing: about half of what they do.
 const FLOORS: [(&str, u64); 28] = [
     ("assignments", 9_000),
@@ -55,58 +63,50 @@ const FLOORS: [(&str, u64); 28] = [
     ("verdict Accepted of a call", 50),
     ("restarts", 30),
 ];
-/// Events that are shown of a run that fails.
-const SHOWN: usize = 60;
 
 #[test]
 fn whatever_happens_every_execution_settles_once_and_no_rule_is_broken() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     if let Some(seed) = number("ESCAPEMENT_SEED") {
-        show(&run(seed).tally);
-        return;
+        return show(&seeds::one(seed).tally);
     }
     let n_seeds = number("ESCAPEMENT_SEEDS").unwrap_or(SEEDS);
-    let mut tally = Tally::default();
-    for seed in 1..=n_seeds {
-        tally.absorb(&run(seed).tally);
-    }
-    show(&tally);
+    let from = number("ESCAPEMENT_SEEDS_FROM").unwrap_or(1);
+    let sum = seeds::run(from, n_seeds, number("ESCAPEMENT_THREADS").unwrap_or(1));
+    show(&sum.tally);
     if n_seeds >= SEEDS {
         for (what, floor) in FLOORS {
-            let n = tally.of(what);
+            let n = sum.tally.of(what);
             assert!(
                 n >= floor,
                 "{what}: {n} in {n_seeds} seeds, and {floor} at least prove something"
             );
         }
     }
+    if let Ok(path) = std::env::var("ESCAPEMENT_REPORT") {
+        std::fs::write(path, sum.report()).expect("the report can be written");
+    }
 }
 
 #[test]
 fn the_same_seed_is_the_same_run() {
     for seed in [1, 2, 3] {
-        let (one, other) = (run(seed), run(seed));
+        let (one, other) = (seeds::one(seed), seeds::one(seed));
         assert_eq!(one.trace_hash, other.trace_hash, "seed {seed}");
         assert_eq!(one.tally, other.tally, "seed {seed}");
     }
-    assert_ne!(run(1).trace_hash, run(2).trace_hash);
+    assert_ne!(seeds::one(1).trace_hash, seeds::one(2).trace_hash);
 }
 
-/// Runs a seed; one that fails is run once more for its events.
-fn run(seed: u64) -> settle::Outcome {
-    escapement_tests::planted::arm();
-    settle::run(seed, false).unwrap_or_else(|(broken, _)| {
-        let lines = settle::run(seed, true).map_or_else(|(_, lines)| lines, |_| Vec::new());
-        if let Ok(path) = std::env::var("ESCAPEMENT_TRACE") {
-            std::fs::write(path, lines.join("\n")).expect("the trace can be written");
-        }
-        let from = lines.len().saturating_sub(SHOWN);
-        panic!(
-            "seed {seed}: {broken}\n\nthe last events:\n{}\n\nagain: ESCAPEMENT_SEED={seed} cargo test -p escapement-tests \
-             --test simulation -- --nocapture",
-            lines[from..].join("\n")
-        );
-    })
+#[test]
+fn threads_change_nothing_of_any_seed() {
+    let (one, four) = (seeds::run(1, SEEDS_COMPARED, 1), seeds::run(1, SEEDS_COMPARED, 4));
+    assert_eq!(one.trace_hash, four.trace_hash);
+    assert_eq!(one.tally, four.tally);
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().expect("a number stands in each of these variables"))
 }
 
 fn show(tally: &Tally) {

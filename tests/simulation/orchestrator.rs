@@ -1,6 +1,7 @@
 //! The orchestrator's process: the real engine, what waits for it, and who waits for its answers.
 //! Moves no message: see `world`.
 
+use crate::callers::{CallNumber, Question};
 use crate::dice::Dice;
 use crate::scenario::Scenario;
 use crate::truth::{ProcessKey, Report};
@@ -26,6 +27,8 @@ pub(crate) struct Orchestrator {
     next_session: u64,
     next_caller: u64,
     pub(crate) callers: BTreeMap<CallerId, Call>,
+    /// Those who left before they were answered.
+    pub(crate) gone: BTreeSet<CallerId>,
     /// Executions that somebody watches.
     pub(crate) watched: BTreeSet<ExecutionId>,
     /// Who holds which session.
@@ -39,9 +42,10 @@ pub(crate) struct Orchestrator {
 /// A call that waits for its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
-    Submit(ExecutionId),
-    Wait(ExecutionId),
-    Watch(ExecutionId),
+    /// Somebody out there waits for it.
+    Asked(CallNumber, Question),
+    /// Looks over the orchestrator's shoulder, so that what it shows can be compared with what is so.
+    Follow(ExecutionId),
     Report(Vec<(AttemptToken, Report)>),
     Operate,
     /// Asks whether everything has come to rest.
@@ -56,6 +60,8 @@ impl Orchestrator {
         key[..16].copy_from_slice(&dice.bytes());
         let mut config = EngineConfig::new(boot_id, key);
         config.max_running_executions = scenario.max_running_executions;
+        config.max_live_executions = scenario.max_live_executions;
+        config.queued_in_memory_max = scenario.queued_in_memory_max;
         let start = Moment {
             monotonic_ms: 0,
             unix_ms,
@@ -76,6 +82,7 @@ impl Orchestrator {
             next_session: 1,
             next_caller: 1,
             callers: BTreeMap::new(),
+            gone: BTreeSet::new(),
             watched: BTreeSet::new(),
             sessions: BTreeMap::new(),
             is_draining: false,
@@ -114,12 +121,20 @@ impl Orchestrator {
     /// Watches an execution, once.
     pub(crate) fn watch(&mut self, execution_id: ExecutionId) {
         if self.watched.insert(execution_id) {
-            self.call(Call::Watch(execution_id), |caller| Input::Watch {
+            self.call(Call::Follow(execution_id), |caller| Input::Watch {
                 caller,
                 execution_id,
                 from_sequence: 1,
             });
         }
+    }
+
+    /// A caller does not wait any more.
+    pub(crate) fn leaves(&mut self, caller: CallerId) -> Option<Call> {
+        let about = self.callers.remove(&caller)?;
+        self.gone.insert(caller);
+        self.inbox.push(Input::CallerGone(caller));
+        Some(about)
     }
 
     /// Queues a call and remembers who waits.

@@ -1,58 +1,120 @@
 //! What the shell of the orchestrator does: inputs in batches, effects carried out, messages converted, callers told.
 
+use crate::callers::{CallNumber, Told};
+use crate::disk::End;
 use crate::judge::Judge;
 use crate::network::{Direction, Frame, Server, StreamId};
 use crate::orchestrator::{Call, Orchestrator};
-use crate::plans;
 use crate::trace::Trace;
-use crate::truth::ProcessKey;
+use crate::truth::{ProcessKey, Report};
 use crate::world::{Happening, World};
 use bytes::Bytes;
 use escapement_engine::{
-    CallerId, Effect, FromWorker, Input, Refusal, Reply, SessionErrorCode, SessionKey, SessionState,
-    Submission, ToWorker, WaitFor,
+    AckVerdict, CallerId, Effect, FromWorker, Input, Reply, SessionErrorCode, SessionKey, SessionState,
+    ToWorker,
 };
 use escapement_model::limits::SESSION_MESSAGE_BYTES_MAX;
-use escapement_model::{ExecutionId, SessionId};
-use escapement_orchestrator::convert::{session_in, session_out};
+use escapement_model::{AttemptToken, ExecutionId, SessionId};
+use escapement_orchestrator::convert::{answer, session_in, session_out};
 use escapement_orchestrator::journal::Event;
+use escapement_tests::history::{Life, hash_of_result};
 use escapement_wire::worker::v1::{SessionRequest, SessionResponse};
 use prost::Message as _;
 
 impl World {
+    /// A process starts: it opens what is on the disk, and has nothing else.
     pub(crate) fn boot_orchestrator(&mut self) {
         assert!(self.orchestrator.is_none(), "one orchestrator at a time");
         self.boots += 1;
+        self.tally().count("boots");
+        if self.is_stormy && self.dice.percent(4) {
+            // The process or the machine is gone again while it reads its disk.
+            self.storage.disk.break_off_next_open(&mut self.dice);
+        }
+        let in_memory_max = self.scenario.queued_in_memory_max;
+        let recovered = match self.storage.open(self.now_ms, self.boots, in_memory_max) {
+            Ok(recovered) => recovered,
+            Err(why) => return self.cannot_open(&why),
+        };
+        self.history.life(Life::Began);
         let unix_ms = self.unix_ms();
         let mut process = Orchestrator::new(self.boots, self.now_ms, unix_ms, &self.scenario, &mut self.dice);
         let steady_unix_ms = self.scenario.is_steady.then_some(unix_ms);
         let line = self.judge.boot(process.boot_id, steady_unix_ms);
         self.trace.note(self.now_ms, line);
         let moment = process.moment(self.now_ms, unix_ms);
-        for recovered in self.store.unsettled() {
-            let execution_id = recovered.execution_id;
-            process.engine.handle(moment, Input::Recover(recovered));
+        self.truth.tally.add("recovered", recovered.len() as u64);
+        let ids: Vec<ExecutionId> = recovered
+            .whole
+            .iter()
+            .map(|recovered| recovered.execution_id)
+            .collect();
+        for input in recovered.into_inputs() {
+            process.engine.handle(moment, input);
+        }
+        for execution_id in ids {
             process.watch(execution_id);
         }
         self.orchestrator = Some(process);
-        self.tally().count("boots");
         self.run_engine();
+        if self.is_stormy && self.boots > 1 && self.dice.percent(5) {
+            // Soon enough to meet the writes of the recovery.
+            let after_ms = self.dice.roll(10);
+            self.plan(after_ms, Happening::OrchestratorDies);
+        }
+    }
+
+    fn cannot_open(&mut self, why: &str) {
+        assert!(self.is_stormy, "a store on a sound disk opens: {why}");
+        self.tally().count("fault: start fails");
+        self.trace
+            .note(self.now_ms, format_args!("the store does not open: {why}"));
+        let end = *self.dice.pick(&[End::Killed, End::PowerCut]);
+        self.storage.disk.after(end, &mut self.dice);
+        let after_ms = self.dice.between(50, 2_000);
+        self.plan(after_ms, Happening::OrchestratorBoots);
     }
 
     /// The process is gone: with a word to everybody, or without one.
-    pub(crate) fn end_orchestrator(&mut self, is_crash: bool) {
+    pub(crate) fn end_orchestrator(&mut self, end: End) {
         let Some(process) = self.orchestrator.take() else {
             return;
         };
-        let n_applied = self.dice.index(self.store.n_pending() + 1);
-        self.store
-            .lose_pending(process.boot, if is_crash { n_applied } else { usize::MAX });
-        let ids: Vec<StreamId> = self.network.streams.keys().copied().collect();
+        let in_a_commit = self.dice.percent(60);
+        if self.storage.end(end, in_a_commit, &mut self.dice) {
+            self.tally().count("fault: end in a commit");
+        }
+        self.history.life(match end {
+            End::Exits => Life::Drained,
+            End::Killed => Life::Killed,
+            End::PowerCut => Life::PowerCut,
+        });
         // Where the whole machine stops, nobody is told.
-        let is_silent = is_crash && self.dice.percent(25);
+        let is_silent = end == End::PowerCut || (end == End::Killed && self.dice.percent(10));
+        self.streams_end(end != End::Exits, is_silent);
+        let calls: Vec<CallNumber> = self
+            .calls
+            .iter()
+            .filter(|(_, asked)| asked.boot == process.boot)
+            .map(|(call, _)| *call)
+            .collect();
+        for call in calls {
+            if !is_silent {
+                self.tell(call, Told::Broken);
+            }
+        }
+        self.tally().count("restarts");
+        let after_ms = self.dice.between(50, 4_000);
+        self.trace
+            .note(self.now_ms, format_args!("orchestrator is gone: {end:?}"));
+        self.plan(after_ms, Happening::OrchestratorBoots);
+    }
+
+    fn streams_end(&mut self, may_lose: bool, is_silent: bool) {
+        let ids: Vec<StreamId> = self.network.streams.keys().copied().collect();
         for id in ids {
             let at_ms = self.now_ms + self.dice.roll(60);
-            let loses = is_crash && self.dice.percent(50);
+            let loses = may_lose && self.dice.percent(50);
             let stream = self.network.streams.get_mut(&id).expect("it is listed");
             if stream.server == Server::Unseen {
                 continue;
@@ -64,10 +126,6 @@ impl World {
                 stream.down.end_after_cut(at_ms);
             }
         }
-        self.tally().count("restarts");
-        let after_ms = self.dice.between(50, 4_000);
-        self.trace.note(self.now_ms, "orchestrator is gone");
-        self.plan(after_ms, Happening::OrchestratorBoots);
     }
 
     /// A frame has come to the orchestrator. The engine hears of a stream with its first message, as in the shell.
@@ -170,34 +228,37 @@ impl World {
         self.truth.judge_entries(now_ms);
     }
 
-    fn process(&mut self) -> &mut Orchestrator {
+    pub(crate) fn process(&mut self) -> &mut Orchestrator {
         self.orchestrator.as_mut().expect("it runs")
     }
 
     fn effect(&mut self, effect: Effect) {
         match effect {
             Effect::Write { write, content } => {
-                let at_ms = self.now_ms + self.dice.roll(self.scenario.store_ms_max + 1);
-                self.store.write(at_ms, write, content);
+                self.storage.write(write, content);
+            }
+            Effect::Load { execution_id } => {
+                let (boot, after_ms) = (self.process().boot, self.dice.roll(4));
+                self.plan(after_ms, Happening::Loads { boot, execution_id });
             }
             Effect::Reply { caller, reply } => self.reply(caller, reply),
             Effect::Entries {
                 caller,
                 entries,
                 settled,
-            } => {
-                let Some(Call::Watch(execution)) = self.process().callers.get(&caller).cloned() else {
-                    panic!("entries for somebody who does not watch");
-                };
-                if let Some(settled) = settled {
-                    let id = settled.result.execution_id;
-                    assert!(
-                        self.store.is_settled(id),
-                        "{id} is told to have settled before it is durable"
-                    );
+            } => match self.process().callers.get(&caller).cloned() {
+                Some(Call::Follow(execution)) => {
+                    if let Some(settled) = &settled {
+                        self.check_settled(settled);
+                    }
+                    self.truth.told(execution, entries);
                 }
-                self.truth.told(execution, entries);
-            }
+                Some(Call::Asked(call, question)) => {
+                    self.entries_for(caller, (call, question), &entries, settled.as_ref());
+                }
+                None if self.process().gone.contains(&caller) => {}
+                other => panic!("entries for {other:?}, who does not watch"),
+            },
             Effect::Send {
                 session,
                 seq,
@@ -214,8 +275,10 @@ impl World {
                 self.process().inbox.push(Input::SessionClosed(session));
             }
             Effect::EmitEvent(settled) => {
-                let id = settled.result.execution_id;
-                assert!(self.store.is_settled(id), "{id} is told before it is durable");
+                self.check_settled(&settled);
+                let result = hash_of_result(&answer::result(&settled.result));
+                self.history.event(settled.result.execution_id, result);
+                self.tally().count("events");
             }
             Effect::NotifyErrorHandler(_) => {}
             Effect::Drained { .. } => {
@@ -224,10 +287,17 @@ impl World {
                 self.plan(after_ms, Happening::OrchestratorExits { boot });
             }
             Effect::GiveUp { .. } => {
-                let boot = self.process().boot;
-                self.plan(0, Happening::OrchestratorExits { boot });
+                self.tally().count("gave up");
+                self.plan(0, Happening::OrchestratorDies);
             }
         }
+    }
+
+    fn outcome_answered(&mut self, token: AttemptToken, verdict: AckVerdict, called: Option<Report>) {
+        if verdict == AckVerdict::Accepted {
+            self.history.outcome_accepted(token);
+        }
+        self.truth.verdict(token, verdict, called);
     }
 
     fn send_to_worker(&mut self, session: SessionKey, seq: u64, message: ToWorker) {
@@ -239,14 +309,18 @@ impl World {
                     "something is handed out after the drain is over"
                 );
                 let boot = self.process().boot;
-                items
-                    .iter()
-                    .for_each(|item| self.truth.handed_out(by, boot, item));
+                for item in items {
+                    self.process().watch(item.execution_id);
+                    self.truth.handed_out(by, boot, item);
+                    let step = item.request.plan().step(item.step).id();
+                    self.history
+                        .handed_out(item.execution_id, step, item.attempt, item.token);
+                }
             }
             ToWorker::OutcomeAcks(items) => {
-                items
-                    .iter()
-                    .for_each(|(token, verdict)| self.truth.verdict(*token, *verdict, None));
+                for (token, verdict) in items {
+                    self.outcome_answered(*token, *verdict, None);
+                }
             }
             ToWorker::Cancels(items) => self.tally().add("cancels", items.len() as u64),
             ToWorker::SnapshotRequest { .. } => self.tally().count("snapshot requests"),
@@ -301,65 +375,26 @@ impl World {
     }
 
     fn reply(&mut self, caller: CallerId, reply: Reply) {
-        let call = self
-            .process()
-            .callers
-            .get(&caller)
-            .cloned()
-            .expect("each caller is answered once");
+        let Some(call) = self.process().callers.get(&caller).cloned() else {
+            assert!(
+                self.process().gone.contains(&caller),
+                "each caller is answered once"
+            );
+            return;
+        };
         // A watcher goes on to get entries.
         if !matches!(reply, Reply::Watching) {
             self.process().callers.remove(&caller);
         }
-        let of_execution = matches!(call, Call::Submit(_) | Call::Wait(_));
-        if of_execution {
-            let text: String = format!("{reply:?}").chars().take(40).collect();
-            self.trace
-                .note(self.now_ms, format_args!("{caller:?} {call:?} is told {text}"));
-        }
         match (call, reply) {
-            (Call::Submit(id), Reply::Accepted(view)) => {
-                assert_eq!(view.execution_id, id);
-                assert!(
-                    self.store.find(id).is_some(),
-                    "{id} is told to be accepted before it is durable"
-                );
-                self.process().watch(id);
-                if self.dice.percent(50) {
-                    let wait = |caller| Input::Wait {
-                        caller,
-                        execution_id: id,
-                    };
-                    self.process().call(Call::Wait(id), wait);
-                }
-            }
-            (Call::Submit(id) | Call::Wait(id), Reply::Settled(settled)) => {
-                assert_eq!(settled.result.execution_id, id);
-                assert!(self.store.is_settled(id), "{id} is told before it is durable");
-                self.tally().count("results told");
-            }
-            (Call::Submit(_), Reply::Refused(refusal)) => {
-                assert!(
-                    matches!(
-                        refusal,
-                        Refusal::Draining | Refusal::StoreFailed | Refusal::NestedTooDeep
-                    ),
-                    "{refusal:?}"
-                );
-                self.tally().count(&format!("refused {refusal:?}"));
-            }
-            (Call::Wait(_), Reply::Refused(Refusal::StoreFailed)) => {
-                self.tally().count("refused StoreFailed")
-            }
-            (Call::Submit(id) | Call::Wait(id) | Call::Watch(id), Reply::NotLive) => {
-                assert!(self.store.is_settled(id), "{id} is nowhere");
-            }
-            (Call::Watch(_), Reply::Watching) => {}
+            (Call::Asked(..) | Call::Follow(_), Reply::Watching) => {}
+            (Call::Asked(call, question), reply) => self.answered(call, question, reply),
+            (Call::Follow(_), Reply::NotLive) => {}
             (Call::Report(reports), Reply::OutcomeAcks(acks)) => {
                 assert_eq!(acks.len(), reports.len(), "an answer for each item");
                 for ((token, verdict), (asked, report)) in acks.into_iter().zip(reports) {
                     assert_eq!(token, asked, "answers in the order of the items");
-                    self.truth.verdict(token, verdict, Some(report));
+                    self.outcome_answered(token, verdict, Some(report));
                 }
             }
             (Call::Operate, Reply::Workers(_) | Reply::NoSuchWorker) => {}
@@ -379,56 +414,6 @@ impl World {
             }
             (call, reply) => panic!("{call:?} is answered by {reply:?}"),
         }
-    }
-
-    // ---- callers ----
-
-    pub(crate) fn submit_some(&mut self) {
-        if !self.is_stormy {
-            return;
-        }
-        self.submit_plan(None);
-        if self.dice.percent(5) && !self.requests.is_empty() {
-            // The same once more: it attaches, or has its result already.
-            let again = self.dice.index(self.requests.len());
-            self.submit_again(again);
-        }
-        let after_ms = self.dice.roll(self.scenario.plan_every_ms * 2);
-        self.plan(after_ms, Happening::Submit);
-    }
-
-    pub(crate) fn submit_plan(&mut self, parent: Option<ExecutionId>) {
-        let unix_ms = self.unix_ms();
-        let request = plans::request(&mut self.dice, unix_ms, self.scenario.large_payloads, parent);
-        self.requests.push(request);
-        self.submit_again(self.requests.len() - 1);
-    }
-
-    fn submit_again(&mut self, nth: usize) {
-        let request = self.requests[nth].clone();
-        let wait_for = if self.dice.percent(75) {
-            WaitFor::Accepted
-        } else {
-            WaitFor::Settled
-        };
-        let id = request.execution_id().expect("simulated requests name it");
-        let is_again = self.store.find(id).is_some();
-        let wait_for = if is_again { WaitFor::Settled } else { wait_for };
-        let Some(process) = &mut self.orchestrator else {
-            return;
-        };
-        self.truth.tally.count("plans submitted");
-        self.trace
-            .note(self.now_ms, format_args!("{id} is submitted, {wait_for:?}"));
-        let submit = |caller| {
-            Input::Submit(Submission {
-                caller,
-                request,
-                fresh_id: id,
-                wait_for,
-            })
-        };
-        process.call(Call::Submit(id), submit);
     }
 }
 

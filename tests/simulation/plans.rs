@@ -1,21 +1,31 @@
 //! Random plans, all of them valid and all of them bounded in time. Submits nothing.
 
 use crate::dice::Dice;
-use crate::scenario::ACTIONS;
+use crate::scenario::{ACTIONS, Scenario};
 use escapement_contract::{PlanDraft, Request, RequestDraft, RetryPolicyDraft, StepDraft, validate_request};
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{ExecutionId, Opaque};
 use std::sync::Arc;
 
-/// A request with an execution id of its own.
+/// Ids that somebody else uses; others are fresh.
+#[derive(Debug, Default)]
+pub(crate) struct Ids {
+    pub(crate) execution: Option<String>,
+    pub(crate) plan: Option<String>,
+    /// Where two ask for one execution, the checker of the order cannot know which of both runs.
+    pub(crate) priority: Option<i32>,
+}
+
+/// A request that names its execution.
 pub(crate) fn request(
     dice: &mut Dice,
     unix_ms: i64,
-    large: bool,
+    scenario: &Scenario,
     parent: Option<ExecutionId>,
+    ids: &Ids,
 ) -> Arc<Request> {
-    let n_steps = dice.between(1, 12);
-    let large = large && dice.percent(20);
+    let n_steps = dice.between(1, scenario.n_steps_max);
+    let large = scenario.large_payloads && dice.percent(20);
     let mut steps: Vec<StepDraft> = Vec::new();
     for _ in 0..n_steps {
         let step = step(dice, &steps, large);
@@ -28,14 +38,15 @@ pub(crate) fn request(
         &["*"],
     ];
     let codes = *dice.pick(retryable);
+    let priority = i32::try_from(dice.roll(3)).expect("it is small");
     let plan = PlanDraft {
-        id: uuid(dice),
+        id: ids.plan.clone().unwrap_or_else(|| uuid(dice)),
         version: 1,
         created_at: unix_ms,
         steps,
         name: "simulated".to_owned(),
         context_requirements: vec!["region".to_owned()],
-        priority: Some(i32::try_from(dice.roll(3)).expect("it is small")),
+        priority: Some(ids.priority.unwrap_or(priority)),
         timeout_ms: Some(*dice.pick(&[4_000, 15_000, 40_000, 40_000])),
         retry_policy: Some(RetryPolicyDraft {
             max_attempts: Some(i32::try_from(dice.between(1, 4)).expect("it is small")),
@@ -51,7 +62,7 @@ pub(crate) fn request(
     let draft = RequestDraft {
         plan: Some(plan),
         environment: Some(environment(large)),
-        execution_id: Some(uuid(dice)),
+        execution_id: Some(ids.execution.clone().unwrap_or_else(|| uuid(dice))),
         deadline_ms: dice
             .percent(12)
             .then(|| unix_ms + i64::try_from(dice.between(500, 60_000)).expect("small")),

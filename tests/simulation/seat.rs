@@ -28,7 +28,9 @@ pub(crate) struct Seat {
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) number: u64,
-    pub(crate) began_at_ms: u64,
+    began_at_ms: u64,
+    /// What its clock counts in a second of the world, in milliseconds.
+    clock_rate: u64,
     pub(crate) instance_id: InstanceId,
     pub(crate) machine: Machine,
     pub(crate) stream: Option<StreamId>,
@@ -98,6 +100,7 @@ impl Seat {
         self.process = Some(Process {
             number: self.n_processes,
             began_at_ms: now_ms,
+            clock_rate: *dice.pick(&[1_000, 1_000, 990, 1_010]),
             instance_id,
             machine: Machine::new(0, "http://simulated:7400", hello, grace),
             stream: None,
@@ -117,10 +120,7 @@ impl Seat {
     /// When the process wants to be called, on the world's clock.
     pub(crate) fn due_at_ms(&self) -> Option<u64> {
         let process = self.process.as_ref()?;
-        let due_ms = process
-            .machine
-            .poll_timeout()?
-            .saturating_add(process.began_at_ms);
+        let due_ms = process.world_ms(process.machine.poll_timeout()?);
         Some(due_ms.max(self.frozen_until_ms))
     }
 
@@ -133,7 +133,13 @@ impl Seat {
 impl Process {
     /// Its own clock, which knows nothing of anybody else's.
     pub(crate) fn clock_ms(&self, now_ms: u64) -> u64 {
-        now_ms - self.began_at_ms
+        (now_ms - self.began_at_ms) * self.clock_rate / 1_000
+    }
+
+    /// When its clock shows this, on the world's.
+    fn world_ms(&self, clock_ms: u64) -> u64 {
+        let since_ms = clock_ms.saturating_mul(1_000).div_ceil(self.clock_rate);
+        since_ms.saturating_add(self.began_at_ms)
     }
 
     /// Within what the worker itself has said that it takes.

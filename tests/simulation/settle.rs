@@ -20,6 +20,7 @@ pub(crate) struct Outcome {
 /// # Errors
 /// The rule that was broken, and the last events where they were kept.
 pub(crate) fn run(seed: u64, keeps_trace: bool) -> Result<Outcome, (String, Vec<String>)> {
+    escapement_tests::planted::arm();
     let world = RefCell::new(World::new(seed, keeps_trace));
     let end = catch_unwind(AssertUnwindSafe(|| live(&mut world.borrow_mut())));
     // A panic leaves the world as it was when the rule was broken.
@@ -44,11 +45,27 @@ fn live(world: &mut World) {
         world.replace_drained();
         world.run_until(world.now_ms + 1_000);
     }
+    world.look_at_everything();
+    let looked_at_ms = world.now_ms;
+    while !world.calls.is_empty() {
+        let so_far_ms = world.now_ms - looked_at_ms;
+        assert!(
+            so_far_ms < LAST_LOOK_MS,
+            "asked in the calm and not answered: {:?}",
+            world.calls
+        );
+        world.run_until(world.now_ms + 200);
+    }
     world.truth.tally.add("virtual seconds", world.now_ms / 1_000);
-    let n_executions = world.store.len() as u64;
-    world.truth.tally.add("executions", n_executions);
-    let World { truth, store, .. } = world;
-    truth.judge_accepted(store);
+    world.truth.tally.add("commits", world.storage.n_commits);
+    world.truth.tally.add("calls", world.n_calls);
+    let finals = world.last_restart();
+    world.truth.tally.add("executions", finals.len() as u64);
+    world.truth.judge_accepted(&finals);
+    let records = finals
+        .into_iter()
+        .map(|(id, last)| (id.to_string(), last.entries));
+    world.finals = records.collect();
 }
 
 /// Everything accepted has settled, nobody has anything in flight, and every worker may work.
@@ -61,6 +78,7 @@ fn is_at_rest(world: &mut World) -> bool {
                 && !process.is_stopping
         })
     });
+    let callers_rest = world.callers_rest();
     let Some(process) = world
         .orchestrator
         .as_mut()
@@ -68,14 +86,14 @@ fn is_at_rest(world: &mut World) -> bool {
     else {
         return false;
     };
-    if !workers_rest || process.engine.live_executions() > 0 || !world.store.unsettled().is_empty() {
+    if !callers_rest || !workers_rest || process.engine.live_executions() > 0 {
         return false;
     }
     // Nobody but these two waits, except watchers of what has settled.
     let waits = process
         .callers
         .values()
-        .find(|call| matches!(call, Call::Submit(_) | Call::Wait(_) | Call::Report(_)));
+        .find(|call| matches!(call, Call::Report(_)));
     assert_eq!(waits, None, "a caller waits for what has happened");
     process.call(Call::Workers, Input::ListWorkers);
     process.call(Call::Actions, Input::ListActions);
@@ -86,11 +104,11 @@ fn is_at_rest(world: &mut World) -> bool {
 
 fn unrest(world: &World) -> String {
     let mut text = format!("not at rest after {CALM_MS_MAX} ms of calm:");
-    for recovered in world.store.unsettled() {
-        text += &format!(
-            "\n  {} has not settled, started {:?}",
-            recovered.execution_id, recovered.started_at
-        );
+    for job in &world.jobs {
+        text += &format!("\n  the caller of {} knows: {:?}", job.id, job.known);
+    }
+    for asked in world.calls.values() {
+        text += &format!("\n  waits: {asked:?}");
     }
     for (n, seat) in world.seats.iter().enumerate() {
         match &seat.process {
@@ -123,26 +141,25 @@ fn unrest(world: &World) -> String {
     text
 }
 
-/// What the independent checker of the sessions says.
+/// What the independent checkers say: of the sessions, and of what callers saw.
 fn judge(world: &mut World) -> Result<(), String> {
     let judge = std::mem::replace(&mut world.judge, crate::judge::Judge::new());
-    let report = judge.finish(&world.store);
-    if report.violations().is_empty() {
+    let report = judge.finish(&world.finals);
+    let sessions = report.violations().iter().map(ToString::to_string);
+    let history = std::mem::take(&mut world.history).finish(&[]);
+    for (what, n) in history.counts() {
+        world.truth.tally.add(&format!("history: {what}"), n);
+    }
+    let callers = history.violations.iter().map(ToString::to_string);
+    let violations: Vec<String> = sessions.chain(callers).collect();
+    if violations.is_empty() {
         return Ok(());
     }
-    for violation in report.violations() {
+    for violation in &violations {
         world.trace.note(world.now_ms, violation);
     }
-    let shown: Vec<String> = report
-        .violations()
-        .iter()
-        .take(5)
-        .map(ToString::to_string)
-        .collect();
-    Err(format!(
-        "the checker of the sessions finds:\n  {}",
-        shown.join("\n  ")
-    ))
+    let shown = &violations[..violations.len().min(5)];
+    Err(format!("the checkers find:\n  {}", shown.join("\n  ")))
 }
 
 fn last_lines(trace: &Trace) -> Vec<String> {
@@ -158,3 +175,5 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
 
 /// Plans end within 40 s, and some wait for their turn before that.
 const CALM_MS_MAX: u64 = 900_000;
+/// What is asked in the calm is answered by then.
+const LAST_LOOK_MS: u64 = 40_000;

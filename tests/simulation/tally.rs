@@ -24,6 +24,12 @@ impl Tally {
         }
     }
 
+    /// All whose names begin so.
+    pub(crate) fn of_all(&self, prefix: &str) -> u64 {
+        let all = self.0.iter().filter(|(what, _)| what.starts_with(prefix));
+        all.map(|(_, n)| n).sum()
+    }
+
     pub(crate) fn of(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or(0)
     }

@@ -17,6 +17,10 @@ impl Trace {
         }
     }
 
+    pub(crate) fn keeps_lines(&self) -> bool {
+        self.lines.is_some()
+    }
+
     pub(crate) fn note(&mut self, now_ms: u64, line: impl Display) {
         let line = format!("{now_ms:>7} {line}");
         for byte in line.as_bytes() {

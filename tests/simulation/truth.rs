@@ -3,12 +3,14 @@
 //!
 //! A violation is a panic.
 
-use crate::store::Store;
+use crate::last_restart::Final;
 use crate::tally::Tally;
 use escapement_contract::{AuditEntry, AuditKind, Evidence};
 use escapement_engine::{AckVerdict, Assignment};
 use escapement_model::limits::{LEASE_MARGIN_MS, LEASE_MS};
 use escapement_model::{AttemptToken, ExecutionId, StepId};
+use escapement_wire::v1::AuditEntry as WireEntry;
+use escapement_wire::v1::audit_entry::Event;
 use escapement_wire::worker::v1::attempt_outcome::Outcome as WireOutcome;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -310,54 +312,32 @@ impl Truth {
     // ---- after the run ----
 
     /// Every outcome that was acknowledged as accepted is in the execution's record, and its output in the result.
-    pub(crate) fn judge_accepted(&mut self, store: &Store) {
+    pub(crate) fn judge_accepted(&mut self, finals: &BTreeMap<ExecutionId, Final>) {
         let accepted = self
             .attempts
             .iter()
             .filter_map(|(token, attempt)| Some((token, attempt, attempt.accepted.as_ref()?)));
         let mut n_judged = 0;
         for (token, attempt, report) in accepted {
-            let stored = store
-                .find(attempt.execution)
+            let last = finals
+                .get(&attempt.execution)
                 .expect("what was handed out was accepted");
-            let settlement = stored.settlement.as_ref().expect("everything has settled");
             // A restart has settled it, and has none of its attempts.
-            if stored.settled_by != attempt.boot {
+            if last.settled_by != Some(attempt.boot) {
                 continue;
             }
             n_judged += 1;
-            let step = attempt.step;
-            let in_record = settlement.audit.iter().any(|entry| match (&entry.kind, report) {
-                (
-                    AuditKind::StepCompleted {
-                        step_id, attempts, ..
-                    },
-                    Report::Success,
-                ) => (*step_id, *attempts) == (step, attempt.number),
-                (
-                    AuditKind::AttemptFailed {
-                        step_id,
-                        attempt: number,
-                        error,
-                    },
-                    Report::Failure(code),
-                ) => (*step_id, *number) == (step, attempt.number) && error.code == *code,
-                (
-                    AuditKind::AttemptFailed {
-                        step_id,
-                        attempt: number,
-                        error,
-                    },
-                    Report::Released,
-                ) => (*step_id, *number) == (step, attempt.number) && error.code == "WORKER_LOST",
-                _ => false,
-            });
             assert!(
-                in_record,
+                is_in_record(&last.entries, attempt, report),
                 "the outcome {report:?} of {token} was accepted and is not in the record"
             );
             let output = token.to_hex();
-            let payload = settlement.result.result_payload.as_encoded();
+            let payload = last
+                .result
+                .result_payload
+                .as_ref()
+                .expect("a result has one")
+                .as_encoded();
             let in_result = payload
                 .windows(output.len())
                 .any(|window| window == output.as_bytes());
@@ -389,4 +369,26 @@ impl Truth {
         };
         (!from.is_empty()).then(|| from[nth % from.len()])
     }
+}
+
+fn is_in_record(entries: &[WireEntry], attempt: &Attempt, report: &Report) -> bool {
+    let step = attempt.step.to_string();
+    let number = i32::try_from(attempt.number).expect("it is small");
+    entries.iter().any(|entry| match (&entry.event, report) {
+        (Some(Event::StepCompleted(done)), Report::Success) => {
+            (&done.step_id, done.attempts) == (&step, number)
+        }
+        (Some(Event::AttemptFailed(failed)), Report::Failure(_) | Report::Released) => {
+            let code = match report {
+                Report::Failure(code) => code,
+                Report::Success | Report::Released => "WORKER_LOST",
+            };
+            (&failed.step_id, failed.attempt) == (&step, number)
+                && failed
+                    .error
+                    .as_ref()
+                    .is_some_and(|error| error.error_code == code)
+        }
+        _ => false,
+    })
 }

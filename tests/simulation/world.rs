@@ -1,20 +1,23 @@
 //! The one thread, the one clock and the order of everything. Decides no protocol: both sides of it are the real ones.
 
+use crate::callers::{Asked, CallNumber, Caller, Job, Told};
 use crate::dice::Dice;
+use crate::disk::{Disk, End};
+use crate::edge::Read;
 use crate::judge::Judge;
 use crate::network::{Network, Server, StreamId};
 use crate::orchestrator::Orchestrator;
 use crate::scenario::Scenario;
 use crate::seat::Seat;
-use crate::store::Store;
+use crate::storage::{Progress, Storage};
 use crate::tally::Tally;
 use crate::trace::Trace;
 use crate::truth::Truth;
-use escapement_contract::Request;
 use escapement_engine::Input;
-use escapement_model::AttemptToken;
+use escapement_model::{AttemptToken, ExecutionId};
+use escapement_tests::history::Checker;
+use escapement_tests::session_checker::Records;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Everything.
 pub(crate) struct World {
@@ -28,7 +31,7 @@ pub(crate) struct World {
     /// `None` while no process of it runs.
     pub(crate) orchestrator: Option<Orchestrator>,
     pub(crate) boots: u64,
-    pub(crate) store: Store,
+    pub(crate) storage: Storage,
     /// How far the wall clock is from where it should be.
     pub(crate) wall_offset_ms: i64,
     /// Things go wrong.
@@ -36,7 +39,15 @@ pub(crate) struct World {
     pub(crate) truth: Truth,
     pub(crate) judge: Judge,
     pub(crate) trace: Trace,
-    pub(crate) requests: Vec<Arc<Request>>,
+    pub(crate) history: Checker,
+    pub(crate) callers: Vec<Caller>,
+    pub(crate) jobs: Vec<Job>,
+    /// What was asked and is not answered.
+    pub(crate) calls: BTreeMap<CallNumber, Asked>,
+    pub(crate) n_calls: CallNumber,
+    pub(crate) n_faults_left: u64,
+    /// The records of everything, once all is over.
+    pub(crate) finals: Records,
     /// What the orchestrator said last of its workers, and of its actions.
     pub(crate) workers_at_rest: Option<bool>,
     pub(crate) actions_at_rest: Option<bool>,
@@ -47,6 +58,40 @@ pub(crate) struct World {
 pub(crate) enum Happening {
     /// A caller hands in a plan.
     Submit,
+    /// A caller goes on with a plan that it handed in.
+    GoOn {
+        job: usize,
+    },
+    /// Somebody looks at something.
+    Look,
+    QuestionArrives {
+        call: CallNumber,
+    },
+    AnswerArrives {
+        call: CallNumber,
+        told: Told,
+    },
+    CallerGivesUp {
+        call: CallNumber,
+    },
+    /// The orchestrator hears that nobody waits any more.
+    CallerLeaves {
+        call: CallNumber,
+    },
+    WaitIsOver {
+        boot: u64,
+        call: CallNumber,
+    },
+    /// A request is read that the engine has asked for.
+    Loads {
+        boot: u64,
+        execution_id: ExecutionId,
+    },
+    Reads {
+        boot: u64,
+        call: CallNumber,
+        read: Read,
+    },
     /// Something goes wrong.
     Fault,
     WorkerBoots {
@@ -56,6 +101,8 @@ pub(crate) enum Happening {
         seat: usize,
     },
     OrchestratorBoots,
+    /// At a time that was chosen before.
+    OrchestratorDies,
     /// The process that said that it may exit does.
     OrchestratorExits {
         boot: u64,
@@ -90,23 +137,32 @@ impl World {
     pub(crate) fn new(seed: u64, keeps_trace: bool) -> Self {
         let mut dice = Dice::new(seed);
         let scenario = Scenario::of(&mut dice);
+        let disk = Disk::new(&mut dice, scenario.has_quick_store);
+        let storage = Storage::new(disk, scenario.store_ms_max);
+        let seats = scenario.workers.iter().cloned().map(Seat::new).collect();
         let mut world = Self {
             now_ms: 0,
-            seats: scenario.workers.iter().cloned().map(Seat::new).collect(),
+            seats,
             dice,
-            scenario,
             agenda: BTreeMap::new(),
             n_planned: 0,
             network: Network::default(),
             orchestrator: None,
             boots: 0,
-            store: Store::default(),
+            storage,
             wall_offset_ms: 0,
             is_stormy: true,
             truth: Truth::default(),
             judge: Judge::new(),
             trace: Trace::new(keeps_trace),
-            requests: Vec::new(),
+            history: Checker::new(),
+            callers: (0..scenario.n_callers).map(|_| Caller::default()).collect(),
+            jobs: Vec::new(),
+            calls: BTreeMap::new(),
+            n_calls: 0,
+            n_faults_left: scenario.n_faults,
+            finals: Records::new(),
+            scenario,
             workers_at_rest: None,
             actions_at_rest: None,
         };
@@ -115,8 +171,11 @@ impl World {
             let at_ms = world.dice.roll(2_000);
             world.plan(at_ms, Happening::WorkerBoots { seat });
         }
-        world.plan(1_000, Happening::Submit);
-        world.plan(3_000, Happening::Fault);
+        let first_ms = world.dice.roll(world.scenario.plan_every_ms.min(1_000) + 1);
+        world.plan(first_ms, Happening::Submit);
+        world.plan(first_ms, Happening::Look);
+        let first_ms = world.dice.between(1, world.scenario.fault_every_ms * 2);
+        world.plan(first_ms, Happening::Fault);
         world
     }
 
@@ -163,7 +222,10 @@ impl World {
             .orchestrator
             .as_ref()
             .and_then(|process| process.due_at_ms(self.now_ms));
-        let store = self.orchestrator.as_ref().and(self.store.next_at_ms());
+        let store = self
+            .orchestrator
+            .as_ref()
+            .and(self.storage.next_at_ms(self.now_ms));
         let store = store.map(|at_ms| at_ms.max(self.orchestrator_frozen_until_ms()));
         seats
             .chain(streams.flatten())
@@ -236,10 +298,21 @@ impl World {
         else {
             return;
         };
-        while self.store.next_at_ms().is_some_and(|at_ms| at_ms <= now_ms) {
-            let fails = self.is_stormy && self.dice.roll(1_000) < self.scenario.store_failures;
-            if let Some((write, outcome)) = self.store.apply_due(now_ms, process.boot, fails) {
-                process.inbox.push(Input::Stored { write, outcome });
+        loop {
+            match self.storage.progress(now_ms, &mut self.dice) {
+                Progress::Nothing => return,
+                Progress::Answers(answers) => {
+                    let stored = answers
+                        .into_iter()
+                        .map(|(write, outcome)| Input::Stored { write, outcome });
+                    process.inbox.extend(stored);
+                }
+                Progress::Died(why) => {
+                    self.trace
+                        .note(now_ms, format_args!("the store has failed: {why}"));
+                    self.truth.tally.count("ends with a failed store");
+                    return self.end_orchestrator(End::Killed);
+                }
             }
         }
     }
@@ -247,17 +320,30 @@ impl World {
     fn happen(&mut self, happening: Happening) {
         match happening {
             Happening::Submit => self.submit_some(),
+            Happening::GoOn { job } => self.go_on(job),
+            Happening::Look => self.look_around(),
+            Happening::QuestionArrives { call } => self.question_arrives(call),
+            Happening::AnswerArrives { call, told } => self.answer_arrives(call, told),
+            Happening::CallerGivesUp { call } => self.caller_gives_up(call),
+            Happening::CallerLeaves { call } => self.caller_leaves(call),
+            Happening::WaitIsOver { boot, call } => self.wait_is_over(boot, call),
+            Happening::Loads { boot, execution_id } => self.load(boot, execution_id),
+            Happening::Reads { boot, call, read } => self.reads(boot, call, read),
             Happening::Fault => self.next_fault(),
             Happening::WorkerBoots { seat } => self.boot_worker(seat),
             Happening::WorkerStops { seat } => self.drain_process(seat),
             Happening::OrchestratorBoots => self.boot_orchestrator(),
+            Happening::OrchestratorDies => {
+                let end = *self.dice.pick(&[End::Killed, End::PowerCut]);
+                self.end_orchestrator(end);
+            }
             Happening::OrchestratorExits { boot } => {
                 if self
                     .orchestrator
                     .as_ref()
                     .is_some_and(|process| process.boot == boot)
                 {
-                    self.end_orchestrator(false);
+                    self.end_orchestrator(End::Exits);
                 }
             }
             Happening::BodyEnds {

@@ -335,11 +335,13 @@ impl Books {
             return;
         };
         let is_suspect = session.stage == Stage::Suspect;
-        let omitted = self.resumes_without(holder, token);
-        if omitted {
-            self.gone(token, Evidence::RESUME_OMITS);
-        } else if self.is_maybe_lost(holder) {
-            self.gone(token, Evidence::LEASE_EXPIRED);
+        // Long after the lease the same instance may come back without it: then either may stand in the record.
+        let omitted = self
+            .resumes_without(holder, token)
+            .then_some(Evidence::RESUME_OMITS);
+        let lost = self.is_maybe_lost(holder).then_some(Evidence::LEASE_EXPIRED);
+        if let Some(evidence) = omitted.into_iter().chain(lost).reduce(Evidence::and) {
+            self.gone(token, evidence);
         } else if is_suspect && self.t + 1 >= ends {
             self.settle(token, State::Ended(Why::TimedOut));
         }

@@ -78,7 +78,14 @@ impl Books {
             Call::DeclareWorkerDead { instance } => {
                 self.declared.insert(*instance);
                 if let Some(session) = self.instances.get(instance).copied() {
-                    self.lose(session, Evidence::DECLARED_DEAD);
+                    // Where its stream is over for a lease, it was lost before anybody said so.
+                    let lost = self.is_maybe_lost(session);
+                    let before = if lost {
+                        Evidence::LEASE_EXPIRED
+                    } else {
+                        Evidence::NONE
+                    };
+                    self.lose(session, before.and(Evidence::DECLARED_DEAD));
                 }
             }
         }

@@ -127,6 +127,29 @@ fn i6_the_record_does_not_fit_the_journal() {
 }
 
 #[test]
+fn who_is_declared_dead_long_after_its_lease_was_lost_before() {
+    for (declared_at, is_lost_before) in [(5_000, false), (12_000, true)] {
+        let mut script = Script::new();
+        script.greet(1, 1, 4).greet(2, 2, 4).assign(1, 1, 1, 1);
+        script.shell(1, "closed").at(declared_at);
+        script.call(json!({"m": "declare_worker_dead", "instance": super::script::instance(1)}));
+        script.assign(2, 2, 1, 1).done(2, 2, "success");
+        let events = vec![
+            assigned(1, 1),
+            returned(1, 1, "lease_expired"),
+            assigned(1, 1),
+            completed(1, 1),
+        ];
+        recorded(&mut script, events);
+        if is_lost_before {
+            script.is_clean();
+        } else {
+            script.violates(I6);
+        }
+    }
+}
+
+#[test]
 fn every_evidence_is_explained_by_its_line() {
     let mut of = Vec::new();
     let mut begun = |evidence: &'static str| {

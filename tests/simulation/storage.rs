@@ -1,0 +1,235 @@
+//! The thread that writes the store, in virtual time: real commits of the real conversions, one after another.
+//! Ends no process itself, and keeps nothing across one but the disk.
+
+use crate::dice::Dice;
+use crate::disk::{Disk, End, OpenStore};
+use escapement_engine::{StoreWrite, WriteId, WriteOutcome};
+use escapement_model::ExecutionId;
+use escapement_orchestrator::recovery::{self, Unsettled};
+use escapement_orchestrator::writer::{Committer, Job};
+use escapement_store::{Reader, Store, StoreFault};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The disk, and what the running process has open on it.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    pub(crate) disk: Disk,
+    open: Option<Open>,
+    /// No space until then.
+    pub(crate) full_until_ms: u64,
+    /// Commits take long until then.
+    pub(crate) slow_until_ms: u64,
+    /// A write or a sync of it does.
+    pub(crate) next_commit_fails: bool,
+    /// A commit takes up to so long otherwise.
+    commit_ms_max: u64,
+    /// What commits have answered as durable. Outlives processes, as callers do.
+    accepted: BTreeSet<ExecutionId>,
+    settled: BTreeSet<ExecutionId>,
+    /// The process that tried last to settle it. Where it has settled, that one did it.
+    settled_by: BTreeMap<ExecutionId, u64>,
+    pub(crate) n_commits: u64,
+}
+
+struct Open {
+    boot: u64,
+    committer: Committer<OpenStore>,
+    reader: Box<dyn Reader>,
+    waiting: Vec<Job>,
+    commit: Option<Commit>,
+}
+
+impl std::fmt::Debug for Open {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Open")
+            .field("boot", &self.boot)
+            .field("commit", &self.commit)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One commit on its way.
+#[derive(Debug)]
+struct Commit {
+    jobs: Vec<Job>,
+    /// When readers see it, and when the engine hears of it.
+    applies_at_ms: u64,
+    answers_at_ms: u64,
+    answers: Option<Vec<(WriteId, WriteOutcome)>>,
+}
+
+/// What the writer has come to.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    Nothing,
+    Answers(Vec<(WriteId, WriteOutcome)>),
+    /// A fault behind which nothing more may be acknowledged.
+    Died(String),
+}
+
+impl Storage {
+    pub(crate) fn new(disk: Disk, commit_ms_max: u64) -> Self {
+        Self {
+            disk,
+            open: None,
+            full_until_ms: 0,
+            slow_until_ms: 0,
+            next_commit_fails: false,
+            commit_ms_max,
+            accepted: BTreeSet::new(),
+            settled: BTreeSet::new(),
+            settled_by: BTreeMap::new(),
+            n_commits: 0,
+        }
+    }
+
+    /// A new process opens what there is, and reads what is not settled.
+    ///
+    /// # Errors
+    /// What the process would say before it exits.
+    pub(crate) fn open(&mut self, now_ms: u64, boot: u64, in_memory_max: usize) -> Result<Unsettled, String> {
+        assert!(self.open.is_none(), "one process has the store open");
+        self.disk.set_full(now_ms < self.full_until_ms);
+        let store = self.disk.open().map_err(|fault| kind(&fault))?;
+        let reader = store.reader().map_err(|fault| kind(&fault))?;
+        let recovered = recovery::unsettled_within(reader.as_ref(), false, in_memory_max)
+            .map_err(|failure| failure.to_string())?;
+        self.open = Some(Open {
+            boot,
+            committer: Committer::new(store),
+            reader,
+            waiting: Vec::new(),
+            commit: None,
+        });
+        Ok(recovered)
+    }
+
+    /// Reads what the running process would read.
+    pub(crate) fn reader(&self) -> &dyn Reader {
+        self.open
+            .as_ref()
+            .expect("a process has the store open")
+            .reader
+            .as_ref()
+    }
+
+    pub(crate) fn write(&mut self, write: WriteId, content: StoreWrite) {
+        let open = self.open.as_mut().expect("a process has the store open");
+        if let StoreWrite::Settle { settlement } = &content {
+            self.settled_by.insert(settlement.result.execution_id, open.boot);
+        }
+        open.waiting.push(Job { write, content });
+    }
+
+    /// When there is something to do, at the earliest. `None`: nothing, or it can be done at once.
+    pub(crate) fn next_at_ms(&self, now_ms: u64) -> Option<u64> {
+        let open = self.open.as_ref()?;
+        match &open.commit {
+            Some(commit) if commit.answers.is_none() => Some(commit.applies_at_ms),
+            Some(commit) => Some(commit.answers_at_ms),
+            None => (!open.waiting.is_empty()).then_some(now_ms),
+        }
+    }
+
+    /// Does the next thing that is due. Group commit: what waits is written together, once the commit before is over.
+    pub(crate) fn progress(&mut self, now_ms: u64, dice: &mut Dice) -> Progress {
+        let (is_slow, is_full) = (now_ms < self.slow_until_ms, now_ms < self.full_until_ms);
+        let Some(open) = self.open.as_mut() else {
+            return Progress::Nothing;
+        };
+        if open.commit.is_none() && !open.waiting.is_empty() {
+            let ms = dice.roll(self.commit_ms_max + 1) + if is_slow { dice.between(200, 2_000) } else { 0 };
+            open.commit = Some(Commit {
+                jobs: std::mem::take(&mut open.waiting),
+                applies_at_ms: now_ms + dice.roll(ms + 1),
+                answers_at_ms: now_ms + ms,
+                answers: None,
+            });
+        }
+        let Some(commit) = &mut open.commit else {
+            return Progress::Nothing;
+        };
+        if commit.answers.is_none() && commit.applies_at_ms <= now_ms {
+            self.disk.set_full(is_full);
+            open.committer.store_mut().set_full(is_full);
+            self.n_commits += 1;
+            if std::mem::take(&mut self.next_commit_fails) {
+                self.disk.fail_next_commit(dice);
+            }
+            match open.committer.commit(&commit.jobs) {
+                Ok(answers) => commit.answers = Some(answers),
+                Err(fault) => return Progress::Died(kind(&fault)),
+            }
+        }
+        if commit.answers.is_none() || now_ms < commit.answers_at_ms {
+            return Progress::Nothing;
+        }
+        let Commit { jobs, answers, .. } = open.commit.take().expect("it was there a line ago");
+        let answers = answers.expect("it was there a line ago");
+        for (job, (_, outcome)) in jobs.iter().zip(&answers) {
+            if *outcome == WriteOutcome::Durable {
+                match &job.content {
+                    StoreWrite::Accept { execution_id, .. } => self.accepted.insert(*execution_id),
+                    StoreWrite::Settle { settlement } => self.settled.insert(settlement.result.execution_id),
+                    StoreWrite::Start { .. } => false,
+                };
+            }
+        }
+        Progress::Answers(answers)
+    }
+
+    /// The process ends. `in_a_commit`: while the next commit, or the one that is under way, does its writes.
+    /// True where that was so.
+    pub(crate) fn end(&mut self, end: End, in_a_commit: bool, dice: &mut Dice) -> bool {
+        let Some(mut open) = self.open.take() else {
+            return false;
+        };
+        let not_applied = match open.commit.take() {
+            Some(commit) if commit.answers.is_none() => commit.jobs,
+            Some(_) | None => std::mem::take(&mut open.waiting),
+        };
+        let mut is_in_a_commit = false;
+        if end == End::Exits {
+            // The writer writes what it was given before it ends.
+            let _full = open.committer.commit(&not_applied);
+            let _full = open.committer.commit(&open.waiting);
+        } else if in_a_commit && !not_applied.is_empty() {
+            is_in_a_commit = true;
+            self.disk.break_off_next_commit(dice);
+            let _nobody_hears = open.committer.commit(&not_applied);
+        }
+        if end == End::Exits {
+            drop(open);
+            self.disk.after(end, dice);
+        } else {
+            // Whatever the handles would do at their end, the process is gone before it.
+            self.disk.after(end, dice);
+            drop(open);
+        }
+        is_in_a_commit
+    }
+
+    /// Some commit has answered that it is accepted.
+    pub(crate) fn is_accepted(&self, id: ExecutionId) -> bool {
+        self.accepted.contains(&id)
+    }
+
+    /// Some commit has answered that it is settled.
+    pub(crate) fn is_settled(&self, id: ExecutionId) -> bool {
+        self.settled.contains(&id)
+    }
+
+    pub(crate) fn settled_by(&self, id: ExecutionId) -> Option<u64> {
+        self.settled_by.get(&id).copied()
+    }
+}
+
+/// What a fault is, without the number of the disk in its path: that is another one in each run.
+fn kind(fault: &StoreFault) -> String {
+    let text = format!("{fault:?}");
+    let Some((before, path)) = text.split_once("/disk-") else {
+        return text;
+    };
+    let rest = path.trim_start_matches(|character: char| character.is_ascii_digit());
+    format!("{before}/disk{rest}")
+}
