@@ -38,7 +38,7 @@ use self::book::{Book, Rank, What, Witness};
 use self::calls::Call;
 use self::hand_outs::HandOuts;
 pub use self::report::{Report, Rule, VIOLATIONS_MAX, Violation};
-use self::start_order::StartOrder;
+use self::start_order::{Start, StartOrder};
 pub use self::vocabulary::{
     Answer, Ask, CallId, End, Entry, EntryKind, Life, Mark, State, Surface, hash_of_bytes, hash_of_result,
 };
@@ -299,6 +299,34 @@ impl Checker {
                     format!("{execution}: accepted, and never seen settled: {accepted}"),
                 );
             }
+        }
+    }
+
+    /// The wall clock of the orchestrator never jumped: accuses whoever started before one that comes before it,
+    /// by the times of their starts.
+    pub fn starts_must_be_in_order(&mut self) {
+        let starts = self.books.iter().filter_map(|(execution, book)| {
+            let (started_at, witness) = book.started_at()?;
+            Some(Start {
+                execution: *execution,
+                book,
+                started_at,
+                witness,
+            })
+        });
+        for (first, overtaker) in start_order::by_clock(starts.collect()) {
+            self.report.accuse(
+                Rule::Order,
+                format!(
+                    "{}: started at {} by {}; {}, which comes after it, started at {} by {}",
+                    first.execution,
+                    first.started_at,
+                    first.witness,
+                    overtaker.execution,
+                    overtaker.started_at,
+                    overtaker.witness
+                ),
+            );
         }
     }
 

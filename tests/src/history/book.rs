@@ -171,6 +171,10 @@ impl Book {
         self.reached[Rank::Accepted as usize].map(|witness| witness.at)
     }
 
+    pub(super) fn started_at(&self) -> Option<(i64, Witness)> {
+        self.started_at
+    }
+
     /// Raises the floor. True where this is the first proof that it was admitted.
     pub(super) fn saw(&mut self, rank: Rank, witness: &Witness) -> bool {
         for lower in &mut self.reached[..=rank as usize] {

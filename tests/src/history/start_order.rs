@@ -72,6 +72,52 @@ impl StartOrder {
     }
 }
 
+/// One that started, for [`by_clock`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start<'a> {
+    pub(super) execution: ExecutionId,
+    pub(super) book: &'a Book,
+    pub(super) started_at: i64,
+    pub(super) witness: Witness,
+}
+
+/// Who started before somebody that comes before it, by the times at which they say they started.
+/// Only where the wall clock never jumped. Both of each pair: who was overtaken, and by whom.
+pub(super) fn by_clock(mut starts: Vec<Start<'_>>) -> Vec<(Start<'_>, Start<'_>)> {
+    starts.retain(|start| !start.book.is_nested);
+    starts.sort_by_key(|start| start.started_at);
+    let mut earlier: BTreeMap<i32, [Option<(u64, Start<'_>)>; 2]> = BTreeMap::new();
+    let mut found = Vec::new();
+    for same_time in starts.chunk_by(|one, other| one.started_at == other.started_at) {
+        for start in same_time {
+            let Some(accepted_at) = start.book.known_accepted_at() else {
+                continue;
+            };
+            let lower = earlier
+                .range(..start.book.priority)
+                .map(|(_, [queued, _])| queued);
+            let equal = earlier.get(&start.book.priority).map(|[_, asked]| asked);
+            let overtaker = lower
+                .chain(equal)
+                .flatten()
+                .find(|(asked, _)| *asked > accepted_at);
+            found.extend(overtaker.map(|(_, overtaker)| (*start, *overtaker)));
+        }
+        for start in same_time {
+            let latest = earlier.entry(start.book.priority).or_default();
+            for (latest, asked) in latest
+                .iter_mut()
+                .zip([start.book.last_queued_ask, start.book.first_asked])
+            {
+                if latest.is_none_or(|(known, _)| asked > known) {
+                    *latest = Some((asked, *start));
+                }
+            }
+        }
+    }
+    found
+}
+
 fn push(list: &mut Vec<Known>, asked: u64, name: Overtaker) {
     if asked > list.last().map_or(0, |last| last.asked) {
         let at = name.witness.at;

@@ -403,6 +403,32 @@ fn the_queue_keeps_its_order() {
 }
 
 #[test]
+fn starts_by_an_even_clock_keep_the_order() {
+    let running = |started_at| Answer::State(State::Running { started_at });
+    // First come, first served; nobody looked between the two starts.
+    let mut told = Told::new();
+    told.accepted(1);
+    told.accepted(2);
+    told.got(1, running(1001));
+    told.got(2, running(1000));
+    told.checker.starts_must_be_in_order();
+    told.breaks(
+        Rule::Order,
+        &["started at 1001 by call 6", "started at 1000 by call 8"],
+    );
+
+    // A higher priority that came later, while the lower one was queued yet.
+    let mut told = Told::new();
+    told.accepted(1);
+    told.accepted_with(2, 5);
+    told.got(1, QUEUED);
+    told.got(1, running(1000));
+    told.got(2, running(1001));
+    told.checker.starts_must_be_in_order();
+    told.breaks(Rule::Order, &["started at 1001", "started at 1000"]);
+}
+
+#[test]
 fn who_waits_for_a_result_gets_nothing_else() {
     let mut told = Told::new();
     let call = told.execute(1);

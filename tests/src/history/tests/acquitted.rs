@@ -210,6 +210,29 @@ fn an_order_that_cannot_be_known_is_no_violation() {
 }
 
 #[test]
+fn starts_at_one_time_or_of_an_open_order_are_no_violation() {
+    let running = |started_at| Answer::State(State::Running { started_at });
+    let mut told = Told::new();
+    // In order; at the same time; and the higher priority came when the lower one may have run.
+    told.accepted(1);
+    told.accepted(2);
+    told.accepted(3);
+    told.got(1, running(1000));
+    told.got(2, running(1001));
+    told.got(3, running(1001));
+    told.accepted_with(4, 9);
+    told.got(4, running(1002));
+    // Two whose submissions overlapped.
+    let [five, six] = [5, 6].map(|n| told.submit(n));
+    told.answer(five, QUEUED);
+    told.answer(six, QUEUED);
+    told.got(6, running(1003));
+    told.got(5, running(1004));
+    told.checker.starts_must_be_in_order();
+    told.accuses_nobody();
+}
+
+#[test]
 fn what_never_started_ends_in_the_queue_without_a_place_in_the_order() {
     let mut told = Told::new();
     told.accepted(1);
