@@ -67,7 +67,7 @@ async fn kills_under_load_lose_nothing_that_was_told() {
         std::fs::write(path, report).unwrap();
     }
     // A run in which nothing happened proves nothing.
-    for (name, of_each_kill) in [("accepted", 5), ("results", 5), ("hand-outs", 5), ("entries", 20)] {
+    for (name, of_each_kill) in [("accepted", 2), ("results", 2), ("hand-outs", 2), ("entries", 20)] {
         let n = of(&figures, name);
         assert!(n >= kills * of_each_kill, "{n} {name} in {kills} kills");
     }

@@ -15,10 +15,12 @@ mod hand;
 mod told;
 mod world;
 
+mod checkpoint;
 mod failing;
 mod files;
 mod full_disk;
 mod kills;
+mod order;
 mod sweep;
 
 /// True where there is time for every case.

@@ -2,6 +2,8 @@
 //! Knows no store and no workload, and reaches only processes that a test starts with it.
 
 use std::fmt;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -154,7 +156,28 @@ impl FaultLayer {
         if !path.exists() {
             return Ok(Vec::new());
         }
-        let text = std::fs::read_to_string(path)?;
+        self.calls_in(&std::fs::read_to_string(path)?)
+    }
+
+    /// The last calls so far, at most so many; costs no more where there were many before.
+    ///
+    /// # Errors
+    /// As [`FaultLayer::trace`].
+    pub fn last_calls(&self, count: usize) -> Result<Vec<Call>, Fault> {
+        let mut file = File::open(self.control.join("trace"))?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(END_BYTES)))?;
+        let mut end = String::new();
+        file.read_to_string(&mut end)?;
+        // The first line may be cut.
+        let whole = end.find('\n').map_or(end.len(), |first| first + 1);
+        let mut calls = self.calls_in(&end[whole..])?;
+        Ok(calls.split_off(calls.len().saturating_sub(count)))
+    }
+
+    fn calls_in(&self, text: &str) -> Result<Vec<Call>, Fault> {
+        // A line that is being written is not there yet.
+        let text = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
         let below = self.below.display().to_string();
         text.lines()
             .map(|line| call(line, &below).ok_or_else(|| format!("no line of a trace: {line}").into()))
@@ -168,6 +191,9 @@ impl FaultLayer {
         Ok(std::fs::rename(fresh, self.control.join(name))?)
     }
 }
+
+/// Enough for the last calls of a trace.
+const END_BYTES: u64 = 4_096;
 
 fn call(line: &str, below: &str) -> Option<Call> {
     let mut words = line.splitn(6, ' ');
