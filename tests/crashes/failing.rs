@@ -113,7 +113,7 @@ fn one_of(n: usize, picks: impl Fn(&Call, Action) -> bool) -> impl Fn(&Call, Act
     move |call, action| {
         let is_picked = picks(call, action);
         n_picked.set(n_picked.get() + usize::from(is_picked));
-        is_picked && (is_long() || n_picked.get() % n == 0)
+        is_picked && (is_long() || n_picked.get().is_multiple_of(n))
     }
 }
 
