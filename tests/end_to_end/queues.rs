@@ -31,11 +31,12 @@ struct Size {
 }
 
 impl Size {
-    /// `ESCAPEMENT_LONG` is set for the million.
+    /// `ESCAPEMENT_LONG=1` is for the million, a larger number for so many.
     fn of_this_run() -> Self {
-        if std::env::var_os("ESCAPEMENT_LONG").is_some() {
+        if let Ok(wanted) = std::env::var("ESCAPEMENT_LONG") {
+            let n_plans = wanted.parse().unwrap_or(1);
             Self {
-                n_plans: 1_000_000,
+                n_plans: if n_plans > 1 { n_plans } else { 1_000_000 },
                 in_memory_max: 10_000,
                 running_max: 256,
                 resident_kib_max: 700 << 10,
