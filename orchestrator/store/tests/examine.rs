@@ -357,6 +357,33 @@ fn a_backup_of_a_running_store_is_whole_and_restores_elsewhere() {
 }
 
 #[test]
+fn a_backup_of_the_first_schema_is_restored_as_the_newest() {
+    let directory = Scratch::new();
+    let (settled, queued) = (Sample::new(1), Sample::new(2));
+    let mut store = open(directory.path());
+    store
+        .commit(&[settled.accept(), settled.settle(1), queued.accept()])
+        .unwrap();
+    drop(store);
+    let file = directory.path().join("backup");
+    back_up(directory.path(), &file, false, &mut |_| {}).unwrap();
+    Connection::open(&file)
+        .unwrap()
+        .execute_batch(
+            "DROP TABLE removed_execution; ALTER TABLE tally DROP COLUMN n_removed; \
+             ALTER TABLE tally DROP COLUMN n_forgotten; PRAGMA user_version = 1",
+        )
+        .unwrap();
+    let target = Scratch::new();
+    let restored = restore(&file, target.path(), RestoreOptions::default(), 7, &mut |_| {}).unwrap();
+    assert_eq!((restored.is_kept, restored.n_marked), (true, 1));
+    let store = open(target.path());
+    let reader = store.reader().unwrap();
+    let expected = settled.settled(settled.accepted(1), 1);
+    assert_eq!(reader.execution(settled.execution_id()).unwrap(), Some(expected));
+}
+
+#[test]
 fn a_damaged_copy_gets_no_name_unless_the_damage_is_accepted() {
     let (directory, samples) = furnished();
     tamper(

@@ -12,6 +12,7 @@ use super::files::FileSystem;
 use super::mark::Mark;
 use super::reader::{fetch, fetch_audit};
 use super::tally::{Census, Tally};
+use super::tombstones::Placed;
 use super::{DATABASE_FILE, MARK_FILE, connection, schema, tombstones};
 use crate::{StoreFault, StoredSummary};
 
@@ -370,7 +371,7 @@ fn removed(connection: &Connection, after: i64) -> Result<(ExaminedPage, Next), 
         Err(fault) => return Err(fault),
     };
     let mut end = after;
-    for (place, removed) in &listed {
+    for Placed { place, removed } in &listed {
         end = *place;
         page.n_removed += 1;
         let found = match removed {

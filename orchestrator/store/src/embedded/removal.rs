@@ -13,7 +13,7 @@ use super::columns::{
 use super::connection::{reading, working};
 use super::reader::PART_ACCEPTED;
 use super::tally::Tally;
-use super::tombstones::{self, PART_REMOVED};
+use super::tombstones::{self, PART_REMOVED, Placed};
 use super::writer;
 use crate::removal::REMOVED_PER_STEP_MAX;
 use crate::{Removal, Removed, RemovedExecution, StoreFault, StoredState, StoredSummary};
@@ -286,7 +286,7 @@ pub(super) fn forget_ids(
         return Ok(Removed::default());
     };
     let mut due = Vec::new();
-    for (place, removed) in tombstones::page(connection, walk.place, REMOVED_PER_STEP_MAX)? {
+    for Placed { place, removed } in tombstones::page(connection, walk.place, REMOVED_PER_STEP_MAX)? {
         match removed {
             Ok(removed) if removed.removed_at < before => due.push((place, removed.number)),
             Err(fault) if due.is_empty() => {

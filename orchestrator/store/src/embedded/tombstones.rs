@@ -41,19 +41,24 @@ pub(super) fn in_the_way(
     one(connection, SELECT_BY_PLAN, [write.plan_id.as_bytes()])
 }
 
-/// Those at the places behind `after`, in the order of removal, each with its place; at most `limit`.
-pub(super) fn page(
-    connection: &Connection,
-    after: i64,
-    limit: usize,
-) -> Result<Vec<(i64, Result<RemovedExecution, StoreFault>)>, StoreFault> {
+/// A row and where it stands.
+pub(super) struct Placed {
+    pub(super) place: i64,
+    pub(super) removed: Result<RemovedExecution, StoreFault>,
+}
+
+/// Those at the places behind `after`, in the order of removal; at most `limit`.
+pub(super) fn page(connection: &Connection, after: i64, limit: usize) -> Result<Vec<Placed>, StoreFault> {
     let mut statement = connection.prepare_cached(SELECT_PAGE).map_err(working)?;
     let mut rows = statement
         .query(params![after, i64::try_from(limit).unwrap_or(i64::MAX)])
         .map_err(working)?;
     let mut page = Vec::new();
     while let Some(row) = rows.next().map_err(working)? {
-        page.push((row.get(COLUMNS).map_err(working)?, decode(row)));
+        page.push(Placed {
+            place: row.get(COLUMNS).map_err(working)?,
+            removed: decode(row),
+        });
     }
     Ok(page)
 }
