@@ -72,4 +72,4 @@ pub struct RemovedExecution {
 }
 
 /// Executions that one step removes at most, and removed ones whose ids it forgets.
-pub const REMOVED_PER_STEP_MAX: usize = 64;
+pub const REMOVED_PER_STEP_MAX: usize = 32;
