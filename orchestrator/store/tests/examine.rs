@@ -219,6 +219,19 @@ fn an_index_that_differs_from_its_table_is_found() {
         findings.iter().filter(|it| is_that(it)).count() as u64,
         examination.n_damaged
     );
+    // The same for what is left of removed executions.
+    let (directory, _) = furnished();
+    tamper(
+        &directory,
+        "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET rootpage = (SELECT sum(rootpage) FROM \
+         sqlite_schema WHERE name IN ('removed_by_id', 'removed_by_plan')) - rootpage \
+         WHERE name IN ('removed_by_id', 'removed_by_plan')",
+    );
+    let (examination, findings) = examine_in(directory.path());
+    assert_eq!(
+        (examination.n_damaged, findings.len() as u64),
+        (N_REMOVED, N_REMOVED)
+    );
     // Left over in an index: the row is gone and its entry is not.
     let (directory, _) = furnished();
     let hide = "PRAGMA writable_schema = ON; CREATE TABLE hidden AS SELECT * FROM sqlite_schema \

@@ -14,7 +14,7 @@ use super::reader::{fetch, fetch_audit};
 use super::tally::{Census, Tally};
 use super::tombstones::Placed;
 use super::{DATABASE_FILE, MARK_FILE, connection, schema, tombstones};
-use crate::{StoreFault, StoredSummary};
+use crate::{RemovedExecution, StoreFault, StoredSummary};
 
 /// Executions in one page, and removed ones.
 const PAGE_MAX: usize = 64;
@@ -374,18 +374,13 @@ fn removed(connection: &Connection, after: i64) -> Result<(ExaminedPage, Next), 
     for Placed { place, removed } in &listed {
         end = *place;
         page.n_removed += 1;
-        let found = match removed {
-            Ok(removed) => tombstones::find(connection, &removed.execution_id)
-                .map(|found| found.as_ref() == Some(removed))
-                .unwrap_or(false)
-                .then_some(())
-                .ok_or(removed.number),
-            Err(StoreFault::Corrupt { number, .. }) => Err(*number),
-            Err(_) => Err(0),
+        let damaged = match removed {
+            Ok(removed) if is_indexed(connection, *place, removed)? => None,
+            Ok(RemovedExecution { number, .. }) | Err(StoreFault::Corrupt { number, .. }) => Some(*number),
+            Err(_) => Some(0),
         };
-        if let Err(number) = found {
-            page.findings.push(Finding::Removed { number });
-        }
+        page.findings
+            .extend(damaged.map(|number| Finding::Removed { number }));
     }
     let next = if listed.len() < PAGE_MAX {
         Next::Numbers
@@ -395,8 +390,30 @@ fn removed(connection: &Connection, after: i64) -> Result<(ExaminedPage, Next), 
     Ok((page, next))
 }
 
+/// True where both indexes lead to what is left of a removed execution.
+fn is_indexed(connection: &Connection, place: i64, removed: &RemovedExecution) -> Result<bool, StoreFault> {
+    for (sql, key) in [
+        (
+            "SELECT place FROM removed_execution INDEXED BY removed_by_id WHERE execution_id = ?1",
+            removed.execution_id.as_bytes(),
+        ),
+        (
+            "SELECT place FROM removed_execution INDEXED BY removed_by_plan WHERE plan_id = ?1",
+            removed.plan_id.as_bytes(),
+        ),
+    ] {
+        match lookup(connection, sql, key) {
+            Ok(found) if found == Some(place) => {}
+            Ok(_) => return Ok(false),
+            Err(error) if is_damage(&error) => return Ok(false),
+            Err(error) => return Err(working(error)),
+        }
+    }
+    Ok(true)
+}
+
 /// Pairs of counts that must be the same, of one moment.
-const SAME_COUNTS: [(&str, &str, &str); 6] = [
+const SAME_COUNTS: [(&str, &str, &str); 7] = [
     (
         "entries of the index by execution id",
         "SELECT count(*) FROM execution NOT INDEXED",
@@ -421,6 +438,12 @@ const SAME_COUNTS: [(&str, &str, &str); 6] = [
         "settled records",
         "SELECT n_settled FROM tally",
         "SELECT count(*) FROM settled_record",
+    ),
+    (
+        "entries of the index of removed executions",
+        "SELECT count(*) FROM removed_execution NOT INDEXED",
+        "SELECT count(execution_id) FROM removed_execution INDEXED BY removed_by_id \
+         WHERE execution_id IS NOT NULL",
     ),
     (
         "entries of the index of removed plans",

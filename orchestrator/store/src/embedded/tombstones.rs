@@ -27,7 +27,8 @@ pub(super) fn find(
     connection: &Connection,
     id: &ExecutionId,
 ) -> Result<Option<RemovedExecution>, StoreFault> {
-    one(connection, SELECT_BY_ID, [id.as_bytes()])
+    let found = one(connection, SELECT_BY_ID, [id.as_bytes()])?;
+    led_to(found, |removed| removed.execution_id == *id)
 }
 
 /// A removed execution whose id or plan an accept wants to use; the one with its execution id first.
@@ -38,7 +39,22 @@ pub(super) fn in_the_way(
     if let Some(removed) = find(connection, &write.execution_id)? {
         return Ok(Some(removed));
     }
-    one(connection, SELECT_BY_PLAN, [write.plan_id.as_bytes()])
+    let found = one(connection, SELECT_BY_PLAN, [write.plan_id.as_bytes()])?;
+    led_to(found, |removed| removed.plan_id == write.plan_id)
+}
+
+/// A damaged index may lead to another row than the one that was asked for.
+fn led_to(
+    found: Option<RemovedExecution>,
+    is_that: impl FnOnce(&RemovedExecution) -> bool,
+) -> Result<Option<RemovedExecution>, StoreFault> {
+    match found {
+        Some(removed) if !is_that(&removed) => Err(StoreFault::Corrupt {
+            number: removed.number,
+            part: PART_REMOVED,
+        }),
+        found => Ok(found),
+    }
 }
 
 /// A row and where it stands.
