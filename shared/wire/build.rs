@@ -27,16 +27,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bytes(".escapement.worker.v1")
         .btree_map(".")
         .compile_fds(descriptors)?;
-    count_before_decoding(&out.join("escapement.worker.v1.rs"))
+    count_before_decoding(&out.join("escapement.worker.v1.rs"), 2)?;
+    count_before_decoding(&out.join("escapement.v1.rs"), 13)
 }
 
 /// Puts the codec that counts in the place of the usual one: the builder has no setting for it.
-fn count_before_decoding(generated: &Path) -> Result<(), Box<dyn Error>> {
+fn count_before_decoding(generated: &Path, n_methods: usize) -> Result<(), Box<dyn Error>> {
     let code = std::fs::read_to_string(generated)?;
     let n_calls = code.matches(CODEC).count();
-    if n_calls != 4 {
+    if n_calls != 2 * n_methods {
         return Err(format!(
-            "{n_calls} calls of the worker protocol have a codec, and should be 2 on each side"
+            "{n_calls} calls in {} have a codec, and should be {n_methods} on each side",
+            generated.display()
         )
         .into());
     }

@@ -1,16 +1,16 @@
 //! What the edge of the orchestrator does with a caller's question: the engine first, and the store where the engine
 //! says that it does not have it. Decides nothing itself.
 
-use crate::callers::{Asked, CallNumber, Question, Reads, Told};
+use crate::callers::{Asked, CallNumber, Question, Told};
 use crate::orchestrator::Call;
 use crate::world::{Happening, World};
-use escapement_contract::{AuditEntry, Persisted};
+use escapement_contract::Persisted;
 use escapement_engine::{CallerId, ExecutionView, Input, LoadOutcome, Refusal, Reply, Submission, WaitFor};
 use escapement_model::ExecutionId;
-use escapement_orchestrator::convert::{answer, audit};
+use escapement_orchestrator::convert::answer;
 use escapement_orchestrator::{records, recovery};
 use escapement_store::{ListFilter, StoredExecution, StoredState, StoredSummary};
-use escapement_tests::history::{End, Entry, State, hash_of_result};
+use escapement_tests::history::{State, hash_of_result};
 use std::sync::Arc;
 
 /// What the edge reads from the store.
@@ -77,11 +77,7 @@ impl World {
                 });
                 self.plan(timeout_ms, Happening::WaitIsOver { boot, call });
             }
-            Question::Audit(id) | Question::Watch { id, .. } => process.call(about, |caller| Input::Watch {
-                caller,
-                execution_id: id,
-                from_sequence: 1,
-            }),
+            Question::Audit(_) | Question::Watch { .. } => self.ask_for_entries(call, question),
             Question::List { page } => self.read_soon(call, Read::List { before: None, page }),
         }
     }
@@ -139,7 +135,7 @@ impl World {
                 );
                 // Whoever watches it keeps it in memory, so that what waits is looked at when it runs.
                 if view.started_at.is_some() || self.dice.percent(30) {
-                    self.process().watch(id);
+                    self.process().follow(id);
                 }
                 self.tell(call, Told::State(live_state(&view)));
             }
@@ -161,69 +157,15 @@ impl World {
                 self.read_soon(call, read);
             }
             (Question::Get(id), Reply::NotLive) => self.read_soon(call, Read::Execution(id)),
-            (Question::Audit(id), Reply::NotLive) => {
-                let (from, ends) = (1, false);
-                self.read_soon(call, Read::Record { id, from, ends });
-            }
-            (Question::Watch { id, from, .. }, Reply::NotLive) => {
-                let ends = true;
-                self.read_soon(call, Read::Record { id, from, ends });
-            }
             (_, Reply::Refused(refusal)) => {
                 let reason = reason(refusal);
                 self.truth.tally.count(&format!("refused: {reason}"));
                 self.tell(call, Told::Refused(reason));
             }
+            (Question::Audit(_) | Question::Watch { .. }, reply) => {
+                self.entries_answered(call, question, reply)
+            }
             (question, reply) => panic!("{question:?} is answered by {reply:?}"),
-        }
-    }
-
-    /// The engine gives entries to a caller who looks at a record.
-    pub(crate) fn entries_for(
-        &mut self,
-        caller: CallerId,
-        (call, question): (CallNumber, Question),
-        entries: &[AuditEntry],
-        settled: Option<&Persisted>,
-    ) {
-        if let Some(settled) = settled {
-            self.check_settled(settled);
-        }
-        let (from, reads) = match question {
-            Question::Watch { from, reads, .. } => (from, reads),
-            _ => (1, Reads::AtOnce),
-        };
-        let n_entries = entries.len();
-        let entries: Vec<Entry> = entries
-            .iter()
-            .filter(|entry| entry.sequence >= from)
-            .map(|entry| Entry::of(&audit::entry(entry)))
-            .collect();
-        if matches!(question, Question::Audit(_)) {
-            self.process().leaves(caller);
-            assert!(n_entries > 0, "a record has entries from the start");
-            let end = End::Now;
-            return self.tell(call, Told::Entries { entries, end });
-        }
-        if settled.is_some() {
-            self.process().callers.remove(&caller);
-        }
-        if reads == Reads::Never {
-            return;
-        }
-        match settled {
-            Some(settled) if from > settled.audit.len() as u64 => {
-                self.tell(call, Told::Refused("SEQUENCE_BEYOND_END"));
-            }
-            Some(settled) => {
-                let end = End::Result(hash_of_result(&answer::result(&settled.result)));
-                self.tell(call, Told::Entries { entries, end });
-            }
-            None if entries.is_empty() => {}
-            None => {
-                let end = End::Open;
-                self.tell(call, Told::Entries { entries, end });
-            }
         }
     }
 
@@ -243,7 +185,7 @@ impl World {
     // ---- reading the store ----
 
     /// Another thread reads, while everything else goes on.
-    fn read_soon(&mut self, call: CallNumber, read: Read) {
+    pub(crate) fn read_soon(&mut self, call: CallNumber, read: Read) {
         let Some(boot) = self.orchestrator.as_ref().map(|process| process.boot) else {
             return;
         };
@@ -298,29 +240,9 @@ impl World {
         });
     }
 
-    fn stored(&self, id: ExecutionId) -> Option<StoredExecution> {
+    pub(crate) fn stored(&self, id: ExecutionId) -> Option<StoredExecution> {
         let found = self.storage.reader().execution(id);
         found.expect("the store can be read")
-    }
-
-    fn record(&self, id: ExecutionId, from: u64, ends: bool) -> Told {
-        let Some(stored) = self.stored(id) else {
-            return Told::Absent;
-        };
-        let State::Settled { result } = stored_state(&stored) else {
-            return Told::Refused("STORE_FAILED");
-        };
-        let record = self.storage.reader().audit(id).expect("the store can be read");
-        let entries = records::decode_audit(&record.expect("what is settled has a record"));
-        let entries = entries.expect("a record can be read");
-        let skipped = usize::try_from(from - 1).expect("it is small");
-        if ends && skipped >= entries.len() {
-            return Told::Refused("SEQUENCE_BEYOND_END");
-        }
-        Told::Entries {
-            entries: entries.iter().skip(skipped).map(Entry::of).collect(),
-            end: if ends { End::Result(result) } else { End::Now },
-        }
     }
 
     /// One page after another, each at a time of its own, as a caller asks for them.

@@ -23,6 +23,7 @@ mod storage;
 mod tally;
 mod trace;
 mod truth;
+mod watching;
 mod worker_side;
 mod world;
 

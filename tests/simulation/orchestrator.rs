@@ -5,8 +5,9 @@ use crate::callers::{CallNumber, Question};
 use crate::dice::Dice;
 use crate::scenario::Scenario;
 use crate::truth::{ProcessKey, Report};
+use crate::watching::WHOLE;
 use escapement_contract::Moment;
-use escapement_engine::{CallerId, Engine, EngineConfig, Input, SessionKey};
+use escapement_engine::{CallerId, Engine, EngineConfig, Input, SessionKey, Watch};
 use escapement_model::limits::{HEARTBEAT_INTERVAL_MS, LEASE_MS};
 use escapement_model::{AttemptToken, BootId, ExecutionId};
 use escapement_orchestrator::convert::session_out::Greeting;
@@ -44,8 +45,8 @@ pub(crate) struct Orchestrator {
 pub(crate) enum Call {
     /// Somebody out there waits for it.
     Asked(CallNumber, Question),
-    /// Looks over the orchestrator's shoulder, so that what it shows can be compared with what is so.
-    Follow(ExecutionId),
+    /// Looks over the orchestrator's shoulder, so that what it shows can be compared with what is so; from this entry on.
+    Follow(ExecutionId, u64),
     Report(Vec<(AttemptToken, Report)>),
     Operate,
     /// Asks whether everything has come to rest.
@@ -118,15 +119,23 @@ impl Orchestrator {
         key
     }
 
-    /// Watches an execution, once.
-    pub(crate) fn watch(&mut self, execution_id: ExecutionId) {
+    /// Follows an execution from its first entry on, once.
+    pub(crate) fn follow(&mut self, execution_id: ExecutionId) {
         if self.watched.insert(execution_id) {
-            self.call(Call::Follow(execution_id), |caller| Input::Watch {
+            self.follow_on(execution_id, 1);
+        }
+    }
+
+    pub(crate) fn follow_on(&mut self, execution_id: ExecutionId, from_sequence: u64) {
+        self.call(Call::Follow(execution_id, from_sequence), |caller| {
+            Input::Watch(Watch {
                 caller,
                 execution_id,
-                from_sequence: 1,
-            });
-        }
+                from_sequence,
+                piece: WHOLE,
+                waits: true,
+            })
+        });
     }
 
     /// A caller does not wait any more.

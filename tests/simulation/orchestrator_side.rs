@@ -53,7 +53,7 @@ impl World {
             process.engine.handle(moment, input);
         }
         for execution_id in ids {
-            process.watch(execution_id);
+            process.follow(execution_id);
         }
         self.orchestrator = Some(process);
         self.run_engine();
@@ -242,23 +242,6 @@ impl World {
                 self.plan(after_ms, Happening::Loads { boot, execution_id });
             }
             Effect::Reply { caller, reply } => self.reply(caller, reply),
-            Effect::Entries {
-                caller,
-                entries,
-                settled,
-            } => match self.process().callers.get(&caller).cloned() {
-                Some(Call::Follow(execution)) => {
-                    if let Some(settled) = &settled {
-                        self.check_settled(settled);
-                    }
-                    self.truth.told(execution, entries);
-                }
-                Some(Call::Asked(call, question)) => {
-                    self.entries_for(caller, (call, question), &entries, settled.as_ref());
-                }
-                None if self.process().gone.contains(&caller) => {}
-                other => panic!("entries for {other:?}, who does not watch"),
-            },
             Effect::Send {
                 session,
                 seq,
@@ -310,7 +293,7 @@ impl World {
                 );
                 let boot = self.process().boot;
                 for item in items {
-                    self.process().watch(item.execution_id);
+                    self.process().follow(item.execution_id);
                     self.truth.handed_out(by, boot, item);
                     let step = item.request.plan().step(item.step).id();
                     self.history
@@ -382,14 +365,10 @@ impl World {
             );
             return;
         };
-        // A watcher goes on to get entries.
-        if !matches!(reply, Reply::Watching) {
-            self.process().callers.remove(&caller);
-        }
+        self.process().callers.remove(&caller);
         match (call, reply) {
-            (Call::Asked(..) | Call::Follow(_), Reply::Watching) => {}
             (Call::Asked(call, question), reply) => self.answered(call, question, reply),
-            (Call::Follow(_), Reply::NotLive) => {}
+            (Call::Follow(id, from), reply) => self.followed(id, from, reply),
             (Call::Report(reports), Reply::OutcomeAcks(acks)) => {
                 assert_eq!(acks.len(), reports.len(), "an answer for each item");
                 for ((token, verdict), (asked, report)) in acks.into_iter().zip(reports) {

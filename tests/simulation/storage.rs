@@ -52,10 +52,9 @@ impl std::fmt::Debug for Open {
 #[derive(Debug)]
 struct Commit {
     jobs: Vec<Job>,
-    /// When readers see it, and when the engine hears of it.
-    applies_at_ms: u64,
-    answers_at_ms: u64,
-    answers: Option<Vec<(WriteId, WriteOutcome)>>,
+    /// When readers see it and the engine hears of it: at once, because lists read the store and all other questions go to
+    /// the engine first. A process that ends between both has ended in a commit.
+    ends_at_ms: u64,
 }
 
 /// What the writer has come to.
@@ -125,8 +124,7 @@ impl Storage {
     pub(crate) fn next_at_ms(&self, now_ms: u64) -> Option<u64> {
         let open = self.open.as_ref()?;
         match &open.commit {
-            Some(commit) if commit.answers.is_none() => Some(commit.applies_at_ms),
-            Some(commit) => Some(commit.answers_at_ms),
+            Some(commit) => Some(commit.ends_at_ms),
             None => (!open.waiting.is_empty()).then_some(now_ms),
         }
     }
@@ -141,31 +139,22 @@ impl Storage {
             let ms = dice.roll(self.commit_ms_max + 1) + if is_slow { dice.between(200, 2_000) } else { 0 };
             open.commit = Some(Commit {
                 jobs: std::mem::take(&mut open.waiting),
-                applies_at_ms: now_ms + dice.roll(ms + 1),
-                answers_at_ms: now_ms + ms,
-                answers: None,
+                ends_at_ms: now_ms + ms,
             });
         }
-        let Some(commit) = &mut open.commit else {
+        let Some(Commit { jobs, .. }) = open.commit.take_if(|commit| commit.ends_at_ms <= now_ms) else {
             return Progress::Nothing;
         };
-        if commit.answers.is_none() && commit.applies_at_ms <= now_ms {
-            self.disk.set_full(is_full);
-            open.committer.store_mut().set_full(is_full);
-            self.n_commits += 1;
-            if std::mem::take(&mut self.next_commit_fails) {
-                self.disk.fail_next_commit(dice);
-            }
-            match open.committer.commit(&commit.jobs) {
-                Ok(answers) => commit.answers = Some(answers),
-                Err(fault) => return Progress::Died(kind(&fault)),
-            }
+        self.disk.set_full(is_full);
+        open.committer.store_mut().set_full(is_full);
+        self.n_commits += 1;
+        if std::mem::take(&mut self.next_commit_fails) {
+            self.disk.fail_next_commit(dice);
         }
-        if commit.answers.is_none() || now_ms < commit.answers_at_ms {
-            return Progress::Nothing;
-        }
-        let Commit { jobs, answers, .. } = open.commit.take().expect("it was there a line ago");
-        let answers = answers.expect("it was there a line ago");
+        let answers = match open.committer.commit(&jobs) {
+            Ok(answers) => answers,
+            Err(fault) => return Progress::Died(kind(&fault)),
+        };
         for (job, (_, outcome)) in jobs.iter().zip(&answers) {
             if *outcome == WriteOutcome::Durable {
                 match &job.content {
@@ -185,8 +174,8 @@ impl Storage {
             return false;
         };
         let not_applied = match open.commit.take() {
-            Some(commit) if commit.answers.is_none() => commit.jobs,
-            Some(_) | None => std::mem::take(&mut open.waiting),
+            Some(commit) => commit.jobs,
+            None => std::mem::take(&mut open.waiting),
         };
         let mut is_in_a_commit = false;
         if end == End::Exits {

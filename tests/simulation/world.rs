@@ -1,6 +1,6 @@
 //! The one thread, the one clock and the order of everything. Decides no protocol: both sides of it are the real ones.
 
-use crate::callers::{Asked, CallNumber, Caller, Job, Told};
+use crate::callers::{Asked, CallNumber, Caller, Job, Question, Told};
 use crate::dice::Dice;
 use crate::disk::{Disk, End};
 use crate::edge::Read;
@@ -81,6 +81,12 @@ pub(crate) enum Happening {
     WaitIsOver {
         boot: u64,
         call: CallNumber,
+    },
+    /// A watcher has read what it got.
+    WatchesOn {
+        boot: u64,
+        call: CallNumber,
+        question: Question,
     },
     /// A request is read that the engine has asked for.
     Loads {
@@ -327,6 +333,7 @@ impl World {
             Happening::CallerGivesUp { call } => self.caller_gives_up(call),
             Happening::CallerLeaves { call } => self.caller_leaves(call),
             Happening::WaitIsOver { boot, call } => self.wait_is_over(boot, call),
+            Happening::WatchesOn { boot, call, question } => self.watch_on(boot, call, question),
             Happening::Loads { boot, execution_id } => self.load(boot, execution_id),
             Happening::Reads { boot, call, read } => self.reads(boot, call, read),
             Happening::Fault => self.next_fault(),

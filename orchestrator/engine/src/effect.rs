@@ -1,6 +1,7 @@
 //! Everything that an engine wants done. Does none of it.
 
 use crate::input::{CallerId, SessionKey, WriteId};
+use crate::watch::IsAll;
 use crate::worker::{AckVerdict, ToWorker};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -30,15 +31,6 @@ pub enum Effect {
         caller: CallerId,
         /// What.
         reply: Reply,
-    },
-    /// Pass entries on to a watcher.
-    Entries {
-        /// Who.
-        caller: CallerId,
-        /// In order, without gaps.
-        entries: Vec<AuditEntry>,
-        /// With the last entries: how it ended.
-        settled: Option<Persisted>,
     },
     /// Send a message to a worker. None is larger than `limits::SESSION_MESSAGE_BYTES_MAX` on the wire.
     Send {
@@ -115,8 +107,8 @@ pub enum Reply {
     Workers(Vec<WorkerView>),
     /// The actions, by name.
     Actions(Vec<ActionView>),
-    /// The watcher gets entries from now on.
-    Watching,
+    /// A piece of the record, in order, without gaps; shared by all who wait for the same.
+    Entries(Arc<[AuditEntry]>, IsAll),
     /// What became of outcomes that came without a session, in their order.
     OutcomeAcks(Vec<(AttemptToken, AckVerdict)>),
     /// No session has this instance id or worker id.

@@ -37,15 +37,8 @@ pub enum Input {
         /// Which.
         execution_id: ExecutionId,
     },
-    /// A caller wants to see what happens.
-    Watch {
-        /// Who.
-        caller: CallerId,
-        /// Which.
-        execution_id: ExecutionId,
-        /// The first entry wanted; 0 counts as 1.
-        from_sequence: u64,
-    },
+    /// A caller wants a piece of the record of an execution.
+    Watch(Watch),
     /// A caller does not wait any more. Changes no execution.
     CallerGone(CallerId),
     /// An operator asks for the workers.
@@ -116,6 +109,33 @@ pub enum Input {
         /// Milliseconds that running executions get.
         grace_ms: u64,
     },
+}
+
+/// A question for a piece of a record.
+///
+/// Answered once, by `Entries`, `Settled` or `NotLive`; whoever wants to see more asks again from the next entry on.
+/// After `NotLive` and `Settled` the store has the whole record.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// Who.
+    pub caller: CallerId,
+    /// Which.
+    pub execution_id: ExecutionId,
+    /// The first entry wanted; 0 counts as 1.
+    pub from_sequence: u64,
+    /// How much at most.
+    pub piece: Piece,
+    /// Where there is no such entry yet: wait for it, or for the end. Otherwise the answer has none.
+    pub waits: bool,
+}
+
+/// How much of a record is given at a time. One entry is, however large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Entries.
+    pub entries_max: usize,
+    /// About as many bytes; the entry that goes beyond is the last.
+    pub bytes_max: usize,
 }
 
 /// Which workers an operator means.

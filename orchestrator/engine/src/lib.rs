@@ -45,9 +45,10 @@ pub use config::EngineConfig;
 pub use effect::{ActionView, Effect, ExecutionView, Refusal, Reply, SessionState, StoreWrite, WorkerView};
 pub use engine::Engine;
 pub use input::{
-    CallerId, Input, LoadOutcome, Recovered, RecoveredParked, SessionKey, Submission, WaitFor,
+    CallerId, Input, LoadOutcome, Piece, Recovered, RecoveredParked, SessionKey, Submission, WaitFor, Watch,
     WorkerSelector, WriteConflict, WriteFailure, WriteId, WriteOutcome,
 };
+pub use watch::IsAll;
 pub use worker::{
     AckVerdict, ActionRefusal, ActionSpec, Assignment, AttemptReport, Cancel, CancelReason, FromWorker,
     Hello, InFlight, InFlightPhase, KeepOrStop, RejectReason, ReleaseReason, SessionErrorCode, ToWorker,

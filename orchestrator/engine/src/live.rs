@@ -2,6 +2,7 @@
 
 use crate::fleet::{QueueKey, WaitingKey};
 use crate::input::{CallerId, Submission, WaitFor};
+use crate::watch::Watchers;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -43,7 +44,10 @@ pub(crate) struct Live {
     pub(crate) undecided: Vec<Submission>,
     /// Callers that wait for the result.
     pub(crate) waiters: Vec<CallerId>,
-    pub(crate) watchers: Vec<Watcher>,
+    /// Callers that wait for the next entry of the record.
+    pub(crate) watchers: Watchers,
+    /// Entries of the record that may be seen.
+    pub(crate) n_shown: usize,
     /// Steps that wait for a worker, with their queue and their place in it.
     pub(crate) waiting: BTreeMap<StepIndex, (QueueKey, WaitingKey)>,
     /// Steps that a worker has.
@@ -52,14 +56,6 @@ pub(crate) struct Live {
     pub(crate) counts_as_overdue: bool,
     /// How it ends where it failed its preconditions, until its accept is durable.
     pub(crate) settlement: Option<Arc<Settlement>>,
-}
-
-/// Somebody who sees the record grow.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Watcher {
-    pub(crate) caller: CallerId,
-    /// The next entry to send.
-    pub(crate) next_sequence: u64,
 }
 
 /// All live executions, by key, execution id and plan id.

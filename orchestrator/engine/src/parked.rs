@@ -1,6 +1,6 @@
 //! Queued executions whose requests stand in the store alone, each in about 200 bytes. Decides nothing.
 
-use crate::input::CallerId;
+use crate::input::{CallerId, Watch};
 use crate::live::ExecutionKey;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -40,8 +40,8 @@ pub(crate) enum Load {
 pub(crate) struct Interest {
     /// Callers that wait for the result.
     pub(crate) waiters: Vec<CallerId>,
-    /// Callers that want to watch, with the first entry wanted.
-    pub(crate) watches: Vec<(CallerId, u64)>,
+    /// Callers that want to watch.
+    pub(crate) watches: Vec<Watch>,
 }
 
 /// All parked executions: by id, in the order of the queue, and by deadline.
@@ -188,13 +188,10 @@ impl ParkedSet {
     }
 
     /// Keeps in mind who wants to watch.
-    pub(crate) fn add_watch(&mut self, execution_id: ExecutionId, caller: CallerId, from_sequence: u64) {
+    pub(crate) fn add_watch(&mut self, watch: Watch) {
+        let execution_id = watch.execution_id;
         let key = self.at_mut(execution_id).key;
-        self.interest
-            .entry(key)
-            .or_default()
-            .watches
-            .push((caller, from_sequence));
+        self.interest.entry(key).or_default().watches.push(watch);
         self.watched.push_back(execution_id);
     }
 
@@ -203,7 +200,7 @@ impl ParkedSet {
             return;
         };
         interest.waiters.retain(|other| *other != caller);
-        interest.watches.retain(|(other, _)| *other != caller);
+        interest.watches.retain(|watch| watch.caller != caller);
         if interest.waiters.is_empty() && interest.watches.is_empty() {
             self.interest.remove(&key);
         }

@@ -5,7 +5,7 @@
 
 use crate::effect::{Effect, Reply};
 use crate::engine::{Engine, Timer};
-use crate::input::{CallerId, LoadOutcome, Recovered, RecoveredParked, WaitFor};
+use crate::input::{CallerId, LoadOutcome, Recovered, RecoveredParked, WaitFor, Watch};
 use crate::limits::{LOADS_AHEAD_MAX, LOADS_WATCHED_MAX, OVERDUE_LOADED_MAX};
 use crate::live::{ExecutionKey, Stage};
 use crate::parked::{Interest, Load, Parked};
@@ -167,9 +167,9 @@ impl Engine {
         self.admission.enqueue(priority, parked.key);
         self.act(parked.key, ContractInput::Tick)
             .expect("time always passes");
-        for (caller, from_sequence) in interest.watches {
-            self.callers.remove(&caller);
-            self.watch(caller, execution_id, from_sequence);
+        for watch in interest.watches {
+            self.callers.remove(&watch.caller);
+            self.watch(watch);
         }
     }
 
@@ -203,12 +203,12 @@ impl Engine {
         self.callers.insert(caller, parked.key);
     }
 
-    pub(crate) fn watch_parked(&mut self, caller: CallerId, execution_id: ExecutionId, from_sequence: u64) {
-        let Some(key) = self.parked.find(execution_id).map(|parked| parked.key) else {
-            return self.reply(caller, Reply::NotLive);
+    pub(crate) fn watch_parked(&mut self, watch: Watch) {
+        let Some(key) = self.parked.find(watch.execution_id).map(|parked| parked.key) else {
+            return self.reply(watch.caller, Reply::NotLive);
         };
-        self.parked.add_watch(execution_id, caller, from_sequence);
-        self.callers.insert(caller, key);
+        self.callers.insert(watch.caller, key);
+        self.parked.add_watch(watch);
     }
 
     /// An execution that nobody watches any more is parked like any other.
@@ -223,7 +223,7 @@ impl Engine {
 
     /// The store says what is wrong with it.
     fn tell_not_live(&mut self, interest: Interest) {
-        let watchers = interest.watches.into_iter().map(|(caller, _)| caller);
+        let watchers = interest.watches.into_iter().map(|watch| watch.caller);
         for caller in interest.waiters.into_iter().chain(watchers) {
             self.callers.remove(&caller);
             self.reply(caller, Reply::NotLive);

@@ -113,9 +113,6 @@ impl Engine {
                     self.callers.remove(&caller);
                     self.reply(caller, Reply::Settled(persisted.clone()));
                 }
-                for watcher in live.watchers {
-                    self.callers.remove(&watcher.caller);
-                }
             }
         }
     }

@@ -4,6 +4,7 @@ use crate::effect::{ExecutionView, Refusal, Reply, StoreWrite};
 use crate::engine::Engine;
 use crate::input::{CallerId, Recovered, Submission, WaitFor};
 use crate::live::{ExecutionKey, Live, Stage};
+use crate::watch::Watchers;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -229,7 +230,7 @@ impl Engine {
         };
         live.submitters.retain(|(other, _)| *other != caller);
         live.waiters.retain(|other| *other != caller);
-        live.watchers.retain(|watcher| watcher.caller != caller);
+        live.watchers.forget(caller);
         self.unpin_unwatched(key);
     }
 
@@ -301,7 +302,8 @@ pub(crate) fn new_live(
         submitters: Vec::new(),
         undecided: Vec::new(),
         waiters: Vec::new(),
-        watchers: Vec::new(),
+        watchers: Watchers::default(),
+        n_shown: 0,
         waiting: BTreeMap::new(),
         attempts: BTreeMap::new(),
         counts_as_overdue: false,

@@ -1,60 +1,103 @@
-//! Who sees an execution's record grow. Shows nothing that may still turn out not to have happened.
+//! Who sees an execution's record grow. Shows nothing that may still turn out not to have happened,
+//! and keeps nothing for anybody: a caller gets one piece of the record and asks again for the next.
 
-use crate::effect::{Effect, Reply};
+use crate::effect::Reply;
 use crate::engine::Engine;
-use crate::input::CallerId;
-use crate::live::Live;
-use crate::live::{ExecutionKey, Watcher};
+use crate::input::{CallerId, Piece, Watch};
+use crate::live::{ExecutionKey, Live};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use escapement_contract::{AuditEntry, Execution, Persisted, Phase};
-use escapement_model::ExecutionId;
+use escapement_contract::{AuditEntry, AuditKind, ExecutionError, Persisted, Phase};
+
+/// Callers that wait for the next entry.
+#[derive(Debug, Default)]
+pub(crate) struct Watchers(BTreeMap<CallerId, Wanted>);
+
+/// What somebody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wanted {
+    from_sequence: u64,
+    piece: Piece,
+}
 
 impl Engine {
-    pub(crate) fn watch(&mut self, caller: CallerId, execution_id: ExecutionId, from_sequence: u64) {
-        let Some(key) = self.durable(execution_id) else {
-            return self.watch_parked(caller, execution_id, from_sequence);
-        };
-        let watcher = Watcher {
+    pub(crate) fn watch(&mut self, watch: Watch) {
+        let Watch {
             caller,
-            next_sequence: from_sequence.max(1),
+            execution_id,
+            from_sequence,
+            piece,
+            waits,
+        } = watch.clone();
+        let Some(key) = self.durable(execution_id) else {
+            return self.watch_parked(watch);
         };
-        self.live.at_mut(key).watchers.push(watcher);
-        self.callers.insert(caller, key);
-        self.reply(caller, Reply::Watching);
-        self.show_watchers(key);
+        let live = self.live.at_mut(key);
+        let wanted = Wanted {
+            from_sequence: from_sequence.max(1),
+            piece,
+        };
+        match wanted.cut_from(live.shown_audit()) {
+            None if waits => {
+                live.watchers.0.insert(caller, wanted);
+                self.callers.insert(caller, key);
+            }
+            None => self.reply(caller, Reply::Entries(Arc::new([]), IsAll(true))),
+            Some(reply) => self.reply(caller, reply),
+        }
     }
 
-    /// Sends each watcher what it has not seen.
-    // from the decision of the outcome until it is durable nothing is shown: a crash would take it back.
+    /// Brings what may be seen up to date, and answers whoever waits for some of it.
+    // from the decision of the outcome until it is durable nothing is added: a crash would take it back.
     pub(crate) fn show_watchers(&mut self, key: ExecutionKey) {
         let live = self.live.at_mut(key);
-        if matches!(live.execution.phase(), Phase::Settling | Phase::Settled) {
+        live.note_shown();
+        if live.watchers.0.is_empty() {
             return;
         }
-        let audit = shown_audit(&live.execution);
-        for watcher in &mut live.watchers {
-            let entries = watcher.take_unseen(audit);
-            if !entries.is_empty() {
-                self.effects.push_back(Effect::Entries {
-                    caller: watcher.caller,
-                    entries,
-                    settled: None,
-                });
+        let audit = live.shown_audit();
+        // Most wait for the same entry: they share the piece.
+        let mut last: Option<(Wanted, Reply)> = None;
+        let mut answered = Vec::new();
+        for (caller, wanted) in &live.watchers.0 {
+            let reply = match &last {
+                Some((same, reply)) if same == wanted => Some(reply.clone()),
+                _ => wanted.cut_from(audit),
+            };
+            if let Some(reply) = reply {
+                last = Some((*wanted, reply.clone()));
+                answered.push((*caller, reply));
             }
+        }
+        for (caller, reply) in answered {
+            self.live.at_mut(key).watchers.forget(caller);
+            self.callers.remove(&caller);
+            self.reply(caller, reply);
         }
     }
 
-    /// Sends each watcher the rest and how it ended, even to whoever asked beyond the end.
+    /// Tells everybody who waits for an entry how it ended: the rest of the record stands in it and in the store.
     pub(crate) fn show_last(&mut self, key: ExecutionKey, persisted: &Persisted) {
-        for watcher in &mut self.live.at_mut(key).watchers {
-            let entries = watcher.take_unseen(&persisted.audit);
-            let settled = Some(persisted.clone());
-            self.effects.push_back(Effect::Entries {
-                caller: watcher.caller,
-                entries,
-                settled,
-            });
+        let watchers = core::mem::take(&mut self.live.at_mut(key).watchers);
+        for caller in watchers.0.into_keys() {
+            self.callers.remove(&caller);
+            self.reply(caller, Reply::Settled(persisted.clone()));
         }
+    }
+}
+
+/// True where a piece of a record ends with the last entry that may be seen now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IsAll(pub bool);
+
+impl Watchers {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn forget(&mut self, caller: CallerId) {
+        self.0.remove(&caller);
     }
 }
 
@@ -64,23 +107,72 @@ impl Live {
     pub(crate) fn shown_started_at(&self) -> Option<i64> {
         self.execution.started_at().filter(|_| self.start_is_durable)
     }
-}
 
-// the last entry of an execution whose start is being written is that start.
-/// The record as far as a crash would not take it back.
-fn shown_audit(execution: &Execution) -> &[AuditEntry] {
-    let audit = execution.audit();
-    match execution.phase() {
-        Phase::Starting => &audit[..audit.len() - 1],
-        Phase::Queued | Phase::Running | Phase::Settling | Phase::Settled => audit,
+    // the last entry of an execution whose start is being written is that start,
+    // and what its end adds is not told before that is durable.
+    fn note_shown(&mut self) {
+        let n_entries = self.execution.audit().len();
+        self.n_shown = match self.execution.phase() {
+            Phase::Starting => n_entries - 1,
+            Phase::Queued | Phase::Running => n_entries,
+            // What settles at once, after a restart or because its deadline is over, has these from before.
+            Phase::Settling | Phase::Settled => self.n_shown.max(1 + usize::from(self.start_is_durable)),
+        };
+    }
+
+    /// The record as far as a crash would not take it back.
+    fn shown_audit(&self) -> &[AuditEntry] {
+        &self.execution.audit()[..self.n_shown]
     }
 }
 
-impl Watcher {
-    fn take_unseen(&mut self, audit: &[AuditEntry]) -> Vec<AuditEntry> {
-        let seen = usize::try_from(self.next_sequence - 1).unwrap_or(usize::MAX);
-        let unseen = audit.get(seen..).unwrap_or_default();
-        self.next_sequence += unseen.len() as u64;
-        unseen.to_vec()
+impl Wanted {
+    /// The piece that there is now, if there is any.
+    fn cut_from(self, audit: &[AuditEntry]) -> Option<Reply> {
+        let seen = usize::try_from(self.from_sequence - 1).unwrap_or(usize::MAX);
+        let unseen = audit.get(seen..).filter(|unseen| !unseen.is_empty())?;
+        let mut bytes_left = self.piece.bytes_max;
+        let fits = |entry: &&AuditEntry| {
+            let fits = bytes_left > 0;
+            bytes_left = bytes_left.saturating_sub(bytes_of(entry));
+            fits
+        };
+        // The first entry always fits: a watcher must get on.
+        let n_taken = unseen
+            .iter()
+            .take(self.piece.entries_max.max(1))
+            .take_while(fits)
+            .count()
+            .max(1);
+        Some(Reply::Entries(
+            unseen[..n_taken].into(),
+            IsAll(n_taken == unseen.len()),
+        ))
     }
+}
+
+/// About what an entry takes.
+fn bytes_of(entry: &AuditEntry) -> usize {
+    let inside = match &entry.kind {
+        AuditKind::AttemptFailed { error, .. } | AuditKind::StepNotCompleted { error, .. } => {
+            bytes_of_error(error)
+        }
+        AuditKind::StepCompleted { warnings, .. } => warnings.iter().map(bytes_of_error).sum(),
+        AuditKind::StepsIncomplete { step_ids } => size_of_val(step_ids.as_slice()),
+        AuditKind::Accepted { .. }
+        | AuditKind::Started { .. }
+        | AuditKind::StepWaiting { .. }
+        | AuditKind::AttemptAssigned { .. }
+        | AuditKind::AttemptStarted { .. }
+        | AuditKind::AttemptReturned { .. }
+        | AuditKind::RetryScheduled { .. }
+        | AuditKind::MandatoryAction { .. }
+        | AuditKind::Settled { .. } => 0,
+    };
+    size_of::<AuditEntry>() + inside
+}
+
+fn bytes_of_error(error: &ExecutionError) -> usize {
+    let cause = error.cause.as_deref().map_or(0, bytes_of_error);
+    size_of::<ExecutionError>() + error.code.len() + error.message.len() + error.context.len() + cause
 }

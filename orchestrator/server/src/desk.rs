@@ -3,24 +3,22 @@
 //! or is closed, as its limit says.
 
 use crate::convert::session_out::session_error_code;
-use crate::engine_link::{Outbound, Route, SessionLink, Watched};
+use crate::engine_link::{Outbound, Route, SessionLink};
 use crate::failure::{EXIT_STORE, stop_here};
 use crate::limits::SESSION_QUEUE_UNIT_BYTES;
 use crate::sinks::Sinks;
 use crate::writer::Job;
-use escapement_contract::{AuditEntry, Persisted};
-use escapement_engine::{CallerId, Effect, Input, Reply, SessionKey, ToWorker};
+use escapement_engine::{CallerId, Effect, Reply, SessionKey, ToWorker};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tracing::{error, warn};
 
 /// The maps from callers and sessions to their channels, and the ways to the writer and the sinks.
 #[derive(Debug)]
 pub(crate) struct Desk {
     callers: HashMap<CallerId, oneshot::Sender<Reply>>,
-    watchers: HashMap<CallerId, mpsc::Sender<Watched>>,
     sessions: HashMap<SessionKey, OpenSession>,
     writes: Vec<Job>,
     writer: std_mpsc::Sender<Vec<Job>>,
@@ -44,7 +42,6 @@ impl Desk {
     ) -> Self {
         Self {
             callers: HashMap::new(),
-            watchers: HashMap::new(),
             sessions: HashMap::new(),
             writes: Vec::new(),
             writer,
@@ -65,11 +62,6 @@ impl Desk {
                 self.callers.insert(caller, reply);
                 is_gone.then_some(caller)
             }
-            Route::Watcher(caller, items) => {
-                let is_gone = items.is_closed();
-                self.watchers.insert(caller, items);
-                is_gone.then_some(caller)
-            }
             Route::Session(session, link) => {
                 self.sessions.insert(session, OpenSession { link, error: None });
                 None
@@ -79,7 +71,7 @@ impl Desk {
 
     /// Forgets a caller; true where it was known, so that the engine should forget it too.
     pub(crate) fn forget_caller(&mut self, caller: CallerId) -> bool {
-        self.callers.remove(&caller).is_some() || self.watchers.remove(&caller).is_some()
+        self.callers.remove(&caller).is_some()
     }
 
     /// Forgets a session whose stream has ended.
@@ -87,17 +79,12 @@ impl Desk {
         self.sessions.remove(&session);
     }
 
-    /// Carries out one effect. Gives an input back where carrying it out was itself an event.
-    pub(crate) fn carry_out(&mut self, effect: Effect) -> Option<Input> {
+    /// Carries out one effect.
+    pub(crate) fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Write { write, content } => self.writes.push(Job { write, content }),
             Effect::Load { .. } => unreachable!("loads go to the loader, see `EngineLoop::finish`"),
             Effect::Reply { caller, reply } => self.reply(caller, reply),
-            Effect::Entries {
-                caller,
-                entries,
-                settled,
-            } => return self.entries(caller, entries, settled),
             Effect::Send {
                 session,
                 seq,
@@ -118,7 +105,6 @@ impl Desk {
                 stop_here(EXIT_STORE);
             }
         }
-        None
     }
 
     /// Hands the writes of one batch to the writer together, so that they can share a commit.
@@ -133,32 +119,7 @@ impl Desk {
         if let Some(waiting) = self.callers.remove(&caller) {
             // A caller that gave up meanwhile changes nothing.
             let _gave_up = waiting.send(reply);
-            return;
         }
-        let goes_on = matches!(reply, Reply::Watching);
-        let Some(watcher) = self.watchers.get(&caller) else {
-            return;
-        };
-        let is_full_or_gone = watcher.try_send(Watched::Reply(reply)).is_err();
-        if !goes_on || is_full_or_gone {
-            self.watchers.remove(&caller);
-        }
-    }
-
-    fn entries(
-        &mut self,
-        caller: CallerId,
-        entries: Vec<AuditEntry>,
-        settled: Option<Persisted>,
-    ) -> Option<Input> {
-        let watcher = self.watchers.get(&caller)?;
-        let is_last = settled.is_some();
-        let is_full_or_gone = watcher.try_send(Watched::Entries(entries, settled)).is_err();
-        if is_last || is_full_or_gone {
-            // Without its last entries the watcher knows that it was too slow.
-            self.watchers.remove(&caller);
-        }
-        (is_full_or_gone && !is_last).then_some(Input::CallerGone(caller))
     }
 
     fn send(&mut self, session: SessionKey, seq: u64, message: ToWorker) {

@@ -3,7 +3,7 @@
 
 use crate::edge::listen::Connections;
 use crate::edge::routes::set_health;
-use crate::engine_link::EngineLink;
+use crate::engine_link::{EngineLink, Lane};
 use crate::failure::{EXIT_CUT_SHORT, Failure, stop_here};
 use crate::limits::{CONNECTION_CLOSE_TIMEOUT, DRAIN_MARGIN, HARD_EXIT_MARGIN};
 use escapement_engine::Input;
@@ -41,7 +41,10 @@ pub(crate) async fn drain(mut serving: Serving, grace_ms: u64) -> Result<(), Fai
     tokio::spawn(end_on(escapement_process::stop_signal()));
     // The engine hears of it first, so that whoever sees the health change finds the doors closed.
     // Its thread ends only below.
-    let _never_gone = serving.engine.tell(Input::Drain { grace_ms }).await;
+    let _never_gone = serving
+        .engine
+        .tell(Lane::Control, Input::Drain { grace_ms })
+        .await;
     set_health(&serving.health, ServingStatus::NotServing).await;
     let drained = serving.drained.wait_for(Option::is_some);
     let drained = tokio::time::timeout(grace + DRAIN_MARGIN, drained).await;

@@ -4,6 +4,7 @@
 pub(crate) mod connection;
 pub(crate) mod events;
 pub(crate) mod fleet;
+pub(crate) mod gate;
 pub(crate) mod listen;
 pub(crate) mod lookup;
 pub(crate) mod plans;
@@ -12,18 +13,23 @@ pub(crate) mod request_body;
 pub(crate) mod routes;
 pub(crate) mod session;
 pub(crate) mod session_stream;
+pub(crate) mod settled;
 pub(crate) mod watch;
 
 use crate::convert::session_out::Greeting;
-use crate::engine_link::{EngineGone, EngineLink};
+use crate::engine_link::{EngineLink, Lane, NoReply};
+use crate::limits::{SILENT_SESSIONS_MAX, UNDECIDED_BYTES_MAX, UNDECIDED_UNIT_BYTES};
 use crate::readers::Readers;
-use crate::status::Rejection;
+use crate::status::{Kind, Rejection};
 use escapement_contract::Persisted;
 use escapement_engine::Refusal;
 use escapement_model::ExecutionId;
+use prost::Message;
+use settled::SettledRecords;
 use std::pin::Pin;
-use tokio::sync::broadcast;
+use std::sync::Arc;
 use tokio::sync::watch::Receiver;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 use tonic::Status;
 
 /// What every service shares. Cheap to clone.
@@ -31,6 +37,11 @@ use tonic::Status;
 pub(crate) struct Edge {
     pub(crate) engine: EngineLink,
     pub(crate) readers: Readers,
+    pub(crate) settled: SettledRecords,
+    /// Room for plans that were handed in and of which it is not known yet whether they are accepted.
+    pub(crate) undecided: Arc<Semaphore>,
+    /// Room for sessions that have not said anything.
+    pub(crate) silent_sessions: Arc<Semaphore>,
     pub(crate) events: broadcast::Sender<Persisted>,
     pub(crate) greeting: Greeting,
     pub(crate) max_concurrent_steps: u32,
@@ -38,13 +49,52 @@ pub(crate) struct Edge {
     pub(crate) closing: Receiver<bool>,
 }
 
+impl Edge {
+    pub(crate) fn new(
+        engine: EngineLink,
+        readers: Readers,
+        events: broadcast::Sender<Persisted>,
+        greeting: Greeting,
+        max_concurrent_steps: u32,
+        closing: Receiver<bool>,
+    ) -> Self {
+        Self {
+            engine,
+            readers,
+            settled: SettledRecords::default(),
+            undecided: Arc::new(Semaphore::new(UNDECIDED_BYTES_MAX / UNDECIDED_UNIT_BYTES)),
+            silent_sessions: Arc::new(Semaphore::new(SILENT_SESSIONS_MAX)),
+            events,
+            greeting,
+            max_concurrent_steps,
+            closing,
+        }
+    }
+
+    /// Room for one plan, until it is decided whether it is accepted. Nobody waits for it.
+    pub(crate) fn room_to_decide(&self, plan: &impl Message) -> Result<OwnedSemaphorePermit, Rejection> {
+        let n_units = plan.encoded_len() / UNDECIDED_UNIT_BYTES + 1;
+        let n_units = u32::try_from(n_units).unwrap_or(u32::MAX);
+        Arc::clone(&self.undecided)
+            .try_acquire_many_owned(n_units)
+            .map_err(|_| Rejection::Overloaded(Kind::Writes))
+    }
+}
+
 /// A stream of answers.
 pub(crate) type Answers<T> = Pin<Box<dyn futures_core::Stream<Item = Result<T, Status>> + Send>>;
 
-/// The engine ends only when the orchestrator does.
-impl From<EngineGone> for Status {
-    fn from(_: EngineGone) -> Self {
-        Rejection::Refused(Refusal::Draining).into()
+impl From<NoReply> for Status {
+    fn from(no_reply: NoReply) -> Self {
+        let rejection = match no_reply {
+            // The engine ends only when the orchestrator does.
+            NoReply::Gone => Rejection::Refused(Refusal::Draining),
+            NoReply::Overloaded(Lane::Writes) => Rejection::Overloaded(Kind::Writes),
+            NoReply::Overloaded(Lane::Reads | Lane::Open) => Rejection::Overloaded(Kind::Reads),
+            NoReply::Overloaded(Lane::Control) => Rejection::Overloaded(Kind::Controls),
+            NoReply::Overloaded(Lane::Workers) => Rejection::Overloaded(Kind::Reports),
+        };
+        rejection.into()
     }
 }
 

@@ -1,14 +1,16 @@
-//! The way from the edge to the engine and back: messages in, replies, entries and session messages out.
+//! The way from the edge to the engine and back: messages in, replies and session messages out.
 //! Knows no gRPC and takes no lock; the maps from callers to their channels live on the engine's thread.
 
-use escapement_contract::{AuditEntry, Persisted};
+mod lanes;
+
 use escapement_engine::{CallerId, Input, Reply, SessionKey, ToWorker};
-use escapement_model::ExecutionId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use crate::limits::{ENGINE_QUEUE_MAX, SESSION_QUEUE_MAX, WATCHER_QUEUE_MAX};
+use crate::limits::SESSION_QUEUE_MAX;
+pub(crate) use lanes::{Lane, LaneEnds};
+use lanes::{Lanes, NotSent};
 
 /// What the engine's thread is told.
 #[derive(Debug)]
@@ -28,19 +30,8 @@ pub(crate) enum Route {
     None,
     /// To a caller, once.
     Caller(CallerId, oneshot::Sender<Reply>),
-    /// To a watcher: a reply, then entries.
-    Watcher(CallerId, mpsc::Sender<Watched>),
     /// To a worker, until either side closes.
     Session(SessionKey, SessionLink),
-}
-
-/// What a watcher gets.
-#[derive(Debug)]
-pub(crate) enum Watched {
-    /// First and once.
-    Reply(Reply),
-    /// In order, without gaps; `settled` with the last ones.
-    Entries(Vec<AuditEntry>, Option<Persisted>),
 }
 
 /// What goes to a worker.
@@ -88,10 +79,19 @@ impl SessionLink {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EngineGone;
 
+/// Why a call has no reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoReply {
+    /// The engine's thread has ended.
+    Gone,
+    /// Too many wait for the engine; it has not heard of this call.
+    Overloaded(Lane),
+}
+
 /// The receiving ends, for the engine's thread.
 #[derive(Debug)]
 pub(crate) struct EngineEnd {
-    pub(crate) messages: mpsc::Receiver<Message>,
+    pub(crate) messages: LaneEnds,
     pub(crate) gone: mpsc::UnboundedReceiver<CallerId>,
 }
 
@@ -101,10 +101,9 @@ pub(crate) struct EngineLink(Arc<Ends>);
 
 #[derive(Debug)]
 struct Ends {
-    messages: mpsc::Sender<Message>,
-    /// Callers that gave up. Unbounded, because `drop` cannot wait, and yet bounded: at most one entry for
-    /// each open
-    /// call, and open calls are bounded by connections and streams.
+    lanes: Lanes,
+    /// Callers that gave up. Unbounded, because `drop` cannot wait, and yet bounded: at most one entry for each
+    /// call that went through a lane, and every batch takes more of these than it takes calls from the lanes.
     gone: mpsc::UnboundedSender<CallerId>,
     // Numbers are drawn here and not by the engine's thread, because a caller that gives up must know its
     // own.
@@ -114,10 +113,10 @@ struct Ends {
 
 /// Makes both ends.
 pub(crate) fn link() -> (EngineLink, EngineEnd) {
-    let (messages, messages_rx) = mpsc::channel(ENGINE_QUEUE_MAX);
+    let (lanes, messages) = lanes::lanes();
     let (gone, gone_rx) = mpsc::unbounded_channel();
     let ends = Ends {
-        messages,
+        lanes,
         gone,
         next_caller: AtomicU64::new(1),
         next_session: AtomicU64::new(1),
@@ -125,7 +124,7 @@ pub(crate) fn link() -> (EngineLink, EngineEnd) {
     (
         EngineLink(Arc::new(ends)),
         EngineEnd {
-            messages: messages_rx,
+            messages,
             gone: gone_rx,
         },
     )
@@ -136,12 +135,20 @@ impl EngineLink {
     /// more.
     ///
     /// # Errors
-    /// [`EngineGone`] where the engine ends first.
-    pub(crate) async fn call(&self, input: impl FnOnce(CallerId) -> Input) -> Result<Reply, EngineGone> {
+    /// [`NoReply`] where the engine ends first, or does not even get the call for a while.
+    pub(crate) async fn call(
+        &self,
+        lane: Lane,
+        input: impl FnOnce(CallerId) -> Input,
+    ) -> Result<Reply, NoReply> {
         let caller = self.new_caller();
         let (reply, reply_rx) = oneshot::channel();
-        self.send(Message::Input(input(caller), Route::Caller(caller, reply)))
-            .await?;
+        let message = Message::Input(input(caller), Route::Caller(caller, reply));
+        let sent = self.0.lanes.send(lane, message).await;
+        sent.map_err(|not_sent| match not_sent {
+            NotSent::Gone => NoReply::Gone,
+            NotSent::Full => NoReply::Overloaded(lane),
+        })?;
         let mut waiting = WaitingCall {
             reply: reply_rx,
             caller,
@@ -150,37 +157,15 @@ impl EngineLink {
         };
         let reply = (&mut waiting.reply).await;
         waiting.is_answered = true;
-        reply.map_err(|_| EngineGone)
-    }
-
-    /// Watches an execution from its first entry. Dropping the watch tells the engine.
-    ///
-    /// # Errors
-    /// [`EngineGone`] where the engine has ended.
-    pub(crate) async fn watch(&self, execution_id: ExecutionId) -> Result<Watch, EngineGone> {
-        let caller = self.new_caller();
-        let (items, items_rx) = mpsc::channel(WATCHER_QUEUE_MAX);
-        // Always from the first entry: the engine says nothing to a watcher that waits beyond the end.
-        let input = Input::Watch {
-            caller,
-            execution_id,
-            from_sequence: 1,
-        };
-        self.send(Message::Input(input, Route::Watcher(caller, items)))
-            .await?;
-        Ok(Watch {
-            items: items_rx,
-            caller,
-            link: self.clone(),
-        })
+        reply.map_err(|_| NoReply::Gone)
     }
 
     /// Tells the engine something that is not answered.
     ///
     /// # Errors
     /// [`EngineGone`] where the engine has ended.
-    pub(crate) async fn tell(&self, input: Input) -> Result<(), EngineGone> {
-        self.send(Message::Input(input, Route::None)).await
+    pub(crate) async fn tell(&self, lane: Lane, input: Input) -> Result<(), EngineGone> {
+        self.send(lane, Message::Input(input, Route::None)).await
     }
 
     /// Tells the engine what a worker said.
@@ -188,7 +173,7 @@ impl EngineLink {
     /// # Errors
     /// [`EngineGone`] where the engine has ended.
     pub(crate) async fn pass_on(&self, said: Input, room: OwnedSemaphorePermit) -> Result<(), EngineGone> {
-        self.send(Message::Said(said, room)).await
+        self.send(Lane::Workers, Message::Said(said, room)).await
     }
 
     /// Opens a session.
@@ -202,19 +187,15 @@ impl EngineLink {
     ) -> Result<SessionKey, EngineGone> {
         let session = SessionKey(self.0.next_session.fetch_add(1, Ordering::Relaxed));
         let input = Input::SessionOpened { session, session_id };
-        self.send(Message::Input(input, Route::Session(session, link)))
-            .await?;
+        let opened = Message::Input(input, Route::Session(session, link));
+        self.send(Lane::Workers, opened).await?;
         Ok(session)
     }
 
-    /// Asks the thread to end after what was sent before. It may have ended already.
+    /// Asks the thread to end after this batch. It may have ended already.
+    /// Calls that still wait in a lane end as those that wait for a reply do.
     pub(crate) async fn stop(&self) {
-        let _ended_already = self.send(Message::Stop).await;
-    }
-
-    /// True once the thread has ended.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.0.messages.is_closed()
+        let _ended_already = self.send(Lane::Control, Message::Stop).await;
     }
 
     fn new_caller(&self) -> CallerId {
@@ -226,8 +207,9 @@ impl EngineLink {
         let _ended_already = self.0.gone.send(caller);
     }
 
-    async fn send(&self, message: Message) -> Result<(), EngineGone> {
-        self.0.messages.send(message).await.map_err(|_| EngineGone)
+    /// Of lanes that wait as long as it takes.
+    async fn send(&self, lane: Lane, message: Message) -> Result<(), EngineGone> {
+        self.0.lanes.send(lane, message).await.map_err(|_| EngineGone)
     }
 }
 
@@ -247,32 +229,5 @@ impl Drop for WaitingCall<'_> {
             self.reply.close();
             self.link.gave_up(self.caller);
         }
-    }
-}
-
-/// An execution that is being watched.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    items: mpsc::Receiver<Watched>,
-    caller: CallerId,
-    link: EngineLink,
-}
-
-impl Watch {
-    /// The next item; `None` where the watch was ended from the other side.
-    pub(crate) async fn next(&mut self) -> Option<Watched> {
-        self.items.recv().await
-    }
-
-    /// True where the watch ended because the engine did.
-    pub(crate) fn engine_is_gone(&self) -> bool {
-        self.link.is_gone()
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.items.close();
-        self.link.gave_up(self.caller);
     }
 }

@@ -6,7 +6,7 @@ use crate::desk::Desk;
 use crate::engine_link::{EngineEnd, Message, Route};
 use crate::failure::ExitOnPanic;
 use crate::journal::{Event, Journal};
-use crate::limits::{ENGINE_BATCH_MAX, LOADED_BATCH_MAX, STORED_BATCH_MAX};
+use crate::limits::{GONE_BATCH_MAX, LOADED_BATCH_MAX, STORED_BATCH_MAX};
 use crate::loader::Loaded;
 use crate::recovery::Unsettled;
 use escapement_contract::Moment;
@@ -153,8 +153,12 @@ impl EngineLoop {
             biased;
             n = self.stored.recv_many(&mut self.batch.stored, STORED_BATCH_MAX) => n,
             n = self.loaded.recv_many(&mut self.batch.loaded, LOADED_BATCH_MAX) => n,
-            n = self.end.messages.recv_many(&mut self.batch.messages, ENGINE_BATCH_MAX) => n,
-            n = self.end.gone.recv_many(&mut self.batch.gone, ENGINE_BATCH_MAX) => n,
+            message = self.end.messages.recv() => {
+                let n_received = usize::from(message.is_some());
+                self.batch.messages.extend(message);
+                n_received
+            }
+            n = self.end.gone.recv_many(&mut self.batch.gone, GONE_BATCH_MAX) => n,
             () = timer => return true,
         };
         n_received > 0
@@ -170,13 +174,8 @@ impl EngineLoop {
             let Ok(loaded) = self.loaded.try_recv() else { break };
             self.batch.loaded.push(loaded);
         }
-        while self.batch.messages.len() < ENGINE_BATCH_MAX {
-            let Ok(message) = self.end.messages.try_recv() else {
-                break;
-            };
-            self.batch.messages.push(message);
-        }
-        while self.batch.gone.len() < ENGINE_BATCH_MAX {
+        self.end.messages.top_up(&mut self.batch.messages);
+        while self.batch.gone.len() < GONE_BATCH_MAX {
             let Ok(caller) = self.end.gone.try_recv() else {
                 break;
             };
@@ -251,10 +250,7 @@ impl EngineLoop {
                 wanted.push(execution_id);
                 continue;
             }
-            if let Some(input) = self.desk.carry_out(effect) {
-                self.engine.handle(now, input);
-                note_effects(&mut self.engine, &mut self.journal, &mut self.effects, now);
-            }
+            self.desk.carry_out(effect);
         }
         if !wanted.is_empty() {
             // A loader that is gone has ended the process, or is about to.

@@ -5,15 +5,42 @@
 use escapement_model::limits::CALLER_MESSAGE_BYTES_MAX;
 use std::time::Duration;
 
-/// Messages that wait for the engine. The edge waits when there are more; the engine itself never waits for
-/// the edge.
-pub const ENGINE_QUEUE_MAX: usize = 8_192;
-/// Messages of the edge that the engine takes in one batch.
-pub const ENGINE_BATCH_MAX: usize = 512;
+/// Questions and orders of operators that wait for the engine.
+pub const CONTROL_LANE_MAX: usize = 1_024;
+/// Messages of workers that wait for the engine. Sessions wait when there are more, and read no further meanwhile.
+pub const WORKERS_LANE_MAX: usize = 8_192;
+/// Plans handed in that wait for the engine.
+pub const WRITES_LANE_MAX: usize = 4_096;
+/// Questions of callers that wait for the engine.
+pub const READS_LANE_MAX: usize = 4_096;
+/// Open calls, such as watches, that ask on and have their place in the queue of the engine; the others wait for one.
+pub const OPEN_LANE_MAX: usize = 1_024;
+/// Questions of operators that the engine takes in one batch. One of them may list 10,000 workers.
+pub const CONTROL_BATCH_MAX: usize = 16;
+/// Messages of workers that the engine takes in one batch.
+pub const WORKERS_BATCH_MAX: usize = 512;
+/// Plans that the engine takes in one batch: so many stand between an outcome and its place at most.
+pub const WRITES_BATCH_MAX: usize = 128;
+/// Questions of callers that the engine takes in one batch.
+pub const READS_BATCH_MAX: usize = 128;
+/// Open calls that ask on that the engine takes in one batch.
+pub const OPEN_BATCH_MAX: usize = 256;
+/// Notices of callers that gave up that the engine takes in one batch: more than it takes calls.
+pub const GONE_BATCH_MAX: usize = 2_048;
+/// How long a plan waits for a place in its lane before it is refused.
+pub const WRITES_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a question waits for a place in its lane before it is refused: reads give way before writes do.
+pub const READS_PATIENCE: Duration = Duration::from_millis(500);
+/// Bytes of plans that were handed in and of which it is not known yet whether they are accepted: 256 MiB.
+pub const UNDECIDED_BYTES_MAX: usize = 256 << 20;
+/// Bytes of one unit of them; a plan has one at least.
+pub const UNDECIDED_UNIT_BYTES: usize = 4 << 10;
 /// Answers of the store that the engine takes in one batch; each stands for one commit.
 pub const STORED_BATCH_MAX: usize = 64;
-/// Batches of entries that wait for one watcher. One that reads more slowly is told to watch again.
-pub const WATCHER_QUEUE_MAX: usize = 1_024;
+/// Entries that are held for one watcher. It gets the next ones once it has read these.
+pub const WATCHED_ENTRIES_MAX: usize = 64;
+/// About the bytes of these entries: 16 KiB, unless one alone is larger. Watchers of a live execution share them.
+pub const WATCHED_BYTES_MAX: usize = 16 << 10;
 
 /// Writes in one commit.
 pub const COMMIT_WRITES_MAX: usize = 1_024;
@@ -21,6 +48,14 @@ pub const COMMIT_WRITES_MAX: usize = 1_024;
 pub const COMMIT_BYTES_MAX: usize = 32 << 20;
 /// Readers of the store, each with a connection of its own.
 pub const READERS_MAX: usize = 4;
+/// Readers that lists have at most. A list may read much.
+pub const LISTING_READERS_MAX: usize = 2;
+/// Readers that open calls, such as watches, have at most, so that one is left for everybody else.
+pub const OPEN_CALLS_READERS_MAX: usize = 1;
+/// Questions that wait for a reader.
+pub const READERS_QUEUE_MAX: usize = 1_024;
+/// How long a question waits for a reader before it is refused.
+pub const READERS_PATIENCE: Duration = Duration::from_secs(2);
 /// Executions read at a time when the process starts.
 pub const RECOVERY_PAGE: usize = 512;
 /// Index rows of executions read at a time when the process starts.
@@ -87,8 +122,37 @@ pub const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 pub const STREAMS_PER_CONNECTION_MAX: u32 = 256;
 /// Time until the one message of a call must be complete, for all calls but those that stream their requests.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of such messages that are on their way at a time, over all connections: 64 of the largest.
-pub const REQUESTS_BYTES_MAX: usize = 64 * CALLER_MESSAGE_BYTES_MAX;
+/// Bytes of requests of callers that are on their way at a time, over all connections, for each of plans and questions:
+/// 32 of the largest.
+pub const REQUESTS_BYTES_MAX: usize = 32 * CALLER_MESSAGE_BYTES_MAX;
+/// The same for what workers and operators send: 64 MiB.
+pub const WORKERS_BYTES_MAX: usize = 64 << 20;
+/// The part of these bytes that one connection may have: half of them.
+pub const REQUESTS_SHARE: usize = 2;
+/// Bytes of each request that count for nothing of that, so that small ones come through whoever sends large ones.
+pub const SMALL_REQUEST_BYTES: usize = 4 << 10;
+/// Calls open at a time: `SubmitPlan`.
+pub const OPEN_WRITES_MAX: usize = 4_096;
+/// Calls open at a time: `ExecutePlan`, which wait for results.
+pub const OPEN_EXECUTES_MAX: usize = 20_000;
+/// Calls open at a time: questions that are answered at once.
+pub const OPEN_READS_MAX: usize = 4_096;
+/// Calls open at a time: `WaitExecution`.
+pub const OPEN_WAITS_MAX: usize = 20_000;
+/// Calls open at a time: `WatchExecution`.
+pub const OPEN_WATCHES_MAX: usize = 20_000;
+/// Calls open at a time: `SubscribeEvents`.
+pub const OPEN_SUBSCRIPTIONS_MAX: usize = 4_096;
+/// Calls open at a time: questions and orders of operators.
+pub const OPEN_CONTROLS_MAX: usize = 1_024;
+/// Calls open at a time: outcomes without a session.
+pub const OPEN_REPORTS_MAX: usize = 4_096;
+/// Calls open at a time: questions for the health.
+pub const OPEN_HEALTH_MAX: usize = 4_096;
+/// Calls open at a time: reflection.
+pub const OPEN_REFLECTIONS_MAX: usize = 256;
+/// Streams of workers that have not said anything yet.
+pub const SILENT_SESSIONS_MAX: usize = 10_000;
 /// Bytes of one message that asks for reflection; its requests are a stream, which no time ends.
 pub const REFLECTION_MESSAGE_BYTES_MAX: usize = 16 << 10;
 /// HTTP/2: bytes of the headers of one request.

@@ -1,10 +1,13 @@
 //! A small pool of store readers on blocking threads. Caches nothing.
 
-use crate::limits::READERS_MAX;
-use crate::status::Rejection;
+use crate::limits::{
+    LISTING_READERS_MAX, OPEN_CALLS_READERS_MAX, READERS_MAX, READERS_PATIENCE, READERS_QUEUE_MAX,
+};
+use crate::status::{Kind, Rejection};
 use escapement_store::{Reader, Store, StoreFault};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use tracing::error;
 
 /// The pool. Cheap to clone.
@@ -12,7 +15,22 @@ use tracing::error;
 pub(crate) struct Readers {
     /// As many permits as readers, so that whoever holds one finds a reader in the list.
     permits: Arc<Semaphore>,
+    /// Places for those who wait for a reader, and for those who have one.
+    places: Arc<Semaphore>,
+    listing: Arc<Semaphore>,
+    open_calls: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Box<dyn Reader>>>>,
+}
+
+/// What is read, and so how long it may wait for a reader and how many readers it may keep busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// One execution for one answer.
+    Answer,
+    /// Many executions.
+    List,
+    /// Something for a call that was let in before. Open calls are bounded, so each waits for as long as it takes.
+    Open,
 }
 
 impl std::fmt::Debug for Readers {
@@ -32,6 +50,9 @@ impl Readers {
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             permits: Arc::new(Semaphore::new(idle.len())),
+            places: Arc::new(Semaphore::new(idle.len() + READERS_QUEUE_MAX)),
+            listing: Arc::new(Semaphore::new(LISTING_READERS_MAX)),
+            open_calls: Arc::new(Semaphore::new(OPEN_CALLS_READERS_MAX)),
             idle: Arc::new(Mutex::new(idle)),
         })
     }
@@ -39,19 +60,18 @@ impl Readers {
     /// Reads on a blocking thread, once a reader is free.
     ///
     /// # Errors
-    /// [`Rejection::RecordDamaged`] and [`Rejection::StoreUnreadable`].
+    /// [`Rejection::RecordDamaged`] and [`Rejection::StoreUnreadable`]; [`Rejection::Overloaded`] where too many wait,
+    /// or no reader gets free in time.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
+        reading: Reading,
         read: impl FnOnce(&dyn Reader) -> Result<T, StoreFault> + Send + 'static,
     ) -> Result<T, Rejection> {
-        let permit = Arc::clone(&self.permits)
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed");
+        let permits = self.permits(reading).await?;
         let idle = Arc::clone(&self.idle);
         let reading = tokio::task::spawn_blocking(move || {
             // Dropped in this order: the reader is back before its permit is.
-            let _permit = permit;
+            let _permits = permits;
             let reader = Borrowed::take(idle);
             read(reader.get())
         });
@@ -61,6 +81,41 @@ impl Readers {
             Err(_panicked_or_stopping) => Err(Rejection::StoreUnreadable),
         }
     }
+
+    /// The right to one reader, and what else is held as long.
+    async fn permits(&self, reading: Reading) -> Result<Permits, Rejection> {
+        let overloaded = Rejection::Overloaded(Kind::Reads);
+        let own = match reading {
+            Reading::Open => {
+                let own = permit(&self.open_calls).await;
+                let reader = permit(&self.permits).await;
+                return Ok([Some(reader), Some(own), None]);
+            }
+            Reading::Answer => None,
+            Reading::List => Some(&self.listing),
+        };
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            return Err(overloaded);
+        };
+        let waiting = async {
+            let own = match own {
+                Some(own) => Some(permit(own).await),
+                None => None,
+            };
+            [Some(permit(&self.permits).await), own, Some(place)]
+        };
+        timeout(READERS_PATIENCE, waiting).await.map_err(|_| overloaded)
+    }
+}
+
+/// For a reader, for its kind of reading, and for the place in the queue.
+type Permits = [Option<OwnedSemaphorePermit>; 3];
+
+async fn permit(semaphore: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+    Arc::clone(semaphore)
+        .acquire_owned()
+        .await
+        .expect("the semaphore is never closed")
 }
 
 /// A reader that goes back into the list however its use ends.

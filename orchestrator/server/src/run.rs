@@ -83,14 +83,14 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         journal,
     };
     let engine_thread = engine_thread::spawn(start).map_err(no_thread)?;
-    let edge = Edge {
-        engine: engine.clone(),
+    let edge = Edge::new(
+        engine.clone(),
         readers,
         events,
         greeting,
-        max_concurrent_steps: config.max_concurrent_steps,
-        closing: closing_rx,
-    };
+        config.max_concurrent_steps,
+        closing_rx,
+    );
     let ended = runtime.block_on(serve(config, listener, edge, engine, drained_rx, closing));
     // Calls that are still open hold readers and links; they end with the runtime.
     runtime.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);

@@ -43,11 +43,8 @@ pub enum Rejection {
         /// The last one that there is.
         last_sequence: u64,
     },
-    /// The watcher read too slowly.
-    WatcherTooSlow {
-        /// Where to go on.
-        next_sequence: u64,
-    },
+    /// There are too many calls of a kind.
+    Overloaded(Kind),
     /// The request was not complete in time.
     RequestTooSlow,
     /// Too much is being sent at a time, by all callers together.
@@ -65,6 +62,66 @@ impl Rejection {
         match self {
             Rejection::ExecutionRemoved(removed) => Rejection::RequestRemoved(removed),
             other => other,
+        }
+    }
+}
+
+/// Kinds of calls, each of which has bounds of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Plans that are handed in.
+    Writes,
+    /// Plans that are handed in by callers who wait for the result.
+    Executes,
+    /// Questions that are answered at once.
+    Reads,
+    /// Callers that wait for a result.
+    Waits,
+    /// Callers that watch an execution.
+    Watches,
+    /// Subscribers to events.
+    Subscriptions,
+    /// Questions and orders of operators.
+    Controls,
+    /// Outcomes without a session.
+    Reports,
+    /// Sessions.
+    Sessions,
+    /// Questions for the health.
+    Health,
+    /// Questions for the API itself.
+    Reflections,
+}
+
+impl Kind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Kind::Writes => "submissions",
+            Kind::Executes => "executing calls",
+            Kind::Reads => "reads",
+            Kind::Waits => "waiting calls",
+            Kind::Watches => "watches",
+            Kind::Subscriptions => "subscriptions",
+            Kind::Controls => "calls of operators",
+            Kind::Reports => "reports of outcomes",
+            Kind::Sessions => "new sessions",
+            Kind::Health => "health checks",
+            Kind::Reflections => "reflections",
+        }
+    }
+
+    /// Workers come back after UNAVAILABLE, as they do after a restart.
+    fn overload_code(self) -> Code {
+        match self {
+            Kind::Sessions | Kind::Reports | Kind::Health => Code::Unavailable,
+            Kind::Writes
+            | Kind::Executes
+            | Kind::Reads
+            | Kind::Waits
+            | Kind::Watches
+            | Kind::Subscriptions
+            | Kind::Controls
+            | Kind::Reflections => Code::ResourceExhausted,
         }
     }
 }
@@ -113,12 +170,12 @@ impl From<Rejection> for Status {
                 format!("The execution is settled and its last entry has sequence {last_sequence}."),
                 [("last_sequence", last_sequence.to_string())],
             ),
-            Rejection::WatcherTooSlow { next_sequence } => again_after(
-                SOON,
-                Code::ResourceExhausted,
-                "WATCHER_TOO_SLOW",
-                format!("The watcher read too slowly; watch again from sequence {next_sequence}."),
-                [("next_sequence", next_sequence.to_string())],
+            Rejection::Overloaded(kind) => again_after(
+                LATER,
+                kind.overload_code(),
+                "OVERLOADED",
+                format!("Too many {} at a time; ask again.", kind.as_str()),
+                [("kind", kind.as_str().to_owned())],
             ),
             Rejection::RequestTooSlow => plain(
                 Code::DeadlineExceeded,
@@ -284,8 +341,6 @@ fn cut(mut message: String) -> String {
     message
 }
 
-/// For what is over as soon as the caller asks again.
-const SOON: Duration = Duration::from_millis(100);
 /// For what needs somebody else to make room or to come back.
 const LATER: Duration = Duration::from_secs(1);
 

@@ -1,27 +1,33 @@
-//! The codec of the worker protocol: counts the entries of a message's lists before it decodes them.
+//! The codec of all calls: counts the entries of a message's lists before it decodes them.
 //! Knows no limit of a single list and no other limit of a message.
 //!
 //! An empty entry takes two bytes on the wire and some two hundred once it is decoded,
 //! so a message of 4 MiB could take hundreds of them.
+
+mod callers;
 
 use crate::worker::v1;
 use prost::Message;
 use prost::bytes::Buf;
 use prost::encoding::{DecodeContext, decode_key, decode_varint, skip_field};
 use std::marker::PhantomData;
-use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder};
+use tonic::{Code, Status};
 use tonic_prost::{ProstDecoder, ProstEncoder};
 
-use Holds::{Entries, One};
+use Holds::{Entries, Heavy, One};
 
-/// Entries of all lists and maps of one message of the worker protocol together.
+/// Entries of all lists and maps of one message together; those of [`Holds::Heavy`] lists count as several.
+///
+/// No valid message comes near: what is within its bytes and has more holds mostly empty entries.
 pub const LIST_ENTRIES_MAX: usize = 4 * 65_536;
 
 /// Where a message has lists, its submessages included.
 pub trait Counted {
     /// Its lists, maps, and the submessages that have some.
     const LISTS: Lists;
+    /// What is said where it has too many.
+    const TOO_MANY: Code = Code::OutOfRange;
 }
 
 /// The lists of a message, by their tags.
@@ -32,6 +38,8 @@ pub type Lists = &'static [(u32, Holds)];
 pub enum Holds {
     /// Entries, each of which counts, and what each of them has inside.
     Entries(Lists),
+    /// The same, but each counts as so many.
+    Heavy(usize, Lists),
     /// A submessage.
     One(Lists),
 }
@@ -112,9 +120,8 @@ impl<U: Message + Default + Counted> Decoder for CountingDecoder<U> {
         // A message lies in one piece; were it in several, the first alone would be counted.
         debug_assert_eq!(source.chunk().len(), source.remaining());
         if has_more_entries(source.chunk(), U::LISTS, LIST_ENTRIES_MAX) {
-            return Err(Status::out_of_range(format!(
-                "the lists of a message may have {LIST_ENTRIES_MAX} entries together"
-            )));
+            let message = format!("the lists of a message may have {LIST_ENTRIES_MAX} entries together");
+            return Err(Status::new(U::TOO_MANY, message));
         }
         self.0.decode(source)
     }
@@ -146,16 +153,15 @@ fn count(mut message: &[u8], lists: Lists, left: &mut usize) -> Option<Enough> {
         // What is cut off is decoded up to the cut.
         let (inside, rest) = message.split_at(length.min(message.len()));
         message = rest;
-        let inner = match holds {
-            One(inner) => inner,
-            Entries(inner) => {
-                let Some(fewer) = left.checked_sub(1) else {
-                    return Some(Enough);
-                };
-                *left = fewer;
-                inner
-            }
+        let (weight, inner) = match holds {
+            One(inner) => (0, inner),
+            Entries(inner) => (1, inner),
+            Heavy(weight, inner) => (*weight, inner),
         };
+        let Some(fewer) = left.checked_sub(weight) else {
+            return Some(Enough);
+        };
+        *left = fewer;
         if !inner.is_empty()
             && let Some(enough) = count(inside, inner, left)
         {

@@ -1,12 +1,16 @@
-//! Every list of the worker protocol is counted, whole messages, merged ones and malformed ones. Sends nothing.
+//! Every list of what workers and callers send is counted, whole messages, merged ones and malformed ones. Sends nothing.
 #![allow(
     clippy::unwrap_used,
     missing_docs,
     reason = "a test fails by panicking and its name is its documentation"
 )]
 
+use escapement_model::limits::{PLAN_BYTES_MAX, STEPS_MAX};
 use escapement_wire::DESCRIPTORS;
-use escapement_wire::counted::{Counted, Holds, Lists, has_more_entries};
+use escapement_wire::counted::{Counted, Holds, LIST_ENTRIES_MAX, Lists, has_more_entries};
+use escapement_wire::v1::{
+    ExecutePlanRequest, Plan, PlanStep, SubmitPlanRequest, SubscribeEventsRequest, ValidatePlanRequest,
+};
 use escapement_wire::worker::v1::{
     ReportOutcomesRequest, ReportOutcomesResponse, SessionRequest, SessionResponse, session_request,
 };
@@ -40,7 +44,7 @@ fn counted(lists: Lists) -> Vec<Vec<i32>> {
     for (tag, holds) in lists {
         let tag = i32::try_from(*tag).unwrap();
         let inner = match holds {
-            Holds::Entries(inner) => {
+            Holds::Entries(inner) | Holds::Heavy(_, inner) => {
                 found.push(vec![tag]);
                 inner
             }
@@ -71,6 +75,64 @@ fn every_list_and_map_of_the_worker_protocol_is_counted() {
         assert!(!expected.is_empty());
         assert_eq!(counted(lists), expected, "{name}");
     }
+    // Of what callers and operators send, those that have lists.
+    let with_lists = BTreeMap::from([
+        ("SubmitPlanRequest", SubmitPlanRequest::LISTS),
+        ("ExecutePlanRequest", ExecutePlanRequest::LISTS),
+        ("ValidatePlanRequest", ValidatePlanRequest::LISTS),
+        ("SubscribeEventsRequest", SubscribeEventsRequest::LISTS),
+    ]);
+    let ours = descriptors
+        .file
+        .iter()
+        .filter(|file| file.package() == "escapement.v1");
+    let requests = ours
+        .flat_map(|file| &file.service)
+        .flat_map(|service| &service.method)
+        .map(|method| method.input_type());
+    let mut n_requests = 0;
+    for request in requests {
+        let name = request.rsplit('.').next().unwrap();
+        let lists = with_lists.get(name).copied().unwrap_or_default();
+        assert_eq!(counted(lists), lists_of(request, &all), "{name}");
+        n_requests += 1;
+    }
+    assert_eq!(n_requests, 13);
+}
+
+#[test]
+fn a_step_of_a_plan_counts_for_more_than_a_text_and_a_valid_plan_never_has_too_many() {
+    let more_than = |plan: &Plan, max| {
+        let request = ValidatePlanRequest {
+            plan: Some(plan.clone()),
+            environment: None,
+        };
+        has_more_entries(&request.encode_to_vec(), ValidatePlanRequest::LISTS, max)
+    };
+    let one_step = Plan {
+        steps: vec![PlanStep::default()],
+        tags: vec![String::new()],
+        ..Plan::default()
+    };
+    assert!(more_than(&one_step, 8) && !more_than(&one_step, 9));
+    // As many dependencies as fit into the bytes of a plan.
+    let id = "00000000-0000-4000-8000-000000000000".to_owned();
+    let step = PlanStep {
+        id: id.clone(),
+        depends_on: vec![id; PLAN_BYTES_MAX / 38 / STEPS_MAX],
+        ..PlanStep::default()
+    };
+    let largest = Plan {
+        steps: vec![step; STEPS_MAX],
+        ..Plan::default()
+    };
+    assert!(largest.encoded_len() >= PLAN_BYTES_MAX);
+    assert!(!more_than(&largest, LIST_ENTRIES_MAX));
+    let empty_steps = Plan {
+        steps: vec![PlanStep::default(); 40 * STEPS_MAX],
+        ..Plan::default()
+    };
+    assert!(more_than(&empty_steps, LIST_ENTRIES_MAX));
 }
 
 fn nested(tag: u8, bytes: &[u8]) -> Vec<u8> {

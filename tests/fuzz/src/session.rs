@@ -180,13 +180,6 @@ impl World {
                 self.disk.written(write, content);
             }
             Effect::Reply { caller, reply } => self.callers.answered(caller, &reply, &self.disk),
-            Effect::Entries {
-                caller,
-                entries,
-                settled,
-            } => self
-                .callers
-                .entries(caller, &entries, settled.as_ref(), &self.disk),
             Effect::Send {
                 session,
                 seq,

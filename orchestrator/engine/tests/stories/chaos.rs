@@ -4,8 +4,8 @@ use crate::puppet::{CAPACITY, Held, Mood, Puppet};
 use crate::world::{World, plan};
 use escapement_contract::{Outcome, Reported, Request, Status};
 use escapement_engine::{
-    AckVerdict, CallerId, FromWorker, Input, LoadOutcome, RejectReason, Reply, SessionKey, StoreWrite,
-    ToWorker, WaitFor, WorkerSelector, WriteFailure, WriteId, WriteOutcome,
+    AckVerdict, CallerId, FromWorker, Input, LoadOutcome, Piece, RejectReason, Reply, SessionKey, StoreWrite,
+    ToWorker, WaitFor, Watch, WorkerSelector, WriteFailure, WriteId, WriteOutcome,
 };
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, Opaque};
 use std::cmp::Reverse;
@@ -233,11 +233,18 @@ impl Run {
         };
         self.next_caller += 1;
         self.watching.push(self.next_caller);
-        self.world.input(Input::Watch {
+        let watch = Watch {
             caller: CallerId(self.next_caller),
             execution_id,
-            from_sequence: 1,
-        });
+            // Some entries are there at once, others are waited for.
+            from_sequence: 1 + self.dice.roll(8),
+            piece: Piece {
+                entries_max: 3,
+                bytes_max: 1 << 10,
+            },
+            waits: true,
+        };
+        self.world.input(Input::Watch(watch));
     }
 
     fn any_worker(&mut self) -> usize {

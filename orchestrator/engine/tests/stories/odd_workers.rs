@@ -196,11 +196,7 @@ fn a_start_is_shown_once_it_is_durable() {
     world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
     let first = world.one_assignment(1);
     let id = world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
-    world.input(Input::Watch {
-        caller: CallerId(9),
-        execution_id: id,
-        from_sequence: 1,
-    });
+    world.watch(9, id, 1);
     world.store_answers = false;
     world.complete(1, first.token);
     let (settle, _) = world.writes.last().unwrap().clone();

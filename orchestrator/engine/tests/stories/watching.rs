@@ -1,7 +1,8 @@
 //! Watchers see everything once, in order, and nothing that may be taken back.
 
 use crate::world::{World, plan};
-use escapement_engine::{CallerId, Input, Reply, WaitFor, WriteOutcome};
+use escapement_engine::{CallerId, Input, IsAll, Piece, Reply, WaitFor, Watch, WriteOutcome};
+use escapement_model::ExecutionId;
 
 fn sequences(world: &World, caller: u64) -> Vec<u64> {
     let prefix = format!("entries {caller} [");
@@ -18,16 +19,8 @@ fn a_watcher_sees_every_entry_once_and_the_end_last() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
     let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    world.input(Input::Watch {
-        caller: CallerId(5),
-        execution_id: id,
-        from_sequence: 0,
-    });
-    world.input(Input::Watch {
-        caller: CallerId(6),
-        execution_id: id,
-        from_sequence: 3,
-    });
+    world.watch(5, id, 0);
+    world.watch(6, id, 3);
     let assignment = world.one_assignment(1);
     world.started(1, assignment.token);
     world.complete(1, assignment.token);
@@ -48,11 +41,7 @@ fn a_watcher_hears_of_the_outcome_only_when_it_is_durable() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
     let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
-    world.input(Input::Watch {
-        caller: CallerId(5),
-        execution_id: id,
-        from_sequence: 1,
-    });
+    world.watch(5, id, 1);
     let assignment = world.one_assignment(1);
     world.store_answers = false;
     let before = sequences(&world, 5).len();
@@ -66,14 +55,116 @@ fn a_watcher_hears_of_the_outcome_only_when_it_is_durable() {
     assert!(sequences(&world, 5).len() > before);
 }
 
+/// One piece, asked for by hand.
+fn ask(world: &mut World, caller: u64, id: ExecutionId, from_sequence: u64, waits: bool) {
+    world.input(Input::Watch(Watch {
+        caller: CallerId(caller),
+        execution_id: id,
+        from_sequence,
+        piece: Piece {
+            entries_max: 3,
+            bytes_max: 1 << 16,
+        },
+        waits,
+    }));
+}
+
+fn piece(world: &World, caller: u64) -> (Vec<u64>, bool) {
+    match &world.replies[&caller] {
+        Reply::Entries(entries, IsAll(is_all)) => {
+            (entries.iter().map(|entry| entry.sequence).collect(), *is_all)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn a_watcher_of_an_execution_that_is_not_live_is_sent_to_the_store() {
     let mut world = World::new();
     let id = world.id();
-    world.input(Input::Watch {
+    ask(&mut world, 5, id, 1, true);
+    assert!(matches!(world.replies[&5], Reply::NotLive));
+}
+
+#[test]
+fn a_caller_gets_one_piece_and_nothing_more_until_it_asks_again() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    ask(&mut world, 5, id, 1, true);
+    assert_eq!(piece(&world, 5), (vec![1, 2, 3], false));
+    let assignment = world.one_assignment(1);
+    world.started(1, assignment.token);
+    // The world itself checks that nobody is answered twice.
+    ask(&mut world, 6, id, 4, true);
+    assert_eq!(piece(&world, 6), (vec![4, 5], true));
+}
+
+#[test]
+fn whoever_does_not_wait_is_answered_although_there_is_nothing_to_see() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    ask(&mut world, 5, id, 1_000, false);
+    assert_eq!(piece(&world, 5), (vec![], true));
+    ask(&mut world, 6, id, u64::MAX, false);
+    assert_eq!(piece(&world, 6), (vec![], true));
+    ask(&mut world, 7, id, 2, false);
+    assert_eq!(piece(&world, 7), (vec![2, 3, 4], true));
+}
+
+//
+#[test]
+fn what_was_seen_can_be_asked_for_while_the_outcome_is_being_written_and_the_outcome_cannot() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    let assignment = world.one_assignment(1);
+    world.started(1, assignment.token);
+    world.store_answers = false;
+    world.complete(1, assignment.token);
+    ask(&mut world, 5, id, 4, true);
+    assert_eq!(piece(&world, 5), (vec![4, 5], true));
+    ask(&mut world, 6, id, 6, false);
+    assert_eq!(piece(&world, 6), (vec![], true));
+    ask(&mut world, 7, id, 6, true);
+    assert!(!world.replies.contains_key(&7), "decided, not durable");
+    let (write, _) = world.writes.last().unwrap().clone();
+    world.input(Input::Stored {
+        write,
+        outcome: WriteOutcome::Durable,
+    });
+    assert!(matches!(&world.replies[&7], Reply::Settled(persisted) if persisted.audit.len() > 6));
+}
+
+#[test]
+fn a_watcher_that_goes_is_forgotten_and_the_others_are_not() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    ask(&mut world, 5, id, 5, true);
+    ask(&mut world, 6, id, 5, true);
+    world.input(Input::CallerGone(CallerId(5)));
+    let assignment = world.one_assignment(1);
+    world.started(1, assignment.token);
+    assert!(!world.replies.contains_key(&5));
+    assert_eq!(piece(&world, 6), (vec![5], true));
+}
+
+#[test]
+fn large_entries_make_small_pieces_and_one_always_fits() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    world.input(Input::Watch(Watch {
         caller: CallerId(5),
         execution_id: id,
         from_sequence: 1,
-    });
-    assert!(matches!(world.replies[&5], Reply::NotLive));
+        piece: Piece {
+            entries_max: 100,
+            bytes_max: 1,
+        },
+        waits: true,
+    }));
+    assert_eq!(piece(&world, 5), (vec![1], false));
 }

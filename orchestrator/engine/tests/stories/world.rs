@@ -7,8 +7,8 @@ use escapement_contract::{
 };
 use escapement_engine::{
     ActionSpec, Assignment, AttemptReport, CallerId, Effect, Engine, EngineConfig, FromWorker, Hello,
-    InFlight, Input, LoadOutcome, Recovered, Reply, SessionKey, StoreWrite, Submission, ToWorker, WaitFor,
-    WorkerView, WriteId, WriteOutcome,
+    InFlight, Input, LoadOutcome, Piece, Recovered, Reply, SessionKey, StoreWrite, Submission, ToWorker,
+    WaitFor, Watch, WorkerView, WriteId, WriteOutcome,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, SessionId};
@@ -41,6 +41,16 @@ pub struct World {
     /// The session of the last welcome of each instance that reads what it is sent.
     welcomed: BTreeMap<InstanceId, SessionId>,
     last_id: u64,
+    watching: BTreeMap<CallerId, Watching>,
+    last_watch: u64,
+}
+
+/// A watch under a name, between one piece and the next.
+#[derive(Clone, Copy)]
+struct Watching {
+    name: u64,
+    execution_id: ExecutionId,
+    next_sequence: u64,
 }
 
 impl World {
@@ -75,6 +85,8 @@ impl World {
             seq_in: BTreeMap::new(),
             welcomed: BTreeMap::new(),
             last_id: 0,
+            watching: BTreeMap::new(),
+            last_watch: 0,
         }
     }
 
@@ -125,21 +137,12 @@ impl World {
                 return self.loader_answers.then(|| self.loaded(execution_id));
             }
             Effect::Reply { caller, reply } => {
+                if let Some(watching) = self.watching.remove(&caller) {
+                    return self.watched(watching, reply);
+                }
                 self.log.push(format!("reply {}", caller.0));
                 let before = self.replies.insert(caller.0, reply);
                 assert!(before.is_none(), "a caller is answered once");
-            }
-            Effect::Entries {
-                caller,
-                entries,
-                settled,
-            } => {
-                let sequences: Vec<u64> = entries.iter().map(|entry| entry.sequence).collect();
-                self.log.push(format!(
-                    "entries {} {sequences:?} settled {}",
-                    caller.0,
-                    settled.is_some()
-                ));
             }
             Effect::Send {
                 session,
@@ -203,6 +206,51 @@ impl World {
             };
             self.accepted.insert(*execution_id, recovered);
         }
+    }
+
+    /// Watches under a name: asks for a piece after the other, and for the rest when it is told of the end.
+    pub fn watch(&mut self, name: u64, execution_id: ExecutionId, from_sequence: u64) {
+        let watching = Watching {
+            name,
+            execution_id,
+            next_sequence: from_sequence.max(1),
+        };
+        let input = self.watch_on(watching);
+        self.input(input);
+    }
+
+    fn watch_on(&mut self, watching: Watching) -> Input {
+        self.last_watch += 1;
+        let caller = CallerId(u64::MAX / 2 + self.last_watch);
+        self.watching.insert(caller, watching);
+        Input::Watch(Watch {
+            caller,
+            execution_id: watching.execution_id,
+            from_sequence: watching.next_sequence,
+            piece: Piece {
+                entries_max: 2,
+                bytes_max: 1 << 16,
+            },
+            waits: true,
+        })
+    }
+
+    fn watched(&mut self, mut watching: Watching, reply: Reply) -> Option<Input> {
+        let (entries, settled) = match reply {
+            Reply::Entries(entries, _) => (entries.to_vec(), false),
+            Reply::Settled(persisted) => {
+                let rest = persisted.audit[watching.next_sequence as usize - 1..].to_vec();
+                (rest, true)
+            }
+            other => panic!("a watcher got {other:?}"),
+        };
+        let sequences: Vec<u64> = entries.iter().map(|entry| entry.sequence).collect();
+        self.log.push(format!(
+            "entries {} {sequences:?} settled {settled}",
+            watching.name
+        ));
+        watching.next_sequence += entries.len() as u64;
+        (!settled).then(|| self.watch_on(watching))
     }
 
     /// Lets time pass, stopping at every timer on the way.

@@ -2,57 +2,14 @@
 
 use super::*;
 use crate::config::Config;
-use crate::limits::{SESSION_QUEUE_MAX, WATCHER_QUEUE_MAX};
-use escapement_contract::AuditKind;
+use crate::limits::SESSION_QUEUE_MAX;
 use escapement_model::BootId;
+use tokio::sync::mpsc;
 
 fn desk() -> Desk {
     let config = Config::from_iterator(["orchestrator"]).unwrap();
     let sinks = Sinks::start(&config, BootId::new([1; 16])).unwrap();
     Desk::new(std_mpsc::channel().0, sinks, watch::channel(None).0)
-}
-
-fn entries(caller: CallerId) -> Effect {
-    let entry = AuditEntry {
-        sequence: 1,
-        at_unix_ms: 1,
-        kind: AuditKind::Accepted { deadline_ms: 2 },
-    };
-    Effect::Entries {
-        caller,
-        entries: vec![entry],
-        settled: None,
-    }
-}
-
-#[test]
-fn a_watcher_that_does_not_read_is_let_go_and_the_engine_hears_of_it_once() {
-    let mut desk = desk();
-    let caller = CallerId(1);
-    let (items, mut items_rx) = mpsc::channel(WATCHER_QUEUE_MAX);
-    assert_eq!(desk.register(Route::Watcher(caller, items)), None);
-    assert!(
-        desk.carry_out(Effect::Reply {
-            caller,
-            reply: Reply::Watching
-        })
-        .is_none()
-    );
-    for _ in 1..WATCHER_QUEUE_MAX {
-        assert!(desk.carry_out(entries(caller)).is_none());
-    }
-    let told = desk.carry_out(entries(caller));
-    assert!(matches!(told, Some(Input::CallerGone(gone)) if gone == caller));
-    assert!(desk.carry_out(entries(caller)).is_none());
-    // What was sent before stays readable; then the watch ends without a result.
-    assert!(matches!(items_rx.try_recv(), Ok(Watched::Reply(Reply::Watching))));
-    let mut n_entries = 0;
-    while let Ok(Watched::Entries(_, settled)) = items_rx.try_recv() {
-        assert!(settled.is_none());
-        n_entries += 1;
-    }
-    assert_eq!(n_entries, WATCHER_QUEUE_MAX - 1);
-    assert!(items_rx.is_closed());
 }
 
 #[test]
@@ -135,18 +92,4 @@ fn the_reader_of_a_session_hears_why_the_engine_ended_it() {
     desk.carry_out(send(1, error));
     desk.carry_out(Effect::CloseSession(SESSION));
     assert_eq!(engine_closed.try_recv(), Ok("declared_dead"));
-}
-
-#[test]
-fn a_watch_that_is_refused_is_forgotten() {
-    let mut desk = desk();
-    let caller = CallerId(1);
-    let (items, mut items_rx) = mpsc::channel(WATCHER_QUEUE_MAX);
-    desk.register(Route::Watcher(caller, items));
-    desk.carry_out(Effect::Reply {
-        caller,
-        reply: Reply::NotLive,
-    });
-    assert!(matches!(items_rx.try_recv(), Ok(Watched::Reply(Reply::NotLive))));
-    assert!(!desk.forget_caller(caller));
 }

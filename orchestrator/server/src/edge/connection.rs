@@ -1,19 +1,22 @@
 //! One connection: HTTP/2 with our own limits on silence, idleness and a slow end.
 //! Knows no service.
 
-use super::request_body::{BodyBudget, RequestBody};
-use super::routes::streams_requests;
+use super::gate::{Gate, Place};
+use super::request_body::RequestBody;
+use super::routes::kind_of;
 use crate::limits::{
     CONNECTION_CLOSE_TIMEOUT, CONNECTION_IDLE_MAX, CONNECTION_WINDOW_BYTES, HEADER_LIST_BYTES_MAX,
     KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, PREFACE_PAUSE, PREFACE_TIMEOUT, STREAM_WINDOW_BYTES,
     STREAMS_PER_CONNECTION_MAX,
 };
+use crate::status::Rejection;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::future::ready;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,12 +51,7 @@ struct Shared {
 }
 
 /// Serves one connection until it ends. When `closing` turns true it gets a short time to finish.
-pub(crate) async fn serve(
-    stream: TcpStream,
-    routes: Routes,
-    budget: BodyBudget,
-    closing: watch::Receiver<bool>,
-) {
+pub(crate) async fn serve(stream: TcpStream, routes: Routes, gate: Gate, closing: watch::Receiver<bool>) {
     // HTTP/2 pings find a dead peer only after the preface: before it, silence is ended here.
     if !speaks(&stream, closing.clone()).await {
         debug!("connection without a preface closed");
@@ -62,7 +60,7 @@ pub(crate) async fn serve(
     let shared = Arc::new(Shared::default());
     let service = ConnectionService {
         routes,
-        budget,
+        gate,
         shared: Arc::clone(&shared),
     };
     let connection = settings().serve_connection(TokioIo::new(stream), service);
@@ -159,7 +157,7 @@ async fn drive(connection: Connection, shared: &Shared, mut closing: watch::Rece
 /// The services behind one connection, counting its open requests.
 struct ConnectionService {
     routes: Routes,
-    budget: BodyBudget,
+    gate: Gate,
     shared: Arc<Shared>,
 }
 
@@ -169,26 +167,46 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, mut request: hyper::Request<Incoming>) -> Self::Future {
+        let kind = kind_of(request.uri().path());
+        let (place, incomplete) = match self.gate.enter(kind) {
+            Ok(let_in) => let_in,
+            // Nothing of the request is read, and nothing of it is kept.
+            Err(rejection) => return Box::pin(ready(Ok(refused(rejection)))),
+        };
         request.extensions_mut().insert(Cutter(Arc::clone(&self.shared)));
-        let open = OpenRequest::new(&self.shared);
-        let is_stream = streams_requests(request.uri().path());
+        let open = OpenRequest::new(&self.shared, place);
         // Routes are always ready: `poll_ready` of the router says so at once.
-        let answer = self.routes.clone().call(request.map(|body| match is_stream {
-            true => RequestBody::unlimited(body),
-            false => RequestBody::limited(body, self.budget.clone()),
+        let bytes = self.gate.bytes_of(kind);
+        let answer = self.routes.clone().call(request.map(|body| match bytes {
+            None => RequestBody::unlimited(body),
+            Some(bytes) => RequestBody::limited(body, bytes, incomplete.map(|incomplete| (incomplete, kind))),
         }));
-        Box::pin(async move { Ok(answer.await?.map(|body| CountedBody { body, _open: open })) })
+        Box::pin(async move {
+            let answer = answer.await?;
+            Ok(answer.map(|body| CountedBody {
+                body,
+                _open: Some(open),
+            }))
+        })
     }
 }
 
-/// Counts one request for as long as it lives.
-struct OpenRequest(Arc<Shared>);
+fn refused(rejection: Rejection) -> hyper::Response<CountedBody> {
+    let answer = Status::from(rejection).into_http::<Body>();
+    answer.map(|body| CountedBody { body, _open: None })
+}
+
+/// Counts one request for as long as it lives, and keeps its place.
+struct OpenRequest(
+    Arc<Shared>,
+    #[expect(dead_code, reason = "given back on drop")] Option<Place>,
+);
 
 impl OpenRequest {
-    fn new(shared: &Arc<Shared>) -> Self {
+    fn new(shared: &Arc<Shared>, place: Option<Place>) -> Self {
         shared.open_requests.fetch_add(1, Ordering::Relaxed);
         shared.requests.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(shared))
+        Self(Arc::clone(shared), place)
     }
 }
 
@@ -201,7 +219,8 @@ impl Drop for OpenRequest {
 /// A response body that keeps its request counted.
 struct CountedBody {
     body: Body,
-    _open: OpenRequest,
+    /// `None` for a request that was not let in.
+    _open: Option<OpenRequest>,
 }
 
 impl http_body::Body for CountedBody {

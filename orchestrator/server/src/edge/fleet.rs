@@ -3,6 +3,7 @@
 use super::Edge;
 use crate::convert::answer::count;
 use crate::convert::fleet;
+use crate::engine_link::Lane;
 use crate::status::Rejection;
 use escapement_engine::{Input, Reply, WorkerSelector};
 use escapement_model::InstanceId;
@@ -29,7 +30,7 @@ impl FleetService for Fleet {
         &self,
         _request: Request<v1::ListWorkersRequest>,
     ) -> Result<Response<v1::ListWorkersResponse>, Status> {
-        let Reply::Workers(workers) = self.edge.engine.call(Input::ListWorkers).await? else {
+        let Reply::Workers(workers) = self.edge.engine.call(Lane::Control, Input::ListWorkers).await? else {
             unreachable!("a question for the workers is answered with the workers");
         };
         let workers = workers.iter().map(fleet::worker).collect();
@@ -40,7 +41,7 @@ impl FleetService for Fleet {
         &self,
         _request: Request<v1::ListActionsRequest>,
     ) -> Result<Response<v1::ListActionsResponse>, Status> {
-        let actions = self.edge.actions().await?;
+        let actions = self.edge.actions(Lane::Control).await?;
         let actions = actions.iter().map(fleet::action).collect();
         Ok(Response::new(v1::ListActionsResponse { actions }))
     }
@@ -51,7 +52,7 @@ impl FleetService for Fleet {
     ) -> Result<Response<v1::DrainWorkerResponse>, Status> {
         let worker = selector(request.into_inner())?;
         let drain = |caller| Input::DrainWorker { caller, worker };
-        match self.edge.engine.call(drain).await? {
+        match self.edge.engine.call(Lane::Control, drain).await? {
             Reply::Workers(workers) => {
                 info!(workers = workers.len(), "operator drains workers");
                 let workers = workers.iter().map(fleet::worker).collect();
@@ -68,7 +69,7 @@ impl FleetService for Fleet {
     ) -> Result<Response<v1::DeclareWorkerDeadResponse>, Status> {
         let instance_id = instance_id(&request.into_inner().instance_id)?;
         let declare = |caller| Input::DeclareWorkerDead { caller, instance_id };
-        match self.edge.engine.call(declare).await? {
+        match self.edge.engine.call(Lane::Control, declare).await? {
             Reply::DeclaredDead { n_lost, n_returned } => {
                 info!(%instance_id, n_lost, n_returned, "operator declares a worker dead");
                 Ok(Response::new(v1::DeclareWorkerDeadResponse {

@@ -1,8 +1,8 @@
 //! The accept loop: one task for each connection, up to a limit. Knows neither HTTP nor services.
 
 use super::connection;
-use super::request_body::BodyBudget;
-use crate::limits::{ACCEPT_PAUSE, REQUESTS_BYTES_MAX};
+use super::gate::Gate;
+use crate::limits::ACCEPT_PAUSE;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ pub(crate) struct Connections {
     permits: Arc<Semaphore>,
     max: u32,
     /// Shared by all of them.
-    budget: BodyBudget,
+    gate: Gate,
 }
 
 impl Connections {
@@ -25,7 +25,7 @@ impl Connections {
         Self {
             permits: Arc::new(Semaphore::new(max as usize)),
             max,
-            budget: BodyBudget::new(REQUESTS_BYTES_MAX),
+            gate: Gate::new(),
         }
     }
 
@@ -69,10 +69,10 @@ impl Connections {
             debug!(%error, "connection closed before it began");
             return;
         }
-        let budget = self.budget.clone();
+        let gate = self.gate.of_connection();
         tokio::spawn(async move {
             let _permit = permit;
-            connection::serve(stream, routes, budget, closing).await;
+            connection::serve(stream, routes, gate, closing).await;
         });
     }
 }

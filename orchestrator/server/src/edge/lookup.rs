@@ -3,7 +3,8 @@
 
 use super::Edge;
 use crate::convert::answer;
-use crate::engine_link::EngineGone;
+use crate::engine_link::{Lane, NoReply};
+use crate::readers::Reading;
 use crate::records::{self, Unreadable};
 use crate::status::Rejection;
 use escapement_engine::{ActionView, Input, Refusal, Reply};
@@ -13,17 +14,10 @@ use escapement_wire::v1;
 use tonic::Status;
 use tracing::error;
 
-/// The whole record of a settled execution.
-#[derive(Debug)]
-pub(crate) struct SettledRecord {
-    pub(crate) entries: Vec<v1::AuditEntry>,
-    pub(crate) result: v1::PlanResult,
-}
-
 impl Edge {
     /// The actions that are registered.
-    pub(crate) async fn actions(&self) -> Result<Vec<ActionView>, EngineGone> {
-        let Reply::Actions(actions) = self.engine.call(Input::ListActions).await? else {
+    pub(crate) async fn actions(&self, lane: Lane) -> Result<Vec<ActionView>, NoReply> {
+        let Reply::Actions(actions) = self.engine.call(lane, Input::ListActions).await? else {
             unreachable!("a question for the actions is answered with the actions");
         };
         Ok(actions)
@@ -33,11 +27,11 @@ impl Edge {
     pub(crate) async fn execution(&self, execution_id: ExecutionId) -> Result<v1::Execution, Status> {
         match self
             .engine
-            .call(|caller| Input::Describe { caller, execution_id })
+            .call(Lane::Reads, |caller| Input::Describe { caller, execution_id })
             .await?
         {
             Reply::Described(view) => Ok(answer::live_execution(&view)),
-            Reply::NotLive => Ok(self.stored_execution(execution_id).await?),
+            Reply::NotLive => Ok(self.stored_execution(execution_id, Reading::Answer).await?),
             Reply::Refused(refusal) => Err(Rejection::Refused(refusal).into()),
             other => unreachable!("a question for one execution is not answered with {other:?}"),
         }
@@ -47,52 +41,48 @@ impl Edge {
     pub(crate) async fn stored_execution(
         &self,
         execution_id: ExecutionId,
+        reading: Reading,
     ) -> Result<v1::Execution, Rejection> {
-        let stored = self.stored(execution_id).await?;
+        let stored = self.stored(execution_id, reading).await?;
         answer::stored_execution(&stored).map_err(|unreadable| damaged(execution_id, &unreadable))
     }
 
     /// The result of an execution that the engine does not hold any more.
-    pub(crate) async fn stored_result(&self, execution_id: ExecutionId) -> Result<v1::PlanResult, Rejection> {
-        let stored = self.stored(execution_id).await?;
+    pub(crate) async fn stored_result(
+        &self,
+        execution_id: ExecutionId,
+        reading: Reading,
+    ) -> Result<v1::PlanResult, Rejection> {
+        let stored = self.stored(execution_id, reading).await?;
         // Accepted, not settled and not with the engine: its write is in doubt, and only asking again tells.
         let record = stored.result.ok_or(Rejection::Refused(Refusal::StoreFailed))?;
         records::decode_result(&record).map_err(|unreadable| damaged(execution_id, &unreadable))
     }
 
-    /// Everything that was recorded of a settled execution.
-    pub(crate) async fn settled_record(&self, execution_id: ExecutionId) -> Result<SettledRecord, Rejection> {
-        let result = self.stored_result(execution_id).await?;
-        let audit = self
-            .readers
-            .read(move |reader| reader.audit(execution_id))
-            .await?;
-        let Some(audit) = audit else {
-            // It was there a moment ago, settled: it has been removed since, or its record is damaged.
-            self.stored(execution_id).await?;
-            return Err(Rejection::RecordDamaged);
-        };
-        let entries =
-            records::decode_audit(&audit).map_err(|unreadable| damaged(execution_id, &unreadable))?;
-        Ok(SettledRecord { entries, result })
-    }
-
-    async fn stored(&self, execution_id: ExecutionId) -> Result<StoredExecution, Rejection> {
+    pub(super) async fn stored(
+        &self,
+        execution_id: ExecutionId,
+        reading: Reading,
+    ) -> Result<StoredExecution, Rejection> {
         let stored = self
             .readers
-            .read(move |reader| reader.execution(execution_id))
+            .read(reading, move |reader| reader.execution(execution_id))
             .await?;
         match stored {
             Some(stored) => Ok(stored),
-            None => Err(self.absent(execution_id).await?),
+            None => Err(self.absent(execution_id, reading).await?),
         }
     }
 
     /// Why an execution is not there. Asked last: it may have been removed since it was looked for.
-    async fn absent(&self, execution_id: ExecutionId) -> Result<Rejection, Rejection> {
+    pub(super) async fn absent(
+        &self,
+        execution_id: ExecutionId,
+        reading: Reading,
+    ) -> Result<Rejection, Rejection> {
         let removed = self
             .readers
-            .read(move |reader| reader.removed(execution_id))
+            .read(reading, move |reader| reader.removed(execution_id))
             .await?;
         Ok(removed.map_or(
             Rejection::ExecutionNotFound(execution_id),
@@ -101,7 +91,8 @@ impl Edge {
     }
 }
 
-fn damaged(execution_id: ExecutionId, unreadable: &Unreadable) -> Rejection {
+/// The records of an execution do not decode.
+pub(super) fn damaged(execution_id: ExecutionId, unreadable: &Unreadable) -> Rejection {
     error!(%execution_id, error = unreadable as &dyn std::error::Error, "record cannot be read");
     Rejection::RecordDamaged
 }

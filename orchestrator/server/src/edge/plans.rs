@@ -2,10 +2,12 @@
 
 use super::{Answers, Edge, execution_id};
 use crate::convert::{answer, request as convert};
+use crate::engine_link::{Lane, NoReply};
 use crate::limits::{
     EXECUTIONS_PAGE_DEFAULT, EXECUTIONS_PAGE_MAX, WAIT_TIMEOUT_MS_DEFAULT, WAIT_TIMEOUT_MS_MAX,
 };
 use crate::page_token;
+use crate::readers::Reading;
 use crate::status::Rejection;
 use escapement_contract::{Finding, Plan, Request as PlanRequest, validate_plan, validate_request};
 use escapement_engine::{Input, Reply, Submission, WaitFor};
@@ -33,12 +35,14 @@ impl Plans {
     }
 
     /// Hands a request in; gives the reply and the id under which the execution goes.
+    ///
+    /// Goes on where the caller gives up: what is handed in counts until it is decided, whoever still waits for it.
     async fn submit(
         &self,
         mut request: v1::SubmitPlanRequest,
         metadata: &MetadataMap,
-        wait_for: WaitFor,
     ) -> Result<(Reply, ExecutionId), Status> {
+        let room = self.edge.room_to_decide(&request)?;
         add_trace(&mut request, metadata);
         let draft = convert::request_draft(request);
         let request: PlanRequest =
@@ -46,15 +50,22 @@ impl Plans {
         let fresh_id = ExecutionId::from_random(super::random_bytes());
         let execution_id = request.execution_id().unwrap_or(fresh_id);
         let request = Arc::new(request);
-        let submit = |caller| {
+        let submit = move |caller| {
             Input::Submit(Submission {
                 caller,
                 request,
                 fresh_id,
-                wait_for,
+                wait_for: WaitFor::Accepted,
             })
         };
-        match self.edge.engine.call(submit).await? {
+        let engine = self.edge.engine.clone();
+        let deciding = tokio::spawn(async move {
+            let decided = engine.call(Lane::Writes, submit).await;
+            drop(room);
+            decided
+        });
+        // The task neither panics nor is it aborted, unless the runtime ends.
+        match deciding.await.unwrap_or(Err(NoReply::Gone))? {
             Reply::Refused(refusal) => Err(Rejection::Refused(refusal).into()),
             reply => Ok((reply, execution_id)),
         }
@@ -69,14 +80,17 @@ impl PlanExecutionService for Plans {
     ) -> Result<Response<v1::ExecutePlanResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
         let request = convert::submit_of_execute(request);
-        let result = match self.submit(request, &metadata, WaitFor::Settled).await? {
-            (Reply::Settled(settlement), _) => answer::result(&settlement.result),
-            // The same request was accepted before, and its execution is over.
-            (Reply::NotLive, execution_id) => {
-                let result = self.edge.stored_result(execution_id).await;
+        let (_, execution_id) = self.submit(request, &metadata).await?;
+        let wait = |caller| Input::Wait { caller, execution_id };
+        let result = match self.edge.engine.call(Lane::Open, wait).await? {
+            Reply::Settled(settlement) => answer::result(&settlement.result),
+            // It is over by now; or the same request was accepted before, and that execution is over.
+            Reply::NotLive => {
+                let result = self.edge.stored_result(execution_id, Reading::Open).await;
                 result.map_err(Rejection::of_submission)?
             }
-            (other, _) => unreachable!("an execution is not answered with {other:?}"),
+            Reply::Refused(refusal) => return Err(Rejection::Refused(refusal).into()),
+            other => unreachable!("a question for the result is not answered with {other:?}"),
         };
         Ok(Response::new(v1::ExecutePlanResponse { result: Some(result) }))
     }
@@ -86,10 +100,10 @@ impl PlanExecutionService for Plans {
         request: Request<v1::SubmitPlanRequest>,
     ) -> Result<Response<v1::SubmitPlanResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
-        let execution = match self.submit(request, &metadata, WaitFor::Accepted).await? {
+        let execution = match self.submit(request, &metadata).await? {
             (Reply::Accepted(view), _) => answer::live_execution(&view),
-            (Reply::NotLive | Reply::Settled(_), execution_id) => {
-                let execution = self.edge.stored_execution(execution_id).await;
+            (Reply::NotLive, execution_id) => {
+                let execution = self.edge.stored_execution(execution_id, Reading::Open).await;
                 execution.map_err(Rejection::of_submission)?
             }
             (other, _) => unreachable!("a submission is not answered with {other:?}"),
@@ -129,7 +143,7 @@ impl PlanExecutionService for Plans {
                     .map(missing_key),
             );
         }
-        let offered = self.edge.actions().await?;
+        let offered = self.edge.actions(Lane::Reads).await?;
         let offered: BTreeSet<&str> = offered
             .iter()
             .filter(|action| action.workers > 0)
@@ -170,7 +184,7 @@ impl PlanExecutionService for Plans {
             let settled = self
                 .edge
                 .engine
-                .call(|caller| Input::Wait { caller, execution_id });
+                .call(Lane::Reads, |caller| Input::Wait { caller, execution_id });
             match timeout(patience, settled).await {
                 Ok(reply) => {
                     if let Reply::Refused(refusal) = reply? {
@@ -199,7 +213,7 @@ impl PlanExecutionService for Plans {
         };
         let query = filter.clone();
         let read = move |reader: &dyn Reader| list(reader, &query, before, page_size + 1);
-        let mut summaries = self.edge.readers.read(read).await?;
+        let mut summaries = self.edge.readers.read(Reading::List, read).await?;
         let has_more = summaries.len() > page_size;
         summaries.truncate(page_size);
         let next_page_token = match summaries.last() {

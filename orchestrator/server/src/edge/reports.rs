@@ -3,6 +3,7 @@
 use super::Edge;
 use crate::convert::session_in::{UnreadableToken, attempt_outcome};
 use crate::convert::session_out::ack_verdict;
+use crate::engine_link::Lane;
 use crate::limits::REPORTED_OUTCOMES_MAX;
 use crate::status::Rejection;
 use bytes::Bytes;
@@ -31,7 +32,7 @@ pub(crate) async fn report_outcomes(
         let items = report.readable;
         match edge
             .engine
-            .call(|caller| Input::ReportOutcomes { caller, items })
+            .call(Lane::Workers, |caller| Input::ReportOutcomes { caller, items })
             .await?
         {
             Reply::OutcomeAcks(verdicts) => verdicts,

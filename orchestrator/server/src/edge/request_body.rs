@@ -1,8 +1,9 @@
 //! The body of a request: how long it may take to come, and how much of all bodies may be on its way.
 //! Knows no message; the size of one is its service's matter.
 
-use crate::limits::REQUEST_TIMEOUT;
-use crate::status::Rejection;
+use super::gate::Incomplete;
+use crate::limits::{REQUEST_TIMEOUT, SMALL_REQUEST_BYTES};
+use crate::status::{Kind, Rejection};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
@@ -12,7 +13,7 @@ use std::task::{Context, Poll};
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 
-/// The bytes that all incomplete requests together may hold. Cheap to clone.
+/// The bytes that incomplete requests together may hold. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyBudget(Arc<Budget>);
 
@@ -20,20 +21,54 @@ pub(crate) struct BodyBudget(Arc<Budget>);
 struct Budget {
     max: usize,
     taken: AtomicUsize,
+    /// Where the same bytes count as well.
+    whole: Option<BodyBudget>,
 }
 
 impl BodyBudget {
     /// A budget of so many bytes.
     pub(crate) fn new(max: usize) -> Self {
+        Self::with(max, None)
+    }
+
+    /// A budget of one in so many of its bytes, which count in both.
+    pub(crate) fn part(&self, share: usize) -> Self {
+        Self::with(self.0.max / share, Some(self.clone()))
+    }
+
+    fn with(max: usize, whole: Option<Self>) -> Self {
         let taken = AtomicUsize::new(0);
-        Self(Arc::new(Budget { max, taken }))
+        Self(Arc::new(Budget { max, taken, whole }))
     }
 
     /// Nothing of it is taken.
     fn share(self) -> BudgetShare {
         BudgetShare {
             budget: self,
+            bytes_free: SMALL_REQUEST_BYTES,
             bytes: 0,
+        }
+    }
+
+    /// False where so much is not left; then nothing more is taken.
+    fn take(&self, bytes: usize) -> bool {
+        let Budget { max, taken, whole } = &*self.0;
+        // Relaxed: only the number counts, and nothing else is read by it.
+        let more = |taken: usize| taken.checked_add(bytes).filter(|sum| sum <= max);
+        let is_taken = taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok();
+        if is_taken && whole.as_ref().is_some_and(|whole| !whole.take(bytes)) {
+            taken.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        is_taken
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.0.taken.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(whole) = &self.0.whole {
+            whole.give_back(bytes);
         }
     }
 }
@@ -42,21 +77,19 @@ impl BodyBudget {
 #[derive(Debug)]
 struct BudgetShare {
     budget: BodyBudget,
+    /// What it may have before anything counts.
+    bytes_free: usize,
     bytes: usize,
 }
 
 impl BudgetShare {
     /// False where so much is not left; then nothing more is taken.
     fn take(&mut self, bytes: usize) -> bool {
-        let budget = &self.budget.0;
-        // Relaxed: only the number counts, and nothing else is read by it.
-        let more = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= budget.max);
-        let is_taken = budget
-            .taken
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
-            .is_ok();
+        let free = bytes.min(self.bytes_free);
+        let is_taken = self.budget.take(bytes - free);
         if is_taken {
-            self.bytes += bytes;
+            self.bytes_free -= free;
+            self.bytes += bytes - free;
         }
         is_taken
     }
@@ -64,7 +97,7 @@ impl BudgetShare {
 
 impl Drop for BudgetShare {
     fn drop(&mut self) {
-        self.budget.0.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.give_back(self.bytes);
     }
 }
 
@@ -82,14 +115,26 @@ pub(crate) struct RequestBody<B> {
 struct BodyLimits {
     time_up: Pin<Box<Sleep>>,
     share: BudgetShare,
+    /// What its call loses where others have come whole; `None` once it is complete.
+    place: Option<(Incomplete, Kind)>,
+}
+
+impl BodyLimits {
+    fn poll_gave_way(&self, cx: &Context<'_>) -> Poll<Kind> {
+        let Some((incomplete, kind)) = &self.place else {
+            return Poll::Pending;
+        };
+        incomplete.poll_gave_way(cx).map(|()| *kind)
+    }
 }
 
 impl<B> RequestBody<B> {
     /// A body that is complete within [`REQUEST_TIMEOUT`] from now and counts against the budget.
-    pub(crate) fn limited(body: B, budget: BodyBudget) -> Self {
+    pub(crate) fn limited(body: B, budget: BodyBudget, place: Option<(Incomplete, Kind)>) -> Self {
         let limits = BodyLimits {
             time_up: Box::pin(sleep(REQUEST_TIMEOUT)),
             share: budget.share(),
+            place,
         };
         Self {
             body,
@@ -114,8 +159,9 @@ where
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
-        let Some(limits) = &mut self.limits else {
+        let Self { body, limits } = &mut *self;
+        let polled = Pin::new(&mut *body).poll_frame(cx);
+        let Some(limits) = limits else {
             return polled.map_err(Into::into);
         };
         let refused = |rejection| Poll::Ready(Some(Err(Status::from(rejection).into())));
@@ -127,7 +173,16 @@ where
             Poll::Ready(Some(Ok(frame))) if !limits.share.take(frame.data_ref().map_or(0, Bytes::len)) => {
                 refused(Rejection::RequestsTooLarge)
             }
-            polled => polled.map_err(Into::into),
+            Poll::Pending => match limits.poll_gave_way(cx) {
+                Poll::Ready(kind) => refused(Rejection::Overloaded(kind)),
+                Poll::Pending => Poll::Pending,
+            },
+            Poll::Ready(frame) => {
+                if frame.is_none() || body.is_end_stream() {
+                    limits.place = None;
+                }
+                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+            }
         }
     }
 

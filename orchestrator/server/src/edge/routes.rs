@@ -6,6 +6,7 @@ use super::fleet::Fleet;
 use super::plans::Plans;
 use super::session::Sessions;
 use crate::limits::REFLECTION_MESSAGE_BYTES_MAX;
+use crate::status::Kind;
 use escapement_model::limits::{CALLER_MESSAGE_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX};
 use escapement_wire::DESCRIPTORS;
 use escapement_wire::v1::event_service_server::EventServiceServer;
@@ -23,6 +24,10 @@ type EventServer = EventServiceServer<Events>;
 type FleetServer = FleetServiceServer<Fleet>;
 type WorkerServer = WorkerServiceServer<Sessions>;
 
+const HEALTH: &str = "grpc.health.v1.Health";
+const REFLECTION: &str = tonic_reflection::pb::v1::server_reflection_server::SERVICE_NAME;
+const REFLECTION_ALPHA: &str = tonic_reflection::pb::v1alpha::server_reflection_server::SERVICE_NAME;
+
 /// The services of which health can be asked; the empty name stands for the whole orchestrator.
 const SERVICES: [&str; 5] = [
     "",
@@ -30,19 +35,6 @@ const SERVICES: [&str; 5] = [
     EventServer::NAME,
     FleetServer::NAME,
     WorkerServer::NAME,
-];
-
-/// The calls that stream their requests: service and method.
-const STREAMING_CALLS: [(&str, &str); 3] = [
-    (WorkerServer::NAME, "Session"),
-    (
-        tonic_reflection::pb::v1::server_reflection_server::SERVICE_NAME,
-        "ServerReflectionInfo",
-    ),
-    (
-        tonic_reflection::pb::v1alpha::server_reflection_server::SERVICE_NAME,
-        "ServerReflectionInfo",
-    ),
 ];
 
 /// Everything that can be called, and the switch of its health. Healthy from the start.
@@ -84,10 +76,22 @@ pub(crate) async fn build(edge: &Edge) -> (Routes, HealthReporter) {
     (routes.routes().prepare(), health)
 }
 
-/// True for the path of a call that streams its requests, and so may take as long as it likes.
-pub(crate) fn streams_requests(path: &str) -> bool {
+/// What kind of call a path is for. What is no call counts as a read.
+pub(crate) fn kind_of(path: &str) -> Kind {
     let call = path.strip_prefix('/').and_then(|path| path.split_once('/'));
-    call.is_some_and(|call| STREAMING_CALLS.contains(&call))
+    match call {
+        Some((WorkerServer::NAME, "Session")) => Kind::Sessions,
+        Some((WorkerServer::NAME, _)) => Kind::Reports,
+        Some((FleetServer::NAME, _)) => Kind::Controls,
+        Some((HEALTH, _)) => Kind::Health,
+        Some((EventServer::NAME, _)) => Kind::Subscriptions,
+        Some((REFLECTION | REFLECTION_ALPHA, _)) => Kind::Reflections,
+        Some((PlanServer::NAME, "SubmitPlan")) => Kind::Writes,
+        Some((PlanServer::NAME, "ExecutePlan")) => Kind::Executes,
+        Some((PlanServer::NAME, "WaitExecution")) => Kind::Waits,
+        Some((PlanServer::NAME, "WatchExecution")) => Kind::Watches,
+        Some(_) | None => Kind::Reads,
+    }
 }
 
 /// Tells whoever asks for health.

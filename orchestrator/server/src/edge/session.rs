@@ -8,10 +8,11 @@ use super::session_stream::SessionStream;
 use super::{Edge, random_bytes, reports};
 use crate::convert::session_in::{self, WrongStructure};
 use crate::convert::session_out::session_error_code;
-use crate::engine_link::{EngineGone, EngineLink, Outbound, SessionLink};
+use crate::engine_link::{EngineGone, EngineLink, Lane, Outbound, SessionLink};
 use crate::limits::{
     SESSION_CLOSE_TIMEOUT, SESSION_QUEUE_MAX, SESSION_UNHANDLED_UNIT_BYTES, SESSION_UNHANDLED_UNITS_MAX,
 };
+use crate::status::{Kind, Rejection};
 use escapement_engine::{Input, SessionErrorCode, SessionKey};
 use escapement_model::limits::{HELLO_TIMEOUT_MS, LABEL_CHARS_MAX};
 use escapement_model::{InstanceId, SessionId};
@@ -56,6 +57,9 @@ impl WorkerService for Sessions {
         &self,
         request: Request<Streaming<v1::SessionRequest>>,
     ) -> Result<Response<SessionStream>, Status> {
+        let Ok(silence) = Arc::clone(&self.edge.silent_sessions).try_acquire_owned() else {
+            return Err(Rejection::Overloaded(Kind::Sessions).into());
+        };
         let cutter = request.extensions().get::<Cutter>().cloned();
         let (outbound, queue) = mpsc::channel(SESSION_QUEUE_MAX);
         let (end, end_rx) = oneshot::channel();
@@ -68,7 +72,7 @@ impl WorkerService for Sessions {
             end: Some(end),
             is_gone: false,
         };
-        tokio::spawn(reader.run(outbound));
+        tokio::spawn(reader.run(outbound, silence));
         Ok(Response::new(SessionStream::new(
             queue,
             self.edge.greeting.clone(),
@@ -102,10 +106,11 @@ struct OpenSession {
 }
 
 impl SessionReader {
-    async fn run(mut self, outbound: mpsc::Sender<Outbound>) {
+    async fn run(mut self, outbound: mpsc::Sender<Outbound>, silence: OwnedSemaphorePermit) {
         let Some(first) = self.first(&outbound).await else {
             return self.close(outbound).await;
         };
+        drop(silence);
         let (closed, engine_closed) = oneshot::channel();
         let weak = outbound.downgrade();
         let link = SessionLink::new(outbound, closed);
@@ -128,7 +133,7 @@ impl SessionReader {
         let reason = self.talk(first, &mut session).await;
         name.log_end(key, reason);
         // The engine's thread may have ended.
-        let _ended = self.engine.tell(Input::SessionClosed(key)).await;
+        let _ended = self.engine.tell(Lane::Workers, Input::SessionClosed(key)).await;
         self.linger().await;
     }
 

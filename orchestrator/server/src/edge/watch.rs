@@ -1,19 +1,22 @@
 //! `WatchExecution` and `ListAuditEntries`: the record of one execution, while it grows and after its end.
-//! Shows nothing that the engine or the store did not give.
+//! Shows nothing that the engine or the store did not give, and holds one piece of the record for a watcher, no more.
 
-use super::lookup::SettledRecord;
+use super::settled::SettledPiece;
 use super::{Answers, Edge};
 use crate::convert::{answer, audit};
-use crate::engine_link::{Watch, Watched};
-use crate::limits::{AUDIT_PAGE_BYTES_MAX, AUDIT_PAGE_MAX};
+use crate::engine_link::Lane;
+use crate::limits::{AUDIT_PAGE_BYTES_MAX, AUDIT_PAGE_MAX, WATCHED_BYTES_MAX, WATCHED_ENTRIES_MAX};
+use crate::readers::Reading;
 use crate::status::Rejection;
 use escapement_contract::{AuditEntry, Settlement};
-use escapement_engine::{Refusal, Reply};
+use escapement_engine::{Input, IsAll, Piece, Reply, Watch};
 use escapement_model::ExecutionId;
 use escapement_wire::v1;
+use futures_core::Stream;
 use prost::Message;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use tonic::Status;
 
 type WatchAnswer = Result<v1::WatchExecutionResponse, Status>;
@@ -25,17 +28,20 @@ impl Edge {
         execution_id: ExecutionId,
         from_sequence: u64,
     ) -> Result<Answers<v1::WatchExecutionResponse>, Status> {
-        let Some(watch) = self.live_watch(execution_id).await? else {
-            let record = self.settled_record(execution_id).await?;
-            return Ok(Box::pin(tokio_stream::iter(settled_answers(
-                record,
-                from_sequence,
-            )?)));
+        let mut watcher = Watcher {
+            edge: self.clone(),
+            execution_id,
+            next_sequence: from_sequence.max(1),
         };
-        // The watcher's queue is the engine's; one place more is only the hand-over.
-        let (answers, answers_rx) = mpsc::channel(1);
-        tokio::spawn(forward(watch, from_sequence, answers));
-        Ok(Box::pin(ReceiverStream::new(answers_rx)))
+        // What is wrong with the question is the answer to the call; so this waits for no entry.
+        let ready = match watcher.ask(Reading::Answer, false).await? {
+            Some(ready) => ready,
+            None => Ready::Live(Arc::new([]), 0),
+        };
+        Ok(Box::pin(WatchStream {
+            ready,
+            next: Next::Ask(watcher),
+        }))
     }
 
     /// One page of the record.
@@ -45,65 +51,59 @@ impl Edge {
         from_sequence: u64,
         page_size: usize,
     ) -> Result<v1::ListAuditEntriesResponse, Status> {
-        let entries = match self.live_watch(execution_id).await? {
-            Some(mut watch) => live_entries(&mut watch, from_sequence).await?,
-            None => self.settled_record(execution_id).await?.entries,
+        let from_sequence = from_sequence.max(1);
+        let piece = Piece {
+            entries_max: page_size,
+            bytes_max: AUDIT_PAGE_BYTES_MAX,
         };
-        let skipped = usize::try_from(from_sequence.max(1) - 1).unwrap_or(usize::MAX);
-        Ok(page(entries, skipped, page_size))
-    }
-
-    /// A watch of an execution that the engine holds; `None` where it does not.
-    async fn live_watch(&self, execution_id: ExecutionId) -> Result<Option<Watch>, Status> {
-        let mut watch = self.engine.watch(execution_id).await?;
-        match watch.next().await {
-            Some(Watched::Reply(Reply::Watching)) => Ok(Some(watch)),
-            Some(Watched::Reply(Reply::NotLive)) => Ok(None),
-            Some(Watched::Reply(Reply::Refused(refusal))) => Err(Rejection::Refused(refusal).into()),
-            Some(other) => unreachable!("a watch does not begin with {other:?}"),
-            None => Err(Rejection::Refused(Refusal::Draining).into()),
+        let look = |caller| {
+            Input::Watch(Watch {
+                caller,
+                execution_id,
+                from_sequence,
+                piece,
+                waits: false,
+            })
+        };
+        match self.engine.call(Lane::Reads, look).await? {
+            Reply::Entries(entries, IsAll(is_all)) => Ok(page(&entries, is_all)),
+            Reply::NotLive => {
+                let read = self.with_settled_record(execution_id, Reading::Answer, |record| {
+                    record.piece(from_sequence, piece)
+                });
+                Ok(stored_page(read.await?))
+            }
+            other => unreachable!("a question for entries is not answered with {other:?}"),
         }
     }
 }
 
-/// What there is now. A live execution has its first entry from the start, so this does not wait long;
-/// where its outcome is being made durable, it waits for that.
-async fn live_entries(watch: &mut Watch, from_sequence: u64) -> Result<Vec<v1::AuditEntry>, Rejection> {
-    match watch.next().await {
-        Some(Watched::Entries(entries, _)) => {
-            let unwanted = |entry: &&AuditEntry| entry.sequence < from_sequence;
-            // Skipped entries keep their places, unconverted, so that a page counts positions alike
-            // everywhere.
-            let n_unwanted = entries.iter().take_while(unwanted).count();
-            let mut list = vec![v1::AuditEntry::default(); n_unwanted];
-            list.extend(entries[n_unwanted..].iter().map(audit::entry));
-            Ok(list)
-        }
-        Some(Watched::Reply(Reply::Refused(refusal))) => Err(Rejection::Refused(refusal)),
-        // An empty page would say that there are no entries.
-        Some(Watched::Reply(_)) | None => Err(Rejection::Refused(Refusal::Draining)),
-    }
+/// A page of what the engine gave; it counts bytes only roughly.
+fn page(entries: &[AuditEntry], is_all: bool) -> v1::ListAuditEntriesResponse {
+    let listed = cut(entries, AUDIT_PAGE_BYTES_MAX);
+    let has_more = listed.len() < entries.len() || !is_all;
+    with_next(listed, has_more)
 }
 
-fn page(entries: Vec<v1::AuditEntry>, skipped: usize, page_size: usize) -> v1::ListAuditEntriesResponse {
-    let n_entries = entries.len();
+/// As many entries as fit. One fits, however large.
+fn cut(entries: &[AuditEntry], bytes_max: usize) -> Vec<v1::AuditEntry> {
     let mut bytes = 0;
     let fits = |entry: &v1::AuditEntry| {
         let is_first = bytes == 0;
         bytes += entry.encoded_len() + 8;
-        is_first || bytes <= AUDIT_PAGE_BYTES_MAX
+        is_first || bytes <= bytes_max
     };
-    let entries: Vec<_> = entries
-        .into_iter()
-        .skip(skipped)
-        .take(page_size)
-        .take_while(fits)
-        .collect();
-    let end = skipped.saturating_add(entries.len());
-    let next_sequence = if end < n_entries {
-        i64::try_from(end + 1).unwrap_or(i64::MAX)
-    } else {
-        0
+    entries.iter().map(audit::entry).take_while(fits).collect()
+}
+
+fn stored_page(piece: SettledPiece) -> v1::ListAuditEntriesResponse {
+    with_next(piece.entries, piece.has_more)
+}
+
+fn with_next(entries: Vec<v1::AuditEntry>, has_more: bool) -> v1::ListAuditEntriesResponse {
+    let next_sequence = match entries.last() {
+        Some(last) if has_more => last.sequence.saturating_add(1),
+        Some(_) | None => 0,
     };
     v1::ListAuditEntriesResponse {
         entries,
@@ -116,98 +116,198 @@ pub(crate) fn audit_page_size(page_size: Option<i32>) -> Result<usize, Rejection
     super::plans::page_size(page_size, AUDIT_PAGE_MAX, AUDIT_PAGE_MAX)
 }
 
-fn settled_answers(record: SettledRecord, from_sequence: u64) -> Result<Vec<WatchAnswer>, Rejection> {
-    let last_sequence = record.entries.len() as u64;
-    let from_sequence = from_sequence.max(1);
-    if from_sequence > last_sequence {
-        return Err(Rejection::BeyondEnd { last_sequence });
+/// The answers to one watcher. Asks for the next piece of the record only when the last one is sent.
+struct WatchStream {
+    ready: Ready,
+    next: Next,
+}
+
+/// What is there to be sent.
+enum Ready {
+    /// Entries of a live execution, shared with its other watchers, and how many of them are sent.
+    Live(Arc<[AuditEntry]>, usize),
+    /// Entries of the store, and the end if it belongs to them.
+    Stored(std::vec::IntoIter<v1::AuditEntry>),
+    /// The last entry, with the result. Alone, so that no watcher that does not read holds a result.
+    Last(Box<v1::WatchExecutionResponse>),
+}
+
+/// What comes when that is sent.
+enum Next {
+    Ask(Watcher),
+    Asking(Pin<Box<dyn Future<Output = (Watcher, Result<Ready, Status>)> + Send>>),
+    End,
+}
+
+impl Stream for WatchStream {
+    type Item = WatchAnswer;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<WatchAnswer>> {
+        loop {
+            if let Some(answer) = self.ready.next() {
+                if answer.result.is_some() {
+                    self.next = Next::End;
+                }
+                return Poll::Ready(Some(Ok(answer)));
+            }
+            match std::mem::replace(&mut self.next, Next::End) {
+                Next::Ask(watcher) => self.next = Next::Asking(Box::pin(watcher.next_piece())),
+                Next::Asking(mut asking) => {
+                    let Poll::Ready((watcher, asked)) = asking.as_mut().poll(cx) else {
+                        self.next = Next::Asking(asking);
+                        return Poll::Pending;
+                    };
+                    match asked {
+                        Ok(ready) => {
+                            self.ready = ready;
+                            self.next = Next::Ask(watcher);
+                        }
+                        Err(status) => return Poll::Ready(Some(Err(status))),
+                    }
+                }
+                Next::End => return Poll::Ready(None),
+            }
+        }
     }
-    let skipped = usize::try_from(from_sequence - 1).expect("not beyond the number of entries");
-    let wanted = record.entries.into_iter().skip(skipped);
-    let mut answers: Vec<_> = wanted
-        .map(|entry| v1::WatchExecutionResponse {
+}
+
+impl Ready {
+    fn next(&mut self) -> Option<v1::WatchExecutionResponse> {
+        let entry = match self {
+            Ready::Live(entries, n_sent) => {
+                let entry = audit::entry(entries.get(*n_sent)?);
+                *n_sent += 1;
+                entry
+            }
+            Ready::Stored(entries) => entries.next()?,
+            Ready::Last(_) => {
+                let Ready::Last(last) = std::mem::replace(self, Ready::Stored(Vec::new().into_iter())) else {
+                    unreachable!("it was the last a line ago");
+                };
+                return Some(*last);
+            }
+        };
+        Some(v1::WatchExecutionResponse {
             entry: Some(entry),
             result: None,
         })
-        .collect();
-    if let Some(last) = answers.last_mut() {
-        last.result = Some(record.result);
     }
-    Ok(answers.into_iter().map(Ok).collect())
 }
 
-/// Passes on what the engine gives, from the wanted entry on; says why where it ends early.
-async fn forward(mut watch: Watch, from_sequence: u64, answers: mpsc::Sender<WatchAnswer>) {
-    let mut last_sequence = 0;
-    // Biased: a watcher that went away is noticed before it is served.
-    while let Some(item) = tokio::select! {
-        biased;
-        () = answers.closed() => return,
-        item = watch.next() => item,
-    } {
-        let Watched::Entries(entries, settled) = item else {
-            continue;
+/// Who watches, and how far it has come.
+struct Watcher {
+    edge: Edge,
+    execution_id: ExecutionId,
+    next_sequence: u64,
+}
+
+impl Watcher {
+    /// Waits for the next piece.
+    async fn next_piece(mut self) -> (Self, Result<Ready, Status>) {
+        loop {
+            match self.ask(Reading::Open, true).await {
+                Ok(Some(ready)) => return (self, Ok(ready)),
+                Ok(None) => {}
+                Err(status) => return (self, Err(status)),
+            }
+        }
+    }
+
+    /// The next piece by the engine where the execution is live, else by the store.
+    /// `None` where there is no further entry yet.
+    async fn ask(&mut self, reading: Reading, waits: bool) -> Result<Option<Ready>, Status> {
+        let Self {
+            execution_id,
+            next_sequence: from_sequence,
+            ..
+        } = *self;
+        let watch = |caller| {
+            Input::Watch(Watch {
+                caller,
+                execution_id,
+                from_sequence,
+                piece: WATCHED,
+                waits,
+            })
         };
-        last_sequence = entries.last().map_or(last_sequence, |entry| entry.sequence);
-        if send_entries(
-            &entries,
-            settled.as_deref().map(AsRef::as_ref),
-            from_sequence,
-            &answers,
-        )
-        .await
-        .is_err()
-        {
-            return;
-        }
-        if let Some(settlement) = settled {
-            end(&settlement, from_sequence, &answers).await;
-            return;
-        }
+        let ready = match self.edge.engine.call(Lane::Open, watch).await? {
+            Reply::Entries(entries, _) => {
+                let n_entries = entries.len();
+                self.next_sequence += n_entries as u64;
+                return Ok((n_entries > 0).then_some(Ready::Live(entries, 0)));
+            }
+            Reply::Settled(settlement) => self.of_settlement(&settlement)?,
+            Reply::NotLive => self.of_store(reading).await?,
+            other => unreachable!("a watcher is not answered with {other:?}"),
+        };
+        Ok(Some(ready))
     }
-    let rejection = if watch.engine_is_gone() {
-        Rejection::Refused(Refusal::Draining)
-    } else {
-        Rejection::WatcherTooSlow {
-            next_sequence: from_sequence.max(last_sequence + 1),
+
+    /// The next of what an execution came to that has just settled.
+    ///
+    /// The settlement itself is not kept: a watcher that does not read would keep it for as long as it likes.
+    fn of_settlement(&mut self, settlement: &Settlement) -> Result<Ready, Rejection> {
+        let last_sequence = settlement.audit.len() as u64;
+        let seen = self.seen(last_sequence)?;
+        let Some((last, before)) = settlement.audit[seen..].split_last() else {
+            unreachable!("the last entry was not seen");
+        };
+        if before.is_empty() {
+            return Ok(Ready::Last(Box::new(v1::WatchExecutionResponse {
+                entry: Some(audit::entry(last)),
+                result: Some(answer::result(&settlement.result)),
+            })));
         }
-    };
-    // The watcher may have gone meanwhile.
-    let _gone = answers.send(Err(rejection.into())).await;
+        let entries = cut(
+            &before[..before.len().min(WATCHED.entries_max)],
+            WATCHED.bytes_max,
+        );
+        self.next_sequence += entries.len() as u64;
+        Ok(Ready::Stored(entries.into_iter()))
+    }
+
+    /// The next of what the store has.
+    async fn of_store(&mut self, reading: Reading) -> Result<Ready, Rejection> {
+        let Self {
+            execution_id,
+            next_sequence,
+            ..
+        } = *self;
+        let edge = self.edge.clone();
+        let read = edge.with_settled_record(execution_id, reading, |record| {
+            let mut piece = record.piece(next_sequence, WATCHED)?;
+            self.seen(piece.n_entries)?;
+            self.next_sequence += piece.entries.len() as u64;
+            if piece.has_more || piece.entries.len() > 1 {
+                if !piece.has_more {
+                    // The last one comes alone.
+                    piece.entries.pop();
+                    self.next_sequence -= 1;
+                }
+                return Ok(Ready::Stored(piece.entries.into_iter()));
+            }
+            Ok(Ready::Last(Box::new(v1::WatchExecutionResponse {
+                entry: piece.entries.pop(),
+                result: Some(record.result()?),
+            })))
+        });
+        read.await
+    }
+
+    /// Entries that are not wanted, of so many that there are. A watcher that waited for what never came learns it here.
+    fn seen(&self, last_sequence: u64) -> Result<usize, Rejection> {
+        if self.next_sequence > last_sequence {
+            return Err(Rejection::BeyondEnd { last_sequence });
+        }
+        Ok(usize::try_from(self.next_sequence - 1).expect("not beyond the number of entries"))
+    }
 }
 
-async fn send_entries(
-    entries: &[AuditEntry],
-    settled: Option<&Settlement>,
-    from_sequence: u64,
-    answers: &mpsc::Sender<WatchAnswer>,
-) -> Result<(), mpsc::error::SendError<WatchAnswer>> {
-    for (index, entry) in entries.iter().enumerate() {
-        if entry.sequence < from_sequence {
-            continue;
-        }
-        let is_last = index + 1 == entries.len();
-        let result = settled
-            .filter(|_| is_last)
-            .map(|settlement| answer::result(&settlement.result));
-        let entry = Some(audit::entry(entry));
-        answers
-            .send(Ok(v1::WatchExecutionResponse { entry, result }))
-            .await?;
-    }
-    Ok(())
-}
-
-/// A watcher that waited for what never came learns it at the end.
-async fn end(settlement: &Settlement, from_sequence: u64, answers: &mpsc::Sender<WatchAnswer>) {
-    let last_sequence = settlement.audit.len() as u64;
-    if from_sequence > last_sequence {
-        // The watcher may have gone meanwhile.
-        let _gone = answers
-            .send(Err(Rejection::BeyondEnd { last_sequence }.into()))
-            .await;
-    }
-}
+/// What is held for one watcher.
+const WATCHED: Piece = Piece {
+    entries_max: WATCHED_ENTRIES_MAX,
+    bytes_max: WATCHED_BYTES_MAX,
+};
 
 #[cfg(test)]
 mod tests;

@@ -72,7 +72,7 @@ fn input(at_ms: u64, input: &Input) -> Option<Line> {
         Input::Submit(_)
         | Input::Wait { .. }
         | Input::Describe { .. }
-        | Input::Watch { .. }
+        | Input::Watch(_)
         | Input::CallerGone(_)
         | Input::ListWorkers(_)
         | Input::ListActions(_)
@@ -105,7 +105,6 @@ fn effect(at_ms: u64, effect: &Effect) -> Option<Line> {
         Effect::Reply { .. }
         | Effect::Write { .. }
         | Effect::Load { .. }
-        | Effect::Entries { .. }
         | Effect::EmitEvent(_)
         | Effect::NotifyErrorHandler(_)
         | Effect::Drained { .. }

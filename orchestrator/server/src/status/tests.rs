@@ -111,9 +111,15 @@ fn every_rejection_of_the_shell_has_its_status() {
             false,
         ),
         (
-            Rejection::WatcherTooSlow { next_sequence: 9 },
+            Rejection::Overloaded(Kind::Reads),
             Code::ResourceExhausted,
-            "WATCHER_TOO_SLOW",
+            "OVERLOADED",
+            true,
+        ),
+        (
+            Rejection::Overloaded(Kind::Reports),
+            Code::Unavailable,
+            "OVERLOADED",
             true,
         ),
         (
@@ -154,10 +160,10 @@ fn a_used_plan_id_names_the_execution_that_has_it() {
 }
 
 #[test]
-fn a_slow_watcher_learns_where_to_go_on() {
-    let rejection = Rejection::WatcherTooSlow { next_sequence: 42 };
-    let details = check(rejection, Code::ResourceExhausted, "WATCHER_TOO_SLOW", true);
-    assert_eq!(details.error_info().unwrap().metadata["next_sequence"], "42");
+fn a_caller_that_is_not_let_in_learns_of_what_there_is_too_much() {
+    let rejection = Rejection::Overloaded(Kind::Watches);
+    let details = check(rejection, Code::ResourceExhausted, "OVERLOADED", true);
+    assert_eq!(details.error_info().unwrap().metadata["kind"], "watches");
 }
 
 #[test]

@@ -3,10 +3,9 @@
 use super::plans::{PLANS, plan};
 use crate::seeds;
 use crate::source::Source;
-use escapement_contract::{AuditEntry, Persisted};
 use escapement_engine::{
-    AttemptReport, CallerId, Input, Reply, StoreWrite, Submission, WaitFor, WorkerSelector, WriteConflict,
-    WriteId, WriteOutcome,
+    AttemptReport, CallerId, Input, Piece, Reply, StoreWrite, Submission, WaitFor, Watch, WorkerSelector,
+    WriteConflict, WriteId, WriteOutcome,
 };
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, PlanId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -130,7 +129,6 @@ pub(crate) struct Callers {
     last: u64,
     open: BTreeMap<CallerId, Wants>,
     /// Who was told that it watches, with the next entry.
-    watching: BTreeMap<CallerId, u64>,
     /// Who does not wait any more; a word to it may still be on its way.
     gone: BTreeSet<CallerId>,
 }
@@ -179,11 +177,16 @@ impl Callers {
             },
             2 => {
                 let from_sequence = u64::from(source.byte() % 40);
-                Input::Watch {
+                Input::Watch(Watch {
                     caller: self.next(Wants::Watch(from_sequence.max(1))),
                     execution_id,
                     from_sequence,
-                }
+                    piece: Piece {
+                        entries_max: 1 + usize::from(source.byte() % 4),
+                        bytes_max: 1 << 10,
+                    },
+                    waits: source.byte() % 2 == 0,
+                })
             }
             3 => Input::ListWorkers(self.next(Wants::Workers)),
             _ => Input::ListActions(self.next(Wants::Actions)),
@@ -216,10 +219,9 @@ impl Callers {
 
     /// One of those that wait, or watch, goes away.
     pub(crate) fn leave(&mut self, source: &mut Source<'_>) -> Option<Input> {
-        let waiting: Vec<CallerId> = self.open.keys().chain(self.watching.keys()).copied().collect();
+        let waiting: Vec<CallerId> = self.open.keys().copied().collect();
         let caller = *waiting.get(source.below(8))?;
         self.open.remove(&caller);
-        self.watching.remove(&caller);
         self.gone.insert(caller);
         Some(Input::CallerGone(caller))
     }
@@ -242,38 +244,15 @@ impl Callers {
             | (Wants::Actions, Reply::Actions(_))
             | (Wants::Drained, Reply::Workers(_) | Reply::NoSuchWorker)
             | (Wants::Dead, Reply::DeclaredDead { .. } | Reply::NoSuchWorker) => true,
-            (Wants::Watch(next), Reply::Watching) => {
-                self.watching.insert(caller, next);
-                true
-            }
+            (Wants::Watch(next), Reply::Entries(entries, _)) => entries
+                .iter()
+                .zip(next..)
+                .all(|(entry, sequence)| entry.sequence == sequence),
+            (Wants::Watch(_), Reply::Settled(persisted)) => disk.is_settled(persisted.result.execution_id),
             (Wants::Acks(n_items), Reply::OutcomeAcks(acks)) => acks.len() == n_items,
             _ => false,
         };
         assert!(is_fitting, "{reply:?} is no answer, or none that may be told now");
-    }
-
-    pub(crate) fn entries(
-        &mut self,
-        caller: CallerId,
-        entries: &[AuditEntry],
-        settled: Option<&Persisted>,
-        disk: &Disk,
-    ) {
-        if self.gone.contains(&caller) {
-            return;
-        }
-        let next = self.watching.get_mut(&caller).expect("entries are for watchers");
-        for entry in entries {
-            assert_eq!(entry.sequence, *next, "entries come without a gap");
-            *next += 1;
-        }
-        if let Some(settled) = settled {
-            assert!(
-                disk.is_settled(settled.result.execution_id),
-                "the end is told once it is durable"
-            );
-            self.watching.remove(&caller);
-        }
     }
 
     pub(crate) fn check_end(&self) {
@@ -282,6 +261,5 @@ impl Callers {
             "every call is answered: {} are not",
             self.open.len()
         );
-        assert!(self.watching.is_empty(), "every watch ends");
     }
 }

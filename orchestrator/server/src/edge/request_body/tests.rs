@@ -40,7 +40,8 @@ async fn next(body: &mut RequestBody<HalfSent>) -> Result<usize, Code> {
 async fn a_request_that_stays_incomplete_ends_after_its_time_and_gives_its_bytes_back() {
     let budget = BodyBudget::new(10);
     let begin = Instant::now();
-    let mut body = RequestBody::limited(half_sent(&[3, 4]), budget.clone());
+    let mut body = RequestBody::limited(half_sent(&[SMALL_REQUEST_BYTES, 3, 4]), budget.clone(), None);
+    assert_eq!(next(&mut body).await, Ok(SMALL_REQUEST_BYTES));
     assert_eq!(next(&mut body).await, Ok(3));
     assert_eq!(next(&mut body).await, Ok(4));
     assert_eq!(next(&mut body).await, Err(Code::DeadlineExceeded));
@@ -61,12 +62,41 @@ async fn a_stream_of_requests_may_be_silent_for_longer() {
 #[tokio::test]
 async fn requests_that_together_exceed_the_budget_are_refused_until_others_end() {
     let budget = BodyBudget::new(10);
-    let mut first = RequestBody::limited(half_sent(&[6]), budget.clone());
-    let mut second = RequestBody::limited(half_sent(&[4, 1]), budget.clone());
-    assert_eq!(next(&mut first).await, Ok(6));
-    assert_eq!(next(&mut second).await, Ok(4));
+    let large = |bytes| half_sent(&[SMALL_REQUEST_BYTES + bytes, 1]);
+    let mut first = RequestBody::limited(large(6), budget.clone(), None);
+    let mut second = RequestBody::limited(large(4), budget.clone(), None);
+    assert_eq!(next(&mut first).await, Ok(SMALL_REQUEST_BYTES + 6));
+    assert_eq!(next(&mut second).await, Ok(SMALL_REQUEST_BYTES + 4));
     assert_eq!(next(&mut second).await, Err(Code::ResourceExhausted));
+    let mut small = RequestBody::limited(half_sent(&[SMALL_REQUEST_BYTES]), budget.clone(), None);
+    assert_eq!(
+        next(&mut small).await,
+        Ok(SMALL_REQUEST_BYTES),
+        "a small one comes through"
+    );
     drop(first);
-    let mut third = RequestBody::limited(half_sent(&[6]), budget);
-    assert_eq!(next(&mut third).await, Ok(6));
+    let mut third = RequestBody::limited(large(6), budget, None);
+    assert_eq!(next(&mut third).await, Ok(SMALL_REQUEST_BYTES + 6));
+}
+
+#[tokio::test]
+async fn one_connection_has_only_a_part_of_the_budget_and_gives_it_back_to_the_whole() {
+    let whole = BodyBudget::new(10);
+    let (one, other) = (whole.part(2), whole.part(2));
+    let large = |bytes| half_sent(&[SMALL_REQUEST_BYTES + bytes]);
+    let mut first = RequestBody::limited(large(5), one.clone(), None);
+    assert!(next(&mut first).await.is_ok());
+    let mut second = RequestBody::limited(large(1), one.clone(), None);
+    assert_eq!(next(&mut second).await, Err(Code::ResourceExhausted));
+    let mut elsewhere = RequestBody::limited(large(5), other, None);
+    assert!(next(&mut elsewhere).await.is_ok());
+    let mut third = RequestBody::limited(large(1), whole.part(2), None);
+    assert_eq!(
+        next(&mut third).await,
+        Err(Code::ResourceExhausted),
+        "the whole is taken"
+    );
+    drop((first, second, elsewhere, third));
+    assert_eq!(whole.0.taken.load(Ordering::Relaxed), 0);
+    assert_eq!(one.0.taken.load(Ordering::Relaxed), 0);
 }

@@ -48,7 +48,7 @@ async fn one_session_has_only_so_much_of_the_engines_queue_until_it_is_handled()
     for _ in 0..2 {
         let rooms = fill(&session, 0).await;
         assert_eq!(rooms.len(), SESSION_UNHANDLED_UNITS_MAX as usize);
-        assert!(rooms.len() < crate::limits::ENGINE_QUEUE_MAX / 10);
+        assert!(rooms.len() < crate::limits::WORKERS_LANE_MAX / 10);
         drop(rooms);
     }
 }

@@ -1,0 +1,54 @@
+//! Where the messages of callers and operators have lists. Answers are not counted: they come from an orchestrator.
+
+use super::Holds::{Entries, Heavy, One};
+use super::{Counted, Lists};
+use crate::v1;
+use tonic::Code;
+
+impl Counted for v1::SubmitPlanRequest {
+    const LISTS: Lists = &[(1, One(PLAN)), (8, Entries(&[]))];
+    const TOO_MANY: Code = Code::InvalidArgument;
+}
+
+impl Counted for v1::ExecutePlanRequest {
+    const LISTS: Lists = &[(1, One(PLAN)), (8, Entries(&[]))];
+    const TOO_MANY: Code = Code::InvalidArgument;
+}
+
+impl Counted for v1::ValidatePlanRequest {
+    const LISTS: Lists = &[(1, One(PLAN))];
+    const TOO_MANY: Code = Code::InvalidArgument;
+}
+
+impl Counted for v1::SubscribeEventsRequest {
+    const LISTS: Lists = &[(1, Entries(&[]))];
+    const TOO_MANY: Code = Code::InvalidArgument;
+}
+
+/// What has no lists, or is an answer.
+macro_rules! uncounted {
+    ($($message:ident)*) => {
+        $(impl Counted for v1::$message {
+            const LISTS: Lists = &[];
+        })*
+    };
+}
+
+uncounted! {
+    GetExecutionRequest WaitExecutionRequest ListExecutionsRequest WatchExecutionRequest ListAuditEntriesRequest
+    ListWorkersRequest ListActionsRequest DrainWorkerRequest DeclareWorkerDeadRequest
+    SubmitPlanResponse ExecutePlanResponse ValidatePlanResponse GetExecutionResponse WaitExecutionResponse
+    ListExecutionsResponse WatchExecutionResponse ListAuditEntriesResponse SubscribeEventsResponse
+    ListWorkersResponse ListActionsResponse DrainWorkerResponse DeclareWorkerDeadResponse
+}
+
+/// `Plan`: steps and what they depend on, context requirements, retryable codes, tags.
+const PLAN: Lists = &[
+    (4, Heavy(STEP_WEIGHT, &[(4, Entries(&[]))])),
+    (6, Entries(&[])),
+    (9, One(&[(5, Entries(&[]))])),
+    (11, Entries(&[])),
+];
+
+/// A step takes about as much as so many texts. Valid plans have at most 1024 steps.
+const STEP_WEIGHT: usize = 8;

@@ -1,0 +1,156 @@
+//! An orchestrator under attack, its size and its descriptors, and somebody who means no harm. One at a time.
+
+use crate::canary::Canary;
+use escapement_tests::{Orchestrator, OrchestratorSettings, PrivateDirectory, fresh_id, wait_for};
+use escapement_wire::v1::{Plan, PlanStep, SubmitPlanRequest};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::sync::{Mutex, MutexGuard};
+use tonic::transport::{Channel, Endpoint};
+
+/// How long a test waits for what must happen.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// The size of an attack: the first in `cargo verify`, the second where `ESCAPEMENT_LONG` is set.
+pub(crate) fn scale<T>(short: T, long: T) -> T {
+    if std::env::var_os("ESCAPEMENT_LONG").is_some() {
+        long
+    } else {
+        short
+    }
+}
+
+/// The place of the attack.
+pub(crate) struct Den {
+    pub(crate) orchestrator: Orchestrator,
+    canary: Option<Canary>,
+    before: Size,
+    /// Dropped last.
+    _directory: PrivateDirectory,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// What a process has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// Memory now, in MiB.
+    pub(crate) resident_mib: u64,
+    /// The most memory that it ever had, in MiB.
+    pub(crate) peak_mib: u64,
+    pub(crate) descriptors: usize,
+}
+
+impl Den {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|settings| settings).await
+    }
+
+    pub(crate) async fn start_with(
+        change: impl FnOnce(OrchestratorSettings) -> OrchestratorSettings,
+    ) -> Self {
+        let turn = TURN.lock().await;
+        let directory = PrivateDirectory::new("hostile").unwrap();
+        let settings = change(OrchestratorSettings::new(directory.path()));
+        let orchestrator = settings.start().await.unwrap();
+        let canary = Canary::start(&orchestrator.url()).await;
+        let before = size_of(orchestrator.process.id());
+        Self {
+            orchestrator,
+            canary: Some(canary),
+            before,
+            _directory: directory,
+            _turn: turn,
+        }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.orchestrator.address()
+    }
+
+    /// A connection of its own.
+    pub(crate) async fn channel(&self) -> Channel {
+        let endpoint = Endpoint::from_shared(self.orchestrator.url()).unwrap();
+        endpoint.connect().await.unwrap()
+    }
+
+    pub(crate) fn size(&self) -> Size {
+        size_of(self.orchestrator.process.id())
+    }
+
+    /// Lets the canary go before the end, for attacks that it cannot outlive by right.
+    pub(crate) async fn stop_canary(&mut self) -> Vec<Duration> {
+        self.canary.take().expect("it is stopped once").stop().await
+    }
+
+    /// The attack is over: everybody was served, no more memory was taken, and what was taken is given back.
+    pub(crate) async fn finish(mut self, attack: &str, growth_mib_max: u64) {
+        let mut took = match self.canary.take() {
+            Some(canary) => canary.stop().await,
+            None => Vec::new(),
+        };
+        let after = self.size();
+        took.sort();
+        let of = |percent| took.get(took.len() * percent / 100).copied().unwrap_or_default();
+        eprintln!(
+            "{attack}: {} calls of others, median {:?}, p99 {:?}, most {:?}; resident {} MiB before, {} after, {} at most",
+            took.len(),
+            of(50),
+            of(99),
+            took.last().copied().unwrap_or_default(),
+            self.before.resident_mib,
+            after.resident_mib,
+            after.peak_mib,
+        );
+        assert!(self.orchestrator.process.is_running(), "the process lives");
+        let grown = after.peak_mib.saturating_sub(self.before.resident_mib);
+        assert!(grown <= growth_mib_max, "{attack} took {grown} MiB");
+        let given_back = async || (self.size().descriptors <= self.before.descriptors + 2).then_some(());
+        wait_for("the descriptors to be given back", LIMIT, given_back)
+            .await
+            .unwrap();
+        self.orchestrator.stop().await.unwrap();
+    }
+}
+
+fn size_of(process_id: u32) -> Size {
+    let status = std::fs::read_to_string(format!("/proc/{process_id}/status")).unwrap();
+    let mib = |name: &str| -> u64 {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+        kib >> 10
+    };
+    Size {
+        resident_mib: mib("VmRSS:"),
+        peak_mib: mib("VmHWM:"),
+        descriptors: std::fs::read_dir(format!("/proc/{process_id}/fd"))
+            .unwrap()
+            .count(),
+    }
+}
+
+/// A plan with one step of an action, under fresh ids.
+pub(crate) fn submission(action: &str) -> SubmitPlanRequest {
+    let step = PlanStep {
+        id: fresh_id(),
+        action: action.to_owned(),
+        payload: Some(escapement_model::Opaque::default()),
+        ..PlanStep::default()
+    };
+    let plan = Plan {
+        id: fresh_id(),
+        version: 1,
+        created_at: 1_766_016_000_000,
+        steps: vec![step],
+        name: "under attack".to_owned(),
+        ..Plan::default()
+    };
+    SubmitPlanRequest {
+        plan: Some(plan),
+        environment: Some(escapement_model::Opaque::default()),
+        execution_id: Some(fresh_id()),
+        ..SubmitPlanRequest::default()
+    }
+}
+
+/// Attacks come one after the other: each measures what the process takes, and how long others wait.
+static TURN: Mutex<()> = Mutex::const_new(());

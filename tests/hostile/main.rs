@@ -1,0 +1,20 @@
+//! Callers that mean harm: floods, bombs, half requests, silence, very many watchers; against the real process.
+//! Knows no rule of the contract: what is asked is that the process lives, stays small, and serves others meanwhile.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test fails by panicking and its name is its documentation"
+)]
+
+mod canary;
+mod den;
+mod frames;
+mod wire;
+
+mod bodies;
+mod decoding;
+mod floods;
+mod greetings;
+mod overload;
+mod streams;
+mod watchers;
