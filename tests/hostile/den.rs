@@ -142,14 +142,21 @@ pub(crate) fn submission(action: &str) -> SubmitPlanRequest {
         created_at: 1_766_016_000_000,
         steps: vec![step],
         name: "under attack".to_owned(),
+        context_requirements: vec!["region".to_owned()],
         ..Plan::default()
     };
     SubmitPlanRequest {
         plan: Some(plan),
-        environment: Some(escapement_model::Opaque::default()),
+        environment: Some(environment()),
         execution_id: Some(fresh_id()),
         ..SubmitPlanRequest::default()
     }
+}
+
+/// What plans under attack ask for.
+pub(crate) fn environment() -> escapement_model::Opaque {
+    let region = serde_json::json!({ "region": "eu" });
+    escapement_wire::json::to_opaque(region.as_object().unwrap())
 }
 
 /// Attacks come one after the other: each measures what the process takes, and how long others wait.

@@ -13,41 +13,76 @@ use tokio::task::JoinSet;
 /// Several connections do the same at the same time.
 async fn each<Attack>(den: &Den, n_connections: usize, attack: impl Fn(SocketAddr) -> Attack)
 where
-    Attack: Future<Output = ()> + Send + 'static,
+    Attack: Future<Output = Sent> + Send + 'static,
 {
     let mut attackers = JoinSet::new();
     for _ in 0..n_connections {
         attackers.spawn(attack(den.address()));
     }
-    attackers.join_all().await;
+    let mut all = Sent::default();
+    for sent in attackers.join_all().await {
+        all.n_bytes += sent.n_bytes;
+        all.n_closed += sent.n_closed;
+    }
+    eprintln!(
+        "{} KiB sent, {} connections were closed on the attackers",
+        all.n_bytes >> 10,
+        all.n_closed
+    );
+    assert!(
+        all.n_bytes > 1 << 20 || all.n_closed >= n_connections,
+        "the attack did nothing: {all:?}"
+    );
+}
+
+/// What an attacker came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    n_bytes: usize,
+    n_closed: usize,
+}
+
+impl Sent {
+    fn note(&mut self, flood: &Flood, bytes: &[u8]) {
+        match flood {
+            Flood::Sent => self.n_bytes += bytes.len(),
+            Flood::Closed => self.n_closed += 1,
+            Flood::Stuck => {}
+        }
+    }
 }
 
 /// The same bytes again and again, over new connections where the old one was closed.
-async fn again(address: SocketAddr, begin: &[u8], bytes: &[u8], n_times: usize, deaf: bool) {
-    let mut wire = Wire::open(address).await;
-    let mut is_open = wire.flood(begin).await == Flood::Sent;
-    let mut n_connections = 1;
+async fn again(address: SocketAddr, begin: &[u8], bytes: &[u8], n_times: usize, deaf: bool) -> Sent {
+    let mut sent = Sent::default();
+    let mut wire = None;
     for _ in 0..n_times {
-        if !is_open {
-            if n_connections == CONNECTIONS_MAX {
-                return;
+        if wire.is_none() {
+            let mut fresh = Wire::open(address).await;
+            if fresh.flood(begin).await != Flood::Sent {
+                sent.n_closed += 1;
+                continue;
             }
-            wire = Wire::open(address).await;
-            is_open = wire.flood(begin).await == Flood::Sent;
-            n_connections += 1;
+            wire = Some(fresh);
         }
-        let flood = if deaf {
-            wire.flood_deaf(bytes).await
-        } else {
-            wire.flood(bytes).await
+        let Some(open) = &mut wire else {
+            unreachable!("it was opened a line ago");
         };
+        let flood = if deaf {
+            open.flood_deaf(bytes).await
+        } else {
+            open.flood(bytes).await
+        };
+        sent.note(&flood, bytes);
         match flood {
             Flood::Sent => {}
             // It is not read from any more: the flood has dried up.
-            Flood::Stuck => return,
-            Flood::Closed => is_open = false,
+            Flood::Stuck => return sent,
+            Flood::Closed if sent.n_closed >= CLOSED_MAX => return sent,
+            Flood::Closed => wire = None,
         }
     }
+    sent
 }
 
 /// CVE-2023-44487: open and reset, as fast as it goes.
@@ -56,6 +91,7 @@ async fn rapid_resets() {
     let den = Den::start().await;
     for (path, is_whole) in [(GET, false), (GET, true), (WATCH, true), (SUBMIT, false)] {
         each(&den, 4, |address| async move {
+            let mut sent = Sent::default();
             for _ in 0..scale(10, 200) {
                 let mut wire = Wire::open(address).await;
                 let mut bytes = Vec::new();
@@ -69,8 +105,9 @@ async fn rapid_resets() {
                     bytes.extend(opened);
                     bytes.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
                 }
-                let _closed_meanwhile = wire.flood(&bytes).await;
+                sent.note(&wire.flood(&bytes).await, &bytes);
             }
+            sent
         })
         .await;
     }
@@ -86,13 +123,13 @@ async fn endless_headers() {
         // Fields that were never seen before, without an end.
         let field = [&[0, 5][..], b"x-aaa", &[100], &[b'v'; 100]].concat();
         let more = frame(CONTINUATION, 0, 1, &field.repeat(100));
-        again(address, &begin, &more, scale(500, 10_000), false).await;
+        again(address, &begin, &more, scale(1_000, 10_000), false).await
     })
     .await;
     each(&den, 4, |address| async move {
         let begin = frame(HEADERS, 0, 1, &headers(GET, &[]));
         let nothing = frame(CONTINUATION, 0, 1, &[]).repeat(1_000);
-        again(address, &begin, &nothing, scale(100, 5_000), false).await;
+        again(address, &begin, &nothing, scale(1_000, 10_000), false).await
     })
     .await;
     den.finish("endless headers", 96).await;
@@ -103,7 +140,8 @@ async fn endless_headers() {
 async fn small_headers_that_stand_for_large_ones() {
     let den = Den::start().await;
     each(&den, 4, |address| async move {
-        for _ in 0..scale(20, 500) {
+        let mut sent = Sent::default();
+        for _ in 0..scale(100, 1_000) {
             let mut wire = Wire::open(address).await;
             let mut stored = headers(GET, &[]);
             // With indexing: a name of one byte and a value of 3,900 (127 and two bytes more).
@@ -115,8 +153,9 @@ async fn small_headers_that_stand_for_large_ones() {
                 block.extend(vec![0x80 | 62; 12_000]);
                 bytes.extend(frame(HEADERS, END_HEADERS | 1, 2 * n + 1, &block));
             }
-            let _closed_meanwhile = wire.flood(&bytes).await;
+            sent.note(&wire.flood(&bytes).await, &bytes);
         }
+        sent
     })
     .await;
     den.finish("header bombs", 96).await;
@@ -142,7 +181,7 @@ async fn pings_and_settings_without_end() {
             let frame = frame.clone();
             each(&den, 2, move |address| {
                 let frames = frame.repeat(1_000);
-                async move { again(address, &[], &frames, scale(50, 2_000), deaf).await }
+                async move { again(address, &[], &frames, scale(500, 5_000), deaf).await }
             })
             .await;
         }
@@ -158,14 +197,14 @@ async fn empty_frames_without_end() {
         each(&den, 2, move |address| async move {
             let begin = call(path, 1);
             let nothing = frame(DATA, 0, 1, &[]).repeat(1_000);
-            again(address, &begin, &nothing, scale(200, 5_000), false).await;
+            again(address, &begin, &nothing, scale(1_000, 10_000), false).await
         })
         .await;
         // Padding alone, which counts for the window and brings nothing.
         each(&den, 2, move |address| async move {
             let begin = call(path, 1);
             let padding = frame(DATA, 8, 1, &[&[255][..], &[0; 255]].concat()).repeat(100);
-            again(address, &begin, &padding, scale(200, 5_000), false).await;
+            again(address, &begin, &padding, scale(500, 5_000), false).await
         })
         .await;
     }
@@ -245,3 +284,6 @@ async fn frames_that_break_the_rules() {
     }
     den.finish("broken rules", 64).await;
 }
+
+/// New connections that one attacker makes for one flood.
+const CLOSED_MAX: usize = 200;

@@ -1,6 +1,6 @@
 //! Very many watchers of one execution, half of whom never read. The others get everything, and the process stays small.
 
-use crate::den::{Den, LIMIT, scale};
+use crate::den::{Den, LIMIT, environment, scale};
 use crate::frames::{INITIAL_WINDOW_SIZE, WATCH, setting, whole_call};
 use crate::wire::{Flood, Wire};
 use escapement_tests::{ScriptedWorker, calls, fresh_id, wait_for};
@@ -31,9 +31,10 @@ fn long_plan(n_steps: usize) -> SubmitPlanRequest {
             created_at: 1_766_016_000_000,
             steps: (0..n_steps).map(step).collect(),
             name: "watched".to_owned(),
+            context_requirements: vec!["region".to_owned()],
             ..Plan::default()
         }),
-        environment: Some(escapement_model::Opaque::default()),
+        environment: Some(environment()),
         execution_id: Some(fresh_id()),
         ..SubmitPlanRequest::default()
     }

@@ -3,6 +3,7 @@
 use crate::den::LIMIT;
 use crate::frames::{PREFACE, SETTINGS, frame};
 use escapement_tests::let_pass;
+use escapement_tests::raw_session::RawSession;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -97,6 +98,31 @@ impl Wire {
         }
         all
     }
+}
+
+/// The gRPC status and its text with which a call is refused that has any headers and any body.
+pub(crate) async fn status_of(
+    address: SocketAddr,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Vec<u8>,
+) -> (i32, String) {
+    let mut call = RawSession::open_with(address, path, headers).await.unwrap();
+    // It may be refused before all of it is sent.
+    let _refused = call.send_bytes(body.into()).await;
+    let _refused = call.half_close();
+    timeout(LIMIT, call.status())
+        .await
+        .expect("an answer within the limit")
+        .expect("a refusal")
+}
+
+/// A field of a message with its tag, below 16, and its length.
+pub(crate) fn nested(tag: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut field = vec![tag << 3 | 2];
+    prost::encode_length_delimiter(bytes.len(), &mut field).unwrap();
+    field.extend(bytes);
+    field
 }
 
 /// A side that takes nothing for so long has stopped reading.

@@ -3,6 +3,7 @@
 
 pub(crate) mod connection;
 pub(crate) mod events;
+pub(crate) mod fair_stream;
 pub(crate) mod fleet;
 pub(crate) mod gate;
 pub(crate) mod listen;

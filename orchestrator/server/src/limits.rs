@@ -114,6 +114,8 @@ pub const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(300);
 pub const CONNECTION_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause after a connection could not be accepted, for example for want of file descriptors.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Reads of one connection, of some 16 KiB each, after which others get their turn.
+pub const READS_PER_TURN: u32 = 4;
 /// HTTP/2: unread bytes of one connection. Small frames that pile up beyond it end the whole connection.
 pub const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 /// HTTP/2: unread bytes of one stream.

@@ -26,7 +26,7 @@ use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, watch};
 use tracing::info;
 
@@ -45,7 +45,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let reader = store.reader().map_err(Failure::Store)?;
     let in_memory_max = config.max_queued_in_memory as usize;
     let recovered = recovery::unsettled_within(reader.as_ref(), config.accept_loss, in_memory_max)?;
-    let runtime = start_runtime()?;
+    let runtime = start_runtime("edge")?;
+    let callers = start_runtime("callers")?;
     let listener = runtime.block_on(listen(config.listen))?;
     let identity = Identity::draw()?;
     let sinks = runtime.block_on(async { Sinks::start(config, identity.boot_id) })?;
@@ -91,9 +92,18 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         config.max_concurrent_steps,
         closing_rx,
     );
-    let ended = runtime.block_on(serve(config, listener, edge, engine, drained_rx, closing));
+    let ended = runtime.block_on(serve(
+        config,
+        listener,
+        edge,
+        engine,
+        drained_rx,
+        closing,
+        callers.handle().clone(),
+    ));
     // Calls that are still open hold readers and links; they end with the runtime.
     runtime.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
+    callers.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
     join("engine", engine_thread);
     join("loader", loader);
     drop(scrub);
@@ -110,6 +120,7 @@ async fn serve(
     engine: EngineLink,
     drained: watch::Receiver<Option<usize>>,
     closing: watch::Sender<bool>,
+    callers: Handle,
 ) -> Result<(), Failure> {
     let stop = escapement_process::stop_signal();
     let address = listener.local_addr().map_err(|source| Failure::Listen {
@@ -117,7 +128,7 @@ async fn serve(
         source,
     })?;
     let (routes, health) = routes::build(&edge).await;
-    let connections = Arc::new(Connections::new(config.max_connections));
+    let connections = Arc::new(Connections::new(config.max_connections, callers));
     let accepting = Arc::clone(&connections);
     let accept_closing = edge.closing.clone();
     let accept = tokio::spawn(async move { accepting.accept(listener, routes, accept_closing).await });
@@ -157,9 +168,9 @@ fn start_scrub(config: &Config, store: &Embedded) -> Result<Option<Scrub>, Failu
     Ok(Some(scrub))
 }
 
-fn start_runtime() -> Result<Runtime, Failure> {
+fn start_runtime(threads: &str) -> Result<Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()
-        .thread_name("edge")
+        .thread_name(threads)
         .enable_all()
         .build()
         .map_err(|source| Failure::System {

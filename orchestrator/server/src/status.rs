@@ -110,6 +110,14 @@ impl Kind {
         }
     }
 
+    /// False for what workers, operators and supervisors ask.
+    pub(crate) fn is_of_callers(self) -> bool {
+        !matches!(
+            self,
+            Kind::Sessions | Kind::Reports | Kind::Controls | Kind::Health
+        )
+    }
+
     /// Workers come back after UNAVAILABLE, as they do after a restart.
     fn overload_code(self) -> Code {
         match self {

@@ -1,6 +1,7 @@
 //! One connection: HTTP/2 with our own limits on silence, idleness and a slow end.
 //! Knows no service.
 
+use super::fair_stream::FairStream;
 use super::gate::{Gate, Place};
 use super::request_body::RequestBody;
 use super::routes::kind_of;
@@ -11,6 +12,7 @@ use crate::limits::{
 };
 use crate::status::Rejection;
 use bytes::Bytes;
+use escapement_engine::Refusal;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
@@ -23,7 +25,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tonic::Status;
 use tonic::body::Body;
@@ -51,7 +55,13 @@ struct Shared {
 }
 
 /// Serves one connection until it ends. When `closing` turns true it gets a short time to finish.
-pub(crate) async fn serve(stream: TcpStream, routes: Routes, gate: Gate, closing: watch::Receiver<bool>) {
+pub(crate) async fn serve(
+    stream: TcpStream,
+    routes: Routes,
+    gate: Gate,
+    callers: Handle,
+    closing: watch::Receiver<bool>,
+) {
     // HTTP/2 pings find a dead peer only after the preface: before it, silence is ended here.
     if !speaks(&stream, closing.clone()).await {
         debug!("connection without a preface closed");
@@ -61,9 +71,10 @@ pub(crate) async fn serve(stream: TcpStream, routes: Routes, gate: Gate, closing
     let service = ConnectionService {
         routes,
         gate,
+        callers,
         shared: Arc::clone(&shared),
     };
-    let connection = settings().serve_connection(TokioIo::new(stream), service);
+    let connection = settings().serve_connection(TokioIo::new(FairStream::new(stream)), service);
     drive(connection, &shared, closing).await;
 }
 
@@ -111,7 +122,7 @@ fn settings() -> http2::Builder<TokioExecutor> {
     settings
 }
 
-type Connection = http2::Connection<TokioIo<TcpStream>, ConnectionService, TokioExecutor>;
+type Connection = http2::Connection<TokioIo<FairStream<TcpStream>>, ConnectionService, TokioExecutor>;
 
 async fn drive(connection: Connection, shared: &Shared, mut closing: watch::Receiver<bool>) {
     let mut connection = pin!(connection);
@@ -158,6 +169,8 @@ async fn drive(connection: Connection, shared: &Shared, mut closing: watch::Rece
 struct ConnectionService {
     routes: Routes,
     gate: Gate,
+    /// Where calls of callers are served.
+    callers: Handle,
     shared: Arc<Shared>,
 }
 
@@ -181,13 +194,33 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
             None => RequestBody::unlimited(body),
             Some(bytes) => RequestBody::limited(body, bytes, incomplete.map(|incomplete| (incomplete, kind))),
         }));
+        let callers = kind.is_of_callers().then(|| self.callers.clone());
         Box::pin(async move {
-            let answer = answer.await?;
+            let answer = match callers {
+                // Threads of their own: what workers and operators say waits for no caller.
+                Some(callers) => served_by(&callers, answer).await,
+                None => answer.await?,
+            };
             Ok(answer.map(|body| CountedBody {
                 body,
                 _open: Some(open),
             }))
         })
+    }
+}
+
+/// The answer to a call that is served elsewhere. Dropping the future ends the serving.
+async fn served_by(
+    callers: &Handle,
+    answer: impl Future<Output = Result<hyper::Response<Body>, Infallible>> + Send + 'static,
+) -> hyper::Response<Body> {
+    let mut serving = JoinSet::new();
+    serving.spawn_on(answer, callers);
+    match serving.join_next().await {
+        Some(Ok(Ok(answer))) => answer,
+        Some(Err(ended)) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+        // The orchestrator ends.
+        Some(Err(_)) | None => Status::from(Rejection::Refused(Refusal::Draining)).into_http(),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::limits::ACCEPT_PAUSE;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tonic::service::Routes;
 use tracing::{debug, warn};
@@ -17,15 +18,18 @@ pub(crate) struct Connections {
     max: u32,
     /// Shared by all of them.
     gate: Gate,
+    /// The threads that serve callers.
+    callers: Handle,
 }
 
 impl Connections {
     /// Room for so many.
-    pub(crate) fn new(max: u32) -> Self {
+    pub(crate) fn new(max: u32, callers: Handle) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(max as usize)),
             max,
             gate: Gate::new(),
+            callers,
         }
     }
 
@@ -69,10 +73,10 @@ impl Connections {
             debug!(%error, "connection closed before it began");
             return;
         }
-        let gate = self.gate.of_connection();
+        let (gate, callers) = (self.gate.of_connection(), self.callers.clone());
         tokio::spawn(async move {
             let _permit = permit;
-            connection::serve(stream, routes, gate, closing).await;
+            connection::serve(stream, routes, gate, callers, closing).await;
         });
     }
 }
