@@ -79,6 +79,7 @@ pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
 
 pub(crate) const GET: &str = "/escapement.v1.PlanExecutionService/GetExecution";
 pub(crate) const SUBMIT: &str = "/escapement.v1.PlanExecutionService/SubmitPlan";
+pub(crate) const WAIT: &str = "/escapement.v1.PlanExecutionService/WaitExecution";
 pub(crate) const WATCH: &str = "/escapement.v1.PlanExecutionService/WatchExecution";
 pub(crate) const LIST: &str = "/escapement.v1.PlanExecutionService/ListExecutions";
 pub(crate) const VALIDATE: &str = "/escapement.v1.PlanExecutionService/ValidatePlan";

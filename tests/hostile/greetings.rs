@@ -11,7 +11,8 @@ async fn whoever_speaks_something_else_is_let_go_at_once() {
     let tls_hello = [&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3][..], &[7; 500]].concat();
     let huge_frame = [PREFACE, &[0xff, 0xff, 0xff, 4, 0, 0, 0, 0, 0]].concat();
     let no_settings = [PREFACE, &frame(6, 0, 0, &[0; 8])].concat();
-    let upgrade = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n";
+    let upgrade = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\
+        HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n";
     let greetings: [(&str, &[u8]); 7] = [
         ("TLS", &tls_hello),
         ("HTTP/1.1", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"),

@@ -1,6 +1,7 @@
 //! The gRPC edge: connections, services, and what each call asks of the engine and the store.
 //! The only part that knows gRPC. Decides nothing about an execution.
 
+pub(crate) mod answers;
 pub(crate) mod connection;
 pub(crate) mod events;
 pub(crate) mod fair_stream;
@@ -22,6 +23,7 @@ use crate::engine_link::{EngineLink, Lane, NoReply};
 use crate::limits::{SILENT_SESSIONS_MAX, UNDECIDED_BYTES_MAX, UNDECIDED_UNIT_BYTES};
 use crate::readers::Readers;
 use crate::status::{Kind, Rejection};
+use answers::AnswerRooms;
 use escapement_contract::Persisted;
 use escapement_engine::Refusal;
 use escapement_model::ExecutionId;
@@ -39,6 +41,7 @@ pub(crate) struct Edge {
     pub(crate) engine: EngineLink,
     pub(crate) readers: Readers,
     pub(crate) settled: SettledRecords,
+    pub(crate) answers: AnswerRooms,
     /// Room for plans that were handed in and of which it is not known yet whether they are accepted.
     pub(crate) undecided: Arc<Semaphore>,
     /// Room for sessions that have not said anything.
@@ -63,6 +66,7 @@ impl Edge {
             engine,
             readers,
             settled: SettledRecords::default(),
+            answers: AnswerRooms::new(),
             undecided: Arc::new(Semaphore::new(UNDECIDED_BYTES_MAX / UNDECIDED_UNIT_BYTES)),
             silent_sessions: Arc::new(Semaphore::new(SILENT_SESSIONS_MAX)),
             events,

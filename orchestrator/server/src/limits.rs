@@ -120,8 +120,8 @@ pub const READS_PER_TURN: u32 = 4;
 pub const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 /// HTTP/2: unread bytes of one stream.
 pub const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// HTTP/2: requests open at a time on one connection.
-pub const STREAMS_PER_CONNECTION_MAX: u32 = 256;
+/// HTTP/2: requests open at a time on one connection. Those of all connections are bounded by kind.
+pub const STREAMS_PER_CONNECTION_MAX: u32 = 1_024;
 /// Time until the one message of a call must be complete, for all calls but those that stream their requests.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of requests of callers that are on their way at a time, over all connections, for each of plans and questions:
@@ -153,6 +153,14 @@ pub const OPEN_REPORTS_MAX: usize = 4_096;
 pub const OPEN_HEALTH_MAX: usize = 4_096;
 /// Calls open at a time: reflection.
 pub const OPEN_REFLECTIONS_MAX: usize = 256;
+/// Bytes of large answers to callers that are not taken yet: 256 MiB.
+pub const ANSWERS_BYTES_MAX: usize = 256 << 20;
+/// The same for operators: 64 MiB.
+pub const CONTROL_ANSWERS_BYTES_MAX: usize = 64 << 20;
+/// Bytes from which an answer counts as large.
+pub const SMALL_ANSWER_BYTES: usize = 16 << 10;
+/// Time that a caller has to take a large answer; then its connection is cut.
+pub const ANSWER_TAKE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Streams of workers that have not said anything yet.
 pub const SILENT_SESSIONS_MAX: usize = 10_000;
 /// Bytes of one message that asks for reflection; its requests are a stream, which no time ends.

@@ -163,14 +163,14 @@ fn what_can_be_read_is_shown_while_a_result_waits_for_space() {
     let caller = CallerId(7);
     world.input(Input::Describe { caller, execution_id });
     assert!(matches!(&world.replies[&7], Reply::Described(view) if view.started_at.is_some()));
-    let caller = CallerId(8);
-    world.input(Input::Watch {
-        caller,
-        execution_id,
-        from_sequence: 1,
-    });
-    assert!(matches!(world.replies[&8], Reply::Watching));
-    assert!(!world.log.iter().any(|line| line.starts_with("entries 8")));
+    world.watch(8, execution_id, 1);
+    let shown: Vec<&String> = world
+        .log
+        .iter()
+        .filter(|line| line.starts_with("entries 8"))
+        .collect();
+    assert!(!shown.is_empty(), "what was shown before stays to be seen");
+    assert!(shown.iter().all(|line| line.ends_with("settled false")));
     world.store_answers = true;
     world.pass(5_000);
     let last = world.log.iter().rfind(|line| line.starts_with("entries 8"));

@@ -1,6 +1,7 @@
 //! One connection: HTTP/2 with our own limits on silence, idleness and a slow end.
 //! Knows no service.
 
+use super::answers::{AnswerRoom, UntilTaken};
 use super::fair_stream::FairStream;
 use super::gate::{Gate, Place};
 use super::request_body::RequestBody;
@@ -186,7 +187,8 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
             // Nothing of the request is read, and nothing of it is kept.
             Err(rejection) => return Box::pin(ready(Ok(refused(rejection)))),
         };
-        request.extensions_mut().insert(Cutter(Arc::clone(&self.shared)));
+        let cutter = Cutter(Arc::clone(&self.shared));
+        request.extensions_mut().insert(cutter.clone());
         let open = OpenRequest::new(&self.shared, place);
         // Routes are always ready: `poll_ready` of the router says so at once.
         let bytes = self.gate.bytes_of(kind);
@@ -196,14 +198,16 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         }));
         let callers = kind.is_of_callers().then(|| self.callers.clone());
         Box::pin(async move {
-            let answer = match callers {
+            let mut answer = match callers {
                 // Threads of their own: what workers and operators say waits for no caller.
                 Some(callers) => served_by(&callers, answer).await,
                 None => answer.await?,
             };
+            let room = answer.extensions_mut().remove::<AnswerRoom>();
             Ok(answer.map(|body| CountedBody {
                 body,
                 _open: Some(open),
+                _room: room.map(|room| room.until_taken(Some(cutter))),
             }))
         })
     }
@@ -226,7 +230,11 @@ async fn served_by(
 
 fn refused(rejection: Rejection) -> hyper::Response<CountedBody> {
     let answer = Status::from(rejection).into_http::<Body>();
-    answer.map(|body| CountedBody { body, _open: None })
+    answer.map(|body| CountedBody {
+        body,
+        _open: None,
+        _room: None,
+    })
 }
 
 /// Counts one request for as long as it lives, and keeps its place.
@@ -254,6 +262,8 @@ struct CountedBody {
     body: Body,
     /// `None` for a request that was not let in.
     _open: Option<OpenRequest>,
+    /// For a large answer.
+    _room: Option<UntilTaken>,
 }
 
 impl http_body::Body for CountedBody {

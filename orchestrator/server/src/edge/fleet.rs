@@ -4,7 +4,7 @@ use super::Edge;
 use crate::convert::answer::count;
 use crate::convert::fleet;
 use crate::engine_link::Lane;
-use crate::status::Rejection;
+use crate::status::{Kind, Rejection};
 use escapement_engine::{Input, Reply, WorkerSelector};
 use escapement_model::InstanceId;
 use escapement_wire::v1;
@@ -34,7 +34,9 @@ impl FleetService for Fleet {
             unreachable!("a question for the workers is answered with the workers");
         };
         let workers = workers.iter().map(fleet::worker).collect();
-        Ok(Response::new(v1::ListWorkersResponse { workers }))
+        self.edge
+            .answers
+            .answer(Kind::Controls, v1::ListWorkersResponse { workers })
     }
 
     async fn list_actions(
@@ -43,7 +45,9 @@ impl FleetService for Fleet {
     ) -> Result<Response<v1::ListActionsResponse>, Status> {
         let actions = self.edge.actions(Lane::Control).await?;
         let actions = actions.iter().map(fleet::action).collect();
-        Ok(Response::new(v1::ListActionsResponse { actions }))
+        self.edge
+            .answers
+            .answer(Kind::Controls, v1::ListActionsResponse { actions })
     }
 
     async fn drain_worker(

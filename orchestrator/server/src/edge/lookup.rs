@@ -2,11 +2,13 @@
 //! Changes nothing.
 
 use super::Edge;
+use super::answers::Held;
 use crate::convert::answer;
 use crate::engine_link::{Lane, NoReply};
 use crate::readers::Reading;
 use crate::records::{self, Unreadable};
-use crate::status::Rejection;
+use crate::status::{Kind, Rejection};
+use bytes::Bytes;
 use escapement_engine::{ActionView, Input, Refusal, Reply};
 use escapement_model::ExecutionId;
 use escapement_store::StoredExecution;
@@ -24,13 +26,13 @@ impl Edge {
     }
 
     /// How an execution stands now, by the engine where it is live, else by the store.
-    pub(crate) async fn execution(&self, execution_id: ExecutionId) -> Result<v1::Execution, Status> {
+    pub(crate) async fn execution(&self, execution_id: ExecutionId) -> Result<Held<v1::Execution>, Status> {
         match self
             .engine
             .call(Lane::Reads, |caller| Input::Describe { caller, execution_id })
             .await?
         {
-            Reply::Described(view) => Ok(answer::live_execution(&view)),
+            Reply::Described(view) => Ok(Held::small(answer::live_execution(&view))),
             Reply::NotLive => Ok(self.stored_execution(execution_id, Reading::Answer).await?),
             Reply::Refused(refusal) => Err(Rejection::Refused(refusal).into()),
             other => unreachable!("a question for one execution is not answered with {other:?}"),
@@ -42,9 +44,11 @@ impl Edge {
         &self,
         execution_id: ExecutionId,
         reading: Reading,
-    ) -> Result<v1::Execution, Rejection> {
-        let stored = self.stored(execution_id, reading).await?;
-        answer::stored_execution(&stored).map_err(|unreadable| damaged(execution_id, &unreadable))
+    ) -> Result<Held<v1::Execution>, Rejection> {
+        let Held { value: stored, room } = self.stored(execution_id, reading).await?;
+        let value =
+            answer::stored_execution(&stored).map_err(|unreadable| damaged(execution_id, &unreadable))?;
+        Ok(Held { value, room })
     }
 
     /// The result of an execution that the engine does not hold any more.
@@ -52,24 +56,32 @@ impl Edge {
         &self,
         execution_id: ExecutionId,
         reading: Reading,
-    ) -> Result<v1::PlanResult, Rejection> {
-        let stored = self.stored(execution_id, reading).await?;
+    ) -> Result<Held<v1::PlanResult>, Rejection> {
+        let Held { value: stored, room } = self.stored(execution_id, reading).await?;
         // Accepted, not settled and not with the engine: its write is in doubt, and only asking again tells.
         let record = stored.result.ok_or(Rejection::Refused(Refusal::StoreFailed))?;
-        records::decode_result(&record).map_err(|unreadable| damaged(execution_id, &unreadable))
+        let value =
+            records::decode_result(&record).map_err(|unreadable| damaged(execution_id, &unreadable))?;
+        Ok(Held { value, room })
     }
 
     pub(super) async fn stored(
         &self,
         execution_id: ExecutionId,
         reading: Reading,
-    ) -> Result<StoredExecution, Rejection> {
-        let stored = self
-            .readers
-            .read(reading, move |reader| reader.execution(execution_id))
-            .await?;
-        match stored {
-            Some(stored) => Ok(stored),
+    ) -> Result<Held<StoredExecution>, Rejection> {
+        let answers = self.answers.clone();
+        let read = self.readers.read(reading, move |reader| {
+            let Some(stored) = reader.execution(execution_id)? else {
+                return Ok(None);
+            };
+            // Before the reader is free again: no more of this is held without room than there are readers.
+            let bytes = stored.result.as_ref().map_or(0, Bytes::len);
+            let room = answers.take(Kind::Reads, bytes);
+            Ok(Some(room.map(|room| Held { value: stored, room })))
+        });
+        match read.await? {
+            Some(stored) => stored,
             None => Err(self.absent(execution_id, reading).await?),
         }
     }

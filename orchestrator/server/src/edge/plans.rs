@@ -1,5 +1,7 @@
 //! `PlanExecutionService`. Validates, asks the engine, and asks the store for what the engine does not hold.
 
+use super::answers::{Held, with_room};
+use super::connection::Cutter;
 use super::{Answers, Edge, execution_id};
 use crate::convert::{answer, request as convert};
 use crate::engine_link::{Lane, NoReply};
@@ -8,7 +10,7 @@ use crate::limits::{
 };
 use crate::page_token;
 use crate::readers::Reading;
-use crate::status::Rejection;
+use crate::status::{Kind, Rejection};
 use escapement_contract::{Finding, Plan, Request as PlanRequest, validate_plan, validate_request};
 use escapement_engine::{Input, Reply, Submission, WaitFor};
 use escapement_model::planted::{self, Bug};
@@ -83,7 +85,12 @@ impl PlanExecutionService for Plans {
         let (_, execution_id) = self.submit(request, &metadata).await?;
         let wait = |caller| Input::Wait { caller, execution_id };
         let result = match self.edge.engine.call(Lane::Open, wait).await? {
-            Reply::Settled(settlement) => answer::result(&settlement.result),
+            Reply::Settled(settlement) => {
+                let bytes = settlement.result.result_payload.len();
+                let room = self.edge.answers.take(Kind::Executes, bytes)?;
+                let value = answer::result(&settlement.result);
+                Held { value, room }
+            }
             // It is over by now; or the same request was accepted before, and that execution is over.
             Reply::NotLive => {
                 let result = self.edge.stored_result(execution_id, Reading::Open).await;
@@ -92,7 +99,8 @@ impl PlanExecutionService for Plans {
             Reply::Refused(refusal) => return Err(Rejection::Refused(refusal).into()),
             other => unreachable!("a question for the result is not answered with {other:?}"),
         };
-        Ok(Response::new(v1::ExecutePlanResponse { result: Some(result) }))
+        let Held { value, room } = result;
+        Ok(with_room(v1::ExecutePlanResponse { result: Some(value) }, room))
     }
 
     async fn submit_plan(
@@ -101,16 +109,18 @@ impl PlanExecutionService for Plans {
     ) -> Result<Response<v1::SubmitPlanResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
         let execution = match self.submit(request, &metadata).await? {
-            (Reply::Accepted(view), _) => answer::live_execution(&view),
+            (Reply::Accepted(view), _) => Held::small(answer::live_execution(&view)),
             (Reply::NotLive, execution_id) => {
                 let execution = self.edge.stored_execution(execution_id, Reading::Open).await;
                 execution.map_err(Rejection::of_submission)?
             }
             (other, _) => unreachable!("a submission is not answered with {other:?}"),
         };
-        Ok(Response::new(v1::SubmitPlanResponse {
-            execution: Some(execution),
-        }))
+        let Held { value, room } = execution;
+        let answer = v1::SubmitPlanResponse {
+            execution: Some(value),
+        };
+        Ok(with_room(answer, room))
     }
 
     async fn validate_plan(
@@ -129,10 +139,11 @@ impl PlanExecutionService for Plans {
             Ok(plan) => plan,
             Err(violations) => {
                 let violations = violations.iter().map(finding).collect();
-                return Ok(Response::new(v1::ValidatePlanResponse {
+                let answer = v1::ValidatePlanResponse {
                     violations,
                     ..Default::default()
-                }));
+                };
+                return self.edge.answers.answer(Kind::Reads, answer);
             }
         };
         let mut warnings: Vec<_> = plan.warnings().iter().map(finding).collect();
@@ -149,7 +160,7 @@ impl PlanExecutionService for Plans {
             .filter(|action| action.workers > 0)
             .map(|action| action.name.as_ref())
             .collect();
-        Ok(Response::new(v1::ValidatePlanResponse {
+        let answer = v1::ValidatePlanResponse {
             valid: true,
             violations: Vec::new(),
             warnings,
@@ -159,7 +170,8 @@ impl PlanExecutionService for Plans {
                 .iter()
                 .map(|step| plan.step(*step).id().to_string())
                 .collect(),
-        }))
+        };
+        self.edge.answers.answer(Kind::Reads, answer)
     }
 
     async fn get_execution(
@@ -168,9 +180,11 @@ impl PlanExecutionService for Plans {
     ) -> Result<Response<v1::GetExecutionResponse>, Status> {
         let execution_id = execution_id(&request.into_inner().execution_id)?;
         let execution = self.edge.execution(execution_id).await?;
-        Ok(Response::new(v1::GetExecutionResponse {
-            execution: Some(execution),
-        }))
+        let Held { value, room } = execution;
+        let answer = v1::GetExecutionResponse {
+            execution: Some(value),
+        };
+        Ok(with_room(answer, room))
     }
 
     async fn wait_execution(
@@ -195,9 +209,11 @@ impl PlanExecutionService for Plans {
             }
         }
         let execution = self.edge.execution(execution_id).await?;
-        Ok(Response::new(v1::WaitExecutionResponse {
-            execution: Some(execution),
-        }))
+        let Held { value, room } = execution;
+        let answer = v1::WaitExecutionResponse {
+            execution: Some(value),
+        };
+        Ok(with_room(answer, room))
     }
 
     async fn list_executions(
@@ -224,10 +240,11 @@ impl PlanExecutionService for Plans {
             Some(_) | None => String::new(),
         };
         let executions = summaries.iter().map(answer::listed_execution).collect();
-        Ok(Response::new(v1::ListExecutionsResponse {
+        let answer = v1::ListExecutionsResponse {
             executions,
             next_page_token,
-        }))
+        };
+        self.edge.answers.answer(Kind::Reads, answer)
     }
 
     type WatchExecutionStream = Answers<v1::WatchExecutionResponse>;
@@ -236,10 +253,12 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::WatchExecutionRequest>,
     ) -> Result<Response<Self::WatchExecutionStream>, Status> {
+        let cutter = request.extensions().get::<Cutter>().cloned();
         let request = request.into_inner();
         let execution_id = execution_id(&request.execution_id)?;
         let from_sequence = from_sequence(request.from_sequence)?;
-        Ok(Response::new(self.edge.watch(execution_id, from_sequence).await?))
+        let watch = self.edge.watch(execution_id, from_sequence, cutter).await?;
+        Ok(Response::new(watch))
     }
 
     async fn list_audit_entries(
@@ -250,11 +269,8 @@ impl PlanExecutionService for Plans {
         let execution_id = execution_id(&request.execution_id)?;
         let from_sequence = from_sequence(request.from_sequence)?;
         let page_size = super::watch::audit_page_size(request.page_size)?;
-        Ok(Response::new(
-            self.edge
-                .audit_page(execution_id, from_sequence, page_size)
-                .await?,
-        ))
+        let page = self.edge.audit_page(execution_id, from_sequence, page_size);
+        self.edge.answers.answer(Kind::Reads, page.await?)
     }
 }
 

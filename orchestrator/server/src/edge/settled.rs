@@ -2,10 +2,11 @@
 //! Keeps no record: those who want the same one at the same time share one reading of it.
 
 use super::Edge;
+use super::answers::AnswerRoom;
 use super::lookup::damaged;
 use crate::readers::Reading;
 use crate::records::{self, Unreadable};
-use crate::status::Rejection;
+use crate::status::{Kind, Rejection};
 use bytes::Bytes;
 use escapement_engine::{Piece, Refusal};
 use escapement_model::ExecutionId;
@@ -29,6 +30,8 @@ pub(crate) struct SettledRecord {
     execution_id: ExecutionId,
     audit: Bytes,
     result: Bytes,
+    /// For as long as it is there. `None` for open calls, which have few readers.
+    _room: Option<AnswerRoom>,
 }
 
 /// A piece of such a record.
@@ -63,15 +66,23 @@ impl Edge {
         execution_id: ExecutionId,
         reading: Reading,
     ) -> Result<SettledRecord, Rejection> {
+        let answers = self.answers.clone();
         let read = self.readers.read(reading, move |reader| {
             let Some(stored) = reader.execution(execution_id)? else {
                 return Ok(None);
             };
-            Ok(Some((stored.result, reader.audit(execution_id)?)))
+            let audit = reader.audit(execution_id)?;
+            let bytes = [&stored.result, &audit].map(|record| record.as_ref().map_or(0, Bytes::len));
+            let room = match reading {
+                Reading::Open => Ok(None),
+                Reading::Answer | Reading::List => answers.take(Kind::Reads, bytes.iter().sum()).map(Some),
+            };
+            Ok(Some(room.map(|room| (stored.result, audit, room))))
         });
-        let Some((result, audit)) = read.await? else {
+        let Some(found) = read.await? else {
             return Err(self.absent(execution_id, reading).await?);
         };
+        let (result, audit, room) = found?;
         // Accepted, not settled and not with the engine: its write is in doubt, and only asking again tells.
         let result = result.ok_or(Rejection::Refused(Refusal::StoreFailed))?;
         let Some(audit) = audit else {
@@ -83,6 +94,7 @@ impl Edge {
             execution_id,
             audit,
             result,
+            _room: room,
         })
     }
 }
@@ -126,6 +138,11 @@ impl SettledRecord {
     pub(crate) fn piece(&self, from_sequence: u64, piece: Piece) -> Result<SettledPiece, Rejection> {
         self.cut(from_sequence, piece)
             .map_err(|error| damaged(self.execution_id, &Unreadable::Wire(error)))
+    }
+
+    /// Bytes of how it ended.
+    pub(crate) fn result_bytes(&self) -> usize {
+        self.result.len()
     }
 
     /// How it ended.

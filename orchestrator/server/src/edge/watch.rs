@@ -1,13 +1,15 @@
 //! `WatchExecution` and `ListAuditEntries`: the record of one execution, while it grows and after its end.
 //! Shows nothing that the engine or the store did not give, and holds one piece of the record for a watcher, no more.
 
+use super::answers::{Held, UntilTaken};
+use super::connection::Cutter;
 use super::settled::SettledPiece;
 use super::{Answers, Edge};
 use crate::convert::{answer, audit};
 use crate::engine_link::Lane;
 use crate::limits::{AUDIT_PAGE_BYTES_MAX, AUDIT_PAGE_MAX, WATCHED_BYTES_MAX, WATCHED_ENTRIES_MAX};
 use crate::readers::Reading;
-use crate::status::Rejection;
+use crate::status::{Kind, Rejection};
 use escapement_contract::{AuditEntry, Settlement};
 use escapement_engine::{Input, IsAll, Piece, Reply, Watch};
 use escapement_model::ExecutionId;
@@ -27,6 +29,7 @@ impl Edge {
         &self,
         execution_id: ExecutionId,
         from_sequence: u64,
+        cutter: Option<Cutter>,
     ) -> Result<Answers<v1::WatchExecutionResponse>, Status> {
         let mut watcher = Watcher {
             edge: self.clone(),
@@ -38,9 +41,15 @@ impl Edge {
             Some(ready) => ready,
             None => Ready::Live(Arc::new([]), 0),
         };
+        let last = match &ready {
+            Ready::Last(held) => Some(held.room.clone().until_taken(cutter.clone())),
+            Ready::Live(..) | Ready::Stored(_) => None,
+        };
         Ok(Box::pin(WatchStream {
             ready,
             next: Next::Ask(watcher),
+            cutter,
+            last,
         }))
     }
 
@@ -120,6 +129,9 @@ pub(crate) fn audit_page_size(page_size: Option<i32>) -> Result<usize, Rejection
 struct WatchStream {
     ready: Ready,
     next: Next,
+    cutter: Option<Cutter>,
+    /// The room for the result, once it is on its way.
+    last: Option<UntilTaken>,
 }
 
 /// What is there to be sent.
@@ -129,24 +141,29 @@ enum Ready {
     /// Entries of the store, and the end if it belongs to them.
     Stored(std::vec::IntoIter<v1::AuditEntry>),
     /// The last entry, with the result. Alone, so that no watcher that does not read holds a result.
-    Last(Box<v1::WatchExecutionResponse>),
+    Last(Box<Held<v1::WatchExecutionResponse>>),
 }
 
 /// What comes when that is sent.
 enum Next {
     Ask(Watcher),
-    Asking(Pin<Box<dyn Future<Output = (Watcher, Result<Ready, Status>)> + Send>>),
+    Asking(Pin<Box<dyn Future<Output = Asked> + Send>>),
     End,
 }
+
+/// The watcher again, and what it got.
+type Asked = (Watcher, Result<Ready, Status>);
 
 impl Stream for WatchStream {
     type Item = WatchAnswer;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<WatchAnswer>> {
         loop {
-            if let Some(answer) = self.ready.next() {
+            if let Some(Held { value: answer, room }) = self.ready.next() {
                 if answer.result.is_some() {
                     self.next = Next::End;
+                    let cutter = self.cutter.take();
+                    self.last.get_or_insert_with(|| room.until_taken(cutter));
                 }
                 return Poll::Ready(Some(Ok(answer)));
             }
@@ -172,7 +189,7 @@ impl Stream for WatchStream {
 }
 
 impl Ready {
-    fn next(&mut self) -> Option<v1::WatchExecutionResponse> {
+    fn next(&mut self) -> Option<Held<v1::WatchExecutionResponse>> {
         let entry = match self {
             Ready::Live(entries, n_sent) => {
                 let entry = audit::entry(entries.get(*n_sent)?);
@@ -187,10 +204,10 @@ impl Ready {
                 return Some(*last);
             }
         };
-        Some(v1::WatchExecutionResponse {
+        Some(Held::small(v1::WatchExecutionResponse {
             entry: Some(entry),
             result: None,
-        })
+        }))
     }
 }
 
@@ -203,7 +220,7 @@ struct Watcher {
 
 impl Watcher {
     /// Waits for the next piece.
-    async fn next_piece(mut self) -> (Self, Result<Ready, Status>) {
+    async fn next_piece(mut self) -> Asked {
         loop {
             match self.ask(Reading::Open, true).await {
                 Ok(Some(ready)) => return (self, Ok(ready)),
@@ -236,7 +253,7 @@ impl Watcher {
                 self.next_sequence += n_entries as u64;
                 return Ok((n_entries > 0).then_some(Ready::Live(entries, 0)));
             }
-            Reply::Settled(settlement) => self.of_settlement(&settlement)?,
+            Reply::Settled(settlement) => self.of_settlement(&settlement).await?,
             Reply::NotLive => self.of_store(reading).await?,
             other => unreachable!("a watcher is not answered with {other:?}"),
         };
@@ -246,17 +263,20 @@ impl Watcher {
     /// The next of what an execution came to that has just settled.
     ///
     /// The settlement itself is not kept: a watcher that does not read would keep it for as long as it likes.
-    fn of_settlement(&mut self, settlement: &Settlement) -> Result<Ready, Rejection> {
+    async fn of_settlement(&mut self, settlement: &Settlement) -> Result<Ready, Rejection> {
         let last_sequence = settlement.audit.len() as u64;
         let seen = self.seen(last_sequence)?;
         let Some((last, before)) = settlement.audit[seen..].split_last() else {
             unreachable!("the last entry was not seen");
         };
         if before.is_empty() {
-            return Ok(Ready::Last(Box::new(v1::WatchExecutionResponse {
+            let bytes = settlement.result.result_payload.len();
+            let room = self.edge.answers.wait(Kind::Watches, bytes).await;
+            let value = v1::WatchExecutionResponse {
                 entry: Some(audit::entry(last)),
                 result: Some(answer::result(&settlement.result)),
-            })));
+            };
+            return Ok(Ready::Last(Box::new(Held { value, room })));
         }
         let entries = cut(
             &before[..before.len().min(WATCHED.entries_max)],
@@ -274,24 +294,38 @@ impl Watcher {
             ..
         } = *self;
         let edge = self.edge.clone();
-        let read = edge.with_settled_record(execution_id, reading, |record| {
-            let mut piece = record.piece(next_sequence, WATCHED)?;
-            self.seen(piece.n_entries)?;
-            self.next_sequence += piece.entries.len() as u64;
-            if piece.has_more || piece.entries.len() > 1 {
-                if !piece.has_more {
-                    // The last one comes alone.
-                    piece.entries.pop();
-                    self.next_sequence -= 1;
+        let mut room = None;
+        loop {
+            let read = edge.with_settled_record(execution_id, reading, |record| {
+                let mut piece = record.piece(next_sequence, WATCHED)?;
+                self.seen(piece.n_entries)?;
+                if piece.has_more || piece.entries.len() > 1 {
+                    if !piece.has_more {
+                        // The last one comes alone.
+                        piece.entries.pop();
+                    }
+                    return Ok(Ok(Ready::Stored(piece.entries.into_iter())));
                 }
-                return Ok(Ready::Stored(piece.entries.into_iter()));
+                let Some(room) = room.take() else {
+                    return Ok(Err(record.result_bytes()));
+                };
+                let value = v1::WatchExecutionResponse {
+                    entry: piece.entries.pop(),
+                    result: Some(record.result()?),
+                };
+                Ok(Ok(Ready::Last(Box::new(Held { value, room }))))
+            });
+            match read.await? {
+                Ok(ready) => {
+                    if let Ready::Stored(entries) = &ready {
+                        self.next_sequence += entries.len() as u64;
+                    }
+                    return Ok(ready);
+                }
+                // Nothing of the record is held while this waits for room for the result.
+                Err(bytes) => room = Some(edge.answers.wait(Kind::Watches, bytes).await),
             }
-            Ok(Ready::Last(Box::new(v1::WatchExecutionResponse {
-                entry: piece.entries.pop(),
-                result: Some(record.result()?),
-            })))
-        });
-        read.await
+        }
     }
 
     /// Entries that are not wanted, of so many that there are. A watcher that waited for what never came learns it here.

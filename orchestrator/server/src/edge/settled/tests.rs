@@ -22,6 +22,7 @@ fn record(n_entries: i64) -> SettledRecord {
         execution_id: id(),
         audit: list.encode_to_vec().into(),
         result: Bytes::new(),
+        _room: None,
     }
 }
 

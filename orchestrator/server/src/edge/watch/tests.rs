@@ -32,7 +32,7 @@ fn entries_are_cut_by_bytes_and_one_always_fits() {
 fn entries_that_are_ready_are_given_once_and_in_order() {
     let mut ready = Ready::Live(entries(2).into(), 0);
     let mut sequences = Vec::new();
-    while let Some(answer) = ready.next() {
+    while let Some(Held { value: answer, .. }) = ready.next() {
         assert_eq!(answer.result, None);
         sequences.push(answer.entry.unwrap().sequence);
     }
