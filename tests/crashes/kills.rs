@@ -66,13 +66,24 @@ async fn kills_under_load_lose_nothing_that_was_told() {
         let report = format!("{{\"kills\":{kills},\"operations\":{operations},\"faults\":{faults}}}\n");
         std::fs::write(path, report).unwrap();
     }
-    // A run in which nothing happened proves nothing.
-    for (name, of_each_kill) in [("accepted", 2), ("results", 2), ("hand-outs", 2), ("entries", 20)] {
-        let n = of(&figures, name);
-        assert!(n >= kills * of_each_kill, "{n} {name} in {kills} kills");
+    check_floors(&figures, kills);
+}
+
+/// A run in which nothing happened proves nothing. A short run may be all bad luck.
+fn check_floors(figures: &Figures, kills: u64) {
+    if kills < KILLS {
+        return;
     }
-    for (name, percent) in [("kills with work in flight", 20), ("lost answers", 50)] {
-        let n = of(&figures, name);
+    let floors_in_percent = [
+        ("accepted", 200),
+        ("results", 200),
+        ("hand-outs", 100),
+        ("entries", 2_000),
+        ("lost answers", 50),
+        ("kills with work in flight", 10),
+    ];
+    for (name, percent) in floors_in_percent {
+        let n = figures.get(name).copied().unwrap_or(0);
         assert!(n * 100 >= kills * percent, "{n} {name} in {kills} kills");
     }
 }
@@ -122,12 +133,7 @@ impl Round {
         let mut left = n_kills;
         while left > 0 {
             self.trouble().await;
-            let pause = if self.dice.percent(40) {
-                self.dice.ms(0, 30)
-            } else {
-                self.dice.ms(30, 600)
-            };
-            let_pass(pause).await;
+            self.let_load_pass().await;
             self.kill();
             left -= 1;
             // Once more, while it starts and recovers.
@@ -143,6 +149,19 @@ impl Round {
         }
         self.settle().await;
         self.end().await
+    }
+
+    /// A moment, or until so many calls were answered, however fast the machine is today.
+    async fn let_load_pass(&mut self) {
+        if self.dice.percent(40) {
+            let_pass(self.dice.ms(0, 30)).await;
+            return;
+        }
+        let wanted = self.witness.n_answered.load(Ordering::Relaxed) + 10 + self.dice.roll(120);
+        let witness = Arc::clone(&self.witness);
+        let answered = async || (witness.n_answered.load(Ordering::Relaxed) >= wanted).then_some(());
+        // Where nobody can be answered, the kill comes all the same.
+        let _ = wait_for("answers", ANSWERS_LIMIT, answered).await;
     }
 
     /// Something that is not the kill itself and may come together with it.
@@ -239,6 +258,7 @@ impl Round {
         self.check_file();
         let mut checker = self.witness.take_checker();
         checker.all_must_be_settled();
+        checker.starts_must_be_in_order();
         checker.count("accepted", self.witness.n_accepted.load(Ordering::Relaxed));
         checker.count("results", self.witness.n_results.load(Ordering::Relaxed));
         checker.finish(&[])
@@ -274,5 +294,6 @@ const STOCK_WORKERS: u64 = 2;
 /// What a killed worker had is lost only after its lease.
 const LEASE_MS: u64 = 2_000;
 const SETTLE_LIMIT: Duration = Duration::from_secs(60);
+const ANSWERS_LIMIT: Duration = Duration::from_secs(2);
 const STARTS_MAX: usize = 100;
 const EXIT_UNAVAILABLE: i32 = 69;

@@ -93,16 +93,8 @@ async fn call(witness: Arc<Witness>, caller: Caller, mut dice: Dice, goes_on: wa
                 witness.submit(&caller, &known, dice.percent(30)).await
             }
             55..60 => {
-                // Another request under an id that is asked for already.
                 let known = witness.all_known()[dice.recent(n_known)].clone();
-                let other = SubmitPlanRequest {
-                    execution_id: known.request.execution_id.clone(),
-                    ..request(&mut dice)
-                };
-                let other = Known {
-                    request: other,
-                    ..known
-                };
+                let other = contradiction(&known, &mut dice);
                 witness.submit(&caller, &other, false).await
             }
             60..80 => {
@@ -208,6 +200,21 @@ async fn subscribe(witness: Arc<Witness>, caller: Caller, mut goes_on: watch::Re
                 witness.event(&event.id, result);
             }
         }
+    }
+}
+
+/// Another request under an id that is asked for already. Either of the two may be the one that is accepted, so it has
+/// the same priority: the order of starts is judged by the id.
+fn contradiction(known: &Known, dice: &mut Dice) -> Known {
+    let mut other = request(dice);
+    other.execution_id.clone_from(&known.request.execution_id);
+    let priority = known.request.plan.as_ref().and_then(|plan| plan.priority);
+    if let Some(plan) = &mut other.plan {
+        plan.priority = priority;
+    }
+    Known {
+        request: other,
+        id: known.id,
     }
 }
 

@@ -33,6 +33,7 @@ pub(crate) struct Witness {
     known: Mutex<Vec<Known>>,
     /// Rises with every process life.
     life: AtomicU64,
+    pub(crate) n_answered: AtomicU64,
     pub(crate) n_accepted: AtomicU64,
     pub(crate) n_results: AtomicU64,
     /// Attempts that workers inside this process run now.
@@ -121,6 +122,7 @@ impl Witness {
                 return false;
             }
         };
+        self.n_answered.fetch_add(1, Ordering::Relaxed);
         if let Answer::State(state) = &answer {
             self.n_accepted
                 .fetch_add(u64::from(is_submission), Ordering::Relaxed);
