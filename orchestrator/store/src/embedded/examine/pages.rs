@@ -1,0 +1,291 @@
+//! The pages of an examination: executions, what is left of removed ones, and the numbers. Remembers nothing.
+
+use escapement_model::ExecutionId;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, ToSql, params};
+
+use super::{ExaminedPage, Finding, Next};
+use crate::embedded::columns::{PART_INDEX, column_number, number_of};
+use crate::embedded::connection::{reading, working};
+use crate::embedded::mark::Mark;
+use crate::embedded::reader::{fetch, fetch_audit};
+use crate::embedded::tally::{Census, Tally};
+use crate::embedded::tombstones::{self, Placed};
+use crate::{RemovedExecution, StoreFault, StoredSummary};
+
+/// Executions in one page, and removed ones.
+const PAGE_MAX: usize = 64;
+/// Bytes of records at which a page ends early.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+
+/// Of bytes or pages, which concerns what they belong to.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), None | Some(ErrorCode::DatabaseCorrupt))
+}
+
+/// One page of executions.
+pub(super) fn executions(connection: &Connection, after: u64) -> Result<(ExaminedPage, Next), StoreFault> {
+    let mut page = ExaminedPage::default();
+    let mut end = after;
+    let (numbers, is_sure) = numbers_behind(connection, after)?;
+    let n_listed = numbers.len();
+    for number in numbers {
+        if page.n_bytes >= PAGE_BYTES_MAX as u64 {
+            return Ok((page, Next::Executions { after: end }));
+        }
+        end = number;
+        if is_sure || is_there(connection, number) {
+            page.n_executions += 1;
+            examine(connection, number, &mut page)?;
+        }
+    }
+    let next = if n_listed < PAGE_MAX {
+        Next::Removed { after: 0 }
+    } else {
+        Next::Executions { after: end }
+    };
+    Ok((page, next))
+}
+
+/// The next numbers. Where the table does not list them for damage, all that there could be, and false.
+fn numbers_behind(connection: &Connection, after: u64) -> Result<(Vec<u64>, bool), StoreFault> {
+    let sql = "SELECT number FROM execution NOT INDEXED WHERE number > ?1 ORDER BY number LIMIT ?2";
+    let listed = connection.prepare_cached(sql).and_then(|mut select| {
+        select
+            .query_map(params![column_number(after), PAGE_MAX as i64], |row| {
+                row.get(0).map(number_of)
+            })?
+            .collect::<rusqlite::Result<Vec<u64>>>()
+    });
+    match listed {
+        Ok(numbers) => Ok((numbers, true)),
+        Err(error) if is_damage(&error) => {
+            let last = Tally::load(connection).map_err(working)?.number_last;
+            Ok(((after + 1..=last).take(PAGE_MAX).collect(), false))
+        }
+        Err(error) => Err(working(error)),
+    }
+}
+
+/// True where there is a row, or where damage hides whether there is.
+fn is_there(connection: &Connection, number: u64) -> bool {
+    let sql = "SELECT 1 FROM execution NOT INDEXED WHERE number = ?1";
+    let found = lookup(connection, sql, &column_number(number));
+    !matches!(found, Ok(None))
+}
+
+fn examine(connection: &Connection, number: u64, page: &mut ExaminedPage) -> Result<(), StoreFault> {
+    let mut parts = Vec::new();
+    let mut execution_id = None;
+    match fetch(connection, number) {
+        Ok(execution) => {
+            execution_id = Some(execution.summary.execution_id);
+            let result = execution.result.map_or(0, |result| result.len());
+            page.n_bytes += (execution.record.len() + result) as u64;
+            for (part, sql, key) in lookups(&execution.summary) {
+                match lookup(connection, sql, &key) {
+                    Ok(Some(found)) if found == column_number(number) => {}
+                    Ok(_) => parts.push(part),
+                    Err(error) if is_damage(&error) => parts.push(part),
+                    Err(error) => return Err(working(error)),
+                }
+            }
+        }
+        Err(StoreFault::Corrupt { part, .. }) => parts.push(part),
+        Err(fault) => return Err(fault),
+    }
+    match fetch_audit(connection, number) {
+        Ok(audit) => page.n_bytes += audit.flatten().map_or(0, |audit| audit.len()) as u64,
+        // Where the row itself is damaged it is said once.
+        Err(StoreFault::Corrupt { part, .. }) if !parts.contains(&part) => parts.push(part),
+        Err(StoreFault::Corrupt { .. }) => {}
+        Err(fault) => return Err(fault),
+    }
+    if !parts.is_empty() {
+        page.findings.push(Finding::Execution {
+            number,
+            execution_id: execution_id.or_else(|| id_of(connection, number)),
+            parts,
+        });
+    }
+    Ok(())
+}
+
+type Lookup = (&'static str, &'static str, Box<dyn ToSql>);
+
+/// The indexes in which an execution must stand, each with the question that only the index answers.
+fn lookups(summary: &StoredSummary) -> Vec<Lookup> {
+    let number: Box<dyn ToSql> = Box::new(column_number(summary.number));
+    let mut lookups: Vec<Lookup> = vec![
+        (
+            "index by execution id",
+            "SELECT number FROM execution INDEXED BY execution_by_id WHERE execution_id = ?1",
+            Box::new(summary.execution_id.as_bytes().to_vec()),
+        ),
+        (
+            "index by plan id",
+            "SELECT number FROM execution INDEXED BY execution_by_plan WHERE plan_id = ?1",
+            Box::new(summary.plan_id.as_bytes().to_vec()),
+        ),
+    ];
+    if summary.settled_at.is_none() {
+        lookups.push((
+            "index of unsettled executions",
+            "SELECT number FROM execution INDEXED BY execution_unsettled WHERE state < 2 AND number = ?1",
+            number,
+        ));
+    } else if summary.parent_execution_id.is_some() {
+        lookups.push((
+            "index by parent",
+            "SELECT number FROM execution INDEXED BY execution_by_parent \
+             WHERE parent_execution_id IS NOT NULL AND number = ?1",
+            number,
+        ));
+    }
+    lookups
+}
+
+fn lookup(connection: &Connection, sql: &str, key: &dyn ToSql) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached(sql)?
+        .query_row([key], |row| row.get(0))
+        .optional()
+}
+
+/// The id in a row that is otherwise damaged.
+fn id_of(connection: &Connection, number: u64) -> Option<ExecutionId> {
+    let sql = "SELECT execution_id FROM execution NOT INDEXED WHERE number = ?1";
+    let bytes = connection
+        .query_row(sql, [column_number(number)], |row| row.get(0))
+        .ok()?;
+    ExecutionId::from_bytes(bytes)
+}
+
+/// One page of what is left of removed executions.
+pub(super) fn removed(connection: &Connection, after: i64) -> Result<(ExaminedPage, Next), StoreFault> {
+    let mut page = ExaminedPage::default();
+    let listed = match tombstones::page(connection, after, PAGE_MAX) {
+        Ok(listed) => listed,
+        Err(StoreFault::Fatal(source)) => {
+            page.findings
+                .push(Finding::Store(format!("ids of removed executions: {source}")));
+            return Ok((page, Next::Numbers));
+        }
+        Err(fault) => return Err(fault),
+    };
+    let mut end = after;
+    for Placed { place, removed } in &listed {
+        end = *place;
+        page.n_removed += 1;
+        let damaged = match removed {
+            Ok(removed) if is_indexed(connection, *place, removed)? => None,
+            Ok(RemovedExecution { number, .. }) | Err(StoreFault::Corrupt { number, .. }) => Some(*number),
+            Err(_) => Some(0),
+        };
+        page.findings
+            .extend(damaged.map(|number| Finding::Removed { number }));
+    }
+    let next = if listed.len() < PAGE_MAX {
+        Next::Numbers
+    } else {
+        Next::Removed { after: end }
+    };
+    Ok((page, next))
+}
+
+/// True where both indexes lead to what is left of a removed execution.
+fn is_indexed(connection: &Connection, place: i64, removed: &RemovedExecution) -> Result<bool, StoreFault> {
+    for (sql, key) in [
+        (
+            "SELECT place FROM removed_execution INDEXED BY removed_by_id WHERE execution_id = ?1",
+            removed.execution_id.as_bytes(),
+        ),
+        (
+            "SELECT place FROM removed_execution INDEXED BY removed_by_plan WHERE plan_id = ?1",
+            removed.plan_id.as_bytes(),
+        ),
+    ] {
+        match lookup(connection, sql, key) {
+            Ok(found) if found == Some(place) => {}
+            Ok(_) => return Ok(false),
+            Err(error) if is_damage(&error) => return Ok(false),
+            Err(error) => return Err(working(error)),
+        }
+    }
+    Ok(true)
+}
+
+/// Pairs of counts that must be the same, of one moment.
+const SAME_COUNTS: [(&str, &str, &str); 7] = [
+    (
+        "entries of the index by execution id",
+        "SELECT count(*) FROM execution NOT INDEXED",
+        "SELECT count(execution_id) FROM execution INDEXED BY execution_by_id WHERE execution_id IS NOT NULL",
+    ),
+    (
+        "entries of the index by plan id",
+        "SELECT count(*) FROM execution NOT INDEXED",
+        "SELECT count(plan_id) FROM execution INDEXED BY execution_by_plan WHERE plan_id IS NOT NULL",
+    ),
+    (
+        "entries of the index by parent",
+        "SELECT count(parent_execution_id) FROM execution NOT INDEXED",
+        "SELECT count(*) FROM execution INDEXED BY execution_by_parent WHERE parent_execution_id IS NOT NULL",
+    ),
+    (
+        "accepted records",
+        "SELECT count(*) FROM execution NOT INDEXED",
+        "SELECT count(*) FROM accepted_record",
+    ),
+    (
+        "settled records",
+        "SELECT n_settled FROM tally",
+        "SELECT count(*) FROM settled_record",
+    ),
+    (
+        "entries of the index of removed executions",
+        "SELECT count(*) FROM removed_execution NOT INDEXED",
+        "SELECT count(execution_id) FROM removed_execution INDEXED BY removed_by_id \
+         WHERE execution_id IS NOT NULL",
+    ),
+    (
+        "entries of the index of removed plans",
+        "SELECT count(*) FROM removed_execution NOT INDEXED",
+        "SELECT count(plan_id) FROM removed_execution INDEXED BY removed_by_plan WHERE plan_id IS NOT NULL",
+    ),
+];
+
+/// The numbers: the witnesses, and each index as long as its table.
+pub(super) fn numbers(connection: &Connection, mark: &Mark) -> Result<ExaminedPage, StoreFault> {
+    let mut findings = Vec::new();
+    let mut told = |what: &str, error: rusqlite::Error| match reading(0, PART_INDEX, error) {
+        StoreFault::Corrupt { .. } => {
+            findings.push(Finding::Store(format!("{what} cannot be counted")));
+            Ok(())
+        }
+        fault => Err(fault),
+    };
+    let tally = Tally::load(connection);
+    let census = Census::take(connection);
+    let gap = match (tally, census) {
+        (Ok(tally), Ok(census)) => census.gap(&tally, mark).map(|gap| gap.to_string()),
+        (Err(error), _) | (_, Err(error)) => {
+            told("executions", error)?;
+            None
+        }
+    };
+    let mut unequal = Vec::new();
+    for (what, expected, found) in SAME_COUNTS {
+        let count = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+        match (count(expected), count(found)) {
+            (Ok(expected), Ok(found)) if expected == found => {}
+            (Ok(expected), Ok(found)) => unequal.push(format!("{found} {what} where {expected} must be")),
+            (Err(error), _) | (_, Err(error)) => told(what, error)?,
+        }
+    }
+    findings.extend(gap.into_iter().chain(unequal).map(Finding::Store));
+    Ok(ExaminedPage {
+        findings,
+        is_last: true,
+        ..ExaminedPage::default()
+    })
+}
