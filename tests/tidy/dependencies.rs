@@ -7,8 +7,11 @@ use escapement_tests::checkout;
 
 use crate::assert_none;
 use crate::metadata::{closure, ours};
+use crate::words::SPEAKS_C;
 
 const PURE: [&str; 3] = ["escapement-model", "escapement-contract", "escapement-engine"];
+/// The disk below the store in tests: the only crate with `unsafe`, and below SQLite itself.
+const TEST_DISK: &str = "escapement-test-disk";
 const ORCHESTRATOR: [&str; 4] = [
     "escapement-contract",
     "escapement-engine",
@@ -150,7 +153,9 @@ fn only_the_server_serves_health_and_reflection() {
 
 #[test]
 fn only_the_store_knows_the_database() {
-    let others = ours().into_iter().filter(|(name, _)| *name != "escapement-store");
+    let others = ours()
+        .into_iter()
+        .filter(|(name, _)| !["escapement-store", TEST_DISK].contains(name));
     let found: Vec<String> = others
         .filter(|(_, package)| package.dependencies.contains("rusqlite"))
         .map(|(name, _)| name.to_owned())
@@ -168,10 +173,39 @@ fn every_crate_takes_the_lints_of_the_workspace() {
     let takes = |folder: &str| manifest(folder).contains("[lints]\nworkspace = true");
     let found: Vec<String> = ours()
         .values()
+        .filter(|package| package.name != TEST_DISK)
         .map(|package| package.folder.clone())
         .filter(|folder| !takes(folder))
         .collect();
     assert_none(&found, "write `[lints]` and `workspace = true` into the manifest");
+}
+
+// That no other file uses it is one of the forbidden words.
+#[test]
+fn the_one_crate_that_may_be_unsafe_says_why_it_is_sound() {
+    let folder = &ours()[TEST_DISK].folder;
+    assert!(
+        Path::new(SPEAKS_C).starts_with(folder),
+        "{SPEAKS_C} is in {folder}"
+    );
+    assert!(checkout::root().join(SPEAKS_C).exists());
+    let manifest = manifest(folder);
+    for line in [
+        "unsafe_op_in_unsafe_fn = \"deny\"",
+        "undocumented_unsafe_blocks = \"deny\"",
+    ] {
+        assert!(
+            manifest.lines().any(|found| found == line),
+            "{folder}/Cargo.toml lacks {line}"
+        );
+    }
+}
+
+#[test]
+fn no_crate_is_built_with_the_test_disk() {
+    for name in ours().into_keys().filter(|name| *name != TEST_DISK) {
+        assert_never(name, &[TEST_DISK]);
+    }
 }
 
 #[test]

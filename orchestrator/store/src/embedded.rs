@@ -13,6 +13,7 @@ mod connection;
 mod copy;
 mod examine;
 mod files;
+mod indexes;
 mod mark;
 #[doc(hidden)]
 pub mod probe;
@@ -55,7 +56,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 /// How to open an embedded store.
 #[derive(Clone, Debug, Default)]
 pub struct EmbeddedOptions {
-    /// Open although acknowledged executions are missing; the numbers go on behind the highest ever seen.
+    /// Open although acknowledged executions are missing; the numbers go on behind the highest ever seen, and
+    /// a damaged index is made anew.
     pub accept_loss: bool,
     /// Test hook: the file does not grow beyond this many pages of 4 KiB, as if the disk were full.
     pub pages_max: Option<u32>,
@@ -84,8 +86,9 @@ pub struct Embedded {
 impl Embedded {
     /// Opens the store in a directory; creates both where there is none, for this user only.
     ///
-    /// Checks that every number is there and that the end of the database is not behind its mark; the cost
-    /// does not depend on the size of records.
+    /// Checks that every number is there, that the end of the database is not behind its mark, and that every
+    /// index agrees with the executions; the cost does not depend on the size of records. A store that is
+    /// refused is left as it is.
     ///
     /// # Errors
     /// [`StoreFault::Locked`], [`StoreFault::Incompatible`], [`StoreFault::Gap`], [`StoreFault::Open`],
@@ -111,11 +114,8 @@ impl Embedded {
         if !may_be_new && database_length(&*files, &path)? == 0 {
             return Err(lost());
         }
-        // What an earlier process has left is only what this one sees of it. It is made durable, names and
-        // log, before anything is built on it: a checkpoint overwrites pages that nothing but the log repairs.
-        files
-            .sync_directory(directory)
-            .map_err(|error| cannot_open(directory, error))?;
+        // The log of an earlier process is only what this one sees of it. It is made durable before anything
+        // is built on it: a checkpoint overwrites pages that nothing but the log repairs.
         let log_path = directory.join(LOG_FILE);
         files::write_again(&*files, &log_path).map_err(|error| cannot_open(&log_path, error))?;
 
@@ -126,6 +126,7 @@ impl Embedded {
         schema::migrate(&mut connection, &path)?;
         // Before the checkpoint: where something is missing, what is left of the log stays as it is.
         let tally = tally::check(&connection, &mark, options.accept_loss)?;
+        indexes::check(&connection, options.accept_loss)?;
         checkpoint(&connection, CheckpointMode::TRUNCATE)?;
         mark_file
             .write(tally.mark())

@@ -99,6 +99,9 @@ pub struct Counts {
 impl Counts {
     /// Executions ever accepted, which is also the highest number.
     pub fn accepted(&self) -> u64 {
-        self.queued + self.running + self.settled + self.removed
+        // In a damaged file a count may be anything.
+        [self.queued, self.running, self.settled, self.removed]
+            .into_iter()
+            .fold(0, u64::saturating_add)
     }
 }

@@ -1,5 +1,5 @@
 //! Measures what opening a store and committing to it cost on the disk in memory. Asserts nothing.
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, reason = "stdout is what this program is for")]
 
 use std::time::Instant;
 

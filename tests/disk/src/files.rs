@@ -46,7 +46,7 @@ impl Place {
         let mut state = self.disk.state();
         let generation = state.generation;
         state.alive(generation).map_err(failed)?;
-        let (file, _) = state.open(&name, create).map_err(failed)?;
+        let file = state.open(&name, create).map_err(failed)?;
         if hold && !state.hold(&name) {
             return Ok(None);
         }

@@ -16,7 +16,8 @@ pub(crate) struct Handle {
     generation: u64,
     file: usize,
     name: String,
-    /// SQLite's own file system syncs the folder of a new log together with the log's first sync.
+    /// SQLite's own file system syncs the folder of a log or journal that it may have created with this
+    /// handle's first sync.
     syncs_folder: AtomicBool,
     memory: Mutex<Option<Arc<SharedMemory>>>,
 }
@@ -26,7 +27,7 @@ impl Handle {
         let mut state = disk.state();
         let generation = state.generation;
         state.alive(generation)?;
-        let (file, created) = state.open(name, create)?;
+        let file = state.open(name, create)?;
         let id = state.new_handle();
         drop(state);
         Ok(Self {
@@ -35,7 +36,7 @@ impl Handle {
             generation,
             file,
             name: name.to_owned(),
-            syncs_folder: AtomicBool::new(created && is_log),
+            syncs_folder: AtomicBool::new(create && is_log),
             memory: Mutex::default(),
         })
     }

@@ -122,10 +122,10 @@ impl State {
         self.names.find(name)
     }
 
-    /// Opens a name; says whether it was created.
-    pub(crate) fn open(&mut self, name: &str, create: bool) -> Result<(usize, bool), Fault> {
+    /// Opens a name.
+    pub(crate) fn open(&mut self, name: &str, create: bool) -> Result<usize, Fault> {
         if let Some(file) = self.names.find(name) {
-            return Ok((file, false));
+            return Ok(file);
         }
         if !create {
             return Err(Fault::Missing);
@@ -142,7 +142,7 @@ impl State {
             state.names.create(name, file);
             Ok(())
         })?;
-        Ok((file, true))
+        Ok(file)
     }
 
     pub(crate) fn delete(&mut self, name: &str) -> Result<(), Fault> {

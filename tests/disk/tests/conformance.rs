@@ -1,4 +1,5 @@
 //! The embedded store on the disk in memory keeps the promises of every store. Nothing fails here.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use escapement_store::conformance::{ReopenableStore, run};
 use escapement_store::{Checkpointing, Embedded, EmbeddedOptions, Store};
@@ -11,7 +12,7 @@ struct OnDisk {
 }
 
 impl OnDisk {
-    fn new(checkpointing: Checkpointing) -> Box<dyn ReopenableStore> {
+    fn boxed(checkpointing: Checkpointing) -> Box<dyn ReopenableStore> {
         let mut store = Self {
             disk: Disk::new(),
             checkpointing,
@@ -40,10 +41,10 @@ impl ReopenableStore for OnDisk {
 
 #[test]
 fn the_store_on_the_disk_conforms() {
-    run(&mut || OnDisk::new(Checkpointing::Inline { pages_due: 16 }));
+    run(&mut || OnDisk::boxed(Checkpointing::Inline { pages_due: 16 }));
 }
 
 #[test]
 fn the_store_on_the_disk_conforms_with_its_thread() {
-    run(&mut || OnDisk::new(Checkpointing::Thread));
+    run(&mut || OnDisk::boxed(Checkpointing::Thread));
 }

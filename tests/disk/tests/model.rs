@@ -1,5 +1,6 @@
 //! What the disk promises to tests: that what was synced stays, that what was not may go, and that nothing but
 //! the calls and the dice decides. The store itself is tested elsewhere.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -50,9 +50,9 @@ pub(super) fn column_number(number: u64) -> i64 {
     i64::try_from(number).expect("a number is counted up from 1, one for each execution")
 }
 
-/// The number as SQLite gave it.
-pub(super) fn number_of(column: i64) -> u64 {
-    u64::try_from(column).expect("numbers are counted up from 1, and counts from 0")
+/// The number as SQLite gave it; a negative one stands in a damaged file only.
+pub(super) fn number_of(column: i64) -> rusqlite::Result<u64> {
+    u64::try_from(column).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, column))
 }
 
 /// Borrowed, so that nothing is copied on the way to SQLite.
@@ -106,6 +106,41 @@ pub(super) fn result_checksum(
     ])
 }
 
+/// The checksum of the start of what is running.
+pub(super) fn start_checksum(number: u64, execution_id: &ExecutionId, started_at: i64) -> i64 {
+    checksum([
+        ValueRef::Integer(column_number(number)),
+        ValueRef::Blob(execution_id.as_bytes()),
+        ValueRef::Integer(started_at),
+    ])
+}
+
+/// What of an execution changes while it goes on.
+pub(super) struct Progress {
+    pub(super) state: StoredState,
+    pub(super) status: u8,
+    pub(super) started_at: Option<i64>,
+    pub(super) settled_at: Option<i64>,
+    /// Null in rows of older versions.
+    pub(super) start_sum: Option<i64>,
+}
+
+impl Progress {
+    /// Whether it is as it was written. Settled executions are covered by the checksum of their result.
+    pub(super) fn is_sound(&self, number: u64, execution_id: &ExecutionId) -> bool {
+        let is_unsettled = (self.status, self.settled_at) == (0, None);
+        match (self.state, self.started_at) {
+            (StoredState::Queued, None) => is_unsettled,
+            (StoredState::Running, Some(started_at)) => {
+                let expected = start_checksum(number, execution_id, started_at);
+                is_unsettled && self.start_sum.is_none_or(|sum| sum == expected)
+            }
+            (StoredState::Queued, Some(_)) | (StoredState::Running, None) => false,
+            (StoredState::Settled, _) => true,
+        }
+    }
+}
+
 /// The checksum of an audit.
 pub(super) fn audit_checksum(number: u64, audit: &[u8]) -> i64 {
     checksum([ValueRef::Integer(column_number(number)), ValueRef::Blob(audit)])
@@ -134,7 +169,10 @@ pub(super) fn decode_tags(mut column: &[u8]) -> Option<Vec<String>> {
 
 /// A row that begins with [`SUMMARY`].
 pub(super) fn summary(row: &Row<'_>) -> Result<StoredSummary, StoreFault> {
-    let number = number_of(row.get(0).map_err(super::connection::working)?);
+    let number = row
+        .get(0)
+        .and_then(number_of)
+        .map_err(super::connection::working)?;
     decode(number, row)
         .map_err(|error| reading(number, PART_INDEX, error))?
         .ok_or(StoreFault::Corrupt {

@@ -50,18 +50,25 @@ fn open(files: &dyn Files, path: &Path, flags: OpenFlags, cache_kib: i64) -> Res
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs),
     }
     .map_err(|error| opening(path, error))?;
-    configure(&connection, cache_kib).map_err(|error| opening(path, error))?;
+    let mode = configure(&connection, cache_kib).map_err(|error| opening(path, error))?;
+    if mode != "wal" {
+        return Err(StoreFault::Open {
+            path: path.to_owned(),
+            source: format!("the journal mode is {mode} and cannot be made wal").into(),
+        });
+    }
     Ok(connection)
 }
 
-fn configure(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
+/// Says which journal mode the file is in.
+fn configure(connection: &Connection, cache_kib: i64) -> rusqlite::Result<String> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED_MAX);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     // Without it SQLite plans a cached statement anew with each value that is bound.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
-    connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+    let mode = keep_log(connection)?;
     let synchronous = if planted::is_on(Bug::SyncSkipped) {
         "off"
     } else {
@@ -73,7 +80,22 @@ fn configure(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "temp_store", "memory")?;
-    connection.pragma_update(None, "cache_size", -cache_kib)
+    connection.pragma_update(None, "cache_size", -cache_kib)?;
+    Ok(mode)
+}
+
+/// Asks for the write-ahead log; says which journal mode there is then.
+///
+/// To the end of the statement: SQLite answers with the new mode before it has written it, and takes a failed
+/// write back without another word to whoever has read the answer only.
+fn keep_log(connection: &Connection) -> rusqlite::Result<String> {
+    let mut pragma = connection.prepare("PRAGMA journal_mode = wal")?;
+    let mut answers = pragma.query([])?;
+    let mut mode = String::new();
+    while let Some(answer) = answers.next()? {
+        mode = answer.get(0)?;
+    }
+    Ok(mode)
 }
 
 /// What an error means while opening.

@@ -9,8 +9,8 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::columns::{
-    BEHIND_SUMMARY, PART_INDEX, SUMMARY, audit_checksum, checksum, column_number, column_state, encode_tags,
-    fixed_of, number_of, result_checksum, summary,
+    BEHIND_SUMMARY, PART_INDEX, Progress, SUMMARY, audit_checksum, checksum, column_number, column_state,
+    encode_tags, fixed_of, number_of, result_checksum, summary,
 };
 use super::connection::{reading, working};
 use super::tally::Tally;
@@ -29,7 +29,8 @@ pub(super) const PART_AUDIT: &str = "audit record";
 /// The statement that reads one execution whole.
 static SELECT_EXECUTION: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "SELECT {SUMMARY}, a.checksum, a.record, s.result_checksum, s.result FROM execution e \
+        "SELECT {SUMMARY}, a.checksum, a.record, s.result_checksum, s.result, e.start_checksum \
+         FROM execution e \
          LEFT JOIN accepted_record a ON a.number = e.number \
          LEFT JOIN settled_record s ON s.number = e.number WHERE e.number = ?1"
     )
@@ -53,7 +54,7 @@ impl EmbeddedReader {
             .prepare_cached("SELECT number FROM execution WHERE execution_id = ?1")
             .and_then(|mut select| select.query_row([id.as_bytes()], |row| row.get(0)).optional())
             .map_err(working)?;
-        Ok(found.map(number_of))
+        found.map(number_of).transpose().map_err(working)
     }
 }
 
@@ -105,6 +106,17 @@ fn execution(row: &Row<'_>) -> Result<StoredExecution, StoreFault> {
     let failed = |part| move |error| reading(number, part, error);
     let corrupt = |part| StoreFault::Corrupt { number, part };
 
+    let progress = Progress {
+        state: summary.state,
+        status: summary.status,
+        started_at: summary.started_at,
+        settled_at: summary.settled_at,
+        start_sum: row.get(BEHIND_SUMMARY + 4).map_err(failed(PART_INDEX))?,
+    };
+    if !progress.is_sound(number, &summary.execution_id) {
+        return Err(corrupt(PART_INDEX));
+    }
+
     let sum: Option<i64> = row.get(BEHIND_SUMMARY).map_err(failed(PART_ACCEPTED))?;
     let record = row.get_ref(BEHIND_SUMMARY + 1).map_err(failed(PART_ACCEPTED))?;
     let columns = fixed_of(row).map_err(failed(PART_INDEX))?;
@@ -147,6 +159,10 @@ impl Reader for EmbeddedReader {
             return Ok(None);
         };
         match fetch(&self.connection, number) {
+            Ok(found) if found.summary.execution_id != id => Err(StoreFault::Corrupt {
+                number,
+                part: PART_INDEX,
+            }),
             Err(StoreFault::Corrupt { part: PART_INDEX, .. }) if self.number(id)?.is_none() => Ok(None),
             fetched => fetched.map(Some),
         }
@@ -157,7 +173,22 @@ impl Reader for EmbeddedReader {
             return Ok(None);
         };
         if let Some(audit) = fetch_audit(&self.connection, number)? {
-            return Ok(audit);
+            let row = self
+                .connection
+                .prepare_cached("SELECT execution_id FROM execution WHERE number = ?1")
+                .and_then(|mut select| {
+                    let same = |row: &Row<'_>| Ok(row.get_ref(0)?.as_blob()? == id.as_bytes());
+                    select.query_row([column_number(number)], same).optional()
+                })
+                .map_err(|error| reading(number, PART_INDEX, error))?;
+            return match row {
+                Some(true) => Ok(audit),
+                Some(false) => Err(StoreFault::Corrupt {
+                    number,
+                    part: PART_INDEX,
+                }),
+                None => Ok(None),
+            };
         }
         // Removed since its number was looked up, or else the index names a row that is not there.
         match self.number(id)? {
@@ -219,7 +250,18 @@ impl Reader for EmbeddedReader {
             let Some(row) = numbers.next().map_err(working)? else {
                 break;
             };
-            match fetch(&self.connection, number_of(row.get(0).map_err(working)?)) {
+            let number = row.get(0).and_then(number_of).map_err(working)?;
+            match fetch(&self.connection, number) {
+                // The index says that it is unsettled, its row and its result that it is not.
+                Ok(execution) if execution.summary.state == StoredState::Settled => {
+                    if !page.is_empty() {
+                        break;
+                    }
+                    return Err(StoreFault::Corrupt {
+                        number: execution.summary.number,
+                        part: PART_INDEX,
+                    });
+                }
                 Ok(execution) => {
                     n_bytes += execution.record.len();
                     page.push(execution);

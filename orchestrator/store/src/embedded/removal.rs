@@ -202,7 +202,7 @@ impl Place {
         let Some(row) = rows.next()? else { return Ok(None) };
         let state: i64 = row.get(1)?;
         Ok(Some(Self {
-            number: number_of(row.get(0)?),
+            number: number_of(row.get(0)?)?,
             is_settled: state == column_state(StoredState::Settled),
             settled_at: row.get(2)?,
             accepted_at: row.get(3)?,

@@ -8,9 +8,10 @@ use super::connection::opening;
 use crate::StoreFault;
 
 /// The migrations; the schema version is the count of those that were applied. Never edited, only added to.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("0001_executions.sql"),
     include_str!("0002_removal.sql"),
+    include_str!("0003_starts.sql"),
 ];
 
 /// Marks the file as ours: "ESCP".

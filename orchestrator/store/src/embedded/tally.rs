@@ -35,7 +35,7 @@ impl Tally {
         let sql = "SELECT n_commits, number_last, n_lost, n_queued, n_running, n_settled, n_removed, \
                    n_forgotten FROM tally";
         connection.prepare_cached(sql)?.query_row([], |row| {
-            let column = |index| row.get(index).map(number_of);
+            let column = |index| row.get(index).and_then(number_of);
             Ok(Self {
                 n_commits: column(0)?,
                 number_last: column(1)?,
@@ -73,7 +73,7 @@ impl Tally {
             queued: self.n_queued,
             running: self.n_running,
             settled: self.n_settled,
-            removed: self.n_removed + self.n_forgotten,
+            removed: self.n_removed.saturating_add(self.n_forgotten),
         }
     }
 
@@ -102,7 +102,7 @@ impl Census {
     pub(super) fn take(connection: &Connection) -> rusqlite::Result<Self> {
         let one = |sql: &str| -> rusqlite::Result<u64> {
             let found: Option<Option<i64>> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
-            Ok(found.flatten().map_or(0, number_of))
+            found.flatten().map_or(Ok(0), number_of)
         };
         let unsettled = "SELECT count(*) FROM execution INDEXED BY execution_unsettled WHERE state < 2";
         Ok(Self {
@@ -121,8 +121,13 @@ impl Census {
     pub(super) fn gap(&self, tally: &Tally, mark: &Mark) -> Option<StoreFault> {
         // What was removed on purpose is witnessed as well: each number is an execution, what is left of one,
         // a forgotten one or an accepted loss.
-        let n_numbers = self.n_executions + self.n_removed + tally.n_forgotten;
-        let n_by_state = tally.n_queued + tally.n_running + tally.n_settled;
+        // In a damaged file a count may be anything.
+        let n_numbers = [self.n_executions, self.n_removed, tally.n_forgotten]
+            .into_iter()
+            .fold(0, u64::saturating_add);
+        let n_by_state = [tally.n_queued, tally.n_running, tally.n_settled]
+            .into_iter()
+            .fold(0, u64::saturating_add);
         let checks = [
             ("commits", mark.n_commits, tally.n_commits.min(mark.n_commits)),
             (
@@ -131,7 +136,11 @@ impl Census {
                 tally.number_last.min(mark.number_last),
             ),
             ("ids of removed executions", tally.n_removed, self.n_removed),
-            ("executions", tally.number_last, n_numbers + tally.n_lost),
+            (
+                "executions",
+                tally.number_last,
+                n_numbers.saturating_add(tally.n_lost),
+            ),
             ("executions by state", self.n_executions, n_by_state),
             ("queued executions", tally.n_queued, self.n_queued),
             ("running executions", tally.n_running, self.n_running),
@@ -172,18 +181,22 @@ pub(super) fn check(connection: &Connection, mark: &Mark, accept_loss: bool) -> 
     if !accept_loss {
         return Err(gap);
     }
-    tally.n_commits = tally.n_commits.max(mark.n_commits) + 1;
+    tally.n_commits = tally.n_commits.max(mark.n_commits).saturating_add(1);
     tally.number_last = tally
         .number_last
         .max(mark.number_last)
         .max(census.number_last)
         .max(census.accepted_last);
     tally.n_removed = census.n_removed;
-    let n_numbers = census.n_executions + tally.n_removed + tally.n_forgotten;
+    let n_numbers = [census.n_executions, tally.n_removed, tally.n_forgotten]
+        .into_iter()
+        .fold(0, u64::saturating_add);
     tally.n_lost = tally.number_last.saturating_sub(n_numbers);
     tally.n_queued = census.n_queued;
     tally.n_running = census.n_running;
-    tally.n_settled = census.n_executions - census.n_queued - census.n_running;
+    tally.n_settled = census
+        .n_executions
+        .saturating_sub(census.n_queued.saturating_add(census.n_running));
     restore(connection, &tally, &census).map_err(working)?;
     Ok(tally)
 }

@@ -147,7 +147,7 @@ fn decode(row: &Row<'_>) -> Result<RemovedExecution, StoreFault> {
         return Err(corrupt());
     }
     let removed = RemovedExecution {
-        number: number_of(number),
+        number: number_of(number).map_err(working)?,
         execution_id,
         plan_id,
         request_digest,

@@ -6,25 +6,30 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{
-    FIXED, PART_INDEX, audit_checksum, bound, checksum, column_number, column_state, encode_tags, fixed,
-    number_of, result_checksum, state_of,
+    FIXED, PART_INDEX, Progress, audit_checksum, bound, checksum, column_number, column_state, encode_tags,
+    fixed, number_of, result_checksum, start_checksum, state_of,
 };
-use super::connection::working;
+use super::connection::{reading, working};
+use super::reader::fetch;
 use super::tally::Tally;
 use super::tombstones;
 use crate::{AcceptWrite, Conflict, Outcome, RemovedExecution, StoreFault, StoredState, Write};
 
 const INSERT_EXECUTION: &str = "INSERT OR IGNORE INTO execution (number, execution_id, plan_id, \
      request_digest, priority, accepted_at, deadline_ms, parent_execution_id, plan_name, user_id, \
-     request_id, tags, state, status, started_at) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14)";
+     request_id, tags, state, status, started_at, start_checksum) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15)";
 const INSERT_ACCEPTED: &str = "INSERT INTO accepted_record (number, checksum, record) VALUES (?1, ?2, ?3)";
 const INSERT_SETTLED: &str = "INSERT INTO settled_record (number, result_checksum, audit_checksum, result, \
      audit) VALUES (?1, ?2, ?3, ?4, ?5)";
-const SELECT_PLACE: &str = "SELECT number, state, started_at FROM execution WHERE execution_id = ?1";
-const SELECT_DIGEST: &str = "SELECT number, request_digest FROM execution WHERE execution_id = ?1";
-const SELECT_PLAN: &str = "SELECT number, execution_id FROM execution WHERE plan_id = ?1";
-const UPDATE_START: &str = "UPDATE execution SET state = ?2, started_at = ?3 WHERE number = ?1";
+// The number from an index, everything else from the row of that number: an entry that leads to another row
+// is found out.
+const SELECT_NUMBER: &str = "SELECT number FROM execution WHERE execution_id = ?1";
+const SELECT_NUMBER_BY_PLAN: &str = "SELECT number FROM execution WHERE plan_id = ?1";
+const SELECT_PROGRESS: &str = "SELECT execution_id, state, status, started_at, settled_at, start_checksum \
+     FROM execution WHERE number = ?1";
+const UPDATE_START: &str =
+    "UPDATE execution SET state = ?2, started_at = ?3, start_checksum = ?4 WHERE number = ?1";
 const UPDATE_SETTLE: &str =
     "UPDATE execution SET state = ?2, status = ?3, started_at = ?4, settled_at = ?5 WHERE number = ?1";
 
@@ -124,6 +129,10 @@ fn accept(connection: &Connection, tally: &mut Tally, write: &AcceptWrite) -> Re
     insert
         .raw_bind_parameter(FIXED + 2, write.started_at)
         .map_err(working)?;
+    let start_sum = write
+        .started_at
+        .map(|at| start_checksum(number, &write.execution_id, at));
+    insert.raw_bind_parameter(FIXED + 3, start_sum).map_err(working)?;
     if insert.raw_execute().map_err(working)? == 0 {
         return conflict_of(connection, write).map(Outcome::Conflict);
     }
@@ -162,12 +171,26 @@ fn conflict_with_removed(
     })
 }
 
+/// The number that an index has for a key.
+fn number_by(connection: &Connection, sql: &str, key: &[u8; 16]) -> Result<Option<u64>, StoreFault> {
+    let found = connection
+        .prepare_cached(sql)
+        .and_then(|mut select| select.query_row([key], |row| row.get(0)).optional())
+        .map_err(working)?;
+    found.map(number_of).transpose().map_err(working)
+}
+
 /// The digest of the request of an execution that is there.
 fn digest_of(connection: &Connection, id: &ExecutionId) -> Result<Option<[u8; 32]>, StoreFault> {
-    connection
-        .prepare_cached(SELECT_DIGEST)
-        .and_then(|mut select| select.query_row([id.as_bytes()], |row| row.get(1)).optional())
-        .map_err(working)
+    let Some(number) = number_by(connection, SELECT_NUMBER, id.as_bytes())? else {
+        return Ok(None);
+    };
+    // Checked like any answer: the caller learns from it whether the request is the same.
+    let found = fetch(connection, number)?.summary;
+    if found.execution_id != *id {
+        return Err(corrupt(number));
+    }
+    Ok(Some(found.request_digest))
 }
 
 /// Why an accept inserted nothing. The execution id is asked first.
@@ -175,24 +198,24 @@ fn conflict_of(connection: &Connection, write: &AcceptWrite) -> Result<Conflict,
     if let Some(request_digest) = digest_of(connection, &write.execution_id)? {
         return Ok(Conflict::ExecutionIdUsed { request_digest });
     }
-    let owner: Option<(i64, [u8; 16])> = connection
-        .prepare_cached(SELECT_PLAN)
-        .and_then(|mut select| {
-            select
-                .query_row([write.plan_id.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
-                .optional()
-        })
-        .map_err(working)?;
-    let Some((number, bytes)) = owner else {
+    let Some(number) = number_by(connection, SELECT_NUMBER_BY_PLAN, write.plan_id.as_bytes())? else {
         // Neither id is taken, so the number is: the tally and the table disagree.
         return Err(StoreFault::Fatal("the next number is taken already".into()));
     };
-    ExecutionId::from_bytes(bytes)
-        .map(|execution_id| Conflict::PlanIdUsed { execution_id })
-        .ok_or(StoreFault::Corrupt {
-            number: number_of(number),
-            part: PART_INDEX,
-        })
+    let found = fetch(connection, number)?.summary;
+    if found.plan_id != write.plan_id {
+        return Err(corrupt(number));
+    }
+    Ok(Conflict::PlanIdUsed {
+        execution_id: found.execution_id,
+    })
+}
+
+fn corrupt(number: u64) -> StoreFault {
+    StoreFault::Corrupt {
+        number,
+        part: PART_INDEX,
+    }
 }
 
 /// Where an execution stands now.
@@ -208,15 +231,7 @@ fn place(
     tally: &Tally,
     id: &ExecutionId,
 ) -> Result<Result<Place, Conflict>, StoreFault> {
-    let found: Option<(i64, i64, Option<i64>)> = connection
-        .prepare_cached(SELECT_PLACE)
-        .and_then(|mut select| {
-            select
-                .query_row([id.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-                .optional()
-        })
-        .map_err(working)?;
-    let Some((number, state, started_at)) = found else {
+    let Some(number) = number_by(connection, SELECT_NUMBER, id.as_bytes())? else {
         let was_removed = tally.n_removed > 0 && tombstones::find(connection, id)?.is_some();
         return Ok(Err(if was_removed {
             Conflict::AlreadySettled
@@ -224,16 +239,38 @@ fn place(
             Conflict::NotFound
         }));
     };
-    let number = number_of(number);
-    let state = state_of(state).ok_or(StoreFault::Corrupt {
-        number,
-        part: PART_INDEX,
-    })?;
-    Ok(Ok(Place {
-        number,
-        state,
-        started_at,
-    }))
+    let progress = connection
+        .prepare_cached(SELECT_PROGRESS)
+        .and_then(|mut select| {
+            select.query_row([column_number(number)], |row| {
+                let state = state_of(row.get(1)?).filter(|_| {
+                    let row_id = row.get_ref(0).and_then(|id| Ok(id.as_blob()?));
+                    row_id.is_ok_and(|row_id| row_id == id.as_bytes())
+                });
+                let Some(state) = state else {
+                    return Ok(None);
+                };
+                Ok(Some(Progress {
+                    state,
+                    status: row.get(2)?,
+                    started_at: row.get(3)?,
+                    settled_at: row.get(4)?,
+                    start_sum: row.get(5)?,
+                }))
+            })
+        })
+        .map_err(|error| match error {
+            rusqlite::Error::QueryReturnedNoRows => corrupt(number),
+            error => reading(number, PART_INDEX, error),
+        })?;
+    match progress {
+        Some(progress) if progress.is_sound(number, id) => Ok(Ok(Place {
+            number,
+            state: progress.state,
+            started_at: progress.started_at,
+        })),
+        _ => Err(corrupt(number)),
+    }
 }
 
 fn start(
@@ -255,7 +292,13 @@ fn start(
     connection
         .prepare_cached(UPDATE_START)
         .and_then(|mut update| {
-            update.execute(params![number, column_state(StoredState::Running), started_at])
+            let sum = start_checksum(place.number, id, started_at);
+            update.execute(params![
+                number,
+                column_state(StoredState::Running),
+                started_at,
+                sum
+            ])
         })
         .map_err(working)?;
     tally.n_queued -= 1;

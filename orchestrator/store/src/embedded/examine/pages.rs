@@ -52,7 +52,7 @@ fn numbers_behind(connection: &Connection, after: u64) -> Result<(Vec<u64>, bool
     let listed = connection.prepare_cached(sql).and_then(|mut select| {
         select
             .query_map(params![column_number(after), PAGE_MAX as i64], |row| {
-                row.get(0).map(number_of)
+                row.get(0).and_then(number_of)
             })?
             .collect::<rusqlite::Result<Vec<u64>>>()
     });

@@ -1,0 +1,225 @@
+//! Checks at opening that every index says of executions what their rows say. Reads no record, repairs nothing.
+//!
+//! Rows and records have checksums, entries of an index have none: a flipped bit there would make an id look
+//! unknown, or a restart forget a running execution. The table and each index are walked once, in their own
+//! order, and summed up; only where the sums differ, entries are held against their rows one by one.
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row};
+
+use super::columns::number_of;
+use super::connection::working;
+use super::reader::fetch;
+use crate::StoreFault;
+
+/// An index: its entries in order, key and number, and the same for one row of the table.
+struct Index {
+    what: &'static str,
+    entries: &'static str,
+    row: &'static str,
+}
+
+/// In the order of the columns of [`ROWS`].
+const INDEXES: [Index; 4] = [
+    Index {
+        what: "index entries by execution id",
+        entries: "SELECT execution_id, number FROM execution INDEXED BY execution_by_id ORDER BY execution_id",
+        row: "SELECT execution_id FROM execution WHERE number = ?1",
+    },
+    Index {
+        what: "index entries by plan id",
+        entries: "SELECT plan_id, number FROM execution INDEXED BY execution_by_plan ORDER BY plan_id",
+        row: "SELECT plan_id FROM execution WHERE number = ?1",
+    },
+    Index {
+        what: "index entries by parent",
+        entries: "SELECT parent_execution_id, number FROM execution INDEXED BY execution_by_parent \
+                  WHERE parent_execution_id IS NOT NULL ORDER BY parent_execution_id, number",
+        row: "SELECT parent_execution_id FROM execution WHERE number = ?1",
+    },
+    Index {
+        what: "index entries of unsettled executions",
+        entries: "SELECT x'', number FROM execution INDEXED BY execution_unsettled \
+                  WHERE state < 2 ORDER BY number",
+        row: "SELECT iif(state < 2, x'', NULL) FROM execution WHERE number = ?1",
+    },
+];
+
+/// Each row's number and its key in each index; null where the index leaves the row out.
+const ROWS: &str = "SELECT number, execution_id, plan_id, parent_execution_id, iif(state < 2, x'', NULL) \
+                    FROM execution NOT INDEXED";
+
+/// How many pairs of key and number there are, and the sum over them in any order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sum {
+    n_pairs: u64,
+    sum: u64,
+}
+
+impl Sum {
+    fn add(&mut self, key: &[u8], number: i64) {
+        let mut hash = number.unsigned_abs();
+        for part in key.chunks(8) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            hash = mixed(hash ^ u64::from_le_bytes(word));
+        }
+        self.n_pairs += 1;
+        self.sum = self.sum.wrapping_add(mixed(hash));
+    }
+}
+
+/// SplitMix64's last step: each bit of the input changes about half of the output.
+fn mixed(mut bits: u64) -> u64 {
+    bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+/// Refuses where an index differs from rows that are not damaged themselves; with the loss accepted, makes the
+/// indexes anew.
+pub(super) fn check(connection: &Connection, accept_loss: bool) -> Result<(), StoreFault> {
+    let rows = sums_of_rows(connection)?;
+    for (place, index) in INDEXES.iter().enumerate() {
+        let expected = rows.map(|sums| sums[place]);
+        let Some(gap) = gap(connection, index, expected)? else {
+            continue;
+        };
+        if !accept_loss {
+            return Err(gap);
+        }
+        return connection.execute_batch("REINDEX execution").map_err(working);
+    }
+    Ok(())
+}
+
+/// `None` where the table itself is damaged somewhere.
+fn sums_of_rows(connection: &Connection) -> Result<Option<[Sum; INDEXES.len()]>, StoreFault> {
+    let mut sums = [Sum::default(); INDEXES.len()];
+    let mut select = connection.prepare(ROWS).map_err(working)?;
+    let mut rows = select.query([]).map_err(working)?;
+    let walked = loop {
+        match rows.next() {
+            Ok(None) => break Ok(()),
+            Ok(Some(row)) => {
+                if let Err(error) = add_row(&mut sums, row) {
+                    break Err(error);
+                }
+            }
+            Err(error) => break Err(error),
+        }
+    };
+    match walked {
+        Ok(()) => Ok(Some(sums)),
+        Err(error) if is_damage(&error) => Ok(None),
+        Err(error) => Err(working(error)),
+    }
+}
+
+fn add_row(sums: &mut [Sum], row: &Row<'_>) -> rusqlite::Result<()> {
+    let number = row.get(0)?;
+    for (place, sum) in sums.iter_mut().enumerate() {
+        if let Some(key) = row.get_ref(place + 1)?.as_blob_or_null()? {
+            sum.add(key, number);
+        }
+    }
+    Ok(())
+}
+
+/// Of bytes or pages, which concerns what they belong to.
+fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), None | Some(ErrorCode::DatabaseCorrupt))
+}
+
+fn gap(
+    connection: &Connection,
+    index: &Index,
+    expected: Option<Sum>,
+) -> Result<Option<StoreFault>, StoreFault> {
+    let mut found = Sum::default();
+    let mut ascends = true;
+    let mut last: Option<(Vec<u8>, i64)> = None;
+    walk(connection, index, |key, number| {
+        ascends &= last
+            .as_ref()
+            .is_none_or(|(last_key, last_number)| (&last_key[..], *last_number) < (key, number));
+        match &mut last {
+            Some((last_key, last_number)) => {
+                last_key.clear();
+                last_key.extend_from_slice(key);
+                *last_number = number;
+            }
+            None => last = Some((key.to_vec(), number)),
+        }
+        found.add(key, number);
+        Ok(())
+    })?;
+    if ascends && expected == Some(found) {
+        return Ok(None);
+    }
+    let n_wrong = n_wrong(connection, index)?;
+    let n_expected = expected.map_or(found.n_pairs, |expected| expected.n_pairs);
+    if ascends && n_wrong == 0 && n_expected == found.n_pairs {
+        return Ok(None);
+    }
+    // Where only the order is lost, some entries cannot be found although all are there.
+    let n_wrong = n_wrong.max(u64::from(!ascends));
+    Ok(Some(StoreFault::Gap {
+        what: index.what,
+        expected: n_expected,
+        found: found.n_pairs.saturating_sub(n_wrong),
+    }))
+}
+
+fn walk(
+    connection: &Connection,
+    index: &Index,
+    mut visit: impl FnMut(&[u8], i64) -> Result<(), StoreFault>,
+) -> Result<(), StoreFault> {
+    let mut select = connection.prepare(index.entries).map_err(working)?;
+    let mut entries = select.query([]).map_err(working)?;
+    while let Some(entry) = entries.next().map_err(working)? {
+        let pair = entry
+            .get_ref(0)
+            .and_then(|key| Ok((key.as_blob()?, entry.get(1)?)));
+        let (key, number) = pair.map_err(working)?;
+        visit(key, number)?;
+    }
+    Ok(())
+}
+
+/// Entries that differ from a row that is not damaged itself, or that have no row.
+fn n_wrong(connection: &Connection, index: &Index) -> Result<u64, StoreFault> {
+    let mut n_wrong = 0;
+    walk(connection, index, |key, number| {
+        let row = connection.prepare_cached(index.row).and_then(|mut select| {
+            select
+                .query_row(
+                    [number],
+                    |row| Ok(row.get_ref(0)?.as_blob_or_null()? == Some(key)),
+                )
+                .optional()
+        });
+        n_wrong += u64::from(match row {
+            Ok(Some(true)) => false,
+            Ok(None) => true,
+            // A damaged row says so whenever it is read.
+            Ok(Some(false)) => is_sound(connection, number)?,
+            Err(error) if is_damage(&error) => false,
+            Err(error) => return Err(working(error)),
+        });
+        Ok(())
+    })?;
+    Ok(n_wrong)
+}
+
+fn is_sound(connection: &Connection, number: i64) -> Result<bool, StoreFault> {
+    match number_of(number)
+        .map_err(working)
+        .and_then(|number| fetch(connection, number))
+    {
+        Ok(_) => Ok(true),
+        Err(StoreFault::Corrupt { .. }) => Ok(false),
+        Err(fault) => Err(fault),
+    }
+}

@@ -1,0 +1,49 @@
+//! Dice made of a seed. The same seed gives the same numbers on every machine.
+
+/// SplitMix64.
+#[derive(Clone, Debug)]
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// A number below the bound.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound.max(1)
+    }
+
+    /// True once in so many throws.
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// True where the long run is asked for.
+pub(crate) fn long() -> bool {
+    std::env::var("ESCAPEMENT_LONG").is_ok_and(|value| value == "1")
+}
+
+/// How many seeds a random test takes.
+pub(crate) fn seeds(default: u64) -> u64 {
+    number("ESCAPEMENT_SEEDS").unwrap_or(default)
+}
+
+/// The first of them.
+pub(crate) fn seeds_from() -> u64 {
+    number("ESCAPEMENT_SEEDS_FROM").unwrap_or(0)
+}
+
+fn number(name: &str) -> Option<u64> {
+    let value = std::env::var(name).ok()?;
+    Some(
+        value
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is a number, not {value:?}")),
+    )
+}
