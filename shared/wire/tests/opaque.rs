@@ -223,6 +223,53 @@ fn a_value_that_a_later_one_replaces_is_checked_as_well() {
 }
 
 #[test]
+fn an_object_or_a_list_in_parts_is_refused_for_others_put_the_parts_together() {
+    let field = |key: u8, content: &[u8]| [&[key, content.len() as u8], content].concat();
+    let key = field(0x0a, b"k");
+    let one = to_opaque(&object(json!({ "a": 1 })));
+    let two = to_opaque(&object(json!({ "b": 2 })));
+    let (one, two) = (one.as_encoded(), two.as_encoded());
+    let both = [field(0x2a, one), field(0x2a, two)].concat();
+    for (entry, n_keys) in [
+        // Two parts in one value, and a value in two parts.
+        ([key.clone(), field(0x12, &both)].concat(), 2),
+        (
+            [
+                key.clone(),
+                field(0x12, &field(0x2a, one)),
+                field(0x12, &field(0x2a, two)),
+            ]
+            .concat(),
+            2,
+        ),
+        // What stands between replaces the first part.
+        (
+            [
+                key.clone(),
+                field(
+                    0x12,
+                    &[field(0x2a, one), vec![0x20, 1], field(0x2a, two)].concat(),
+                ),
+            ]
+            .concat(),
+            1,
+        ),
+    ] {
+        let opaque = Opaque::from_encoded(Bytes::from(field(0x0a, &entry)));
+        let official = prost_types::Struct::decode(opaque.as_encoded().clone()).unwrap();
+        let Some(prost_types::value::Kind::StructValue(official)) = &official.fields["k"].kind else {
+            panic!("it is an object")
+        };
+        assert_eq!(official.fields.len(), n_keys);
+        let expected = if n_keys == 1 { Ok(()) } else { Err(Malformed::Wire) };
+        assert_eq!(opaque.check(), expected);
+    }
+    let list = [field(0x32, &[]), field(0x32, &[])].concat();
+    let opaque = Opaque::from_encoded(Bytes::from(field(0x0a, &[key, field(0x12, &list)].concat())));
+    assert_eq!(opaque.check(), Err(Malformed::Wire));
+}
+
+#[test]
 fn broken_bytes_are_refused() {
     for (bytes, why) in [
         (&[0x0a][..], Malformed::Wire),

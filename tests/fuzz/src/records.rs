@@ -160,6 +160,12 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         .map(|(kind, rest)| [vec![kind], rest].concat())
         .collect();
     all.push([vec![1], small].concat());
+    let far = v1::PlanResult {
+        steps_executed: i32::MIN,
+        steps_total: i32::MAX,
+        ..v1::PlanResult::default()
+    };
+    all.push([vec![2], far.encode_to_vec()].concat());
     all.push([vec![4], vec![0; 28]].concat());
     all
 }

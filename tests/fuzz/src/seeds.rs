@@ -105,7 +105,17 @@ pub(crate) fn objects() -> Vec<Opaque> {
     let deep = (0..29).fold(Opaque::default(), |inner, _| {
         StructBuilder::new().object("k", inner.as_encoded()).build()
     });
-    vec![Opaque::default(), environment(), all.build(), deep]
+    // An entry with a value twice, and a value with two objects.
+    let value = [&[0x2a, 16][..], environment().as_encoded()].concat();
+    let doubled = |value: &[u8]| [&[0x12, u8::try_from(value.len()).expect("it is short")], value].concat();
+    let entry = [&[0x0a, 1, b'k'][..], &doubled(&value), &doubled(&value.repeat(2))].concat();
+    let parts = [
+        &[0x0a, u8::try_from(entry.len()).expect("it is short")],
+        &entry[..],
+    ]
+    .concat();
+    let parts = Opaque::from_encoded(Bytes::from(parts));
+    vec![Opaque::default(), environment(), all.build(), deep, parts]
 }
 
 /// A list request with every filter.

@@ -4,7 +4,9 @@ use crate::scratch::Scratch;
 use crate::source::Source;
 use escapement_model::ExecutionId;
 use escapement_store::conformance::Sample;
-use escapement_store::{Embedded, EmbeddedOptions, ListFilter, Store, StoreFault, StoredExecution};
+use escapement_store::{
+    Embedded, EmbeddedOptions, ListFilter, Store, StoreFault, StoredExecution, StoredState,
+};
 use std::path::Path;
 
 /// The files of a store that was killed: some of it in the database, some in its log.
@@ -22,6 +24,8 @@ pub(crate) fn run(input: &[u8]) {
 struct Template {
     directory: Scratch,
     files: Vec<Vec<u8>>,
+    /// By file: where something stands that names an execution.
+    rows: Vec<Vec<usize>>,
     /// By execution: what a reader may show of it, the latest last.
     history: Vec<(ExecutionId, Vec<StoredExecution>)>,
     audits: Vec<Vec<u8>>,
@@ -59,9 +63,11 @@ impl Template {
             }
         }
         let read = |name: &&str| std::fs::read(directory.path().join(name)).expect("the store has this file");
-        let files = FILES.iter().map(read).collect();
+        let files: Vec<Vec<u8>> = FILES.iter().map(read).collect();
         drop(store);
+        let ids: Vec<ExecutionId> = history.iter().map(|(id, _)| *id).collect();
         Self {
+            rows: files.iter().map(|file| places_of(&ids, file)).collect(),
             directory,
             files,
             history,
@@ -82,7 +88,7 @@ impl Template {
             }
             // Mostly the database, then the log.
             let which = [0, 0, 0, 1, 1, 2][source.below(6)];
-            damage(&mut files[which], source);
+            damage(&mut files[which], &self.rows[which], source);
             has_whole_mark &= which != 2;
         }
         for (name, bytes) in FILES.iter().zip(&files) {
@@ -101,6 +107,12 @@ impl Template {
 
     fn judge(&self, seen: &Seen, id: ExecutionId, history: &[StoredExecution], has_whole_mark: bool) {
         if let Some(execution) = &seen.execution {
+            // Nothing in the file covers the time of a start before the end.
+            let mut execution = execution.clone();
+            if execution.summary.state == StoredState::Running {
+                execution.summary.started_at = history[history.len().min(2) - 1].summary.started_at;
+            }
+            let execution = &execution;
             let place = history.iter().position(|state| state == execution);
             let place = place.unwrap_or_else(|| panic!("{id} was never like that: {execution:?}"));
             // A store that lost its end without knowing has a mark that knows it.
@@ -165,12 +177,19 @@ fn open_and_look(directory: &Path, options: EmbeddedOptions) -> Option<Vec<Seen>
 }
 
 /// One place: a bit, a few bytes, a run of zeros, a piece from elsewhere, or the end.
-fn damage(file: &mut Vec<u8>, source: &mut Source<'_>) {
+fn damage(file: &mut Vec<u8>, rows: &[usize], source: &mut Source<'_>) {
     if file.is_empty() {
         return;
     }
     let kind = source.byte();
-    let at = (usize::from(source.word()) + (usize::from(source.byte()) << 16)) % file.len();
+    let at = if kind >= 128 && !rows.is_empty() {
+        // Around a row, where few bytes mean much.
+        let row = rows[usize::from(source.byte()) % rows.len()];
+        (row + usize::from(source.byte())).saturating_sub(40)
+    } else {
+        usize::from(source.word()) + (usize::from(source.byte()) << 16)
+    };
+    let at = at % file.len();
     match kind % 8 {
         0..=2 => file[at] ^= 1 << (source.byte() % 8),
         3 | 4 => file[at] = source.byte(),
@@ -187,6 +206,16 @@ fn damage(file: &mut Vec<u8>, source: &mut Source<'_>) {
     }
 }
 
+/// Where the bytes of these ids begin.
+fn places_of(ids: &[ExecutionId], file: &[u8]) -> Vec<usize> {
+    let is_one = |bytes: &[u8]| ids.iter().any(|id| bytes == id.as_bytes());
+    let windows = file.windows(16).enumerate();
+    windows
+        .filter(|(_, bytes)| is_one(bytes))
+        .map(|(at, _)| at)
+        .collect()
+}
+
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut all = vec![Vec::new(), vec![1]];
     // One damage of each kind, here and there in each file.
@@ -196,6 +225,12 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
                 let at = u32::to_le_bytes(at);
                 all.push([&[0, which, kind], &at[..3], &[1, 2, 3]].concat());
             }
+        }
+    }
+    // The columns of each row that change.
+    for row in 0..12 {
+        for at in 0..30 {
+            all.push(vec![1, 0, 131, row, 8 * at, 1]);
         }
     }
     all

@@ -113,7 +113,7 @@ pub fn stored_execution(stored: &StoredExecution) -> Result<v1::Execution, Unrea
         execution.progress = Some(v1::ExecutionProgress {
             steps_total: result.steps_total,
             steps_completed: result.steps_executed,
-            steps_not_completed: result.steps_total - result.steps_executed,
+            steps_not_completed: result.steps_total.saturating_sub(result.steps_executed),
             ..v1::ExecutionProgress::default()
         });
         execution.result = Some(result);

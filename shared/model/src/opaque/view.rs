@@ -76,6 +76,7 @@ pub struct Items<'a> {
 /// Checks that the bytes are a Struct: well-formed, UTF-8, with at most `nesting_max` messages inside one another.
 ///
 /// Counts as decoders do: a value that a later one replaces is read as well.
+/// Refuses an object or a list that comes in parts: decoders put the parts together, and a view shows the last one only.
 ///
 /// # Errors
 /// [`Malformed`], with the first thing that is wrong.
@@ -95,12 +96,13 @@ fn check_struct(bytes: &[u8], nesting: Nesting) -> Result<(), Malformed> {
 }
 
 fn check_entry(bytes: &[u8], nesting: Nesting) -> Result<(), Malformed> {
+    let mut kind = 0;
     for field in (Fields { bytes }) {
         match field? {
             (1, Field::Bytes(key)) => {
                 read_text(key)?;
             }
-            (2, Field::Bytes(value)) => check_value(value, nesting.inside()?)?,
+            (2, Field::Bytes(value)) => kind = check_value(value, nesting.inside()?, kind)?,
             (1 | 2, _) => return Err(Malformed::Wire),
             _ => {}
         }
@@ -108,26 +110,31 @@ fn check_entry(bytes: &[u8], nesting: Nesting) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn check_value(bytes: &[u8], nesting: Nesting) -> Result<(), Malformed> {
+/// `kind` is the field that the value has so far, 0 for none; gives the one that it has afterwards.
+fn check_value(bytes: &[u8], nesting: Nesting, mut kind: u64) -> Result<u64, Malformed> {
     for field in (Fields { bytes }) {
-        match field? {
+        let (tag, field) = field?;
+        match (tag, field) {
             (1 | 4, Field::Varint(_)) | (2, Field::Fixed64(_)) => {}
             (3, Field::Bytes(text)) => {
                 read_text(text)?;
             }
-            (5, Field::Bytes(object)) => check_struct(object, nesting.inside()?)?,
-            (6, Field::Bytes(list)) => check_list(list, nesting.inside()?)?,
+            (5, Field::Bytes(object)) if kind != 5 => check_struct(object, nesting.inside()?)?,
+            (6, Field::Bytes(list)) if kind != 6 => check_list(list, nesting.inside()?)?,
             (1..=6, _) => return Err(Malformed::Wire),
-            _ => {}
+            _ => continue,
         }
+        kind = tag;
     }
-    Ok(())
+    Ok(kind)
 }
 
 fn check_list(bytes: &[u8], nesting: Nesting) -> Result<(), Malformed> {
     for field in (Fields { bytes }) {
         match field? {
-            (1, Field::Bytes(value)) => check_value(value, nesting.inside()?)?,
+            (1, Field::Bytes(value)) => {
+                check_value(value, nesting.inside()?, 0)?;
+            }
             (1, _) => return Err(Malformed::Wire),
             _ => {}
         }
