@@ -99,7 +99,7 @@ impl World {
                 self.is_draining = true;
                 self.batch.push(Input::Drain { grace_ms: 5_000 });
             }
-            _ => self.to_next_timer(),
+            _ => self.wake_up(),
         }
         if kind < 128 {
             self.finish();
@@ -138,7 +138,7 @@ impl World {
         self.batch.push(Input::Tick);
     }
 
-    fn to_next_timer(&mut self) {
+    fn wake_up(&mut self) {
         self.finish();
         if let Some(due) = self
             .engine
