@@ -559,3 +559,31 @@ fn checkpoints_keep_the_log_short_under_load_with_readers() {
         Outcome::Conflict(Conflict::ExecutionIdUsed { .. })
     ));
 }
+
+#[test]
+fn numbers_that_no_store_writes_are_faults() {
+    let far = i64::MAX;
+    for sql in [
+        "UPDATE tally SET n_commits = -1".to_owned(),
+        "UPDATE tally SET number_last = -7".to_owned(),
+        format!("UPDATE tally SET n_lost = {far}"),
+        format!("UPDATE tally SET n_queued = {far}, n_running = {far}, n_settled = {far}"),
+        "UPDATE execution SET number = -1 WHERE number = 10".to_owned(),
+    ] {
+        let (directory, _) = furnished();
+        tamper(&directory, &sql);
+        let opened = Embedded::open(directory.path(), EmbeddedOptions::default());
+        assert!(opened.is_err() || !sql.contains("tally"), "{sql}");
+        drop(opened);
+        // With the loss accepted it may open; what it says then is a fault or a number.
+        let accepting = EmbeddedOptions {
+            accept_loss: true,
+            ..EmbeddedOptions::default()
+        };
+        if let Ok(store) = Embedded::open(directory.path(), accepting) {
+            let reader = store.reader().unwrap();
+            let _ = reader.list(&ListFilter::default(), None, 100);
+            let _ = reader.unsettled(None, 100);
+        }
+    }
+}
