@@ -281,7 +281,7 @@ impl World {
         if self.is_stormy && self.dice.percent(self.scenario.lost_percent) {
             self.tally().count("fault: question lost");
         } else {
-            let ms = self.to_orchestrator_ms(caller);
+            let ms = self.ms_to_orchestrator(caller);
             self.plan(ms, Happening::QuestionArrives { call });
             if self.is_stormy && matches!(question, Question::Submit { .. }) && self.dice.percent(5) {
                 // Somebody between them asks twice.
@@ -324,7 +324,7 @@ impl World {
     }
 
     /// How long a message to the orchestrator takes.
-    fn to_orchestrator_ms(&mut self, caller: usize) -> u64 {
+    fn ms_to_orchestrator(&mut self, caller: usize) -> u64 {
         let stalled_ms = self.callers[caller]
             .asks_stalled_until_ms
             .saturating_sub(self.now_ms);
@@ -381,7 +381,7 @@ impl World {
         self.trace
             .note(self.now_ms, format_args!("call {call} is given up"));
         self.truth.tally.count("calls given up");
-        let mut after_ms = self.to_orchestrator_ms(asked.caller);
+        let mut after_ms = self.ms_to_orchestrator(asked.caller);
         if self.dice.percent(20) {
             after_ms += 5_000;
         }

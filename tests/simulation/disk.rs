@@ -36,7 +36,7 @@ pub(crate) enum End {
 #[derive(Debug)]
 pub(crate) enum OpenStore {
     Memory { store: Memory, is_full: bool },
-    Embedded(Embedded),
+    Embedded(Box<Embedded>),
 }
 
 impl Disk {
@@ -64,7 +64,10 @@ impl Disk {
                     },
                     ..EmbeddedOptions::default()
                 };
-                Ok(OpenStore::Embedded(Embedded::open(&disk.directory(), options)?))
+                Ok(OpenStore::Embedded(Box::new(Embedded::open(
+                    &disk.directory(),
+                    options,
+                )?)))
             }
         }
     }

@@ -168,8 +168,14 @@ impl World {
             1 => End::PowerCut,
             _ => return self.drain_orchestrator(),
         };
-        if self.orchestrator.is_some() {
-            self.note_fault(if end == End::Killed { "kill" } else { "power cut" }, None);
+        if self.orchestrator.is_none() {
+            return;
+        }
+        let what = if end == End::Killed { "kill" } else { "power cut" };
+        self.note_fault(what, None);
+        if self.dice.percent(50) {
+            self.storage.next_commit_ends = Some(end);
+        } else {
             self.end_orchestrator(end);
         }
     }

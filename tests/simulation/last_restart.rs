@@ -69,8 +69,7 @@ impl World {
         let facts = Facts {
             environment: request.environment,
             max_concurrent_steps: request.options.and_then(|options| options.max_concurrent_steps),
-            // Workers' clocks drift, and so times are left to the checker of the sessions.
-            slack_ms: None,
+            slack_ms: self.scenario.is_steady.then_some(1),
         };
         let plan = request.plan.expect("a request has a plan");
         let told = retell(&plan, &facts, &last.entries, &last.result);

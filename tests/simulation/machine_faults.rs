@@ -38,7 +38,7 @@ impl World {
 
     pub(crate) fn heal_disk_and_callers(&mut self) {
         (self.storage.full_until_ms, self.storage.slow_until_ms) = (0, 0);
-        self.storage.next_commit_fails = false;
+        (self.storage.next_commit_fails, self.storage.next_commit_ends) = (false, None);
         self.storage.disk.heal();
         for caller in &mut self.callers {
             (caller.asks_stalled_until_ms, caller.answers_stalled_until_ms) = (0, 0);

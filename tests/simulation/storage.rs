@@ -21,6 +21,8 @@ pub(crate) struct Storage {
     pub(crate) slow_until_ms: u64,
     /// A write or a sync of it does.
     pub(crate) next_commit_fails: bool,
+    /// The process ends while the next commit does its writes.
+    pub(crate) next_commit_ends: Option<End>,
     /// A commit takes up to so long otherwise.
     commit_ms_max: u64,
     /// What commits have answered as durable. Outlives processes, as callers do.
@@ -62,6 +64,8 @@ struct Commit {
 pub(crate) enum Progress {
     Nothing,
     Answers(Vec<(WriteId, WriteOutcome)>),
+    /// The process was to end in this commit, and has.
+    Ended(End),
     /// A fault behind which nothing more may be acknowledged.
     Died(String),
 }
@@ -74,6 +78,7 @@ impl Storage {
             full_until_ms: 0,
             slow_until_ms: 0,
             next_commit_fails: false,
+            next_commit_ends: None,
             commit_ms_max,
             accepted: BTreeSet::new(),
             settled: BTreeSet::new(),
@@ -148,6 +153,11 @@ impl Storage {
         self.disk.set_full(is_full);
         open.committer.store_mut().set_full(is_full);
         self.n_commits += 1;
+        if let Some(end) = self.next_commit_ends.take() {
+            self.disk.break_off_next_commit(dice);
+            let _nobody_hears = open.committer.commit(&jobs);
+            return Progress::Ended(end);
+        }
         if std::mem::take(&mut self.next_commit_fails) {
             self.disk.fail_next_commit(dice);
         }

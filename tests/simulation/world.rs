@@ -313,6 +313,10 @@ impl World {
                         .map(|(write, outcome)| Input::Stored { write, outcome });
                     process.inbox.extend(stored);
                 }
+                Progress::Ended(end) => {
+                    self.truth.tally.count("fault: end in a commit");
+                    return self.end_orchestrator(end);
+                }
                 Progress::Died(why) => {
                     self.trace
                         .note(now_ms, format_args!("the store has failed: {why}"));

@@ -186,9 +186,9 @@ impl Teller {
                 self.handle(entry, &Input::AttemptReturned { step, attempt })
             }
             Said::Failed(step, attempt, error) => {
-                self.clocks.ended(entry, *step, &error.code)?;
                 let (step, attempt) = (*step, *attempt);
                 let never_ran = matches!(self.interpreter.states[step], StepState::Waiting { .. });
+                self.clocks.ended(entry, step, &error.code, !never_ran)?;
                 if never_ran && error.code == "ACTION_NOT_FOUND" {
                     self.handle(entry, &Input::ActionNotFound { step, attempt })
                 } else {
@@ -207,7 +207,7 @@ impl Teller {
                 }
             }
             Said::Completed(step, attempt) => {
-                self.clocks.ended(entry, *step, "")?;
+                self.clocks.ended(entry, *step, "", true)?;
                 let (step, attempt) = (*step, *attempt);
                 let outcome = Outcome::Completed {
                     output: Default::default(),

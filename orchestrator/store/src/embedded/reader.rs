@@ -105,16 +105,6 @@ fn execution(row: &Row<'_>) -> Result<StoredExecution, StoreFault> {
     let number = summary.number;
     let failed = |part| move |error| reading(number, part, error);
     let corrupt = |part| StoreFault::Corrupt { number, part };
-    // No checksum covers what changes before the end, but each state has its columns.
-    let is_whole = match summary.state {
-        StoredState::Queued => summary.started_at.is_none() && summary.status == 0,
-        StoredState::Running => summary.started_at.is_some() && summary.status == 0,
-        StoredState::Settled => true,
-    };
-    if !is_whole {
-        return Err(corrupt(PART_INDEX));
-    }
-
     let progress = Progress {
         state: summary.state,
         status: summary.status,

@@ -46,14 +46,20 @@ impl Clocks {
         self.not_before(entry, self.wakes_at[step], "at, of the end of a sleep")
     }
 
-    /// An outcome that counts came before the limits of its step and of its plan.
-    pub(super) fn ended(&self, entry: &AuditEntry, step: usize, code: &str) -> Result<(), Difference> {
+    /// An outcome that counts came before the limits of its step, which counts from the hand-out, and of its plan.
+    pub(super) fn ended(
+        &self,
+        entry: &AuditEntry,
+        step: usize,
+        code: &str,
+        was_handed_out: bool,
+    ) -> Result<(), Difference> {
         if let Some(started_at) = self.started_at {
             let limit = started_at.saturating_add(self.plan_limit_ms);
             self.before(entry, limit, "at, of an outcome within the plan's limit")?;
         }
         match self.step_limits_ms[step] {
-            Some(limit_ms) if code != "STEP_TIMEOUT" => {
+            Some(limit_ms) if was_handed_out && code != "STEP_TIMEOUT" => {
                 let limit = self.assigned_at[step].saturating_add(limit_ms);
                 self.before(entry, limit, "at, of an outcome within the step's limit")
             }
