@@ -39,7 +39,7 @@ impl Size {
                 n_plans: if n_plans > 1 { n_plans } else { 1_000_000 },
                 in_memory_max: 10_000,
                 running_max: 256,
-                resident_kib_max: 700 << 10,
+                resident_kib_max: 512 << 10,
                 limit: Duration::from_secs(7_200),
             }
         } else {
