@@ -12,6 +12,7 @@ use prost::Message as _;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Streaming};
@@ -119,6 +120,7 @@ async fn ten_thousand_watchers_of_whom_half_never_read() {
     let watched = den.size();
 
     let mut worker = ScriptedWorker::connect(&den.orchestrator, &["watched"], 4).await;
+    worker.keep_alive(Duration::from_secs(2));
     for _ in 0..n_steps {
         worker.complete_next(json!({})).await;
     }
@@ -173,6 +175,7 @@ async fn a_watcher_may_read_as_slowly_as_it_likes() {
         slow.push((from, entries));
     }
     let mut worker = ScriptedWorker::connect(&den.orchestrator, &["watched"], 8).await;
+    worker.keep_alive(Duration::from_secs(2));
     for _ in 0..n_steps {
         worker.complete_next(json!({})).await;
     }
