@@ -384,7 +384,8 @@ fn a_backup_of_the_first_schema_is_restored_as_the_newest() {
         .unwrap()
         .execute_batch(
             "DROP TABLE removed_execution; ALTER TABLE tally DROP COLUMN n_removed; \
-             ALTER TABLE tally DROP COLUMN n_forgotten; PRAGMA user_version = 1",
+             ALTER TABLE tally DROP COLUMN n_forgotten; ALTER TABLE execution DROP COLUMN start_checksum; \
+             PRAGMA user_version = 1",
         )
         .unwrap();
     let target = Scratch::new();
