@@ -33,6 +33,11 @@ const SIMULATION: Suite = Suite {
     variable: Some(("ESCAPEMENT_SEEDS", "40")),
 };
 
+/// The real store on a disk in memory.
+const fn storage(filter: &'static str) -> Suite {
+    suite("escapement-tests", "storage", filter)
+}
+
 /// Each fault with its catcher.
 pub(crate) const CATCHERS: &[(Bug, Suite)] = &[
     (Bug::SelfEdge, VALIDATION),
@@ -63,6 +68,23 @@ pub(crate) const CATCHERS: &[(Bug, Suite)] = &[
     (Bug::CreditsIgnored, SIMULATION),
     (Bug::StartedHandedOutAgain, story("losing")),
     (Bug::LeaseTooShort, SIMULATION),
+    (Bug::SyncSkipped, storage("moments")),
+    (Bug::TornTailAccepted, storage("log_tail")),
+    (Bug::ChecksumIgnored, storage("flips")),
+    (Bug::FatalRetried, storage("failures::every_call")),
+    (
+        Bug::RemovedIdReusable,
+        end_to_end("retention::settled_executions_beyond_the_count"),
+    ),
+    (
+        Bug::LiveRemoved,
+        end_to_end("retention::settled_executions_are_removed_by_age"),
+    ),
+    (
+        Bug::FullIsDurable,
+        suite("escapement-tests", "crashes", "full_disk::on_a_full_disk"),
+    ),
+    (Bug::WatchSkipsOne, end_to_end("watching::")),
     (
         Bug::ConflictIsDone,
         end_to_end("ids::an_execution_id_with_another"),

@@ -15,6 +15,7 @@ pub(crate) fn open(disk: &Disk) -> Result<Embedded, StoreFault> {
 }
 
 pub(crate) fn open_with(disk: &Disk, options: EmbeddedOptions) -> Result<Embedded, StoreFault> {
+    escapement_tests::planted::arm();
     let options = EmbeddedOptions {
         files: Some(disk.files()),
         checkpointing: Checkpointing::Inline { pages_due: PAGES_DUE },

@@ -9,6 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use escapement_contract::{AuditEntry, AuditKind, ExecutionError, Persisted, Phase};
+use escapement_model::planted::{self, Bug};
 
 /// Callers that wait for the next entry.
 #[derive(Debug, Default)]
@@ -129,7 +130,8 @@ impl Live {
 impl Wanted {
     /// The piece that there is now, if there is any.
     fn cut_from(self, audit: &[AuditEntry]) -> Option<Reply> {
-        let seen = usize::try_from(self.from_sequence - 1).unwrap_or(usize::MAX);
+        let skipped = u64::from(planted::is_on(Bug::WatchSkipsOne) && self.from_sequence > 1);
+        let seen = usize::try_from(self.from_sequence - 1 + skipped).unwrap_or(usize::MAX);
         let unseen = audit.get(seen..).filter(|unseen| !unseen.is_empty())?;
         let mut bytes_left = self.piece.bytes_max;
         let fits = |entry: &&AuditEntry| {

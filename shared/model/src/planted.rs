@@ -97,9 +97,15 @@ bugs! {
     FatalRetried = "fatal-retried",
     /// A conflict is reported as done.
     ConflictIsDone = "conflict-is-done",
+    /// A removed execution leaves nothing behind that refuses its ids.
+    RemovedIdReusable = "removed-id-reusable",
+    /// Removal takes what has not settled.
+    LiveRemoved = "live-removed",
     // The shell.
     /// A full disk is taken for a write that went through.
     FullIsDurable = "full-is-durable",
+    /// A watcher that asks for the next piece misses an entry.
+    WatchSkipsOne = "watch-skips-one",
     /// A page of a list leaves one execution out.
     PageSkipsOne = "page-skips-one",
 }

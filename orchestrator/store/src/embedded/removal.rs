@@ -4,6 +4,7 @@
 //! There is no index by the time of settling, because every settle would pay for it: a pass walks the narrow
 //! table from the lowest number on, a bounded part of it in each step, and ends where nothing behind can be due.
 
+use escapement_model::planted::{self, Bug};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, Row, params};
 
@@ -203,7 +204,7 @@ impl Place {
         let state: i64 = row.get(1)?;
         Ok(Some(Self {
             number: number_of(row.get(0)?)?,
-            is_settled: state == column_state(StoredState::Settled),
+            is_settled: state == column_state(StoredState::Settled) || planted::is_on(Bug::LiveRemoved),
             settled_at: row.get(2)?,
             accepted_at: row.get(3)?,
         }))
@@ -255,7 +256,9 @@ fn remove(connection: &Connection, summary: &StoredSummary, now_unix_ms: i64) ->
         let n_deleted = delete("DELETE FROM execution WHERE number = ?1 AND state = 2")?;
         delete("DELETE FROM accepted_record WHERE number = ?1")?;
         delete("DELETE FROM settled_record WHERE number = ?1")?;
-        tombstones::insert(connection, &removed)?;
+        if !planted::is_on(Bug::RemovedIdReusable) {
+            tombstones::insert(connection, &removed)?;
+        }
         Ok(n_deleted)
     };
     let n_deleted = apply().map_err(|error| damage(summary.number, PART_INDEX, error))?;
