@@ -185,7 +185,7 @@ impl Callers {
                         entries_max: 1 + usize::from(source.byte() % 4),
                         bytes_max: 1 << 10,
                     },
-                    waits: source.byte() % 2 == 0,
+                    waits: source.byte().is_multiple_of(2),
                 })
             }
             3 => Input::ListWorkers(self.next(Wants::Workers)),
