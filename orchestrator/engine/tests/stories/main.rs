@@ -14,6 +14,7 @@ mod odd_workers;
 mod operators;
 mod parking;
 mod persisting;
+mod planting;
 mod puppet;
 mod reporting;
 mod sizes;

@@ -59,7 +59,7 @@ impl World {
     }
 
     pub fn with(change: impl FnOnce(&mut EngineConfig)) -> Self {
-        plant_what_the_environment_names();
+        crate::planting::plant_what_the_environment_names();
         let mut config = EngineConfig::new(BootId::new([7; 16]), [9; 32]);
         change(&mut config);
         Self {
@@ -596,19 +596,5 @@ impl PlanBuilder {
 
     pub fn build(self) -> Arc<Request> {
         Arc::new(validate_request(self.draft, 1024).unwrap())
-    }
-}
-
-/// A fault that these stories are to catch, where the environment names one.
-pub fn plant_what_the_environment_names() {
-    #[cfg(debug_assertions)]
-    {
-        use escapement_model::planted::{Bug, VARIABLE, plant};
-        if let Some(bug) = std::env::var(VARIABLE)
-            .ok()
-            .and_then(|name| Bug::from_name(&name))
-        {
-            plant(bug);
-        }
     }
 }
