@@ -20,7 +20,7 @@ pub(crate) fn minimise(program: &Path, target: &str, place: &Place) -> Result<()
     Ok(())
 }
 
-/// Copies the smallest of them into the checkout. Inputs that have a name of their own stay: each was a finding.
+/// Copies some of every size into the checkout. Inputs that have a name of their own stay: each was a finding.
 pub(crate) fn keep(program: &Path, target: &str, place: &Place) -> Result<(), Box<dyn Error>> {
     let covering = place.folder.join("covering").join(target);
     merge(program, target, place, &covering, "-set_cover_merge=1")?;
@@ -34,8 +34,10 @@ pub(crate) fn keep(program: &Path, target: &str, place: &Place) -> Result<(), Bo
             n_bytes += size;
         }
     }
-    for (name, size) in sizes(&covering)? {
-        if n_files < FILES_MAX && n_bytes + size <= BYTES_MAX {
+    let all = sizes(&covering)?;
+    let pause = all.len().div_ceil(FILES_MAX - n_files.min(FILES_MAX - 1));
+    for (name, size) in all.into_iter().step_by(pause.max(1)) {
+        if n_bytes + size <= BYTES_MAX {
             std::fs::copy(covering.join(&name), place.corpus.join(&name))?;
             n_files += 1;
             n_bytes += size;
