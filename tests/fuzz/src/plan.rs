@@ -269,3 +269,28 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seeds_are_accepted_and_refused() {
+        let mut n_accepted = 0;
+        let all = seeds();
+        for seed in &all {
+            let mut source = Source::new(seed);
+            let request = if source.byte() == 0 {
+                v1::SubmitPlanRequest::decode(source.rest()).expect("the seed is encoded")
+            } else {
+                request(&mut source)
+            };
+            n_accepted += usize::from(validate_request(request_draft(request), CONCURRENCY_MAX).is_ok());
+        }
+        assert!(
+            n_accepted > 5 && n_accepted < all.len() - 5,
+            "{n_accepted} of {}",
+            all.len()
+        );
+    }
+}

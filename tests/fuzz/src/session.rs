@@ -23,12 +23,17 @@ const FAILURES_MAX: u8 = 6;
 
 /// Each byte that begins a turn says what happens next.
 pub(crate) fn run(input: &[u8]) {
+    played(input);
+}
+
+fn played(input: &[u8]) -> World {
     let mut source = Source::new(input);
     let mut world = World::new();
     while !source.is_empty() {
         world.turn(&mut source);
     }
     world.end();
+    world
 }
 
 /// One engine and everything around it.
@@ -261,3 +266,20 @@ fn known(tokens: &[AttemptToken], byte: u8) -> AttemptToken {
 }
 
 pub(crate) use rules::seeds;
+
+#[cfg(test)]
+mod tests {
+    use super::{played, seeds};
+
+    #[test]
+    fn the_seeds_do_real_work() {
+        let worlds: Vec<_> = seeds().iter().map(|seed| played(seed)).collect();
+        let n_settled: usize = worlds.iter().map(|world| world.disk.n_settled()).sum();
+        let n_successes: usize = worlds.iter().map(|world| world.disk.n_successes()).sum();
+        let n_assigned: usize = worlds.iter().map(|world| world.fleet.n_assigned()).sum();
+        assert!(
+            n_settled > 40 && n_successes > 5 && n_assigned > 80,
+            "{n_settled} {n_successes} {n_assigned}"
+        );
+    }
+}

@@ -21,6 +21,7 @@ pub(crate) struct Disk {
     plans: BTreeMap<PlanId, ExecutionId>,
     started: BTreeSet<ExecutionId>,
     settled: BTreeSet<ExecutionId>,
+    n_successes: usize,
 }
 
 impl Disk {
@@ -91,6 +92,7 @@ impl Disk {
             StoreWrite::Settle { settlement } => {
                 let is_first = self.settled.insert(settlement.result.execution_id);
                 assert!(is_first, "an execution is settled once");
+                self.n_successes += usize::from(settlement.result.error.is_none());
             }
         }
         WriteOutcome::Durable
@@ -98,6 +100,16 @@ impl Disk {
 
     pub(crate) fn is_settled(&self, id: ExecutionId) -> bool {
         self.settled.contains(&id)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn n_settled(&self) -> usize {
+        self.settled.len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn n_successes(&self) -> usize {
+        self.n_successes
     }
 
     pub(crate) fn check_end(&self) {

@@ -275,6 +275,11 @@ impl Fleet {
         items.filter_map(|item| attempt_outcome(item).ok()).collect()
     }
 
+    #[cfg(test)]
+    pub(crate) fn n_assigned(&self) -> usize {
+        self.tokens.len()
+    }
+
     /// Judges a message to a worker.
     pub(crate) fn sent(&mut self, session: SessionKey, seq: u64, message: ToWorker) {
         let Some(stream) = self.streams.get_mut(&session) else {

@@ -12,12 +12,22 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let failed = [16, 0, 80, 0, 0, 130];
     let rejected = [16, 0, 180, 0, 0, 2, 0, 0];
     let heartbeat = [16, 0, 150, 1, 1];
+    let moment = [76, 100];
     let second = [76, 200];
     let mut all = Vec::new();
     for plan in 0..10 {
         for how in [&completed[..], &failed, &rejected] {
-            let step = [&started[..], how, &store, &second, &heartbeat].concat();
-            let run = [&open[..], &[0, plan], &store, &store, &step.repeat(5)].concat();
+            let step = [&started[..], how, &store, &moment].concat();
+            let run = [
+                &open[..],
+                &[0, plan],
+                &store,
+                &store,
+                &step.repeat(8),
+                &heartbeat,
+                &second,
+            ]
+            .concat();
             all.push(run);
         }
         let ask: Vec<u8> = (0..5).flat_map(|kind| [112, plan, kind, 0]).collect();
