@@ -18,13 +18,14 @@ const CONCURRENCY_MAX: u32 = 256;
 /// After an even byte the rest is an encoded request, after an odd one it tells how to make one.
 pub(crate) fn run(input: &[u8]) {
     let mut source = Source::new(input);
-    let request = if source.byte().is_multiple_of(2) {
-        let Ok(request) = v1::SubmitPlanRequest::decode(source.rest()) else {
-            return;
-        };
-        request
+    let encoded = if source.byte().is_multiple_of(2) {
+        source.rest().to_vec()
     } else {
-        request(&mut source)
+        request(&mut source).encode_to_vec()
+    };
+    // Whatever a request is made of, it comes over the wire.
+    let Ok(request) = v1::SubmitPlanRequest::decode(encoded.as_slice()) else {
+        return;
     };
     let draft = request_draft(request.clone());
     let expected = is_compared(&draft, input).then(|| findings(&draft, CONCURRENCY_MAX));
