@@ -130,29 +130,30 @@ impl<U: Message + Default + Counted> Decoder for CountingDecoder<U> {
 /// True where the lists of an encoded message have more entries together.
 ///
 /// Where the message is malformed it counts as far as a decoder would get.
-pub fn has_more_entries(message: &[u8], lists: Lists, max: usize) -> bool {
+pub fn has_more_entries(mut message: &[u8], lists: Lists, max: usize) -> bool {
     let mut left = max;
-    count(message, lists, &mut left) == Some(Enough)
+    count(&mut message, 0, lists, &mut left) == Some(Enough)
 }
 
 /// There are more entries than there may be.
 #[derive(Debug, PartialEq, Eq)]
 struct Enough;
 
-/// Takes the entries from what is left. Descends as deep as `lists` are.
-fn count(mut message: &[u8], lists: Lists, left: &mut usize) -> Option<Enough> {
-    while message.has_remaining() {
-        let (tag, wire_type) = decode_key(&mut message).ok()?;
+/// Takes the entries from what is left, until `n_behind` bytes remain. Descends as deep as `lists` are.
+///
+/// The last field of a submessage may reach beyond its end: the decoder reads such a field whole before it refuses it.
+fn count(message: &mut &[u8], n_behind: usize, lists: Lists, left: &mut usize) -> Option<Enough> {
+    while message.len() > n_behind {
+        let (tag, wire_type) = decode_key(message).ok()?;
         // Whatever its wire type: the decoder takes the entry of a map for one with a length in any case,
         // and ends at any other field that has another wire type than it should.
         let Some((_, holds)) = lists.iter().find(|(listed, _)| *listed == tag) else {
-            skip_field(wire_type, tag, &mut message, DecodeContext::default()).ok()?;
+            skip_field(wire_type, tag, message, DecodeContext::default()).ok()?;
             continue;
         };
-        let length = usize::try_from(decode_varint(&mut message).ok()?).ok()?;
+        let length = usize::try_from(decode_varint(message).ok()?).ok()?;
         // What is cut off is decoded up to the cut.
-        let (inside, rest) = message.split_at(length.min(message.len()));
-        message = rest;
+        let n_behind_it = message.len().saturating_sub(length);
         let (weight, inner) = match holds {
             One(inner) => (0, inner),
             Entries(inner) => (1, inner),
@@ -163,10 +164,13 @@ fn count(mut message: &[u8], lists: Lists, left: &mut usize) -> Option<Enough> {
         };
         *left = fewer;
         if !inner.is_empty()
-            && let Some(enough) = count(inside, inner, left)
+            && let Some(enough) = count(message, n_behind_it, inner, left)
         {
             return Some(enough);
         }
+        // Nothing is decoded behind a field in which something reached too far.
+        let n_left_over = message.len().checked_sub(n_behind_it)?;
+        message.advance(n_left_over);
     }
     None
 }

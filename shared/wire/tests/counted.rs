@@ -199,3 +199,12 @@ fn an_entry_of_a_map_counts_with_any_wire_type() {
     assert_eq!(decoded.labels.len(), 2);
     assert_eq!(most_of(&hello), 2);
 }
+
+#[test]
+fn a_field_that_reaches_beyond_its_message_is_counted_as_it_is_decoded() {
+    // Outcomes of one item that ends behind the key of its success; the success itself follows, with many warnings.
+    let warnings = [18, 0].repeat(40);
+    let message = [&[0x3a, 3, 0x0a, 1, 0x1a, 80][..], &warnings].concat();
+    assert!(SessionRequest::decode(message.as_slice()).is_err());
+    assert_eq!(most_of(&message), 1 + 40);
+}
