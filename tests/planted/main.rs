@@ -1,4 +1,5 @@
-//! Every fault that can be planted is caught by a suite that is green without it. Tests the suites, not the product.
+//! Every fault that can be planted is caught by a suite. Tests the suites, not the product: that they are green without a
+//! fault is seen where all tests run.
 //!
 //! Prints the table: which test catches which fault, and after how long. `ESCAPEMENT_PLANTED=name` runs one fault.
 
@@ -34,28 +35,17 @@ fn every_planted_fault_is_caught() {
     }
     let wanted = std::env::var("ESCAPEMENT_PLANTED").ok();
     let is_wanted = |bug: Bug| wanted.as_deref().is_none_or(|name| name == bug.name());
+    suites::build();
     let mut escaped = Vec::new();
     for (bug, suite) in CATCHERS.iter().filter(|(bug, _)| is_wanted(*bug)) {
         let began = Instant::now();
-        let verdict = suite.run(Some(*bug), PATIENCE);
+        let verdict = suite.run(*bug, PATIENCE);
         show(*bug, suite, &verdict, began.elapsed());
         if !matches!(verdict, Verdict::Failed { .. }) {
             escaped.push((bug.name(), verdict));
         }
     }
     assert!(escaped.is_empty(), "not caught: {escaped:#?}");
-}
-
-/// A suite that fails anyway would catch everything.
-#[test]
-fn the_suites_are_green_without_a_fault() {
-    let suites: BTreeSet<Suite> = CATCHERS.iter().map(|(_, suite)| *suite).collect();
-    let red: Vec<(Suite, Verdict)> = suites
-        .into_iter()
-        .map(|suite| (suite, suite.run(None, PATIENCE)))
-        .filter(|(_, verdict)| !matches!(verdict, Verdict::Passed))
-        .collect();
-    assert!(red.is_empty(), "red without a fault: {red:#?}");
 }
 
 fn show(bug: Bug, suite: &Suite, verdict: &Verdict, took: Duration) {

@@ -1,4 +1,4 @@
-//! Runs a test binary of the workspace as a child process, with a fault or without one. Knows no fault.
+//! Runs a test binary of the workspace as a child process, with a fault in it. Knows no fault.
 
 use escapement_model::planted::{Bug, VARIABLE};
 use escapement_tests::checkout;
@@ -40,21 +40,18 @@ pub(crate) enum Verdict {
 }
 
 impl Suite {
-    /// Runs it.
-    pub(crate) fn run(&self, bug: Option<Bug>, patience: Duration) -> Verdict {
+    /// Runs it with a fault.
+    pub(crate) fn run(&self, bug: Bug, patience: Duration) -> Verdict {
         let binary = &binaries()[&(self.package.to_owned(), self.target.to_owned())];
         let mut command = Command::new(&binary.path);
         command
             .current_dir(&binary.folder)
             .arg(self.filter)
-            .env_remove(VARIABLE)
+            .env(VARIABLE, bug.name())
             .envs(self.variable)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        if let Some(bug) = bug {
-            command.env(VARIABLE, bug.name());
-        }
         let mut child = command.spawn().expect("a test binary starts");
         let mut stdout = child.stdout.take().expect("its stdout is piped");
         let reader = thread::spawn(move || {
@@ -97,6 +94,11 @@ impl Suite {
 
 /// Time between two looks at a child.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// Builds the test binaries, or sees that they are built.
+pub(crate) fn build() {
+    let _built = binaries();
+}
 
 struct TestBinary {
     path: PathBuf,

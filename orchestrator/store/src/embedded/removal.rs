@@ -170,6 +170,9 @@ fn choose(
 }
 
 fn is_before(settled_at: Option<i64>, before: Option<i64>) -> bool {
+    if planted::is_on(Bug::LiveRemoved) && settled_at.is_none() {
+        return before.is_some();
+    }
     matches!((settled_at, before), (Some(settled_at), Some(before)) if settled_at < before)
 }
 
