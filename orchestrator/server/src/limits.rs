@@ -153,10 +153,11 @@ pub const OPEN_REPORTS_MAX: usize = 4_096;
 pub const OPEN_HEALTH_MAX: usize = 4_096;
 /// Calls open at a time: reflection.
 pub const OPEN_REFLECTIONS_MAX: usize = 256;
-/// Bytes of large answers to callers that are not taken yet: 256 MiB.
-pub const ANSWERS_BYTES_MAX: usize = 256 << 20;
-/// The same for operators: 64 MiB.
-pub const CONTROL_ANSWERS_BYTES_MAX: usize = 64 << 20;
+/// Bytes of large answers to callers that are not taken yet, as they are stored: 128 MiB.
+/// On its way an answer may take up to five times as much memory: record, message, frame and buffers.
+pub const ANSWERS_BYTES_MAX: usize = 128 << 20;
+/// The same for operators: 32 MiB.
+pub const CONTROL_ANSWERS_BYTES_MAX: usize = 32 << 20;
 /// Bytes from which an answer counts as large.
 pub const SMALL_ANSWER_BYTES: usize = 16 << 10;
 /// Time that a caller has to take a large answer; then its connection is cut.

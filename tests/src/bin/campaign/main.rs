@@ -34,7 +34,8 @@ fn main() -> ExitCode {
 
 /// Runs for the time that was asked for. Says how many violations there were.
 fn campaign() -> Result<u64, Fault> {
-    let options = Options::of(std::env::args().skip(1))?;
+    // The alias ends with one, and so does what people type.
+    let options = Options::of(std::env::args().skip(1).filter(|argument| argument != "--"))?;
     let target = programs::target_folder()?;
     let programs = programs::build(&target)?;
     let folder = target.join("campaign");
