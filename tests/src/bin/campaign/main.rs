@@ -34,7 +34,7 @@ fn main() -> ExitCode {
 
 /// Runs for the time that was asked for. Says how many violations there were.
 fn campaign() -> Result<u64, Fault> {
-    // The alias ends with one, and so does what people type.
+    // The alias ends with two dashes, and so does what people type before their words.
     let options = Options::of(std::env::args().skip(1).filter(|argument| argument != "--"))?;
     let target = programs::target_folder()?;
     let programs = programs::build(&target)?;

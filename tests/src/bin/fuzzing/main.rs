@@ -35,7 +35,9 @@ fn fuzz() -> Result<usize, Box<dyn Error>> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("..")
         .canonicalize()?;
-    let options = Options::read(std::env::args().skip(1), &root)?;
+    // The alias ends with two dashes, and so does what people type before their words.
+    let arguments = std::env::args().skip(1).filter(|argument| argument != "--");
+    let options = Options::read(arguments, &root)?;
     let place = Place::of(root, &options.target)?;
     let program = build::build(&place.root, &place.folder)?;
 
