@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -22,6 +22,9 @@ pub struct ChildProcess {
     announcements: mpsc::Receiver<Value>,
     stderr: PathBuf,
 }
+
+/// Time that the threads of a process have to stand still.
+const STAND_LIMIT: Duration = Duration::from_secs(10);
 
 impl ChildProcess {
     /// Starts the program. Its stderr goes to `stderr`, after what stands there already.
@@ -98,8 +101,31 @@ impl ChildProcess {
         if self.child.try_wait()?.is_none() {
             // Not reaped, so the id is still its own.
             kill_process(Pid::from_child(&self.child), signal)?;
+            if signal == Signal::STOP {
+                self.wait_until_it_stands()?;
+            }
         }
         Ok(())
+    }
+
+    /// On a busy machine a thread of it may run on for a moment after it was told to stop.
+    fn wait_until_it_stands(&self) -> Result<(), Fault> {
+        let began = Instant::now();
+        let stands = |task: &Path| {
+            let stat = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
+            // The state follows the name, which may hold anything but ends with the last parenthesis; a task that is
+            // gone has none.
+            let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+            state.is_none_or(|state| matches!(state, 'T' | 't'))
+        };
+        while began.elapsed() < STAND_LIMIT {
+            let mut tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()))?;
+            if tasks.all(|task| task.is_ok_and(|task| stands(&task.path()))) {
+                return Ok(());
+            }
+            std::thread::yield_now();
+        }
+        Err(format!("{} runs on although it was told to stand still", self.name).into())
     }
 
     /// Asks it to stop (SIGTERM) and waits until it has.
