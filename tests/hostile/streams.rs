@@ -109,7 +109,7 @@ async fn large_answers_that_nobody_takes() {
     }
     .encode_to_vec();
     let mut wires = Vec::new();
-    for n in 0..scale(6, 30) {
+    for n in 0..scale(9, 30) {
         let path = [GET, WAIT, WATCH][n % 3];
         let mut wire = Wire::with_settings(den.address(), &setting(INITIAL_WINDOW_SIZE, 1)).await;
         let bytes: Vec<u8> = (0..200)
@@ -118,7 +118,7 @@ async fn large_answers_that_nobody_takes() {
         assert_eq!(wire.flood(&bytes).await, Flood::Sent);
         wires.push(wire);
     }
-    // Without a bound this takes more than a gigabyte.
+    // Without a bound this takes several gigabytes.
     let refused = async || {
         let question = GetExecutionRequest {
             execution_id: id.clone(),
@@ -137,5 +137,5 @@ async fn large_answers_that_nobody_takes() {
     };
     wait_for("the room to be given back", LIMIT, again).await.unwrap();
     drop(plans);
-    den.finish("large answers that nobody takes", 900).await;
+    den.finish("large answers that nobody takes", 1_500).await;
 }

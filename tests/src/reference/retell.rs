@@ -83,8 +83,17 @@ pub fn retell(
     };
     let places = Places::of(plan);
     let rules = Rules::of(plan, facts, accepted.deadline_ms);
+    // Where the wall clock may jump, a deadline that was over at the accept may lie ahead for the process that starts it:
+    // the one that accepted it may have gone before it wrote an end.
+    let starts_at = rest
+        .first()
+        .filter(|next| matches!(next.event, Some(Event::Started(_))));
+    let accepted_at = match starts_at {
+        Some(next) if facts.slack_ms.is_none() => first.at.min(next.at),
+        Some(_) | None => first.at,
+    };
     let mut teller = Teller {
-        interpreter: Interpreter::accept(rules, moment(first.at)),
+        interpreter: Interpreter::accept(rules, moment(accepted_at)),
         is_a_restart: results::is_a_restart(result),
         expected: VecDeque::new(),
         at: first.at,
