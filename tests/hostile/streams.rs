@@ -137,5 +137,5 @@ async fn large_answers_that_nobody_takes() {
     };
     wait_for("the room to be given back", LIMIT, again).await.unwrap();
     drop(plans);
-    den.finish("large answers that nobody takes", 1_500).await;
+    den.finish("large answers that nobody takes", 900).await;
 }

@@ -154,7 +154,7 @@ pub const OPEN_HEALTH_MAX: usize = 4_096;
 /// Calls open at a time: reflection.
 pub const OPEN_REFLECTIONS_MAX: usize = 256;
 /// Bytes of large answers to callers that are not taken yet, as they are stored: 128 MiB.
-/// On its way an answer may take up to five times as much memory: record, message, frame and buffers.
+/// On its way an answer takes more memory for a moment: record, message and frame.
 pub const ANSWERS_BYTES_MAX: usize = 128 << 20;
 /// The same for operators: 32 MiB.
 pub const CONTROL_ANSWERS_BYTES_MAX: usize = 32 << 20;

@@ -206,6 +206,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
             let room = answer.extensions_mut().remove::<AnswerRoom>();
             Ok(answer.map(|body| CountedBody {
                 body,
+                rest: Bytes::new(),
                 _open: Some(open),
                 _room: room.map(|room| room.until_taken(Some(cutter))),
             }))
@@ -232,6 +233,7 @@ fn refused(rejection: Rejection) -> hyper::Response<CountedBody> {
     let answer = Status::from(rejection).into_http::<Body>();
     answer.map(|body| CountedBody {
         body,
+        rest: Bytes::new(),
         _open: None,
         _room: None,
     })
@@ -260,6 +262,8 @@ impl Drop for OpenRequest {
 /// A response body that keeps its request counted.
 struct CountedBody {
     body: Body,
+    /// Of the last frame, what is not handed over yet.
+    rest: Bytes,
     /// `None` for a request that was not let in.
     _open: Option<OpenRequest>,
     /// For a large answer.
@@ -274,17 +278,32 @@ impl http_body::Body for CountedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        if self.rest.is_empty() {
+            match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+                other => return other,
+            }
+        }
+        // HTTP/2 takes a whole frame as soon as there is a window for one byte of it, and the answer would count as taken.
+        let length = self.rest.len().min(FRAME_BYTES_MAX);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        // What a streamed answer has left is not known; nothing depends on it.
+        SizeHint::default()
     }
 }
+
+/// Bytes of an answer that are handed over at a time.
+const FRAME_BYTES_MAX: usize = 16 << 10;
 
 /// How a client that speaks HTTP/2 begins.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
