@@ -20,12 +20,13 @@ use escapement_wire::v1::execution::State;
 use rustix::process::Signal;
 use tokio::task::JoinSet;
 
-use self::dice::Dice;
+use self::dice::Draws as _;
 use self::load::Load;
 use self::witness::Witness;
 use crate::caller::Caller;
 use crate::is_long;
 use crate::world::World;
+use escapement_tests::Dice;
 
 /// What happened, by name.
 type Figures = BTreeMap<String, u64>;

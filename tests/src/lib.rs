@@ -26,6 +26,7 @@ mod binaries;
 pub mod calls;
 pub mod checkout;
 mod child;
+mod dice;
 mod directory;
 pub mod documents;
 pub mod fault_layer;
@@ -47,6 +48,7 @@ mod worker;
 pub use {
     binaries::Binaries,
     child::ChildProcess,
+    dice::Dice,
     directory::PrivateDirectory,
     orchestrator::{Orchestrator, OrchestratorSettings},
     plan_document::PlanDocument,

@@ -1,21 +1,19 @@
 //! Dice made of a seed. The same seed gives the same numbers on every machine.
 
-/// SplitMix64.
+/// Seeds that lie side by side give numbers that have nothing in common.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Dice(escapement_tests::Dice);
 
 impl Dice {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        Self(escapement_tests::Dice::new(
+            seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        ))
     }
 
     /// A number below the bound.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound.max(1)
+        self.0.roll(bound.max(1))
     }
 
     /// True once in so many throws.

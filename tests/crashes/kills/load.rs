@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::dice::Dice;
+use super::dice::Draws as _;
 use super::witness::{Known, Witness};
 use crate::caller::{Caller, object};
 use crate::hand::{Hand, WORK};
+use escapement_tests::Dice;
 
 /// Everybody who asks something of the orchestrator.
 pub(crate) struct Load {
