@@ -13,6 +13,7 @@ use serde_json::json;
 
 async fn validate(world: &World, plan: Plan, environment: Option<serde_json::Value>) -> ValidatePlanResponse {
     let request = ValidatePlanRequest {
+        options: None,
         plan: Some(plan),
         environment: environment.map(object),
     };

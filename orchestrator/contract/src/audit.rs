@@ -1,5 +1,6 @@
-//! The record of an execution. Numbered from 1 without gaps, only ever appended to.
+//! The record of an execution. Numbered from 1 without gaps, chained by hash, only ever appended to.
 
+use crate::chain::ChainHash;
 use crate::error::ExecutionError;
 use crate::execution::Evidence;
 use crate::result::Status;
@@ -20,6 +21,8 @@ pub struct AuditEntry {
     pub at_unix_ms: i64,
     /// What happened.
     pub kind: AuditKind,
+    /// Over the hash before it and this entry; see `chain`.
+    pub hash: ChainHash,
 }
 
 /// What happened; one to one with `escapement.v1.AuditEntry.event`.
@@ -127,6 +130,25 @@ pub enum AuditKind {
 }
 
 impl AuditKind {
+    /// As `escapement.v1.AuditEntry.event` spells it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            AuditKind::Accepted { .. } => "accepted",
+            AuditKind::Started { .. } => "started",
+            AuditKind::StepWaiting { .. } => "step_waiting",
+            AuditKind::AttemptAssigned { .. } => "attempt_assigned",
+            AuditKind::AttemptStarted { .. } => "attempt_started",
+            AuditKind::AttemptReturned { .. } => "attempt_returned",
+            AuditKind::AttemptFailed { .. } => "attempt_failed",
+            AuditKind::RetryScheduled { .. } => "retry_scheduled",
+            AuditKind::StepCompleted { .. } => "step_completed",
+            AuditKind::StepNotCompleted { .. } => "step_not_completed",
+            AuditKind::MandatoryAction { .. } => "mandatory_action",
+            AuditKind::StepsIncomplete { .. } => "steps_incomplete",
+            AuditKind::Settled { .. } => "settled",
+        }
+    }
+
     /// True for what a single attempt goes through; such entries are bounded by [`AUDIT_ENTRIES_MAX`].
     pub(crate) fn is_of_attempt(&self) -> bool {
         match self {
@@ -179,15 +201,18 @@ impl NotCompleted {
 }
 
 /// The growing record.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Audit {
     entries: Vec<AuditEntry>,
+    /// The hash of the last entry, or where the chain begins.
+    head: ChainHash,
 }
 
 impl Audit {
-    pub(crate) fn with_capacity(n_entries: usize) -> Self {
+    pub(crate) fn new(seed: ChainHash, n_entries: usize) -> Self {
         Self {
             entries: Vec::with_capacity(n_entries),
+            head: seed,
         }
     }
 
@@ -202,18 +227,24 @@ impl Audit {
         }
         //
         let sequence = self.entries.len() as u64 + 1;
-        self.entries.push(AuditEntry {
+        let mut entry = AuditEntry {
             sequence,
             at_unix_ms,
             kind,
-        });
+            hash: self.head,
+        };
+        //
+        self.head = entry.link(&self.head);
+        entry.hash = self.head;
+        self.entries.push(entry);
     }
 
     pub(crate) fn entries(&self) -> &[AuditEntry] {
         &self.entries
     }
 
-    pub(crate) fn into_entries(self) -> Vec<AuditEntry> {
-        self.entries
+    /// The record, which is not appended to any more.
+    pub(crate) fn take_entries(&mut self) -> Vec<AuditEntry> {
+        core::mem::take(&mut self.entries)
     }
 }

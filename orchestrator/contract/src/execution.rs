@@ -20,6 +20,8 @@ pub use input::{Evidence, Input, Refused};
 pub use steps::{Progress, StepState};
 
 use crate::audit::{Audit, AuditEntry, AuditKind};
+use crate::chain::chain_seed;
+use crate::input_log::InputLog;
 use crate::plan::{Plan, StepIndex};
 use crate::request::Request;
 use crate::result::{PlanResult, Settlement};
@@ -66,6 +68,8 @@ pub struct Execution {
     steps: Option<Box<Steps>>,
     trace: Trace,
     audit: Audit,
+    /// What it was told, until it ends.
+    inputs: InputLog,
     settlement: Option<Arc<Settlement>>,
     /// How many entries of the settlement's record may be shown before it is durable.
     n_entries_before_settling: usize,
@@ -84,7 +88,8 @@ impl Execution {
     ) -> Self {
         // nothing here tells a first acceptance from one after a restart.
         // Accepted and Started: most executions need room for these two long before the rest.
-        let mut audit = Audit::with_capacity(2);
+        let seed = chain_seed(execution_id, request.digest());
+        let mut audit = Audit::new(seed, 2);
         audit.record(
             accepted_at_unix_ms,
             AuditKind::Accepted {
@@ -103,6 +108,7 @@ impl Execution {
             steps: None,
             trace: Trace::default(),
             audit,
+            inputs: InputLog::new(now),
             settlement: None,
             n_entries_before_settling: 0,
             effects: VecDeque::new(),
@@ -120,6 +126,7 @@ impl Execution {
         now: Moment,
     ) -> Self {
         let mut execution = Self::accept(request, execution_id, accepted_at_unix_ms, deadline_unix_ms, now);
+        execution.inputs.recovered_started_at = Some(started_at_unix_ms);
         execution.settle_after_restart(started_at_unix_ms, now);
         execution
     }
@@ -131,13 +138,27 @@ impl Execution {
     pub fn handle(&mut self, now: Moment, input: Input) -> Result<(), Refused> {
         // everything below depends on the state, the input and `now` alone.
         // an outcome that comes at the instant of expiry is late.
+        if self
+            .next_due_ms()
+            .is_some_and(|due_ms| due_ms <= now.monotonic_ms)
+        {
+            // what time does, it does whether the input fits or not.
+            self.inputs.note(now, &Input::Tick);
+        }
         self.fire_due_timers(now);
         let refused = Refused {
             phase: self.phase,
             input: input.name(),
             step: self.state_of(input.step()),
         };
+        let is_logged = self.settlement.is_none() && !matches!(input, Input::Tick);
+        if is_logged {
+            self.inputs.note(now, &input);
+        }
         let fits = self.apply(now, input);
+        if is_logged && !fits {
+            self.inputs.take_back();
+        }
         // A retry without delay is due at once.
         self.fire_due_timers(now);
         //
@@ -280,6 +301,22 @@ impl Execution {
             .step_timer_left_ms(step, now)
             .or(self.plan().step(step).timeout_ms());
         step_left.unwrap_or(plan_left).min(plan_left).max(1)
+    }
+
+    /// The settlement, durable or not.
+    pub(crate) fn settlement_to_persist(&self) -> Option<&Arc<Settlement>> {
+        self.settlement.as_ref()
+    }
+
+    /// What was decided so far, chained.
+    pub(crate) fn decisions(&self) -> &[u8; 32] {
+        &self.inputs.decisions
+    }
+
+    /// Wants something done.
+    fn want(&mut self, effect: Effect) {
+        self.inputs.decided(&effect);
+        self.effects.push_back(effect);
     }
 
     fn plan(&self) -> &Plan {

@@ -11,12 +11,16 @@
 extern crate alloc;
 
 mod audit;
+mod chain;
 mod digest;
 mod draft;
+mod encoder;
 mod error;
 mod execution;
+mod input_log;
 mod outcome;
 mod plan;
+mod replay;
 mod request;
 mod result;
 mod retry;
@@ -26,14 +30,17 @@ mod trace;
 mod validate;
 
 pub use audit::{AUDIT_ENTRIES_MAX, AuditEntry, AuditKind, NotCompleted};
+pub use chain::{ChainHash, chain_seed};
 pub use draft::{PlanDraft, RequestDraft, RetryPolicyDraft, StepDraft};
 pub use error::{CAUSE_DEPTH_MAX, ExecutionError};
 pub use execution::{
     Delivery, Effect, Evidence, Execution, Input, Persisted, Phase, Progress, Refused, StepState,
     WithdrawReason,
 };
+pub use input_log::{InputLog, LoggedInput};
 pub use outcome::{Outcome, Reported};
 pub use plan::{OnFailure, Plan, RetryPolicy, Step, StepIndex};
+pub use replay::{ReplayRefused, Replayed, replay};
 pub use request::Request;
 pub use result::{PlanResult, Settlement, Status};
 pub use rules::{Action, MandatoryAction, RuleSet};

@@ -48,6 +48,25 @@ pub struct Reported {
     pub context: Opaque,
 }
 
+impl Reported {
+    /// Cuts off what classification does not keep; it classifies as before.
+    pub(crate) fn bound(&mut self) {
+        truncate(&mut self.message, MESSAGE_CHARS_MAX);
+        // Longer than a code may be, and so unusable still.
+        truncate(&mut self.code, MESSAGE_CHARS_MAX);
+        self.context = bounded_context(core::mem::take(&mut self.context));
+    }
+}
+
+/// Cuts off what is not kept of the reason why a report cannot be read.
+pub(crate) fn bound_detail(detail: &mut String) {
+    truncate(detail, MESSAGE_CHARS_MAX);
+}
+
+fn truncate(text: &mut String, chars_max: usize) {
+    text.truncate(cut(text, chars_max).len());
+}
+
 /// What follows from a classified error of one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {

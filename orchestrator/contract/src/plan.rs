@@ -1,6 +1,7 @@
 //! A valid plan, ready to run: references resolved, order computed, defaults filled in.
 //! Cannot hold a cycle, a repeated id or an unknown reference; only `validate` makes one.
 
+use crate::digest;
 use crate::retry;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -260,6 +261,11 @@ impl Plan {
             .map(String::as_str)
             .filter(|key| !present.contains(key))
             .collect()
+    }
+
+    /// SHA-256 over the canonical encoding of everything in the plan: equal digests mean the same plan.
+    pub fn content_digest(&self) -> [u8; 32] {
+        digest::plan_digest(self)
     }
 
     /// The step's place in the canonical order.

@@ -2,6 +2,7 @@
 
 use crate::audit::AuditEntry;
 use crate::error::ExecutionError;
+use crate::input_log::InputLog;
 use alloc::vec::Vec;
 use escapement_model::{ExecutionId, Opaque, PlanId};
 
@@ -69,4 +70,6 @@ pub struct Settlement {
     pub started_at_unix_ms: i64,
     /// The whole record, `Settled` last.
     pub audit: Vec<AuditEntry>,
+    /// Everything that led there.
+    pub inputs: InputLog,
 }

@@ -4,18 +4,22 @@
 pub(crate) mod answers;
 pub(crate) mod connection;
 pub(crate) mod events;
+pub(crate) mod explain;
+pub(crate) mod export;
 pub(crate) mod fair_stream;
 pub(crate) mod fleet;
 pub(crate) mod gate;
 pub(crate) mod listen;
 pub(crate) mod lookup;
 pub(crate) mod plans;
+pub(crate) mod replay;
 pub(crate) mod reports;
 pub(crate) mod request_body;
 pub(crate) mod routes;
 pub(crate) mod session;
 pub(crate) mod session_stream;
 pub(crate) mod settled;
+pub(crate) mod simulate;
 pub(crate) mod watch;
 
 use crate::convert::session_out::Greeting;

@@ -242,6 +242,7 @@ async fn validation_says_what_no_worker_offers_and_stores_nothing() {
     let worker = Worker::start(&orchestrator, "copy").await;
     let environment = Some(StructBuilder::new().text("other", "x").build());
     let asked = v1::ValidatePlanRequest {
+        options: None,
         plan: Some(wanted.clone()),
         environment,
     };
@@ -261,6 +262,7 @@ async fn validation_says_what_no_worker_offers_and_stores_nothing() {
 
     wanted.version = 2;
     let asked = v1::ValidatePlanRequest {
+        options: None,
         plan: Some(wanted.clone()),
         environment: None,
     };

@@ -20,6 +20,8 @@ pub const ERROR_CONTEXT_BYTES_MAX: usize = 16 << 10;
 pub const ERROR_TRACE_CONTEXT_BYTES_MAX: usize = 1 << 20;
 /// Warnings of one outcome; more are dropped.
 pub const WARNINGS_MAX: usize = 64;
+/// Bytes of the inputs that are kept of one execution; outputs, which the result has, are not counted.
+pub const INPUT_LOG_BYTES_MAX: usize = 8 << 20;
 /// Protobuf messages nested inside one payload, environment, metadata or output, on its deepest path.
 ///
 /// A map entry, a value, an object and a list are one message each:

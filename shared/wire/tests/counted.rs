@@ -9,7 +9,8 @@ use escapement_model::limits::{PLAN_BYTES_MAX, STEPS_MAX};
 use escapement_wire::DESCRIPTORS;
 use escapement_wire::counted::{Counted, Holds, LIST_ENTRIES_MAX, Lists, has_more_entries};
 use escapement_wire::v1::{
-    ExecutePlanRequest, Plan, PlanStep, SubmitPlanRequest, SubscribeEventsRequest, ValidatePlanRequest,
+    ExecutePlanRequest, ExplainExecutionRequest, Plan, PlanStep, SimulatePlanRequest, SubmitPlanRequest,
+    SubscribeEventsRequest, ValidatePlanRequest,
 };
 use escapement_wire::worker::v1::{
     ReportOutcomesRequest, ReportOutcomesResponse, SessionRequest, SessionResponse, session_request,
@@ -80,6 +81,8 @@ fn every_list_and_map_of_the_worker_protocol_is_counted() {
         ("SubmitPlanRequest", SubmitPlanRequest::LISTS),
         ("ExecutePlanRequest", ExecutePlanRequest::LISTS),
         ("ValidatePlanRequest", ValidatePlanRequest::LISTS),
+        ("SimulatePlanRequest", SimulatePlanRequest::LISTS),
+        ("ExplainExecutionRequest", ExplainExecutionRequest::LISTS),
         ("SubscribeEventsRequest", SubscribeEventsRequest::LISTS),
     ]);
     let ours = descriptors
@@ -97,13 +100,14 @@ fn every_list_and_map_of_the_worker_protocol_is_counted() {
         assert_eq!(counted(lists), lists_of(request, &all), "{name}");
         n_requests += 1;
     }
-    assert_eq!(n_requests, 13);
+    assert_eq!(n_requests, 17);
 }
 
 #[test]
 fn a_step_of_a_plan_counts_for_more_than_a_text_and_a_valid_plan_never_has_too_many() {
     let more_than = |plan: &Plan, max| {
         let request = ValidatePlanRequest {
+            options: None,
             plan: Some(plan.clone()),
             environment: None,
         };

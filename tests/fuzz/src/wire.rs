@@ -197,6 +197,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     for request in seeds::requests() {
         add(1, request.encode_to_vec());
         let plan = v1::ValidatePlanRequest {
+            options: None,
             plan: request.plan,
             environment: request.environment,
         };

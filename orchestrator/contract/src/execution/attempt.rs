@@ -155,7 +155,9 @@ impl Execution {
         let error = Arc::new(if keeps_context {
             error
         } else {
-            without_context(error)
+            let error = without_context(error);
+            self.inputs.drop_last_context(&error.context);
+            error
         });
         self.trace
             .note(Arc::clone(&error), Some(attempt), self.timestamp(now));

@@ -4,6 +4,7 @@ use super::settle::{Draft, Ending};
 use super::{Effect, Execution, StepState, WithdrawReason};
 use crate::audit::AuditKind;
 use crate::error::ExecutionError;
+use crate::input_log::InputLog;
 use crate::plan::StepIndex;
 use crate::result::{PlanResult, Settlement, Status};
 use crate::time::Moment;
@@ -94,11 +95,13 @@ impl Execution {
             let record = steps.record(*step);
             if let Some(attempt) = record.state.open_attempt() {
                 let reason = WithdrawReason::ExecutionEnded;
-                self.effects.push_back(Effect::Withdraw {
+                let withdrawal = Effect::Withdraw {
                     step: *step,
                     attempt,
                     reason,
-                });
+                };
+                self.inputs.decided(&withdrawal);
+                self.effects.push_back(withdrawal);
             }
             if !matches!(record.state, StepState::Completed | StepState::NotCompleted) {
                 record.state = StepState::Stopped;
@@ -143,11 +146,14 @@ impl Execution {
             "success alone has no error"
         );
         assert!(result.duration_ms >= 0, "completed_at is never before the start");
-        let audit = core::mem::take(&mut self.audit).into_entries();
+        let audit = self.audit.take_entries();
+        let empty = InputLog::new(now);
+        let inputs = core::mem::replace(&mut self.inputs, empty);
         Settlement {
             result,
             started_at_unix_ms,
             audit,
+            inputs,
         }
     }
 }

@@ -29,7 +29,7 @@ impl Execution {
         }
         self.phase = Phase::Starting;
         self.start_is_being_written = true;
-        self.effects.push_back(Effect::PersistStart {
+        self.want(Effect::PersistStart {
             started_at_unix_ms: now.unix_ms,
         });
         true

@@ -79,7 +79,7 @@ impl Execution {
             StepState::Assigned { attempt } | StepState::Started { attempt } => {
                 //
                 if !planted::is_on(Bug::TimeoutNotWithdrawn) {
-                    self.effects.push_back(Effect::Withdraw {
+                    self.want(Effect::Withdraw {
                         step,
                         attempt,
                         reason: WithdrawReason::StepTimeout,

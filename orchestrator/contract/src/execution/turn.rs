@@ -43,7 +43,7 @@ impl Execution {
         steps.record(step).state = StepState::Waiting { attempt };
         let step_id = plan.step(step).id();
         self.record(now, AuditKind::StepWaiting { step_id, attempt });
-        self.effects.push_back(Effect::Dispatch { step, attempt });
+        self.want(Effect::Dispatch { step, attempt });
     }
 
     /// Ends a step one of whose dependencies did not complete: no attempt, no retry, no sleep.

@@ -3,7 +3,7 @@
 use escapement_contract::{
     Delivery, Effect, Evidence, Execution, ExecutionError, Input, Moment, Outcome, Phase, PlanDraft,
     PlanResult, Refused, Reported, RequestDraft, RetryPolicyDraft, Settlement, StepDraft, StepIndex,
-    StepState, WithdrawReason, default_deadline, validate_request,
+    StepState, WithdrawReason, chain_seed, default_deadline, replay, validate_request,
 };
 use escapement_model::opaque::{StructBuilder, ValueView, entries, items};
 use escapement_model::{ExecutionId, Opaque, PlanId, Severity, StepId};
@@ -167,10 +167,36 @@ impl Story {
         while let Some(effect) = self.execution.poll_effect() {
             if let Effect::PersistResult(settlement) = &effect {
                 self.persisted = Some(Arc::clone(settlement));
+                self.assert_replays(settlement);
             }
             self.said.push(self.words(&effect));
         }
         answer
+    }
+
+    /// every story that ends is told to the core again.: its entries are chained.
+    fn assert_replays(&self, settlement: &Settlement) {
+        let execution = &self.execution;
+        let replayed = replay(
+            Arc::clone(execution.request()),
+            execution.execution_id(),
+            execution.accepted_at(),
+            execution.deadline(),
+            &settlement.inputs,
+        );
+        let replayed = replayed.expect("the core takes what it took before");
+        if settlement.inputs.is_complete {
+            let same = replayed.settlement().map(Arc::as_ref) == Some(settlement);
+            assert!(same, "a replay ends in another way");
+        } else {
+            assert_eq!(*replayed.decisions(), settlement.inputs.decisions);
+            assert!(settlement.audit.starts_with(replayed.audit()));
+        }
+        let mut head = chain_seed(execution.execution_id(), execution.request().digest());
+        for entry in &settlement.audit {
+            head = entry.link(&head);
+            assert_eq!(entry.hash, head, "entry {}", entry.sequence);
+        }
     }
 
     pub fn ok(&mut self, input: Input) -> &mut Self {

@@ -78,6 +78,7 @@ pub fn live_execution(view: &ExecutionView) -> v1::Execution {
         progress: Some(progress(&view.progress)),
         result: None,
         status: v1::plan_result::Status::Unspecified as i32,
+        certificate: None,
     }
 }
 
@@ -144,6 +145,7 @@ pub fn listed_execution(summary: &StoredSummary) -> v1::Execution {
         progress: None,
         result: None,
         status: i32::from(summary.status),
+        certificate: None,
     }
 }
 

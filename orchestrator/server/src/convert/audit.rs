@@ -12,6 +12,7 @@ pub fn entry(entry: &AuditEntry) -> v1::AuditEntry {
         sequence: i64::try_from(entry.sequence).unwrap_or(i64::MAX),
         at: entry.at_unix_ms,
         event: Some(event(&entry.kind)),
+        hash: entry.hash.to_vec(),
     }
 }
 

@@ -170,6 +170,8 @@ impl PlanExecutionService for Plans {
                 .iter()
                 .map(|step| plan.step(*step).id().to_string())
                 .collect(),
+            certificate: None,
+            action_suggestions: Vec::new(),
         };
         self.edge.answers.answer(Kind::Reads, answer)
     }
@@ -271,6 +273,36 @@ impl PlanExecutionService for Plans {
         let page_size = super::watch::audit_page_size(request.page_size)?;
         let page = self.edge.audit_page(execution_id, from_sequence, page_size);
         self.edge.answers.answer(Kind::Reads, page.await?)
+    }
+
+    async fn explain_execution(
+        &self,
+        request: Request<v1::ExplainExecutionRequest>,
+    ) -> Result<Response<v1::ExplainExecutionResponse>, Status> {
+        self.edge.explain_execution(request.into_inner()).await
+    }
+
+    async fn replay_execution(
+        &self,
+        request: Request<v1::ReplayExecutionRequest>,
+    ) -> Result<Response<v1::ReplayExecutionResponse>, Status> {
+        self.edge.replay_execution(&request.into_inner()).await
+    }
+
+    type ExportExecutionStream = Answers<v1::ExportExecutionResponse>;
+
+    async fn export_execution(
+        &self,
+        request: Request<v1::ExportExecutionRequest>,
+    ) -> Result<Response<Self::ExportExecutionStream>, Status> {
+        self.edge.export_execution(&request.into_inner()).await
+    }
+
+    async fn simulate_plan(
+        &self,
+        request: Request<v1::SimulatePlanRequest>,
+    ) -> Result<Response<v1::SimulatePlanResponse>, Status> {
+        self.edge.simulate_plan(request.into_inner()).await
     }
 }
 

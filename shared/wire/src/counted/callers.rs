@@ -20,6 +20,19 @@ impl Counted for v1::ValidatePlanRequest {
     const TOO_MANY: Code = Code::InvalidArgument;
 }
 
+impl Counted for v1::SimulatePlanRequest {
+    const LISTS: Lists = &[
+        (1, One(PLAN)),
+        (6, Heavy(STEP_WEIGHT, &[(3, Heavy(STEP_WEIGHT, &[]))])),
+    ];
+    const TOO_MANY: Code = Code::InvalidArgument;
+}
+
+impl Counted for v1::ExplainExecutionRequest {
+    const LISTS: Lists = &[(2, Entries(&[]))];
+    const TOO_MANY: Code = Code::InvalidArgument;
+}
+
 impl Counted for v1::SubscribeEventsRequest {
     const LISTS: Lists = &[(1, Entries(&[]))];
     const TOO_MANY: Code = Code::InvalidArgument;
@@ -36,9 +49,11 @@ macro_rules! uncounted {
 
 uncounted! {
     GetExecutionRequest WaitExecutionRequest ListExecutionsRequest WatchExecutionRequest ListAuditEntriesRequest
+    ReplayExecutionRequest ExportExecutionRequest
     ListWorkersRequest ListActionsRequest DrainWorkerRequest DeclareWorkerDeadRequest
     SubmitPlanResponse ExecutePlanResponse ValidatePlanResponse GetExecutionResponse WaitExecutionResponse
     ListExecutionsResponse WatchExecutionResponse ListAuditEntriesResponse SubscribeEventsResponse
+    ExplainExecutionResponse ReplayExecutionResponse ExportExecutionResponse SimulatePlanResponse
     ListWorkersResponse ListActionsResponse DrainWorkerResponse DeclareWorkerDeadResponse
 }
 

@@ -162,6 +162,7 @@ mod tests {
             worker_id: "one".to_owned(),
         };
         let entry = AuditEntry {
+            hash: Vec::new(),
             sequence: 1,
             at: 100,
             event: Some(Event::AttemptAssigned(assigned)),
@@ -174,6 +175,7 @@ mod tests {
             warnings: vec![],
         };
         let entry = AuditEntry {
+            hash: Vec::new(),
             sequence: 2,
             at: 142,
             event: Some(Event::StepCompleted(completed)),

@@ -513,6 +513,7 @@ fn the_hash_of_an_entry_and_of_a_result_sees_every_field() {
         crate::history::hash_of_result(&changed)
     );
     let started = |at| v1::AuditEntry {
+        hash: Vec::new(),
         sequence: 2,
         at,
         event: Some(v1::audit_entry::Event::Started(v1::ExecutionStarted {

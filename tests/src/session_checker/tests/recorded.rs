@@ -55,6 +55,7 @@ pub(super) fn recorded(script: &mut Script, events: Vec<Event>) -> &mut Script {
         .into_iter()
         .chain([Event::Settled(ExecutionSettled::default())]);
     let entries = all.zip(1..).map(|(event, sequence)| AuditEntry {
+        hash: Vec::new(),
         sequence,
         at: 0,
         event: Some(event),

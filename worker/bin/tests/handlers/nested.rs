@@ -6,11 +6,12 @@ use escapement_sdk::{StepContext, StepError};
 use escapement_wire::v1::plan_execution_service_server::{PlanExecutionService, PlanExecutionServiceServer};
 use escapement_wire::v1::plan_result::Status as PlanStatus;
 use escapement_wire::v1::{
-    ExecutePlanRequest, ExecutePlanResponse, Execution, ExecutionError, GetExecutionRequest,
+    ExecutePlanRequest, ExecutePlanResponse, Execution, ExecutionError, ExplainExecutionRequest,
+    ExplainExecutionResponse, ExportExecutionRequest, ExportExecutionResponse, GetExecutionRequest,
     GetExecutionResponse, ListAuditEntriesRequest, ListAuditEntriesResponse, ListExecutionsRequest,
-    ListExecutionsResponse, PlanResult, SubmitPlanRequest, SubmitPlanResponse, ValidatePlanRequest,
-    ValidatePlanResponse, WaitExecutionRequest, WaitExecutionResponse, WatchExecutionRequest,
-    WatchExecutionResponse,
+    ListExecutionsResponse, PlanResult, ReplayExecutionRequest, ReplayExecutionResponse, SimulatePlanRequest,
+    SimulatePlanResponse, SubmitPlanRequest, SubmitPlanResponse, ValidatePlanRequest, ValidatePlanResponse,
+    WaitExecutionRequest, WaitExecutionResponse, WatchExecutionRequest, WatchExecutionResponse,
 };
 use escapement_worker::config::Config;
 use escapement_worker::handlers::execute_plan::{Output, run};
@@ -44,6 +45,31 @@ impl PlanExecutionService for Service {
     type WatchExecutionStream = Pin<
         Box<dyn tonic::codegen::tokio_stream::Stream<Item = Result<WatchExecutionResponse, Status>> + Send>,
     >;
+    type ExportExecutionStream = Pin<
+        Box<dyn tonic::codegen::tokio_stream::Stream<Item = Result<ExportExecutionResponse, Status>> + Send>,
+    >;
+
+    async fn explain_execution(
+        &self,
+        _: Request<ExplainExecutionRequest>,
+    ) -> Answer<ExplainExecutionResponse> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn replay_execution(&self, _: Request<ReplayExecutionRequest>) -> Answer<ReplayExecutionResponse> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn export_execution(
+        &self,
+        _: Request<ExportExecutionRequest>,
+    ) -> Answer<Self::ExportExecutionStream> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn simulate_plan(&self, _: Request<SimulatePlanRequest>) -> Answer<SimulatePlanResponse> {
+        Err(Status::unimplemented("not asked for"))
+    }
 
     async fn submit_plan(&self, request: Request<SubmitPlanRequest>) -> Answer<SubmitPlanResponse> {
         let mut script = self.0.lock().unwrap();

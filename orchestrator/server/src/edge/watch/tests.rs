@@ -8,6 +8,7 @@ fn entries(n_entries: u64) -> Vec<AuditEntry> {
         sequence,
         at_unix_ms: 1,
         kind: AuditKind::Accepted { deadline_ms: 2 },
+        hash: [0; 32],
     };
     (1..=n_entries).map(entry).collect()
 }

@@ -110,6 +110,7 @@ impl Writer {
 
     pub(super) fn say(&mut self, at: i64, event: Event) {
         self.entries.push(AuditEntry {
+            hash: Vec::new(),
             sequence: i64::try_from(self.entries.len()).expect("few") + 1,
             at,
             event: Some(event),

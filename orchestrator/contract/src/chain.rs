@@ -1,0 +1,139 @@
+//! The chain that ties the entries of a record together: each has a hash over the one before and itself.
+//! Keeps nothing; a changed, missing or added entry shows because every hash behind it differs.
+//!
+//! The first hash follows from the execution id and the request's digest: the text `escapement record 1`, the id, the digest.
+//! Each further one: the text `escapement entry 1`, the hash before, the sequence number, the time, the name of what
+//! happened as `escapement.v1.AuditEntry.event` spells it, and its fields in the order of their numbers there.
+//! Numbers, texts, ids and objects are spelt as `encoder` says; a status and a severity are texts; an error is its code,
+//! message, step id, severity, cause (all but code, message and severity may be absent) and its context.
+
+use crate::audit::{AuditEntry, AuditKind};
+use crate::encoder::Encoder;
+use crate::error::ExecutionError;
+use escapement_model::{ExecutionId, StepId};
+
+/// One hash of the chain.
+pub type ChainHash = [u8; 32];
+
+/// Where the chain of an execution begins.
+pub fn chain_seed(execution_id: ExecutionId, request_digest: &[u8; 32]) -> ChainHash {
+    //
+    let mut encoder = Encoder::new("escapement record 1", LINK_BYTES);
+    encoder.bytes(execution_id.as_bytes());
+    encoder.bytes(request_digest);
+    encoder.finish()
+}
+
+impl AuditEntry {
+    /// The hash that this entry must have behind the hash `before`; whatever it has is not looked at.
+    ///
+    /// # Panics
+    /// Where the context of an error is not a well-formed object.
+    pub fn link(&self, before: &ChainHash) -> ChainHash {
+        //
+        let mut encoder = Encoder::new("escapement entry 1", LINK_BYTES);
+        encoder.bytes(before);
+        encoder.number(self.sequence);
+        encoder.number(self.at_unix_ms.cast_unsigned());
+        encoder.text(self.kind.name());
+        encoder.kind(&self.kind);
+        encoder.finish()
+    }
+}
+
+impl Encoder {
+    fn kind(&mut self, kind: &AuditKind) {
+        match kind {
+            AuditKind::Accepted { deadline_ms } => self.number(deadline_ms.cast_unsigned()),
+            AuditKind::Started { started_at } => self.number(started_at.cast_unsigned()),
+            AuditKind::StepWaiting { step_id, attempt } | AuditKind::AttemptStarted { step_id, attempt } => {
+                self.attempt(step_id, *attempt);
+            }
+            AuditKind::AttemptAssigned {
+                step_id,
+                attempt,
+                worker,
+            } => {
+                self.attempt(step_id, *attempt);
+                self.text(worker);
+            }
+            AuditKind::AttemptReturned {
+                step_id,
+                attempt,
+                evidence,
+            } => {
+                self.attempt(step_id, *attempt);
+                self.text(evidence.as_str());
+            }
+            AuditKind::AttemptFailed {
+                step_id,
+                attempt,
+                error,
+            } => {
+                self.attempt(step_id, *attempt);
+                self.error(error);
+            }
+            AuditKind::RetryScheduled {
+                step_id,
+                next_attempt,
+                delay_ms,
+            } => {
+                self.attempt(step_id, *next_attempt);
+                self.number(*delay_ms);
+            }
+            AuditKind::StepCompleted {
+                step_id,
+                attempts,
+                warnings,
+            } => {
+                self.attempt(step_id, *attempts);
+                self.number(warnings.len() as u64);
+                warnings.iter().for_each(|warning| self.error(warning));
+            }
+            AuditKind::StepNotCompleted {
+                step_id,
+                attempts,
+                reason,
+                error,
+            } => {
+                self.attempt(step_id, *attempts);
+                self.text(reason.as_str());
+                self.error(error);
+            }
+            AuditKind::MandatoryAction {
+                rule_set,
+                number,
+                action,
+            } => {
+                self.text(rule_set.as_str());
+                self.number(u64::from(*number));
+                self.text(action.as_str());
+            }
+            AuditKind::StepsIncomplete { step_ids } => {
+                self.number(step_ids.len() as u64);
+                step_ids.iter().for_each(|step_id| self.bytes(step_id.as_bytes()));
+            }
+            AuditKind::Settled { status } => self.text(status.as_str()),
+        }
+    }
+
+    fn attempt(&mut self, step_id: &StepId, attempt: u32) {
+        self.bytes(step_id.as_bytes());
+        self.number(u64::from(attempt));
+    }
+
+    /// Recursive; the depth of a chain of causes is bounded.
+    fn error(&mut self, error: &ExecutionError) {
+        self.text(&error.code);
+        self.text(&error.message);
+        self.optional(error.step_id, |encoder, step_id| {
+            encoder.bytes(step_id.as_bytes())
+        });
+        self.text(error.severity.as_str());
+        self.optional(error.cause.as_deref(), Encoder::error);
+        self.object(&error.context);
+    }
+}
+
+/// Bytes that most entries need.
+const LINK_BYTES: usize = 256;

@@ -1,0 +1,181 @@
+//! Everything that an execution was told, with its times: what a replay needs. Judges nothing.
+
+use crate::encoder::Encoder;
+use crate::execution::{Effect, Input, WithdrawReason};
+use crate::outcome::{Outcome, Reported};
+use crate::time::Moment;
+use alloc::vec::Vec;
+use escapement_model::Opaque;
+use escapement_model::limits::INPUT_LOG_BYTES_MAX;
+
+/// The inputs of one execution, from its acceptance in this process to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InputLog {
+    /// When this process took the execution up; what the times of the inputs are compared with.
+    pub origin: Moment,
+    /// Unix milliseconds; present where it had started when the orchestrator went down, and so ended at once.
+    pub recovered_started_at: Option<i64>,
+    /// In order. Refused inputs changed nothing and are left out; where time did something before one, there is a `Tick`.
+    pub inputs: Vec<LoggedInput>,
+    /// False where there were more than are kept.
+    pub is_complete: bool,
+    /// SHA-256, chained over what was decided until then: the start, and each dispatch and withdrawal.
+    pub decisions: [u8; 32],
+    bytes: usize,
+}
+
+/// One input.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoggedInput {
+    /// When.
+    pub at: Moment,
+    /// What; texts and contexts cut to what classification keeps.
+    pub input: Input,
+}
+
+impl InputLog {
+    /// A log as it was kept.
+    pub fn from_parts(
+        origin: Moment,
+        recovered_started_at: Option<i64>,
+        inputs: Vec<LoggedInput>,
+        is_complete: bool,
+        decisions: [u8; 32],
+    ) -> Self {
+        let bytes = inputs.iter().map(|logged| bytes_of(&logged.input)).sum();
+        Self {
+            origin,
+            recovered_started_at,
+            inputs,
+            is_complete,
+            decisions,
+            bytes,
+        }
+    }
+
+    pub(crate) fn new(origin: Moment) -> Self {
+        Self::from_parts(origin, None, Vec::new(), true, [0; 32])
+    }
+
+    /// Notes an input that is about to be applied.
+    pub(crate) fn note(&mut self, at: Moment, input: &Input) {
+        if !self.is_complete {
+            return;
+        }
+        let input = bounded(input);
+        // attempts are as many as a plan asks for, the log is not.
+        let bytes = self.bytes.saturating_add(bytes_of(&input));
+        if bytes > INPUT_LOG_BYTES_MAX {
+            self.is_complete = false;
+            return;
+        }
+        self.bytes = bytes;
+        self.inputs.push(LoggedInput { at, input });
+    }
+
+    /// Takes back the input that was noted last: it was refused.
+    pub(crate) fn take_back(&mut self) {
+        if self.is_complete
+            && let Some(refused) = self.inputs.pop()
+        {
+            self.bytes -= bytes_of(&refused.input);
+        }
+    }
+
+    /// The context of the failure that was noted last was not kept; the note in its place says so again in a replay.
+    pub(crate) fn drop_last_context(&mut self, note: &Opaque) {
+        if let Some(LoggedInput {
+            input:
+                Input::AttemptEnded {
+                    outcome: Outcome::Failed(reported),
+                    ..
+                },
+            ..
+        }) = self.inputs.last_mut()
+            && self.is_complete
+        {
+            self.bytes = self.bytes - reported.context.len() + note.len();
+            reported.context = note.clone();
+        }
+    }
+
+    /// Chains what was decided. What follows the end follows from the rule set.
+    pub(crate) fn decided(&mut self, effect: &Effect) {
+        if !self.is_complete {
+            return;
+        }
+        let mut encoder = Encoder::new("escapement decision 1", DECISION_BYTES);
+        encoder.bytes(&self.decisions);
+        match effect {
+            Effect::PersistStart { started_at_unix_ms } => {
+                encoder.text("start");
+                encoder.number(started_at_unix_ms.cast_unsigned());
+            }
+            Effect::Dispatch { step, attempt } => {
+                encoder.text("dispatch");
+                encoder.number(step.as_usize() as u64);
+                encoder.number(u64::from(*attempt));
+            }
+            Effect::Withdraw {
+                step,
+                attempt,
+                reason,
+            } => {
+                encoder.text(match reason {
+                    WithdrawReason::StepTimeout => "withdraw at the step's limit",
+                    WithdrawReason::ExecutionEnded => "withdraw at the end",
+                });
+                encoder.number(step.as_usize() as u64);
+                encoder.number(u64::from(*attempt));
+            }
+            Effect::PersistResult(_) | Effect::Deliver(_) => return,
+        }
+        self.decisions = encoder.finish();
+    }
+}
+
+/// The same to the core, without what classification cuts off.
+fn bounded(input: &Input) -> Input {
+    let mut input = input.clone();
+    if let Input::AttemptEnded { outcome, .. } = &mut input {
+        match outcome {
+            Outcome::Completed { warnings, .. } => {
+                warnings.truncate(escapement_model::limits::WARNINGS_MAX);
+                warnings.iter_mut().for_each(Reported::bound);
+            }
+            Outcome::Failed(reported) => reported.bound(),
+            Outcome::Undecodable { detail } => crate::outcome::bound_detail(detail),
+            Outcome::Lost => {}
+        }
+    }
+    input
+}
+
+/// About what an input takes. An output counts nothing: the result has it.
+fn bytes_of(input: &Input) -> usize {
+    let own = |reported: &Reported| {
+        INPUT_BYTES + reported.code.len() + reported.message.len() + reported.context.len()
+    };
+    INPUT_BYTES
+        + match input {
+            Input::Assigned { worker, .. } => worker.len(),
+            Input::AttemptEnded { outcome, .. } => match outcome {
+                Outcome::Completed { warnings, .. } => warnings.iter().map(own).sum(),
+                Outcome::Failed(reported) => own(reported),
+                Outcome::Undecodable { detail } => detail.len(),
+                Outcome::Lost => 0,
+            },
+            Input::Start
+            | Input::StartPersisted
+            | Input::AttemptStarted { .. }
+            | Input::AttemptReturned { .. }
+            | Input::ActionNotFound { .. }
+            | Input::Tick
+            | Input::SettlePersisted => 0,
+        }
+}
+
+/// What an input takes beside its texts.
+const INPUT_BYTES: usize = 64;
+/// Bytes that a decision needs.
+const DECISION_BYTES: usize = 128;
