@@ -17,7 +17,7 @@ pub struct Replayed {
     pub n_inputs: usize,
 }
 
-/// An input of the log that the core refuses: it is not what this execution was told, or the core has changed.
+/// A recorded input that the core refuses: it is not what this execution was told, or the core has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayRefused {
     /// Which one, 0 for the first.
@@ -34,7 +34,7 @@ impl fmt::Display for ReplayRefused {
 
 impl core::error::Error for ReplayRefused {}
 
-/// Feeds a log to a new execution of the same request.
+/// Feeds inputs to a new execution of the same request.
 ///
 /// # Errors
 /// [`ReplayRefused`] at the first input that the core refuses.
@@ -43,16 +43,16 @@ pub fn replay(
     execution_id: ExecutionId,
     accepted_at_unix_ms: i64,
     deadline_unix_ms: i64,
-    log: &InputLog,
+    inputs: &InputLog,
 ) -> Result<Replayed, ReplayRefused> {
     //
-    let mut execution = match log.recovered_started_at {
+    let mut execution = match inputs.recovered_started_at {
         None => Execution::accept(
             request,
             execution_id,
             accepted_at_unix_ms,
             deadline_unix_ms,
-            log.origin,
+            inputs.origin,
         ),
         Some(started_at) => Execution::recover_started(
             request,
@@ -60,10 +60,10 @@ pub fn replay(
             accepted_at_unix_ms,
             deadline_unix_ms,
             started_at,
-            log.origin,
+            inputs.origin,
         ),
     };
-    for (index, logged) in log.inputs.iter().enumerate() {
+    for (index, logged) in inputs.inputs.iter().enumerate() {
         execution
             .handle(logged.at, logged.input.clone())
             .map_err(|refused| ReplayRefused { index, refused })?;
@@ -72,7 +72,7 @@ pub fn replay(
     }
     Ok(Replayed {
         execution,
-        n_inputs: log.inputs.len(),
+        n_inputs: inputs.inputs.len(),
     })
 }
 

@@ -17,6 +17,7 @@ mod never;
 mod order;
 mod outputs;
 mod record;
+mod replaying;
 mod requests;
 mod retries;
 mod walk;
