@@ -2,7 +2,7 @@
 //! Keeps nothing; a changed, missing or added entry shows because every hash behind it differs.
 //!
 //! The first hash follows from the execution id and the request's digest: the text `escapement record 1`, the id, the digest.
-//! Each further one: the text `escapement entry 1`, the hash before, the sequence number, the time, the name of what
+//! Each further one: the hash before, the sequence number, the time, the name of what
 //! happened as `escapement.v1.AuditEntry.event` spells it, and its fields in the order of their numbers there.
 //! Numbers, texts, ids and objects are spelt as `encoder` says; a status and a severity are texts; an error is its code,
 //! message, step id, severity, cause (all but code, message and severity may be absent) and its context.
@@ -31,8 +31,7 @@ impl AuditEntry {
     /// Where the context of an error is not a well-formed object.
     pub fn link(&self, before: &ChainHash) -> ChainHash {
         //
-        let mut encoder = Encoder::new("escapement entry 1", LINK_BYTES);
-        encoder.bytes(before);
+        let mut encoder = Encoder::behind(before, LINK_BYTES);
         encoder.number(self.sequence);
         encoder.number(self.at_unix_ms.cast_unsigned());
         encoder.text(self.kind.name());

@@ -20,12 +20,23 @@ pub(crate) struct Encoder {
 impl Encoder {
     /// An encoding that begins with its own name; a change of it must change this text.
     pub(crate) fn new(name: &str, capacity: usize) -> Self {
-        let mut encoder = Self {
-            hash: Sha256::new(),
-            buffer: Vec::with_capacity(capacity.min(BUFFER_BYTES)),
-        };
+        let mut encoder = Self::unnamed(capacity);
         encoder.text(name);
         encoder
+    }
+
+    /// An encoding that begins with a hash, which says what it is.
+    pub(crate) fn behind(hash: &[u8; 32], capacity: usize) -> Self {
+        let mut encoder = Self::unnamed(capacity);
+        encoder.bytes(hash);
+        encoder
+    }
+
+    fn unnamed(capacity: usize) -> Self {
+        Self {
+            hash: Sha256::new(),
+            buffer: Vec::with_capacity(capacity.min(BUFFER_BYTES)),
+        }
     }
 
     pub(crate) fn finish(mut self) -> [u8; 32] {

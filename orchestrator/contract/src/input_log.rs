@@ -19,7 +19,9 @@ pub struct InputLog {
     pub inputs: Vec<LoggedInput>,
     /// False where there were more than are kept.
     pub is_complete: bool,
-    /// SHA-256, chained over what was decided until then: the start, and each dispatch and withdrawal.
+    /// SHA-256, chained from 32 zeros over what was decided until then. Each link is over the one before, a byte (0 start,
+    /// 1 dispatch, 2 withdrawal at the step's limit, 3 withdrawal at the end), the step's position (0 at the start) and
+    /// the attempt (at the start its time), both as `encoder` spells numbers.
     pub decisions: [u8; 32],
     bytes: usize,
 }
@@ -104,32 +106,26 @@ impl InputLog {
         if !self.is_complete {
             return;
         }
-        let mut encoder = Encoder::new("escapement decision 1", DECISION_BYTES);
-        encoder.bytes(&self.decisions);
-        match effect {
-            Effect::PersistStart { started_at_unix_ms } => {
-                encoder.text("start");
-                encoder.number(started_at_unix_ms.cast_unsigned());
-            }
-            Effect::Dispatch { step, attempt } => {
-                encoder.text("dispatch");
-                encoder.number(step.as_usize() as u64);
-                encoder.number(u64::from(*attempt));
-            }
+        let (tag, step, number) = match effect {
+            Effect::PersistStart { started_at_unix_ms } => (0, 0, started_at_unix_ms.cast_unsigned()),
+            Effect::Dispatch { step, attempt } => (1, step.as_usize() as u64, u64::from(*attempt)),
             Effect::Withdraw {
                 step,
                 attempt,
                 reason,
             } => {
-                encoder.text(match reason {
-                    WithdrawReason::StepTimeout => "withdraw at the step's limit",
-                    WithdrawReason::ExecutionEnded => "withdraw at the end",
-                });
-                encoder.number(step.as_usize() as u64);
-                encoder.number(u64::from(*attempt));
+                let tag = match reason {
+                    WithdrawReason::StepTimeout => 2,
+                    WithdrawReason::ExecutionEnded => 3,
+                };
+                (tag, step.as_usize() as u64, u64::from(*attempt))
             }
             Effect::PersistResult(_) | Effect::Deliver(_) => return,
-        }
+        };
+        let mut encoder = Encoder::behind(&self.decisions, DECISION_BYTES);
+        encoder.bytes(&[tag]);
+        encoder.number(step);
+        encoder.number(number);
         self.decisions = encoder.finish();
     }
 }
@@ -178,4 +174,4 @@ fn bytes_of(input: &Input) -> usize {
 /// What an input takes beside its texts.
 const INPUT_BYTES: usize = 64;
 /// Bytes that a decision needs.
-const DECISION_BYTES: usize = 128;
+const DECISION_BYTES: usize = 64;
