@@ -5,6 +5,7 @@ pub mod answer;
 pub mod audit;
 pub mod fleet;
 pub mod json;
+pub mod recorded;
 pub mod request;
 pub mod session_in;
 pub mod session_out;

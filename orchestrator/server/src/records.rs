@@ -2,11 +2,15 @@
 //! Decides nothing and stores nothing.
 
 use crate::convert::{answer, audit, request};
+use crate::record::inputs;
+use crate::record::seal::Seal;
+use crate::record::{INPUTS_TAG, SEAL_TAG};
 use bytes::Bytes;
-use escapement_contract::{AuditEntry, PlanResult, Request, validate_request};
+use escapement_contract::{AuditEntry, PlanResult, Request, Settlement, validate_request};
 use escapement_model::ExecutionId;
 use escapement_wire::v1;
 use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
 use std::fmt;
 
 /// What was accepted: the request, with the id under which it was accepted.
@@ -65,6 +69,26 @@ pub fn encode_audit(entries: &[AuditEntry]) -> Bytes {
     )
 }
 
+/// How an execution ended, and what happened with everything that led there and the seal over both.
+///
+/// The second is an encoded `StoredAudit`: the message that lists entries, with more behind it.
+pub fn encode_settlement(settlement: &Settlement) -> (Bytes, Bytes) {
+    let result = encode_result(&settlement.result);
+    let inputs = inputs::encode(settlement);
+    let head = settlement.audit.last().expect("the record of what ended has its end").hash;
+    let seal = Seal::over(&head, &result, &inputs).encode();
+    let mut audit = Vec::from(encode_audit(&settlement.audit));
+    encode_part(INPUTS_TAG, &inputs, &mut audit);
+    encode_part(SEAL_TAG, &seal, &mut audit);
+    (result, Bytes::from(audit))
+}
+
+fn encode_part(tag: u32, part: &[u8], into: &mut Vec<u8>) {
+    encode_key(tag, WireType::LengthDelimited, into);
+    encode_varint(part.len() as u64, into);
+    into.extend_from_slice(part);
+}
+
 /// Reads what happened.
 ///
 /// # Errors
@@ -81,6 +105,8 @@ pub enum Unreadable {
     Wire(prost::DecodeError),
     /// The request in it is not valid; holds the violations as text.
     Invalid(String),
+    /// The bytes decode and make no sense; holds why.
+    Meaningless(String),
 }
 
 impl fmt::Display for Unreadable {
@@ -88,6 +114,7 @@ impl fmt::Display for Unreadable {
         match self {
             Unreadable::Wire(_) => f.write_str("the record does not decode"),
             Unreadable::Invalid(violations) => write!(f, "the recorded request is not valid: {violations}"),
+            Unreadable::Meaningless(why) => write!(f, "the record makes no sense: {why}"),
         }
     }
 }
@@ -96,7 +123,7 @@ impl std::error::Error for Unreadable {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Unreadable::Wire(error) => Some(error),
-            Unreadable::Invalid(_) => None,
+            Unreadable::Invalid(_) | Unreadable::Meaningless(_) => None,
         }
     }
 }

@@ -40,14 +40,17 @@ pub fn encode(content: &StoreWrite) -> Write {
             execution_id: *execution_id,
             started_at: *started_at,
         },
-        StoreWrite::Settle { settlement } => Write::Settle {
-            execution_id: settlement.result.execution_id,
-            status: status_number(settlement.result.status),
-            started_at: started_at(settlement),
-            settled_at: settlement.result.completed_at,
-            result: records::encode_result(&settlement.result),
-            audit: records::encode_audit(&settlement.audit),
-        },
+        StoreWrite::Settle { settlement } => {
+            let (result, audit) = records::encode_settlement(settlement);
+            Write::Settle {
+                execution_id: settlement.result.execution_id,
+                status: status_number(settlement.result.status),
+                started_at: started_at(settlement),
+                settled_at: settlement.result.completed_at,
+                result,
+                audit,
+            }
+        }
     }
 }
 

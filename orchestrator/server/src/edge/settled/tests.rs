@@ -13,6 +13,7 @@ fn record(n_entries: i64) -> SettledRecord {
             sequence,
             at: 7,
             event: None,
+            hash: Vec::new(),
         })
         .collect();
     let list = v1::ListAuditEntriesResponse {
