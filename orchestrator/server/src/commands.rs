@@ -1,4 +1,8 @@
-//! What the binary does beside serving: `backup`, `restore` and `check` of a store. Starts no engine and opens no port.
+//! What the binary does beside serving: `backup`, `restore` and `check` of a store, `export` and `verify` of records.
+//! Starts no engine and opens no port.
+
+mod export;
+mod verify;
 
 use crate::config::{Config, NoConfig};
 use crate::failure::Failure;
@@ -97,6 +101,26 @@ pub enum Command {
     ///
     /// Exit codes: 0 clean; 73 there is no store that can be read; 74 damaged.
     Check(Check),
+    /// Writes everything that is recorded of one settled execution into a file, also while an orchestrator runs.
+    ///
+    /// The file is what ExportExecution streams; `verify` checks it. An existing file is never overwritten.
+    ///
+    /// Stdout: one line of JSON with the event "exported".
+    ///
+    /// Exit codes: 0 the file is there; 73 there is no such execution, it is not settled, or a file cannot be used;
+    /// 74 its record is damaged.
+    Export(export::Export),
+    /// Checks record files and replays them: no store, no orchestrator and no worker is needed.
+    ///
+    /// The digest of the file and of the request, the hash of each entry, the seal; then the recorded inputs are fed to
+    /// the contract core again, and entries, decisions and result are compared byte for byte.
+    ///
+    /// Stdout: a line of JSON for each difference and each file that cannot be read, and a last line with the event
+    /// "verified".
+    ///
+    /// Exit codes: 0 everything is as it was recorded; 73 a file cannot be read or is no record; 74 a record is not as
+    /// it was written, or does not replay.
+    Verify(verify::Verify),
 }
 
 /// Flags of `backup`.
@@ -157,6 +181,8 @@ pub fn run_command(command: &Command) -> Result<(), Failure> {
         Command::Backup(backup) => run_backup(backup),
         Command::Restore(restore) => run_restore(restore),
         Command::Check(check) => run_check(check),
+        Command::Export(flags) => export::run(flags),
+        Command::Verify(flags) => verify::run(flags),
     }
 }
 

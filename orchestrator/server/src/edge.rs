@@ -12,6 +12,7 @@ pub(crate) mod gate;
 pub(crate) mod listen;
 pub(crate) mod lookup;
 pub(crate) mod plans;
+pub(crate) mod recorded;
 pub(crate) mod replay;
 pub(crate) mod reports;
 pub(crate) mod request_body;
@@ -24,7 +25,7 @@ pub(crate) mod watch;
 
 use crate::convert::session_out::Greeting;
 use crate::engine_link::{EngineLink, Lane, NoReply};
-use crate::limits::{SILENT_SESSIONS_MAX, UNDECIDED_BYTES_MAX, UNDECIDED_UNIT_BYTES};
+use crate::limits::{REPLAYS_MAX, SILENT_SESSIONS_MAX, UNDECIDED_BYTES_MAX, UNDECIDED_UNIT_BYTES};
 use crate::readers::Readers;
 use crate::status::{Kind, Rejection};
 use answers::AnswerRooms;
@@ -48,6 +49,8 @@ pub(crate) struct Edge {
     pub(crate) answers: AnswerRooms,
     /// Room for plans that were handed in and of which it is not known yet whether they are accepted.
     pub(crate) undecided: Arc<Semaphore>,
+    /// Places for executions that are replayed.
+    pub(crate) replays: Arc<Semaphore>,
     /// Room for sessions that have not said anything.
     pub(crate) silent_sessions: Arc<Semaphore>,
     pub(crate) events: broadcast::Sender<Persisted>,
@@ -72,6 +75,7 @@ impl Edge {
             settled: SettledRecords::default(),
             answers: AnswerRooms::new(),
             undecided: Arc::new(Semaphore::new(UNDECIDED_BYTES_MAX / UNDECIDED_UNIT_BYTES)),
+            replays: Arc::new(Semaphore::new(REPLAYS_MAX)),
             silent_sessions: Arc::new(Semaphore::new(SILENT_SESSIONS_MAX)),
             events,
             greeting,

@@ -69,6 +69,20 @@ pub enum Failure {
         /// What else is damaged.
         n_store_findings: u64,
     },
+    /// The record of an execution is not exported.
+    NotExported {
+        /// What is in the way.
+        why: String,
+        /// What that comes from.
+        source: Option<Box<dyn Error + Send + Sync>>,
+    },
+    /// Record files are not as they were written.
+    NotVerified {
+        /// Files with a difference.
+        n_bad: u64,
+        /// Files that cannot be read or hold no record.
+        n_unreadable: u64,
+    },
     /// The operating system gives no thread, no randomness or no runtime.
     System {
         /// What was asked for.
@@ -93,7 +107,8 @@ impl Failure {
                 }
                 _ => EXIT_STORE,
             },
-            Failure::Unrecoverable { .. } | Failure::Damaged { .. } => EXIT_STORE,
+            Failure::NotExported { .. } | Failure::NotVerified { n_bad: 0, .. } => EXIT_CANNOT_CREATE,
+            Failure::Unrecoverable { .. } | Failure::Damaged { .. } | Failure::NotVerified { .. } => EXIT_STORE,
             Failure::System { .. } => 1,
             Failure::CutShort => EXIT_CUT_SHORT,
         }
@@ -145,6 +160,11 @@ impl fmt::Display for Failure {
                 "{n_damaged} executions and {n_store_findings} other things are damaged, as stdout says; restore \
                  an earlier backup, or go on with what is whole"
             ),
+            Failure::NotExported { why, .. } => write!(f, "the record is not exported: {why}"),
+            Failure::NotVerified { n_bad, n_unreadable } => write!(
+                f,
+                "{n_bad} records are not as they were written and {n_unreadable} files cannot be read, as stdout says"
+            ),
             Failure::System { what, .. } => write!(f, "the operating system gives no {what}"),
             Failure::CutShort => f.write_str(
                 "stopped before everything that ran had ended; the next start settles what is open",
@@ -161,7 +181,14 @@ impl Error for Failure {
             | Failure::System { source, .. } => Some(source),
             Failure::Store(fault) | Failure::Command { source: fault, .. } => Some(fault),
             Failure::Unrecoverable { source, .. } => Some(source.as_ref()),
-            Failure::Configuration { .. } | Failure::Damaged { .. } | Failure::CutShort => None,
+            Failure::NotExported { source, .. } => {
+                let source = source.as_deref();
+                source.map(|source| source as &(dyn Error + 'static))
+            }
+            Failure::Configuration { .. }
+            | Failure::Damaged { .. }
+            | Failure::NotVerified { .. }
+            | Failure::CutShort => None,
         }
     }
 }

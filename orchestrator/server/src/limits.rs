@@ -56,6 +56,9 @@ pub const OPEN_CALLS_READERS_MAX: usize = 1;
 pub const READERS_QUEUE_MAX: usize = 1_024;
 /// How long a question waits for a reader before it is refused.
 pub const READERS_PATIENCE: Duration = Duration::from_secs(2);
+/// Executions that are replayed at a time, each on a thread of its own.
+/// While it is checked a record takes several times its stored bytes: its messages, and what the core makes of it again.
+pub const REPLAYS_MAX: usize = 2;
 /// Executions read at a time when the process starts.
 pub const RECOVERY_PAGE: usize = 512;
 /// Index rows of executions read at a time when the process starts.

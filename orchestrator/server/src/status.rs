@@ -36,6 +36,10 @@ pub enum Rejection {
     ExecutionRemoved(RemovedExecution),
     /// The request was accepted before, and its execution was removed since.
     RequestRemoved(RemovedExecution),
+    /// The execution is not settled yet, and has no record that is whole.
+    NotSettled(ExecutionId),
+    /// The execution was settled by a version that recorded no inputs.
+    InputsNotRecorded(ExecutionId),
     /// No worker session has this instance id or worker id.
     NoSuchWorker,
     /// The first sequence number wanted lies beyond the end of a settled execution.
@@ -165,6 +169,18 @@ impl From<Rejection> for Status {
                     removed.execution_id
                 ),
                 &removed,
+            ),
+            Rejection::NotSettled(execution_id) => plain(
+                Code::FailedPrecondition,
+                "EXECUTION_NOT_SETTLED",
+                format!("Execution {execution_id} is not settled; its record grows still."),
+                [("execution_id", execution_id.to_string())],
+            ),
+            Rejection::InputsNotRecorded(execution_id) => plain(
+                Code::FailedPrecondition,
+                "INPUTS_NOT_RECORDED",
+                format!("Execution {execution_id} was settled by a version that recorded no inputs."),
+                [("execution_id", execution_id.to_string())],
             ),
             Rejection::NoSuchWorker => plain(
                 Code::NotFound,

@@ -67,6 +67,17 @@ pub struct EmbeddedOptions {
     pub checkpointing: Checkpointing,
 }
 
+/// A reader of the store in a directory, also while an orchestrator runs on it. Nothing there is created or changed.
+///
+/// # Errors
+/// [`StoreFault::Open`] where there is none, [`StoreFault::Incompatible`] where its schema is another one.
+pub fn open_reader(directory: &Path) -> Result<Box<dyn Reader>, StoreFault> {
+    let path = directory.join(DATABASE_FILE);
+    let connection = connection::open_reader(&FileSystem, &path)?;
+    schema::require_newest(&connection, &path)?;
+    Ok(Box::new(EmbeddedReader::new(connection)))
+}
+
 /// The embedded store: the one writer of its directory.
 #[derive(Debug)]
 pub struct Embedded {

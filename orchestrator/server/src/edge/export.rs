@@ -1,14 +1,42 @@
 //! Everything that is recorded of a settled execution, as a file in pieces. Changes nothing.
+//! Holds the record as it is stored and one piece of the file.
 
-use super::{Answers, Edge};
+use super::answers::{Held, UntilTaken};
+use super::connection::Cutter;
+use super::{Answers, Edge, execution_id};
+use crate::record::file::{Pieces, pieces};
 use escapement_wire::v1;
+use futures_core::Stream;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use tonic::{Response, Status};
 
 impl Edge {
     pub(crate) async fn export_execution(
         &self,
-        _request: &v1::ExportExecutionRequest,
+        request: &v1::ExportExecutionRequest,
+        cutter: Option<Cutter>,
     ) -> Result<Response<Answers<v1::ExportExecutionResponse>>, Status> {
-        Err(Status::unimplemented("export_execution"))
+        let execution_id = execution_id(&request.execution_id)?;
+        let Held { value: record, room } = self.record(execution_id).await?;
+        Ok(Response::new(Box::pin(Export {
+            pieces: pieces(record),
+            _until_taken: room.until_taken(cutter),
+        })))
+    }
+}
+
+/// The file on its way. The room is given back, and the limit of time ends, when it is dropped.
+struct Export {
+    pieces: Pieces,
+    _until_taken: UntilTaken,
+}
+
+impl Stream for Export {
+    type Item = Result<v1::ExportExecutionResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let piece = self.pieces.next();
+        Poll::Ready(piece.map(|data| Ok(v1::ExportExecutionResponse { data: data.into() })))
     }
 }

@@ -295,7 +295,8 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::ExportExecutionRequest>,
     ) -> Result<Response<Self::ExportExecutionStream>, Status> {
-        self.edge.export_execution(&request.into_inner()).await
+        let cutter = request.extensions().get::<Cutter>().cloned();
+        self.edge.export_execution(request.get_ref(), cutter).await
     }
 
     async fn simulate_plan(
