@@ -108,7 +108,9 @@ impl Failure {
                 _ => EXIT_STORE,
             },
             Failure::NotExported { .. } | Failure::NotVerified { n_bad: 0, .. } => EXIT_CANNOT_CREATE,
-            Failure::Unrecoverable { .. } | Failure::Damaged { .. } | Failure::NotVerified { .. } => EXIT_STORE,
+            Failure::Unrecoverable { .. } | Failure::Damaged { .. } | Failure::NotVerified { .. } => {
+                EXIT_STORE
+            }
             Failure::System { .. } => 1,
             Failure::CutShort => EXIT_CUT_SHORT,
         }

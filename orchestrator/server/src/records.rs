@@ -75,7 +75,11 @@ pub fn encode_audit(entries: &[AuditEntry]) -> Bytes {
 pub fn encode_settlement(settlement: &Settlement) -> (Bytes, Bytes) {
     let result = encode_result(&settlement.result);
     let inputs = inputs::encode(settlement);
-    let head = settlement.audit.last().expect("the record of what ended has its end").hash;
+    let head = settlement
+        .audit
+        .last()
+        .expect("the record of what ended has its end")
+        .hash;
     let seal = Seal::over(&head, &result, &inputs).encode();
     let mut audit = Vec::from(encode_audit(&settlement.audit));
     encode_part(INPUTS_TAG, &inputs, &mut audit);

@@ -115,7 +115,9 @@ fn error(wire: v1::ExecutionError, depth_left: usize) -> Result<ExecutionError, 
     let cause = match wire.cause {
         None => None,
         Some(cause) => {
-            let below = depth_left.checked_sub(1).ok_or("the chain of causes is too deep")?;
+            let below = depth_left
+                .checked_sub(1)
+                .ok_or("the chain of causes is too deep")?;
             Some(Arc::new(error(*cause, below)?))
         }
     };
@@ -133,7 +135,10 @@ fn error(wire: v1::ExecutionError, depth_left: usize) -> Result<ExecutionError, 
 }
 
 fn present(wire: Option<v1::ExecutionError>) -> Result<Arc<ExecutionError>, Meaningless> {
-    Ok(Arc::new(error(wire.ok_or("the error is missing")?, CAUSE_DEPTH_MAX)?))
+    Ok(Arc::new(error(
+        wire.ok_or("the error is missing")?,
+        CAUSE_DEPTH_MAX,
+    )?))
 }
 
 fn step_id(text: &str) -> Result<StepId, Meaningless> {

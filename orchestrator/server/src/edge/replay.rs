@@ -36,7 +36,9 @@ impl Edge {
 
     async fn place_to_replay(&self) -> Result<OwnedSemaphorePermit, Rejection> {
         let place = timeout(READERS_PATIENCE, Arc::clone(&self.replays).acquire_owned());
-        let place = place.await.map_err(|_elapsed| Rejection::Overloaded(Kind::Reads))?;
+        let place = place
+            .await
+            .map_err(|_elapsed| Rejection::Overloaded(Kind::Reads))?;
         Ok(place.expect("the semaphore is never closed"))
     }
 }

@@ -176,8 +176,7 @@ pub fn read(bytes: &Bytes) -> Result<RecordFile, FileFault> {
     let execution_id = header.execution_id.parse();
     let execution_id = execution_id.map_err(|_| reader.fault("the execution id of the header is none"))?;
     let request_digest = header.request_digest.try_into();
-    let request_digest =
-        request_digest.map_err(|_| reader.fault("the request digest has not 32 bytes"))?;
+    let request_digest = request_digest.map_err(|_| reader.fault("the request digest has not 32 bytes"))?;
     let accepted = reader.frame_of(Tag::Accepted)?;
     reader.expects_entry = true;
     let (mut entries, mut inputs, mut seal) = (Vec::new(), None, None);

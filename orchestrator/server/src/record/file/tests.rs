@@ -17,7 +17,11 @@ fn record() -> Record {
 
 fn file(record: &Record) -> Bytes {
     let pieces: Vec<Bytes> = pieces(record.clone()).collect();
-    assert!(pieces.iter().all(|piece| (1..=PIECE_BYTES_MAX).contains(&piece.len())));
+    assert!(
+        pieces
+            .iter()
+            .all(|piece| (1..=PIECE_BYTES_MAX).contains(&piece.len()))
+    );
     pieces.concat().into()
 }
 
@@ -66,11 +70,16 @@ fn every_byte_that_is_changed_or_missing_shows() {
 fn a_fault_says_where_it_is() {
     let mut bytes = file(&record()).to_vec();
     let key_of_the_fourth_entry = [0x1a, 30, 3, 3];
-    let at = bytes.windows(4).position(|window| window == key_of_the_fourth_entry);
+    let at = bytes
+        .windows(4)
+        .position(|window| window == key_of_the_fourth_entry);
     bytes[at.unwrap()] = 0x72;
     let fault = read(&bytes.into()).unwrap_err();
     assert_eq!((fault.n_frames, fault.sequence), (5, Some(4)));
     assert_eq!(fault.what, "the frame holds a part of an unknown kind");
     let fault = read(&Bytes::from_static(b"{}")).unwrap_err();
-    assert_eq!(fault.to_string(), "behind 0 frames, at byte 0: this is no record file");
+    assert_eq!(
+        fault.to_string(),
+        "behind 0 frames, at byte 0: this is no record file"
+    );
 }

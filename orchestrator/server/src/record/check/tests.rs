@@ -1,3 +1,0 @@
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use super::*;
