@@ -152,12 +152,10 @@ impl Execution {
             step: self.state_of(input.step()),
         };
         let is_logged = self.settlement.is_none() && !matches!(input, Input::Tick);
-        if is_logged {
-            self.inputs.note(now, &input);
-        }
+        let noted = is_logged.then(|| self.inputs.note(now, &input));
         let fits = self.apply(now, input);
-        if is_logged && !fits {
-            self.inputs.take_back();
+        if let Some(noted) = noted.filter(|_| !fits) {
+            self.inputs.take_back(noted);
         }
         // A retry without delay is due at once.
         self.fire_due_timers(now);

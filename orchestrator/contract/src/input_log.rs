@@ -55,32 +55,42 @@ impl InputLog {
         }
     }
 
+    /// About what the inputs take, outputs not counted; never more than [`INPUT_LOG_BYTES_MAX`].
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(crate) fn new(origin: Moment) -> Self {
         Self::from_parts(origin, None, Vec::new(), true, [0; 32])
     }
 
     /// Notes an input that is about to be applied.
-    pub(crate) fn note(&mut self, at: Moment, input: &Input) {
+    pub(crate) fn note(&mut self, at: Moment, input: &Input) -> Noted {
         if !self.is_complete {
-            return;
+            return Noted::AfterTheEnd;
         }
         let input = bounded(input);
         // attempts are as many as a plan asks for, the log is not.
         let bytes = self.bytes.saturating_add(bytes_of(&input));
         if bytes > INPUT_LOG_BYTES_MAX {
             self.is_complete = false;
-            return;
+            return Noted::TooMuch;
         }
         self.bytes = bytes;
         self.inputs.push(LoggedInput { at, input });
+        Noted::Kept
     }
 
     /// Takes back the input that was noted last: it was refused.
-    pub(crate) fn take_back(&mut self) {
-        if self.is_complete
-            && let Some(refused) = self.inputs.pop()
-        {
-            self.bytes -= bytes_of(&refused.input);
+    pub(crate) fn take_back(&mut self, noted: Noted) {
+        //
+        match noted {
+            Noted::Kept => {
+                let refused = self.inputs.pop().expect("what was kept is there");
+                self.bytes -= bytes_of(&refused.input);
+            }
+            Noted::TooMuch => self.is_complete = true,
+            Noted::AfterTheEnd => {}
         }
     }
 
@@ -96,8 +106,13 @@ impl InputLog {
         }) = self.inputs.last_mut()
             && self.is_complete
         {
-            self.bytes = self.bytes - reported.context.len() + note.len();
+            assert!(
+                note.len() <= CONTEXT_NOTE_BYTES,
+                "a note has its room from the beginning"
+            );
+            self.bytes = self.bytes - failure_bytes(reported);
             reported.context = note.clone();
+            self.bytes += failure_bytes(reported);
         }
     }
 
@@ -130,34 +145,48 @@ impl InputLog {
     }
 }
 
-/// The same to the core, without what classification cuts off.
-fn bounded(input: &Input) -> Input {
-    let mut input = input.clone();
-    if let Input::AttemptEnded { outcome, .. } = &mut input {
-        match outcome {
-            Outcome::Completed { warnings, .. } => {
-                warnings.truncate(escapement_model::limits::WARNINGS_MAX);
-                warnings.iter_mut().for_each(Reported::bound);
-            }
-            Outcome::Failed(reported) => reported.bound(),
-            Outcome::Undecodable { detail } => crate::outcome::bound_detail(detail),
-            Outcome::Lost => {}
-        }
-    }
-    input
+/// What became of an input that was to be noted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Noted {
+    /// It is the last one of the log.
+    Kept,
+    /// With this one the log has ended.
+    TooMuch,
+    /// The log had ended before.
+    AfterTheEnd,
 }
 
-/// About what an input takes. An output counts nothing: the result has it.
+/// The same to the core, without what classification cuts off.
+fn bounded(input: &Input) -> Input {
+    match input {
+        Input::AttemptEnded {
+            step,
+            attempt,
+            outcome,
+        } => Input::AttemptEnded {
+            step: *step,
+            attempt: *attempt,
+            outcome: outcome.bounded(),
+        },
+        Input::Start
+        | Input::StartPersisted
+        | Input::Assigned { .. }
+        | Input::AttemptStarted { .. }
+        | Input::AttemptReturned { .. }
+        | Input::ActionNotFound { .. }
+        | Input::Tick
+        | Input::SettlePersisted => input.clone(),
+    }
+}
+
+/// About what an input takes. An output counts nothing: the result has it, or it is the one that was refused and ended the plan.
 fn bytes_of(input: &Input) -> usize {
-    let own = |reported: &Reported| {
-        INPUT_BYTES + reported.code.len() + reported.message.len() + reported.context.len()
-    };
     INPUT_BYTES
         + match input {
             Input::Assigned { worker, .. } => worker.len(),
             Input::AttemptEnded { outcome, .. } => match outcome {
-                Outcome::Completed { warnings, .. } => warnings.iter().map(own).sum(),
-                Outcome::Failed(reported) => own(reported),
+                Outcome::Completed { warnings, .. } => warnings.iter().map(report_bytes).sum(),
+                Outcome::Failed(reported) => failure_bytes(reported),
                 Outcome::Undecodable { detail } => detail.len(),
                 Outcome::Lost => 0,
             },
@@ -171,7 +200,19 @@ fn bytes_of(input: &Input) -> usize {
         }
 }
 
+fn report_bytes(reported: &Reported) -> usize {
+    INPUT_BYTES + reported.code.len() + reported.message.len() + reported.context.len()
+}
+
+/// The note that may stand in place of its context has its room as well.
+fn failure_bytes(reported: &Reported) -> usize {
+    report_bytes(reported) + CONTEXT_NOTE_BYTES.saturating_sub(reported.context.len())
+}
+
 /// What an input takes beside its texts.
-const INPUT_BYTES: usize = 64;
+const INPUT_BYTES: usize = 128;
+const _: () = assert!(size_of::<LoggedInput>() <= INPUT_BYTES && size_of::<Reported>() <= INPUT_BYTES);
+/// What the note in place of a context takes at most.
+const CONTEXT_NOTE_BYTES: usize = 128;
 /// Bytes that a decision needs.
 const DECISION_BYTES: usize = 64;

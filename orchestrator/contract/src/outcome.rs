@@ -48,23 +48,38 @@ pub struct Reported {
     pub context: Opaque,
 }
 
-impl Reported {
-    /// Cuts off what classification does not keep; it classifies as before.
-    pub(crate) fn bound(&mut self) {
-        truncate(&mut self.message, MESSAGE_CHARS_MAX);
-        // Longer than a code may be, and so unusable still.
-        truncate(&mut self.code, MESSAGE_CHARS_MAX);
-        self.context = bounded_context(core::mem::take(&mut self.context));
+impl Outcome {
+    /// Without what classification does not keep, and without the room of it; it counts as before.
+    pub(crate) fn bounded(&self) -> Self {
+        match self {
+            Outcome::Completed { output, warnings } => Outcome::Completed {
+                output: output.clone(),
+                //
+                warnings: warnings
+                    .iter()
+                    .take(WARNINGS_MAX)
+                    .map(Reported::bounded)
+                    .collect(),
+            },
+            Outcome::Failed(reported) => Outcome::Failed(reported.bounded()),
+            Outcome::Undecodable { detail } => Outcome::Undecodable {
+                detail: cut(detail, MESSAGE_CHARS_MAX).to_string(),
+            },
+            Outcome::Lost => Outcome::Lost,
+        }
     }
 }
 
-/// Cuts off what is not kept of the reason why a report cannot be read.
-pub(crate) fn bound_detail(detail: &mut String) {
-    truncate(detail, MESSAGE_CHARS_MAX);
-}
-
-fn truncate(text: &mut String, chars_max: usize) {
-    text.truncate(cut(text, chars_max).len());
+impl Reported {
+    fn bounded(&self) -> Self {
+        Self {
+            // Longer than a code may be, and so unusable still.
+            code: cut(&self.code, MESSAGE_CHARS_MAX).to_string(),
+            message: cut(&self.message, MESSAGE_CHARS_MAX).to_string(),
+            severity: self.severity,
+            context: bounded_context(self.context.clone()),
+        }
+    }
 }
 
 /// What follows from a classified error of one attempt.

@@ -12,6 +12,7 @@ mod story;
 mod durability;
 mod ending;
 mod errors;
+mod inputs;
 mod limits;
 mod never;
 mod order;
