@@ -6,7 +6,7 @@ use crate::generate::{Act, Event, Finish, Pause, Scenario};
 use crate::reference::border;
 use escapement_contract::{
     AuditEntry, Delivery, Effect, Evidence, Execution, Input, Moment, Outcome, Phase, PlanResult, Refused,
-    Reported, Request, StepIndex, StepState, validate_request,
+    Reported, Request, Settlement, StepIndex, StepState, chain_seed, replay, validate_request,
 };
 use escapement_model::Opaque;
 use escapement_tests::reference::decided::Command;
@@ -387,7 +387,10 @@ impl Driver {
                     attempt,
                     reason,
                 } => Command::Withdraw(step.as_usize(), *attempt, border::withdraw_reason(*reason)),
-                Effect::PersistResult(_) => Command::PersistResult,
+                Effect::PersistResult(settlement) => {
+                    self.check_replay(settlement);
+                    Command::PersistResult
+                }
                 Effect::Deliver(Delivery::EmitEvent(_)) => Command::EmitEvent,
                 Effect::Deliver(Delivery::UpdatePlanRegistry(_)) => Command::UpdatePlanRegistry,
                 Effect::Deliver(Delivery::ReleaseResources(_)) => Command::ReleaseResources,
@@ -397,6 +400,21 @@ impl Driver {
             self.effects.push(effect);
         }
         commands
+    }
+
+    /// told what was logged, the core ends in the same way.: its entries are chained.
+    fn check_replay(&self, settlement: &Settlement) {
+        let (request, id) = (Arc::clone(&self.request), self.core.execution_id());
+        let (accepted_at, deadline) = (self.core.accepted_at(), self.core.deadline());
+        let replayed = replay(request, id, accepted_at, deadline, &settlement.inputs);
+        let replayed = replayed.expect("the core takes what it took before");
+        assert!(settlement.inputs.is_complete);
+        assert_eq!(replayed.settlement().map(Arc::as_ref), Some(settlement));
+        let mut head = chain_seed(id, self.request.digest());
+        for entry in &settlement.audit {
+            head = entry.link(&head);
+            assert_eq!(entry.hash, head, "entry {}", entry.sequence);
+        }
     }
 
     /// No step starts before its dependencies completed, nor once the result is made.

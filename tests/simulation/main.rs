@@ -17,6 +17,7 @@ mod network;
 mod orchestrator;
 mod orchestrator_side;
 mod plans;
+mod replaying;
 mod scenario;
 mod seat;
 mod seeds;

@@ -61,6 +61,8 @@ fn live(world: &mut World) {
     world.truth.tally.add("virtual seconds", world.now_ms / 1_000);
     world.truth.tally.add("commits", world.storage.n_commits);
     world.truth.tally.add("calls", world.n_calls);
+    let n_replayed = world.storage.replayer.n_replayed;
+    world.truth.tally.add("settlements told again", n_replayed);
     let finals = world.last_restart();
     world.truth.tally.add("executions", finals.len() as u64);
     world.truth.judge_accepted(&finals);

@@ -3,6 +3,7 @@
 
 use crate::dice::Dice;
 use crate::disk::{Disk, End, OpenStore};
+use crate::replaying::Replayer;
 use escapement_engine::{StoreWrite, WriteId, WriteOutcome};
 use escapement_model::ExecutionId;
 use escapement_orchestrator::recovery::{self, Unsettled};
@@ -31,6 +32,7 @@ pub(crate) struct Storage {
     /// The process that tried last to settle it. Where it has settled, that one did it.
     settled_by: BTreeMap<ExecutionId, u64>,
     pub(crate) n_commits: u64,
+    pub(crate) replayer: Replayer,
 }
 
 struct Open {
@@ -84,6 +86,7 @@ impl Storage {
             settled: BTreeSet::new(),
             settled_by: BTreeMap::new(),
             n_commits: 0,
+            replayer: Replayer::default(),
         }
     }
 
@@ -118,6 +121,7 @@ impl Storage {
     }
 
     pub(crate) fn write(&mut self, write: WriteId, content: StoreWrite) {
+        self.replayer.written(&content);
         let open = self.open.as_mut().expect("a process has the store open");
         if let StoreWrite::Settle { settlement } = &content {
             self.settled_by.insert(settlement.result.execution_id, open.boot);

@@ -7,7 +7,7 @@ use crate::seeds;
 use crate::source::Source;
 use escapement_contract::{
     Delivery, Effect, Evidence, Execution, Input, Moment, Outcome, Phase, PlanResult, Request, RequestDraft,
-    Status, StepIndex, StepState, validate_request,
+    Status, StepIndex, StepState, chain_seed, replay, validate_request,
 };
 use escapement_model::Severity;
 use escapement_orchestrator::records::{decode_audit, decode_result, encode_audit, encode_result};
@@ -45,7 +45,8 @@ pub(crate) fn run(input: &[u8]) {
     }
     run.end();
     run.check_end();
-    run.check_replay(deadline_ms);
+    run.check_repetition(deadline_ms);
+    run.check_replay();
 }
 
 struct Run {
@@ -379,7 +380,7 @@ impl Run {
     }
 
     /// the same inputs lead to the same bytes; and the bytes can be read.
-    fn check_replay(&self, deadline_ms: i64) {
+    fn check_repetition(&self, deadline_ms: i64) {
         let mut again = accept(&self.request, deadline_ms);
         for (now, input) in &self.fed {
             let _ = again.handle(*now, input.clone());
@@ -398,6 +399,22 @@ impl Run {
             decode_audit(&audit).expect("a record can be read").len(),
             before.audit.len()
         );
+    }
+
+    /// told what was logged, the core ends in the same way.: its entries are chained.
+    fn check_replay(&self) {
+        let settlement = self.core.settlement().expect("it has ended");
+        let (request, id) = (Arc::clone(&self.request), self.core.execution_id());
+        let (accepted_at, deadline) = (self.core.accepted_at(), self.core.deadline());
+        let replayed = replay(request, id, accepted_at, deadline, &settlement.inputs);
+        let replayed = replayed.expect("the core takes what it took before");
+        assert!(settlement.inputs.is_complete, "no run here is so long");
+        assert_eq!(replayed.settlement(), Some(settlement));
+        let mut head = chain_seed(id, self.request.digest());
+        for entry in &settlement.audit {
+            head = entry.link(&head);
+            assert_eq!(entry.hash, head, "entry {}", entry.sequence);
+        }
     }
 }
 

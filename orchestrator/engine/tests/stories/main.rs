@@ -16,6 +16,7 @@ mod parking;
 mod persisting;
 mod planting;
 mod puppet;
+mod replaying;
 mod reporting;
 mod sizes;
 mod snapshots;

@@ -1,6 +1,7 @@
 //! A little world around one engine: a clock that stands still until told, a store that answers when told, scripted workers.
 
 use crate::auditor::Auditor;
+use crate::replaying::{self, Replayer};
 use escapement_contract::{
     AuditKind, Moment, Outcome, PlanDraft, Request, RequestDraft, RetryPolicyDraft, Settlement, Status,
     StepDraft, validate_request,
@@ -35,6 +36,7 @@ pub struct World {
     pub sent: Vec<(u64, ToWorker)>,
     pub closed: Vec<u64>,
     pub auditor: Auditor,
+    pub replayer: Replayer,
     /// Everything that left, in order, by name.
     pub log: Vec<String>,
     seq_in: BTreeMap<u64, u64>,
@@ -81,6 +83,7 @@ impl World {
             sent: Vec::new(),
             closed: Vec::new(),
             auditor: Auditor::default(),
+            replayer: Replayer::default(),
             log: Vec::new(),
             seq_in: BTreeMap::new(),
             welcomed: BTreeMap::new(),
@@ -106,6 +109,7 @@ impl World {
         while !batch.is_empty() {
             let now = self.now();
             for input in batch.drain(..) {
+                self.replayer.given(&input);
                 self.engine.handle(now, input);
             }
             self.engine.finish_batch(now);
@@ -189,22 +193,9 @@ impl World {
     }
 
     fn keep(&mut self, content: &StoreWrite) {
-        if let StoreWrite::Accept {
-            execution_id,
-            request,
-            accepted_at,
-            deadline_ms,
-            started_at: None,
-        } = content
-        {
-            let recovered = Recovered {
-                execution_id: *execution_id,
-                request: Arc::clone(request),
-                accepted_at: *accepted_at,
-                deadline_ms: *deadline_ms,
-                started_at: None,
-            };
-            self.accepted.insert(*execution_id, recovered);
+        self.replayer.written(content);
+        if let Some(recovered) = replaying::queued(content) {
+            self.accepted.insert(recovered.execution_id, recovered);
         }
     }
 
