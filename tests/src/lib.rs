@@ -24,6 +24,7 @@
 
 mod binaries;
 pub mod calls;
+pub mod chain;
 pub mod checkout;
 mod child;
 mod dice;

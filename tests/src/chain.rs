@@ -1,0 +1,255 @@
+//! A second reader of record files, written from `proto/RECORD.md` alone: frames, digests, chain and seal.
+//! Has no contract core, so it replays nothing and cannot say whether what is recorded was decided rightly.
+//!
+//! Shares no code with the orchestrator but the generated messages.
+
+mod canonical;
+mod entries;
+mod file;
+mod objects;
+mod request;
+
+use self::canonical::Canonical;
+use escapement_wire::v1;
+use prost::Message;
+use sha2::{Digest, Sha256};
+use std::fmt;
+
+pub use self::file::{FIRST_LINE, Frame, Kind, frames, write};
+
+/// 32 bytes of SHA-256.
+pub type Hash = [u8; 32];
+
+/// What is wrong, and where it stands in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The part.
+    pub place: Place,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// A part of a record file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The line before the first frame.
+    FirstLine,
+    /// Who it is about.
+    Header,
+    /// What was asked.
+    Accepted,
+    /// One entry, 1 for the first.
+    Entry(u64),
+    /// What the execution was told.
+    Inputs,
+    /// How it ended.
+    Result,
+    /// What ties them together.
+    Seal,
+    /// The last frame, or what follows it.
+    End,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.place, self.what)
+    }
+}
+
+/// What a check comes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// In the order of the file, the frame `end` last. Empty for a file that is whole.
+    pub findings: Vec<Finding>,
+    /// Of the request, computed.
+    pub request_digest: Option<Hash>,
+    /// The last hash that an entry states, or where the chain begins.
+    pub head: Option<Hash>,
+    /// Computed.
+    pub seal: Option<Hash>,
+    /// That could be read.
+    pub n_entries: u64,
+}
+
+impl Checked {
+    /// True where nothing is wrong.
+    pub fn is_whole(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    /// The first entry that is wrong.
+    pub fn first_entry(&self) -> Option<u64> {
+        self.findings.iter().find_map(|finding| match finding.place {
+            Place::Entry(sequence) => Some(sequence),
+            _ => None,
+        })
+    }
+
+    fn finds(&mut self, place: Place, what: impl Into<String>) {
+        self.findings.push(Finding {
+            place,
+            what: what.into(),
+        });
+    }
+}
+
+/// Checks a file as the page says under "How to check a file", without the replay.
+pub fn check(file: &[u8]) -> Checked {
+    let mut checked = Checked::default();
+    let (frames, broken) = file::frames(file);
+    let of = |kind: Kind| frames.iter().find(|frame| frame.kind == kind);
+    let header = of(Kind::Header).map(|frame| v1::RecordHeader::decode(frame.content));
+    let header = match header {
+        Some(Ok(header)) => Some(header),
+        Some(Err(_)) => {
+            checked.finds(Place::Header, "it does not decode");
+            None
+        }
+        None => None,
+    };
+    let id = header.as_ref().and_then(|header| id_of(&header.execution_id));
+    if header.is_some() && id.is_none() {
+        checked.finds(Place::Header, "the execution id is none");
+    }
+    if let Some(accepted) = of(Kind::Accepted) {
+        check_request(&mut checked, header.as_ref(), accepted.content);
+    }
+    let mut head = id.zip(checked.request_digest).map(|(id, digest)| {
+        let mut chain = Canonical::new();
+        chain.text("escapement record 1");
+        chain.raw(&id);
+        chain.raw(&digest);
+        chain.hash()
+    });
+    let mut n_seen = 0;
+    for frame in frames.iter().filter(|frame| frame.kind == Kind::Entry) {
+        n_seen += 1;
+        head = check_entry(&mut checked, n_seen, head, frame.content);
+    }
+    checked.n_entries = n_seen;
+    checked.head = head;
+    check_ends(&mut checked, &frames);
+    check_seal(&mut checked, &frames);
+    if let Some(broken) = broken {
+        checked.findings.push(broken);
+    }
+    checked
+}
+
+fn check_request(checked: &mut Checked, header: Option<&v1::RecordHeader>, accepted: &[u8]) {
+    let digest = match request::digest(accepted) {
+        Ok(digest) => digest,
+        Err(why) => return checked.finds(Place::Accepted, why),
+    };
+    checked.request_digest = Some(digest);
+    if header.is_some_and(|header| header.request_digest != digest) {
+        checked.finds(Place::Accepted, "its digest is not the one of the header");
+    }
+}
+
+/// The hash that the next entry goes on with.
+fn check_entry(checked: &mut Checked, place: u64, head: Option<Hash>, content: &[u8]) -> Option<Hash> {
+    let entry = match v1::AuditEntry::decode(content) {
+        Ok(entry) => entry,
+        Err(_) => {
+            checked.finds(Place::Entry(place), "it does not decode");
+            return None;
+        }
+    };
+    if u64::try_from(entry.sequence) != Ok(place) {
+        checked.finds(Place::Entry(place), "it has another number");
+    }
+    let Ok(stated) = Hash::try_from(entry.hash.as_slice()) else {
+        checked.finds(Place::Entry(place), "its hash has not 32 bytes");
+        return None;
+    };
+    match (head, head.map(|head| entries::hash(&head, &entry))) {
+        (_, Some(Ok(hash))) if hash == stated => {}
+        (_, Some(Ok(_))) => checked.finds(
+            Place::Entry(place),
+            "its hash does not follow from the one before",
+        ),
+        (_, Some(Err(why))) => checked.finds(Place::Entry(place), why),
+        // What stands before it has been found already, and this one cannot be compared.
+        (_, None) => {}
+    }
+    Some(stated)
+}
+
+/// Which entries are first and last.
+fn check_ends(checked: &mut Checked, frames: &[Frame<'_>]) {
+    let mut entries = frames.iter().filter(|frame| frame.kind == Kind::Entry);
+    let event = |frame: &Frame<'_>| v1::AuditEntry::decode(frame.content).ok()?.event;
+    let Some(first) = entries.next() else {
+        return checked.finds(Place::Entry(1), "there is no entry");
+    };
+    if !matches!(event(first), Some(v1::audit_entry::Event::Accepted(_))) {
+        checked.finds(Place::Entry(1), "the first entry is not the acceptance");
+    }
+    let last = entries.next_back().unwrap_or(first);
+    if !matches!(event(last), Some(v1::audit_entry::Event::Settled(_))) {
+        let place = Place::Entry(checked.n_entries);
+        checked.finds(place, "the last entry is not the end");
+    }
+}
+
+fn check_seal(checked: &mut Checked, frames: &[Frame<'_>]) {
+    let content = |kind: Kind| {
+        frames
+            .iter()
+            .find(|frame| frame.kind == kind)
+            .map(|frame| frame.content)
+    };
+    let (Some(result), Some(inputs), Some(seal)) =
+        (content(Kind::Result), content(Kind::Inputs), content(Kind::Seal))
+    else {
+        return;
+    };
+    let Ok(stated) = v1::RecordSeal::decode(seal) else {
+        return checked.finds(Place::Seal, "it does not decode");
+    };
+    let (result, inputs): (Hash, Hash) = (Sha256::digest(result).into(), Sha256::digest(inputs).into());
+    if stated.inputs_digest != inputs {
+        checked.finds(Place::Inputs, "they have another digest in the seal");
+    }
+    if stated.result_digest != result {
+        checked.finds(Place::Result, "it has another digest in the seal");
+    }
+    let Some(head) = checked.head else {
+        return;
+    };
+    let mut join = Canonical::new();
+    join.text("escapement seal 1");
+    join.raw(&head);
+    join.raw(&result);
+    join.raw(&inputs);
+    let hash = join.hash();
+    checked.seal = Some(hash);
+    if stated.seal != hash {
+        checked.finds(
+            Place::Seal,
+            "it does not follow from the last entry, the result and the inputs",
+        );
+    }
+}
+
+/// The 16 bytes of a UUID in its lower-case form.
+fn id_of(text: &str) -> Option<[u8; 16]> {
+    let bytes = text.as_bytes();
+    let dashes = [8, 13, 18, 23];
+    if bytes.len() != 36 || dashes.iter().any(|at| bytes[*at] != b'-') {
+        return None;
+    }
+    let digits = bytes.iter().enumerate().filter(|(at, _)| !dashes.contains(at));
+    let mut id = [0; 16];
+    for (n, (_, digit)) in digits.enumerate() {
+        let value = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            b'A'..=b'F' => digit - b'A' + 10,
+            _ => return None,
+        };
+        id[n / 2] = id[n / 2] << 4 | value;
+    }
+    Some(id)
+}
