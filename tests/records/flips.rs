@@ -1,0 +1,160 @@
+//! Every bit of a record file counts: both readers find each one that is turned over, and each length at which the file is cut off.
+//! Where the bit stands in an entry, that entry is named as the first that is wrong.
+
+use crate::corpus;
+use crate::readers::{self, Said};
+use bytes::Bytes;
+use escapement_tests::Dice;
+use escapement_tests::chain::{self, Frame, Kind};
+use escapement_wire::v1;
+use escapement_wire::v1::audit_entry::Event;
+use prost::Message;
+
+/// A reader by what it is called.
+type Reader = (&'static str, fn(&Bytes) -> Said);
+
+const ORCHESTRATOR: Reader = ("the orchestrator", readers::orchestrator);
+const SECOND: Reader = ("the second reader", readers::second);
+
+/// What may be turned over in an entry without a change of what it says.
+#[derive(Debug, Default)]
+struct Tally {
+    n_bits: u32,
+    n_named: u32,
+    /// The entry says the same, in another spelling.
+    n_same: u32,
+}
+
+/// Turns one bit over and asks the reader.
+fn flip(name: &str, reader: Reader, file: &Bytes, frames: &[Frame<'_>], bit: usize, tally: &mut Tally) {
+    let mut bent = file.to_vec();
+    bent[bit / 8] ^= 1 << (bit % 8);
+    let bent = Bytes::from(bent);
+    let said = reader.1(&bent);
+    let at = || {
+        format!(
+            "{name}, byte {}, bit {}: {} says {said:#?}",
+            bit / 8,
+            bit % 8,
+            reader.0
+        )
+    };
+    assert!(!said.is_good(), "{}", at());
+    let frame = frames
+        .iter()
+        .position(|frame| (frame.from..frame.to).contains(&(bit / 8)));
+    let Some(frame) = frame.filter(|frame| frames[*frame].kind == Kind::Entry) else {
+        return;
+    };
+    tally.n_bits += 1;
+    // The header and the request come before.
+    let sequence = frame as u64 - 1;
+    match said.entry {
+        Some(entry) => {
+            assert_eq!(entry, sequence, "{}", at());
+            tally.n_named += 1;
+        }
+        None => {
+            let before = meaning(frames[frame].content);
+            let content_at = frames[frame].to - frames[frame].content.len();
+            let after = meaning(&bent[content_at..frames[frame].to]);
+            assert!(before.is_some() && before == after, "{}", at());
+            tally.n_same += 1;
+        }
+    }
+}
+
+/// An entry without what its hash does not cover: the spelling, and what follows from the severity.
+fn meaning(content: &[u8]) -> Option<String> {
+    let mut entry = v1::AuditEntry::decode(content).ok()?;
+    match entry.event.as_mut()? {
+        Event::AttemptFailed(event) => forget(event.error.as_mut()),
+        Event::StepNotCompleted(event) => forget(event.error.as_mut()),
+        Event::StepCompleted(event) => event
+            .warnings
+            .iter_mut()
+            .for_each(|warning| forget(Some(warning))),
+        _ => {}
+    }
+    Some(format!("{entry:?}"))
+}
+
+fn forget(error: Option<&mut v1::ExecutionError>) {
+    let mut next = error;
+    while let Some(error) = next {
+        error.recoverable = false;
+        if let Some(context) = &error.context {
+            let json = escapement_wire::json::to_value(context);
+            let text = serde_json::to_vec(&json).unwrap();
+            error.context = Some(escapement_model::Opaque::from_encoded(text.into()));
+        }
+        next = error.cause.as_deref_mut();
+    }
+}
+
+fn every_bit(name: &str, reader: Reader) {
+    let file = &corpus::all()[name];
+    let (frames, _) = chain::frames(file);
+    let mut tally = Tally::default();
+    for bit in 0..8 * file.len() {
+        flip(name, reader, file, &frames, bit, &mut tally);
+    }
+    assert!(tally.n_same * 50 < tally.n_bits, "{name}: {tally:?}");
+}
+
+fn one_bit_of_each_byte(name: &str, reader: Reader) {
+    let mut dice = Dice::new(7);
+    let file = &corpus::all()[name];
+    let (frames, _) = chain::frames(file);
+    let mut tally = Tally::default();
+    for byte in 0..file.len() {
+        let bit = 8 * byte + dice.roll(8) as usize;
+        flip(name, reader, file, &frames, bit, &mut tally);
+    }
+    assert!(tally.n_same * 50 < tally.n_bits, "{name}: {tally:?}");
+}
+
+fn every_length(name: &str, reader: Reader) {
+    let file = &corpus::all()[name];
+    for length in 0..file.len() {
+        let said = reader.1(&file.slice(..length));
+        assert!(
+            !said.is_good(),
+            "{name} cut off after {length} bytes, for {}",
+            reader.0
+        );
+    }
+}
+
+//
+#[test]
+fn the_orchestrator_finds_every_bit_of_a_small_record() {
+    every_bit("success", ORCHESTRATOR);
+}
+
+//
+#[test]
+fn the_second_reader_finds_every_bit_of_a_small_record() {
+    every_bit("success", SECOND);
+    every_bit("failure-by-fatal-error", SECOND);
+}
+
+//
+#[test]
+fn both_find_a_bit_of_any_byte_of_every_kind() {
+    for name in corpus::all().keys() {
+        one_bit_of_each_byte(name, SECOND);
+    }
+    for name in ["failure-by-fatal-error", "success-with-every-field"] {
+        one_bit_of_each_byte(name, ORCHESTRATOR);
+    }
+}
+
+//
+#[test]
+fn both_find_every_length_at_which_a_file_is_cut_off() {
+    for name in corpus::all().keys() {
+        every_length(name, SECOND);
+    }
+    every_length("success", ORCHESTRATOR);
+}
