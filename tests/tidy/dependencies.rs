@@ -9,12 +9,18 @@ use crate::assert_none;
 use crate::metadata::{closure, ours};
 use crate::words::SPEAKS_C;
 
-const PURE: [&str; 3] = ["escapement-model", "escapement-contract", "escapement-engine"];
-/// The disk below the store in tests: the only crate with `unsafe`, and below SQLite itself.
-const TEST_DISK: &str = "escapement-test-disk";
-const ORCHESTRATOR: [&str; 4] = [
+const PURE: [&str; 4] = [
+    "escapement-model",
     "escapement-contract",
     "escapement-engine",
+    "escapement-simulator",
+];
+/// The disk below the store in tests: the only crate with `unsafe`, and below SQLite itself.
+const TEST_DISK: &str = "escapement-test-disk";
+const ORCHESTRATOR: [&str; 5] = [
+    "escapement-contract",
+    "escapement-engine",
+    "escapement-simulator",
     "escapement-store",
     "escapement-orchestrator",
 ];
@@ -32,7 +38,7 @@ fn assert_never(name: &str, forbidden: &[&str]) {
 
 //
 #[test]
-fn model_contract_and_engine_depend_on_nothing_but_each_other_and_three_crates() {
+fn the_pure_crates_depend_on_nothing_but_each_other_and_three_crates() {
     let allowed: BTreeSet<&str> = PURE.into_iter().chain(["bytes", "prost", "sha2"]).collect();
     for name in PURE {
         let direct = &ours()[name].dependencies;
@@ -47,7 +53,7 @@ fn model_contract_and_engine_depend_on_nothing_but_each_other_and_three_crates()
 
 //
 #[test]
-fn model_contract_and_engine_are_no_std() {
+fn the_pure_crates_are_no_std() {
     let lacks_it = |name: &&str| {
         let root = checkout::root().join(&ours()[*name].folder).join("src/lib.rs");
         !std::fs::read_to_string(root)
@@ -92,6 +98,12 @@ fn the_engine_never_depends_on_store_server_wire_or_runtime() {
 }
 
 #[test]
+fn the_simulator_knows_the_contract_alone() {
+    let forbidden = ["escapement-engine", "escapement-store", "escapement-wire", "tokio"];
+    assert_never("escapement-simulator", &forbidden);
+}
+
+#[test]
 fn the_store_never_depends_on_a_rule_or_on_the_wire() {
     let forbidden = [
         "escapement-contract",
@@ -129,6 +141,7 @@ fn of_the_orchestrator_only_the_server_knows_grpc() {
         "escapement-model",
         "escapement-contract",
         "escapement-engine",
+        "escapement-simulator",
         "escapement-store",
     ] {
         assert_never(

@@ -102,7 +102,11 @@ const BANS: [Ban; 26] = [
 ];
 
 /// The crates that decide: they never wait, read no clock, draw no random number and log nothing.
-const PURE: [&str; 2] = ["orchestrator/contract/src", "orchestrator/engine/src"];
+const PURE: [&str; 3] = [
+    "orchestrator/contract/src",
+    "orchestrator/engine/src",
+    "orchestrator/simulator/src",
+];
 /// Where conditions are waited for with a limit, so that nothing else has to sleep:
 /// the harness, and the worker's own tests, which cannot depend on it.
 const WAITS: [&str; 2] = ["tests/src/waiting.rs", "worker/bin/tests/handlers/main.rs"];
