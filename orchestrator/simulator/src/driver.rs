@@ -11,6 +11,10 @@ use escapement_contract::{
     Effect, Evidence, Execution, Input, Moment, Outcome, Request, Settlement, StepIndex,
 };
 use escapement_model::ExecutionId;
+use escapement_model::limits::ERROR_CONTEXT_BYTES_MAX;
+
+/// Bytes of diagnostic data that count as one input.
+pub const CONTEXT_BYTES_PER_INPUT: usize = 64;
 
 /// The label of the simulated worker.
 pub const WORKER: &str = "simulated";
@@ -27,6 +31,8 @@ pub struct Simulation {
 }
 
 /// The simulation did not end within its limit of inputs.
+///
+/// The core looks through the diagnostic data of every failure, so each [`CONTEXT_BYTES_PER_INPUT`] of it count as an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong {
     /// The limit.
@@ -35,7 +41,11 @@ pub struct TooLong {
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the simulation has more than {} inputs", self.inputs_max)
+        write!(
+            f,
+            "the simulation has more than {} inputs, {CONTEXT_BYTES_PER_INPUT} bytes of diagnostic data counted as one",
+            self.inputs_max
+        )
     }
 }
 
@@ -84,6 +94,8 @@ struct Driver<'a> {
     seats: Vec<Seat<'a>>,
     worker: Arc<str>,
     n_inputs: usize,
+    /// Inputs and diagnostic data that there may still be.
+    n_left: usize,
     inputs_max: usize,
 }
 
@@ -149,6 +161,7 @@ impl<'a> Driver<'a> {
             n_scheduled: 0,
             worker: Arc::from(WORKER),
             n_inputs: 0,
+            n_left: inputs_max,
             inputs_max,
         }
     }
@@ -233,11 +246,12 @@ impl<'a> Driver<'a> {
     }
 
     fn feed(&mut self, input: Input) -> Result<(), TooLong> {
-        if self.n_inputs >= self.inputs_max {
+        let Some(n_left) = self.n_left.checked_sub(weight(&input)) else {
             return Err(TooLong {
                 inputs_max: self.inputs_max,
             });
-        }
+        };
+        self.n_left = n_left;
         self.n_inputs += 1;
         let now = Moment {
             monotonic_ms: self.now_ms,
@@ -292,5 +306,16 @@ impl<'a> Driver<'a> {
 
     fn seat(&mut self, step: StepIndex) -> &mut Seat<'a> {
         &mut self.seats[step.as_usize()]
+    }
+}
+
+/// How many inputs it counts as. Outputs count nothing: the core looks through as many as a result holds.
+fn weight(input: &Input) -> usize {
+    match input {
+        Input::AttemptEnded {
+            outcome: Outcome::Failed(reported),
+            ..
+        } => 1 + reported.context.len().min(ERROR_CONTEXT_BYTES_MAX) / CONTEXT_BYTES_PER_INPUT,
+        _ => 1,
     }
 }

@@ -8,6 +8,6 @@ mod driver;
 mod stubs;
 mod timeline;
 
-pub use driver::{Simulation, TooLong, WORKER, simulate};
+pub use driver::{CONTEXT_BYTES_PER_INPUT, Simulation, TooLong, WORKER, simulate};
 pub use stubs::{AttemptStub, End, Stubs};
 pub use timeline::{Activity, Ended, Span, Timeline, timeline};
