@@ -9,3 +9,4 @@ pub mod recorded;
 pub mod request;
 pub mod session_in;
 pub mod session_out;
+pub mod simulate;

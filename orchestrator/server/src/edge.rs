@@ -34,6 +34,7 @@ use escapement_engine::Refusal;
 use escapement_model::ExecutionId;
 use prost::Message;
 use settled::SettledRecords;
+use simulate::Simulations;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::watch::Receiver;
@@ -56,6 +57,7 @@ pub(crate) struct Edge {
     pub(crate) events: broadcast::Sender<Persisted>,
     pub(crate) greeting: Greeting,
     pub(crate) max_concurrent_steps: u32,
+    pub(crate) simulations: Simulations,
     /// True once streams that nothing else ends must end.
     pub(crate) closing: Receiver<bool>,
 }
@@ -67,6 +69,7 @@ impl Edge {
         events: broadcast::Sender<Persisted>,
         greeting: Greeting,
         max_concurrent_steps: u32,
+        queue_allowance_ms: u64,
         closing: Receiver<bool>,
     ) -> Self {
         Self {
@@ -80,6 +83,7 @@ impl Edge {
             events,
             greeting,
             max_concurrent_steps,
+            simulations: Simulations::new(max_concurrent_steps, queue_allowance_ms),
             closing,
         }
     }

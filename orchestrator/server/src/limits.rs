@@ -81,6 +81,21 @@ pub const SCRUB_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// And so many times what the page took: half a percent of one core.
 pub const SCRUB_SHARE: u32 = 200;
 
+/// Plans that are simulated at a time, each on a thread of its own.
+pub const SIMULATIONS_MAX: usize = 2;
+/// Simulations that have a place or wait for one. Others are refused at once.
+pub const SIMULATIONS_QUEUE_MAX: usize = 16;
+/// How long a simulation waits for a place before it is refused.
+pub const SIMULATIONS_PATIENCE: Duration = Duration::from_secs(5);
+/// Inputs of one simulation; what a failure has in its context counts as well. It takes a second or two at most.
+pub const SIMULATION_INPUTS_MAX: usize = 1_000_000;
+/// Bytes of the answer to one simulation: 16 MiB.
+pub const SIMULATION_BYTES_MAX: usize = 16 << 20;
+/// Stubs of one simulation.
+pub const STUBS_MAX: usize = 4_096;
+/// Attempts of one stub.
+pub const STUB_ATTEMPTS_MAX: usize = 1_000;
+
 /// Messages that wait to be sent to one worker.
 ///
 /// Assignments and cancels are bounded by credits (`SESSION_IN_FLIGHT_MAX`), every other message answers one

@@ -90,6 +90,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         events,
         greeting,
         config.max_concurrent_steps,
+        config.queue_allowance_ms,
         closing_rx,
     );
     let ended = runtime.block_on(serve(

@@ -1,10 +1,13 @@
 //! Every rejection and every fault that a caller may see, as a gRPC status with `google.rpc` details.
 //! The only place that knows which code and which reason an answer has.
 
-use crate::limits::{REQUEST_TIMEOUT, STATUS_DETAILS_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
-use escapement_contract::Violations;
+use crate::limits::{
+    REQUEST_TIMEOUT, SIMULATION_BYTES_MAX, STATUS_DETAILS_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX,
+};
+use escapement_contract::{Finding, Violations};
 use escapement_engine::Refusal;
 use escapement_model::ExecutionId;
+use escapement_simulator::TooLong;
 use escapement_store::RemovedExecution;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,6 +22,8 @@ pub const DOMAIN: &str = "escapement.dev";
 pub enum Rejection {
     /// The request breaks rules of the contract.
     Violations(Violations),
+    /// A request breaks rules, those of the contract and others; at least one.
+    Findings(Vec<Finding>),
     /// One field of a request that holds no plan is wrong.
     InvalidField {
         /// Its path.
@@ -53,6 +58,13 @@ pub enum Rejection {
     RequestTooSlow,
     /// Too much is being sent at a time, by all callers together.
     RequestsTooLarge,
+    /// The simulation does not end within its limit of inputs.
+    SimulationTooLong(TooLong),
+    /// The answer to a simulation would be too large.
+    SimulationTooLarge {
+        /// Its size.
+        bytes: usize,
+    },
     /// The store could not be read.
     StoreUnreadable,
     /// The records of one execution are damaged.
@@ -141,7 +153,19 @@ impl Kind {
 impl From<Rejection> for Status {
     fn from(rejection: Rejection) -> Self {
         match rejection {
-            Rejection::Violations(violations) => of_violations(&violations),
+            Rejection::Violations(violations) => {
+                of_findings(violations.iter().as_slice(), violations.to_string())
+            }
+            Rejection::Findings(findings) => {
+                let first = findings.first().map_or(String::new(), |first| {
+                    format!("{}: {}", first.field, first.message)
+                });
+                let more = match findings.len() {
+                    0 | 1 => String::new(),
+                    n_findings => format!(" ({} more)", n_findings - 1),
+                };
+                of_findings(&findings, first + &more)
+            }
             Rejection::InvalidField { field, message } => of_field(field, "INVALID_ARGUMENT", &message),
             Rejection::PageTokenInvalid => of_field(
                 "page_token",
@@ -216,6 +240,22 @@ impl From<Rejection> for Status {
                 "REQUESTS_TOO_LARGE",
                 "Too many large requests are being sent at a time; send it again.".to_owned(),
                 [],
+            ),
+            // The same again would be as long and as large, so nothing says when to ask again.
+            Rejection::SimulationTooLong(too_long) => plain(
+                Code::ResourceExhausted,
+                "SIMULATION_TOO_LONG",
+                format!("It was given up: {too_long}."),
+                [("inputs_max", too_long.inputs_max.to_string())],
+            ),
+            Rejection::SimulationTooLarge { bytes } => plain(
+                Code::ResourceExhausted,
+                "SIMULATION_TOO_LARGE",
+                format!("The answer would have {bytes} bytes, the limit is {SIMULATION_BYTES_MAX}."),
+                [
+                    ("bytes", bytes.to_string()),
+                    ("bytes_max", SIMULATION_BYTES_MAX.to_string()),
+                ],
             ),
             Rejection::StoreUnreadable => again_after(
                 LATER,
@@ -299,14 +339,14 @@ fn of_removed(code: Code, message: String, removed: &RemovedExecution) -> Status
     )
 }
 
-/// As many violations as fit into headers; `ValidatePlan` lists them all.
-fn of_violations(violations: &Violations) -> Status {
-    let first = violations.first();
-    let metadata = HashMap::from([("violations".to_owned(), violations.len().to_string())]);
-    let mut details = ErrorDetails::with_error_info(first.code, DOMAIN, metadata);
+/// As many violations as fit into headers; `ValidatePlan` lists those of a plan all.
+fn of_findings(findings: &[Finding], message: String) -> Status {
+    let reason = findings.first().map_or("INVALID_ARGUMENT", |first| first.code);
+    let metadata = HashMap::from([("violations".to_owned(), findings.len().to_string())]);
+    let mut details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
     let mut bytes_left = STATUS_DETAILS_BYTES_MAX;
     let mut listed = Vec::new();
-    for finding in violations {
+    for finding in findings {
         let violation = FieldViolation {
             field: finding.field.clone(),
             description: finding.message.clone(),
@@ -321,8 +361,7 @@ fn of_violations(violations: &Violations) -> Status {
         listed.push(violation);
     }
     details.set_bad_request(listed);
-    let message = cut(violations.to_string());
-    Status::with_error_details(Code::InvalidArgument, message, details)
+    Status::with_error_details(Code::InvalidArgument, cut(message), details)
 }
 
 fn of_field(field: &str, reason: &str, message: &str) -> Status {

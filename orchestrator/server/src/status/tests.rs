@@ -135,6 +135,18 @@ fn every_rejection_of_the_shell_has_its_status() {
             true,
         ),
         (
+            Rejection::SimulationTooLong(TooLong { inputs_max: 7 }),
+            Code::ResourceExhausted,
+            "SIMULATION_TOO_LONG",
+            false,
+        ),
+        (
+            Rejection::SimulationTooLarge { bytes: 9 << 30 },
+            Code::ResourceExhausted,
+            "SIMULATION_TOO_LARGE",
+            false,
+        ),
+        (
             Rejection::StoreUnreadable,
             Code::Unavailable,
             "STORE_UNREADABLE",
@@ -184,6 +196,16 @@ fn all_violations_are_listed_and_the_first_gives_the_reason() {
         assert_eq!(violation.description, finding.message);
         assert_eq!(violation.reason, finding.code);
     }
+}
+
+#[test]
+fn findings_are_listed_as_violations_are() {
+    let violations = validate_plan(PlanDraft::default()).unwrap_err();
+    let findings: Vec<Finding> = violations.iter().cloned().collect();
+    let [of_plan, of_stubs] =
+        [Rejection::Violations(violations), Rejection::Findings(findings)].map(Status::from);
+    assert_eq!(of_plan.message(), of_stubs.message());
+    assert_eq!(of_plan.details(), of_stubs.details());
 }
 
 #[test]
