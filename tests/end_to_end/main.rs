@@ -41,6 +41,7 @@ mod results;
 mod retelling;
 mod retention;
 mod signals;
+mod simulating;
 mod sizes;
 mod starting;
 mod validation;

@@ -99,7 +99,12 @@ fn the_engine_never_depends_on_store_server_wire_or_runtime() {
 
 #[test]
 fn the_simulator_knows_the_contract_alone() {
-    let forbidden = ["escapement-engine", "escapement-store", "escapement-wire", "tokio"];
+    let forbidden = [
+        "escapement-engine",
+        "escapement-store",
+        "escapement-wire",
+        "tokio",
+    ];
     assert_never("escapement-simulator", &forbidden);
 }
 

@@ -118,6 +118,44 @@ pub(crate) fn objects() -> Vec<Opaque> {
     vec![Opaque::default(), environment(), all.build(), deep, parts]
 }
 
+/// A stub of every kind.
+pub(crate) fn simulation() -> v1::SimulatePlanRequest {
+    use v1::attempt_stub::Outcome;
+    let request = requests().swap_remove(0);
+    let context = objects().swap_remove(2);
+    let failure = v1::FailureStub {
+        error_code: "BUSY".to_owned(),
+        message: "Later.".to_owned(),
+        severity: 2,
+        context: Some(context.clone()),
+    };
+    let outcomes = [
+        Outcome::Output(context),
+        Outcome::Failure(failure),
+        Outcome::Lost(true),
+        Outcome::Returned(true),
+        Outcome::Silent(true),
+        Outcome::ActionNotFound(true),
+    ];
+    let attempts = outcomes.map(|outcome| v1::AttemptStub {
+        waits_ms: 1,
+        takes_ms: 300,
+        outcome: Some(outcome),
+    });
+    v1::SimulatePlanRequest {
+        plan: request.plan,
+        environment: request.environment,
+        options: request.options,
+        started_at: Some(UNIX_MS),
+        deadline_ms: request.deadline_ms,
+        stubs: vec![v1::StepStub {
+            step_id: None,
+            action: Some("work".to_owned()),
+            attempts: attempts.to_vec(),
+        }],
+    }
+}
+
 /// A list request with every filter.
 pub(crate) fn list_request() -> v1::ListExecutionsRequest {
     v1::ListExecutionsRequest {

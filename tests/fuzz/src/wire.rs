@@ -35,6 +35,7 @@ pub(crate) fn run(input: &[u8]) {
         15 => counted(message, |response: &worker::ReportOutcomesResponse| {
             response.items.len()
         }),
+        17 => again::<v1::SimulatePlanRequest>(message),
         _ => object(message),
     }
 }
@@ -203,6 +204,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         };
         add(2, plan.encode_to_vec());
     }
+    add(17, seeds::simulation().encode_to_vec());
     add(3, seeds::list_request().encode_to_vec());
     for message in seeds::worker_messages() {
         add(11, message.encode_to_vec());
