@@ -18,9 +18,6 @@ use escapement_wire::v1::{
     AttemptStub, AuditEntry, ExecutePlanRequest, ExecutionOptions, FailureStub, ListExecutionsRequest, Plan,
     PlanResult, RetryPolicy, SimulatePlanRequest, SimulatePlanResponse, StepStub,
 };
-use escapement_wire::worker::v1::Released;
-use escapement_wire::worker::v1::attempt_outcome::Outcome as Reported;
-use escapement_wire::worker::v1::released::Reason;
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -204,7 +201,7 @@ fn timeless(mut result: PlanResult) -> (PlanResult, Value) {
     (result, context)
 }
 
-/// A record without its times, the hashes over them, and the label of the worker.
+/// A record without its times, the hashes over them, and what it says of workers.
 fn timeless_record(record: Vec<AuditEntry>) -> Vec<AuditEntry> {
     let timeless = |mut entry: AuditEntry| {
         entry.at = 0;
@@ -213,6 +210,7 @@ fn timeless_record(record: Vec<AuditEntry>) -> Vec<AuditEntry> {
             Some(Event::Accepted(accepted)) => accepted.deadline_ms = 0,
             Some(Event::Started(started)) => started.started_at = 0,
             Some(Event::AttemptAssigned(assigned)) => assigned.worker_id.clear(),
+            Some(Event::AttemptReturned(returned)) => returned.evidence.clear(),
             _ => {}
         }
         entry
@@ -245,13 +243,10 @@ async fn a_real_execution_comes_to_what_was_simulated() {
     worker.complete_next(json!({ "done": 0 })).await;
     let broken = worker.started().await;
     worker.fail(&broken, "BROKEN", Severity::Error).await;
-    let released = worker.assignment().await;
-    let drain = Released {
-        reason: Reason::Drain as i32,
-        ..Released::default()
-    };
-    worker.report(&released, Reported::Released(drain)).await;
-    worker.complete_next(json!({ "done": 3 })).await;
+    let returned = worker.assignment().await;
+    let mut other = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    worker.reject(&returned).await;
+    other.complete_next(json!({ "done": 3 })).await;
     let real = executing.await.unwrap().unwrap();
     let record = world.record_of(&request.id()).await;
 
