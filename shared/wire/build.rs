@@ -10,6 +10,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let files = [
         "escapement/v1/plan_execution_service.proto",
         "escapement/v1/event_service.proto",
+        "escapement/v1/stored.proto",
         "escapement/v1/fleet_service.proto",
         "escapement/v1/record.proto",
         "escapement/worker/v1/worker_service.proto",

@@ -6,6 +6,7 @@
 //! parent, user,
 //! request id, correlation context, max_concurrent_steps.
 //! References are positions in the list of steps; how the rest is spelt stands in `encoder`.
+//! That of a plan alone has another name and the part about the plan.
 //! Defaults are filled in before, so that an absent field and its explicit default are the same.
 
 use crate::encoder::Encoder;

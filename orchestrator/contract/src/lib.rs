@@ -11,6 +11,7 @@
 extern crate alloc;
 
 mod audit;
+mod certificate;
 mod chain;
 mod digest;
 mod draft;
@@ -30,6 +31,7 @@ mod trace;
 mod validate;
 
 pub use audit::{AUDIT_ENTRIES_MAX, AuditEntry, AuditKind, NotCompleted};
+pub use certificate::{Certificate, CriticalStep, DurationBound};
 pub use chain::{ChainHash, chain_seed};
 pub use draft::{PlanDraft, RequestDraft, RetryPolicyDraft, StepDraft};
 pub use error::{CAUSE_DEPTH_MAX, ExecutionError};
@@ -45,4 +47,4 @@ pub use request::Request;
 pub use result::{PlanResult, Settlement, Status};
 pub use rules::{Action, MandatoryAction, RuleSet};
 pub use time::{Moment, default_deadline, due_at_unix};
-pub use validate::{Finding, Violations, validate_plan, validate_request};
+pub use validate::{Finding, Violations, validate_concurrency, validate_plan, validate_request};

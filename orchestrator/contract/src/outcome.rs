@@ -229,19 +229,19 @@ pub(crate) fn refuse_output(output: &Opaque, payload_left: usize, step_id: StepI
     if let Err(malformed) = output.check() {
         return Some(undecodable(&format!("The output {malformed}."), step_id));
     }
-    let too_much = payload_entry_bytes(output) > payload_left;
+    let too_much = payload_entry_bytes(output.len()) > payload_left;
     too_much.then(|| exhausted("what is left of the result's limit"))
 }
 
-/// Bytes that an output takes in `result_payload`: its map entry with a 36 character key and the headers
+/// Bytes that an output of so many bytes takes in `result_payload`: its map entry with a 36 character key and the headers
 /// around it.
-pub(crate) fn payload_entry_bytes(output: &Opaque) -> usize {
+pub(crate) fn payload_entry_bytes(output_bytes: usize) -> usize {
     let delimited = |length: usize| 1 + varint_bytes(length as u64) + length;
-    delimited(delimited(36) + delimited(delimited(output.len())))
+    delimited(delimited(36) + delimited(delimited(output_bytes)))
 }
 
 /// Bytes of a number in the variable-length encoding of Protocol Buffers.
-pub(crate) fn varint_bytes(number: u64) -> usize {
+pub(crate) const fn varint_bytes(number: u64) -> usize {
     let bits = u64::BITS - (number | 1).leading_zeros();
     bits.div_ceil(7) as usize
 }

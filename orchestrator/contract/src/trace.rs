@@ -119,7 +119,7 @@ pub(crate) fn without_context(error: ExecutionError) -> ExecutionError {
 }
 
 /// Bytes of all errors that a result repeats; later ones are counted only.
-const TRACE_BYTES_MAX: usize = 3 << 20;
+pub(crate) const TRACE_BYTES_MAX: usize = 3 << 20;
 
 /// Errors that are kept; later ones are counted only.
 const TRACE_ERRORS_MAX: usize = 16_384;
@@ -130,4 +130,4 @@ const WARNINGS_BYTES_MAX: usize = 4 << 20;
 const WARNING_OVERHEAD_BYTES: usize = 128;
 
 /// At most this many bytes stand around an object in a list.
-const ITEM_OVERHEAD_BYTES: usize = 12;
+pub(crate) const ITEM_OVERHEAD_BYTES: usize = 12;

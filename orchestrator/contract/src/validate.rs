@@ -91,6 +91,16 @@ pub fn validate_request(draft: RequestDraft, max_concurrent_steps: u32) -> Resul
     findings.conclude(request)
 }
 
+/// Checks how many steps may run at a time, by itself. `max_concurrent_steps` is the server's limit.
+///
+/// # Errors
+/// [`Violations`] where it is out of range.
+pub fn validate_concurrency(asked: Option<i32>, max_concurrent_steps: u32) -> Result<u32, Violations> {
+    let mut findings = Findings::default();
+    let n_steps = request::options(asked, max_concurrent_steps, &mut findings);
+    findings.conclude(n_steps)
+}
+
 /// Where a finding stands in the document, for sorting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {

@@ -3,6 +3,7 @@
 
 pub mod answer;
 pub mod audit;
+pub mod certificate;
 pub mod fleet;
 pub mod json;
 pub mod recorded;

@@ -21,6 +21,7 @@ pub(crate) mod session;
 pub(crate) mod session_stream;
 pub(crate) mod settled;
 pub(crate) mod simulate;
+pub(crate) mod spelling;
 pub(crate) mod watch;
 
 use crate::convert::session_out::Greeting;

@@ -1,7 +1,7 @@
 //! The bytes of the records that the store keeps: Protocol Buffers, so that old records stay readable.
 //! Decides nothing and stores nothing.
 
-use crate::convert::{answer, audit, request};
+use crate::convert::{answer, audit, certificate, request};
 use crate::record::inputs;
 use crate::record::seal::Seal;
 use crate::record::{INPUTS_TAG, SEAL_TAG};
@@ -13,9 +13,20 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use std::fmt;
 
-/// What was accepted: the request, with the id under which it was accepted.
+/// What was accepted: the request, with the id under which it was accepted, and the certificate of its plan.
 pub fn encode_accepted(request: &Request, execution_id: ExecutionId) -> Bytes {
-    Bytes::from(request::request_to_wire(request, execution_id).encode_to_vec())
+    //
+    let certificate = request.plan().certificate(request.max_concurrent_steps());
+    let appended = v1::StoredAcceptance {
+        plan: None,
+        certificate: Some(certificate::to_store(&certificate)),
+    };
+    let request = request::request_to_wire(request, execution_id);
+    let mut record = Vec::with_capacity(request.encoded_len() + appended.encoded_len());
+    // Two encoded messages in a row are one that has the fields of both.
+    request.encode_raw(&mut record);
+    appended.encode_raw(&mut record);
+    Bytes::from(record)
 }
 
 /// Reads what was accepted.
@@ -32,6 +43,21 @@ pub fn decode_accepted(record: &Bytes) -> Result<Request, Unreadable> {
     let concurrency_max = i32::MAX.unsigned_abs();
     validate_request(request::request_draft(wire), concurrency_max)
         .map_err(|violations| Unreadable::Invalid(violations.to_string()))
+}
+
+/// The certificate with which a request was accepted; `None` where an earlier version accepted it.
+///
+/// # Errors
+/// [`Unreadable`] where the bytes do not decode.
+pub fn accepted_certificate(record: &Bytes) -> Result<Option<v1::PlanCertificate>, Unreadable> {
+    let wire = v1::StoredAcceptance::decode(record.clone()).map_err(Unreadable::Wire)?;
+    let (Some(plan), Some(stored)) = (wire.plan, wire.certificate) else {
+        return Ok(None);
+    };
+    let certificate = certificate::from_store(&plan, &stored);
+    let certificate =
+        certificate.ok_or_else(|| Unreadable::Invalid("its certificate is not of its plan".to_owned()));
+    certificate.map(Some)
 }
 
 /// How many steps the plan has that was accepted.

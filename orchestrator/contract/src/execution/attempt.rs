@@ -194,7 +194,7 @@ impl Execution {
         warnings: Vec<ExecutionError>,
     ) {
         let (steps, plan) = self.running();
-        steps.payload_bytes += outcome::payload_entry_bytes(&output);
+        steps.payload_bytes += outcome::payload_entry_bytes(output.len());
         steps.record(step).output = Some(output);
         steps.end(plan, step, StepState::Completed);
         let step_id = plan.step(step).id();

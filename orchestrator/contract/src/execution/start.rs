@@ -95,4 +95,4 @@ fn context_missing(missing: &[&str]) -> ExecutionError {
 }
 
 /// Bytes of missing keys that an error lists; the message counts them all.
-const MISSING_KEYS_BYTES_MAX: usize = 12 << 10;
+pub(crate) const MISSING_KEYS_BYTES_MAX: usize = 12 << 10;

@@ -259,6 +259,15 @@ impl Plan {
     pub fn warnings(&self) -> Vec<Finding> {
         //
         let mut warnings = Vec::new();
+        if self.steps.iter().all(|step| step.timeout_ms.is_none()) {
+            let message =
+                "No step has a limit, so the plan's own limit is all that bounds its duration.".to_string();
+            warnings.push(Finding {
+                field: "plan.steps".to_string(),
+                code: "NO_STEP_LIMITS",
+                message,
+            });
+        }
         for (index, step) in (0u16..).map(StepIndex).zip(&self.steps) {
             if step.on_failure == OnFailure::Retry && !self.retry_policy.can_retry() {
                 let message = "The step asks for retries that the retry policy can never give.".to_string();

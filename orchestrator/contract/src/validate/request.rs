@@ -33,8 +33,7 @@ pub(super) fn request(draft: RequestDraft, n_steps_max: u32, findings: &mut Find
     field(findings, 6, "user_id", user_id);
     field(findings, 7, "request_id", request_id);
     correlation(&draft.correlation_context, findings);
-    let n_steps = concurrency(draft.max_concurrent_steps, n_steps_max);
-    let max_concurrent_steps = field(findings, 9, "options.max_concurrent_steps", n_steps);
+    let max_concurrent_steps = options(draft.max_concurrent_steps, n_steps_max, findings);
     // What is hashed must have been found well-formed.
     if findings.any() {
         return None;
@@ -74,6 +73,12 @@ fn correlation(context: &BTreeMap<String, String>, findings: &mut Findings) {
             field(findings, 8, &name, problem);
         }
     }
+}
+
+/// How many steps may hold a slot at a time, where a plan is asked about without a whole request.
+pub(super) fn options(asked: Option<i32>, n_steps_max: u32, findings: &mut Findings) -> Option<u32> {
+    let n_steps = concurrency(asked, n_steps_max);
+    field(findings, 9, "options.max_concurrent_steps", n_steps)
 }
 
 fn concurrency(asked: Option<i32>, n_steps_max: u32) -> Result<u32, String> {

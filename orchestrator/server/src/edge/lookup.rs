@@ -3,13 +3,13 @@
 
 use super::Edge;
 use super::answers::Held;
-use crate::convert::answer;
+use crate::convert::{answer, certificate as convert};
 use crate::engine_link::{Lane, NoReply};
 use crate::readers::Reading;
 use crate::records::{self, Unreadable};
 use crate::status::{Kind, Rejection};
 use bytes::Bytes;
-use escapement_engine::{ActionView, Input, Refusal, Reply};
+use escapement_engine::{ActionView, ExecutionView, Input, Refusal, Reply};
 use escapement_model::ExecutionId;
 use escapement_store::StoredExecution;
 use escapement_wire::v1;
@@ -27,13 +27,44 @@ impl Edge {
 
     /// How an execution stands now, by the engine where it is live, else by the store.
     pub(crate) async fn execution(&self, execution_id: ExecutionId) -> Result<Held<v1::Execution>, Status> {
+        match self.live(execution_id).await? {
+            Some(view) => Ok(Held::small(answer::live_execution(&view))),
+            None => Ok(self.stored_execution(execution_id, Reading::Answer).await?),
+        }
+    }
+
+    /// The same with the certificate of its plan.
+    pub(crate) async fn certified_execution(
+        &self,
+        execution_id: ExecutionId,
+    ) -> Result<v1::Execution, Status> {
+        if let Some(view) = self.live(execution_id).await? {
+            // the record says the same, but may not be written yet.
+            let plan = view.request.plan();
+            let certificate = plan.certificate(view.request.max_concurrent_steps());
+            return Ok(v1::Execution {
+                certificate: Some(convert::certificate(plan, &certificate)),
+                ..answer::live_execution(&view)
+            });
+        }
+        // Whoever answers takes room for the whole of it.
+        let Held { value: stored, .. } = self.stored(execution_id, Reading::Answer).await?;
+        let damaged = |unreadable| damaged(execution_id, &unreadable);
+        Ok(v1::Execution {
+            certificate: records::accepted_certificate(&stored.record).map_err(damaged)?,
+            ..answer::stored_execution(&stored).map_err(damaged)?
+        })
+    }
+
+    /// What the engine knows of an execution; `None` where it does not hold it.
+    async fn live(&self, execution_id: ExecutionId) -> Result<Option<ExecutionView>, Status> {
         match self
             .engine
             .call(Lane::Reads, |caller| Input::Describe { caller, execution_id })
             .await?
         {
-            Reply::Described(view) => Ok(Held::small(answer::live_execution(&view))),
-            Reply::NotLive => Ok(self.stored_execution(execution_id, Reading::Answer).await?),
+            Reply::Described(view) => Ok(Some(view)),
+            Reply::NotLive => Ok(None),
             Reply::Refused(refusal) => Err(Rejection::Refused(refusal).into()),
             other => unreachable!("a question for one execution is not answered with {other:?}"),
         }

@@ -2,7 +2,9 @@
 
 use super::answers::{Held, with_room};
 use super::connection::Cutter;
+use super::spelling::Speller;
 use super::{Answers, Edge, execution_id};
+use crate::convert::certificate::certificate as convert_certificate;
 use crate::convert::{answer, request as convert};
 use crate::engine_link::{Lane, NoReply};
 use crate::limits::{
@@ -11,7 +13,9 @@ use crate::limits::{
 use crate::page_token;
 use crate::readers::Reading;
 use crate::status::{Kind, Rejection};
-use escapement_contract::{Finding, Plan, Request as PlanRequest, validate_plan, validate_request};
+use escapement_contract::{
+    Finding, Plan, Request as PlanRequest, validate_concurrency, validate_plan, validate_request,
+};
 use escapement_engine::{Input, Reply, Submission, WaitFor};
 use escapement_model::planted::{self, Bug};
 use escapement_model::{ExecutionId, limits};
@@ -135,6 +139,9 @@ impl PlanExecutionService for Plans {
             }
             .into());
         };
+        let asked = request.options.and_then(|options| options.max_concurrent_steps);
+        let max_concurrent_steps = validate_concurrency(asked, self.edge.max_concurrent_steps);
+        let max_concurrent_steps = max_concurrent_steps.map_err(Rejection::Violations)?;
         let plan = match validate_plan(convert::plan_draft(plan)) {
             Ok(plan) => plan,
             Err(violations) => {
@@ -160,18 +167,16 @@ impl PlanExecutionService for Plans {
             .filter(|action| action.workers > 0)
             .map(|action| action.name.as_ref())
             .collect();
+        let unknown_actions = unknown_actions(&plan, &offered);
+        let certificate = convert_certificate(&plan, &plan.certificate(max_concurrent_steps));
         let answer = v1::ValidatePlanResponse {
             valid: true,
             violations: Vec::new(),
             warnings,
-            unknown_actions: unknown_actions(&plan, &offered),
-            canonical_order: plan
-                .canonical_order()
-                .iter()
-                .map(|step| plan.step(*step).id().to_string())
-                .collect(),
-            certificate: None,
-            action_suggestions: Vec::new(),
+            action_suggestions: suggestions(&unknown_actions, &offered),
+            unknown_actions,
+            canonical_order: certificate.canonical_order.clone(),
+            certificate: Some(certificate),
         };
         self.edge.answers.answer(Kind::Reads, answer)
     }
@@ -181,12 +186,11 @@ impl PlanExecutionService for Plans {
         request: Request<v1::GetExecutionRequest>,
     ) -> Result<Response<v1::GetExecutionResponse>, Status> {
         let execution_id = execution_id(&request.into_inner().execution_id)?;
-        let execution = self.edge.execution(execution_id).await?;
-        let Held { value, room } = execution;
+        let execution = self.edge.certified_execution(execution_id).await?;
         let answer = v1::GetExecutionResponse {
-            execution: Some(value),
+            execution: Some(execution),
         };
-        Ok(with_room(answer, room))
+        self.edge.answers.answer(Kind::Reads, answer)
     }
 
     async fn wait_execution(
@@ -350,6 +354,17 @@ fn unknown_actions(plan: &Plan, offered: &BTreeSet<&str>) -> Vec<String> {
     wanted
         .difference(offered)
         .map(|action| (*action).to_owned())
+        .collect()
+}
+
+fn suggestions(unknown: &[String], offered: &BTreeSet<&str>) -> Vec<v1::UnknownAction> {
+    let mut speller = Speller::new(offered);
+    unknown
+        .iter()
+        .map(|action| v1::UnknownAction {
+            action: action.clone(),
+            suggestions: speller.suggestions(action),
+        })
         .collect()
 }
 
