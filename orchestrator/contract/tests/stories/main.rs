@@ -9,6 +9,7 @@
 
 mod story;
 
+mod certificate;
 mod durability;
 mod ending;
 mod errors;

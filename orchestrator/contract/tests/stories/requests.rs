@@ -499,7 +499,8 @@ fn what_is_probably_not_meant_is_a_warning() {
             .map(|finding| format!("{} {}", finding.field, finding.code))
             .collect()
     };
-    let never = "plan.steps[0].on_failure RETRY_NEVER_HAPPENS";
+    let plan = || crate::story::plan().step("limit").limit(1);
+    let never = "plan.steps[1].on_failure RETRY_NEVER_HAPPENS";
     assert_eq!(warnings(plan().step("a").retry()), [never]);
     assert_eq!(warnings(plan().step("a").retry().attempts(3, 0, &[])), [never]);
     assert_eq!(warnings(plan().step("a").retry().attempts(1, 0, &["*"])), [never]);
@@ -511,8 +512,25 @@ fn what_is_probably_not_meant_is_a_warning() {
     assert!(warnings(plan().step("a").skip()).is_empty());
     assert_eq!(
         warnings(plan().step("a").limit(1000)),
-        ["plan.steps[0].timeout_ms STEP_LIMIT_NEVER_BINDS"]
+        ["plan.steps[1].timeout_ms STEP_LIMIT_NEVER_BINDS"]
     );
+}
+
+//
+#[test]
+fn a_plan_in_which_no_step_has_a_limit_is_warned_of_first() {
+    let warnings = |mut spec: Spec| -> Vec<String> {
+        let warnings = validate_plan(std::mem::take(spec.plan())).unwrap().warnings();
+        warnings
+            .iter()
+            .map(|finding| format!("{} {}", finding.field, finding.code))
+            .collect()
+    };
+    let no_limits = "plan.steps NO_STEP_LIMITS";
+    assert_eq!(warnings(plan().step("a")), [no_limits]);
+    let never = "plan.steps[1].on_failure RETRY_NEVER_HAPPENS";
+    assert_eq!(warnings(plan().step("a").step("b").retry()), [no_limits, never]);
+    assert!(warnings(plan().step("a").step("b").limit(1)).is_empty());
 }
 
 //
