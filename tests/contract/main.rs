@@ -9,6 +9,7 @@
 
 mod agreement;
 mod cases;
+mod certificates;
 mod digests;
 mod documents;
 mod driver;
