@@ -1,4 +1,4 @@
-//! What the binary does beside serving: `backup`, `restore` and `check` of a store, `export` and `verify` of records.
+//! What the binary does beside serving: `backup`, `restore` and `check` of a store, `export` and `verify` of records, `render`.
 //! Starts no engine and opens no port.
 
 mod export;
@@ -6,6 +6,7 @@ mod verify;
 
 use crate::config::{Config, NoConfig};
 use crate::failure::Failure;
+use crate::render;
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 use escapement_store::StoreFault;
@@ -121,6 +122,13 @@ pub enum Command {
     /// Exit codes: 0 everything is as it was recorded; 73 a file cannot be read or is no record; 74 a record is not as
     /// it was written, or does not replay.
     Verify(verify::Verify),
+    /// Draws a plan, or an execution of one: how the steps depend on each other, and what they did when.
+    ///
+    /// INPUT is a plan document, a request with a plan, the JSON of a SimulatePlanResponse (with --plan also its graph),
+    /// or the JSON of a ListAuditEntriesResponse with --plan. A plan that breaks rules is not drawn: they are said.
+    ///
+    /// Exit codes: 0 drawn; 64 wrong flags; 65 the input cannot be drawn; 73 a file cannot be used.
+    Render(render::command::Flags),
 }
 
 /// Flags of `backup`.
@@ -183,6 +191,7 @@ pub fn run_command(command: &Command) -> Result<(), Failure> {
         Command::Check(check) => run_check(check),
         Command::Export(flags) => export::run(flags),
         Command::Verify(flags) => verify::run(flags),
+        Command::Render(flags) => render::command::run(flags),
     }
 }
 

@@ -9,6 +9,8 @@ use std::process::ExitCode;
 
 /// Bad configuration (`EX_USAGE`).
 pub const EXIT_USAGE: u8 = 64;
+/// An input is not what it must be (`EX_DATAERR`).
+pub const EXIT_DATA: u8 = 65;
 /// The address cannot be had (`EX_UNAVAILABLE`).
 pub const EXIT_UNAVAILABLE: u8 = 69;
 /// A defect: the orchestrator found itself in a state that cannot be (`EX_SOFTWARE`).
@@ -62,6 +64,20 @@ pub enum Failure {
         /// Why not.
         source: StoreFault,
     },
+    /// What a command was given to read is not what it must be.
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A file that a command was given cannot be read or written.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// A command found damage.
     Damaged {
         /// Executions that are damaged.
@@ -100,7 +116,8 @@ impl Failure {
         match self {
             Failure::Configuration { .. } => EXIT_USAGE,
             Failure::Listen { .. } => EXIT_UNAVAILABLE,
-            Failure::Append { .. } => EXIT_CANNOT_CREATE,
+            Failure::Append { .. } | Failure::File { .. } => EXIT_CANNOT_CREATE,
+            Failure::Input { .. } => EXIT_DATA,
             Failure::Store(fault) | Failure::Command { source: fault, .. } => match fault {
                 StoreFault::Open { .. } | StoreFault::Locked { .. } | StoreFault::Exists { .. } => {
                     EXIT_CANNOT_CREATE
@@ -154,6 +171,8 @@ impl fmt::Display for Failure {
                  or start with --accept-loss to leave it unsettled"
             ),
             Failure::Command { what, .. } => write!(f, "the {what}"),
+            Failure::Input { path, problem } => write!(f, "{}: {problem}", path.display()),
+            Failure::File { path, .. } => write!(f, "cannot use {}", path.display()),
             Failure::Damaged {
                 n_damaged,
                 n_store_findings,
@@ -180,6 +199,7 @@ impl Error for Failure {
         match self {
             Failure::Listen { source, .. }
             | Failure::Append { source, .. }
+            | Failure::File { source, .. }
             | Failure::System { source, .. } => Some(source),
             Failure::Store(fault) | Failure::Command { source: fault, .. } => Some(fault),
             Failure::Unrecoverable { source, .. } => Some(source.as_ref()),
@@ -188,6 +208,7 @@ impl Error for Failure {
                 source.map(|source| source as &(dyn Error + 'static))
             }
             Failure::Configuration { .. }
+            | Failure::Input { .. }
             | Failure::Damaged { .. }
             | Failure::NotVerified { .. }
             | Failure::CutShort => None,

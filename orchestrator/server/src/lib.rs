@@ -13,6 +13,7 @@ pub mod journal;
 pub mod page_token;
 pub mod record;
 pub mod records;
+pub mod render;
 pub mod status;
 
 mod clock;
