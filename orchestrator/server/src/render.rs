@@ -12,6 +12,7 @@ mod plan;
 mod rails;
 pub mod scene;
 mod story;
+
 mod svg;
 mod text;
 mod words;

@@ -53,7 +53,7 @@ fn of_timeline(plan: Option<Scene>, timeline: &[Object<'_>]) -> Result<Scene, Pr
     }
     spans.sort_by_key(|span| (span.step, span.from_ms));
     scene.shorten_ids();
-    scene.story = Some(Story {
+    scene.tell(Story {
         duration_ms: spans.iter().map(|span| span.to_ms).max().unwrap_or(0),
         spans,
         ..Story::default()

@@ -56,27 +56,20 @@ pub(super) fn graph(scene: &Scene, graph: &Graph) -> String {
     text
 }
 
-/// What a step came to, or what the plan says of it.
+/// What a step came to and how long it took, or what the plan says of it.
 pub(super) fn step(step: &Step) -> String {
-    match step.state {
-        State::Planned => planned(step),
-        State::Completed if step.n_attempts <= 1 => "completed".to_owned(),
-        State::NeverRan => "never ran".to_owned(),
-        state => {
-            let mut text = match (state, step.error_code.as_str()) {
-                (State::Failed | State::Skipped, code) if !code.is_empty() => plain(code),
-                _ => state.as_str().to_owned(),
-            };
-            match (step.n_attempts, state) {
-                (0 | 1, _) => {}
-                (n, State::Running | State::BackingOff | State::Waiting) => {
-                    text.push_str(&format!(", attempt {n}"))
-                }
-                (n, _) => text.push_str(&format!(", {n} attempts")),
-            }
-            text
-        }
+    let mut words = match step.state {
+        State::Planned => return planned(step),
+        State::Completed => vec![step.took_ms.map_or("completed".to_owned(), duration)],
+        State::Failed | State::Skipped if !step.error_code.is_empty() => vec![plain(&step.error_code)],
+        state => vec![state.as_str().to_owned()],
+    };
+    match (step.n_attempts, step.state) {
+        (0 | 1, _) => {}
+        (n, State::Running | State::BackingOff | State::Waiting) => words.push(format!("attempt {n}")),
+        (n, _) => words.push(counted(n as usize, "attempt")),
     }
+    words.join(", ")
 }
 
 fn planned(step: &Step) -> String {

@@ -258,9 +258,9 @@ impl Layout {
     /// Moves the items of each level as near to what they hang on as order and distances allow.
     fn place(&mut self, levels: &[Vec<usize>], beside: &Beside, sizes: Sizes) {
         for sweep in 0..PLACING_SWEEPS {
-            let is_last = sweep + 2 >= PLACING_SWEEPS;
+            // The last sweep goes down, so that a step stands straight behind the one that it alone hangs on.
+            let is_down = sweep % 2 == 0;
             for at in 0..levels.len() {
-                let is_down = sweep % 2 == 0;
                 let level = &levels[if is_down { at } else { levels.len() - 1 - at }];
                 let wanted: Vec<(f64, f64)> = level
                     .iter()
@@ -268,11 +268,7 @@ impl Layout {
                         let (before, after) = (&beside.before[*item], &beside.after[*item]);
                         let places =
                             |items: &[usize]| mean(items.iter().map(|other| self.items[*other].cross));
-                        let toward = match (is_last, is_down) {
-                            (true, _) => places(&[before.as_slice(), after].concat()),
-                            (false, true) => places(before),
-                            (false, false) => places(after),
-                        };
+                        let toward = places(if is_down { before } else { after });
                         match toward {
                             Some(cross) if self.items[*item].kind == Kind::Pass => (cross, PASS_WEIGHT),
                             Some(cross) => (cross, 1.0),
@@ -440,7 +436,7 @@ const SWEEPS: usize = 16;
 const SWEEPS_OF_MANY: usize = 4;
 /// Lines whose crossings are counted; counting more takes too long.
 const LINES_COUNTED_MAX: usize = 16_384;
-const PLACING_SWEEPS: usize = 12;
+const PLACING_SWEEPS: usize = 13;
 /// Long lines are to be straight before steps are near.
 const PASS_WEIGHT: f64 = 3.0;
 /// What hangs on nothing is moved by everything.

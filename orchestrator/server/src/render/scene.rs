@@ -38,6 +38,8 @@ pub struct Step {
     pub timeout_ms: Option<u64>,
     /// What it came to.
     pub state: State,
+    /// Milliseconds from the first hand-out to a worker to the end of the last attempt; absent where there was none.
+    pub took_ms: Option<u64>,
     /// How many attempts were made.
     pub n_attempts: u32,
     /// Why it did not complete: the code of its error. Empty where it did, or is not over.
@@ -189,6 +191,22 @@ impl Scene {
     }
 }
 
+impl Scene {
+    /// Tells what was done when; steps learn how long they took.
+    pub fn tell(&mut self, story: Story) {
+        let mut begins = vec![None; self.steps.len()];
+        for span in story
+            .spans
+            .iter()
+            .filter(|span| span.activity == Activity::Running)
+        {
+            let begin = *begins[span.step].get_or_insert(span.from_ms);
+            self.steps[span.step].took_ms = Some(span.to_ms.saturating_sub(begin));
+        }
+        self.story = Some(story);
+    }
+}
+
 impl Step {
     /// A step of which only this is known.
     pub fn new(id: StepId, action: &str) -> Self {
@@ -201,6 +219,7 @@ impl Step {
             on_failure: None,
             timeout_ms: None,
             state: State::Planned,
+            took_ms: None,
             n_attempts: 0,
             error_code: String::new(),
         }

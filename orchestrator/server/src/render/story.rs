@@ -102,7 +102,7 @@ pub(super) fn with_events(mut scene: Scene, events: &[Event]) -> Result<Scene, U
         teller.tell(event, now_ms)?;
     }
     let (spans, status) = teller.end(now_ms);
-    scene.story = Some(Story {
+    scene.tell(Story {
         spans,
         status,
         error_code: String::new(),

@@ -6,7 +6,7 @@ mod style;
 mod timeline;
 
 use super::scene::{Scene, State};
-use super::words::{columns, cut, escaped};
+use super::words::{cut, escaped, is_wide, plain};
 use super::{View, explained};
 use std::fmt::Write;
 
@@ -56,7 +56,7 @@ impl Page {
             escaped(text)
         ));
         let width = match class {
-            "h" => text_width(text, 18.0),
+            "h" => text_width(text, 18.0 * HEAVIER),
             _ => text_width(text, 12.0),
         };
         self.width = self.width.max(x + width);
@@ -108,14 +108,43 @@ fn n(number: f64) -> String {
     }
 }
 
-/// How wide a text is at most, as far as that can be known without its font.
+/// How wide a text is, as far as that can be known without its font: wider than in most.
 fn text_width(text: &str, size: f64) -> f64 {
-    columns(text) as f64 * size * CHARACTER_WIDTH
+    text.chars().map(character_width).sum::<f64>() * size
 }
 
 /// The text cut to a width.
 fn cut_to(text: &str, width: f64, size: f64) -> String {
-    cut(text, (width / (size * CHARACTER_WIDTH)).max(0.0) as usize)
+    let text = plain(text);
+    if text_width(&text, size) <= width {
+        return text;
+    }
+    let mut room = width / size - character_width('…');
+    let fits = |c: &char| {
+        room -= character_width(*c);
+        room >= 0.0
+    };
+    let mut cut = text
+        .chars()
+        .take_while(fits)
+        .collect::<String>()
+        .trim_end()
+        .to_owned();
+    cut.push('…');
+    cut
+}
+
+/// Of the size of the font.
+fn character_width(c: char) -> f64 {
+    match c {
+        'i' | 'j' | 'l' | 'f' | 't' | 'I' | '.' | ',' | ':' | ';' | '!' | '|' | '\'' | ' ' | '(' | ')'
+        | '·' => 0.4,
+        'm' | 'w' | 'M' | 'W' | '…' => 1.0,
+        'A'..='Z' => 0.7,
+        c if c.is_ascii() => 0.62,
+        c if is_wide(c) => 1.1,
+        _ => 0.75,
+    }
 }
 
 /// The class of a state and the name of its shape.
@@ -135,5 +164,5 @@ fn class(state: State) -> &'static str {
 
 const MARGIN: f64 = 28.0;
 const HEADING_COLUMNS_MAX: usize = 90;
-/// Of the size of a font; most characters of most fonts are narrower.
-const CHARACTER_WIDTH: f64 = 0.56;
+/// How much wider heavy characters are.
+const HEAVIER: f64 = 1.1;

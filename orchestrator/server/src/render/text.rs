@@ -56,8 +56,11 @@ fn graph(scene: &Scene, n_columns: usize, lines: &mut Vec<String>) {
             table.line(scene, step, &row.in_words)
         ));
     }
-    lines.push(String::new());
-    lines.extend(legend(scene, &rows).into_iter().map(|line| cut(&line, n_columns)));
+    let legend = wrapped(&legend(scene, &rows), n_columns);
+    if !legend.is_empty() {
+        lines.push(String::new());
+        lines.extend(legend);
+    }
 }
 
 /// The columns right of the rails.
@@ -169,14 +172,14 @@ fn timeline(scene: &Scene, story: &Story, n_columns: usize, lines: &mut Vec<Stri
         .map(|step| columns(&plain(step.label())))
         .max()
         .unwrap_or(0);
-    let label = label.min(n_columns / 4).min(TITLE_COLUMNS_MAX);
+    let label = label.min(n_columns / 5).min(TITLE_COLUMNS_MAX);
     let outcome = scene
         .steps
         .iter()
         .map(|step| columns(&explained::step(step)))
         .max()
         .unwrap_or(0);
-    let outcome = outcome.min(n_columns / 4).min(OUTCOME_COLUMNS_MAX);
+    let outcome = outcome.min(n_columns / 4 + 2).min(OUTCOME_COLUMNS_MAX);
     let left = 2 + id + 2 + label + 2;
     let n_cells = n_columns.saturating_sub(left + 2 + outcome).max(CELLS_MIN);
     let axis = Axis {
@@ -201,10 +204,10 @@ fn timeline(scene: &Scene, story: &Story, n_columns: usize, lines: &mut Vec<Stri
         ));
     }
     lines.push(String::new());
-    lines.push(cut(&bars_legend(story), n_columns));
+    lines.extend(wrapped(&bars_legend(story), n_columns));
 }
 
-fn bars_legend(story: &Story) -> String {
+fn bars_legend(story: &Story) -> Vec<String> {
     let has = |activity: Activity| story.spans.iter().any(|span| span.activity == activity);
     let mut signs = Vec::new();
     if has(Activity::Waiting) {
@@ -223,7 +226,22 @@ fn bars_legend(story: &Story) -> String {
     if ended(|outcome| matches!(outcome, Outcome::Returned)) {
         signs.push("↩ never ran, handed out again");
     }
-    signs.join("   ")
+    signs.into_iter().map(str::to_owned).collect()
+}
+
+/// As many words in a line as fit.
+fn wrapped(words: &[String], n_columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut() {
+            Some(line) if columns(line) + 3 + columns(word) <= n_columns => {
+                line.push_str("   ");
+                line.push_str(word);
+            }
+            _ => lines.push(cut(word, n_columns)),
+        }
+    }
+    lines
 }
 
 /// Time in cells of a line.

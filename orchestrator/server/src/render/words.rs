@@ -132,6 +132,11 @@ fn columns_of(c: char) -> usize {
     }
 }
 
+/// True for characters that take two columns.
+pub(super) fn is_wide(c: char) -> bool {
+    columns_of(c) == 2
+}
+
 /// For the text of an XML element, and for attributes in double quotes.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

@@ -1,11 +1,12 @@
 //! The graph as boxes in layers with curves between them. Places nothing: see `layout`.
 
-use super::{Page, class, cut_to, n, text_width};
+use super::{HEAVIER, Page, class, cut_to, n, text_width};
 use crate::render::explained;
 use crate::render::graph::Graph;
 use crate::render::layout::{Item, Kind, Layout, Sizes};
 use crate::render::scene::{Scene, State, Step};
-use crate::render::words::{escaped, plain};
+use crate::render::words::{counted, escaped, plain};
+use escapement_contract::OnFailure;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -180,7 +181,7 @@ impl Drawing<'_> {
             n(y + BOX_HEIGHT / 2.0),
             n(x + 34.0),
             n(y + 18.0),
-            escaped(&cut_to(step.label(), room, 12.0)),
+            escaped(&cut_to(step.label(), room, 12.0 * HEAVIER)),
             n(x + 34.0),
             n(y + 34.0),
             escaped(&id),
@@ -203,17 +204,21 @@ fn shown(layout: &Layout) -> Vec<(usize, usize)> {
     first
 }
 
-/// The second line of a box: the action where the first has the title, and what it came to.
+/// The end of the second line of a box: the action where the first line has the title, unless there is more to tell.
 fn note(step: &Step) -> String {
-    let said = match step.state {
-        State::Planned => step
-            .on_failure
-            .map_or(String::new(), |on_failure| on_failure.as_str().to_owned()),
-        _ => explained::step(step),
-    };
-    match step.title.is_empty() {
-        true => said,
-        false => format!("{} · {said}", plain(&step.action)),
+    let action = if step.title.is_empty() { "" } else { &step.action };
+    match (step.state, step.on_failure) {
+        (State::Failed | State::Skipped, _) => explained::step(step),
+        (State::Planned, Some(on_failure)) if action.is_empty() => on_failure.as_str().to_owned(),
+        (State::Planned, Some(OnFailure::Skip | OnFailure::Retry)) => {
+            format!(
+                "{} · {}",
+                plain(action),
+                step.on_failure.map_or("", OnFailure::as_str)
+            )
+        }
+        (_, _) if step.n_attempts > 1 => counted(step.n_attempts as usize, "attempt"),
+        (_, _) => plain(action),
     }
 }
 
@@ -264,7 +269,7 @@ fn legend(scene: &Scene, page: &mut Page) {
 
 /// Steps with the same dependents share a meeting point from this number on.
 const BUNDLED_MIN: usize = 3;
-const BOX_WIDTH: f64 = 216.0;
+const BOX_WIDTH: f64 = 232.0;
 const BOX_HEIGHT: f64 = 44.0;
 const GAP: f64 = 14.0;
 const TIP: f64 = 7.0;

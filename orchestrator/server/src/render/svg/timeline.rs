@@ -3,22 +3,17 @@
 use super::{Page, class, cut_to, n, text_width};
 use crate::render::explained;
 use crate::render::scene::{Activity, Outcome, Scene, Span, State, Step, Story};
-use crate::render::words::{columns, duration, escaped, plain, tick_ms};
+use crate::render::words::{duration, escaped, plain, tick_ms};
 
 /// Draws what each step did when.
 pub(super) fn draw(scene: &Scene, story: &Story, available: f64, page: &mut Page) {
-    let widest = |said: &dyn Fn(&Step) -> String| {
-        scene
-            .steps
-            .iter()
-            .map(|step| columns(&said(step)))
-            .max()
-            .unwrap_or(0)
+    let widest = |said: &dyn Fn(&Step) -> String, size: f64| {
+        let widths = scene.steps.iter().map(|step| text_width(&said(step), size));
+        widths.fold(0.0, f64::max)
     };
-    let width_of = |n_columns: usize| text_width(&"n".repeat(n_columns), 12.0);
-    let label = width_of(widest(&|step| plain(step.label()))).min(available * 0.22);
-    let words = width_of(widest(&explained::step)).min(available * 0.2);
-    let begin = 22.0 + label + ID_WIDTH + 12.0;
+    let label = widest(&|step| plain(step.label()), 12.0).min(available * 0.22);
+    let words = widest(&explained::step, SMALL).min(available * 0.2);
+    let begin = 22.0 + label + ID_WIDTH + 20.0;
     let chart = Chart {
         begin,
         length: (available - begin - words - 14.0).max(100.0),
@@ -40,7 +35,7 @@ pub(super) fn draw(scene: &Scene, story: &Story, available: f64, page: &mut Page
     }
     page.width = page.width.max(available);
     page.y += 22.0;
-    chart.legend(story, page);
+    Chart::legend(scene, story, page);
 }
 
 /// Where the bars are.
@@ -86,8 +81,8 @@ impl Chart {
              <text class=\"s\" x=\"{}\" y=\"{base}\">{}</text>\n",
             n(y),
             escaped(&cut_to(step.label(), self.label, 12.0)),
-            n(22.0 + self.label + 6.0),
-            escaped(&cut_to(&step.short_id, ID_WIDTH, 10.5)),
+            n(22.0 + self.label + 10.0),
+            escaped(&cut_to(&step.short_id, ID_WIDTH, SMALL)),
             base = n(base),
         ));
         for span in spans.iter().take(n_spans_max) {
@@ -107,7 +102,7 @@ impl Chart {
             "<text class=\"s\" x=\"{}\" y=\"{}\">{}</text></g>\n",
             n(self.begin + self.length + 12.0),
             n(base),
-            escaped(&cut_to(&explained::step(step), self.words, 10.5)),
+            escaped(&cut_to(&explained::step(step), self.words, SMALL)),
         ));
     }
 
@@ -141,7 +136,7 @@ impl Chart {
         }
     }
 
-    fn legend(&self, story: &Story, page: &mut Page) {
+    fn legend(scene: &Scene, story: &Story, page: &mut Page) {
         let mut x = 0.0;
         let y = page.y;
         let mut entry = |shape: &str, said: &str, page: &mut Page| {
@@ -169,8 +164,17 @@ impl Chart {
         if has(&|span| span.outcome == Outcome::Completed) {
             entry(&bar("completed", ""), "ran and completed", page);
         }
-        if has(&|span| matches!(span.outcome, Outcome::Failed(_))) {
+        let failed = |is_skipped: bool| {
+            has(&|span| {
+                let skipped = scene.steps[span.step].state == State::Skipped;
+                matches!(span.outcome, Outcome::Failed(_)) && skipped == is_skipped
+            })
+        };
+        if failed(false) {
             entry(&bar("failed", "slant"), "ran and failed", page);
+        }
+        if failed(true) {
+            entry(&bar("skipped", "slant"), "failed, and the step is skipped", page);
         }
         if has(&|span| span.outcome == Outcome::Stopped) {
             entry(&bar("stopped", "cross"), "stopped", page);
@@ -206,6 +210,7 @@ fn look(state: State, outcome: &Outcome) -> (&'static str, Option<&'static str>)
 
 const ROW: f64 = 24.0;
 const ID_WIDTH: f64 = 62.0;
+const SMALL: f64 = 10.5;
 const TICK_WIDTH: f64 = 80.0;
 /// Spans beyond that are drawn as one, step by step.
 const SPANS_DRAWN_MAX: usize = 20_000;
