@@ -10,6 +10,8 @@ mod json;
 mod layout;
 mod plan;
 mod rails;
+#[cfg(test)]
+mod samples;
 pub mod scene;
 mod story;
 

@@ -448,3 +448,6 @@ const GAP_MAIN_MIN: f64 = 52.0;
 const GAP_MAIN_MAX: f64 = 150.0;
 /// The part of a gap at which lines meet.
 const MEETING_AT: f64 = 0.55;
+
+#[cfg(test)]
+mod tests;

@@ -204,3 +204,6 @@ impl Place {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
