@@ -112,19 +112,21 @@ impl Yard<'_> {
             return *at;
         }
         let near = joined.last().copied().unwrap_or(0);
-        self.free(near).unwrap_or_else(|| {
+        self.nearest(near, |at| self.is_free(*at)).unwrap_or_else(|| {
             // Two places take turns, so that no step seems to hang on the one above it.
             self.n_beside += 1;
             n_rails + (self.n_beside - 1) % 2
         })
     }
 
-    /// The free rail that is nearest; none right below a step that has nothing to do with it.
-    fn free(&self, near: usize) -> Option<usize> {
-        let is_free = |at: &usize| self.rails[*at].is_none() && !self.above[*at];
-        (0..self.rails.len())
-            .filter(is_free)
-            .min_by_key(|at| (at.abs_diff(near), *at))
+    /// True where no rail runs; never right below a step that has nothing to do with what comes.
+    fn is_free(&self, at: usize) -> bool {
+        self.rails[at].is_none() && !self.above[at]
+    }
+
+    fn nearest(&self, near: usize, is_free: impl Fn(&usize) -> bool) -> Option<usize> {
+        let free = (0..self.rails.len()).filter(is_free);
+        free.min_by_key(|at| (at.abs_diff(near), *at))
     }
 
     /// Lets the step's own rail begin, or leads the step to the rail that it shares; gives the place of that.
@@ -142,10 +144,10 @@ impl Yard<'_> {
         if is_first {
             let taken = self.rails.get(own).copied().flatten();
             assert!(taken.is_none(), "a step stands on a free rail");
-            // With a place between, so that those that feed it can take turns as well.
-            let is_free = |at: &usize| self.rails[*at].is_none() && !self.above[*at];
+            // With a place between, so that those that feed it can take turns as well; not where a rail ends right now.
+            let is_free = |at: &usize| *at != own && self.is_free(*at) && !places[*at].up;
             let right = (own + 2..self.rails.len()).find(is_free);
-            let at = right.or_else(|| self.free(own).filter(|at| *at != own))?;
+            let at = right.or_else(|| self.nearest(own, is_free))?;
             self.rails[at] = Some(net);
             self.rail_of[net] = Some(at);
             places[at].down = true;

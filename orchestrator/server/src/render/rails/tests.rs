@@ -26,16 +26,14 @@ fn read(rows: &[Row]) -> Vec<Vec<usize>> {
                         (' ', _) => break,
                         ('→' | '←', 1) => is_fed = true,
                         ('│' | '─', _) => {}
-                        (_, 0) if is_fed => fed = Some(at),
+                        // The arrow is about the next rail only.
+                        (_, 0) if is_fed => (fed, is_fed) = (Some(at), false),
                         (_, 0) => hangs_on.extend(
                             rails
                                 .get(&at)
                                 .unwrap_or_else(|| panic!("no rail at {at}: {row:?}")),
                         ),
                         (sign, _) => panic!("{sign} stands between rails: {row:?}"),
-                    }
-                    if is_fed && at % 2 == 0 {
-                        break;
                     }
                 }
             }
