@@ -7,6 +7,7 @@
 mod attempt;
 mod compose;
 mod effect;
+mod explain;
 mod input;
 mod interruption;
 mod settle;

@@ -18,6 +18,7 @@ mod draft;
 mod encoder;
 mod error;
 mod execution;
+mod explain;
 mod input_log;
 mod outcome;
 mod plan;
@@ -38,6 +39,11 @@ pub use error::{CAUSE_DEPTH_MAX, ExecutionError};
 pub use execution::{
     Delivery, Effect, Evidence, Execution, Input, Persisted, Phase, Progress, Refused, StepState,
     WithdrawReason,
+};
+pub use explain::{
+    AdmissionFacts, COUNTED_MAX, DEPENDENCIES_LISTED_MAX, End, EndedBy, ExecutionFacts, ExecutionWhy,
+    Explanation, OpenDependencies, QueueFacts, StepFacts, StepWhy, WorkerFacts, WriteFacts, explain_queued,
+    explain_settled,
 };
 pub use input_log::{InputLog, LoggedInput};
 pub use outcome::{Outcome, Reported};

@@ -18,13 +18,18 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    pub(crate) fn enqueue(&mut self, priority: i32, key: ExecutionKey) {
+    /// Where an execution of this priority has its place.
+    pub(crate) fn place(priority: i32, key: ExecutionKey) -> Place {
         let priority = if planted::is_on(Bug::PriorityIgnored) {
             0
         } else {
             priority
         };
-        self.queue.insert((Reverse(priority), key));
+        (Reverse(priority), key)
+    }
+
+    pub(crate) fn enqueue(&mut self, priority: i32, key: ExecutionKey) {
+        self.queue.insert(Self::place(priority, key));
     }
 
     pub(crate) fn remove(&mut self, priority: i32, key: ExecutionKey) {
@@ -39,7 +44,17 @@ impl Admission {
         self.queue.len()
     }
 
-    /// The last of these.
+    /// All places: those of the queue, and the pinned ones.
+    pub(crate) fn places(&self) -> (&BTreeSet<Place>, &BTreeSet<Place>) {
+        (&self.queue, &self.pinned)
+    }
+
+    /// Executions that run, nested ones not counted.
+    pub(crate) fn n_running(&self) -> usize {
+        self.running
+    }
+
+    /// The last of the queue.
     pub(crate) fn last(&self) -> Option<Place> {
         self.queue.last().copied()
     }

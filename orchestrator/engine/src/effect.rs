@@ -1,8 +1,10 @@
 //! Everything that an engine wants done. Does none of it.
 
+use crate::explain::{Explained, ExplainedParked};
 use crate::input::{CallerId, SessionKey, WriteId};
 use crate::watch::IsAll;
 use crate::worker::{AckVerdict, ToWorker};
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -97,6 +99,10 @@ pub enum Reply {
     Accepted(ExecutionView),
     /// How an execution stands.
     Described(ExecutionView),
+    /// Why a live execution and its steps stand where they do.
+    Explained(Box<Explained>),
+    /// Why an execution waits whose request stands in the store alone.
+    ExplainedParked(ExplainedParked),
     /// The execution ended.
     Settled(Persisted),
     /// The store alone says how it stands: it is settled, it is queued and not in memory, or it was never accepted.

@@ -121,6 +121,7 @@ impl Engine {
             Input::Submit(submission) => self.submit(submission),
             Input::Wait { caller, execution_id } => self.wait(caller, execution_id),
             Input::Describe { caller, execution_id } => self.describe(caller, execution_id),
+            Input::Explain { caller, execution_id } => self.explain(caller, execution_id),
             Input::Watch(watch) => self.watch(watch),
             Input::CallerGone(caller) => self.forget_caller(caller),
             Input::ListWorkers(caller) => self.reply(caller, Reply::Workers(self.worker_views())),

@@ -37,6 +37,13 @@ pub enum Input {
         /// Which.
         execution_id: ExecutionId,
     },
+    /// A caller wants to know why an execution and its steps stand where they do.
+    Explain {
+        /// Who.
+        caller: CallerId,
+        /// Which.
+        execution_id: ExecutionId,
+    },
     /// A caller wants a piece of the record of an execution.
     Watch(Watch),
     /// A caller does not wait any more. Changes no execution.

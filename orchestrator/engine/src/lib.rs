@@ -18,6 +18,7 @@ mod dispatch;
 mod drain;
 mod effect;
 mod engine;
+mod explain;
 mod fleet;
 mod flush;
 mod hello;
@@ -44,6 +45,7 @@ mod worker;
 pub use config::EngineConfig;
 pub use effect::{ActionView, Effect, ExecutionView, Refusal, Reply, SessionState, StoreWrite, WorkerView};
 pub use engine::Engine;
+pub use explain::{Explained, ExplainedParked};
 pub use input::{
     CallerId, Input, LoadOutcome, Piece, Recovered, RecoveredParked, SessionKey, Submission, WaitFor, Watch,
     WorkerSelector, WriteConflict, WriteFailure, WriteId, WriteOutcome,

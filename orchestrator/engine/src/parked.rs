@@ -129,6 +129,19 @@ impl ParkedSet {
         self.queue.first().map(|(place, _)| *place)
     }
 
+    /// The places of those that may still start and whose requests were not asked for, in order.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
+        self.queue.iter().map(|(place, _)| *place)
+    }
+
+    /// The places of those that may still start and whose requests are on their way, in order. There are few.
+    pub(crate) fn places_coming(&self) -> impl Iterator<Item = Place> {
+        let coming = self.coming.iter();
+        coming
+            .filter(|(_, execution_id)| self.by_id[execution_id].load != Load::Overdue)
+            .map(|(place, _)| *place)
+    }
+
     /// Requests that were asked for because their turns come soon.
     pub(crate) fn n_ahead(&self) -> usize {
         self.n_ahead

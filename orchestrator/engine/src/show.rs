@@ -77,19 +77,23 @@ impl Engine {
     }
 
     fn action_view(&self, key: ActionKey, action: &Action) -> ActionView {
-        let free_slots = action
-            .sessions
-            .iter()
-            .map(|session| self.free_slots(&self.fleet.sessions[session], key));
         ActionView {
             name: Arc::clone(&action.name),
             description: action.description.clone(),
             input_schema: action.input_schema.clone(),
             workers: action.sessions.len() as u32,
-            free_slots: free_slots.fold(0, u32::saturating_add),
+            free_slots: self.action_free_slots(key, action),
             in_flight: action.in_flight,
             waiting: action.n_waiting() as u32,
         }
+    }
+
+    /// Free slots of an action at all who offer it.
+    pub(crate) fn action_free_slots(&self, key: ActionKey, action: &Action) -> u32 {
+        let sessions = action.sessions.iter();
+        sessions
+            .map(|session| self.free_slots(&self.fleet.sessions[session], key))
+            .fold(0, u32::saturating_add)
     }
 
     fn free_slots(&self, session: &Session, key: ActionKey) -> u32 {

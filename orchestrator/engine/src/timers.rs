@@ -34,6 +34,11 @@ impl<K: Ord + Copy> Timers<K> {
         }
     }
 
+    /// When the timer of a key is due.
+    pub(crate) fn due_ms(&self, key: K) -> Option<u64> {
+        self.due_of.get(&key).copied()
+    }
+
     /// The earliest due time.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         self.by_due.first().map(|(due_ms, _)| *due_ms)

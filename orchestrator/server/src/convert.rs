@@ -4,6 +4,7 @@
 pub mod answer;
 pub mod audit;
 pub mod certificate;
+pub mod explain;
 pub mod fleet;
 pub mod json;
 pub mod recorded;

@@ -31,6 +31,15 @@ pub enum Rejection {
         /// One sentence.
         message: String,
     },
+    /// One item of a list is wrong.
+    InvalidItem {
+        /// The path of the list.
+        list: &'static str,
+        /// Its place in it, counted from 0.
+        index: usize,
+        /// One sentence.
+        message: String,
+    },
     /// A page token that is not ours, or was made for other filters.
     PageTokenInvalid,
     /// The engine does not accept the request.
@@ -167,6 +176,9 @@ impl From<Rejection> for Status {
                 of_findings(&findings, first + &more)
             }
             Rejection::InvalidField { field, message } => of_field(field, "INVALID_ARGUMENT", &message),
+            Rejection::InvalidItem { list, index, message } => {
+                of_field(&format!("{list}[{index}]"), "INVALID_ARGUMENT", &message)
+            }
             Rejection::PageTokenInvalid => of_field(
                 "page_token",
                 "PAGE_TOKEN_INVALID",

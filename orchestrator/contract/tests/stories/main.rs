@@ -14,6 +14,7 @@ mod durability;
 mod ending;
 mod errors;
 mod inputs;
+mod explaining;
 mod limits;
 mod never;
 mod order;

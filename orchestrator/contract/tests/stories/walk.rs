@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A small generator with a seed, so that a failure is a number.
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
     /// 0 to `n - 1`.
-    fn roll(&mut self, n: u64) -> u64 {
+    pub fn roll(&mut self, n: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -20,7 +20,7 @@ impl Dice {
     }
 }
 
-fn random_plan(dice: &mut Dice) -> Spec {
+pub fn random_plan(dice: &mut Dice) -> Spec {
     let n_steps = 1 + dice.roll(12);
     let mut spec = plan();
     for n in 0..n_steps {
@@ -62,7 +62,7 @@ fn random_outcome(dice: &mut Dice, name: &str) -> Outcome {
 }
 
 /// One input that may or may not fit.
-fn random_input(dice: &mut Dice, story: &Story) -> Input {
+pub fn random_input(dice: &mut Dice, story: &Story) -> Input {
     let names: Vec<String> = (0..story.execution.request().plan().steps().len())
         .map(|n| format!("s{n}"))
         .collect();

@@ -72,6 +72,7 @@ fn input(at_ms: u64, input: &Input) -> Option<Line> {
         Input::Submit(_)
         | Input::Wait { .. }
         | Input::Describe { .. }
+        | Input::Explain { .. }
         | Input::Watch(_)
         | Input::CallerGone(_)
         | Input::ListWorkers(_)

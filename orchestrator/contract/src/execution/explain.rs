@@ -1,0 +1,163 @@
+//! What a live execution knows of why it and its steps stand where they do. Changes nothing.
+
+use super::steps::{StepRecord, Steps};
+use super::{Execution, Phase, StepState};
+use crate::explain::{
+    ExecutionFacts, ExecutionWhy, Explanation, Notes, OpenDependencies, StepFacts, StepWhy, WorkerFacts,
+    WriteFacts, attempts_max, explain_queued, explain_settled, root_of,
+};
+use crate::plan::StepIndex;
+use crate::time::Moment;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec;
+
+impl Execution {
+    /// Why it and its steps stand where they do now. Looks at every step and at the record, once.
+    ///
+    /// Time has been told before: nothing is due by `now`.
+    /// While its end is being written, only the first entries of the record may be shown, and `n_entries_shown` says how
+    /// many.
+    pub fn explain(&self, now: Moment, n_entries_shown: usize) -> Explanation {
+        let left_ms = self.limit_due_ms.saturating_sub(now.monotonic_ms);
+        let not_started = |why| Explanation {
+            execution: ExecutionFacts {
+                why,
+                ends_in_ms: Some(left_ms),
+            },
+            steps: explain_queued(self.plan(), Some(left_ms)),
+        };
+        match (self.phase, &self.steps) {
+            (Phase::Queued, _) => not_started(ExecutionWhy::Queued(None)),
+            (Phase::Starting, _) => not_started(ExecutionWhy::Starting(WriteFacts::default())),
+            (Phase::Running, Some(steps)) => self.explain_running(steps, now),
+            (Phase::Running, None) => unreachable!("a running execution has its steps"),
+            (Phase::Settling, _) => self.explain_settling(n_entries_shown),
+            (Phase::Settled, _) => {
+                let settlement = self.settlement().expect("what has settled has its settlement");
+                let entries = settlement.audit.iter().map(|entry| &entry.kind);
+                let result = &settlement.result;
+                explain_settled(self.plan(), entries, result.status, result.error.as_ref())
+            }
+        }
+    }
+
+    fn explain_running(&self, steps: &Steps, now: Moment) -> Explanation {
+        let plan = self.plan();
+        let notes = Notes::of(plan, self.audit.entries().iter().map(|entry| &entry.kind));
+        // By canonical position: how many ready steps come before.
+        let mut turns = vec![0; plan.steps().len()];
+        for (n_before, position) in (0..).zip(&steps.ready) {
+            turns[usize::from(*position)] = n_before;
+        }
+        let left_ms = self.limit_due_ms.saturating_sub(now.monotonic_ms);
+        let facts = |step: &StepIndex| {
+            let record = &steps.records[step.as_usize()];
+            let note = notes.at(*step);
+            let worker = note.worker.map(|label| WorkerFacts {
+                label: Arc::clone(label),
+                vanishes_in_ms: None,
+            });
+            let timer_ms = record
+                .timer_due_ms
+                .map(|due_ms| due_ms.saturating_sub(now.monotonic_ms));
+            let why = match record.state {
+                StepState::Pending => {
+                    self.why_pending(steps, *step, turns[usize::from(plan.position(*step))])
+                }
+                StepState::Waiting { attempt } => StepWhy::Waiting {
+                    attempt,
+                    returned: note.returned,
+                    queue: None,
+                },
+                StepState::Assigned { attempt } => StepWhy::Assigned { attempt, worker },
+                StepState::Started { attempt } => StepWhy::Started { attempt, worker },
+                StepState::BackingOff { next_attempt } => StepWhy::BackingOff {
+                    next_attempt,
+                    in_ms: timer_ms.expect("a step that sleeps has a timer"),
+                    error_code: note.error.map(|error| String::clone(&error.code)),
+                },
+                StepState::Completed | StepState::NotCompleted => notes
+                    .if_ended(*step)
+                    .expect("the end of a step always stands in the record"),
+                StepState::Stopped => unreachable!("no step is stopped while its execution runs"),
+            };
+            StepFacts {
+                step: *step,
+                ends_in_ms: match record.state {
+                    StepState::Completed | StepState::NotCompleted | StepState::Stopped => None,
+                    StepState::Pending
+                    | StepState::Waiting { .. }
+                    | StepState::Assigned { .. }
+                    | StepState::Started { .. }
+                    | StepState::BackingOff { .. } => Some(timer_ms.unwrap_or(left_ms).min(left_ms)),
+                },
+                why,
+                attempts_max: attempts_max(plan, *step),
+            }
+        };
+        let n_steps = u32::try_from(plan.steps().len()).expect("a plan has at most 1024 steps");
+        Explanation {
+            steps: plan.canonical_order().iter().map(facts).collect(),
+            execution: ExecutionFacts {
+                why: ExecutionWhy::Running {
+                    n_slots: self.request.max_concurrent_steps(),
+                    n_slots_free: steps.n_slots_free,
+                    n_ended: steps.n_ended,
+                    n_steps,
+                },
+                ends_in_ms: Some(left_ms),
+            },
+        }
+    }
+
+    fn why_pending(&self, steps: &Steps, step: StepIndex, n_before: u32) -> StepWhy {
+        let record = &steps.records[step.as_usize()];
+        let doomed_by = record.failed_dependency.and_then(|failed| {
+            let upstream: &StepRecord = &steps.records[self.plan().at(failed).as_usize()];
+            upstream.error.as_deref().and_then(root_of)
+        });
+        let has_ended = |step: &StepIndex| {
+            matches!(
+                steps.records[step.as_usize()].state,
+                StepState::Completed | StepState::NotCompleted
+            )
+        };
+        let dependencies = self.plan().step(step).depends_on().iter().copied();
+        let open = OpenDependencies::of(dependencies.filter(|step| !has_ended(step)));
+        if open.n > 0 {
+            StepWhy::AwaitsDependencies { open, doomed_by }
+        } else {
+            StepWhy::AwaitsTurn {
+                n_before,
+                n_slots: self.request.max_concurrent_steps(),
+                doomed_by,
+            }
+        }
+    }
+
+    // as the entries say that may be shown, and no further.
+    fn explain_settling(&self, n_entries_shown: usize) -> Explanation {
+        let plan = self.plan();
+        let shown = self.audit().iter().take(n_entries_shown);
+        let notes = Notes::of(plan, shown.map(|entry| &entry.kind));
+        let steps = plan.canonical_order().iter().map(|step| StepFacts {
+            step: *step,
+            why: notes
+                .if_ended(*step)
+                .unwrap_or(StepWhy::Held(notes.at(*step).state)),
+            attempts_max: attempts_max(plan, *step),
+            ends_in_ms: None,
+        });
+        Explanation {
+            steps: steps.collect(),
+            execution: ExecutionFacts {
+                why: ExecutionWhy::Settling {
+                    has_started: notes.has_started(),
+                    write: WriteFacts::default(),
+                },
+                ends_in_ms: None,
+            },
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Why an execution and its steps are in the states that they are in: facts, the rules behind them, and words.
+//! Decides nothing and changes nothing.
+//!
+//! The facts of a live execution come from [`Execution::explain`](crate::Execution::explain), those of a settled one from
+//! its record. What only the shell knows (queues, workers, writes) stands beside them, and the shell fills it in.
+
+mod record;
+mod rules;
+mod words;
+
+pub(crate) use record::{Notes, attempts_max};
+pub use record::{explain_queued, explain_settled};
+
+use crate::audit::NotCompleted;
+use crate::error::ExecutionError;
+use crate::execution::{Evidence, StepState};
+use crate::plan::StepIndex;
+use crate::result::Status;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use escapement_model::{Severity, StepId};
+
+/// Positions in queues are counted up to this; it stands for that many or more.
+pub const COUNTED_MAX: u64 = 16_384;
+/// Dependencies of one step that are listed; all are counted.
+pub const DEPENDENCIES_LISTED_MAX: usize = 32;
+
+/// One moment of one execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The execution as a whole.
+    pub execution: ExecutionFacts,
+    /// All steps, in canonical order.
+    pub steps: Vec<StepFacts>,
+}
+
+/// What is known of an execution as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExecutionFacts {
+    /// Where it stands, and why.
+    pub why: ExecutionWhy,
+    /// Milliseconds until the limit that ends it at the latest; `None` once it has ended.
+    pub ends_in_ms: Option<u64>,
+}
+
+/// Why an execution stands where it does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExecutionWhy {
+    /// Waits for its admission; `None` where nobody filled the place in.
+    Queued(Option<AdmissionFacts>),
+    /// Admitted; its start is being written.
+    Starting(WriteFacts),
+    /// Its steps run.
+    Running {
+        /// Steps that may be under way at a time.
+        n_slots: u32,
+        /// Among them those that no step has.
+        n_slots_free: u32,
+        /// Steps that have ended.
+        n_ended: u32,
+        /// Steps of the plan.
+        n_steps: u32,
+    },
+    /// It has ended; how is told once that is durable.
+    Settling {
+        /// Its start is durable.
+        has_started: bool,
+        /// How the write goes.
+        write: WriteFacts,
+    },
+    /// It has ended for good.
+    Settled(Arc<End>),
+}
+
+/// The place of an execution among those that wait to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdmissionFacts {
+    /// Executions that start before it, at most [`COUNTED_MAX`].
+    pub n_before: u64,
+    /// Executions that run.
+    pub n_running: u32,
+    /// Executions that may run at a time.
+    pub n_running_max: u32,
+    /// The orchestrator stops: nothing starts any more.
+    pub is_draining: bool,
+}
+
+/// How a write goes that an execution waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteFacts {
+    /// How often it failed.
+    pub n_failures: u32,
+    /// It lacks nothing but space.
+    pub waits_for_space: bool,
+}
+
+/// How an execution ended, and what ended it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct End {
+    /// How.
+    pub status: Status,
+    /// What ended it.
+    pub by: EndedBy,
+    /// The code of the result's error, if there is one.
+    pub error_code: Option<String>,
+    /// The step that this error names, if it names one.
+    pub step_id: Option<StepId>,
+}
+
+/// What ended an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EndedBy {
+    /// All steps ended; all completed.
+    AllCompleted,
+    /// All steps ended; some completed.
+    SomeCompleted,
+    /// All steps ended; none completed, and none was fatal.
+    NoneCompleted,
+    /// An error of a step with `on_failure = halt`.
+    Halt,
+    /// A fatal error of a step.
+    Fatal,
+    /// A step that must not be skipped depends on one that did not complete.
+    DependencyUnresolved,
+    /// The plan's limit ran out.
+    PlanLimit,
+    /// The deadline passed in the queue.
+    DeadlineInQueue,
+    /// The deadline left too little time at the start.
+    DeadlineTooNear,
+    /// The environment lacked a required key at the start.
+    ContextMissing,
+    /// The orchestrator restarted while it ran.
+    Restart,
+}
+
+/// What is known of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepFacts {
+    /// Which.
+    pub step: StepIndex,
+    /// Where it stands, and why.
+    pub why: StepWhy,
+    /// Attempts that it may have.
+    pub attempts_max: u32,
+    /// Milliseconds until this state is over at the latest; `None` where it has ended, or its execution has.
+    pub ends_in_ms: Option<u64>,
+}
+
+/// Why a step stands where it does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StepWhy {
+    /// Its execution has not started.
+    AwaitsExecution {
+        /// The steps that come before it.
+        open: OpenDependencies,
+    },
+    /// Dependencies have not ended.
+    AwaitsDependencies {
+        /// These.
+        open: OpenDependencies,
+        /// The root of a failure because of which it will not run; `None` where it may.
+        doomed_by: Option<StepId>,
+    },
+    /// All dependencies have ended and no slot is free.
+    AwaitsTurn {
+        /// Steps that have their turn before it.
+        n_before: u32,
+        /// Steps that may be under way at a time.
+        n_slots: u32,
+        /// The root of a failure because of which it will not run; `None` where it runs.
+        doomed_by: Option<StepId>,
+    },
+    /// Waits for a worker.
+    Waiting {
+        /// 1 for the first.
+        attempt: u32,
+        /// How it is known that this attempt did not run at the worker that had it before.
+        returned: Option<Evidence>,
+        /// Its place in the queue of its action; `None` where nobody filled it in.
+        queue: Option<QueueFacts>,
+    },
+    /// A worker has it and has not said that the handler runs.
+    Assigned {
+        /// 1 for the first.
+        attempt: u32,
+        /// Whose it is.
+        worker: Option<WorkerFacts>,
+    },
+    /// Its handler runs.
+    Started {
+        /// 1 for the first.
+        attempt: u32,
+        /// Whose it is.
+        worker: Option<WorkerFacts>,
+    },
+    /// Sleeps before its next attempt.
+    BackingOff {
+        /// The attempt to come.
+        next_attempt: u32,
+        /// Milliseconds until then.
+        in_ms: u64,
+        /// How the attempt before it ended, as far as the record still says.
+        error_code: Option<String>,
+    },
+    /// Its execution has ended, which is not durable: the step is shown as it was before.
+    Held(StepState),
+    /// Ended with an output.
+    Completed {
+        /// How many it took.
+        attempts: u32,
+        /// Warnings in the record.
+        n_warnings: usize,
+    },
+    /// Ended without one.
+    NotCompleted {
+        /// How many were made.
+        attempts: u32,
+        /// Why.
+        reason: NotCompleted,
+        /// Of its error.
+        error_code: String,
+        /// Of its error.
+        severity: Severity,
+        /// The step whose failure kept it from running.
+        root: Option<StepId>,
+        /// It ended without a worker: nobody offered its action.
+        was_not_offered: bool,
+    },
+    /// Its execution ended before it did.
+    Stopped {
+        /// An attempt was under way, or a sleep; `None` where that is not known.
+        was_under_way: Option<bool>,
+        /// How many were made; `None` where that is not known.
+        attempts: Option<u32>,
+        /// How its execution ended.
+        end: Arc<End>,
+    },
+}
+
+/// Dependencies of a step that have not ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenDependencies {
+    /// How many.
+    pub n: u32,
+    /// The first of them in the order of the plan, at most [`DEPENDENCIES_LISTED_MAX`].
+    pub first: Vec<StepIndex>,
+}
+
+/// The place of a step in the queue of its action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueFacts {
+    /// Steps of any execution that are served before it, at most [`COUNTED_MAX`].
+    pub n_before: u64,
+    /// Live workers that offer the action.
+    pub n_workers: u32,
+    /// Free slots for it at these.
+    pub n_slots_free: u32,
+    /// Where no live worker offers it: milliseconds until the step ends for that.
+    pub expires_in_ms: Option<u64>,
+}
+
+/// The worker that has an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerFacts {
+    /// Its label.
+    pub label: Arc<str>,
+    /// Where its stream is broken: milliseconds until it counts as vanished.
+    pub vanishes_in_ms: Option<u64>,
+}
+
+impl StepWhy {
+    /// What the step is doing.
+    pub fn state(&self) -> StepState {
+        match self {
+            StepWhy::AwaitsExecution { .. }
+            | StepWhy::AwaitsDependencies { .. }
+            | StepWhy::AwaitsTurn { .. } => StepState::Pending,
+            StepWhy::Waiting { attempt, .. } => StepState::Waiting { attempt: *attempt },
+            StepWhy::Assigned { attempt, .. } => StepState::Assigned { attempt: *attempt },
+            StepWhy::Started { attempt, .. } => StepState::Started { attempt: *attempt },
+            StepWhy::BackingOff { next_attempt, .. } => StepState::BackingOff {
+                next_attempt: *next_attempt,
+            },
+            StepWhy::Held(state) => *state,
+            StepWhy::Completed { .. } => StepState::Completed,
+            StepWhy::NotCompleted { .. } => StepState::NotCompleted,
+            StepWhy::Stopped { .. } => StepState::Stopped,
+        }
+    }
+}
+
+impl OpenDependencies {
+    /// Those of a list.
+    pub(crate) fn of(open: impl Iterator<Item = StepIndex>) -> Self {
+        let mut dependencies = Self::default();
+        for step in open {
+            dependencies.n += 1;
+            if dependencies.first.len() < DEPENDENCIES_LISTED_MAX {
+                dependencies.first.push(step);
+            }
+        }
+        dependencies
+    }
+}
+
+/// The step at the root of an error: the chain of causes ends there, whatever it leaves out.
+//
+pub(crate) fn root_of(error: &ExecutionError) -> Option<StepId> {
+    let chain = core::iter::successors(Some(error), |error| error.cause.as_deref());
+    chain.last().and_then(|root| root.step_id)
+}
