@@ -1,5 +1,7 @@
 //! Random workers, callers, stores and times: everything that was accepted settles once, and the invariants hold on the way.
 
+use crate::dice::Dice;
+use crate::explaining::Judge;
 use crate::puppet::{CAPACITY, Held, Mood, Puppet};
 use crate::world::{World, plan};
 use escapement_contract::{Outcome, Reported, Request, Status};
@@ -11,19 +13,6 @@ use escapement_model::{AttemptToken, ExecutionId, InstanceId, Opaque};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// SplitMix64: a seed is a whole run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % sides
-    }
-}
 
 struct Run {
     world: World,
@@ -46,6 +35,7 @@ struct Run {
     watching: Vec<u64>,
     n_loaded: usize,
     n_damaged: usize,
+    judge: Judge,
     /// What is durable and has not started, with its place.
     queued: BTreeMap<ExecutionId, (Reverse<i32>, WriteId)>,
 }
@@ -87,6 +77,7 @@ impl Run {
             watching: Vec::new(),
             n_loaded: 0,
             n_damaged: 0,
+            judge: Judge::default(),
             queued: BTreeMap::new(),
         }
     }
@@ -119,7 +110,8 @@ impl Run {
         self.next_caller += 1;
         let request = self.random_request();
         self.waiting.insert(self.next_caller);
-        self.world.submit(self.next_caller, &request, WaitFor::Settled);
+        let id = self.world.submit(self.next_caller, &request, WaitFor::Settled);
+        self.judge.submitted(id);
     }
 
     fn random_request(&mut self) -> Arc<Request> {
@@ -551,6 +543,18 @@ fn run(seed: u64) -> (Vec<String>, Tally) {
         damaged: run.n_damaged,
     };
     (log, tally)
+}
+
+/// A run in which everything that is live is explained again and again.
+pub fn explained(seed: u64) -> Judge {
+    let mut run = Run::new(seed);
+    for n in 0..400 {
+        run.step();
+        if n % 4 == 0 {
+            run.judge.look(&mut run.world, &run.queued, &run.settled);
+        }
+    }
+    run.judge
 }
 
 //
