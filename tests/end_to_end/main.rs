@@ -21,6 +21,7 @@ mod conformance;
 mod demonstration;
 mod environment;
 mod events;
+mod explaining;
 mod fleet;
 mod grpcurl;
 mod handlers;

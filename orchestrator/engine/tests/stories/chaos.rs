@@ -533,7 +533,10 @@ fn run(seed: u64) -> (Vec<String>, Tally) {
     }
     run.world.input(Input::CallerGone(CallerId(u64::MAX)));
     assert_eq!(run.world.engine.live_executions(), 0);
-    assert!(run.world.replayer.n_replayed >= run.settled.len() as u64, "each is replayed");
+    assert!(
+        run.world.replayer.n_replayed >= run.settled.len() as u64,
+        "each is replayed"
+    );
     let snapshots = log.iter().filter(|line| line.contains("snapshot_request"));
     let tally = Tally {
         accepted: run.accepted.len(),

@@ -1,0 +1,356 @@
+//! `ExplainExecution`: what everything waits for, and why it ended as it did, with the rules behind it.
+
+use crate::plans::{RequestWords, StepWords, WORK, plan, plan_with_retries, request, step, step_id};
+use crate::status_details::{reason, violations};
+use crate::world::{LIMIT, World};
+use escapement_tests::{ScriptedWorker, fresh_id, wait_for};
+use escapement_wire::v1::execution::State;
+use escapement_wire::v1::execution_error::Severity;
+use escapement_wire::v1::plan_result::Status;
+use escapement_wire::v1::plan_step::OnFailure;
+use escapement_wire::v1::step_explanation::State as StepState;
+use escapement_wire::v1::{
+    ExecutionExplanation, ExplainExecutionRequest, ExplainExecutionResponse, Plan, RetryPolicy,
+    StepExplanation,
+};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+use tonic::Code;
+
+/// The rules that there are.
+static RULES: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let path = escapement_tests::checkout::root().join("orchestrator/contract/CONTRACT.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let ids = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("**")?.split_once("**"));
+    ids.map(|(id, _)| id.to_owned()).collect()
+});
+
+async fn try_explain(
+    world: &World,
+    execution_id: &str,
+    step_ids: &[String],
+) -> Result<ExplainExecutionResponse, tonic::Status> {
+    let request = ExplainExecutionRequest {
+        execution_id: execution_id.to_owned(),
+        step_ids: step_ids.to_vec(),
+    };
+    let answer = world.orchestrator.plans().explain_execution(request).await?;
+    Ok(answer.into_inner())
+}
+
+/// What every explanation has.
+fn check(answer: ExplainExecutionResponse) -> (ExecutionExplanation, Vec<StepExplanation>) {
+    let execution = answer.execution.unwrap();
+    let texts = answer.steps.iter().map(|step| (&step.text, &step.rules));
+    for (text, rules) in texts.chain([(&execution.text, &execution.rules)]) {
+        assert!(text.ends_with('.') && !rules.is_empty(), "{text:?} {rules:?}");
+        assert!(rules.iter().all(|rule| RULES.contains(rule)), "{rules:?}");
+    }
+    assert!(execution.at > 0);
+    (execution, answer.steps)
+}
+
+async fn explain(world: &World, execution_id: &str) -> (ExecutionExplanation, Vec<StepExplanation>) {
+    check(try_explain(world, execution_id, &[]).await.unwrap())
+}
+
+/// Explains one step once it is in this state.
+async fn step_in(world: &World, execution_id: &str, number: usize, state: StepState) -> StepExplanation {
+    let asked = async || {
+        let (_, steps) = check(
+            try_explain(world, execution_id, &[step_id(number)])
+                .await
+                .unwrap(),
+        );
+        let [step] = <[_; 1]>::try_from(steps).expect("one step was asked for");
+        (step.state() == state).then_some(step)
+    };
+    wait_for("the state of a step", LIMIT, asked).await.unwrap()
+}
+
+fn first(rules: &[String]) -> &str {
+    &rules[0]
+}
+
+//
+#[tokio::test]
+async fn what_is_queued_says_what_is_before_it() {
+    let flags = [("--max-running-executions", 1), ("--max-queued-in-memory", 1)];
+    let world = World::start_with(|settings| {
+        flags
+            .iter()
+            .fold(settings, |settings, (name, value)| settings.flag(name, value))
+    })
+    .await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 4).await;
+    world.submit(&request(plan([step(0, WORK)]))).await;
+    let running = worker.started().await;
+    let mut queued = Vec::new();
+    for _ in 0..3 {
+        let request = request(plan([step(0, WORK), step(1, WORK).after(&[0])]));
+        assert_eq!(world.submit(&request).await.state(), State::Queued);
+        queued.push(request.id());
+    }
+    // The first waits in memory, the others in the store alone.
+    for (n_before, id) in queued.iter().enumerate() {
+        let (execution, steps) = explain(&world, id).await;
+        assert_eq!(
+            (execution.state(), execution.execution_id.as_str()),
+            (State::Queued, id.as_str())
+        );
+        assert_eq!(execution.queue_position, Some(n_before as i64));
+        assert_eq!(
+            (execution.executions_running, execution.executions_running_max),
+            (Some(1), Some(1))
+        );
+        assert_eq!(first(&execution.rules), "R-2.17");
+        assert!(execution.ends_in_ms.unwrap() > 0);
+        let states: Vec<_> = steps
+            .iter()
+            .map(|step| (step.state(), step.waits_for_steps))
+            .collect();
+        assert_eq!(
+            states,
+            [(StepState::Pending, Some(0)), (StepState::Pending, Some(1))]
+        );
+        assert_eq!(steps[1].waits_for_step_ids, [step_id(0)]);
+        assert!(steps[0].ends_in_ms.unwrap() > 0);
+    }
+    worker.succeed(&running, json!({})).await;
+    step_in(&world, &queued[0], 0, StepState::Assigned).await;
+}
+
+//
+#[tokio::test]
+async fn a_step_says_which_worker_it_waits_for_and_which_has_it() {
+    let world = World::start_with(|settings| settings.flag("--registration-grace-ms", 600_000)).await;
+    let waiting = request(plan([step(0, WORK), step(1, "other"), step(2, "other")])).concurrent(2);
+    world.submit(&waiting).await;
+    let nobody = step_in(&world, &waiting.id(), 0, StepState::Waiting).await;
+    assert_eq!((nobody.workers, nobody.queue_position), (Some(0), Some(0)));
+    assert!(nobody.action_expires_in_ms.unwrap() > 500_000);
+    assert_eq!(nobody.rules, ["R-2.15", "R-2.14"]);
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    let assigned = step_in(&world, &waiting.id(), 0, StepState::Assigned).await;
+    assert_eq!(assigned.worker_id.as_deref(), Some("scripted"));
+    let assignment = worker.started().await;
+    let started = step_in(&world, &waiting.id(), 0, StepState::Started).await;
+    assert!(started.text.contains("scripted"), "{}", started.text);
+    assert_eq!((started.attempt, started.attempts_max), (Some(1), Some(1)));
+
+    let second = request(plan([step(0, WORK)]));
+    world.submit(&second).await;
+    let busy = step_in(&world, &second.id(), 0, StepState::Waiting).await;
+    assert_eq!(
+        (
+            busy.workers,
+            busy.action_free_slots,
+            busy.queue_position,
+            busy.action_expires_in_ms
+        ),
+        (Some(1), Some(0), Some(0), None)
+    );
+    let (execution, steps) = explain(&world, &waiting.id()).await;
+    assert_eq!(
+        (execution.state(), execution.free_slots),
+        (State::Running, Some(0))
+    );
+    assert_eq!((steps[2].state(), steps[2].turn), (StepState::Pending, Some(0)));
+    assert_eq!(first(&steps[2].rules), "R-2.3");
+    worker.succeed(&assignment, json!({})).await;
+    let done = step_in(&world, &waiting.id(), 0, StepState::Completed).await;
+    assert_eq!((done.attempt, done.ends_in_ms), (Some(1), None));
+}
+
+//
+#[tokio::test]
+async fn a_step_that_backs_off_says_when_its_next_attempt_comes() {
+    let world = World::start().await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    let retried = Plan {
+        retry_policy: Some(RetryPolicy {
+            max_attempts: Some(4),
+            backoff_ms: Some(40_000),
+            max_backoff_ms: Some(40_000),
+            retryable_error_codes: vec!["BUSY".to_owned()],
+            ..RetryPolicy::default()
+        }),
+        timeout_ms: Some(30_000),
+        ..plan([step(0, WORK).on_failure(OnFailure::Retry)])
+    };
+    let retried = request(retried);
+    world.submit(&retried).await;
+    let assignment = worker.started().await;
+    worker.fail(&assignment, "BUSY", Severity::Error).await;
+    let asleep = step_in(&world, &retried.id(), 0, StepState::BackingOff).await;
+    assert_eq!((asleep.attempt, asleep.attempts_max), (Some(2), Some(4)));
+    let (next, ends) = (asleep.next_attempt_in_ms.unwrap(), asleep.ends_in_ms.unwrap());
+    assert!((20_000..=40_000).contains(&next), "{next}");
+    assert!(ends <= 30_000, "the plan's limit comes first: {ends}");
+    assert!(
+        asleep.text.starts_with("Retry 1 of 3 in ") && asleep.text.contains("BUSY"),
+        "{}",
+        asleep.text
+    );
+    assert_eq!(asleep.rules, ["R-4.4", "R-2.11", "R-3.12"]);
+}
+
+//
+#[tokio::test]
+async fn a_settled_failure_says_what_stopped_it_and_what_that_meant_for_each_step() {
+    let world = World::start().await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    let steps = [
+        step(0, WORK).on_failure(OnFailure::Skip),
+        step(1, WORK).on_failure(OnFailure::Skip).after(&[0]),
+        step(2, WORK).on_failure(OnFailure::Skip).after(&[1]),
+        step(3, WORK),
+        step(4, WORK),
+        step(5, WORK).after(&[4]),
+    ];
+    let failing = request(plan(steps));
+    world.submit(&failing).await;
+    let assignment = worker.started().await;
+    worker.fail(&assignment, "BROKEN", Severity::Error).await;
+    worker.complete_next(json!({})).await;
+    let assignment = worker.started().await;
+    worker.fail(&assignment, "WORSE", Severity::Error).await;
+    world.result_of(&failing.id()).await;
+
+    let (execution, steps) = explain(&world, &failing.id()).await;
+    assert_eq!(
+        (execution.state(), execution.status()),
+        (State::Settled, Status::Failure)
+    );
+    assert_eq!(execution.rules, ["R-4.6", "R-4.12", "R-5.6"]);
+    assert_eq!(execution.cause_step_id, Some(step_id(4)));
+    assert_eq!(
+        (execution.error_code.as_deref(), execution.ends_in_ms),
+        (Some("WORSE"), None)
+    );
+    assert_eq!(
+        execution.at,
+        world.execution(&failing.id()).await.settled_at.unwrap()
+    );
+    let told: Vec<_> = steps
+        .iter()
+        .map(|step| {
+            let cause = step.cause_step_id.as_deref().map(crate::plans::step_number);
+            (
+                step.state(),
+                step.reason.as_deref(),
+                step.attempt,
+                first(&step.rules),
+                cause,
+            )
+        })
+        .collect();
+    let expected = [
+        (StepState::NotCompleted, Some("skipped"), Some(1), "R-4.5", None),
+        (
+            StepState::NotCompleted,
+            Some("skipped"),
+            Some(0),
+            "R-2.5",
+            Some(0),
+        ),
+        (
+            StepState::NotCompleted,
+            Some("skipped"),
+            Some(0),
+            "R-2.5",
+            Some(0),
+        ),
+        (StepState::Completed, None, Some(1), "R-6.2", None),
+        (StepState::NotCompleted, Some("failed"), Some(1), "R-4.6", None),
+        (StepState::Stopped, None, Some(0), "R-3.9", Some(4)),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(steps[0].error_code.as_deref(), Some("BROKEN"));
+}
+
+//
+#[tokio::test]
+async fn a_partial_result_and_a_success_are_explained() {
+    let world = World::start().await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    let steps = [step(0, WORK), step(1, WORK).on_failure(OnFailure::Retry)];
+    let partial = request(plan_with_retries(steps, 2, &["BUSY"]));
+    world.submit(&partial).await;
+    worker.complete_next(json!({})).await;
+    for _ in 0..2 {
+        let assignment = worker.started().await;
+        worker.fail(&assignment, "BUSY", Severity::Error).await;
+    }
+    world.result_of(&partial.id()).await;
+    let (execution, steps) = explain(&world, &partial.id()).await;
+    assert_eq!(
+        (execution.status(), &*execution.rules),
+        (Status::Partial, &["R-5.6", "R-4.11"].map(String::from)[..])
+    );
+    assert_eq!(
+        (steps[1].reason.as_deref(), steps[1].attempt),
+        (Some("retries_exhausted"), Some(2))
+    );
+
+    let success = request(plan([step(0, WORK)]));
+    world.submit(&success).await;
+    worker.complete_next(json!({})).await;
+    world.result_of(&success.id()).await;
+    let (execution, _) = explain(&world, &success.id()).await;
+    assert_eq!(
+        (execution.status(), execution.rules),
+        (Status::Success, vec!["R-5.6".to_owned()])
+    );
+    assert_eq!((execution.error_code, execution.cause_step_id), (None, None));
+}
+
+//
+#[tokio::test]
+async fn what_a_restart_interrupts_is_explained_afterwards() {
+    let mut world = World::start_with(|settings| settings.flag("--max-running-executions", 1)).await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    let running = request(plan([step(0, WORK), step(1, WORK)]));
+    world.submit(&running).await;
+    worker.started().await;
+    let queued = request(plan([step(0, WORK)]));
+    world.submit(&queued).await;
+    world.crash_and_restart().await;
+    world.result_of(&running.id()).await;
+    let (execution, steps) = explain(&world, &running.id()).await;
+    assert_eq!(first(&execution.rules), "R-9.6");
+    for step in steps {
+        assert_eq!(
+            (step.state(), step.attempt),
+            (StepState::Stopped, None),
+            "what it did is unknown"
+        );
+        assert_eq!(step.rules, ["R-3.9", "R-9.6"]);
+    }
+    step_in(&world, &queued.id(), 0, StepState::Waiting).await;
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_refused() {
+    let world = World::start().await;
+    let waiting = request(plan([step(0, WORK), step(1, WORK)]));
+    world.submit(&waiting).await;
+    let unknown = try_explain(&world, &fresh_id(), &[]).await.unwrap_err();
+    assert_eq!(reason(&unknown, Code::NotFound), "EXECUTION_NOT_FOUND");
+    let malformed = try_explain(&world, "nonsense", &[]).await.unwrap_err();
+    assert_eq!(violations(&malformed)[0].0, "execution_id");
+    for wrong in [step_id(7), "nonsense".to_owned()] {
+        let refused = try_explain(&world, &waiting.id(), &[step_id(1), wrong])
+            .await
+            .unwrap_err();
+        assert_eq!(reason(&refused, Code::InvalidArgument), "INVALID_ARGUMENT");
+        assert_eq!(violations(&refused)[0].0, "step_ids[1]");
+    }
+    let twice = [step_id(1), step_id(0), step_id(1).to_uppercase()];
+    let (_, steps) = check(try_explain(&world, &waiting.id(), &twice).await.unwrap());
+    let ids: Vec<_> = steps.into_iter().map(|step| step.step_id).collect();
+    assert_eq!(ids, [step_id(0), step_id(1)], "each once, in canonical order");
+}
