@@ -19,20 +19,20 @@ use tonic::transport::Channel;
 
 /// What a command of the orchestrator's binary said.
 #[derive(Debug)]
-struct Said {
-    code: Option<i32>,
-    lines: Vec<Value>,
-    stderr: String,
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) lines: Vec<Value>,
+    pub(crate) stderr: String,
 }
 
 impl Said {
-    fn last(&self) -> &Value {
+    pub(crate) fn last(&self) -> &Value {
         self.lines.last().unwrap()
     }
 }
 
 /// Runs one, beside whatever else runs.
-async fn command(arguments: &[&str]) -> Said {
+pub(crate) async fn command(arguments: &[&str]) -> Said {
     let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
     let run = move || {
         let mut command = Command::new(Binaries::build().unwrap().orchestrator);

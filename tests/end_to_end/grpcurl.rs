@@ -9,10 +9,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-const INSTALL: &str = "`cargo verify` installs it where Go is there";
+pub(crate) const INSTALL: &str = "`cargo verify` installs it where Go is there";
 
 /// Runs grpcurl with a request on its stdin.
-fn grpcurl(program: &Path, arguments: &[impl AsRef<OsStr>], request: &Value) -> Output {
+pub(crate) fn grpcurl(program: &Path, arguments: &[impl AsRef<OsStr>], request: &Value) -> Output {
     let mut command = Command::new(program);
     command.args(["-plaintext", "-d", "@"]).args(arguments);
     command

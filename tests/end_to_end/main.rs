@@ -36,6 +36,7 @@ mod never;
 mod order_of_endings;
 mod queues;
 mod raw_sessions;
+mod records;
 mod refusals;
 mod restarts;
 mod results;
