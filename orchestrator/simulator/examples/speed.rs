@@ -1,6 +1,6 @@
 //! What simulations cost: a large plan, thirty days, inputs per second, and the dearest inputs that there are.
 //! Judges nothing: `cargo run --release -p escapement-simulator --example speed`.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "prints figures")]
+#![allow(clippy::print_stdout, reason = "prints figures")]
 
 use escapement_contract::{
     PlanDraft, Reported, Request, RequestDraft, RetryPolicyDraft, StepDraft, default_deadline,
@@ -140,5 +140,5 @@ fn plan(n_steps: u32, max_attempts: i32, chained: bool) -> Arc<Request> {
         max_concurrent_steps: Some(if chained { 1 } else { 1_024 }),
         ..RequestDraft::default()
     };
-    Arc::new(validate_request(draft, 1_024).unwrap())
+    Arc::new(validate_request(draft, 1_024).expect("it breaks no rule"))
 }
