@@ -16,5 +16,6 @@ mod decoding;
 mod floods;
 mod greetings;
 mod overload;
+mod simulations;
 mod streams;
 mod watchers;
