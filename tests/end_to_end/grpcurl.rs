@@ -128,6 +128,34 @@ async fn a_plan_document_goes_through_grpcurl_unchanged_and_the_contracts_json_c
     assert!(result["completed_at"].as_str().unwrap().parse::<i64>().unwrap() > 0);
 }
 
+//
+#[tokio::test]
+async fn a_certificate_goes_through_grpcurl_in_the_words_of_the_proto() {
+    let Some(program) = tool("grpcurl", INSTALL) else {
+        return;
+    };
+    let world = World::start().await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    let mut document = document();
+    document["steps"][1]["action"] = json!("Fial");
+    document["steps"][1]["timeout_ms"] = json!(200);
+    let address = world.orchestrator.address().to_string();
+    let call = "escapement.v1.PlanExecutionService/ValidatePlan";
+    let output = grpcurl(&program, &[&address, call], &json!({ "plan": document }));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let certificate = &answer["certificate"];
+    // 5000 + 2 * 200 + 1: one after the other, the second up to twice.
+    assert_eq!(certificate["worst_case_duration_ms"], "5401");
+    assert_eq!(certificate["duration_bound"], "steps");
+    assert_eq!(certificate["critical_path"][1]["worst_case_attempts"], "2");
+    assert_eq!(certificate["canonical_order"], answer["canonical_order"]);
+    assert_eq!(
+        answer["action_suggestions"],
+        json!([{ "action": "Fial", "suggestions": ["fail"] }])
+    );
+}
+
 #[tokio::test]
 async fn grpcurl_shows_why_a_document_is_refused() {
     let Some(program) = tool("grpcurl", INSTALL) else {

@@ -17,6 +17,7 @@ mod admission;
 mod attempts;
 mod backup;
 mod callers;
+mod certificates;
 mod conformance;
 mod demonstration;
 mod environment;

@@ -42,7 +42,7 @@ async fn a_valid_plan_is_told_its_canonical_order() {
     let world = World::start().await;
     let _worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
     let steps = [
-        step(9, WORK).after(&[4]),
+        step(9, WORK).after(&[4]).timeout_ms(1_000),
         step(7, WORK),
         step(4, WORK),
         step(2, WORK).after(&[9, 7]),
@@ -107,7 +107,7 @@ async fn what_is_allowed_and_probably_not_meant_is_a_warning() {
             .iter()
             .map(|(_, code)| *code)
             .collect::<Vec<_>>(),
-        ["RETRY_NEVER_HAPPENS"]
+        ["NO_STEP_LIMITS", "RETRY_NEVER_HAPPENS"]
     );
     let never_binds = Plan {
         timeout_ms: Some(100),
@@ -126,7 +126,7 @@ async fn missing_keys_and_unknown_actions_forbid_nothing_and_are_told() {
     let world = World::start().await;
     let _worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
     let mut asks = plan([
-        step(0, "z.unknown"),
+        step(0, "z.unknown").timeout_ms(1_000),
         step(1, WORK),
         step(2, "a.unknown"),
         step(3, "z.unknown"),

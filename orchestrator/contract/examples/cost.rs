@@ -1,4 +1,4 @@
-//! Measures what the core costs: validation and whole executions of plans with 1024 steps. Judges nothing.
+//! Measures what the core costs: validation, certificates and whole executions of plans with 1024 steps. Judges nothing.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -10,6 +10,7 @@ use escapement_contract::{
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{ExecutionId, PlanId, StepId};
+use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -121,19 +122,32 @@ fn measure(name: &str, draft: RequestDraft) {
         .len();
     let mut validating = std::time::Duration::ZERO;
     let mut running = std::time::Duration::ZERO;
+    let mut certifying = std::time::Duration::ZERO;
+    let mut digesting = std::time::Duration::ZERO;
     for _ in 0..ROUNDS {
         let draft = draft.clone();
         let begun = Instant::now();
         let request = Arc::new(validate_request(draft, 256).expect("the example's own input is valid"));
         validating += begun.elapsed();
         let begun = Instant::now();
+        let certificate = black_box(request.plan()).certificate(request.max_concurrent_steps());
+        certifying += begun.elapsed();
+        let begun = Instant::now();
+        assert_eq!(
+            black_box(request.plan()).content_digest(),
+            certificate.content_digest
+        );
+        digesting += begun.elapsed();
+        let begun = Instant::now();
         assert_eq!(run(&request) as usize, n_steps);
         running += begun.elapsed();
     }
     let per_step = running.as_nanos() / u128::from(ROUNDS) / n_steps as u128;
     println!(
-        "{name}: validated in {:?}, {per_step} ns for each step",
-        validating / ROUNDS
+        "{name}: validated in {:?}, certified in {:?} ({:?} of it the digest), {per_step} ns for each step",
+        validating / ROUNDS,
+        certifying / ROUNDS,
+        digesting / ROUNDS,
     );
 }
 
@@ -154,6 +168,11 @@ fn main() {
     measure(
         "1024 with 16 dependencies each",
         draft(STEPS, 256, |n| (n.saturating_sub(16)..n).collect()),
+    );
+    // As many references as a plan of 4 MiB has room for.
+    measure(
+        "1024 with 96 dependencies each",
+        draft(STEPS, 256, |n| (n.saturating_sub(96)..n).collect()),
     );
     println!(
         "a queued execution takes {} bytes beside its request",

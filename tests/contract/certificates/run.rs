@@ -253,7 +253,8 @@ impl Run<'_> {
         let is_slow = dice.percent(self.manner.is_slow);
         let policy = plan.retry_policy();
         let is_last = attempt >= policy.max_attempts() || plan.step(step).on_failure().as_str() != "retry";
-        if is_slow && !is_last && policy.lists("STEP_TIMEOUT") {
+        let may_fail = !is_last || plan.step(step).on_failure().as_str() != "halt" && dice.percent(50);
+        if is_slow && policy.lists("STEP_TIMEOUT") && may_fail {
             return None;
         }
         let takes_ms = match limit_ms {
