@@ -10,7 +10,7 @@ use escapement_contract::{Outcome, Request, validate_request};
 use escapement_engine::{AttemptReport, FromWorker, ReleaseReason};
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{ExecutionId, Opaque, SessionId, Severity, limits};
-use escapement_orchestrator::convert::{json, request, session_in};
+use escapement_orchestrator::convert::{certificate, json, request, session_in};
 use escapement_orchestrator::records;
 use escapement_wire::v1;
 use escapement_wire::worker::v1 as worker;
@@ -193,6 +193,89 @@ fn both_ways_of_handing_a_plan_in_mean_the_same_request() {
     let submit = full();
     let execute = v1::ExecutePlanRequest::decode(submit.encode_to_vec().as_slice()).unwrap();
     assert_eq!(request::submit_of_execute(execute), submit);
+}
+
+//
+#[test]
+fn the_certificate_comes_back_from_the_record_of_an_acceptance() {
+    for wire in [full(), lean(), largest(), out_of_order()] {
+        let accepted = validated(wire);
+        let record = records::encode_accepted(&accepted, ExecutionId::from_random([5; 16]));
+        let plan = accepted.plan();
+        let certified = plan.certificate(accepted.max_concurrent_steps());
+        let expected = certificate::certificate(plan, &certified);
+        assert_eq!(records::accepted_certificate(&record).unwrap(), Some(expected));
+        // It takes few bytes: no ids.
+        let request = request::request_to_wire(&accepted, ExecutionId::from_random([5; 16]));
+        let n_bytes = record.len() - request.encoded_len();
+        assert!(n_bytes < 80 + 12 * plan.steps().len(), "{n_bytes}");
+    }
+}
+
+/// A plan whose canonical order is not that of its list.
+fn out_of_order() -> v1::SubmitPlanRequest {
+    let mut wire = lean();
+    wire.plan.as_mut().unwrap().steps = vec![step(2, 0, &[3]), step(3, 0, &[])];
+    wire
+}
+
+//
+#[test]
+fn what_an_earlier_version_accepted_has_no_certificate_and_is_read_as_before() {
+    let accepted = validated(full());
+    let execution_id = ExecutionId::from_random([5; 16]);
+    let earlier = Bytes::from(request::request_to_wire(&accepted, execution_id).encode_to_vec());
+    assert_eq!(records::accepted_certificate(&earlier).unwrap(), None);
+    assert_eq!(
+        records::decode_accepted(&earlier).unwrap().digest(),
+        accepted.digest()
+    );
+    // An earlier version reads the record of this one in the same way: it is the same message with one field more.
+    let record = records::encode_accepted(&accepted, execution_id);
+    assert!(record.starts_with(&earlier));
+    let read = v1::SubmitPlanRequest::decode(record).unwrap();
+    assert_eq!(read, request::request_to_wire(&accepted, execution_id));
+}
+
+#[test]
+fn a_certificate_that_names_steps_beyond_the_plan_is_unreadable() {
+    let accepted = validated(out_of_order());
+    let certified = certificate::to_store(&accepted.plan().certificate(1));
+    let beyond = |certificate| {
+        let request = request::request_to_wire(&accepted, ExecutionId::from_random([5; 16]));
+        let mut record = request.encode_to_vec();
+        let certificate = Some(certificate);
+        record.extend(
+            v1::StoredAcceptance {
+                plan: None,
+                certificate,
+            }
+            .encode_to_vec(),
+        );
+        records::accepted_certificate(&Bytes::from(record))
+    };
+    assert!(beyond(certified.clone()).unwrap().is_some());
+    let damaged = [
+        v1::StoredCertificate {
+            canonical_order: vec![0, 2],
+            ..certified.clone()
+        },
+        v1::StoredCertificate {
+            critical_steps: vec![0, 2],
+            ..certified.clone()
+        },
+        v1::StoredCertificate {
+            critical_steps_ms: vec![],
+            ..certified.clone()
+        },
+        v1::StoredCertificate {
+            critical_steps_attempts: vec![],
+            ..certified
+        },
+    ];
+    for certificate in damaged {
+        assert!(beyond(certificate).is_err());
+    }
 }
 
 #[test]

@@ -70,7 +70,9 @@ async fn a_plan_runs_and_the_event_and_every_later_question_agree_on_its_result(
         .await
         .unwrap()
         .into_inner();
-    assert_eq!(got.execution, Some(settled));
+    let mut got = got.execution.unwrap();
+    assert!(got.certificate.take().is_some(), "this answer alone has it");
+    assert_eq!(got, settled);
     let event = timeout(PATIENCE, events.message())
         .await
         .unwrap()

@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(suggestions("file_read"), ["file.read", "file.reader"]);
         assert_eq!(suggestions("FileRead"), ["file.read"]);
         assert_eq!(suggestions("file.raed"), ["file.read", "file.reader"]);
-        assert_eq!(suggestions("http.gte"), ["http.get", "http.put"]);
+        assert_eq!(suggestions("http.gte"), ["http.get"]);
         assert_eq!(suggestions("ehco"), ["echo"]);
         assert_eq!(suggestions("render"), ["Render"]);
         assert_eq!(suggestions("sleeps"), ["sleep"]);
