@@ -11,6 +11,7 @@ mod explain;
 mod input;
 mod interruption;
 mod settle;
+mod standing;
 mod start;
 mod steps;
 mod timers;
@@ -19,6 +20,7 @@ mod turn;
 pub use effect::{Delivery, Effect, Persisted, WithdrawReason};
 pub use input::{Evidence, Input, Refused};
 pub(crate) use start::MISSING_KEYS_BYTES_MAX;
+pub use standing::{Standing, StepStanding};
 pub use steps::{Progress, StepState};
 
 use crate::audit::{Audit, AuditEntry, AuditKind};

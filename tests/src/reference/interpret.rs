@@ -86,6 +86,21 @@ impl Interpreter {
         self.limit_due.filter(|_| self.phase > Phase::Queued)
     }
 
+    /// When the timer of a step fires: the limit of its attempt, or the end of its sleep.
+    pub fn step_due_ms(&self, step: usize) -> Option<u64> {
+        self.step_due[step]
+    }
+
+    /// The error that a step ended with.
+    pub fn error_of(&self, step: usize) -> Option<&Classified> {
+        self.errors[step].as_ref()
+    }
+
+    /// True from the wish that the start be written until its answer.
+    pub fn start_is_being_written(&self) -> bool {
+        self.start_is_being_written
+    }
+
     ///
     pub fn time_left_ms(&self, step: usize, now: Moment) -> u64 {
         let of_plan = self.limit_due.unwrap_or(0).saturating_sub(now.monotonic_ms);

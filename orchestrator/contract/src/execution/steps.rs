@@ -81,7 +81,7 @@ pub(super) struct Steps {
 #[derive(Clone, Debug)]
 pub(super) struct StepRecord {
     pub(super) state: StepState,
-    n_dependencies_open: u16,
+    pub(super) n_dependencies_open: u16,
     /// Canonical position of the earliest dependency that did not complete.
     pub(super) failed_dependency: Option<u16>,
     /// When its one timer is due: the attempt's limit, or the end of the sleep.

@@ -24,6 +24,11 @@ impl Timers {
         self.due.first().copied()
     }
 
+    /// All of them, in the order in which they fire.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u64, u16)> {
+        self.due.iter().copied()
+    }
+
     /// Takes the timer at `before` away and arms one at `after`.
     pub(super) fn replace(&mut self, position: u16, before: Option<u64>, after: Option<u64>) {
         if let Some(due_ms) = before {

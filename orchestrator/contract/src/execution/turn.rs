@@ -35,6 +35,12 @@ impl Execution {
         if self.phase == Phase::Running && self.running().0.n_ended as usize == self.plan().steps().len() {
             self.settle(now, Ending::AllStepsEnded);
         }
+        // whoever holds a slot waits for a worker, for an answer or for the end of a sleep.
+        let n_slots = self.request.max_concurrent_steps();
+        assert!(
+            self.phase != Phase::Running || self.running().0.n_slots_free < n_slots,
+            "an execution that runs has a step under way"
+        );
     }
 
     /// Asks for a worker.

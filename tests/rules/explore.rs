@@ -1,0 +1,272 @@
+//! Depth first through the states of plans, each state once: everything that may happen is tried in it, and
+//! everything that may not. Judges by `pair` and `invariants`.
+
+use crate::invariants::{check_not_stuck, measure};
+use crate::key;
+use crate::moves::{FAR_MS, Kind, kind_of, place_in, that_do_not_fit, that_fit, waits};
+use crate::pair::{Answer, Pair};
+use crate::plans::Case;
+use crate::seen::{Seen, Signatures};
+use crate::transitions::Transitions;
+use escapement_contract::{Input, Phase, Standing, StepIndex};
+use escapement_tests::reference::decided::Command;
+use std::collections::hash_map::DefaultHasher;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+/// What was looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) n_plans: u64,
+    pub(crate) n_states: u64,
+    /// Inputs that were accepted, and time that passed.
+    pub(crate) n_transitions: u64,
+    /// Inputs that were refused.
+    pub(crate) n_refused: u64,
+    /// Inputs that came when a timer was due.
+    pub(crate) n_ties: u64,
+    /// Executions that ended.
+    pub(crate) n_endings: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.n_plans += other.n_plans;
+        self.n_states += other.n_states;
+        self.n_transitions += other.n_transitions;
+        self.n_refused += other.n_refused;
+        self.n_ties += other.n_ties;
+        self.n_endings += other.n_endings;
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} plans, {} states, {} transitions, {} refusals, {} inputs when a timer was due, {} endings",
+            self.n_plans, self.n_states, self.n_transitions, self.n_refused, self.n_ties, self.n_endings
+        )
+    }
+}
+
+/// How states are told apart.
+#[derive(Clone, Copy)]
+pub(crate) enum Merging<'a> {
+    /// By all of it, within one plan; what states that `key::rest` takes as one lead to is noted and compared.
+    Whole(&'a Signatures),
+    /// By what is left to do, among all plans.
+    Rest(&'a Seen),
+}
+
+/// One walk through the states of a plan.
+pub(crate) struct Explorer<'a> {
+    pub(crate) case: Case,
+    pub(crate) index: &'a [StepIndex],
+    pub(crate) merging: Merging<'a>,
+    pub(crate) counts: &'a mut Counts,
+    pub(crate) transitions: &'a mut Transitions,
+}
+
+impl Explorer<'_> {
+    /// Says of which plan a failure is.
+    pub(crate) fn run_named(&mut self) {
+        let case = self.case;
+        let walk = std::panic::AssertUnwindSafe(|| self.run());
+        if let Err(panic) = std::panic::catch_unwind(walk) {
+            println!("in {case:?}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    /// From the acceptance, and from a restart, to every end.
+    fn run(&mut self) {
+        self.counts.n_plans += 1;
+        let own = Seen::default();
+        let mut stack = Vec::new();
+        for first in [Pair::accept(&self.case), Pair::recover(&self.case)] {
+            if self.is_new(&own, &first, &first.standing()) {
+                stack.push(first);
+            }
+        }
+        while let Some(pair) = stack.pop() {
+            self.visit(pair, &own, &mut stack);
+        }
+    }
+
+    fn is_new(&self, own: &Seen, pair: &Pair, standing: &Standing) -> bool {
+        match self.merging {
+            Merging::Whole(_) => own.insert(key::whole(standing)),
+            Merging::Rest(seen) => seen.insert(self.rest(pair, standing)),
+        }
+    }
+
+    fn rest(&self, pair: &Pair, standing: &Standing) -> u128 {
+        let status = pair
+            .settlement
+            .as_ref()
+            .map(|settlement| settlement.result.status);
+        key::rest(&self.case, standing, status)
+    }
+
+    fn visit(&mut self, mut pair: Pair, own: &Seen, stack: &mut Vec<Pair>) {
+        self.counts.n_states += 1;
+        let standing = pair.standing();
+        check_not_stuck(&pair, &standing);
+        self.check_refusals(&mut pair, &standing);
+        let mut signature = DefaultHasher::new();
+        let inputs = that_fit(&self.case, &standing, self.index);
+        for input in &inputs {
+            let next = self.step(&pair, &standing, 0, input);
+            self.sign(&mut signature, &standing, (0, input), &next);
+            if self.is_new(own, &next.pair, &next.answer.standing) {
+                stack.push(next.pair);
+            }
+        }
+        for wait_ms in waits(&standing) {
+            let next = self.step(&pair, &standing, wait_ms, &Input::Tick);
+            self.sign(&mut signature, &standing, (wait_ms, &Input::Tick), &next);
+            self.check_time(&pair, &standing, &next, wait_ms, &inputs);
+            if self.is_new(own, &next.pair, &next.answer.standing) {
+                stack.push(next.pair);
+            }
+        }
+        if let Merging::Whole(signatures) = self.merging {
+            signatures.check(self.rest(&pair, &standing), signature.finish());
+        }
+    }
+
+    /// what does not fit is refused and changes nothing.
+    fn check_refusals(&mut self, pair: &mut Pair, standing: &Standing) {
+        for input in that_do_not_fit(&self.case, standing, self.index) {
+            let answer = pair.feed_refused(&input);
+            assert!(!answer, "{input:?} was accepted in {standing:?}");
+            self.transitions.refused(standing, &input);
+            self.counts.n_refused += 1;
+        }
+        let after = pair.compare_standing(self.index);
+        assert_eq!(after, *standing, "a refused input changed something");
+        pair.compare_nothing_happened();
+    }
+
+    fn step(&mut self, pair: &Pair, before: &Standing, wait_ms: u64, input: &Input) -> Next {
+        self.counts.n_transitions += 1;
+        let mut next = pair.clone();
+        let answer = next.feed(wait_ms, input, self.index);
+        assert!(answer.is_accepted, "{input:?} was refused in {before:?}");
+        let after = &answer.standing;
+        self.counts.n_endings += u64::from(before.phase < Phase::Settling && after.phase >= Phase::Settling);
+        // It comes to an end: all that happens leads on, and time is bounded by the limit that is armed.
+        let (was, is) = (measure(before, pair.now_ms), measure(after, next.now_ms));
+        match kind_of(input) {
+            Kind::Returned => self.check_returned(before, after, input),
+            _ => assert!(is > was, "{input:?} leads nowhere: {before:?}"),
+        }
+        for step in &after.steps {
+            assert!(
+                attempts_of(step.state) <= self.case.options.attempts_max(),
+                "R-2.9"
+            );
+        }
+        self.transitions
+            .accepted(&self.case, before, wait_ms, input, after);
+        Next { pair: next, answer }
+    }
+
+    /// one hand-out is taken back, and all else stays as it was.
+    fn check_returned(&self, before: &Standing, after: &Standing, input: &Input) {
+        let step = place_in(input).expect("an attempt has a step");
+        let (was, is) = (measure(before, 0), measure(after, 0));
+        assert_eq!((is.0, is.1 + 1), (was.0, was.1));
+        let mut expected = before.clone();
+        expected.steps[step] = after.steps[step];
+        expected.timers.clone_from(&after.timers);
+        assert_eq!(expected, *after);
+    }
+
+    /// time that passes before an input does what it does alone, and the limit ends everything.
+    fn check_time(&mut self, pair: &Pair, before: &Standing, ticked: &Next, wait_ms: u64, inputs: &[Input]) {
+        let limit_is_over = before.limit_left_ms.is_some_and(|left_ms| left_ms <= wait_ms);
+        let has_ended = ticked.answer.standing.phase == Phase::Settling;
+        assert!(!limit_is_over || has_ended, "R-3.3: the limit ends it");
+        let first_ms = before.timers.first().map(|(left_ms, _)| *left_ms);
+        // Later instants before the limit differ in what fires, not in what comes first.
+        if !limit_is_over && first_ms != Some(wait_ms) {
+            return;
+        }
+        let mut last = None;
+        // One input of each step is enough: that it is late does not depend on what it says.
+        for input in inputs.iter().filter(|input| kind_of(input) != Kind::Returned) {
+            let place = place_in(input);
+            if last.replace(place) == Some(place) {
+                continue;
+            }
+            self.counts.n_ties += 1;
+            let (mut at_once, mut after_tick) = (pair.clone(), ticked.pair.clone());
+            let answer = at_once.feed(wait_ms, input, self.index);
+            let expected = after_tick.feed(0, input, self.index);
+            assert_eq!(answer.is_accepted, expected.is_accepted, "{input:?}");
+            assert_eq!(answer.standing, expected.standing, "{input:?}");
+        }
+    }
+
+    /// What a state leads to, in the words of `key::rest`.
+    fn sign(
+        &self,
+        signature: &mut DefaultHasher,
+        before: &Standing,
+        (wait_ms, input): (u64, &Input),
+        after: &Next,
+    ) {
+        let Merging::Whole(_) = self.merging else { return };
+        let place = |step: usize| live_place(before, step);
+        // Long waits count from the limit.
+        let before_limit_ms = before
+            .limit_left_ms
+            .filter(|_| wait_ms > FAR_MS)
+            .map(|left_ms| left_ms + 9 - wait_ms);
+        let wait_ms = before_limit_ms.map_or(wait_ms, |before_limit_ms| FAR_MS + before_limit_ms);
+        (wait_ms, kind_of(input) as u8, place_in(input).map(place)).hash(signature);
+        self.rest(&after.pair, &after.answer.standing).hash(signature);
+        for command in &after.answer.commands {
+            match command {
+                Command::Dispatch(step, attempt) => (1, place(*step), *attempt).hash(signature),
+                Command::Withdraw(step, attempt, reason) => {
+                    (2, place(*step), *attempt, *reason as u8).hash(signature);
+                }
+                Command::PersistStart(_) => 3.hash(signature),
+                Command::PersistResult => 4.hash(signature),
+                Command::EmitEvent
+                | Command::UpdatePlanRegistry
+                | Command::ReleaseResources
+                | Command::NotifyErrorHandler
+                | Command::ReturnResult => 5.hash(signature),
+            }
+        }
+    }
+}
+
+/// Where a transition led.
+struct Next {
+    pair: Pair,
+    answer: Answer,
+}
+
+/// The place of a step among those that have not ended.
+fn live_place(standing: &Standing, step: usize) -> usize {
+    use escapement_contract::StepState::{Completed, NotCompleted};
+    let is_live = |place: &usize| {
+        let state = standing.steps.get(*place).map(|step| step.state);
+        !matches!(state, Some(Completed | NotCompleted))
+    };
+    (0..step).filter(is_live).count()
+}
+
+fn attempts_of(state: escapement_contract::StepState) -> u32 {
+    use escapement_contract::StepState::{Assigned, BackingOff, Started, Waiting};
+    match state {
+        Waiting { attempt } | Assigned { attempt } | Started { attempt } => attempt,
+        BackingOff { next_attempt } => next_attempt,
+        _ => 0,
+    }
+}

@@ -1,0 +1,199 @@
+//! Plans whose lists are not in canonical order are other plans with other names: each graph side by side with the one
+//! whose list is in that order, so that `walks` may leave it out. Compares nothing with the rules.
+
+use crate::moves::{Kind, kind_of, that_fit};
+use crate::pair::{Pair, chain_of};
+use crate::plans::{Case, Options, Policy, STEPS_MAX, Shape, step_indices};
+use crate::said::Link;
+use crate::seen::Seen;
+use crate::{key, walks};
+use escapement_contract::{Input, Outcome, Phase, Standing, StepIndex};
+use escapement_tests::reference::decided::Command;
+
+#[test]
+fn the_order_of_the_list_matters_through_the_canonical_order_alone() {
+    //
+    escapement_tests::planted::arm();
+    let share = if walks::is_long() { 1 } else { 11 };
+    let mut n_states = 0;
+    for (n_steps, n_graphs) in [(1, 1), (2, 3), (3, 25), (4, 543)] {
+        let graphs: Vec<_> = graphs_of(n_steps).collect();
+        assert_eq!(
+            graphs.len(),
+            n_graphs,
+            "acyclic graphs with names, of {n_steps} steps"
+        );
+        let share = if n_steps == STEPS_MAX { share } else { 1 };
+        for depends_on in graphs.into_iter().step_by(share) {
+            for on_failure in [[1, 1, 1, 1], [2, 1, 0, 2]] {
+                let shape = Shape {
+                    n_steps,
+                    depends_on,
+                    on_failure,
+                };
+                n_states += play(&with(shape));
+            }
+        }
+    }
+    println!("{n_states} states of plans and of those with other names");
+}
+
+fn with(shape: Shape) -> Case {
+    Case {
+        shape,
+        options: Options {
+            policy: Policy::Listed,
+            n_slots: 2,
+            has_step_limits: false,
+        },
+        context_is_missing: false,
+    }
+}
+
+/// Every acyclic graph over the places of a list.
+fn graphs_of(n_steps: usize) -> impl Iterator<Item = [u8; STEPS_MAX]> {
+    let edges: Vec<(usize, usize)> = (0..n_steps)
+        .flat_map(|step| {
+            (0..n_steps)
+                .filter(move |other| *other != step)
+                .map(move |other| (step, other))
+        })
+        .collect();
+    (0..1_u32 << edges.len()).filter_map(move |number| {
+        let mut depends_on = [0; STEPS_MAX];
+        for (bit, (step, other)) in edges.iter().enumerate() {
+            depends_on[*step] |= ((number >> bit & 1) as u8) << other;
+        }
+        is_acyclic(n_steps, &depends_on).then_some(depends_on)
+    })
+}
+
+fn is_acyclic(n_steps: usize, depends_on: &[u8; STEPS_MAX]) -> bool {
+    let mut ended = 0_u8;
+    for _ in 0..n_steps {
+        let next = (0..n_steps).find(|step| ended >> step & 1 == 0 && depends_on[*step] & !ended == 0);
+        let Some(step) = next else { return false };
+        ended |= 1 << step;
+    }
+    true
+}
+
+/// The same plan with its list in canonical order.
+fn renamed(shape: &Shape, order: &[usize]) -> Shape {
+    let mut other = *shape;
+    for (position, step) in order.iter().enumerate() {
+        let depends = |at: &usize| shape.depends_on[*step] >> order[*at] & 1 == 1;
+        other.depends_on[position] = (0..order.len()).filter(depends).fold(0, |set, at| set | 1 << at);
+        other.on_failure[position] = shape.on_failure[*step];
+    }
+    other
+}
+
+/// Plays both through all states; how many there are.
+fn play(case: &Case) -> usize {
+    let index = step_indices();
+    let first = Pair::accept(case);
+    let order = first.reference.order.clone();
+    let canonical = first.core.request().plan().canonical_order();
+    assert!(
+        canonical
+            .iter()
+            .map(|step| step.as_usize())
+            .eq(order.iter().copied()),
+        "R-2.1"
+    );
+    let other = with(renamed(&case.shape, &order));
+    let seen = Seen::default();
+    let mut stack = vec![(first, Pair::accept(&other))];
+    let mut n_states = 0;
+    while let Some((pair, twin)) = stack.pop() {
+        n_states += 1;
+        let standing = twin.standing();
+        for input in that_fit(&other, &standing, &index).into_iter().filter(is_played) {
+            let (mut pair, mut twin) = (pair.clone(), twin.clone());
+            let found = pair.feed(0, &named(&input, &index, &order), &index);
+            let expected = twin.feed(0, &input, &index);
+            assert!(found.is_accepted && expected.is_accepted, "{input:?} in {case:?}");
+            assert_eq!(
+                in_order(&found.standing, &order),
+                expected.standing,
+                "{input:?} in {case:?}"
+            );
+            let commands: Vec<_> = expected
+                .commands
+                .iter()
+                .map(|command| told(command, &order))
+                .collect();
+            assert_eq!(found.commands, commands, "{input:?} in {case:?}");
+            assert_eq!(
+                shown(&pair, |step| step),
+                shown(&twin, |step| order[step]),
+                "{case:?}"
+            );
+            if seen.insert(key::whole(&expected.standing)) {
+                stack.push((pair, twin));
+            }
+        }
+    }
+    n_states
+}
+
+/// Enough to bring steps to each of their ends in each order.
+fn is_played(input: &Input) -> bool {
+    match input {
+        Input::AttemptEnded {
+            outcome: Outcome::Completed { warnings, .. },
+            ..
+        } => warnings.is_empty(),
+        Input::AttemptEnded {
+            outcome: Outcome::Failed(reported),
+            ..
+        } => reported.code == "BUSY",
+        _ => !matches!(
+            kind_of(input),
+            Kind::Started | Kind::Returned | Kind::NotFound | Kind::Fatal | Kind::Lost
+        ),
+    }
+}
+
+/// The input for the step of that canonical position.
+fn named(input: &Input, index: &[StepIndex], order: &[usize]) -> Input {
+    let mut input = input.clone();
+    match &mut input {
+        Input::Assigned { step, .. }
+        | Input::AttemptStarted { step, .. }
+        | Input::AttemptReturned { step, .. }
+        | Input::AttemptEnded { step, .. }
+        | Input::ActionNotFound { step, .. } => *step = index[order[step.as_usize()]],
+        Input::Start | Input::StartPersisted | Input::Tick | Input::SettlePersisted => {}
+    }
+    input
+}
+
+/// With its steps by canonical position.
+fn in_order(standing: &Standing, order: &[usize]) -> Standing {
+    let mut sorted = standing.clone();
+    if !standing.steps.is_empty() {
+        sorted.steps = order.iter().map(|step| standing.steps[*step]).collect();
+    }
+    sorted
+}
+
+fn told(command: &Command, order: &[usize]) -> Command {
+    match command {
+        Command::Dispatch(step, attempt) => Command::Dispatch(order[*step], *attempt),
+        Command::Withdraw(step, attempt, reason) => Command::Withdraw(order[*step], *attempt, *reason),
+        other => other.clone(),
+    }
+}
+
+/// Status, steps that completed, and the error with its causes, once it has ended.
+fn shown(pair: &Pair, name: impl Fn(usize) -> usize) -> Option<(u8, u32, Vec<Link>)> {
+    let result = &pair.settlement.as_ref()?.result;
+    assert!(pair.standing().phase >= Phase::Settling);
+    let chain = result.error.as_ref().map(chain_of).unwrap_or_default();
+    let chain = chain
+        .into_iter()
+        .map(|(code, step, severity)| (code, step.map(&name), severity));
+    Some((result.status as u8, result.steps_executed, chain.collect()))
+}

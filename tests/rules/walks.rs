@@ -1,0 +1,102 @@
+//! The explorations: which plans, on all cores, and what they add up to.
+
+use crate::explore::{Counts, Explorer, Merging};
+use crate::plans::{Case, Options, Shape, step_indices};
+use crate::seen::{Seen, Signatures};
+use crate::table;
+use crate::transitions::Transitions;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// Attempts of a step where everything is repeated.
+const ATTEMPTS: u32 = 3;
+/// The same in plans of four steps.
+const ATTEMPTS_OF_FOUR: u32 = 2;
+
+#[test]
+fn the_table_of_transitions_is_what_plans_of_up_to_three_steps_do() {
+    //
+    let seen = Seen::default();
+    let cases = (1..=3).flat_map(|n_steps| cases_of(n_steps, ATTEMPTS));
+    let transitions = explore("up to three steps", cases.collect(), Merging::Rest(&seen));
+    table::check(&transitions);
+}
+
+#[test]
+fn states_with_the_same_rest_have_the_same_future() {
+    //
+    let signatures = Signatures::default();
+    let n_steps_max = if is_long() { 3 } else { 2 };
+    let cases = (1..=n_steps_max).flat_map(|n_steps| cases_of(n_steps, ATTEMPTS));
+    explore("nothing merged", cases.collect(), Merging::Whole(&signatures));
+    println!(
+        "{} states of what is left to do, each with one future",
+        signatures.len()
+    );
+}
+
+#[test]
+fn plans_of_four_steps_end_as_the_rules_say() {
+    //
+    let seen = Seen::default();
+    let share = if is_long() { 1 } else { 257 };
+    let cases = cases_of(4, ATTEMPTS_OF_FOUR).step_by(share);
+    explore("four steps", cases.collect(), Merging::Rest(&seen));
+}
+
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("ESCAPEMENT_LONG").is_some()
+}
+
+fn cases_of(n_steps: usize, attempts: u32) -> impl Iterator<Item = Case> {
+    Shape::all_of(n_steps).flat_map(move |shape| {
+        let all_halt = shape.on_failure == [0; 4];
+        let cases = Options::all(attempts).into_iter().flat_map(move |options| {
+            // An environment that lacks a key ends an execution before its steps matter.
+            let without_context = (all_halt && options == Options::all(attempts)[0]).then_some(true);
+            without_context
+                .into_iter()
+                .chain([false])
+                .map(move |context_is_missing| Case {
+                    shape,
+                    options,
+                    context_is_missing,
+                })
+        });
+        cases.collect::<Vec<_>>()
+    })
+}
+
+/// Explores the plans on all cores.
+fn explore(what: &str, cases: Vec<Case>, merging: Merging<'_>) -> Transitions {
+    escapement_tests::planted::arm();
+    let began = Instant::now();
+    let index = step_indices();
+    let next = AtomicUsize::new(0);
+    let sum = Mutex::new((Counts::default(), Transitions::new()));
+    let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..n_threads {
+            scope.spawn(|| {
+                let (mut counts, mut transitions) = (Counts::default(), Transitions::new());
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let mut explorer = Explorer {
+                        case: *case,
+                        index: &index,
+                        merging,
+                        counts: &mut counts,
+                        transitions: &mut transitions,
+                    };
+                    explorer.run_named();
+                }
+                let mut sum = sum.lock().expect("no holder panics");
+                sum.0.add(&counts);
+                sum.1.add(&transitions);
+            });
+        }
+    });
+    let (counts, transitions) = sum.into_inner().expect("no holder panicked");
+    println!("{what}: {counts} in {:.1} s", began.elapsed().as_secs_f32());
+    transitions
+}
