@@ -4,10 +4,12 @@ use super::json::{Object, Problem};
 use super::scene::{Activity, Outcome, Scene, Span, Step, Story};
 use super::story::{Event, Happened, OfStep, settle_states, with_events};
 use escapement_model::StepId;
+use escapement_model::limits::STEPS_MAX;
 use std::collections::BTreeMap;
 
 /// Adds a record to a plan: the entries of `ListAuditEntries`.
 pub(super) fn recorded(plan: Scene, entries: &[Object<'_>]) -> Result<Scene, Problem> {
+    without_gaps(entries)?;
     let events: Vec<Event> = entries.iter().map(event).collect::<Result<_, _>>()?;
     with_events(plan, &events).map_err(|unknown| no_such_step(unknown.0))
 }
@@ -43,6 +45,9 @@ fn of_timeline(plan: Option<Scene>, timeline: &[Object<'_>]) -> Result<Scene, Pr
         let step = match places.get(&id) {
             Some(at) => *at,
             None if scene.has_graph => return Err(no_such_step(id)),
+            None if scene.steps.len() == STEPS_MAX => {
+                return Err(Problem(format!("the timeline has more than {STEPS_MAX} steps")));
+            }
             None => {
                 scene.steps.push(Step::new(id, &item.text("action")?));
                 places.insert(id, scene.steps.len() - 1);
@@ -86,6 +91,22 @@ fn span(item: &Object<'_>, step: usize) -> Result<Option<Span>, Problem> {
         to_ms: milliseconds(item, "to_ms")?.max(from_ms),
         outcome,
     }))
+}
+
+/// Entries are numbered from 1; half a record would be drawn as if the rest had not happened.
+fn without_gaps(entries: &[Object<'_>]) -> Result<(), Problem> {
+    for (expected, entry) in (1..).zip(entries) {
+        match entry.integer("sequence")? {
+            Some(sequence) if sequence != expected => {
+                let path = entry.path();
+                return Err(Problem(format!(
+                    "{path} is entry {sequence} of the record, and entry {expected} is missing"
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// What an `AuditEntry` tells.

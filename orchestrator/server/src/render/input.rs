@@ -79,10 +79,18 @@ fn documents(input: &[u8]) -> Result<Vec<Value>, Problem> {
     if !input.trim_ascii_start().starts_with(b"{") {
         return Err(Problem(format!("the input is no JSON object; {EXPECTED}")));
     }
+    if n_values_max(input) > VALUES_MAX {
+        return Err(Problem(format!("the input has more than {VALUES_MAX} values")));
+    }
     serde_json::Deserializer::from_slice(input)
         .into_iter()
         .collect::<Result<_, _>>()
         .map_err(no_json)
+}
+
+/// An upper bound: commas in texts count too.
+fn n_values_max(input: &[u8]) -> usize {
+    input.iter().filter(|byte| **byte == b',').count()
 }
 
 /// Some editors put a byte order mark first.
@@ -93,6 +101,9 @@ fn strip(input: &[u8]) -> &[u8] {
 fn no_json(error: serde_json::Error) -> Problem {
     Problem(format!("the input is no JSON ({error}); {EXPECTED}"))
 }
+
+/// Values of a document. The largest answer has fewer, and each takes many times its size in memory.
+const VALUES_MAX: usize = 8 << 20;
 
 const EXPECTED: &str = "expected a plan document, a request with a plan, the JSON of a SimulatePlanResponse, or the JSON of a \
                         ListAuditEntriesResponse with --plan";

@@ -83,7 +83,14 @@ impl<'a> Object<'a> {
 
     pub(super) fn objects(&self, name: &str) -> Result<Vec<Object<'a>>, Problem> {
         let item = |(at, value): (usize, &'a Value)| Object::new(value, &format!("{}[{at}]", self.at(name)));
-        self.list(name)?.iter().enumerate().map(item).collect()
+        let list = self.list(name)?;
+        if list.len() > OBJECTS_MAX {
+            return Err(Problem(format!(
+                "{} has more than {OBJECTS_MAX} items",
+                self.at(name)
+            )));
+        }
+        list.iter().enumerate().map(item).collect()
     }
 
     pub(super) fn texts(&self, name: &str) -> Result<Vec<String>, Problem> {
@@ -166,3 +173,6 @@ fn wrong(path: &str, expected: &str, found: &Value) -> Problem {
     let path = if path.is_empty() { "the document" } else { path };
     Problem(format!("{path} must be {expected} and is {found}"))
 }
+
+/// Objects in a list: more than a record or a simulation can have.
+const OBJECTS_MAX: usize = 1 << 20;

@@ -5,18 +5,20 @@ use super::rails::{self, Row};
 use super::scene::{Activity, Outcome, Scene, Span, State, Step, Story};
 use super::words::{columns, cut, duration, fit, plain, tick_ms};
 use super::{View, explained};
+use std::collections::BTreeSet;
 
 /// Draws a scene in lines of at most so many columns.
 pub fn text(scene: &Scene, view: View, n_columns: usize) -> String {
     let mut lines = Vec::new();
     lines.extend(heading(scene).iter().map(|line| cut(line, n_columns)));
-    if view.shows_graph() && scene.has_graph {
+    let shows_graph = view.shows_graph() && scene.has_graph;
+    if shows_graph {
         lines.push(String::new());
         graph(scene, n_columns, &mut lines);
     }
     if let (true, Some(story)) = (view.shows_timeline(), &scene.story) {
         lines.push(String::new());
-        timeline(scene, story, n_columns, &mut lines);
+        timeline(scene, story, !shows_graph, n_columns, &mut lines);
     }
     let mut text = String::new();
     for line in lines {
@@ -132,17 +134,7 @@ fn needs(scene: &Scene, steps: &[usize], n_columns: usize) -> String {
 }
 
 fn legend(scene: &Scene, rows: &[Row]) -> Vec<String> {
-    let mut signs: Vec<String> = Vec::new();
-    let mut states: Vec<State> = scene.steps.iter().map(|step| step.state).collect();
-    states.sort_unstable();
-    states.dedup();
-    if states != [State::Planned] {
-        signs.extend(
-            states
-                .iter()
-                .map(|state| format!("{} {}", sign(*state), state.as_str())),
-        );
-    }
+    let mut signs = states_legend(scene);
     if rows
         .iter()
         .any(|row| row.before.contains('←') || row.after.contains('→'))
@@ -152,14 +144,20 @@ fn legend(scene: &Scene, rows: &[Row]) -> Vec<String> {
     if rows.iter().any(|row| !row.in_words.is_empty()) {
         signs.push("← depends on, where no rail is left".to_owned());
     }
-    if signs.is_empty() {
-        Vec::new()
-    } else {
-        vec![signs.join("   ")]
-    }
+    signs
 }
 
-fn timeline(scene: &Scene, story: &Story, n_columns: usize, lines: &mut Vec<String>) {
+/// The signs of the states that steps are in, unless all are still planned.
+fn states_legend(scene: &Scene) -> Vec<String> {
+    let states: BTreeSet<State> = scene.steps.iter().map(|step| step.state).collect();
+    if states.iter().all(|state| *state == State::Planned) {
+        return Vec::new();
+    }
+    let words = |state: &State| format!("{} {}", sign(*state), state.as_str());
+    states.iter().map(words).collect()
+}
+
+fn timeline(scene: &Scene, story: &Story, is_alone: bool, n_columns: usize, lines: &mut Vec<String>) {
     let id = scene
         .steps
         .iter()
@@ -204,7 +202,12 @@ fn timeline(scene: &Scene, story: &Story, n_columns: usize, lines: &mut Vec<Stri
         ));
     }
     lines.push(String::new());
-    lines.extend(wrapped(&bars_legend(story), n_columns));
+    let states = if is_alone {
+        states_legend(scene)
+    } else {
+        Vec::new()
+    };
+    lines.extend(wrapped(&[states, bars_legend(story)].concat(), n_columns));
 }
 
 fn bars_legend(story: &Story) -> Vec<String> {

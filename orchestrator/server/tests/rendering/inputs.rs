@@ -138,6 +138,29 @@ fn a_record_in_pages_or_entry_by_entry_is_the_same_record() {
 }
 
 #[test]
+fn half_a_record_is_refused() {
+    let plan = sample("import-plan.json");
+    let mut record: Value = serde_json::from_slice(&sample("import-record.json")).unwrap();
+    record["entries"].as_array_mut().unwrap().remove(4);
+    let problem = refused(&bytes(&record), Some(&plan));
+    assert!(
+        problem.contains("entries[4] is entry 6 of the record, and entry 5 is missing"),
+        "{problem}"
+    );
+}
+
+#[test]
+fn what_no_answer_can_hold_is_refused_before_it_takes_much_memory() {
+    let many = |n: usize| [b"{\"entries\":[".to_vec(), b"{},".repeat(n), b"{}]}".to_vec()].concat();
+    assert!(refused(&many(9 << 20), None).contains("more than 8388608 values"));
+    let plan = bytes(&plan("small", &[vec![]]));
+    assert!(refused(&many(1 << 20), Some(&plan)).contains("entries has more than 1048576 items"));
+    let span = |at| json!({"step_id": step_id(at), "activity": 2, "to_ms": 5});
+    let timeline: Vec<Value> = (0..1_025).map(span).collect();
+    assert!(refused(&bytes(&json!({ "timeline": timeline })), None).contains("more than 1024 steps"));
+}
+
+#[test]
 fn a_simulation_with_a_record_is_drawn_from_the_record() {
     let plan = sample("import-plan.json");
     let record: Value = serde_json::from_slice(&sample("import-record.json")).unwrap();
