@@ -6,8 +6,8 @@ use crate::readers::{self, Said};
 use bytes::Bytes;
 use escapement_tests::Dice;
 use escapement_tests::chain::{self, Frame, Kind};
-use escapement_wire::v1;
 use escapement_wire::v1::audit_entry::Event;
+use escapement_wire::{json, v1};
 use prost::Message;
 
 /// A reader by what it is called.
@@ -57,6 +57,7 @@ fn flip(name: &str, reader: Reader, file: &Bytes, frames: &[Frame<'_>], bit: usi
         None => {
             let before = meaning(frames[frame].content);
             let content_at = frames[frame].to - frames[frame].content.len();
+            assert!(bit / 8 >= content_at, "{}", at());
             let after = meaning(&bent[content_at..frames[frame].to]);
             assert!(before.is_some() && before == after, "{}", at());
             tally.n_same += 1;
@@ -84,9 +85,9 @@ fn forget(error: Option<&mut v1::ExecutionError>) {
     while let Some(error) = next {
         error.recoverable = false;
         if let Some(context) = &error.context {
-            let json = escapement_wire::json::to_value(context);
-            let text = serde_json::to_vec(&json).unwrap();
-            error.context = Some(escapement_model::Opaque::from_encoded(text.into()));
+            // In the one spelling that this project writes itself.
+            let plain = json::from_opaque(context).map(|object| json::to_opaque(&object));
+            error.context = plain.ok();
         }
         next = error.cause.as_deref_mut();
     }
@@ -114,9 +115,9 @@ fn one_bit_of_each_byte(name: &str, reader: Reader) {
     assert!(tally.n_same * 50 < tally.n_bits, "{name}: {tally:?}");
 }
 
-fn every_length(name: &str, reader: Reader) {
+fn every_length(name: &str, reader: Reader, step: usize) {
     let file = &corpus::all()[name];
-    for length in 0..file.len() {
+    for length in (0..file.len()).step_by(step) {
         let said = reader.1(&file.slice(..length));
         assert!(
             !said.is_good(),
@@ -153,8 +154,9 @@ fn both_find_a_bit_of_any_byte_of_every_kind() {
 //
 #[test]
 fn both_find_every_length_at_which_a_file_is_cut_off() {
+    every_length("success", ORCHESTRATOR, 1);
+    every_length("success", SECOND, 1);
     for name in corpus::all().keys() {
-        every_length(name, SECOND);
+        every_length(name, SECOND, 13);
     }
-    every_length("success", ORCHESTRATOR);
 }

@@ -11,6 +11,7 @@ mod request;
 
 use self::canonical::Canonical;
 use escapement_wire::v1;
+use escapement_wire::v1::audit_entry::Event;
 use prost::Message;
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -128,7 +129,10 @@ pub fn check(file: &[u8]) -> Checked {
     }
     checked.n_entries = n_seen;
     checked.head = head;
-    check_ends(&mut checked, &frames);
+    check_first(&mut checked, &frames);
+    if frames.iter().any(|frame| frame.kind > Kind::Entry) {
+        check_last(&mut checked, &frames);
+    }
     check_seal(&mut checked, &frames);
     if let Some(broken) = broken {
         checked.findings.push(broken);
@@ -176,18 +180,24 @@ fn check_entry(checked: &mut Checked, place: u64, head: Option<Hash>, content: &
     Some(stated)
 }
 
-/// Which entries are first and last.
-fn check_ends(checked: &mut Checked, frames: &[Frame<'_>]) {
-    let mut entries = frames.iter().filter(|frame| frame.kind == Kind::Entry);
-    let event = |frame: &Frame<'_>| v1::AuditEntry::decode(frame.content).ok()?.event;
-    let Some(first) = entries.next() else {
-        return checked.finds(Place::Entry(1), "there is no entry");
-    };
-    if !matches!(event(first), Some(v1::audit_entry::Event::Accepted(_))) {
+fn event_of(frame: &Frame<'_>) -> Option<Event> {
+    v1::AuditEntry::decode(frame.content).ok()?.event
+}
+
+fn check_first(checked: &mut Checked, frames: &[Frame<'_>]) {
+    let first = frames.iter().find(|frame| frame.kind == Kind::Entry);
+    if first.is_some_and(|first| !matches!(event_of(first), Some(Event::Accepted(_)))) {
         checked.finds(Place::Entry(1), "the first entry is not the acceptance");
     }
-    let last = entries.next_back().unwrap_or(first);
-    if !matches!(event(last), Some(v1::audit_entry::Event::Settled(_))) {
+}
+
+/// Nothing is said of the last entry where what follows it cannot be read: there may be more.
+fn check_last(checked: &mut Checked, frames: &[Frame<'_>]) {
+    let last = frames.iter().rfind(|frame| frame.kind == Kind::Entry);
+    let Some(last) = last else {
+        return checked.finds(Place::Entry(1), "there is no entry");
+    };
+    if !matches!(event_of(last), Some(Event::Settled(_))) {
         let place = Place::Entry(checked.n_entries);
         checked.finds(place, "the last entry is not the end");
     }

@@ -19,8 +19,8 @@ mod turn;
 
 pub use effect::{Delivery, Effect, Persisted, WithdrawReason};
 pub use input::{Evidence, Input, Refused};
-pub(crate) use start::MISSING_KEYS_BYTES_MAX;
 pub use standing::{Standing, StepStanding};
+pub(crate) use start::MISSING_KEYS_BYTES_MAX;
 pub use steps::{Progress, StepState};
 
 use crate::audit::{Audit, AuditEntry, AuditKind};
