@@ -199,6 +199,7 @@ fn what_is_probably_not_meant_is_a_warning() {
     //
     let warnings = |change: fn(&mut PlanDraft)| -> Vec<(String, &'static str)> {
         let mut plan = request().plan.unwrap();
+        plan.steps[0].timeout_ms = Some(1);
         change(&mut plan);
         let plan = validate_plan(plan).unwrap();
         plan.warnings()
@@ -223,6 +224,7 @@ fn what_is_probably_not_meant_is_a_warning() {
     for (n, change) in never_retries.iter().enumerate() {
         let mut plan = request().plan.unwrap();
         change(&mut plan);
+        plan.steps[0].timeout_ms = Some(1);
         plan.steps[3].on_failure = 2;
         let found: Vec<_> = validate_plan(plan)
             .unwrap()
