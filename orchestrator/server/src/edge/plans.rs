@@ -358,6 +358,9 @@ fn unknown_actions(plan: &Plan, offered: &BTreeSet<&str>) -> Vec<String> {
 }
 
 fn suggestions(unknown: &[String], offered: &BTreeSet<&str>) -> Vec<v1::UnknownAction> {
+    if unknown.is_empty() {
+        return Vec::new();
+    }
     let mut speller = Speller::new(offered);
     unknown
         .iter()
