@@ -156,7 +156,7 @@ async fn acceptance_times_are_filtered_from_inclusive_to_exclusive() {
 }
 
 #[tokio::test]
-async fn a_listed_execution_is_the_execution_without_progress_and_result() {
+async fn a_listed_execution_is_the_execution_without_progress_result_and_certificate() {
     let (world, _worker, executions) = four_executions().await;
     let answer = list(&world, ListExecutionsRequest::default()).await;
     for (listed, execution) in answer.executions.iter().rev().zip(executions) {
@@ -165,6 +165,7 @@ async fn a_listed_execution_is_the_execution_without_progress_and_result() {
             &Execution {
                 progress: None,
                 result: None,
+                certificate: None,
                 ..execution
             }
         );

@@ -122,8 +122,8 @@ fn measure(name: &str, draft: RequestDraft) {
         .len();
     let mut validating = std::time::Duration::ZERO;
     let mut running = std::time::Duration::ZERO;
-    let mut certifying = std::time::Duration::ZERO;
-    let mut digesting = std::time::Duration::ZERO;
+    let mut certifying = std::time::Duration::MAX;
+    let mut digesting = std::time::Duration::MAX;
     for _ in 0..ROUNDS {
         let draft = draft.clone();
         let begun = Instant::now();
@@ -131,23 +131,23 @@ fn measure(name: &str, draft: RequestDraft) {
         validating += begun.elapsed();
         let begun = Instant::now();
         let certificate = black_box(request.plan()).certificate(request.max_concurrent_steps());
-        certifying += begun.elapsed();
+        certifying = certifying.min(begun.elapsed());
         let begun = Instant::now();
         assert_eq!(
             black_box(request.plan()).content_digest(),
             certificate.content_digest
         );
-        digesting += begun.elapsed();
+        digesting = digesting.min(begun.elapsed());
         let begun = Instant::now();
         assert_eq!(run(&request) as usize, n_steps);
         running += begun.elapsed();
     }
     let per_step = running.as_nanos() / u128::from(ROUNDS) / n_steps as u128;
     println!(
-        "{name}: validated in {:?}, certified in {:?} ({:?} of it the digest), {per_step} ns for each step",
+        "{name}: validated in {:?}, certified in {:?} at best ({:?} of it the digest), {per_step} ns for each step",
         validating / ROUNDS,
-        certifying / ROUNDS,
-        digesting / ROUNDS,
+        certifying,
+        digesting,
     );
 }
 

@@ -60,11 +60,13 @@ pub(super) fn of_all(worst_ms: &[u128], chain_ms: u128, n_slots: u32) -> u128 {
     if n_slots as usize >= worst_ms.len() {
         return chain_ms;
     }
-    // Graham's bound of list scheduling. While a slot is free no step is ready, so some step that holds a slot is on a chain of
-    // dependencies that leads to the step that ends last, and all such times together fit into that chain: P <= L.
-    // In the rest of the time, F, every slot is held, so F * m + P <= W. Together F + P <= (W + (m - 1) * P) / m.
-    // Nothing in this depends on how long the steps really take or on which of them fail, as long as none takes longer than it may.
-    // To run the plan with the longest durations would prove nothing: with several slots a step that ends early can make the plan end later.
+    // Graham's bound of list scheduling.
+    // While a slot is free no step is ready, one that cannot run included.
+    // So whatever step ends last, something that it waits for holds a slot: all times with a free slot fit into one chain, P <= L.
+    // In the rest of the time, F, every slot is held, so m * F + P <= W. Together F + P <= (W + (m - 1) * P) / m.
+    // Nothing in this depends on how long steps really take or which of them fail, as long as none takes longer than it may.
+    // To run the plan with the longest durations would prove nothing:
+    // with several slots a step that ends early can make the plan end later.
     // Milliseconds are whole, so what is left of the division cannot be used.
     let work_ms: u128 = worst_ms.iter().sum();
     let n_slots = u128::from(n_slots);
