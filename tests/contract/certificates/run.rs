@@ -219,7 +219,8 @@ impl Run<'_> {
 
     fn hand_out(&mut self, step: StepIndex, attempt: u32) {
         let number = step.as_usize();
-        let waited_since = self.since[number];
+        // It waited until now, whether it is still wanted or the plan's limit comes first.
+        self.uncounted.push((self.since[number], self.now));
         let worker = "worker".into();
         if !self.feed(Input::Assigned {
             step,
@@ -228,7 +229,6 @@ impl Run<'_> {
         }) {
             return;
         }
-        self.uncounted.push((waited_since, self.now));
         self.since[number] = self.now;
         self.n_attempts[number] = self.n_attempts[number].max(attempt);
         let limit_ms = self.request.plan().step(step).timeout_ms();

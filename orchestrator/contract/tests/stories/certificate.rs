@@ -132,14 +132,12 @@ fn a_step_that_ends_early_can_make_the_plan_end_later_and_the_bound_holds() {
             .step("c")
             .after(&["a"])
             .limit(10);
-        let spec = spec
-            .step("d")
+        spec.step("d")
             .after(&["a"])
             .limit(40)
             .step("e")
             .limit(20)
-            .at_a_time(2);
-        spec
+            .at_a_time(2)
     };
     let takes = |b_takes: u64| {
         let durations = [("a", 20), ("b", b_takes), ("c", 10), ("d", 40), ("e", 20)];
