@@ -375,9 +375,9 @@ async fn a_file_that_was_changed_is_found_and_the_place_is_named() {
     names(&said, "file", 0);
     let entry = said.lines.iter().find(|line| line["part"] == "entry");
     assert_eq!(entry, None, "the entries are as they were: {said:?}");
-    // The first action of the rule set stands behind `accepted`, `started` and the five of the step.
-    names(&changed(b"validate_completion", b"V").await, "entry", 7 + 1);
-    names(&changed(b"capture_metadata", b"CAP").await, "entry", 7 + 2);
+    // The actions of the rule set stand behind `accepted`, `started` and the four entries of the step.
+    names(&changed(b"validate_completion", b"V").await, "entry", 7);
+    names(&changed(b"capture_metadata", b"CAP").await, "entry", 8);
     names(&changed(b"region", b"REGION").await, "accepted", 0);
     // The end of the file is missing.
     let cut = world.directory.join("cut");

@@ -6,7 +6,8 @@
 )]
 
 use escapement_contract::{
-    Effect, Execution, Input, Moment, Outcome, PlanDraft, RequestDraft, StepDraft, validate_request,
+    Effect, Execution, Input, Moment, Outcome, PlanDraft, RequestDraft, Settlement, StepDraft, replay,
+    validate_request,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{ExecutionId, PlanId, StepId};
@@ -53,8 +54,8 @@ fn draft(n_steps: usize, at_a_time: i32, depends_on: impl Fn(usize) -> Vec<usize
     }
 }
 
-/// Runs one execution to its end, every step handed out, started and completed. Returns the number of steps.
-fn run(request: &Arc<escapement_contract::Request>) -> u32 {
+/// Runs one execution to its end, every step handed out, started and completed.
+fn run(request: &Arc<escapement_contract::Request>) -> Arc<Settlement> {
     let now = Moment {
         monotonic_ms: 0,
         unix_ms: 1_000,
@@ -107,10 +108,7 @@ fn run(request: &Arc<escapement_contract::Request>) -> u32 {
             Effect::Withdraw { .. } | Effect::Deliver(_) => {}
         }
     }
-    execution
-        .result()
-        .expect("the example's own input is valid")
-        .steps_executed
+    Arc::clone(execution.settlement().expect("the example's own input is valid"))
 }
 
 fn measure(name: &str, draft: RequestDraft) {
@@ -124,6 +122,8 @@ fn measure(name: &str, draft: RequestDraft) {
     let mut running = std::time::Duration::ZERO;
     let mut certifying = std::time::Duration::MAX;
     let mut digesting = std::time::Duration::MAX;
+    let mut replaying = std::time::Duration::ZERO;
+    let mut n_inputs = 0;
     for _ in 0..ROUNDS {
         let draft = draft.clone();
         let begun = Instant::now();
@@ -139,12 +139,22 @@ fn measure(name: &str, draft: RequestDraft) {
         );
         digesting = digesting.min(begun.elapsed());
         let begun = Instant::now();
-        assert_eq!(run(&request) as usize, n_steps);
+        let settlement = run(&request);
         running += begun.elapsed();
+        assert_eq!(settlement.result.steps_executed as usize, n_steps);
+        let id = settlement.result.execution_id;
+        let begun = Instant::now();
+        let replayed = replay(Arc::clone(&request), id, 1_000, 1_000_000, &settlement.inputs)
+            .expect("the example's own input is valid");
+        replaying += begun.elapsed();
+        assert_eq!(replayed.settlement(), Some(&settlement));
+        n_inputs += replayed.n_inputs as u128;
     }
+    let inputs_a_second = n_inputs * 1_000_000_000 / replaying.as_nanos().max(1);
     let per_step = running.as_nanos() / u128::from(ROUNDS) / n_steps as u128;
     println!(
-        "{name}: validated in {:?}, certified in {:?} at best ({:?} of it the digest), {per_step} ns for each step",
+        "{name}: validated in {:?}, certified in {:?} at best ({:?} of it the digest), {per_step} ns for each step, \
+         {inputs_a_second} inputs a second replayed",
         validating / ROUNDS,
         certifying,
         digesting,

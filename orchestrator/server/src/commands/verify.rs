@@ -103,8 +103,8 @@ fn tell_fault(path: &Path, fault: &FileFault) {
     }));
 }
 
-/// The bytes of a record file, whichever way it is written.
-fn load(path: &Path) -> Result<Bytes, String> {
+/// The bytes of a record file, whichever way it is written. `-` is stdin.
+pub(super) fn load(path: &Path) -> Result<Bytes, String> {
     let mut bytes = Vec::new();
     let limit = FILE_BYTES_MAX + 1;
     let n_bytes = if path == Path::new("-") {

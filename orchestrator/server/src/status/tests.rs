@@ -103,6 +103,18 @@ fn every_rejection_of_the_shell_has_its_status() {
             "EXECUTION_NOT_FOUND",
             false,
         ),
+        (
+            Rejection::NotSettled(execution_id()),
+            Code::FailedPrecondition,
+            "EXECUTION_NOT_SETTLED",
+            false,
+        ),
+        (
+            Rejection::InputsNotRecorded(execution_id()),
+            Code::FailedPrecondition,
+            "INPUTS_NOT_RECORDED",
+            false,
+        ),
         (Rejection::NoSuchWorker, Code::NotFound, "NO_SUCH_WORKER", false),
         (
             Rejection::BeyondEnd { last_sequence: 9 },

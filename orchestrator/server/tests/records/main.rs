@@ -6,6 +6,9 @@
 )]
 
 mod changes;
+#[path = "../process/mod.rs"]
+mod process;
+mod stores;
 mod story;
 
 use bytes::Bytes;
@@ -128,6 +131,28 @@ fn what_had_started_before_a_restart_replays() {
     };
     let verdict = assert_identical(&stored(&request, &settlement));
     assert_eq!(verdict.n_inputs, 0);
+}
+
+//
+#[test]
+fn a_limit_that_runs_out_while_the_start_is_written_replays() {
+    let mut dice = Dice(5);
+    let mut request = draft(&mut dice);
+    request.plan.as_mut().unwrap().context_requirements = vec!["region".into()];
+    let now = Moment {
+        monotonic_ms: 1,
+        unix_ms: 1_000,
+    };
+    let mut story = Story::new(request, now);
+    story.feed(Input::Start);
+    story.pass(10_000);
+    story.feed(Input::StartPersisted);
+    let record = story.record();
+    let verdict = assert_identical(&record);
+    // The late answer changed nothing and is left out.
+    assert_eq!(verdict.n_inputs, 2);
+    let result = record.decode_result().unwrap();
+    assert_eq!(result.error.unwrap().error_code, "PLAN_TIMEOUT");
 }
 
 /// An execution with more inputs than are kept.
