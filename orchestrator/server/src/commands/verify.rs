@@ -2,8 +2,9 @@
 
 use super::say;
 use crate::failure::Failure;
-use crate::record::check::{Verdict, verify};
+use crate::record::check::{Verdict, hex, verify};
 use crate::record::file::{FileFault, RecordFile, is_record_file, read};
+use crate::record::seal::Seal;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -30,6 +31,8 @@ struct Sum {
     n_inputs: u64,
     /// Of the last one.
     execution_id: Option<String>,
+    /// Of the last one, in hexadecimal digits: who keeps it elsewhere knows the record again.
+    seal: Option<String>,
 }
 
 pub(super) fn run(flags: &Verify) -> Result<(), Failure> {
@@ -52,8 +55,9 @@ pub(super) fn run(flags: &Verify) -> Result<(), Failure> {
         "entries": sum.n_entries,
         "inputs": sum.n_inputs,
     });
-    if let ([_], Some(execution_id)) = (&flags.files[..], sum.execution_id) {
-        last["execution_id"] = execution_id.into();
+    if flags.files.len() == 1 {
+        last["execution_id"] = sum.execution_id.into();
+        last["seal"] = sum.seal.into();
     }
     say(&last);
     if sum.n_bad == 0 && sum.n_unreadable == 0 {
@@ -69,6 +73,8 @@ fn check(path: &Path, bytes: &Bytes, sum: &mut Sum) {
     let (verdict, faults) = match read(bytes) {
         Ok(RecordFile { record, faults }) => {
             sum.execution_id = Some(record.execution_id.to_string());
+            let seal = record.seal.as_ref().and_then(|seal| Seal::decode(seal).ok());
+            sum.seal = seal.map(|seal| hex(&seal.seal));
             (verify(&record), faults)
         }
         Err(fault) => (Verdict::default(), vec![fault]),

@@ -76,6 +76,8 @@ pub enum Part {
     Result,
     /// The seal.
     Seal,
+    /// The certificate of the plan.
+    Certificate,
 }
 
 impl Part {
@@ -88,6 +90,7 @@ impl Part {
             Part::Decisions => "decisions",
             Part::Result => "result",
             Part::Seal => "seal",
+            Part::Certificate => "certificate",
         }
     }
 }
@@ -195,7 +198,21 @@ impl Check<'_> {
                 &format!("the record is of execution {execution_id}"),
             );
         }
+        self.certificate(&request);
         Some(request)
+    }
+
+    /// What was said of the plan follows from it. Whoever accepts with a certificate writes nothing in another way either,
+    /// so all bytes are compared.
+    fn certificate(&mut self, request: &Request) {
+        let again = || records::encode_accepted(request, self.record.execution_id);
+        if self.record.has_certificate().is_ok_and(|has| has) && again() != self.record.accepted {
+            self.differs(
+                Part::Certificate,
+                "other bytes",
+                "the request with the certificate that follows from its plan",
+            );
+        }
     }
 
     /// as the record states it: behind an entry that is wrong the next one is compared with its hash.
@@ -418,7 +435,8 @@ fn cut(mut text: String) -> String {
     text
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Two hexadecimal digits for each byte.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").expect("writing to a String cannot fail");
         text

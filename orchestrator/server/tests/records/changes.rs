@@ -150,6 +150,19 @@ fn a_request_that_is_changed_is_named() {
     assert_eq!(found[..2], [(Part::Accepted, 0), (Part::Entry, 1)]);
 }
 
+#[test]
+fn a_certificate_that_does_not_follow_from_the_plan_is_named() {
+    let mut record = random_story(1).record();
+    // Field 100 with an empty message.
+    record.accepted = [&record.accepted[..], b"\xa2\x06\x00"].concat().into();
+    let verdict = verify(&record);
+    assert!(
+        verdict.audit_identical && verdict.result_identical,
+        "the request is the same"
+    );
+    assert_eq!(parts(&verdict), [(Part::Certificate, 0)]);
+}
+
 /// What an earlier version stored: neither hashes nor inputs nor seal.
 fn of_earlier_version(record: &Record) -> Record {
     let without_hash = |entry: &Bytes| {

@@ -17,6 +17,7 @@ use escapement_model::opaque::StructBuilder;
 use escapement_model::{Opaque, limits};
 use escapement_orchestrator::record::check::{Part, Verdict, verify};
 use escapement_orchestrator::record::{Record, file, inputs};
+use escapement_orchestrator::records;
 use std::sync::Arc;
 use story::{Dice, Story, draft, execution_id, random_story, step_id, stored};
 

@@ -12,7 +12,6 @@ fn record(n_entries: i64) -> SettledRecord {
             sequence,
             at: 7,
             event: None,
-            hash: Vec::new(),
         })
         .collect();
     let list = v1::ListAuditEntriesResponse {
