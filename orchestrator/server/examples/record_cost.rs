@@ -1,9 +1,5 @@
 //! Measures what records cost: what is stored of an execution, writing it down, checking and replaying it. Judges nothing.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a measurement on a terminal"
-)]
+#![allow(clippy::print_stdout, reason = "a measurement on a terminal")]
 
 use escapement_contract::{
     Effect, Execution, Input, Moment, Outcome, PlanDraft, Reported, Request, RequestDraft, RetryPolicyDraft,
@@ -17,6 +13,9 @@ use escapement_orchestrator::records;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Why nothing here fails.
+const OWN: &str = "the example's own input is valid";
 
 fn main() {
     measure("one step", &draft(1, 1), 1, 20_000);
@@ -74,16 +73,16 @@ fn run(request: &Arc<Request>, n_attempts: u32) -> Arc<Settlement> {
     };
     let deadline = now.unix_ms + 10_000_000;
     let mut execution = Execution::accept(Arc::clone(request), execution_id(), now.unix_ms, deadline, now);
-    execution.handle(now, Input::Start).unwrap();
+    execution.handle(now, Input::Start).expect(OWN);
     loop {
         now.monotonic_ms += 1;
         now.unix_ms += 1;
         let Some(effect) = execution.poll_effect() else {
-            execution.handle(now, Input::Tick).unwrap();
+            execution.handle(now, Input::Tick).expect(OWN);
             continue;
         };
         match effect {
-            Effect::PersistStart { .. } => execution.handle(now, Input::StartPersisted).unwrap(),
+            Effect::PersistStart { .. } => execution.handle(now, Input::StartPersisted).expect(OWN),
             Effect::Dispatch { step, attempt } => {
                 let worker = "worker-1".into();
                 let assigned = Input::Assigned {
@@ -91,10 +90,10 @@ fn run(request: &Arc<Request>, n_attempts: u32) -> Arc<Settlement> {
                     attempt,
                     worker,
                 };
-                execution.handle(now, assigned).unwrap();
+                execution.handle(now, assigned).expect(OWN);
                 execution
                     .handle(now, Input::AttemptStarted { step, attempt })
-                    .unwrap();
+                    .expect(OWN);
                 let outcome = if attempt < n_attempts {
                     Outcome::Failed(Reported {
                         code: "BUSY".into(),
@@ -112,7 +111,7 @@ fn run(request: &Arc<Request>, n_attempts: u32) -> Arc<Settlement> {
                     attempt,
                     outcome,
                 };
-                execution.handle(now, ended).unwrap();
+                execution.handle(now, ended).expect(OWN);
             }
             Effect::PersistResult(settlement) => return settlement,
             Effect::Withdraw { .. } | Effect::Deliver(_) => {}
@@ -121,11 +120,11 @@ fn run(request: &Arc<Request>, n_attempts: u32) -> Arc<Settlement> {
 }
 
 fn measure(name: &str, draft: &RequestDraft, n_attempts: u32, n_rounds: u32) {
-    let request = Arc::new(validate_request(draft.clone(), 1).unwrap());
+    let request = Arc::new(validate_request(draft.clone(), 1).expect(OWN));
     let settlement = run(&request, n_attempts);
     let (result, audit) = records::encode_settlement(&settlement);
-    let parts = AuditParts::read(&audit).unwrap();
-    let (inputs, seal) = (parts.inputs.unwrap().len(), parts.seal.unwrap().len());
+    let parts = AuditParts::read(&audit).expect(OWN);
+    let (inputs, seal) = (parts.inputs.expect(OWN).len(), parts.seal.expect(OWN).len());
     println!(
         "{name}: {} bytes of result, {} of entries, {inputs} of {} inputs, {seal} of the seal",
         result.len(),
@@ -140,7 +139,7 @@ fn measure(name: &str, draft: &RequestDraft, n_attempts: u32, n_rounds: u32) {
         black_box(records::encode_settlement(&settlement));
     });
     let accepted = records::encode_accepted(&request, execution_id());
-    let record = Record::of_store(execution_id(), *request.digest(), accepted, result, &audit).unwrap();
+    let record = Record::of_store(execution_id(), *request.digest(), accepted, result, &audit).expect(OWN);
     let n_inputs = settlement.inputs.inputs.len() as u128;
     let checked = time(n_rounds, || assert!(verify(black_box(&record)).is_good()));
     println!(

@@ -38,6 +38,11 @@ fn what_is_stored_of_a_random_execution_replays_byte_for_byte() {
         let settlement = story.settlement.as_ref().unwrap();
         let record = story.record();
         let verdict = assert_identical(&record);
+        let request = record.decode_request().unwrap();
+        assert_eq!(
+            records::encode_accepted(&request, execution_id()),
+            record.accepted
+        );
         assert_eq!(
             verdict.n_inputs,
             settlement.inputs.inputs.len() as u64,
