@@ -20,7 +20,10 @@ use tonic::{Response, Status};
 
 /// Room for simulations, and what the orchestrator adds to a request. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Simulations {
+pub(crate) struct Simulations(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
     running: Arc<Semaphore>,
     /// For those that run and those that wait.
     places: Arc<Semaphore>,
@@ -36,14 +39,14 @@ struct Server {
 
 impl Simulations {
     pub(crate) fn new(max_concurrent_steps: u32, queue_allowance_ms: u64) -> Self {
-        Self {
+        Self(Arc::new(Shared {
             running: Arc::new(Semaphore::new(SIMULATIONS_MAX)),
             places: Arc::new(Semaphore::new(SIMULATIONS_QUEUE_MAX)),
             server: Server {
                 max_concurrent_steps,
                 queue_allowance_ms,
             },
-        }
+        }))
     }
 
     /// Waits for its turn, then simulates on a blocking thread. What was begun ends, whoever still waits for it.
@@ -52,7 +55,7 @@ impl Simulations {
         request: v1::SimulatePlanRequest,
     ) -> Result<v1::SimulatePlanResponse, Rejection> {
         let permits = self.permits().await?;
-        let server = self.server;
+        let server = self.0.server;
         let simulating = tokio::task::spawn_blocking(move || {
             let _permits = permits;
             server.simulate(request)
@@ -65,10 +68,10 @@ impl Simulations {
 
     async fn permits(&self) -> Result<[OwnedSemaphorePermit; 2], Rejection> {
         let overloaded = Rejection::Overloaded(Kind::Reads);
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+        let Ok(place) = Arc::clone(&self.0.places).try_acquire_owned() else {
             return Err(overloaded);
         };
-        match timeout(SIMULATIONS_PATIENCE, Arc::clone(&self.running).acquire_owned()).await {
+        match timeout(SIMULATIONS_PATIENCE, Arc::clone(&self.0.running).acquire_owned()).await {
             Ok(running) => Ok([running.expect("the semaphore is never closed"), place]),
             Err(_elapsed) => Err(overloaded),
         }
