@@ -60,21 +60,26 @@ fn play(name: &str, request: &Arc<Request>, stubs: Stubs) {
     let started_at = 1_000_000;
     let deadline = default_deadline(started_at, request.plan(), 0);
     let execution_id = ExecutionId::from_random([1; 16]);
-    let before = Instant::now();
-    let simulation = simulate(
-        Arc::clone(request),
-        execution_id,
-        started_at,
-        deadline,
-        &stubs,
-        INPUTS_MAX,
-    );
-    let took = before.elapsed();
+    let once = || {
+        let before = Instant::now();
+        let simulation = simulate(
+            Arc::clone(request),
+            execution_id,
+            started_at,
+            deadline,
+            &stubs,
+            INPUTS_MAX,
+        );
+        (before.elapsed(), simulation)
+    };
+    // Others use this machine as well.
+    let fastest = (0..5).map(|_| once()).min_by_key(|(took, _)| *took);
+    let (took, simulation) = fastest.expect("it was simulated");
     let n_inputs = simulation
         .as_ref()
         .map_or(INPUTS_MAX, |simulation| simulation.n_inputs);
     let ended = simulation.map_or_else(
-        |too_long| too_long.to_string(),
+        |_too_long| "given up".to_owned(),
         |simulation| simulation.settlement.result.status.as_str().to_owned(),
     );
     let per_second = n_inputs as f64 / took.as_secs_f64();

@@ -121,7 +121,7 @@ pub(crate) fn objects() -> Vec<Opaque> {
 /// A stub of every kind.
 pub(crate) fn simulation() -> v1::SimulatePlanRequest {
     use v1::attempt_stub::Outcome;
-    let request = requests().swap_remove(0);
+    let request = requests().swap_remove(1);
     let context = objects().swap_remove(2);
     let failure = v1::FailureStub {
         error_code: "BUSY".to_owned(),
@@ -147,12 +147,24 @@ pub(crate) fn simulation() -> v1::SimulatePlanRequest {
         environment: request.environment,
         options: request.options,
         started_at: Some(UNIX_MS),
-        deadline_ms: request.deadline_ms,
-        stubs: vec![v1::StepStub {
-            step_id: None,
-            action: Some("work".to_owned()),
-            attempts: attempts.to_vec(),
-        }],
+        deadline_ms: None,
+        stubs: vec![
+            v1::StepStub {
+                step_id: None,
+                action: None,
+                attempts: attempts.to_vec(),
+            },
+            v1::StepStub {
+                step_id: None,
+                action: Some("b".to_owned()),
+                attempts: attempts[3..].to_vec(),
+            },
+            v1::StepStub {
+                step_id: Some(id(2, 0)),
+                action: None,
+                attempts: attempts[1..4].to_vec(),
+            },
+        ],
     }
 }
 

@@ -4,11 +4,15 @@
 use crate::seeds;
 use crate::tree;
 use bytes::Bytes;
-use escapement_model::Opaque;
+use escapement_contract::{replay, validate_request};
+use escapement_model::{ExecutionId, Opaque};
+use escapement_orchestrator::convert::simulate as convert;
+use escapement_simulator::simulate;
 use escapement_wire::counted::{Counted, has_more_entries};
 use escapement_wire::v1;
 use escapement_wire::worker::v1 as worker;
 use prost::Message;
+use std::sync::Arc;
 
 /// The first byte says which message the rest is.
 pub(crate) fn run(input: &[u8]) {
@@ -35,7 +39,10 @@ pub(crate) fn run(input: &[u8]) {
         15 => counted(message, |response: &worker::ReportOutcomesResponse| {
             response.items.len()
         }),
-        17 => again::<v1::SimulatePlanRequest>(message),
+        17 => {
+            again::<v1::SimulatePlanRequest>(message);
+            simulated(message);
+        }
         _ => object(message),
     }
 }
@@ -61,6 +68,51 @@ fn again<T: Message + Default>(message: &[u8]) {
     let pieced = T::decode(pieces).expect("a message in pieces is the same message");
     assert!(pieced.encode_to_vec() == encoded, "pieces change nothing");
 }
+
+/// What is wrong with stubs is said; whatever is right with a request is simulated, and replays.
+fn simulated(message: &[u8]) {
+    let Ok(request) = v1::SimulatePlanRequest::decode(message) else {
+        return;
+    };
+    let (stubs, findings) = convert::stubs(request.stubs, request.plan.as_ref());
+    for finding in &findings {
+        assert!(finding.field.starts_with("stubs"), "{finding:?} says where");
+        assert!(!finding.message.is_empty(), "{finding:?} says what");
+    }
+    let draft = convert::request_draft(
+        request.plan,
+        request.environment,
+        request.options,
+        request.deadline_ms,
+    );
+    let Ok(valid) = validate_request(draft, 256) else {
+        return;
+    };
+    let valid = Arc::new(valid);
+    let execution_id = ExecutionId::from_random([1; 16]);
+    let started_at = request.started_at.unwrap_or(1);
+    let deadline = valid.deadline_ms().unwrap_or(i64::MAX);
+    let simulation = simulate(
+        Arc::clone(&valid),
+        execution_id,
+        started_at,
+        deadline,
+        &stubs,
+        SIMULATION_INPUTS_MAX,
+    );
+    let Ok(simulation) = simulation else {
+        return;
+    };
+    let inputs = &simulation.settlement.inputs;
+    let replayed = replay(Arc::clone(&valid), execution_id, started_at, deadline, inputs);
+    let replayed = replayed.expect("the core takes what it took before");
+    assert_eq!(replayed.settlement(), Some(&simulation.settlement));
+    let answer = convert::answer(valid.plan(), &simulation);
+    assert_eq!(answer.audit.len(), simulation.settlement.audit.len());
+}
+
+/// More than any request that is not an endless loop needs.
+const SIMULATION_INPUTS_MAX: usize = 2_000;
 
 /// As [`again`]; and the count that comes before decoding is never below what decoding makes.
 fn counted<T: Message + Default + Counted + std::fmt::Debug>(message: &[u8], weigh: impl Fn(&T) -> usize) {
