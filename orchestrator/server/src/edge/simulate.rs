@@ -60,10 +60,12 @@ impl Simulations {
             let _permits = permits;
             server.simulate(request)
         });
-        // It does not panic, so the runtime ends.
-        simulating
-            .await
-            .unwrap_or(Err(Rejection::Refused(Refusal::Draining)))
+        match simulating.await {
+            Ok(answer) => answer,
+            // A defect of the core, and of this call alone.
+            Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+            Err(_stopping) => Err(Rejection::Refused(Refusal::Draining)),
+        }
     }
 
     async fn permits(&self) -> Result<[OwnedSemaphorePermit; 2], Rejection> {
