@@ -185,14 +185,14 @@ pub enum StepWhy {
     Assigned {
         /// 1 for the first.
         attempt: u32,
-        /// Whose it is.
+        /// Whose it is; `None` where nobody filled it in.
         worker: Option<WorkerFacts>,
     },
     /// Its handler runs.
     Started {
         /// 1 for the first.
         attempt: u32,
-        /// Whose it is.
+        /// Whose it is; `None` where nobody filled it in.
         worker: Option<WorkerFacts>,
     },
     /// Sleeps before its next attempt.
@@ -201,8 +201,8 @@ pub enum StepWhy {
         next_attempt: u32,
         /// Milliseconds until then.
         in_ms: u64,
-        /// How the attempt before it ended, as far as the record still says.
-        error_code: Option<String>,
+        /// How the attempt before it ended.
+        error_code: String,
     },
     /// Its execution has ended, which is not durable: the step is shown as it was before.
     Held(StepState),
@@ -210,8 +210,8 @@ pub enum StepWhy {
     Completed {
         /// How many it took.
         attempts: u32,
-        /// Warnings in the record.
-        n_warnings: usize,
+        /// Warnings in the record, at most 255.
+        n_warnings: u8,
     },
     /// Ended without one.
     NotCompleted {
@@ -287,6 +287,25 @@ impl StepWhy {
             StepWhy::Completed { .. } => StepState::Completed,
             StepWhy::NotCompleted { .. } => StepState::NotCompleted,
             StepWhy::Stopped { .. } => StepState::Stopped,
+        }
+    }
+}
+
+impl StepWhy {
+    pub(crate) fn not_completed(
+        attempts: u32,
+        reason: NotCompleted,
+        error: &ExecutionError,
+        was_not_offered: bool,
+    ) -> Self {
+        StepWhy::NotCompleted {
+            attempts,
+            reason,
+            error_code: error.code.clone(),
+            severity: error.severity,
+            // errors of attempts have no cause.
+            root: error.cause.as_deref().and_then(root_of),
+            was_not_offered,
         }
     }
 }

@@ -4,14 +4,17 @@
 use crate::admission::Admission;
 use crate::effect::Reply;
 use crate::engine::{Engine, Timer};
-use crate::fleet::{Action, ActionKey, QueueKey, WaitingKey};
+use crate::fleet::{Action, ActionKey, QueueKey, Waiting, WaitingKey};
 use crate::input::CallerId;
 use crate::live::{ExecutionKey, Live};
 use crate::parked::{ParkedSet, Place};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Keys;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
+use core::iter::Peekable;
 use escapement_contract::{
     AdmissionFacts, COUNTED_MAX, ExecutionFacts, ExecutionWhy, Explanation, QueueFacts, Request, StepFacts,
     StepIndex, StepWhy, WorkerFacts, WriteFacts,
@@ -117,14 +120,14 @@ impl Engine {
         for facts in steps {
             match &mut facts.why {
                 StepWhy::Waiting { queue, .. } => {
-                    let place = places.get(&facts.step).copied().unwrap_or(ENDS_NOW);
+                    let place = places[facts.step.as_usize()].unwrap_or(ENDS_NOW);
                     if let (Some(expires), Some(left)) = (place.expires_in_ms, &mut facts.ends_in_ms) {
                         *left = expires.min(*left);
                     }
                     *queue = Some(place);
                 }
                 StepWhy::Assigned { worker, .. } | StepWhy::Started { worker, .. } => {
-                    *worker = self.worker_facts(live, facts.step).or(worker.take());
+                    *worker = self.worker_facts(live, facts.step);
                 }
                 StepWhy::AwaitsExecution { .. }
                 | StepWhy::AwaitsDependencies { .. }
@@ -138,46 +141,36 @@ impl Engine {
         }
     }
 
-    /// The places of all its steps that wait for a worker. Walks each queue once, whatever number of them wait in it.
-    fn places(&self, live: &Live) -> BTreeMap<StepIndex, QueueFacts> {
+    /// By step: its place, where it waits for a worker. Walks each queue once, however many of them wait in it.
+    fn places(&self, live: &Live) -> Vec<Option<QueueFacts>> {
         let mut by_queue: BTreeMap<QueueKey, Vec<(WaitingKey, StepIndex)>> = BTreeMap::new();
         for (step, (queue, place)) in &live.waiting {
             by_queue.entry(*queue).or_default().push((*place, *step));
         }
-        let mut places = BTreeMap::new();
+        let mut places = vec![None; live.request.plan().steps().len()];
         for (queue, mut waiting) in by_queue {
             waiting.sort_unstable();
             let facts = self.queue_facts(queue);
-            let mut ahead = self.served_by_the_same(queue).peekable();
+            let mut others = self.served_by_the_same(queue);
             let mut n_before = 0;
             for (place, step) in waiting {
-                while n_before < COUNTED_MAX && ahead.next_if(|other| *other < place).is_some() {
+                while n_before < COUNTED_MAX && others.next_before(place) {
                     n_before += 1;
                 }
-                places.insert(step, QueueFacts { n_before, ..facts });
+                places[step.as_usize()] = Some(QueueFacts { n_before, ..facts });
             }
         }
         places
     }
 
-    /// The places that compete with those of a queue, in the order in which they are served.
-    fn served_by_the_same(&self, queue: QueueKey) -> impl Iterator<Item = WaitingKey> {
+    /// The places that compete with those of a queue.
+    fn served_by_the_same(&self, queue: QueueKey) -> Merged<'_> {
         let action = self.fleet.action(queue.action);
         // Where attempts only wait, each depth has slots of its own.
         let is_shared = action.sessions.is_empty() || !self.only_waits(queue.action, action);
-        let mut queues: Vec<_> = action
-            .queues
-            .iter()
-            .filter(|(depth, _)| is_shared || **depth == queue.depth)
-            .map(|(_, places)| places.keys().copied().peekable())
-            .collect();
-        core::iter::from_fn(move || {
-            let queues = queues.iter_mut();
-            let (_, first) = queues
-                .filter_map(|places| Some((*places.peek()?, places)))
-                .min_by_key(|(place, _)| *place)?;
-            first.next()
-        })
+        let queues = action.queues.iter();
+        let competing = queues.filter(|(depth, _)| is_shared || **depth == queue.depth);
+        Merged(competing.map(|(_, places)| places.keys().peekable()).collect())
     }
 
     fn only_waits(&self, key: ActionKey, action: &Action) -> bool {
@@ -207,6 +200,17 @@ impl Engine {
                 .filter(|_| !session.connected)
                 .map(|due_ms| due_ms.saturating_sub(self.now.monotonic_ms)),
         })
+    }
+}
+
+/// The places of several queues. There are few: one for each depth of nesting.
+struct Merged<'a>(Vec<Peekable<Keys<'a, WaitingKey, Waiting>>>);
+
+impl Merged<'_> {
+    /// Takes one more that lies before a place, whichever it is; false where none is left.
+    fn next_before(&mut self, place: WaitingKey) -> bool {
+        let mut queues = self.0.iter_mut();
+        queues.any(|places| places.next_if(|other| **other < place).is_some())
     }
 }
 

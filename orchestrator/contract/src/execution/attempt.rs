@@ -23,6 +23,7 @@ impl Execution {
         }
         let (steps, plan) = self.running();
         steps.record(step).state = StepState::Assigned { attempt };
+        steps.record(step).account.returned = None;
         // per attempt, from the hand-out.
         let due_ms = plan
             .step(step)
@@ -65,6 +66,7 @@ impl Execution {
         }
         let (steps, plan) = self.running();
         steps.set_timer(plan, step, None);
+        steps.record(step).account.returned = Some(evidence);
         let step_id = plan.step(step).id();
         self.record(
             now,
@@ -133,6 +135,7 @@ impl Execution {
         let error = ExecutionError::new(codes::ACTION_NOT_FOUND, Severity::Fatal, &message)
             .at_step(step_id)
             .with_context(context);
+        self.running().0.record(step).account.was_not_offered = true;
         self.attempt_failed(now, now.monotonic_ms, step, attempt, error);
         true
     }
@@ -170,7 +173,10 @@ impl Execution {
             },
         );
         match verdict {
-            Verdict::Retry => self.back_off(now, over_ms, step, attempt),
+            Verdict::Retry => {
+                self.running().0.record(step).account.repeated = Some(error);
+                self.back_off(now, over_ms, step, attempt);
+            }
             Verdict::GoOn(reason) => self.step_not_completed(now, step, attempt, reason, &error),
             Verdict::StopByHalt => {
                 self.step_not_completed(now, step, attempt, NotCompleted::Failed, &error);
@@ -195,7 +201,10 @@ impl Execution {
     ) {
         let (steps, plan) = self.running();
         steps.payload_bytes += outcome::payload_entry_bytes(output.len());
-        steps.record(step).output = Some(output);
+        let record = steps.record(step);
+        record.output = Some(output);
+        record.account.attempts = attempts;
+        record.account.n_warnings = u8::try_from(warnings.len()).unwrap_or(u8::MAX);
         steps.end(plan, step, StepState::Completed);
         let step_id = plan.step(step).id();
         self.record(
@@ -217,7 +226,9 @@ impl Execution {
         error: &Arc<ExecutionError>,
     ) {
         let (steps, plan) = self.running();
-        steps.record(step).error = Some(Arc::clone(error));
+        let record = steps.record(step);
+        record.error = Some(Arc::clone(error));
+        (record.account.attempts, record.account.reason) = (attempts, Some(reason));
         steps.end(plan, step, StepState::NotCompleted);
         let step_id = plan.step(step).id();
         self.record(

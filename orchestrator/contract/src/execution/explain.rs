@@ -3,13 +3,11 @@
 use super::steps::{StepRecord, Steps};
 use super::{Execution, Phase, StepState};
 use crate::explain::{
-    ExecutionFacts, ExecutionWhy, Explanation, Notes, OpenDependencies, StepFacts, StepWhy, WorkerFacts,
-    WriteFacts, attempts_max, explain_queued, explain_settled, root_of,
+    ExecutionFacts, ExecutionWhy, Explanation, Notes, OpenDependencies, StepFacts, StepWhy, WriteFacts,
+    attempts_max, explain_queued, explain_settled, root_of,
 };
 use crate::plan::StepIndex;
 use crate::time::Moment;
-use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec;
 
 impl Execution {
@@ -44,61 +42,27 @@ impl Execution {
 
     fn explain_running(&self, steps: &Steps, now: Moment) -> Explanation {
         let plan = self.plan();
-        let notes = Notes::of(plan, self.audit.entries().iter().map(|entry| &entry.kind));
         // By canonical position: how many ready steps come before.
         let mut turns = vec![0; plan.steps().len()];
         for (n_before, position) in (0..).zip(&steps.ready) {
             turns[usize::from(*position)] = n_before;
         }
         let left_ms = self.limit_due_ms.saturating_sub(now.monotonic_ms);
-        let facts = |step: &StepIndex| {
-            let record = &steps.records[step.as_usize()];
-            let note = notes.at(*step);
-            let worker = note.worker.map(|label| WorkerFacts {
-                label: Arc::clone(label),
-                vanishes_in_ms: None,
-            });
-            let timer_ms = record
-                .timer_due_ms
-                .map(|due_ms| due_ms.saturating_sub(now.monotonic_ms));
-            let why = match record.state {
-                StepState::Pending => {
-                    self.why_pending(steps, *step, turns[usize::from(plan.position(*step))])
-                }
-                StepState::Waiting { attempt } => StepWhy::Waiting {
-                    attempt,
-                    returned: note.returned,
-                    queue: None,
-                },
-                StepState::Assigned { attempt } => StepWhy::Assigned { attempt, worker },
-                StepState::Started { attempt } => StepWhy::Started { attempt, worker },
-                StepState::BackingOff { next_attempt } => StepWhy::BackingOff {
-                    next_attempt,
-                    in_ms: timer_ms.expect("a step that sleeps has a timer"),
-                    error_code: note.error.map(|error| String::clone(&error.code)),
-                },
-                StepState::Completed | StepState::NotCompleted => notes
-                    .if_ended(*step)
-                    .expect("the end of a step always stands in the record"),
-                StepState::Stopped => unreachable!("no step is stopped while its execution runs"),
-            };
+        let facts = |(step, n_before): (&StepIndex, u32)| {
+            let due_ms = steps.records[step.as_usize()].timer_due_ms;
+            let timer_ms = due_ms.map(|due_ms| due_ms.saturating_sub(now.monotonic_ms));
+            let why = self.why(steps, *step, n_before, timer_ms);
+            let has_ended = matches!(why.state(), StepState::Completed | StepState::NotCompleted);
             StepFacts {
                 step: *step,
-                ends_in_ms: match record.state {
-                    StepState::Completed | StepState::NotCompleted | StepState::Stopped => None,
-                    StepState::Pending
-                    | StepState::Waiting { .. }
-                    | StepState::Assigned { .. }
-                    | StepState::Started { .. }
-                    | StepState::BackingOff { .. } => Some(timer_ms.unwrap_or(left_ms).min(left_ms)),
-                },
                 why,
                 attempts_max: attempts_max(plan, *step),
+                ends_in_ms: (!has_ended).then_some(timer_ms.unwrap_or(left_ms).min(left_ms)),
             }
         };
         let n_steps = u32::try_from(plan.steps().len()).expect("a plan has at most 1024 steps");
         Explanation {
-            steps: plan.canonical_order().iter().map(facts).collect(),
+            steps: plan.canonical_order().iter().zip(turns).map(facts).collect(),
             execution: ExecutionFacts {
                 why: ExecutionWhy::Running {
                     n_slots: self.request.max_concurrent_steps(),
@@ -108,6 +72,50 @@ impl Execution {
                 },
                 ends_in_ms: Some(left_ms),
             },
+        }
+    }
+
+    fn why(&self, steps: &Steps, step: StepIndex, n_before: u32, timer_ms: Option<u64>) -> StepWhy {
+        let StepRecord {
+            state,
+            account,
+            error,
+            ..
+        } = &steps.records[step.as_usize()];
+        match *state {
+            StepState::Pending => self.why_pending(steps, step, n_before),
+            StepState::Waiting { attempt } => StepWhy::Waiting {
+                attempt,
+                returned: account.returned,
+                queue: None,
+            },
+            StepState::Assigned { attempt } => StepWhy::Assigned {
+                attempt,
+                worker: None,
+            },
+            StepState::Started { attempt } => StepWhy::Started {
+                attempt,
+                worker: None,
+            },
+            StepState::BackingOff { next_attempt } => {
+                let repeated = account.repeated.as_ref();
+                StepWhy::BackingOff {
+                    next_attempt,
+                    in_ms: timer_ms.expect("a step that sleeps has a timer"),
+                    error_code: repeated.expect("what is repeated has failed").code.clone(),
+                }
+            }
+            StepState::Completed => StepWhy::Completed {
+                attempts: account.attempts,
+                n_warnings: account.n_warnings,
+            },
+            StepState::NotCompleted => StepWhy::not_completed(
+                account.attempts,
+                account.reason.expect("a step that did not complete has a reason"),
+                error.as_deref().expect("and an error"),
+                account.was_not_offered,
+            ),
+            StepState::Stopped => unreachable!("no step is stopped while its execution runs"),
         }
     }
 

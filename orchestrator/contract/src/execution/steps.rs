@@ -1,7 +1,8 @@
 //! What each step of a running execution is doing, and which steps are ready. Decides no outcome.
 
 use super::timers::Timers;
-use super::{Execution, Phase};
+use super::{Evidence, Execution, Phase};
+use crate::audit::NotCompleted;
 use crate::error::ExecutionError;
 use crate::plan::{Plan, StepIndex};
 use crate::time::Moment;
@@ -89,6 +90,24 @@ pub(super) struct StepRecord {
     /// kept for the result and never looked into.
     pub(super) output: Option<Opaque>,
     pub(super) error: Option<Arc<ExecutionError>>,
+    pub(super) account: Account,
+}
+
+/// What an explanation of a step says beside its state. Nothing is decided by it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Account {
+    /// How many attempts were made, once it has ended.
+    pub(super) attempts: u32,
+    /// Why it did not complete.
+    pub(super) reason: Option<NotCompleted>,
+    /// Warnings in the record, once it has completed.
+    pub(super) n_warnings: u8,
+    /// How it is known that the attempt under way did not run where it was before.
+    pub(super) returned: Option<Evidence>,
+    /// It ended because nobody offers its action.
+    pub(super) was_not_offered: bool,
+    /// The error of the last attempt that is repeated.
+    pub(super) repeated: Option<Arc<ExecutionError>>,
 }
 
 impl Steps {
@@ -100,6 +119,7 @@ impl Steps {
             timer_due_ms: None,
             output: None,
             error: None,
+            account: Account::default(),
         };
         let positions = (0u16..).zip(plan.canonical_order());
         let ready = positions.filter(|(_, step)| plan.step(**step).depends_on().is_empty());

@@ -1,12 +1,10 @@
 //! What the record says of each step, in one pass over it, and what follows for an execution that has ended.
 //! Looks at no live execution.
 
-use super::{
-    End, EndedBy, ExecutionFacts, ExecutionWhy, Explanation, OpenDependencies, StepFacts, StepWhy, root_of,
-};
+use super::{End, EndedBy, ExecutionFacts, ExecutionWhy, Explanation, OpenDependencies, StepFacts, StepWhy};
 use crate::audit::{AUDIT_ENTRIES_MAX, AuditKind, NotCompleted};
 use crate::error::ExecutionError;
-use crate::execution::{Evidence, StepState};
+use crate::execution::StepState;
 use crate::plan::{OnFailure, Plan, StepIndex};
 use crate::result::Status;
 use alloc::sync::Arc;
@@ -80,23 +78,20 @@ pub(crate) struct Notes<'a> {
 pub(crate) struct Note<'a> {
     /// What the last entry about it says that it is doing.
     pub(crate) state: StepState,
-    /// The worker of the last attempt that was handed out.
-    pub(crate) worker: Option<&'a Arc<str>>,
-    /// The error of the last attempt that failed, or of the step.
-    pub(crate) error: Option<&'a ExecutionError>,
-    /// How it is known that the attempt under way did not run where it was before.
-    pub(crate) returned: Option<Evidence>,
+    /// The attempt under way was handed out.
+    was_assigned: bool,
+    /// The error of the step.
+    error: Option<&'a ExecutionError>,
     /// Attempts that were made, those given back not counted.
     attempts: u32,
     reason: Option<NotCompleted>,
-    n_warnings: usize,
+    n_warnings: u8,
 }
 
 const NOTHING: Note<'_> = Note {
     state: StepState::Pending,
-    worker: None,
+    was_assigned: false,
     error: None,
-    returned: None,
     attempts: 0,
     reason: None,
     n_warnings: 0,
@@ -231,24 +226,21 @@ impl<'a> Note<'a> {
     fn take(&mut self, kind: &'a AuditKind) {
         match kind {
             AuditKind::StepWaiting { attempt, .. } => self.state = StepState::Waiting { attempt: *attempt },
-            AuditKind::AttemptAssigned { attempt, worker, .. } => {
+            AuditKind::AttemptAssigned { attempt, .. } => {
                 self.state = StepState::Assigned { attempt: *attempt };
                 self.attempts = *attempt;
-                (self.worker, self.returned) = (Some(worker), None);
+                self.was_assigned = true;
             }
             AuditKind::AttemptStarted { attempt, .. } => {
                 self.state = StepState::Started { attempt: *attempt }
             }
-            AuditKind::AttemptReturned {
-                attempt, evidence, ..
-            } => {
+            AuditKind::AttemptReturned { attempt, .. } => {
                 // it does not count.
                 self.attempts = attempt - 1;
-                (self.worker, self.returned) = (None, Some(*evidence));
+                self.was_assigned = false;
             }
-            AuditKind::AttemptFailed { error, .. } => self.error = Some(error),
             AuditKind::RetryScheduled { next_attempt, .. } => {
-                self.worker = None;
+                self.was_assigned = false;
                 self.state = StepState::BackingOff {
                     next_attempt: *next_attempt,
                 };
@@ -257,7 +249,8 @@ impl<'a> Note<'a> {
                 attempts, warnings, ..
             } => {
                 self.state = StepState::Completed;
-                (self.attempts, self.n_warnings) = (*attempts, warnings.len());
+                (self.attempts, self.n_warnings) =
+                    (*attempts, u8::try_from(warnings.len()).unwrap_or(u8::MAX));
             }
             AuditKind::StepNotCompleted {
                 attempts,
@@ -269,6 +262,8 @@ impl<'a> Note<'a> {
                 self.error = Some(error);
                 (self.attempts, self.reason) = (*attempts, Some(*reason));
             }
+            // What it comes to follows.
+            AuditKind::AttemptFailed { .. } => {}
             AuditKind::Accepted { .. }
             | AuditKind::Started { .. }
             | AuditKind::MandatoryAction { .. }
@@ -286,18 +281,15 @@ impl<'a> Note<'a> {
             }),
             StepState::NotCompleted => {
                 let error = self.error.expect("a step that did not complete has an error");
-                Some(StepWhy::NotCompleted {
-                    attempts: self.attempts,
-                    reason: self.reason.expect("and a reason"),
-                    error_code: error.code.clone(),
-                    severity: error.severity,
-                    // errors of attempts have no cause.
-                    root: error.cause.as_deref().and_then(root_of),
-                    //
-                    was_not_offered: error.code == codes::ACTION_NOT_FOUND
-                        && self.worker.is_none()
-                        && !is_cut,
-                })
+                let reason = self.reason.expect("and a reason");
+                //
+                let was_not_offered = error.code == codes::ACTION_NOT_FOUND && !self.was_assigned && !is_cut;
+                Some(StepWhy::not_completed(
+                    self.attempts,
+                    reason,
+                    error,
+                    was_not_offered,
+                ))
             }
             StepState::Pending
             | StepState::Waiting { .. }

@@ -209,11 +209,8 @@ impl StepFacts {
                 in_ms,
                 error_code,
             } => {
-                let error = error_code.as_ref().map_or_else(String::new, |code| {
-                    format!(" The attempt before it ended with {code}.")
-                });
                 format!(
-                    "Retry {} of {} in {}.{error}",
+                    "Retry {} of {} in {}. The attempt before it ended with {error_code}.",
                     next_attempt - 1,
                     self.attempts_max - 1,
                     Span(*in_ms)
@@ -226,7 +223,7 @@ impl StepFacts {
                 let took = counted(u64::from(*attempts), "attempt", "attempts");
                 let warned = match n_warnings {
                     0 => String::new(),
-                    n => format!(", with {}", counted(*n as u64, "warning", "warnings")),
+                    n => format!(", with {}", counted(u64::from(*n), "warning", "warnings")),
                 };
                 format!("Completed after {took}{warned}.")
             }

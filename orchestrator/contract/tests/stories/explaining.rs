@@ -4,11 +4,11 @@ use crate::story::{Spec, Story, completed, execution_id, failed, plan, reported,
 use crate::walk::{Dice, random_input, random_plan};
 use escapement_contract::{
     EndedBy, Evidence, Execution, ExecutionWhy, Explanation, Input, NotCompleted, Outcome, Phase, StepFacts,
-    StepState, StepWhy, explain_settled,
+    StepIndex, StepState, StepWhy, explain_settled,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{Opaque, Severity};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 /// The rules that there are.
@@ -225,10 +225,26 @@ fn kind_of_step(why: &StepWhy) -> String {
     }
 }
 
+/// What is said of a step that has ended never changes, be it by the state of the execution or by its record.
+fn check_memory(story: &Story, ended: &mut BTreeMap<StepIndex, StepWhy>) {
+    for facts in explain(story).steps {
+        if matches!(
+            facts.why,
+            StepWhy::Completed { .. } | StepWhy::NotCompleted { .. }
+        ) {
+            let before = ended.entry(facts.step).or_insert_with(|| facts.why.clone());
+            assert_eq!(*before, facts.why);
+        } else {
+            assert!(!ended.contains_key(&facts.step), "it had ended: {facts:?}");
+        }
+    }
+}
+
 /// One execution from its acceptance to its end, explained after every input.
 fn explained_walk(seed: u64, seen: &mut BTreeSet<String>) {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut story = random_plan(&mut dice).queued();
+    let mut ended = BTreeMap::new();
     let mut ms = dice.roll(3);
     story.at(ms);
     check(&story, seen);
@@ -258,12 +274,14 @@ fn explained_walk(seed: u64, seen: &mut BTreeSet<String>) {
         };
         let _may_be_refused = story.feed(input);
         check(&story, seen);
+        check_memory(&story, &mut ended);
     }
     let settlement = story.persisted.clone().unwrap();
     if story.execution.phase() == Phase::Settling {
         story.settle();
         check(&story, seen);
     }
+    check_memory(&story, &mut ended);
     // The record alone says the same.
     let entries = settlement.audit.iter().map(|entry| &entry.kind);
     let result = &settlement.result;
@@ -401,7 +419,7 @@ fn a_step_that_is_ready_waits_for_its_turn_while_no_slot_is_free() {
     story.hand("a");
     assert_eq!(
         words(&story, "a"),
-        "Its handler runs at worker worker-1. A limit ends the attempt in 1000 ms at the latest."
+        "Its handler runs at a worker. A limit ends the attempt in 1000 ms at the latest."
     );
     assert_eq!(
         words(&story, "b"),
@@ -466,7 +484,7 @@ fn a_step_that_was_given_back_says_how_that_is_known() {
     story.assign("a");
     assert_eq!(
         words(&story, "a"),
-        "Handed to worker worker-1, which has not said yet that the handler runs. A limit ends the attempt in 100 ms \
+        "Handed to a worker, which has not said yet that the handler runs. A limit ends the attempt in 100 ms \
          at the latest."
     );
     story.give_back("a", Evidence::LeaseExpired);
