@@ -311,16 +311,12 @@ impl StepWhy {
 }
 
 impl OpenDependencies {
-    /// Those of a list.
-    pub(crate) fn of(open: impl Iterator<Item = StepIndex>) -> Self {
-        let mut dependencies = Self::default();
-        for step in open {
-            dependencies.n += 1;
-            if dependencies.first.len() < DEPENDENCIES_LISTED_MAX {
-                dependencies.first.push(step);
-            }
+    /// So many, with the first of those that a list gives.
+    pub(crate) fn of(n: usize, open: impl Iterator<Item = StepIndex>) -> Self {
+        Self {
+            n: u32::try_from(n).expect("a plan has at most 1024 steps"),
+            first: open.take(n.min(DEPENDENCIES_LISTED_MAX)).collect(),
         }
-        dependencies
     }
 }
 

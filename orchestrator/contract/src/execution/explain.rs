@@ -132,8 +132,9 @@ impl Execution {
             )
         };
         let dependencies = self.plan().step(step).depends_on().iter().copied();
-        let open = OpenDependencies::of(dependencies.filter(|step| !has_ended(step)));
-        if open.n > 0 {
+        let n_open = usize::from(record.n_dependencies_open);
+        if n_open > 0 {
+            let open = OpenDependencies::of(n_open, dependencies.filter(|step| !has_ended(step)));
             StepWhy::AwaitsDependencies { open, doomed_by }
         } else {
             StepWhy::AwaitsTurn {

@@ -40,17 +40,18 @@ pub fn explain_settled<'a>(
 
 /// The steps of an execution that has not started.
 pub fn explain_queued(plan: &Plan, ends_in_ms: Option<u64>) -> Vec<StepFacts> {
-    let steps = plan.canonical_order().iter();
-    steps
-        .map(|step| StepFacts {
+    let facts = |step: &StepIndex| {
+        let depends_on = plan.step(*step).depends_on();
+        StepFacts {
             step: *step,
             why: StepWhy::AwaitsExecution {
-                open: OpenDependencies::of(plan.step(*step).depends_on().iter().copied()),
+                open: OpenDependencies::of(depends_on.len(), depends_on.iter().copied()),
             },
             attempts_max: attempts_max(plan, *step),
             ends_in_ms,
-        })
-        .collect()
+        }
+    };
+    plan.canonical_order().iter().map(facts).collect()
 }
 
 /// How many attempts a step may have.
