@@ -1,6 +1,6 @@
 //! `ExplainExecution`: what everything waits for, and why it ended as it did, with the rules behind it.
 
-use crate::plans::{RequestWords, StepWords, WORK, plan, plan_with_retries, request, step, step_id};
+use crate::plans::{RequestWords, StepWords, WORK, echo, plan, plan_with_retries, request, step, step_id};
 use crate::status_details::{reason, violations};
 use crate::world::{LIMIT, World};
 use escapement_tests::{ScriptedWorker, fresh_id, wait_for};
@@ -13,6 +13,7 @@ use escapement_wire::v1::{
     ExecutionExplanation, ExplainExecutionRequest, ExplainExecutionResponse, Plan, RetryPolicy,
     StepExplanation,
 };
+use prost::Message;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -353,4 +354,82 @@ async fn what_is_not_there_is_refused() {
     let (_, steps) = check(try_explain(&world, &waiting.id(), &twice).await.unwrap());
     let ids: Vec<_> = steps.into_iter().map(|step| step.step_id).collect();
     assert_eq!(ids, [step_id(0), step_id(1)], "each once, in canonical order");
+}
+
+//
+#[tokio::test]
+async fn a_removed_execution_is_not_explained() {
+    let world = World::start_with(|settings| settings.flag("--keep-settled-ms", 1)).await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    let removed = request(plan([step(0, WORK)]));
+    world.submit(&removed).await;
+    worker.complete_next(json!({})).await;
+    let id = removed.id();
+    let asked = async || try_explain(&world, &id, &[]).await.err();
+    let gone = wait_for("the removal of an execution", LIMIT, asked)
+        .await
+        .unwrap();
+    assert_eq!(reason(&gone, Code::NotFound), "EXECUTION_REMOVED");
+}
+
+#[tokio::test]
+async fn an_execution_is_explained_at_any_time_of_its_life() {
+    let flags = [("--max-running-executions", 2), ("--max-queued-in-memory", 1)];
+    let world = World::start_with(|settings| {
+        flags
+            .iter()
+            .fold(settings, |settings, (name, value)| settings.flag(name, value))
+    })
+    .await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    let mut ids = Vec::new();
+    for _ in 0..40 {
+        let steps = (0..3).map(|number| echo(number, json!({})));
+        let request = request(plan(steps)).concurrent(2);
+        world.submit(&request).await;
+        ids.push(request.id());
+    }
+    let mut seen = BTreeSet::new();
+    let mut last = vec![State::Queued; ids.len()];
+    while last.iter().any(|state| *state != State::Settled) {
+        for (id, last) in ids.iter().zip(&mut last) {
+            let (execution, steps) = explain(&world, id).await;
+            assert!(execution.state() as i32 >= *last as i32, "states only climb");
+            *last = execution.state();
+            let is_settled = execution.state() == State::Settled;
+            assert_eq!(execution.status() == Status::Success, is_settled);
+            let states = steps.iter().map(|step| step.state());
+            assert_eq!(
+                states.clone().all(|state| state == StepState::Completed),
+                is_settled,
+                "{execution:?}"
+            );
+            seen.extend(states.map(|state| state.as_str_name()));
+        }
+    }
+    assert!(seen.len() >= 3, "{seen:?}");
+}
+
+#[tokio::test]
+async fn the_largest_plan_is_explained_in_one_answer() {
+    let world = World::start_with(|settings| settings.flag("--registration-grace-ms", 600_000)).await;
+    let chained = |number: usize| {
+        let before: Vec<usize> = (number.saturating_sub(80)..number).collect();
+        step(number, WORK).after(&before)
+    };
+    let large = request(plan((0..1_024).map(chained)));
+    world.submit(&large).await;
+    let (_, steps) = explain(&world, &large.id()).await;
+    assert_eq!(steps.len(), 1_024);
+    let last = &steps[1_023];
+    assert_eq!(
+        (last.waits_for_steps, last.waits_for_step_ids.len()),
+        (Some(80), 32)
+    );
+    assert_eq!(last.waits_for_step_ids[0], step_id(943));
+    let answer = ExplainExecutionResponse {
+        execution: None,
+        steps,
+    };
+    assert!(answer.encoded_len() < 4 << 20, "clients take 4 MiB");
 }

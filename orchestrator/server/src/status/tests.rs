@@ -92,6 +92,16 @@ fn every_rejection_of_the_shell_has_its_status() {
     let rejections = [
         (field, Code::InvalidArgument, "INVALID_ARGUMENT", false),
         (
+            Rejection::InvalidItem {
+                list: "step_ids",
+                index: 3,
+                message: "the plan has no such step".to_owned(),
+            },
+            Code::InvalidArgument,
+            "INVALID_ARGUMENT",
+            false,
+        ),
+        (
             Rejection::PageTokenInvalid,
             Code::InvalidArgument,
             "PAGE_TOKEN_INVALID",
