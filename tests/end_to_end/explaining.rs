@@ -1,6 +1,6 @@
 //! `ExplainExecution`: what everything waits for, and why it ended as it did, with the rules behind it.
 
-use crate::plans::{RequestWords, StepWords, WORK, echo, plan, plan_with_retries, request, step, step_id};
+use crate::plans::{RequestWords, StepWords, WORK, plan, plan_with_retries, request, step, step_id};
 use crate::status_details::{reason, violations};
 use crate::world::{LIMIT, World};
 use escapement_tests::{ScriptedWorker, fresh_id, wait_for};
@@ -359,7 +359,7 @@ async fn what_is_not_there_is_refused() {
 //
 #[tokio::test]
 async fn a_removed_execution_is_not_explained() {
-    let world = World::start_with(|settings| settings.flag("--keep-settled-ms", 1)).await;
+    let world = World::start_with(|settings| settings.flag("--keep-settled-ms", 1_000)).await;
     let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
     let removed = request(plan([step(0, WORK)]));
     world.submit(&removed).await;
@@ -382,16 +382,16 @@ async fn an_execution_is_explained_at_any_time_of_its_life() {
     })
     .await;
     let _worker = world.stock_worker("stock", |settings| settings).await;
-    let mut ids = Vec::new();
-    for _ in 0..40 {
-        let steps = (0..3).map(|number| echo(number, json!({})));
-        let request = request(plan(steps)).concurrent(2);
-        world.submit(&request).await;
-        ids.push(request.id());
-    }
+    let (mut ids, mut last) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
-    let mut last = vec![State::Queued; ids.len()];
-    while last.iter().any(|state| *state != State::Settled) {
+    while ids.len() < 25 || last.iter().any(|state| *state != State::Settled) {
+        if ids.len() < 25 {
+            let steps = (0..3).map(|number| step(number, "delay").payload(json!({ "ms": 20 })));
+            let request = request(plan(steps)).concurrent(2);
+            world.submit(&request).await;
+            ids.push(request.id());
+            last.push(State::Queued);
+        }
         for (id, last) in ids.iter().zip(&mut last) {
             let (execution, steps) = explain(&world, id).await;
             assert!(execution.state() as i32 >= *last as i32, "states only climb");
