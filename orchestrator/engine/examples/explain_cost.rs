@@ -1,10 +1,6 @@
 //! Measures what explaining an execution of 1024 steps costs the engine, and what its words cost after that.
 //! Judges nothing.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a measurement on a terminal"
-)]
+#![allow(clippy::print_stdout, reason = "a measurement on a terminal")]
 
 use escapement_contract::{
     Moment, Outcome, PlanDraft, Reported, Request, RequestDraft, RetryPolicyDraft, StepDraft,
@@ -64,7 +60,7 @@ fn request(n: u64, at_a_time: usize, depends_on: impl Fn(usize) -> Vec<usize>) -
         max_concurrent_steps: Some(at_a_time as i32),
         ..RequestDraft::default()
     };
-    Arc::new(validate_request(draft, 1024).unwrap())
+    Arc::new(validate_request(draft, 1024).expect("the example's own request is valid"))
 }
 
 /// An engine whose store and workers answer at once; a worker ends each attempt in the same way, while it may.
@@ -199,9 +195,9 @@ impl Measured {
             let begin = Instant::now();
             self.engine.handle(NOW, Input::Explain { caller, execution_id });
             engine_us = engine_us.min(begin.elapsed().as_micros());
-            let effect = self.engine.poll_effect().unwrap();
+            let effect = self.engine.poll_effect().expect("a question is answered at once");
             self.answer(effect);
-            let explained = self.explained.take().unwrap();
+            let explained = self.explained.take().expect("what is live is explained");
             let plan = explained.request.plan();
             let begin = Instant::now();
             let steps = explained.explanation.steps.iter();

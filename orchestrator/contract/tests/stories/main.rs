@@ -13,6 +13,7 @@ mod certificate;
 mod durability;
 mod ending;
 mod errors;
+mod explained_walks;
 mod explaining;
 mod inputs;
 mod limits;
