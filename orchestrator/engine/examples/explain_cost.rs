@@ -8,7 +8,7 @@ use escapement_contract::{
 };
 use escapement_engine::{
     ActionSpec, AttemptReport, CallerId, Effect, Engine, EngineConfig, Explained, FromWorker, Hello, Input,
-    Reply, SessionKey, Submission, ToWorker, WaitFor, WriteOutcome,
+    Reply, SessionKey, StoreWrite, Submission, ToWorker, WaitFor, WriteOutcome,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, PlanId, SessionId, StepId};
@@ -66,6 +66,9 @@ fn request(n: u64, at_a_time: usize, depends_on: impl Fn(usize) -> Vec<usize>) -
 /// An engine whose store and workers answer at once; a worker ends each attempt in the same way, while it may.
 struct Measured {
     engine: Engine,
+    now: Moment,
+    /// The store answers no settlement.
+    holds_ends: bool,
     n_reports: usize,
     seq: u64,
     explained: Option<Explained>,
@@ -77,6 +80,8 @@ impl Measured {
         config.max_running_executions = running_max;
         Self {
             engine: Engine::new(config, NOW),
+            now: NOW,
+            holds_ends: false,
             n_reports: 0,
             seq: 0,
             explained: None,
@@ -87,9 +92,9 @@ impl Measured {
         let mut batch = vec![input];
         while !batch.is_empty() {
             for input in batch.drain(..) {
-                self.engine.handle(NOW, input);
+                self.engine.handle(self.now, input);
             }
-            self.engine.finish_batch(NOW);
+            self.engine.finish_batch(self.now);
             while let Some(effect) = self.engine.poll_effect() {
                 batch.extend(self.answer(effect));
             }
@@ -98,6 +103,10 @@ impl Measured {
 
     fn answer(&mut self, effect: Effect) -> Option<Input> {
         match effect {
+            Effect::Write {
+                content: StoreWrite::Settle { .. },
+                ..
+            } if self.holds_ends => None,
             Effect::Write { write, .. } => Some(Input::Stored {
                 write,
                 outcome: WriteOutcome::Durable,
@@ -193,7 +202,8 @@ impl Measured {
         let mut bytes = 0;
         for _ in 0..ROUNDS {
             let begin = Instant::now();
-            self.engine.handle(NOW, Input::Explain { caller, execution_id });
+            self.engine
+                .handle(self.now, Input::Explain { caller, execution_id });
             engine_us = engine_us.min(begin.elapsed().as_micros());
             let effect = self.engine.poll_effect().expect("a question is answered at once");
             self.answer(effect);
@@ -222,6 +232,9 @@ fn main() {
     let id = full.submit(1, &request(1, 1024, free));
     full.worker(1_024, 4_500);
     full.measure("1024 steps with a record of 16384 entries and more", id);
+    (full.holds_ends, full.now.monotonic_ms) = (true, 1_000_000_000);
+    full.input(Input::Tick);
+    full.measure("the same while its end is being written", id);
 
     let mut dense = Measured::new(1_000);
     let id = dense.submit(

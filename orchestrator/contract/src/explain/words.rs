@@ -45,9 +45,9 @@ impl ExecutionWhy {
                 n_steps,
             } => {
                 let n_held = n_slots - n_slots_free;
-                let under_way = if n_held == 1 { "is" } else { "are" };
+                let is = if n_held == 1 { "is" } else { "are" };
                 format!(
-                    "Runs: {n_ended} of {} ended, {n_held} {under_way} under way of {n_slots} at a time.",
+                    "Runs: {n_ended} of {} ended, {n_held} of at most {n_slots} {is} under way.",
                     counted(u64::from(*n_steps), "step has", "steps have"),
                 )
             }
@@ -164,10 +164,15 @@ impl StepFacts {
                 n_slots,
                 doomed_by,
             } => {
-                let before = counted(u64::from(*n_before), "step has its turn", "steps have their turn");
+                let turn = match n_before {
+                    0 => "its turn comes next".to_string(),
+                    n => format!(
+                        "{} before it",
+                        counted(u64::from(*n), "step has its turn", "steps have their turn")
+                    ),
+                };
                 format!(
-                    "Waits for a step under way to end, as no more than {n_slots} may be at a time; {before} \
-                     before it.{}",
+                    "Waits for a step under way to end, as no more than {n_slots} may be at a time; {turn}.{}",
                     doomed(*doomed_by)
                 )
             }

@@ -41,7 +41,7 @@ fn a_step_that_is_ready_waits_for_its_turn_while_no_slot_is_free() {
     );
     assert_eq!(
         words(&story, "b"),
-        "Waits for a step under way to end, as no more than 1 may be at a time; 0 steps have their turn before it."
+        "Waits for a step under way to end, as no more than 1 may be at a time; its turn comes next."
     );
     assert_eq!(
         words(&story, "c"),
@@ -58,7 +58,7 @@ fn a_step_that_is_ready_waits_for_its_turn_while_no_slot_is_free() {
     assert_eq!(words(&story, "a"), "Completed after 1 attempt.");
     assert_eq!(
         explain(&story).execution.words(),
-        "Runs: 1 of 4 steps have ended, 1 is under way of 1 at a time. The plan's limit ends it in 1000 ms at the \
+        "Runs: 1 of 4 steps have ended, 1 of at most 1 is under way. The plan's limit ends it in 1000 ms at the \
          latest."
     );
 }
