@@ -10,7 +10,7 @@ use escapement_model::planted::Bug;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use suites::{Suite, Verdict};
-use table::CATCHERS;
+use table::{CATCHERS, EXPLORED, RULES};
 
 /// A suite that takes longer than this with a fault in it has not caught it.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -33,19 +33,29 @@ fn every_planted_fault_is_caught() {
     if !cfg!(debug_assertions) {
         return;
     }
-    let wanted = std::env::var("ESCAPEMENT_PLANTED").ok();
-    let is_wanted = |bug: Bug| wanted.as_deref().is_none_or(|name| name == bug.name());
+    let explored = EXPLORED.iter().map(|bug| (*bug, RULES));
+    let is_wanted = is_wanted();
     suites::build();
     let mut escaped = Vec::new();
-    for (bug, suite) in CATCHERS.iter().filter(|(bug, _)| is_wanted(*bug)) {
+    for (bug, suite) in CATCHERS
+        .iter()
+        .copied()
+        .chain(explored)
+        .filter(|(bug, _)| is_wanted(*bug))
+    {
         let began = Instant::now();
-        let verdict = suite.run(*bug, PATIENCE);
-        show(*bug, suite, &verdict, began.elapsed());
+        let verdict = suite.run(bug, PATIENCE);
+        show(bug, &suite, &verdict, began.elapsed());
         if !matches!(verdict, Verdict::Failed { .. }) {
-            escaped.push((bug.name(), verdict));
+            escaped.push((bug.name(), suite.target, verdict));
         }
     }
     assert!(escaped.is_empty(), "not caught: {escaped:#?}");
+}
+
+fn is_wanted() -> impl Fn(Bug) -> bool {
+    let wanted = std::env::var("ESCAPEMENT_PLANTED").ok();
+    move |bug| wanted.as_deref().is_none_or(|name| name == bug.name())
 }
 
 fn show(bug: Bug, suite: &Suite, verdict: &Verdict, took: Duration) {

@@ -14,6 +14,8 @@ const fn suite(package: &'static str, target: &'static str, filter: &'static str
 
 /// The contract crate against the second interpreter.
 const AGREEMENT: Suite = suite("escapement-tests", "contract", "agreement::both");
+/// Every execution of every plan of up to three steps.
+pub(crate) const RULES: Suite = suite("escapement-tests", "rules", "three_steps");
 /// Validation against a second validator.
 const VALIDATION: Suite = suite("escapement-tests", "contract", "validation_agreement");
 
@@ -90,4 +92,19 @@ pub(crate) const CATCHERS: &[(Bug, Suite)] = &[
         end_to_end("ids::an_execution_id_with_another"),
     ),
     (Bug::PageSkipsOne, end_to_end("lists::pages")),
+];
+
+/// Faults of one execution: beside its catcher the exploration of all small plans finds each of them.
+pub(crate) const EXPLORED: &[Bug] = &[
+    Bug::SkippedCountsAsExecuted,
+    Bug::WallClockDeadline,
+    Bug::RetryTooMany,
+    Bug::BackoffUncapped,
+    Bug::StaleOutcome,
+    Bug::EmptyPartial,
+    Bug::EagerStep,
+    Bug::HaltGoesOn,
+    Bug::WorkerSetsSeverity,
+    Bug::TimeoutNotWithdrawn,
+    Bug::EmitBeforePersist,
 ];

@@ -1,7 +1,7 @@
 //! Depth first through the states of plans, each state once: everything that may happen is tried in it, and
 //! everything that may not. Judges by `pair` and `invariants`.
 
-use crate::invariants::{check_not_stuck, measure};
+use crate::invariants::{check_state, measure};
 use crate::key;
 use crate::moves::{FAR_MS, Kind, kind_of, place_in, that_do_not_fit, that_fit, waits};
 use crate::pair::{Answer, Pair};
@@ -112,7 +112,7 @@ impl Explorer<'_> {
     fn visit(&mut self, mut pair: Pair, own: &Seen, stack: &mut Vec<Pair>) {
         self.counts.n_states += 1;
         let standing = pair.standing();
-        check_not_stuck(&pair, &standing);
+        check_state(&pair, &standing);
         self.check_refusals(&mut pair, &standing);
         let mut signature = DefaultHasher::new();
         let inputs = that_fit(&self.case, &standing, self.index);

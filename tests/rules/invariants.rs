@@ -4,41 +4,50 @@ use crate::pair::{Pair, chain_of};
 use crate::plans::place_of;
 use crate::said::links;
 use escapement_contract::{
-    Execution, ExecutionError, Phase, PlanResult, Request, Settlement, Standing, Status, StepIndex, StepState,
+    Execution, ExecutionError, Phase, PlanResult, Request, Settlement, Standing, Status, StepIndex,
+    StepStanding, StepState,
 };
 use escapement_model::Severity;
 use escapement_model::opaque::{ValueView, items};
 use escapement_tests::reference::interpret::Interpreter;
 
-/// until it is settled a timer is armed, and a write, an attempt or a sleep is under way.
-pub(crate) fn check_not_stuck(pair: &Pair, standing: &Standing) {
-    let is_armed = pair.core.next_due_ms().is_some();
-    let under_way = standing
-        .steps
-        .iter()
-        .filter(|step| holds_slot(step.state))
-        .count();
-    let sleeps_end = standing
-        .steps
-        .iter()
-        .all(|step| !matches!(step.state, StepState::BackingOff { .. }) || step.timer_left_ms.is_some());
-    let is_stuck = match standing.phase {
-        Phase::Queued => !is_armed,
-        Phase::Starting => !is_armed || !standing.start_is_being_written,
-        Phase::Running => !is_armed || under_way == 0 || !sleeps_end,
-        Phase::Settling => pair.settlement.is_none(),
-        Phase::Settled => false,
-    };
-    assert!(!is_stuck, "nothing would ever happen: {standing:?}");
-    assert!(
-        under_way <= pair.core.request().max_concurrent_steps() as usize,
-        "R-2.4"
+/// and what else can be seen of any state.
+pub(crate) fn check_state(pair: &Pair, standing: &Standing) {
+    let stuck = is_stuck(
+        standing,
+        pair.core.next_due_ms().is_some(),
+        pair.settlement.is_some(),
     );
+    assert!(!stuck, "nothing would ever happen: {standing:?}");
+    let n_slots = pair.core.request().max_concurrent_steps() as usize;
+    let under_way = standing.steps.iter().filter(|step| holds_slot(step.state));
+    assert!(under_way.count() <= n_slots, "R-2.4");
     assert_eq!(
         pair.core.result().is_some(),
         standing.phase == Phase::Settled,
         "R-9.2"
     );
+}
+
+/// True where no timer is armed, or nothing beside it is under way: no write, no attempt, no sleep.
+fn is_stuck(standing: &Standing, is_armed: bool, has_result: bool) -> bool {
+    let waits = |state| holds_slot(state) && !matches!(state, StepState::BackingOff { .. });
+    let sleeps = |step: &StepStanding| {
+        matches!(step.state, StepState::BackingOff { .. }) && step.timer_left_ms.is_some()
+    };
+    match standing.phase {
+        Phase::Queued => !is_armed,
+        Phase::Starting => !is_armed || !standing.start_is_being_written,
+        Phase::Running => {
+            !is_armed
+                || !standing
+                    .steps
+                    .iter()
+                    .any(|step| waits(step.state) || sleeps(step))
+        }
+        Phase::Settling => !has_result,
+        Phase::Settled => false,
+    }
 }
 
 fn holds_slot(state: StepState) -> bool {
@@ -194,4 +203,39 @@ fn errors_of(error: &ExecutionError) -> Vec<String> {
         }
     };
     items(list).map(code).collect()
+}
+
+#[test]
+fn who_waits_for_nothing_is_stuck() {
+    //
+    let step = |state, timer_left_ms| StepStanding {
+        state,
+        n_dependencies_open: 0,
+        failed_dependency: None,
+        timer_left_ms,
+        has_output: false,
+        severity: None,
+    };
+    let running = |steps: Vec<StepStanding>| Standing {
+        phase: Phase::Running,
+        start_is_being_written: false,
+        limit_left_ms: Some(9),
+        steps,
+        ready: vec![],
+        timers: vec![],
+        n_slots_free: 1,
+        n_ended: 0,
+        n_completed: 0,
+    };
+    let asleep = StepState::BackingOff { next_attempt: 2 };
+    let waiting = StepState::Waiting { attempt: 1 };
+    assert!(is_stuck(
+        &running(vec![step(StepState::Pending, None)]),
+        true,
+        false
+    ));
+    assert!(is_stuck(&running(vec![step(asleep, None)]), true, false));
+    assert!(is_stuck(&running(vec![step(waiting, None)]), false, false));
+    assert!(!is_stuck(&running(vec![step(asleep, Some(1))]), true, false));
+    assert!(!is_stuck(&running(vec![step(waiting, None)]), true, false));
 }

@@ -64,10 +64,10 @@ const STEP_LIMIT_MS: i64 = 2;
 
 impl Shape {
     /// Every shape whose steps wait for earlier ones only: the list is the canonical order. `relabel` shows
-    /// that these stand for all others.
+    /// that these stand for all others. Neighbours have different graphs.
     pub(crate) fn all_of(n_steps: usize) -> impl Iterator<Item = Self> {
-        Self::graphs_of(n_steps).flat_map(move |depends_on| {
-            (0..3_u32.pow(n_steps as u32)).map(move |number| Self {
+        (0..3_u32.pow(n_steps as u32)).flat_map(move |number| {
+            Self::graphs_of(n_steps).map(move |depends_on| Self {
                 n_steps,
                 depends_on,
                 on_failure: std::array::from_fn(|step| (number / 3_u32.pow(step as u32) % 3) as u8),
@@ -76,7 +76,7 @@ impl Shape {
     }
 
     /// Every graph in which steps wait for earlier ones only.
-    pub(crate) fn graphs_of(n_steps: usize) -> impl Iterator<Item = [u8; STEPS_MAX]> {
+    fn graphs_of(n_steps: usize) -> impl Iterator<Item = [u8; STEPS_MAX]> {
         (0..1_u32 << (n_steps * (n_steps - 1) / 2)).map(move |number| {
             let earlier = |step: usize| number >> (step * step.saturating_sub(1) / 2) & ((1 << step) - 1);
             std::array::from_fn(|step| if step < n_steps { earlier(step) as u8 } else { 0 })

@@ -1,7 +1,7 @@
 //! The explorations: which plans, on all cores, and what they add up to.
 
 use crate::explore::{Counts, Explorer, Merging};
-use crate::plans::{Case, Options, Shape, step_indices};
+use crate::plans::{Case, Options, STEPS_MAX, Shape, step_indices};
 use crate::seen::{Seen, Signatures};
 use crate::table;
 use crate::transitions::Transitions;
@@ -45,27 +45,24 @@ fn plans_of_four_steps_end_as_the_rules_say() {
     explore("four steps", cases.collect(), Merging::Rest(&seen));
 }
 
-pub(crate) fn is_long() -> bool {
+fn is_long() -> bool {
     std::env::var_os("ESCAPEMENT_LONG").is_some()
 }
 
 fn cases_of(n_steps: usize, attempts: u32) -> impl Iterator<Item = Case> {
-    Shape::all_of(n_steps).flat_map(move |shape| {
-        let all_halt = shape.on_failure == [0; 4];
-        let cases = Options::all(attempts).into_iter().flat_map(move |options| {
-            // An environment that lacks a key ends an execution before its steps matter.
-            let without_context = (all_halt && options == Options::all(attempts)[0]).then_some(true);
-            without_context
-                .into_iter()
-                .chain([false])
-                .map(move |context_is_missing| Case {
-                    shape,
-                    options,
-                    context_is_missing,
-                })
-        });
-        cases.collect::<Vec<_>>()
-    })
+    let case = |shape, options, context_is_missing| Case {
+        shape,
+        options,
+        context_is_missing,
+    };
+    let first = Options::all(attempts)[0];
+    // An environment that lacks a key ends an execution before its options and its steps' `on_failure` matter.
+    let halting = Shape::all_of(n_steps).filter(|shape| shape.on_failure == [0; STEPS_MAX]);
+    let without_context = halting.map(move |shape| case(shape, first, true));
+    let with_context = Options::all(attempts)
+        .into_iter()
+        .flat_map(move |options| Shape::all_of(n_steps).map(move |shape| case(shape, options, false)));
+    without_context.chain(with_context)
 }
 
 /// Explores the plans on all cores.
@@ -79,6 +76,7 @@ fn explore(what: &str, cases: Vec<Case>, merging: Merging<'_>) -> Transitions {
     std::thread::scope(|scope| {
         for _ in 0..n_threads {
             scope.spawn(|| {
+                let _stop = StopAll(&next, cases.len());
                 let (mut counts, mut transitions) = (Counts::default(), Transitions::new());
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut explorer = Explorer {
@@ -99,4 +97,15 @@ fn explore(what: &str, cases: Vec<Case>, merging: Merging<'_>) -> Transitions {
     let (counts, transitions) = sum.into_inner().expect("no holder panicked");
     println!("{what}: {counts} in {:.1} s", began.elapsed().as_secs_f32());
     transitions
+}
+
+/// Where one walk fails the others need not go on.
+struct StopAll<'a>(&'a AtomicUsize, usize);
+
+impl Drop for StopAll<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(self.1, Ordering::Relaxed);
+        }
+    }
 }
