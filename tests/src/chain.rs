@@ -115,13 +115,8 @@ pub fn check(file: &[u8]) -> Checked {
     if let Some(accepted) = of(Kind::Accepted) {
         check_request(&mut checked, header.as_ref(), accepted.content);
     }
-    let mut head = id.zip(checked.request_digest).map(|(id, digest)| {
-        let mut chain = Canonical::new();
-        chain.text("escapement record 1");
-        chain.raw(&id);
-        chain.raw(&digest);
-        chain.hash()
-    });
+    let begins = id.zip(checked.request_digest);
+    let mut head = begins.map(|(id, digest)| beginning(&id, &digest));
     let mut n_seen = 0;
     for frame in frames.iter().filter(|frame| frame.kind == Kind::Entry) {
         n_seen += 1;
@@ -198,8 +193,8 @@ fn check_last(checked: &mut Checked, frames: &[Frame<'_>]) {
         return checked.finds(Place::Entry(1), "there is no entry");
     };
     if !matches!(event_of(last), Some(Event::Settled(_))) {
-        let place = Place::Entry(checked.n_entries);
-        checked.finds(place, "the last entry is not the end");
+        let place = Place::Entry(checked.n_entries + 1);
+        checked.finds(place, "the end of the execution should stand here");
     }
 }
 
@@ -228,12 +223,7 @@ fn check_seal(checked: &mut Checked, frames: &[Frame<'_>]) {
     let Some(head) = checked.head else {
         return;
     };
-    let mut join = Canonical::new();
-    join.text("escapement seal 1");
-    join.raw(&head);
-    join.raw(&result);
-    join.raw(&inputs);
-    let hash = join.hash();
+    let hash = join(&head, &result, &inputs);
     checked.seal = Some(hash);
     if stated.seal != hash {
         checked.finds(
@@ -243,7 +233,72 @@ fn check_seal(checked: &mut Checked, frames: &[Frame<'_>]) {
     }
 }
 
-/// The 16 bytes of a UUID in its lower-case form.
+/// Computes every digest and hash anew, as somebody would who can write the whole file. What does not decode stays as it is.
+pub fn rehash(parts: &mut [(Kind, Vec<u8>)]) {
+    let of = |parts: &[(Kind, Vec<u8>)], wanted: Kind| {
+        let part = parts.iter().find(|(kind, _)| *kind == wanted);
+        part.map_or_else(Vec::new, |(_, content)| content.clone())
+    };
+    let Ok(request_digest) = request::digest(&of(parts, Kind::Accepted)) else {
+        return;
+    };
+    let Ok(mut header) = v1::RecordHeader::decode(&*of(parts, Kind::Header)) else {
+        return;
+    };
+    header.request_digest = request_digest.to_vec();
+    let Some(id) = id_of(&header.execution_id) else {
+        return;
+    };
+    let mut head = beginning(&id, &request_digest);
+    let (mut result, mut inputs) = (Hash::default(), Hash::default());
+    for (kind, content) in parts.iter_mut() {
+        match kind {
+            Kind::Header => *content = header.encode_to_vec(),
+            Kind::Entry => {
+                let Ok(mut entry) = v1::AuditEntry::decode(content.as_slice()) else {
+                    continue;
+                };
+                let Ok(hash) = entries::hash(&head, &entry) else {
+                    continue;
+                };
+                head = hash;
+                entry.hash = hash.to_vec();
+                *content = entry.encode_to_vec();
+            }
+            Kind::Inputs => inputs = Sha256::digest(&content).into(),
+            Kind::Result => result = Sha256::digest(&content).into(),
+            Kind::Seal => {
+                let seal = v1::RecordSeal {
+                    result_digest: result.to_vec(),
+                    inputs_digest: inputs.to_vec(),
+                    seal: join(&head, &result, &inputs).to_vec(),
+                };
+                *content = seal.encode_to_vec();
+            }
+            Kind::Accepted | Kind::End => {}
+        }
+    }
+}
+
+/// Where the chain begins.
+fn beginning(id: &[u8; 16], request_digest: &Hash) -> Hash {
+    let mut chain = Canonical::new();
+    chain.text("escapement record 1");
+    chain.raw(id);
+    chain.raw(request_digest);
+    chain.hash()
+}
+
+fn join(head: &Hash, result: &Hash, inputs: &Hash) -> Hash {
+    let mut join = Canonical::new();
+    join.text("escapement seal 1");
+    join.raw(head);
+    join.raw(result);
+    join.raw(inputs);
+    join.hash()
+}
+
+/// The 16 bytes of a UUID, which stands in lower case.
 fn id_of(text: &str) -> Option<[u8; 16]> {
     let bytes = text.as_bytes();
     let dashes = [8, 13, 18, 23];
@@ -256,7 +311,6 @@ fn id_of(text: &str) -> Option<[u8; 16]> {
         let value = match digit {
             b'0'..=b'9' => digit - b'0',
             b'a'..=b'f' => digit - b'a' + 10,
-            b'A'..=b'F' => digit - b'A' + 10,
             _ => return None,
         };
         id[n / 2] = id[n / 2] << 4 | value;

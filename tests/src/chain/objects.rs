@@ -71,18 +71,23 @@ enum Field<'a> {
 fn object(encoded: &[u8]) -> Option<Object> {
     let mut object = Object::new();
     each(encoded, |number, field| {
-        if let (1, Field::Bytes(entry)) = (number, field) {
-            let (mut key, mut held) = (String::new(), Value::Null);
-            each(entry, |number, field| {
-                match (number, field) {
-                    (1, Field::Bytes(bytes)) => key = text(bytes)?,
-                    (2, Field::Bytes(bytes)) => held = value(bytes)?,
-                    _ => {}
-                }
-                Some(())
-            })?;
-            object.insert(key, held);
-        }
+        let entry = match (number, field) {
+            (1, Field::Bytes(entry)) => entry,
+            // A field that is known, spelt as it never is.
+            (1, _) => return None,
+            _ => return Some(()),
+        };
+        let (mut key, mut held) = (String::new(), Value::Null);
+        each(entry, |number, field| {
+            match (number, field) {
+                (1, Field::Bytes(bytes)) => key = text(bytes)?,
+                (2, Field::Bytes(bytes)) => held = value(bytes)?,
+                (1 | 2, _) => return None,
+                _ => {}
+            }
+            Some(())
+        })?;
+        object.insert(key, held);
         Some(())
     })?;
     Some(object)
@@ -100,13 +105,16 @@ fn value(encoded: &[u8]) -> Option<Value> {
             (6, Field::Bytes(bytes)) => {
                 let mut items = Vec::new();
                 each(bytes, |number, field| {
-                    if let (1, Field::Bytes(item)) = (number, field) {
-                        items.push(value(item)?);
+                    match (number, field) {
+                        (1, Field::Bytes(item)) => items.push(value(item)?),
+                        (1, _) => return None,
+                        _ => {}
                     }
                     Some(())
                 })?;
                 held = Value::List(items);
             }
+            (1..=6, _) => return None,
             _ => {}
         }
         Some(())
@@ -135,6 +143,8 @@ fn each<'a>(mut rest: &'a [u8], mut take: impl FnMut(u64, Field<'a>) -> Option<(
             }
             _ => return None,
         };
+        // No field has the number 0.
+        (key >> 3 != 0).then_some(())?;
         take(key >> 3, field)?;
     }
     Some(())
