@@ -194,7 +194,7 @@ fn a_consistent_forgery_of_a_result_is_found_by_the_replay() {
                 *content = result.encode_to_vec();
             });
             if forged != file {
-                assert_forged(&name, &forged, None);
+                assert!(!readers::orchestrator(&forged).is_good(), "{name}");
             }
         }
     }

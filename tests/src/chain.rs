@@ -128,6 +128,7 @@ pub fn check(file: &[u8]) -> Checked {
     if frames.iter().any(|frame| frame.kind > Kind::Entry) {
         check_last(&mut checked, &frames);
     }
+    check_result(&mut checked, header.as_ref(), &frames);
     check_seal(&mut checked, &frames);
     if let Some(broken) = broken {
         checked.findings.push(broken);
@@ -195,6 +196,42 @@ fn check_last(checked: &mut Checked, frames: &[Frame<'_>]) {
     if !matches!(event_of(last), Some(Event::Settled(_))) {
         let place = Place::Entry(checked.n_entries + 1);
         checked.finds(place, "the end of the execution should stand here");
+    }
+}
+
+/// Whose result it is, and of which plan. No hash compares these.
+fn check_result(checked: &mut Checked, header: Option<&v1::RecordHeader>, frames: &[Frame<'_>]) {
+    let content = |kind: Kind| {
+        frames
+            .iter()
+            .find(|frame| frame.kind == kind)
+            .map(|frame| frame.content)
+    };
+    let accepted = content(Kind::Accepted).and_then(|accepted| v1::SubmitPlanRequest::decode(accepted).ok());
+    let id = header.map(|header| &header.execution_id);
+    if let (Some(id), Some(accepted)) = (id, &accepted)
+        && accepted.execution_id.as_ref() != Some(id)
+    {
+        checked.finds(Place::Accepted, "it is of another execution than the header");
+    }
+    let Some(result) = content(Kind::Result) else {
+        return;
+    };
+    let Ok(result) = v1::PlanResult::decode(result) else {
+        return checked.finds(Place::Result, "it does not decode");
+    };
+    if id.is_some_and(|id| *id != result.execution_id) {
+        checked.finds(Place::Result, "it is of another execution than the header");
+    }
+    let plan = accepted.as_ref().and_then(|accepted| accepted.plan.as_ref());
+    if plan.is_some_and(|plan| plan.id != result.plan_id) {
+        checked.finds(Place::Result, "it is of another plan");
+    }
+    let last = frames.iter().rfind(|frame| frame.kind == Kind::Entry);
+    if let Some(Event::Settled(settled)) = last.and_then(event_of)
+        && settled.status != result.status
+    {
+        checked.finds(Place::Result, "it has another status than the last entry");
     }
 }
 
