@@ -39,6 +39,7 @@ mod queues;
 mod raw_sessions;
 mod records;
 mod refusals;
+mod rendering;
 mod restarts;
 mod results;
 mod retelling;

@@ -124,8 +124,9 @@ pub enum Command {
     Verify(verify::Verify),
     /// Draws a plan, or an execution of one: how the steps depend on each other, and what they did when.
     ///
-    /// INPUT is a plan document, a request with a plan, the JSON of a SimulatePlanResponse (with --plan also its graph),
-    /// or the JSON of a ListAuditEntriesResponse with --plan. A plan that breaks rules is not drawn: they are said.
+    /// INPUT is a plan document, a request with a plan, an exported record (the file or the JSON of ExportExecution),
+    /// the JSON of a SimulatePlanResponse (with --plan also its graph), or the JSON of a ListAuditEntriesResponse
+    /// with --plan. A plan that breaks rules is not drawn: they are said.
     ///
     /// Exit codes: 0 drawn; 64 wrong flags; 65 the input cannot be drawn; 73 a file cannot be used.
     Render(render::command::Flags),

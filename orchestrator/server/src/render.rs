@@ -4,6 +4,7 @@
 mod answers;
 pub mod command;
 mod explained;
+mod exported;
 mod graph;
 mod input;
 mod json;

@@ -10,6 +10,11 @@ mod drawings;
 mod inputs;
 #[path = "rendering/markup.rs"]
 mod markup;
+#[path = "rendering/recorded.rs"]
+mod recorded;
+#[path = "records/story.rs"]
+#[allow(dead_code, reason = "records need more of it")]
+mod story;
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

@@ -120,6 +120,8 @@ impl StepRecord {
             timer_due_ms,
             output,
             error,
+            // What explanations say.
+            account: _,
         } = self;
         let left = |due_ms: u64| due_ms.saturating_sub(now.monotonic_ms);
         StepStanding {

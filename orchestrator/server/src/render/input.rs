@@ -1,9 +1,13 @@
 //! Finds out what an input is, and makes a scene of it. Reads bytes that the command gives, no files.
 
 use super::answers;
+use super::exported;
 use super::json::{Object, Problem};
 use super::plan;
 use super::scene::Scene;
+use crate::record::file::is_record_file;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use escapement_contract::Plan;
 use serde_json::Value;
 
@@ -12,7 +16,10 @@ use serde_json::Value;
 /// # Errors
 /// [`Problem`]: what was expected, or what is wrong.
 pub fn read(input: &[u8], plan: Option<&[u8]>) -> Result<Scene, Problem> {
-    let plan = plan.map(plan_beside).transpose()?;
+    if is_record_file(input) {
+        return exported(input, plan);
+    }
+    let plan_beside = || plan.map(plan_beside).transpose();
     let documents = documents(input)?;
     let objects: Vec<Object<'_>> = documents
         .iter()
@@ -21,6 +28,10 @@ pub fn read(input: &[u8], plan: Option<&[u8]>) -> Result<Scene, Problem> {
     let first = objects
         .first()
         .ok_or_else(|| Problem(format!("the input is empty; {EXPECTED}")))?;
+    if first.has("data") {
+        return exported(&joined(&objects)?, plan);
+    }
+    let plan = plan_beside()?;
     if first.has("entries") || first.has("entry") {
         let plan = plan
             .ok_or_else(|| Problem("a record does not hold its plan: give it with --plan FILE".to_owned()))?;
@@ -39,6 +50,26 @@ pub fn read(input: &[u8], plan: Option<&[u8]>) -> Result<Scene, Problem> {
         Some(_) if is_plan => Err(Problem("the input is a plan itself: leave --plan out".to_owned())),
         _ => Ok(Scene::of_plan(&plan_of(first)?)),
     }
+}
+
+/// A record file.
+fn exported(file: &[u8], plan: Option<&[u8]>) -> Result<Scene, Problem> {
+    match plan {
+        None => exported::scene(file),
+        Some(_) => Err(Problem(
+            "the record of an export holds its plan: leave --plan out".to_owned(),
+        )),
+    }
+}
+
+/// The file of which a stream holds the pieces, in Base64.
+fn joined(pieces: &[Object<'_>]) -> Result<Vec<u8>, Problem> {
+    let mut file = Vec::new();
+    for piece in pieces {
+        let decoded = STANDARD.decode_vec(piece.text("data")?, &mut file);
+        decoded.map_err(|error| Problem(format!("data is no Base64: {error}")))?;
+    }
+    Ok(file)
 }
 
 /// The plan that `--plan` names.
@@ -105,5 +136,6 @@ fn no_json(error: serde_json::Error) -> Problem {
 /// Values of a document. The largest answer has fewer, and each takes many times its size in memory.
 const VALUES_MAX: usize = 8 << 20;
 
-const EXPECTED: &str = "expected a plan document, a request with a plan, the JSON of a SimulatePlanResponse, or the JSON of a \
-                        ListAuditEntriesResponse with --plan";
+const EXPECTED: &str = "expected a plan document, a request with a plan, an exported record (the file or the JSON of \
+                        ExportExecution), the JSON of a SimulatePlanResponse, or the JSON of a ListAuditEntriesResponse \
+                        with --plan";

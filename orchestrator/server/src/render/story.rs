@@ -127,7 +127,7 @@ pub(super) fn settle_states(scene: &mut Scene) {
             (Activity::Running, Outcome::Stopped) => State::Stopped,
             (Activity::Running, Outcome::Open | Outcome::Returned) => State::Running,
         };
-        if span.activity == Activity::Running {
+        if span.activity == Activity::Running && span.outcome != Outcome::Returned {
             step.n_attempts = step.n_attempts.max(span.attempt);
         }
     }
@@ -204,6 +204,8 @@ impl<'a> Teller<'a> {
             }
             OfStep::Returned => {
                 self.close(at, now_ms, Outcome::Returned);
+                // It never ran, so it is none; the next one has its number.
+                self.step(at).n_attempts = self.step(at).n_attempts.saturating_sub(1);
                 None
             }
             OfStep::AttemptFailed { error_code } => {

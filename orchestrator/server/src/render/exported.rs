@@ -1,0 +1,149 @@
+//! Exported records: from the bytes of a file to a scene. Draws what a whole file says; whether that is true `verify` tells.
+
+use super::json::Problem;
+use super::scene::Scene;
+use super::story::{Event, Happened, OfStep, UnknownStep, with_events};
+use crate::record::Record;
+use crate::record::file::{RecordFile, read};
+use bytes::Bytes;
+use escapement_model::StepId;
+use escapement_model::limits::{CALLER_MESSAGE_BYTES_MAX, RESULT_BYTES_MAX};
+use escapement_wire::v1;
+use escapement_wire::v1::audit_entry::Event as Said;
+use prost::Message;
+
+/// The execution of a record file, with its plan.
+///
+/// # Errors
+/// [`Problem`]: the file is not as it was written, its plan breaks rules, or its entries are about another one.
+pub(super) fn scene(file: &[u8]) -> Result<Scene, Problem> {
+    let read = read(&Bytes::copy_from_slice(file));
+    let RecordFile { record, faults } = read.map_err(|fault| damaged(&fault))?;
+    if let Some(fault) = faults.first() {
+        return Err(damaged(fault));
+    }
+    is_small(&record)?;
+    let request = record
+        .decode_request()
+        .map_err(|unreadable| damaged(&unreadable))?;
+    let result = record
+        .decode_result()
+        .map_err(|unreadable| damaged(&unreadable))?;
+    let events: Vec<Event> = record.entries.iter().map(event).collect::<Result<_, _>>()?;
+    let told = with_events(Scene::of_plan(request.plan()), &events);
+    let mut scene = told.map_err(|UnknownStep(id)| damaged(&format!("its plan has no step {id}")))?;
+    if let (Some(story), Some(error)) = (&mut scene.story, result.error) {
+        story.error_code = error.error_code;
+    }
+    Ok(scene)
+}
+
+/// Refuses parts that no execution has, since decoding them could take any memory.
+fn is_small(record: &Record) -> Result<(), Problem> {
+    let is_large = record.accepted.len() > CALLER_MESSAGE_BYTES_MAX
+        || record.result.len() > RESULT_BYTES_MAX
+        || record.entries.len() > ENTRIES_MAX
+        || record.entries.iter().any(|entry| entry.len() > ENTRY_BYTES_MAX);
+    if is_large {
+        return Err(damaged(&"a part of it is larger than any execution makes it"));
+    }
+    Ok(())
+}
+
+fn damaged(what: &dyn std::fmt::Display) -> Problem {
+    Problem(format!(
+        "the record is not as it was written ({what}); `orchestrator verify` says more"
+    ))
+}
+
+fn event(entry: &Bytes) -> Result<Event, Problem> {
+    let entry = v1::AuditEntry::decode(entry.clone()).map_err(|error| damaged(&error))?;
+    let happened = match &entry.event {
+        Some(Said::Started(started)) => Happened::Started {
+            started_at: started.started_at,
+        },
+        Some(Said::Settled(settled)) => Happened::Settled {
+            status: status(settled.status()),
+        },
+        Some(said) => of_step(said)?,
+        None => Happened::Else,
+    };
+    Ok(Event {
+        at_unix_ms: entry.at,
+        happened,
+    })
+}
+
+fn of_step(said: &Said) -> Result<Happened, Problem> {
+    let (id, what) = match said {
+        Said::StepWaiting(said) => (
+            &said.step_id,
+            OfStep::Waiting {
+                attempt: count(said.attempt),
+            },
+        ),
+        Said::AttemptAssigned(said) => (
+            &said.step_id,
+            OfStep::Assigned {
+                attempt: count(said.attempt),
+            },
+        ),
+        Said::AttemptReturned(said) => (&said.step_id, OfStep::Returned),
+        Said::AttemptFailed(said) => (
+            &said.step_id,
+            OfStep::AttemptFailed {
+                error_code: code(said.error.as_ref()),
+            },
+        ),
+        Said::RetryScheduled(said) => (
+            &said.step_id,
+            OfStep::BackingOff {
+                next_attempt: count(said.next_attempt),
+            },
+        ),
+        Said::StepCompleted(said) => (
+            &said.step_id,
+            OfStep::Completed {
+                attempts: count(said.attempts),
+            },
+        ),
+        Said::StepNotCompleted(said) => (
+            &said.step_id,
+            OfStep::NotCompleted {
+                attempts: count(said.attempts),
+                reason: said.reason.clone(),
+                error_code: code(said.error.as_ref()),
+            },
+        ),
+        Said::Accepted(_)
+        | Said::Started(_)
+        | Said::AttemptStarted(_)
+        | Said::MandatoryAction(_)
+        | Said::StepsIncomplete(_)
+        | Said::Settled(_) => return Ok(Happened::Else),
+    };
+    let step: StepId = id
+        .parse()
+        .map_err(|_| damaged(&"it names a step by what is no UUID v4"))?;
+    Ok(Happened::Step { step, what })
+}
+
+fn status(status: v1::plan_result::Status) -> String {
+    match status {
+        v1::plan_result::Status::Unspecified => String::new(),
+        status => status.as_str_name().to_owned(),
+    }
+}
+
+fn code(error: Option<&v1::ExecutionError>) -> String {
+    error.map(|error| error.error_code.clone()).unwrap_or_default()
+}
+
+fn count(number: i32) -> u32 {
+    u32::try_from(number).unwrap_or(0)
+}
+
+/// Entries of a record: several times as many as there can be.
+const ENTRIES_MAX: usize = 1 << 17;
+/// Bytes of an entry: more than one with as many warnings as there can be.
+const ENTRY_BYTES_MAX: usize = 4 << 20;
