@@ -1,6 +1,11 @@
 //! Drawings of plans and executions: what they look like, what they are made of, and the command that makes them.
 //!
 //! The drawings under `render/` are renewed with `ESCAPEMENT_TESTS_RENEW_DRAWINGS=1`; look at them before they are committed.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test fails by panicking and its name is its documentation"
+)]
 
 #[path = "rendering/command.rs"]
 mod command;
