@@ -48,10 +48,8 @@ pub(super) fn graph(scene: &Scene, graph: &Graph) -> String {
         }
     );
     if graph.n_implied > 0 {
-        text.push_str(&format!(
-            " ({} not drawn, since others imply them)",
-            graph.n_implied
-        ));
+        // What a step needs through another dependency it need not be shown to need.
+        text.push_str(&format!(" ({} implied, not drawn)", graph.n_implied));
     }
     text
 }

@@ -7,7 +7,7 @@ use escapement_model::StepId;
 pub(super) fn scene(dependencies: &[Vec<usize>]) -> Scene {
     let step = |(at, depends_on): (usize, &Vec<usize>)| {
         let mut id = [7; 16];
-        id[..4].copy_from_slice(&u32::try_from(at).unwrap().to_be_bytes());
+        id[..4].copy_from_slice(&u32::try_from(at).expect("samples are small").to_be_bytes());
         Step {
             depends_on: depends_on.clone(),
             ..Step::new(StepId::from_random(id), "work")

@@ -252,3 +252,23 @@ fn n_shared(one: &str, other: &str) -> usize {
 }
 
 const SHORT_ID_DIGITS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples;
+    use escapement_model::StepId;
+
+    #[test]
+    fn short_ids_are_as_long_as_it_takes_to_be_unique() {
+        let mut scene = samples::scene(&[vec![], vec![], vec![]]);
+        let ids = [
+            "0f0f0f0f-1111-4111-8111-111111111111",
+            "0f0f0f0f-1111-4222-8111-111111111111",
+        ];
+        scene.steps[0].id = ids[0].parse::<StepId>().unwrap();
+        scene.steps[2].id = ids[1].parse::<StepId>().unwrap();
+        scene.shorten_ids();
+        let short: Vec<&str> = scene.steps.iter().map(|step| step.short_id.as_str()).collect();
+        assert_eq!(short, ["0f0f0f0f-1111-41", "00000001", "0f0f0f0f-1111-42"]);
+    }
+}

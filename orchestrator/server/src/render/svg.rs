@@ -141,7 +141,7 @@ fn character_width(c: char) -> f64 {
         | '·' => 0.4,
         'm' | 'w' | 'M' | 'W' | '…' => 1.0,
         'A'..='Z' => 0.7,
-        c if c.is_ascii() => 0.62,
+        c if c.is_ascii() => 0.61,
         c if is_wide(c) => 1.1,
         _ => 0.75,
     }
@@ -165,4 +165,4 @@ fn class(state: State) -> &'static str {
 const MARGIN: f64 = 28.0;
 const HEADING_COLUMNS_MAX: usize = 90;
 /// How much wider heavy characters are.
-const HEAVIER: f64 = 1.1;
+const HEAVIER: f64 = 1.06;

@@ -132,6 +132,11 @@ fn columns_of(c: char) -> usize {
     }
 }
 
+/// The same for a text of several lines.
+pub(super) fn escaped_lines(text: &str) -> String {
+    text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
+}
+
 /// True for characters that take two columns.
 pub(super) fn is_wide(c: char) -> bool {
     columns_of(c) == 2

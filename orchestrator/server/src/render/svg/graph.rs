@@ -5,7 +5,7 @@ use crate::render::explained;
 use crate::render::graph::Graph;
 use crate::render::layout::{Item, Kind, Layout, Sizes};
 use crate::render::scene::{Scene, State, Step};
-use crate::render::words::{counted, escaped, plain};
+use crate::render::words::{counted, escaped, escaped_lines, plain};
 use escapement_contract::OnFailure;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -57,7 +57,7 @@ impl Flow {
         for layer in &graph.layers {
             widths[*layer] += 1;
         }
-        let right = graph.n_layers() as f64 * (BOX_WIDTH + 70.0);
+        let right = graph.n_layers() as f64 * (BOX_WIDTH + LAYER_GAP);
         let down = widths.into_iter().max().unwrap_or(0) as f64 * (BOX_WIDTH + GAP);
         if right <= available.max(down) {
             Flow::Right
@@ -174,7 +174,7 @@ impl Drawing<'_> {
             "<g><title>{}</title><rect class=\"box {class}\" x=\"{}\" y=\"{}\" width=\"{BOX_WIDTH}\" height=\"{BOX_HEIGHT}\" rx=\"6\"/>\
              <use href=\"#{class}\" class=\"{class}\" x=\"{}\" y=\"{}\"/><text class=\"t\" x=\"{}\" y=\"{}\">{}</text>\
              <text class=\"s\" x=\"{}\" y=\"{}\">{}</text><text class=\"s e\" x=\"{}\" y=\"{}\">{}</text></g>\n",
-            escaped(&about(scene, step)),
+            escaped_lines(&about(scene, step)),
             n(x),
             n(y),
             n(x + 18.0),
@@ -269,9 +269,11 @@ fn legend(scene: &Scene, page: &mut Page) {
 
 /// Steps with the same dependents share a meeting point from this number on.
 const BUNDLED_MIN: usize = 3;
-const BOX_WIDTH: f64 = 232.0;
+const BOX_WIDTH: f64 = 244.0;
 const BOX_HEIGHT: f64 = 44.0;
 const GAP: f64 = 14.0;
+/// Between two layers where lines are not steep.
+const LAYER_GAP: f64 = 52.0;
 const TIP: f64 = 7.0;
 const SMALL: f64 = 10.5;
 const LINES_DRAWN_MAX: usize = 6_000;

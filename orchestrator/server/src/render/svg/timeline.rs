@@ -3,7 +3,7 @@
 use super::{Page, class, cut_to, n, text_width};
 use crate::render::explained;
 use crate::render::scene::{Activity, Outcome, Scene, Span, State, Step, Story};
-use crate::render::words::{duration, escaped, plain, tick_ms};
+use crate::render::words::{duration, escaped, escaped_lines, plain, tick_ms};
 
 /// Draws what each step did when.
 pub(super) fn draw(scene: &Scene, story: &Story, available: f64, page: &mut Page) {
@@ -109,7 +109,7 @@ impl Chart {
     fn span(&self, step: &Step, span: &Span, y: f64, page: &mut Page) {
         let (from, to) = (self.x(span.from_ms), self.x(span.to_ms));
         let width = (to - from).max(2.0);
-        let about = escaped(&explained::span(step, span));
+        let about = escaped_lines(&explained::span(step, span));
         match span.activity {
             Activity::Waiting if to - from < 1.0 => {}
             Activity::Waiting => page.put(format_args!(
