@@ -9,6 +9,7 @@ fn id() -> ExecutionId {
 fn record(n_entries: i64) -> SettledRecord {
     let entries = (1..=n_entries)
         .map(|sequence| v1::AuditEntry {
+            hash: Vec::new(),
             sequence,
             at: 7,
             event: None,
