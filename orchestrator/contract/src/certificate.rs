@@ -60,7 +60,7 @@ impl Plan {
         let steps = duration::of_steps(self);
         let path = duration::critical_path(self, &steps);
         let path_ms = path.iter().map(|step| steps[step.as_usize()]).sum();
-        let steps_ms = duration::of_all(&steps, path_ms, n_slots);
+        let steps_ms = duration::of_all(self, &steps, path_ms, n_slots);
         // where both end at the same instant, it is the plan's limit that ends the execution.
         let duration_bound = if steps_ms < u128::from(self.timeout_ms) {
             DurationBound::Steps

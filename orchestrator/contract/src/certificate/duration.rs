@@ -55,9 +55,10 @@ pub(super) fn critical_path(plan: &Plan, worst_ms: &[u128]) -> Vec<StepIndex> {
 }
 
 /// Milliseconds of all steps at the most, given the length of the longest chain. At most as many slots as steps.
-pub(super) fn of_all(worst_ms: &[u128], chain_ms: u128, n_slots: u32) -> u128 {
-    // each step that is ready holds a slot at once, so only dependencies make a step wait.
-    if n_slots as usize >= worst_ms.len() {
+pub(super) fn of_all(plan: &Plan, worst_ms: &[u128], chain_ms: u128, n_slots: u32) -> u128 {
+    // of each chain one step at a time is ready or holds a slot.
+    // So with a slot for each chain a step that is ready finds one, and only dependencies make a step wait.
+    if n_slots as usize >= n_chains(plan) {
         return chain_ms;
     }
     // Graham's bound of list scheduling.
@@ -71,6 +72,21 @@ pub(super) fn of_all(worst_ms: &[u128], chain_ms: u128, n_slots: u32) -> u128 {
     let work_ms: u128 = worst_ms.iter().sum();
     let n_slots = u128::from(n_slots);
     (work_ms + (n_slots - 1) * chain_ms) / n_slots
+}
+
+/// A number of chains of dependencies that have all steps together; not always the least one, which costs more to find.
+fn n_chains(plan: &Plan) -> usize {
+    let mut is_last = vec![true; plan.steps.len()];
+    for step in &plan.order.canonical {
+        let dependencies = plan.step(*step).depends_on.iter();
+        if let Some(before) = dependencies
+            .rev()
+            .find(|dependency| is_last[dependency.as_usize()])
+        {
+            is_last[before.as_usize()] = false;
+        }
+    }
+    is_last.into_iter().filter(|is_last| *is_last).count()
 }
 
 /// Milliseconds of the delays before the first `n_retries` retries together, at most this much.

@@ -120,6 +120,29 @@ fn fewer_slots_than_steps_take_longer_and_more_do_not_help() {
     );
 }
 
+//
+#[test]
+fn a_plan_of_few_chains_needs_few_slots() {
+    // b and c after a, d after both, e before c: two chains have all five.
+    let spec = plan().step("a").limit(10).step("b").after(&["a"]).limit(50);
+    let spec = spec
+        .step("e")
+        .after(&["a"])
+        .limit(20)
+        .step("c")
+        .after(&["a", "e"])
+        .limit(20);
+    let spec = spec.step("d").after(&["b", "c"]).limit(5);
+    assert_eq!(worst(&spec, 1).0, 105);
+    for n_slots in [2, 3, 5, 9] {
+        assert_eq!(worst(&spec, n_slots).0, 65, "{n_slots} slots");
+    }
+    // A third one that may run beside them makes steps wait for two slots: (125 + 65) / 2.
+    let spec = spec.step("f").limit(20);
+    assert_eq!(worst(&spec, 2).0, 95);
+    assert_eq!(worst(&spec, 3).0, 65);
+}
+
 // with several slots the longest durations are not the worst ones.
 #[test]
 fn a_step_that_ends_early_can_make_the_plan_end_later_and_the_bound_holds() {
