@@ -110,7 +110,7 @@ impl InputLog {
                 note.len() <= CONTEXT_NOTE_BYTES,
                 "a note has its room from the beginning"
             );
-            self.bytes = self.bytes - failure_bytes(reported);
+            self.bytes -= failure_bytes(reported);
             reported.context = note.clone();
             self.bytes += failure_bytes(reported);
         }

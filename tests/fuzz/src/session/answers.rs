@@ -126,6 +126,7 @@ enum Wants {
     Accepted,
     Settled,
     Description,
+    Explanation,
     /// The next entry of its watch, once it is told that it watches.
     Watch(u64),
     Workers,
@@ -178,9 +179,14 @@ impl Callers {
 
     pub(crate) fn ask(&mut self, source: &mut Source<'_>) -> Input {
         let execution_id = seeds::id(3, source.byte() % 5).parse().expect("it is one");
-        match source.byte() % 5 {
+        let byte = source.byte();
+        match byte % 5 {
             0 => Input::Wait {
                 caller: self.next(Wants::Settled),
+                execution_id,
+            },
+            1 if byte >= 128 => Input::Explain {
+                caller: self.next(Wants::Explanation),
                 execution_id,
             },
             1 => Input::Describe {
@@ -247,11 +253,20 @@ impl Callers {
             (Wants::Accepted | Wants::Description, Reply::Accepted(view) | Reply::Described(view)) => {
                 disk.accepted.contains_key(&view.execution_id)
             }
+            (Wants::Explanation, Reply::Explained(explained)) => {
+                let plan = explained.request.plan();
+                let steps = explained.explanation.steps.iter();
+                steps
+                    .map(|facts| (facts.words(plan), facts.rules()))
+                    .all(|(words, rules)| !words.is_empty() && !rules.is_empty())
+                    && disk.accepted.contains_key(&explained.execution_id)
+            }
             (Wants::Settled | Wants::Accepted, Reply::Settled(persisted)) => {
                 disk.is_settled(persisted.result.execution_id)
             }
             (Wants::Settled | Wants::Accepted, Reply::Refused(_) | Reply::NotLive)
             | (Wants::Description | Wants::Watch(_), Reply::NotLive)
+            | (Wants::Explanation, Reply::ExplainedParked(_) | Reply::NotLive)
             | (Wants::Workers, Reply::Workers(_))
             | (Wants::Actions, Reply::Actions(_))
             | (Wants::Drained, Reply::Workers(_) | Reply::NoSuchWorker)
