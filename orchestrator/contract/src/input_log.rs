@@ -6,7 +6,9 @@ use crate::outcome::{Outcome, Reported};
 use crate::time::Moment;
 use alloc::vec::Vec;
 use escapement_model::Opaque;
-use escapement_model::limits::INPUT_LOG_BYTES_MAX;
+use escapement_model::limits::{
+    ERROR_CONTEXT_BYTES_MAX, INPUT_LOG_BYTES_MAX, MESSAGE_CHARS_MAX, WARNINGS_MAX,
+};
 
 /// The inputs of one execution, from its acceptance in this process to its end.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +60,12 @@ impl InputLog {
     /// About what the inputs take, outputs not counted; never more than [`INPUT_LOG_BYTES_MAX`].
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// True where it says that it is not complete although any input would still have had room: somebody else cut it off.
+    pub fn is_cut_short(&self) -> bool {
+        //
+        !self.is_complete && self.bytes.saturating_add(INPUT_BYTES_MAX) <= INPUT_LOG_BYTES_MAX
     }
 
     pub(crate) fn new(origin: Moment) -> Self {
@@ -212,6 +220,12 @@ fn failure_bytes(reported: &Reported) -> usize {
 /// What an input takes beside its texts.
 const INPUT_BYTES: usize = 128;
 const _: () = assert!(size_of::<LoggedInput>() <= INPUT_BYTES && size_of::<Reported>() <= INPUT_BYTES);
+/// More than the largest input takes, which is an outcome with all the warnings that are kept: 2 MiB.
+const INPUT_BYTES_MAX: usize = 2 << 20;
+const _: () = assert!(
+    INPUT_BYTES + WARNINGS_MAX * (INPUT_BYTES + 2 * 4 * MESSAGE_CHARS_MAX + ERROR_CONTEXT_BYTES_MAX)
+        <= INPUT_BYTES_MAX
+);
 /// What the note in place of a context takes at most.
 const CONTEXT_NOTE_BYTES: usize = 128;
 /// Bytes that a decision needs.

@@ -76,7 +76,7 @@ fn a_log_that_is_full_says_so_and_leads_as_far_as_it_goes() {
     story.ok(Input::AttemptStarted { step, attempt });
     story.complete("a").complete("b");
     let settlement = story.persisted.clone().unwrap();
-    assert!(!settlement.inputs.is_complete);
+    assert!(!settlement.inputs.is_complete && !settlement.inputs.is_cut_short());
     assert_eq!(settlement.inputs.inputs, kept.inputs);
     assert_eq!(settlement.inputs.decisions, kept.decisions);
     assert_eq!(settlement.inputs.bytes(), INPUT_LOG_BYTES_MAX - tick_bytes());

@@ -289,6 +289,9 @@ impl Check<'_> {
     fn replay(&mut self, request: Request, accepted: Accepted) {
         let Some(log) = self.log(&request) else { return };
         self.verdict.is_complete = log.is_complete;
+        if log.is_cut_short() {
+            self.differs(Part::Inputs, "cut off for want of room", "inputs that have room");
+        }
         let Accepted {
             at_unix_ms,
             deadline_ms,
