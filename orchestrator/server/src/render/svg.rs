@@ -81,7 +81,8 @@ impl Page {
             String::with_capacity(self.body.len() + style::STYLE.len() + style::SHAPES.len() + 1_000);
         write!(
             document,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" role=\"img\" \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" \
+             role=\"graphics-document document\" \
              aria-labelledby=\"name about\">\n<title id=\"name\">{}</title>\n<desc id=\"about\">{}</desc>\n\
              <style>{}</style>\n<defs>{}</defs>\n<rect class=\"bg\" width=\"{w}\" height=\"{h}\"/>\n\
              <g transform=\"translate({MARGIN} {MARGIN})\">\n{}</g>\n</svg>\n",

@@ -171,7 +171,8 @@ impl Drawing<'_> {
         let id = format!("{} ", step.short_id);
         let note = cut_to(&note(step), room - text_width(&id, SMALL), SMALL);
         page.put(format_args!(
-            "<g><title>{}</title><rect class=\"box {class}\" x=\"{}\" y=\"{}\" width=\"{BOX_WIDTH}\" height=\"{BOX_HEIGHT}\" rx=\"6\"/>\
+            "<g role=\"img\"><title>{}</title>\
+             <rect class=\"box {class}\" x=\"{}\" y=\"{}\" width=\"{BOX_WIDTH}\" height=\"{BOX_HEIGHT}\" rx=\"6\"/>\
              <use href=\"#{class}\" class=\"{class}\" x=\"{}\" y=\"{}\"/><text class=\"t\" x=\"{}\" y=\"{}\">{}</text>\
              <text class=\"s\" x=\"{}\" y=\"{}\">{}</text><text class=\"s e\" x=\"{}\" y=\"{}\">{}</text></g>\n",
             escaped_lines(&about(scene, step)),

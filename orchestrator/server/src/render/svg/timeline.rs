@@ -113,13 +113,13 @@ impl Chart {
         match span.activity {
             Activity::Waiting if to - from < 1.0 => {}
             Activity::Waiting => page.put(format_args!(
-                "<g><title>{about}</title><path class=\"wait\" d=\"M{} {y}H{}\"/></g>\n",
+                "<g role=\"img\"><title>{about}</title><path class=\"wait\" d=\"M{} {y}H{}\"/></g>\n",
                 n(from + 1.5),
                 n((to - 1.0).max(from + 1.6)),
                 y = n(y),
             )),
             Activity::BackingOff => page.put(format_args!(
-                "<g><title>{about}</title><rect class=\"sleep\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"8\" rx=\"2\"/></g>\n",
+                "<g role=\"img\"><title>{about}</title><rect class=\"sleep\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"8\" rx=\"2\"/></g>\n",
                 n(from),
                 n(y - 4.0),
                 n(width),
@@ -127,7 +127,7 @@ impl Chart {
             Activity::Running => {
                 let (class, pattern) = look(step.state, &span.outcome);
                 let bar = format!("x=\"{}\" y=\"{}\" width=\"{}\" height=\"14\" rx=\"2\"", n(from), n(y - 7.0), n(width));
-                page.put(format_args!("<g class=\"{class}\"><title>{about}</title><rect class=\"bar\" {bar}/>"));
+                page.put(format_args!("<g role=\"img\" class=\"{class}\"><title>{about}</title><rect class=\"bar\" {bar}/>"));
                 if let Some(pattern) = pattern {
                     page.put(format_args!("<rect fill=\"url(#{pattern})\" {bar}/>"));
                 }
