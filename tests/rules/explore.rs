@@ -115,7 +115,7 @@ impl Explorer<'_> {
         check_state(&pair, &standing);
         self.check_refusals(&mut pair, &standing);
         let mut signature = DefaultHasher::new();
-        let inputs = that_fit(&self.case, &standing, self.index);
+        let inputs = that_fit(&standing, self.index);
         for input in &inputs {
             let next = self.step(&pair, &standing, 0, input);
             self.sign(&mut signature, &standing, (0, input), &next);

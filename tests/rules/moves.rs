@@ -27,14 +27,14 @@ pub(crate) enum Kind {
 }
 
 /// The inputs that fit; each is accepted.
-pub(crate) fn that_fit(case: &Case, standing: &Standing, index: &[StepIndex]) -> Vec<Input> {
+pub(crate) fn that_fit(standing: &Standing, index: &[StepIndex]) -> Vec<Input> {
     let mut inputs = Vec::new();
     match standing.phase {
         Phase::Queued => inputs.push(Input::Start),
         Phase::Starting => {}
         Phase::Running => {
-            for step in 0..case.shape.n_steps {
-                of_step(standing.steps[step].state, index[step], &mut inputs);
+            for (step, index) in standing.steps.iter().zip(index) {
+                of_step(step.state, *index, &mut inputs);
             }
         }
         Phase::Settling => inputs.push(Input::SettlePersisted),

@@ -100,7 +100,7 @@ impl Pair {
         let standing = self.compare_standing(index);
         if *input == Input::StartPersisted && !was_before_start && self.wall_jump_ms == 0 {
             // from here on the wall clock is wrong, by more than the whole execution may take.
-            let jumps_ahead = self.core.request().plan().steps().len() % 2 == 0;
+            let jumps_ahead = self.reference.states.len().is_multiple_of(2);
             self.wall_jump_ms = if jumps_ahead { HOUR_MS } else { -HOUR_MS };
         }
         Answer {

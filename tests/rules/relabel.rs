@@ -107,7 +107,7 @@ fn play(case: &Case) -> usize {
     while let Some((pair, twin)) = stack.pop() {
         n_states += 1;
         let standing = twin.standing();
-        for input in that_fit(&other, &standing, &index).into_iter().filter(is_played) {
+        for input in that_fit(&standing, &index).into_iter().filter(is_played) {
             let (mut pair, mut twin) = (pair.clone(), twin.clone());
             let found = pair.feed(0, &named(&input, &index, &order), &index);
             let expected = twin.feed(0, &input, &index);

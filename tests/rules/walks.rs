@@ -9,16 +9,21 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Attempts of a step where everything is repeated.
-const ATTEMPTS: u32 = 3;
-/// The same in plans of four steps.
-const ATTEMPTS_OF_FOUR: u32 = 2;
+/// Attempts of a step where everything is repeated: three, so that the second delay is cut to the longest, and two where
+/// that would take too long.
+fn attempts_of(n_steps: usize) -> u32 {
+    match n_steps {
+        1 | 2 => 3,
+        3 if is_long() => 3,
+        _ => 2,
+    }
+}
 
 #[test]
 fn the_table_of_transitions_is_what_plans_of_up_to_three_steps_do() {
     //
     let seen = Seen::default();
-    let cases = (1..=3).flat_map(|n_steps| cases_of(n_steps, ATTEMPTS));
+    let cases = (1..=3).flat_map(cases_of);
     let transitions = explore("up to three steps", cases.collect(), Merging::Rest(&seen));
     table::check(&transitions);
 }
@@ -28,7 +33,7 @@ fn states_with_the_same_rest_have_the_same_future() {
     //
     let signatures = Signatures::default();
     let n_steps_max = if is_long() { 3 } else { 2 };
-    let cases = (1..=n_steps_max).flat_map(|n_steps| cases_of(n_steps, ATTEMPTS));
+    let cases = (1..=n_steps_max).flat_map(cases_of);
     explore("nothing merged", cases.collect(), Merging::Whole(&signatures));
     println!(
         "{} states of what is left to do, each with one future",
@@ -41,7 +46,7 @@ fn plans_of_four_steps_end_as_the_rules_say() {
     //
     let seen = Seen::default();
     let share = if is_long() { 1 } else { 257 };
-    let cases = cases_of(4, ATTEMPTS_OF_FOUR).step_by(share);
+    let cases = cases_of(4).step_by(share);
     explore("four steps", cases.collect(), Merging::Rest(&seen));
 }
 
@@ -49,7 +54,8 @@ fn is_long() -> bool {
     std::env::var_os("ESCAPEMENT_LONG").is_some()
 }
 
-fn cases_of(n_steps: usize, attempts: u32) -> impl Iterator<Item = Case> {
+fn cases_of(n_steps: usize) -> impl Iterator<Item = Case> {
+    let attempts = attempts_of(n_steps);
     let case = |shape, options, context_is_missing| Case {
         shape,
         options,
