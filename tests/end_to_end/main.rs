@@ -6,8 +6,8 @@
     reason = "a test that unwraps says at which line its assumption broke"
 )]
 
+mod pages;
 mod plans;
-mod readme;
 mod recording_worker;
 mod status_details;
 mod story;

@@ -88,7 +88,7 @@ async fn kinds_that_are_large() {
         worker.complete_next(json!({ "text": "y".repeat(1000) })).await;
     }
     let long = stage.record(&id).await;
-    assert!(long.len() > 5 * 64 << 10);
+    assert!(long.len() > 5 * (64 << 10));
     for record in [refused, long] {
         assert_whole("large", &record);
     }
