@@ -25,12 +25,17 @@ fn allowance(field: &FieldDescriptor) -> usize {
         "escapement.v1.ExecutePlanRequest.environment"
         | "escapement.v1.SubmitPlanRequest.environment"
         | "escapement.v1.ValidatePlanRequest.environment"
+        | "escapement.v1.SimulatePlanRequest.environment"
+        // What is deeper ends the simulated attempt, as it would a real one.
+        | "escapement.v1.AttemptStub.output"
         | "escapement.v1.Plan.metadata"
         | "escapement.v1.PlanStep.payload"
         | "escapement.worker.v1.Assignment.environment"
         | "escapement.worker.v1.Assignment.payload"
         | "escapement.worker.v1.Success.output" => OBJECT_NESTING_MAX,
-        "escapement.worker.v1.Failure.context" => ERROR_CONTEXT_NESTING_MAX,
+        "escapement.worker.v1.Failure.context" | "escapement.v1.FailureStub.context" => {
+            ERROR_CONTEXT_NESTING_MAX
+        }
         // With the contexts of all errors of the run in it.
         "escapement.v1.ExecutionError.context" => OBJECT_NESTING_MAX,
         "escapement.v1.PlanResult.result_payload" => AROUND_OUTPUT + OBJECT_NESTING_MAX,
