@@ -176,7 +176,8 @@ fn shown(page: &Path) -> Vec<Shown> {
         let Some((language, text)) = block.split_once('\n') else {
             continue;
         };
-        let is_ours = language == "sh" && (text.contains("grpcurl") || text.contains("orchestrator "));
+        let calls_us = |line: &str| line.contains("grpcurl") || line.starts_with("orchestrator ");
+        let is_ours = language == "sh" && text.lines().any(calls_us);
         if is_ours {
             shown.push(Shown {
                 command: text.to_owned(),
