@@ -7,6 +7,10 @@ mod result_bytes;
 use crate::plan::{OnFailure, Plan, StepIndex};
 use alloc::vec::Vec;
 
+/// Which way of computing certificates this is. It rises whenever a plan would get another one than before: what was
+/// said of it then stays as it is, and nobody compares it with what is said now.
+pub const CERTIFICATE_REVISION: u32 = 1;
+
 /// Computed before a plan runs, and true of each of its executions.
 //
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -32,7 +32,7 @@ mod trace;
 mod validate;
 
 pub use audit::{AUDIT_ENTRIES_MAX, AuditEntry, AuditKind, NotCompleted};
-pub use certificate::{Certificate, CriticalStep, DurationBound};
+pub use certificate::{CERTIFICATE_REVISION, Certificate, CriticalStep, DurationBound};
 pub use chain::{ChainHash, chain_seed};
 pub use draft::{PlanDraft, RequestDraft, RetryPolicyDraft, StepDraft};
 pub use error::{CAUSE_DEPTH_MAX, ExecutionError};

@@ -100,20 +100,13 @@ impl Record {
         })
     }
 
-    /// True where a certificate of the plan stands behind the accepted request.
+    /// The revision of the certificate that stands behind the accepted request, if there is one.
     ///
     /// # Errors
     /// [`Unreadable`] where the bytes do not decode.
-    pub fn has_certificate(&self) -> Result<bool, Unreadable> {
-        let mut rest = self.accepted.clone();
-        while rest.has_remaining() {
-            let (tag, wire_type) = decode_key(&mut rest).map_err(Unreadable::Wire)?;
-            if tag == CERTIFICATE_TAG {
-                return Ok(true);
-            }
-            skip_field(wire_type, tag, &mut rest, DecodeContext::default()).map_err(Unreadable::Wire)?;
-        }
-        Ok(false)
+    pub fn certificate_revision(&self) -> Result<Option<u32>, Unreadable> {
+        let accepted = v1::StoredAcceptance::decode(self.accepted.clone()).map_err(Unreadable::Wire)?;
+        Ok(accepted.certificate.map(|certificate| certificate.revision))
     }
 
     /// The request that was accepted.
@@ -158,8 +151,6 @@ fn once(slot: &mut Option<Bytes>, part: Bytes) -> Result<(), Unreadable> {
     }
 }
 
-/// What is appended to the accepted request: the certificate of its plan.
-const CERTIFICATE_TAG: u32 = 100;
 /// `entries` of `StoredAudit`.
 const ENTRIES_TAG: u32 = 1;
 /// `inputs` of `StoredAudit`.

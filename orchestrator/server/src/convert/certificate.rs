@@ -2,7 +2,7 @@
 //! Computes none.
 
 use super::answer::count;
-use escapement_contract::{Certificate, DurationBound, Plan};
+use escapement_contract::{CERTIFICATE_REVISION, Certificate, DurationBound, Plan};
 use escapement_wire::v1;
 
 /// The certificate of a plan, as callers are told it.
@@ -59,6 +59,7 @@ pub fn to_store(certificate: &Certificate) -> v1::StoredCertificate {
             .map(|critical| i64::from(critical.worst_case_attempts))
             .collect(),
         critical_path_ms: number(certificate.critical_path_ms),
+        revision: CERTIFICATE_REVISION,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::convert::{audit, recorded};
 use crate::records;
 use bytes::Bytes;
 use escapement_contract::{
-    AuditEntry, AuditKind, ChainHash, InputLog, Replayed, Request, chain_seed, replay,
+    AuditEntry, AuditKind, CERTIFICATE_REVISION, ChainHash, InputLog, Replayed, Request, chain_seed, replay,
 };
 use escapement_wire::v1;
 use prost::Message;
@@ -205,8 +205,9 @@ impl Check<'_> {
     /// What was said of the plan follows from it. Whoever accepts with a certificate writes nothing in another way either,
     /// so all bytes are compared.
     fn certificate(&mut self, request: &Request) {
+        let revision = self.record.certificate_revision().unwrap_or_default();
         let again = || records::encode_accepted(request, self.record.execution_id);
-        if self.record.has_certificate().is_ok_and(|has| has) && again() != self.record.accepted {
+        if revision == Some(CERTIFICATE_REVISION) && again() != self.record.accepted {
             self.differs(
                 Part::Certificate,
                 "other bytes",

@@ -186,7 +186,8 @@ pub fn read(bytes: &Bytes) -> Result<RecordFile, FileFault> {
         reader.n_entries += 1;
         (tag, body, begins_at) = reader.frame()?;
     }
-    reader.expects_entry = false;
+    // What is neither may be an entry that was bent.
+    reader.expects_entry = !matches!(tag, Tag::Inputs | Tag::Result);
     if tag == Tag::Inputs {
         inputs = Some(body);
         (tag, body, begins_at) = reader.frame()?;
