@@ -84,11 +84,10 @@ fn forget(error: Option<&mut v1::ExecutionError>) {
     let mut next = error;
     while let Some(error) = next {
         error.recoverable = false;
-        if let Some(context) = &error.context {
-            // In the one spelling that this project writes itself.
-            let plain = json::from_opaque(context).map(|object| json::to_opaque(&object));
-            error.context = plain.ok();
-        }
+        // None is `{}`; and all in the one spelling that this project writes itself.
+        let context = error.context.take().unwrap_or_default();
+        let plain = json::from_opaque(&context).map(|object| json::to_opaque(&object));
+        error.context = plain.ok();
         next = error.cause.as_deref_mut();
     }
 }
