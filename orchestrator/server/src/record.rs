@@ -100,13 +100,13 @@ impl Record {
         })
     }
 
-    /// The revision of the certificate that stands behind the accepted request, if there is one.
+    /// The certificate that stands behind the accepted request, if there is one.
     ///
     /// # Errors
     /// [`Unreadable`] where the bytes do not decode.
-    pub fn certificate_revision(&self) -> Result<Option<u32>, Unreadable> {
+    pub fn certificate(&self) -> Result<Option<v1::StoredCertificate>, Unreadable> {
         let accepted = v1::StoredAcceptance::decode(self.accepted.clone()).map_err(Unreadable::Wire)?;
-        Ok(accepted.certificate.map(|certificate| certificate.revision))
+        Ok(accepted.certificate)
     }
 
     /// The request that was accepted.

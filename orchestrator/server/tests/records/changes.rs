@@ -153,14 +153,34 @@ fn a_request_that_is_changed_is_named() {
 #[test]
 fn a_certificate_that_does_not_follow_from_the_plan_is_named() {
     let mut record = random_story(1).record();
-    // Field 100 with an empty message.
-    record.accepted = [&record.accepted[..], b"\xa2\x06\x00"].concat().into();
+    // Messages in a row are one, in which the last number counts.
+    let mut certificate = v1::StoredCertificate {
+        worst_case_attempts: 7_000,
+        ..v1::StoredCertificate::default()
+    };
+    let appended = |certificate: &v1::StoredCertificate| {
+        v1::StoredAcceptance {
+            plan: None,
+            certificate: Some(certificate.clone()),
+        }
+        .encode_to_vec()
+    };
+    let mut of_another_revision = record.clone();
+    record.accepted = [&record.accepted[..], &appended(&certificate)].concat().into();
     let verdict = verify(&record);
     assert!(
         verdict.audit_identical && verdict.result_identical,
         "the request is the same"
     );
     assert_eq!(parts(&verdict), [(Part::Certificate, 0)]);
+    certificate.revision = u32::MAX;
+    let accepted = [&of_another_revision.accepted[..], &appended(&certificate)].concat();
+    of_another_revision.accepted = accepted.into();
+    assert_eq!(
+        parts(&verify(&of_another_revision)),
+        [],
+        "what an earlier version computed stays as it is"
+    );
 }
 
 /// What an earlier version stored: neither hashes nor inputs nor seal.
