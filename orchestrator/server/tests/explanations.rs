@@ -10,7 +10,8 @@ use escapement_contract::{
     explain_settled, validate_request,
 };
 use escapement_model::{ExecutionId, Opaque, Severity};
-use escapement_orchestrator::convert::explain::{execution, record, step};
+use escapement_orchestrator::convert::explain::{execution, step};
+use escapement_orchestrator::convert::recorded;
 use escapement_orchestrator::convert::request::request_draft;
 use escapement_orchestrator::records;
 use escapement_wire::v1;
@@ -188,14 +189,18 @@ fn an_execution_is_explained_by_its_stored_records_as_by_itself() {
         let request = records::decode_accepted(&accepted).unwrap();
         let result = records::decode_result(&result).unwrap();
         let entries = records::decode_audit(&audit).unwrap();
-        let read: Vec<_> = entries.iter().filter_map(record::kind).collect();
+        let read = entries
+            .iter()
+            .cloned()
+            .map(|entry| recorded::kind(entry.event.unwrap()).unwrap());
+        let read: Vec<_> = read.collect();
         kinds.extend(read.iter().map(|kind| kind.name()));
-        let error = result.error.as_ref().map(record::error);
-        let status = record::status(&result).unwrap();
+        let error = result.error.clone().map(|error| recorded::error(error).unwrap());
+        let status = recorded::status(result.status()).unwrap();
         let stored = explain_settled(request.plan(), read.iter(), status, error.as_ref());
         assert_eq!(stored, last.unwrap(), "seed {seed}");
     }
-    assert_eq!(kinds.len(), 9, "every kind that explains something: {kinds:?}");
+    assert_eq!(kinds.len(), 13, "every kind of entry: {kinds:?}");
 }
 
 #[test]

@@ -237,7 +237,7 @@ impl<'a> Note<'a> {
             }
             AuditKind::AttemptReturned { attempt, .. } => {
                 // it does not count.
-                self.attempts = attempt - 1;
+                self.attempts = attempt.saturating_sub(1);
                 self.was_assigned = false;
             }
             AuditKind::RetryScheduled { next_attempt, .. } => {

@@ -1,8 +1,6 @@
 //! Why an execution and its steps stand where they do, to the wire. Explains nothing itself: the contract has the facts,
 //! the rules and the words.
 
-pub mod record;
-
 use crate::convert::answer;
 use escapement_contract::{
     End, ExecutionFacts, ExecutionWhy, Plan, StepFacts, StepIndex, StepState, StepWhy, WorkerFacts,

@@ -1,4 +1,4 @@
-//! Entries of a record, from the wire back to what the contract knows, so that they can be hashed.
+//! Entries of a record, from the wire back to what the contract knows, so that they can be hashed and explained.
 //! Refuses what the contract cannot have said; compares nothing.
 
 use escapement_contract::{
@@ -27,7 +27,11 @@ pub fn entry(wire: v1::AuditEntry) -> Result<AuditEntry, Meaningless> {
     })
 }
 
-fn kind(event: Event) -> Result<AuditKind, Meaningless> {
+/// What happened.
+///
+/// # Errors
+/// [`Meaningless`] where a field has no meaning.
+pub fn kind(event: Event) -> Result<AuditKind, Meaningless> {
     Ok(match event {
         Event::Accepted(event) => AuditKind::Accepted {
             deadline_ms: event.deadline_ms,
@@ -66,11 +70,7 @@ fn kind(event: Event) -> Result<AuditKind, Meaningless> {
         Event::StepCompleted(event) => AuditKind::StepCompleted {
             step_id: step_id(&event.step_id)?,
             attempts: count(event.attempts)?,
-            warnings: event
-                .warnings
-                .into_iter()
-                .map(|warning| error(warning, CAUSE_DEPTH_MAX))
-                .collect::<Result<_, _>>()?,
+            warnings: event.warnings.into_iter().map(error).collect::<Result<_, _>>()?,
         },
         Event::StepNotCompleted(event) => AuditKind::StepNotCompleted {
             step_id: step_id(&event.step_id)?,
@@ -94,18 +94,34 @@ fn kind(event: Event) -> Result<AuditKind, Meaningless> {
                 .collect::<Result<_, _>>()?,
         },
         Event::Settled(event) => AuditKind::Settled {
-            status: match event.status() {
-                WireStatus::Success => Status::Success,
-                WireStatus::Partial => Status::Partial,
-                WireStatus::Failure => Status::Failure,
-                WireStatus::Unspecified => return Err("the status is unknown"),
-            },
+            status: status(event.status())?,
         },
     })
 }
 
+/// How an execution ended.
+///
+/// # Errors
+/// [`Meaningless`] where it is unspecified.
+pub fn status(status: WireStatus) -> Result<Status, Meaningless> {
+    match status {
+        WireStatus::Success => Ok(Status::Success),
+        WireStatus::Partial => Ok(Status::Partial),
+        WireStatus::Failure => Ok(Status::Failure),
+        WireStatus::Unspecified => Err("the status is unknown"),
+    }
+}
+
+/// An error with its causes.
+///
+/// # Errors
+/// [`Meaningless`] where a field has no meaning.
+pub fn error(wire: v1::ExecutionError) -> Result<ExecutionError, Meaningless> {
+    error_above(wire, CAUSE_DEPTH_MAX)
+}
+
 /// Recursive; so many errors may lie below this one.
-fn error(wire: v1::ExecutionError, depth_left: usize) -> Result<ExecutionError, Meaningless> {
+fn error_above(wire: v1::ExecutionError, depth_left: usize) -> Result<ExecutionError, Meaningless> {
     let severity = match wire.severity() {
         WireSeverity::Warn => Severity::Warn,
         WireSeverity::Error => Severity::Error,
@@ -118,7 +134,7 @@ fn error(wire: v1::ExecutionError, depth_left: usize) -> Result<ExecutionError, 
             let below = depth_left
                 .checked_sub(1)
                 .ok_or("the chain of causes is too deep")?;
-            Some(Arc::new(error(*cause, below)?))
+            Some(Arc::new(error_above(*cause, below)?))
         }
     };
     let context = wire.context.unwrap_or_default();
@@ -135,10 +151,7 @@ fn error(wire: v1::ExecutionError, depth_left: usize) -> Result<ExecutionError, 
 }
 
 fn present(wire: Option<v1::ExecutionError>) -> Result<Arc<ExecutionError>, Meaningless> {
-    Ok(Arc::new(error(
-        wire.ok_or("the error is missing")?,
-        CAUSE_DEPTH_MAX,
-    )?))
+    Ok(Arc::new(error(wire.ok_or("the error is missing")?)?))
 }
 
 fn step_id(text: &str) -> Result<StepId, Meaningless> {

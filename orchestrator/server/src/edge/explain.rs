@@ -6,7 +6,7 @@
 use super::Edge;
 use super::lookup::damaged;
 use crate::convert::explain as convert;
-use crate::convert::explain::record;
+use crate::convert::recorded;
 use crate::engine_link::Lane;
 use crate::readers::Reading;
 use crate::records::{self, Unreadable};
@@ -95,10 +95,15 @@ fn explain_stored(
             };
             accepted().and_then(|request| {
                 let result = records::decode_result(result).map_err(unreadable)?;
-                let status = record::status(&result).ok_or(Rejection::RecordDamaged)?;
+                let status = recorded::status(result.status()).map_err(|_| Rejection::RecordDamaged)?;
                 let entries = records::decode_audit(&audit).map_err(unreadable)?;
-                let kinds: Vec<AuditKind> = entries.iter().filter_map(record::kind).collect();
-                let error = result.error.as_ref().map(record::error);
+                // What an entry of another version says explains nothing.
+                let kinds = entries
+                    .into_iter()
+                    .filter_map(|entry| recorded::kind(entry.event?).ok());
+                let kinds: Vec<AuditKind> = kinds.collect();
+                let error = result.error.map(recorded::error).transpose();
+                let error = error.map_err(|_| Rejection::RecordDamaged)?;
                 let explanation = explain_settled(request.plan(), kinds.iter(), status, error.as_ref());
                 let (state, at) = (State::Settled, result.completed_at);
                 response(execution_id, request.plan(), state, at, &explanation, wanted)
