@@ -82,12 +82,15 @@ fn meaning(content: &[u8]) -> Option<String> {
 
 fn forget(error: Option<&mut v1::ExecutionError>) {
     let mut next = error;
+    let mut is_cause = false;
     while let Some(error) = next {
         error.recoverable = false;
         // None is `{}`; and all in the one spelling that this project writes itself.
         let context = error.context.take().unwrap_or_default();
         let plain = json::from_opaque(&context).map(|object| json::to_opaque(&object));
-        error.context = plain.ok();
+        // That of a cause stands in another entry.
+        error.context = if is_cause { None } else { plain.ok() };
+        is_cause = true;
         next = error.cause.as_deref_mut();
     }
 }

@@ -1,11 +1,12 @@
 //! The chain that ties the entries of a record together: each has a hash over the one before and itself.
-//! Keeps nothing; a changed, missing or added entry shows because every hash behind it differs.
+//! Keeps nothing; a changed, missing or added entry shows because every hash behind it differs. Whether the last one is
+//! missing the chain alone does not show: a record ends with `settled`, and the seal of a file is over the last hash.
 //!
 //! The first hash follows from the execution id and the request's digest: the text `escapement record 1`, the id, the digest.
 //! Each further one: the hash before, the sequence number, the time, the name of what
 //! happened as `escapement.v1.AuditEntry.event` spells it, and its fields in the order of their numbers there.
 //! Numbers, texts, ids and objects are spelt as `encoder` says; a status and a severity are texts; an error is its code,
-//! message, step id, severity, cause (all but code, message and severity may be absent) and its context.
+//! message, step id, severity, cause (step id and cause may be absent) and its context, a cause is the same without its context.
 
 use crate::audit::{AuditEntry, AuditKind};
 use crate::encoder::Encoder;
@@ -121,16 +122,22 @@ impl Encoder {
         self.number(u64::from(attempt));
     }
 
-    /// Recursive; the depth of a chain of causes is bounded.
     fn error(&mut self, error: &ExecutionError) {
+        self.error_without_context(error);
+        self.object(&error.context);
+    }
+
+    /// Recursive; the depth of a chain of causes is bounded.
+    ///
+    /// The context of a cause stands in the entry that is about it; a thousand steps may have one cause.
+    fn error_without_context(&mut self, error: &ExecutionError) {
         self.text(&error.code);
         self.text(&error.message);
         self.optional(error.step_id, |encoder, step_id| {
             encoder.bytes(step_id.as_bytes())
         });
         self.text(error.severity.as_str());
-        self.optional(error.cause.as_deref(), Encoder::error);
-        self.object(&error.context);
+        self.optional(error.cause.as_deref(), Encoder::error_without_context);
     }
 }
 

@@ -89,6 +89,12 @@ fn put_attempt(to: &mut Canonical, name: &str, step_id: &str, attempt: i32) -> R
 }
 
 fn put_error(to: &mut Canonical, error: &v1::ExecutionError) -> Result<(), String> {
+    put_cause(to, error)?;
+    put_object(to, error.context.as_ref())
+}
+
+/// An error without its context.
+fn put_cause(to: &mut Canonical, error: &v1::ExecutionError) -> Result<(), String> {
     to.text(&error.error_code);
     to.text(&error.message);
     to.maybe_id(error.step_id.as_deref())?;
@@ -104,8 +110,8 @@ fn put_error(to: &mut Canonical, error: &v1::ExecutionError) -> Result<(), Strin
         None => to.byte(0),
         Some(cause) => {
             to.byte(1);
-            put_error(to, cause)?;
+            put_cause(to, cause)?;
         }
     }
-    put_object(to, error.context.as_ref())
+    Ok(())
 }

@@ -1,10 +1,13 @@
 //! Sections 6 and 10: the chain of a record, the inputs that led to it, and what the core makes of them a second time.
 //! That every story of this suite replays is checked where stories end.
 
-use crate::story::{Story, failed, plan};
+use crate::story::{Story, failed, plan, step_id};
 use escapement_contract::{
-    Input, InputLog, LoggedInput, ReplayRefused, Replayed, Settlement, chain_seed, replay,
+    AuditEntry, AuditKind, ExecutionError, Input, InputLog, LoggedInput, ReplayRefused, Replayed, Settlement,
+    chain_seed, replay,
 };
+use escapement_model::opaque::StructBuilder;
+use escapement_model::{Opaque, Severity};
 use std::sync::Arc;
 
 /// A step that fails, sleeps, is late for its limit and completes.
@@ -77,6 +80,35 @@ fn the_chain_begins_with_the_execution_and_its_request() {
         other.execution.audit()[0].hash,
         "the same entry of another request"
     );
+}
+
+//
+#[test]
+fn the_context_of_a_cause_is_hashed_once_however_many_steps_fail_of_it() {
+    let hash_of = |context: Opaque| {
+        let error = |code: &str, cause, context| ExecutionError {
+            code: code.into(),
+            message: String::new(),
+            step_id: Some(step_id("a")),
+            severity: Severity::Error,
+            cause,
+            context,
+        };
+        let cause = Arc::new(error("ROOT", None, context));
+        let entry = AuditEntry {
+            sequence: 1,
+            at_unix_ms: 1,
+            kind: AuditKind::AttemptFailed {
+                step_id: step_id("a"),
+                attempt: 1,
+                error: Arc::new(error("CONSEQUENCE", Some(cause), Opaque::default())),
+            },
+            hash: [0; 32],
+        };
+        entry.link(&[0; 32])
+    };
+    let context = StructBuilder::new().text("seen", "here").build();
+    assert_eq!(hash_of(context), hash_of(Opaque::default()));
 }
 
 //
