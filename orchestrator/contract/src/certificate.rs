@@ -92,7 +92,7 @@ impl Plan {
     }
 
     /// How many attempts of a step may count.
-    fn attempts_max(&self, step: StepIndex) -> u32 {
+    pub(crate) fn attempts_max(&self, step: StepIndex) -> u32 {
         //
         match self.step(step).on_failure {
             OnFailure::Retry if self.retry_policy.can_retry() => self.retry_policy.max_attempts,

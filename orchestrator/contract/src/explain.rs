@@ -8,7 +8,7 @@ mod record;
 mod rules;
 mod words;
 
-pub(crate) use record::{Notes, attempts_max};
+pub(crate) use record::Notes;
 pub use record::{explain_queued, explain_settled};
 
 use crate::audit::NotCompleted;
@@ -230,8 +230,8 @@ pub enum StepWhy {
     },
     /// Its execution ended before it did.
     Stopped {
-        /// An attempt was under way, or a sleep; `None` where that is not known.
-        was_under_way: Option<bool>,
+        /// What it was doing then; `None` where that is not known.
+        was: Option<StepState>,
         /// How many were made; `None` where that is not known.
         attempts: Option<u32>,
         /// How its execution ended.

@@ -4,7 +4,7 @@ use super::steps::{StepRecord, Steps};
 use super::{Execution, Phase, StepState};
 use crate::explain::{
     ExecutionFacts, ExecutionWhy, Explanation, Notes, OpenDependencies, StepFacts, StepWhy, WriteFacts,
-    attempts_max, explain_queued, explain_settled, root_of,
+    explain_queued, explain_settled, root_of,
 };
 use crate::plan::StepIndex;
 use crate::time::Moment;
@@ -56,7 +56,7 @@ impl Execution {
             StepFacts {
                 step: *step,
                 why,
-                attempts_max: attempts_max(plan, *step),
+                attempts_max: plan.attempts_max(*step),
                 ends_in_ms: (!has_ended).then_some(timer_ms.unwrap_or(left_ms).min(left_ms)),
             }
         };
@@ -155,7 +155,7 @@ impl Execution {
             why: notes
                 .if_ended(*step)
                 .unwrap_or(StepWhy::Held(notes.at(*step).state)),
-            attempts_max: attempts_max(plan, *step),
+            attempts_max: plan.attempts_max(*step),
             ends_in_ms: None,
         });
         Explanation {

@@ -5,7 +5,7 @@ use super::{End, EndedBy, ExecutionFacts, ExecutionWhy, Explanation, OpenDepende
 use crate::audit::{AUDIT_ENTRIES_MAX, AuditKind, NotCompleted};
 use crate::error::ExecutionError;
 use crate::execution::StepState;
-use crate::plan::{OnFailure, Plan, StepIndex};
+use crate::plan::{Plan, StepIndex};
 use crate::result::Status;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -27,7 +27,7 @@ pub fn explain_settled<'a>(
             .map(|step| StepFacts {
                 step: *step,
                 why: notes.at(*step).ended(&end, notes.is_cut()),
-                attempts_max: attempts_max(plan, *step),
+                attempts_max: plan.attempts_max(*step),
                 ends_in_ms: None,
             })
             .collect(),
@@ -47,20 +47,11 @@ pub fn explain_queued(plan: &Plan, ends_in_ms: Option<u64>) -> Vec<StepFacts> {
             why: StepWhy::AwaitsExecution {
                 open: OpenDependencies::of(depends_on.len(), depends_on.iter().copied()),
             },
-            attempts_max: attempts_max(plan, *step),
+            attempts_max: plan.attempts_max(*step),
             ends_in_ms,
         }
     };
     plan.canonical_order().iter().map(facts).collect()
-}
-
-/// How many attempts a step may have.
-//
-pub(crate) fn attempts_max(plan: &Plan, step: StepIndex) -> u32 {
-    match plan.step(step).on_failure() {
-        OnFailure::Retry => plan.retry_policy().max_attempts(),
-        OnFailure::Halt | OnFailure::Skip => 1,
-    }
 }
 
 /// What a record says of each step.
@@ -305,7 +296,7 @@ impl<'a> Note<'a> {
     fn ended(&self, end: &Arc<End>, is_cut: bool) -> StepWhy {
         let is_known = !is_cut && end.by != EndedBy::Restart;
         self.if_ended(is_cut).unwrap_or_else(|| StepWhy::Stopped {
-            was_under_way: is_known.then_some(self.state != StepState::Pending),
+            was: is_known.then_some(self.state),
             attempts: is_known.then_some(self.attempts),
             end: Arc::clone(end),
         })

@@ -2,6 +2,7 @@
 
 use super::{EndedBy, ExecutionFacts, ExecutionWhy, StepFacts, StepWhy, WriteFacts};
 use crate::audit::NotCompleted;
+use crate::execution::StepState;
 use alloc::vec::Vec;
 use escapement_model::{Severity, codes};
 
@@ -96,13 +97,19 @@ impl StepFacts {
                 };
                 [decided, classified].concat()
             }
-            StepWhy::Stopped {
-                was_under_way, end, ..
-            } => {
-                let in_flight: &[_] = if *was_under_way == Some(true) {
-                    &["R-6.8"]
-                } else {
-                    &[]
+            StepWhy::Stopped { was, end, .. } => {
+                let in_flight: &[_] = match was {
+                    Some(
+                        StepState::Waiting { .. } | StepState::Assigned { .. } | StepState::Started { .. },
+                    ) => &["R-6.8"],
+                    Some(StepState::BackingOff { .. }) => &["R-3.12"],
+                    Some(
+                        StepState::Pending
+                        | StepState::Completed
+                        | StepState::NotCompleted
+                        | StepState::Stopped,
+                    )
+                    | None => &[],
                 };
                 [&["R-3.9"], in_flight, &end.by.rules()[..1]].concat()
             }

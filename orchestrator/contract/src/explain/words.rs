@@ -5,7 +5,7 @@ use super::{
     StepFacts, StepWhy, WorkerFacts, WriteFacts,
 };
 use crate::audit::NotCompleted;
-use crate::execution::Evidence;
+use crate::execution::{Evidence, StepState};
 use crate::plan::Plan;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -53,7 +53,7 @@ impl ExecutionWhy {
             }
             ExecutionWhy::Settling { write, .. } => {
                 format!(
-                    "It is over; how it ended is told once that is durable.{}",
+                    "Its end is being written; how it ends is told once that is durable.{}",
                     write.words()
                 )
             }
@@ -250,20 +250,23 @@ impl StepFacts {
                 };
                 words_of_reason(*reason, &ended, error_code, *root)
             }
-            StepWhy::Stopped {
-                was_under_way,
-                attempts,
-                end,
-            } => {
-                let was = match (was_under_way, attempts) {
-                    (Some(true), Some(n @ 1..)) => {
-                        format!("Stopped in its attempt {n}, as its execution ended.",)
+            StepWhy::Stopped { was, end, .. } => {
+                let was = match was {
+                    Some(StepState::Assigned { attempt } | StepState::Started { attempt }) => {
+                        format!("Stopped in its attempt {attempt}, as its execution ended.")
                     }
-                    (Some(true), _) => {
-                        "Stopped while it waited for a worker, as its execution ended.".to_string()
+                    Some(StepState::Waiting { attempt }) => format!(
+                        "Stopped while it waited for a worker for its attempt {attempt}, as its execution ended."
+                    ),
+                    Some(StepState::BackingOff { next_attempt }) => format!(
+                        "Stopped while it slept before its attempt {next_attempt}, as its execution ended."
+                    ),
+                    Some(StepState::Pending) => {
+                        "Never ran, as its execution ended before its turn came.".to_string()
                     }
-                    (Some(false), _) => "Never ran, as its execution ended before its turn came.".to_string(),
-                    (None, _) => "Its execution ended before it did.".to_string(),
+                    Some(StepState::Completed | StepState::NotCompleted | StepState::Stopped) | None => {
+                        "Its execution ended before it did.".to_string()
+                    }
                 };
                 format!("{was} {}", end.words())
             }
@@ -310,8 +313,8 @@ fn words_of_queue(queue: Option<&QueueFacts>, action: &str) -> String {
         return format!("Waits for a worker that offers {action}.");
     };
     let before = match queue.n_before {
-        0 => "it is served next".to_string(),
-        n => format!("{} before it", counted(n, "step is served", "steps are served")),
+        0 => "it comes next there".to_string(),
+        n => format!("{} there before it", counted(n, "step comes", "steps come")),
     };
     match (queue.n_workers, queue.expires_in_ms) {
         (0, Some(0)) => format!("No live worker offers {action}, and the step ends for that now."),

@@ -204,9 +204,10 @@ fn kind_of_step(why: &StepWhy) -> String {
                 root.is_some()
             )
         }
-        StepWhy::Stopped {
-            was_under_way, end, ..
-        } => format!("stopped {was_under_way:?} by {:?}", end.by),
+        StepWhy::Stopped { was, end, .. } => {
+            let was_under_way = was.map(|was| was != StepState::Pending);
+            format!("stopped {was_under_way:?} by {:?}", end.by)
+        }
     }
 }
 

@@ -182,7 +182,7 @@ fn the_end_of_an_execution_is_not_explained_before_it_is_durable() {
     assert!(!format!("{held:?}").contains("SECRET"));
     assert_eq!(
         held.execution.words(),
-        "It is over; how it ended is told once that is durable."
+        "Its end is being written; how it ends is told once that is durable."
     );
     story.settle();
     assert!(words(&story, "a").contains("SECRET"));

@@ -360,7 +360,7 @@ fn an_end_that_finds_no_space_is_not_told_and_the_want_of_space_is() {
     assert!(!format!("{:?}", explained.explanation).contains("SECRET"));
     assert_eq!(
         explained.explanation.execution.words(),
-        "It is over; how it ended is told once that is durable. The store has no space for it; the write is \
+        "Its end is being written; how it ends is told once that is durable. The store has no space for it; the write is \
          repeated until there is some."
     );
 }
@@ -379,7 +379,7 @@ fn a_step_whose_action_nobody_offers_says_how_long_it_waits_for_somebody() {
     assert_eq!(facts.rules(), ["R-2.15", "R-2.14"]);
     assert_eq!(
         words(&mut world, id, 0),
-        "No live worker offers fetch; it is served next once one does, and without one it ends with \
+        "No live worker offers fetch; it comes next there once one does, and without one it ends with \
          ACTION_NOT_FOUND in 6000 ms."
     );
     world.worker(1, 0, &["fetch"]);
@@ -390,7 +390,7 @@ fn a_step_whose_action_nobody_offers_says_how_long_it_waits_for_somebody() {
     );
     assert_eq!(
         words(&mut world, id, 0),
-        "Waits for a free slot of fetch: 1 worker offers it with 0 slots free; it is served next."
+        "Waits for a free slot of fetch: 1 worker offers it with 0 slots free; it comes next there."
     );
     world.input(Input::SessionClosed(SessionKey(1)));
     assert_eq!(queue(&step(&mut world, id, 0)).expires_in_ms, Some(10_000));
@@ -547,7 +547,7 @@ fn positions_are_counted_up_to_a_bound() {
     assert!(places.iter().all(|n_before| *n_before == COUNTED_MAX));
     let words = explained.explanation.steps[7].words(explained.request.plan());
     assert!(
-        words.contains("16384 or more steps are served before it"),
+        words.contains("16384 or more steps come there before it"),
         "{words}"
     );
 }
