@@ -1,5 +1,6 @@
 //! A valid request. Only `validate` makes one.
 
+use crate::certificate::Certificate;
 use crate::plan::Plan;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -18,6 +19,7 @@ pub struct Request {
     pub(crate) correlation_context: BTreeMap<String, String>,
     pub(crate) max_concurrent_steps: u32,
     pub(crate) digest: [u8; 32],
+    pub(crate) certificate: Certificate,
 }
 
 impl Request {
@@ -64,6 +66,11 @@ impl Request {
     /// How many steps may hold a slot at a time, at least 1.
     pub fn max_concurrent_steps(&self) -> u32 {
         self.max_concurrent_steps
+    }
+
+    /// What can be said of the plan before it runs, with so many steps at a time.
+    pub fn certificate(&self) -> &Certificate {
+        &self.certificate
     }
 
     /// SHA-256 over everything but the execution id: equal digests mean the same request.

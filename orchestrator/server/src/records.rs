@@ -16,10 +16,9 @@ use std::fmt;
 /// What was accepted: the request, with the id under which it was accepted, and the certificate of its plan.
 pub fn encode_accepted(request: &Request, execution_id: ExecutionId) -> Bytes {
     //
-    let certificate = request.plan().certificate(request.max_concurrent_steps());
     let appended = v1::StoredAcceptance {
         plan: None,
-        certificate: Some(certificate::to_store(&certificate)),
+        certificate: Some(certificate::to_store(request.certificate())),
     };
     let request = request::request_to_wire(request, execution_id);
     let mut record = Vec::with_capacity(request.encoded_len() + appended.encoded_len());

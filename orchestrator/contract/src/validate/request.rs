@@ -38,8 +38,11 @@ pub(super) fn request(draft: RequestDraft, n_steps_max: u32, findings: &mut Find
     if findings.any() {
         return None;
     }
+    let (plan, max_concurrent_steps) = (plan?, max_concurrent_steps?);
+    // computed here, once.
+    let certificate = plan.certificate(max_concurrent_steps);
     let mut request = Request {
-        plan: plan?,
+        plan,
         environment,
         execution_id: execution_id?,
         deadline_ms: draft.deadline_ms,
@@ -47,8 +50,9 @@ pub(super) fn request(draft: RequestDraft, n_steps_max: u32, findings: &mut Find
         user_id: draft.user_id,
         request_id: draft.request_id,
         correlation_context: draft.correlation_context,
-        max_concurrent_steps: max_concurrent_steps?,
+        max_concurrent_steps,
         digest: [0; 32],
+        certificate,
     };
     request.digest = digest::digest(&request);
     Some(request)

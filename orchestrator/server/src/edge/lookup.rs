@@ -41,9 +41,8 @@ impl Edge {
         if let Some(view) = self.live(execution_id).await? {
             // the record says the same, but may not be written yet.
             let plan = view.request.plan();
-            let certificate = plan.certificate(view.request.max_concurrent_steps());
             return Ok(v1::Execution {
-                certificate: Some(convert::certificate(plan, &certificate)),
+                certificate: Some(convert::certificate(plan, view.request.certificate())),
                 ..answer::live_execution(&view)
             });
         }
