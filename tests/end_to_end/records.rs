@@ -298,17 +298,30 @@ async fn what_a_restart_interrupted_or_took_up_again_replays() {
 
 #[tokio::test]
 async fn what_is_not_settled_or_not_there_has_no_record_yet() {
-    let world = World::start().await;
+    let flags = [("--max-running-executions", 1), ("--max-queued-in-memory", 1)];
+    let world = World::start_with(|settings| {
+        flags
+            .iter()
+            .fold(settings, |settings, (name, value)| settings.flag(name, value))
+    })
+    .await;
     let running = request(plan([step(0, WORK)]));
     world.submit(&running).await;
-    for refused in [
-        try_replay(&world, &running.id()).await.unwrap_err(),
-        try_export(&world, &running.id()).await.unwrap_err(),
-    ] {
-        assert_eq!(
-            reason(&refused, Code::FailedPrecondition),
-            "EXECUTION_NOT_SETTLED"
-        );
+    // One of them waits in memory, the others in the store alone.
+    let queued = [(); 3].map(|()| request(plan([step(0, WORK)])));
+    for queued in &queued {
+        world.submit(queued).await;
+    }
+    for waiting in queued.iter().chain([&running]) {
+        for refused in [
+            try_replay(&world, &waiting.id()).await.unwrap_err(),
+            try_export(&world, &waiting.id()).await.unwrap_err(),
+        ] {
+            assert_eq!(
+                reason(&refused, Code::FailedPrecondition),
+                "EXECUTION_NOT_SETTLED"
+            );
+        }
     }
     for refused in [
         try_replay(&world, &fresh_id()).await.unwrap_err(),

@@ -49,7 +49,7 @@ pub struct Arguments {
 pub enum Task {
     /// Serve until a signal asks for the end.
     Serve(Box<Config>),
-    /// Something with a store, and end.
+    /// Something else, and end.
     Command(Command),
 }
 
@@ -67,7 +67,7 @@ impl Task {
     }
 }
 
-/// What can be done with a store without serving.
+/// What can be done without serving.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Copies the store into one file, also while an orchestrator runs on it.
@@ -120,7 +120,7 @@ pub enum Command {
     /// "verified".
     ///
     /// Exit codes: 0 everything is as it was recorded; 73 a file cannot be read or is no record; 74 a record is not as
-    /// it was written, or does not replay.
+    /// it was written, or does not replay, or an earlier version wrote it, which recorded nothing to check it by.
     Verify(verify::Verify),
     /// Draws a plan, or an execution of one: how the steps depend on each other, and what they did when.
     ///

@@ -1,5 +1,6 @@
 //! How the process ends when it does not end well: what is said on stderr and with which code it exits.
 
+use escapement_model::ExecutionId;
 use escapement_store::StoreFault;
 use std::error::Error;
 use std::fmt;
@@ -85,6 +86,13 @@ pub enum Failure {
         /// What else is damaged.
         n_store_findings: u64,
     },
+    /// The record of an execution does not decode.
+    DamagedRecord {
+        /// Which.
+        execution_id: ExecutionId,
+        /// What is wrong with it.
+        source: Box<dyn Error + Send + Sync>,
+    },
     /// The record of an execution is not exported.
     NotExported {
         /// What is in the way.
@@ -125,9 +133,10 @@ impl Failure {
                 _ => EXIT_STORE,
             },
             Failure::NotExported { .. } | Failure::NotVerified { n_bad: 0, .. } => EXIT_CANNOT_CREATE,
-            Failure::Unrecoverable { .. } | Failure::Damaged { .. } | Failure::NotVerified { .. } => {
-                EXIT_STORE
-            }
+            Failure::Unrecoverable { .. }
+            | Failure::Damaged { .. }
+            | Failure::DamagedRecord { .. }
+            | Failure::NotVerified { .. } => EXIT_STORE,
             Failure::System { .. } => 1,
             Failure::CutShort => EXIT_CUT_SHORT,
         }
@@ -181,6 +190,9 @@ impl fmt::Display for Failure {
                 "{n_damaged} executions and {n_store_findings} other things are damaged, as stdout says; restore \
                  an earlier backup, or go on with what is whole"
             ),
+            Failure::DamagedRecord { execution_id, .. } => {
+                write!(f, "the record of execution {execution_id} is damaged")
+            }
             Failure::NotExported { why, .. } => write!(f, "the record is not exported: {why}"),
             Failure::NotVerified { n_bad, n_unreadable } => write!(
                 f,
@@ -203,6 +215,7 @@ impl Error for Failure {
             | Failure::System { source, .. } => Some(source),
             Failure::Store(fault) | Failure::Command { source: fault, .. } => Some(fault),
             Failure::Unrecoverable { source, .. } => Some(source.as_ref()),
+            Failure::DamagedRecord { source, .. } => Some(source.as_ref()),
             Failure::NotExported { source, .. } => {
                 let source = source.as_deref();
                 source.map(|source| source as &(dyn Error + 'static))

@@ -12,6 +12,7 @@ use crate::records::{self, Unreadable};
 use bytes::{Buf, Bytes};
 use escapement_contract::Request;
 use escapement_model::ExecutionId;
+use escapement_wire::counted::{Counted, LIST_ENTRIES_MAX, has_more_entries};
 use escapement_wire::v1;
 use prost::Message;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
@@ -104,7 +105,7 @@ impl Record {
     ///
     /// # Errors
     /// [`Unreadable`] where the bytes do not decode.
-    pub fn certificate(&self) -> Result<Option<v1::StoredCertificate>, Unreadable> {
+    pub(crate) fn certificate(&self) -> Result<Option<v1::StoredCertificate>, Unreadable> {
         let accepted = v1::StoredAcceptance::decode(self.accepted.clone()).map_err(Unreadable::Wire)?;
         Ok(accepted.certificate)
     }
@@ -114,6 +115,11 @@ impl Record {
     /// # Errors
     /// [`Unreadable`] where it does not decode or is not valid any more.
     pub fn decode_request(&self) -> Result<Request, Unreadable> {
+        if has_more_entries(&self.accepted, v1::SubmitPlanRequest::LISTS, LIST_ENTRIES_MAX) {
+            return Err(Unreadable::Meaningless(
+                "it has more entries than any request".to_owned(),
+            ));
+        }
         records::decode_accepted(&self.accepted)
     }
 

@@ -57,9 +57,9 @@ fn record(directory: &Path, execution_id: ExecutionId) -> Result<Record, Failure
     };
     let digest = stored.summary.request_digest;
     Record::of_store(execution_id, digest, stored.record, result, &audit).map_err(|unreadable| {
-        Failure::NotExported {
-            why: format!("the record of execution {execution_id} cannot be read"),
-            source: Some(unreadable.into()),
+        Failure::DamagedRecord {
+            execution_id,
+            source: Box::new(unreadable),
         }
     })
 }

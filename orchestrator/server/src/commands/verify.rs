@@ -9,7 +9,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use clap::Args;
-use serde_json::{Deserializer, Value, json};
+use serde_json::{Deserializer, json};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -134,10 +135,9 @@ pub(super) fn load(path: &Path) -> Result<Bytes, String> {
 /// The pieces of a file out of a stream of `{"data": "..."}`.
 fn from_json(text: &[u8]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    for piece in Deserializer::from_slice(text).into_iter::<Value>() {
+    for piece in Deserializer::from_slice(text).into_iter::<BTreeMap<String, String>>() {
         let piece = piece.map_err(|error| format!("it is no stream of JSON objects: {error}"))?;
-        let data = piece["data"].as_str();
-        let data = data.ok_or("an object has no text `data`")?;
+        let data = piece.get("data").ok_or("an object has no text `data`")?;
         let decoded = STANDARD.decode_vec(data, &mut bytes);
         decoded.map_err(|error| format!("`data` is no Base64: {error}"))?;
     }

@@ -9,6 +9,7 @@ use crate::record::Record;
 use crate::status::{Kind, Rejection};
 use escapement_engine::{Input, Refusal, Reply};
 use escapement_model::ExecutionId;
+use escapement_store::StoredState;
 use tonic::Status;
 
 impl Edge {
@@ -44,8 +45,12 @@ impl Edge {
             return Err(self.absent(execution_id, reading).await?);
         };
         let (stored, audit, room) = found?;
-        // Accepted, not settled and not with the engine: its write is in doubt, and only asking again tells.
-        let result = stored.result.ok_or(Rejection::Refused(Refusal::StoreFailed))?;
+        let result = stored.result.ok_or(match stored.summary.state {
+            // The engine has parked it.
+            StoredState::Queued => Rejection::NotSettled(execution_id),
+            // Its write is in doubt, and only asking again tells.
+            StoredState::Running | StoredState::Settled => Rejection::Refused(Refusal::StoreFailed),
+        })?;
         let Some(audit) = audit else {
             // It was there a moment ago, settled: it has been removed since, or its record is damaged.
             self.stored(execution_id, reading).await?;

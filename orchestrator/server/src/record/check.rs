@@ -4,7 +4,7 @@
 
 use super::seal::Seal;
 use super::{Record, inputs};
-use crate::convert::{audit, certificate, recorded};
+use crate::convert::{answer, audit, certificate, recorded};
 use crate::records;
 use bytes::Bytes;
 use escapement_contract::{
@@ -115,7 +115,12 @@ pub fn verify(record: &Record) -> Verdict {
     let request = check.request();
     let chain = check.chain();
     check.seal(chain.head);
-    check.verdict.chain_intact = check.verdict.is_good();
+    // What is said of the plan is no part of the chain.
+    check.verdict.chain_intact = check
+        .verdict
+        .differences
+        .iter()
+        .all(|it| it.part == Part::Certificate);
     if let (Some(request), Some(accepted)) = (request, chain.accepted) {
         check.replay(request, accepted);
     }
@@ -208,8 +213,7 @@ impl Check<'_> {
         let Some(recorded) = recorded.filter(|recorded| recorded.revision == CERTIFICATE_REVISION) else {
             return;
         };
-        let computed = request.plan().certificate(request.max_concurrent_steps());
-        if recorded != certificate::to_store(&computed) {
+        if recorded != certificate::to_store(request.certificate()) {
             self.differs(
                 Part::Certificate,
                 "another certificate",
@@ -322,6 +326,35 @@ impl Check<'_> {
         }
         if log.is_complete {
             self.verdict.result_identical = self.same_result(&replayed);
+        } else {
+            self.result_of_this_execution(&replayed);
+        }
+    }
+
+    /// Where the inputs do not lead to the result: it must be one of this execution, and of how the record ends.
+    fn result_of_this_execution(&mut self, replayed: &Replayed) {
+        let Ok(result) = v1::PlanResult::decode(self.record.result.clone()) else {
+            return self.differs(Part::Result, "it does not decode", "a result");
+        };
+        let last = self.record.entries.last().map(decode_entry);
+        let status = match last {
+            Some(Ok(AuditEntry {
+                kind: AuditKind::Settled { status },
+                ..
+            })) => answer::status(status) as i32,
+            Some(_) | None => {
+                let sequence = self.record.entries.len() as u64;
+                return self.entry_differs(sequence, "not `settled`".to_owned(), "`settled`".to_owned());
+            }
+        };
+        let plan_id = replayed.execution().request().plan().id().to_string();
+        let execution_id = self.record.execution_id.to_string();
+        if (&result.execution_id, &result.plan_id, result.status) != (&execution_id, &plan_id, status) {
+            self.differs(
+                Part::Result,
+                "of another execution, or of another end",
+                "the result of this execution",
+            );
         }
     }
 

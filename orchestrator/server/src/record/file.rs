@@ -4,6 +4,7 @@
 
 use super::{Record, delimited};
 use bytes::{Buf, Bytes, BytesMut};
+use escapement_model::limits::{CALLER_MESSAGE_BYTES_MAX, INPUT_LOG_BYTES_MAX, RESULT_BYTES_MAX};
 use escapement_wire::v1;
 use prost::Message;
 use prost::encoding::{WireType, decode_key, encode_key, encode_varint, encoded_len_varint};
@@ -184,6 +185,9 @@ pub fn read(bytes: &Bytes) -> Result<RecordFile, FileFault> {
     while tag == Tag::Entry {
         entries.push(body);
         reader.n_entries += 1;
+        if entries.len() > ENTRIES_MAX {
+            return Err(reader.fault("there are more entries than any execution makes"));
+        }
         (tag, body, begins_at) = reader.frame()?;
     }
     // What is neither may be an entry that was bent.
@@ -193,8 +197,7 @@ pub fn read(bytes: &Bytes) -> Result<RecordFile, FileFault> {
         (tag, body, begins_at) = reader.frame()?;
     }
     if tag != Tag::Result {
-        reader.at = begins_at;
-        return Err(reader.fault("the result should stand here"));
+        return Err(reader.fault_of_frame(begins_at, "the result should stand here"));
     }
     let record = |seal| Record {
         execution_id,
@@ -213,8 +216,7 @@ pub fn read(bytes: &Bytes) -> Result<RecordFile, FileFault> {
     let faults = match next {
         Ok((Tag::End, end, begins_at)) => reader.faults_of_end(end, begins_at),
         Ok((_, _, begins_at)) => {
-            reader.at = begins_at;
-            vec![reader.fault("the end should stand here")]
+            vec![reader.fault_of_frame(begins_at, "the end should stand here")]
         }
         Err(fault) => vec![fault],
     };
@@ -260,6 +262,9 @@ impl Reader<'_> {
         let tag = Tag::of(tag).filter(|_| wire_type == WireType::LengthDelimited);
         let tag = tag.ok_or_else(|| self.fault("the frame holds a part of an unknown kind"))?;
         let body = delimited(&mut frame).map_err(|_| self.fault("the frame holds no part"))?;
+        if body.len() > tag.bytes_max() {
+            return Err(self.fault("the part is larger than any execution makes it"));
+        }
         if frame.has_remaining() {
             return Err(self.fault("the frame holds more than one part"));
         }
@@ -273,8 +278,14 @@ impl Reader<'_> {
         if tag == expected {
             return Ok(body);
         }
+        Err(self.fault_of_frame(begins_at, "another part should stand here"))
+    }
+
+    /// The frame that was just read, and began there, should be another one.
+    fn fault_of_frame(&mut self, begins_at: usize, what: &'static str) -> FileFault {
         self.at = begins_at;
-        Err(self.fault("another part should stand here"))
+        self.n_frames -= 1;
+        self.fault(what)
     }
 
     /// What the end says of the file before it and is not so.
@@ -322,7 +333,27 @@ impl Tag {
         let tags = [Header, Accepted, Entry, Inputs, Result, Seal, End];
         tags.into_iter().find(|tag| *tag as u32 == number)
     }
+
+    /// Bytes of such a part at most: decoding a larger one could take any memory.
+    fn bytes_max(self) -> usize {
+        match self {
+            Tag::Header | Tag::Seal | Tag::End => SMALL_PART_BYTES_MAX,
+            Tag::Accepted => CALLER_MESSAGE_BYTES_MAX,
+            Tag::Entry => ENTRY_BYTES_MAX,
+            Tag::Inputs => INPUTS_BYTES_MAX,
+            Tag::Result => RESULT_BYTES_MAX,
+        }
+    }
 }
+
+/// Bytes of a part without lists.
+const SMALL_PART_BYTES_MAX: usize = 1 << 10;
+/// Entries of a record: several times as many as there can be.
+const ENTRIES_MAX: usize = 1 << 17;
+/// Bytes of an entry: more than one with as many warnings as there can be.
+const ENTRY_BYTES_MAX: usize = 4 << 20;
+/// Bytes of the inputs: what is kept of them, and an output that was refused.
+const INPUTS_BYTES_MAX: usize = 4 * INPUT_LOG_BYTES_MAX;
 
 /// Bytes of a key and a length at most.
 const KEY_BYTES: usize = 11;

@@ -10,6 +10,8 @@ use escapement_contract::{
 };
 use escapement_model::opaque::ValueView;
 use escapement_model::{Opaque, Severity, StepId};
+use escapement_wire::counted::Holds::{Entries, One};
+use escapement_wire::counted::{LIST_ENTRIES_MAX, Lists, has_more_entries};
 use escapement_wire::v1;
 use escapement_wire::v1::attempt_ended_input::Outcome as WireOutcome;
 use escapement_wire::v1::attempt_returned_input::Evidence as WireEvidence;
@@ -55,6 +57,11 @@ pub fn encode(settlement: &Settlement) -> Vec<u8> {
 /// # Errors
 /// [`Unreadable`] where the bytes do not decode, or say what no execution of this plan is told.
 pub fn decode(bytes: &Bytes, plan: &Plan, result_payload: &Opaque) -> Result<InputLog, Unreadable> {
+    if has_more_entries(bytes, LISTS, LIST_ENTRIES_MAX) {
+        return Err(Unreadable::Meaningless(
+            "there are more inputs than any execution is told".to_owned(),
+        ));
+    }
     let wire = v1::ExecutionInputs::decode(bytes.clone()).map_err(Unreadable::Wire)?;
     let origin = Moment {
         monotonic_ms: wire.origin_monotonic_ms,
@@ -308,7 +315,7 @@ fn reported_to_wire(reported: &Reported) -> v1::ReportedError {
         Some(Severity::Fatal) => WireSeverity::Fatal,
     };
     v1::ReportedError {
-        code: reported.code.clone(),
+        error_code: reported.code.clone(),
         message: reported.message.clone(),
         severity: severity as i32,
         context: (!reported.context.is_empty()).then(|| reported.context.clone()),
@@ -324,7 +331,7 @@ fn reported_from_wire(wire: v1::ReportedError) -> Result<Reported, String> {
         Err(_) => return Err("the severity is of an unknown kind".to_owned()),
     };
     Ok(Reported {
-        code: wire.code,
+        code: wire.error_code,
         message: wire.message,
         severity,
         context: wire.context.unwrap_or_default(),
@@ -355,3 +362,9 @@ fn evidence_from_wire(wire: i32) -> Option<Evidence> {
         WireEvidence::DeclaredDead => Some(Evidence::DeclaredDead),
     }
 }
+
+/// The inputs with the warnings of each, and the labels of workers.
+const LISTS: Lists = &[
+    (4, Entries(&[(8, One(&[(3, One(&[(2, Entries(&[]))]))]))])),
+    (7, Entries(&[])),
+];

@@ -132,4 +132,4 @@ fn unusable(path: &Path, source: std::io::Error) -> Failure {
 }
 
 /// The largest answer with its bytes as JSON texts, and some to spare.
-const INPUT_BYTES_MAX: u64 = 64 << 20;
+const INPUT_BYTES_MAX: u64 = 256 << 20;

@@ -3,11 +3,9 @@
 use super::json::Problem;
 use super::scene::Scene;
 use super::story::{Event, Happened, OfStep, UnknownStep, with_events};
-use crate::record::Record;
 use crate::record::file::{RecordFile, read};
 use bytes::Bytes;
 use escapement_model::StepId;
-use escapement_model::limits::{CALLER_MESSAGE_BYTES_MAX, RESULT_BYTES_MAX};
 use escapement_wire::v1;
 use escapement_wire::v1::audit_entry::Event as Said;
 use prost::Message;
@@ -22,7 +20,6 @@ pub(super) fn scene(file: &[u8]) -> Result<Scene, Problem> {
     if let Some(fault) = faults.first() {
         return Err(damaged(fault));
     }
-    is_small(&record)?;
     let request = record
         .decode_request()
         .map_err(|unreadable| damaged(&unreadable))?;
@@ -36,18 +33,6 @@ pub(super) fn scene(file: &[u8]) -> Result<Scene, Problem> {
         story.error_code = error.error_code;
     }
     Ok(scene)
-}
-
-/// Refuses parts that no execution has, since decoding them could take any memory.
-fn is_small(record: &Record) -> Result<(), Problem> {
-    let is_large = record.accepted.len() > CALLER_MESSAGE_BYTES_MAX
-        || record.result.len() > RESULT_BYTES_MAX
-        || record.entries.len() > ENTRIES_MAX
-        || record.entries.iter().any(|entry| entry.len() > ENTRY_BYTES_MAX);
-    if is_large {
-        return Err(damaged(&"a part of it is larger than any execution makes it"));
-    }
-    Ok(())
 }
 
 fn damaged(what: &dyn std::fmt::Display) -> Problem {
@@ -142,8 +127,3 @@ fn code(error: Option<&v1::ExecutionError>) -> String {
 fn count(number: i32) -> u32 {
     u32::try_from(number).unwrap_or(0)
 }
-
-/// Entries of a record: several times as many as there can be.
-const ENTRIES_MAX: usize = 1 << 17;
-/// Bytes of an entry: more than one with as many warnings as there can be.
-const ENTRY_BYTES_MAX: usize = 4 << 20;

@@ -16,8 +16,10 @@ use escapement_contract::{Effect, Execution, Input, Moment, Outcome, Reported, S
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{Opaque, limits};
 use escapement_orchestrator::record::check::{Part, Verdict, verify};
+use escapement_orchestrator::record::seal::Seal;
 use escapement_orchestrator::record::{Record, file, inputs};
 use escapement_orchestrator::records;
+use prost::Message;
 use std::sync::Arc;
 use story::{Dice, Story, draft, execution_id, random_story, step_id, stored};
 
@@ -224,6 +226,16 @@ fn of_more_inputs_than_are_kept_the_first_are_compared() {
     // What lies behind the inputs is covered by the chain and the seal still.
     let mut changed = record.clone();
     changed.result = Bytes::from([&record.result[..], b"\x28\x01"].concat());
+    assert_eq!(parts(&verify(&changed)), [(Part::Result, 0)]);
+    // Sealed anew, a result of another execution is found as well.
+    let mut another = record.decode_result().unwrap();
+    another.execution_id = record.decode_result().unwrap().plan_id;
+    let mut changed = record.clone();
+    changed.result = another.encode_to_vec().into();
+    let entries = record.decode_entries().unwrap();
+    let head = entries.last().unwrap().hash.as_slice().try_into().unwrap();
+    let inputs = record.inputs.as_deref().unwrap();
+    changed.seal = Some(Seal::over(&head, &changed.result, inputs).encode().into());
     assert_eq!(parts(&verify(&changed)), [(Part::Result, 0)]);
 }
 

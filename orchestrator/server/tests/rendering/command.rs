@@ -145,11 +145,11 @@ fn a_file_that_cannot_be_used_ends_with_73() {
 
 #[test]
 fn an_input_that_is_too_large_is_refused_before_it_is_read() {
-    let output = render(&["-"], &b" ".repeat((64 << 20) + 1));
+    let output = render(&["-"], &b" ".repeat((256 << 20) + 1));
     assert_eq!(output.status.code(), Some(65), "{output:?}");
     assert!(
         String::from_utf8(output.stderr)
             .unwrap()
-            .contains("larger than 64 MiB")
+            .contains("larger than 256 MiB")
     );
 }

@@ -88,7 +88,8 @@ impl Chart {
         for span in spans.iter().take(n_spans_max) {
             self.span(step, span, y, page);
         }
-        if let [first, .., last] = spans.get(n_spans_max..).unwrap_or(&[]) {
+        let left_out = spans.get(n_spans_max..).unwrap_or(&[]);
+        if let (Some(first), Some(last)) = (left_out.first(), left_out.last()) {
             let (from, to) = (self.x(first.from_ms), self.x(last.to_ms));
             page.put(format_args!(
                 "<g class=\"returned\"><title>{} more spans</title><path class=\"wait\" d=\"M{} {y}H{}\"/></g>\n",
