@@ -1,0 +1,100 @@
+//! Callers that each wait for an answer before they ask again. Measures calls, judges none but that it succeeded.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use escapement_model::limits::{ANSWER_MESSAGE_BYTES_MAX, CALLER_MESSAGE_BYTES_MAX};
+use escapement_tests::Fault;
+use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
+use escapement_wire::v1::plan_result::Status;
+use tonic::transport::Channel;
+
+use crate::plans::Template;
+
+/// What callers saw.
+#[derive(Debug, Default)]
+pub(crate) struct Sample {
+    /// Answers per second, over all callers.
+    pub(crate) rate: f64,
+    /// Sorted.
+    pub(crate) latencies: Vec<Duration>,
+}
+
+/// A client with room for the largest messages.
+pub(crate) fn client(channel: Channel) -> PlanExecutionServiceClient<Channel> {
+    PlanExecutionServiceClient::new(channel)
+        .max_encoding_message_size(CALLER_MESSAGE_BYTES_MAX * 2)
+        .max_decoding_message_size(ANSWER_MESSAGE_BYTES_MAX)
+}
+
+/// Executes the plan again and again: one caller for each channel given, for so long.
+///
+/// # Errors
+/// A call fails, or a plan does not succeed.
+pub(crate) async fn closed_loop(
+    channels: Vec<Channel>,
+    template: &Template,
+    span: Duration,
+) -> Result<Sample, Fault> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let began = Instant::now();
+    let callers: Vec<_> = channels
+        .into_iter()
+        .map(|channel| tokio::spawn(call_until(channel, template.clone(), Arc::clone(&is_over))))
+        .collect();
+    tokio::time::sleep(span).await;
+    is_over.store(true, Ordering::Relaxed);
+    // Counted to the last answer: what was begun is finished, in both.
+    let mut latencies = Vec::new();
+    for caller in callers {
+        latencies.append(&mut caller.await??);
+    }
+    let rate = latencies.len() as f64 / began.elapsed().as_secs_f64();
+    latencies.sort();
+    Ok(Sample { rate, latencies })
+}
+
+/// Executes the plan so many times, one after another.
+///
+/// # Errors
+/// As [`closed_loop`].
+pub(crate) async fn one_by_one(channel: Channel, template: &Template, calls: usize) -> Result<Sample, Fault> {
+    let mut client = client(channel);
+    let mut latencies = Vec::with_capacity(calls);
+    let began = Instant::now();
+    for _ in 0..calls {
+        latencies.push(execute(&mut client, template).await?);
+    }
+    let rate = calls as f64 / began.elapsed().as_secs_f64();
+    latencies.sort();
+    Ok(Sample { rate, latencies })
+}
+
+async fn call_until(
+    channel: Channel,
+    template: Template,
+    is_over: Arc<AtomicBool>,
+) -> Result<Vec<Duration>, Fault> {
+    let mut client = client(channel);
+    let mut latencies = Vec::new();
+    while !is_over.load(Ordering::Relaxed) {
+        latencies.push(execute(&mut client, &template).await?);
+    }
+    Ok(latencies)
+}
+
+/// One execution, from the request to the answer.
+async fn execute(
+    client: &mut PlanExecutionServiceClient<Channel>,
+    template: &Template,
+) -> Result<Duration, Fault> {
+    let request = template.fresh();
+    let began = Instant::now();
+    let answer = client.execute_plan(request).await?.into_inner();
+    let elapsed = began.elapsed();
+    match answer.result {
+        Some(result) if result.status() == Status::Success => Ok(elapsed),
+        other => Err(format!("a plan should succeed, and ended so: {other:?}").into()),
+    }
+}

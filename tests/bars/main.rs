@@ -1,0 +1,39 @@
+//! `cargo bars`: holds the release binaries against the speed bars of the design, each beside its physical limit in the same run.
+//! Tests nothing else, and changes nothing outside a directory of its own.
+
+#![allow(clippy::print_stdout, reason = "stdout is what this program is for")]
+
+mod bars;
+mod floor;
+mod load;
+mod options;
+mod plans;
+mod process;
+mod report;
+mod rounds;
+mod stage;
+mod statistics;
+
+use std::process::ExitCode;
+
+use escapement_tests::Fault;
+use options::Task;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(code) => code,
+        Err(fault) => {
+            eprintln!("the bars cannot be measured: {fault}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<ExitCode, Fault> {
+    match options::parse(std::env::args().skip(1))? {
+        Task::Bars(options) => bars::measure(&options).await,
+        Task::FloorServer => floor::server::serve().await.map(|()| ExitCode::SUCCESS),
+        Task::FloorWorker { url } => floor::worker::work(&url).await.map(|()| ExitCode::SUCCESS),
+    }
+}

@@ -1,0 +1,83 @@
+//! The command line. Measures nothing.
+
+use crate::rounds::Extent;
+
+/// What the program is asked to do.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Task {
+    /// Measure the bars.
+    Bars(Options),
+    /// Be the server of the floor; asked by this program only.
+    FloorServer,
+    /// Be the worker of the floor; asked by this program only.
+    FloorWorker {
+        /// Where the floor's server is.
+        url: String,
+    },
+}
+
+/// How to measure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Options {
+    /// How long and how often.
+    pub(crate) extent: Extent,
+    /// Only groups whose names hold one of these; all where there is none.
+    pub(crate) only: Vec<String>,
+}
+
+impl Options {
+    /// True for a group of bars that is wanted.
+    pub(crate) fn selects(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| name.contains(part.as_str()))
+    }
+}
+
+/// Reads the arguments.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task, String> {
+    let mut arguments = arguments.into_iter();
+    let mut options = Options::default();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--quick" => options.extent = Extent::QUICK,
+            "--only" => {
+                let part = arguments.next().ok_or("`--only` takes a part of a name")?;
+                options.only.push(part);
+            }
+            // `cargo bars -- --quick` says `--` before its options.
+            "--" => {}
+            "floor-server" => return Ok(Task::FloorServer),
+            "floor-worker" => {
+                let url = arguments.next().ok_or("`floor-worker` takes a URL")?;
+                return Ok(Task::FloorWorker { url });
+            }
+            other => return Err(format!("unknown argument `{other}`\n{USAGE}")),
+        }
+    }
+    Ok(Task::Bars(options))
+}
+
+const USAGE: &str = "usage: cargo bars -- [--quick] [--only PART_OF_A_NAME]...";
+
+#[cfg(test)]
+mod tests {
+    use super::{Options, Task, parse};
+    use crate::rounds::Extent;
+
+    fn parsed(text: &str) -> Result<Task, String> {
+        parse(text.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn options_may_follow_two_dashes() {
+        let options = Options {
+            extent: Extent::QUICK,
+            only: vec!["chain".to_owned()],
+        };
+        assert_eq!(parsed("-- --quick --only chain"), Ok(Task::Bars(options)));
+    }
+
+    #[test]
+    fn an_unknown_argument_is_answered_with_the_usage() {
+        assert!(parsed("--slow").unwrap_err().contains("usage:"));
+    }
+}
