@@ -1,7 +1,12 @@
 //! The bars of the design, group by group. Each group takes what it needs and gives its bars.
 
+mod idle;
 mod large;
+mod pairs;
+mod queue;
+mod restart;
 mod small;
+mod validation;
 
 use std::process::ExitCode;
 
@@ -24,18 +29,33 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
         }
     };
     let extent = &options.extent;
-    if options.selects("single") {
-        tell(small::single(extent).await?);
-    }
-    if options.selects("three") {
-        tell(small::three(extent).await?);
-    }
-    if options.selects("chain") {
-        tell(large::chain(extent).await?);
-    }
-    if options.selects("independent") {
-        tell(large::independent(extent).await?);
+    for group in GROUPS.into_iter().filter(|group| options.selects(group)) {
+        tell(match group {
+            "single" => small::single(extent).await?,
+            "three" => small::three(extent).await?,
+            "chain" => large::chain(extent).await?,
+            "independent" => large::independent(extent).await?,
+            "validation" => validation::validation(extent).await?,
+            "queue" => queue::queue(extent).await?,
+            "sessions" => idle::sessions(extent).await?,
+            "restart" => restart::restart(extent).await?,
+            "idle" => idle::idle(extent).await?,
+            other => unreachable!("no group is called {other}"),
+        });
     }
     println!(r#"{{"bars":{n_bars},"met":{n_met}}}"#);
     Ok(ExitCode::from(u8::from(n_met < n_bars)))
 }
+
+/// What can be asked for alone.
+const GROUPS: [&str; 9] = [
+    "single",
+    "three",
+    "chain",
+    "independent",
+    "validation",
+    "queue",
+    "sessions",
+    "restart",
+    "idle",
+];

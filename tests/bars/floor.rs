@@ -17,7 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 pub(crate) struct Floor {
     url: String,
     _worker: ChildProcess,
-    _server: ChildProcess,
+    server: ChildProcess,
 }
 
 impl Floor {
@@ -31,17 +31,28 @@ impl Floor {
         let mut command = Command::new(&program);
         let mut server = ChildProcess::start("floor-server", command.arg("floor-server"), &stderr)?;
         let serving = server.announcement("serving", START_LIMIT).await?;
-        let address = serving["address"].as_str().ok_or("the floor says where it serves")?;
+        let address = serving["address"]
+            .as_str()
+            .ok_or("the floor says where it serves")?;
         let url = format!("http://{address}");
         let mut command = Command::new(&program);
-        let mut worker =
-            ChildProcess::start("floor-worker", command.args(["floor-worker", &url]), &stderr)?;
+        let mut worker = ChildProcess::start("floor-worker", command.args(["floor-worker", &url]), &stderr)?;
         worker.announcement("connected", START_LIMIT).await?;
         Ok(Self {
             url,
             _worker: worker,
-            _server: server,
+            server,
         })
+    }
+
+    /// Where it serves.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The process id of the server.
+    pub(crate) fn server_id(&self) -> u32 {
+        self.server.id()
     }
 
     /// Another connection of callers.

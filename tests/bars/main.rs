@@ -11,6 +11,7 @@ mod plans;
 mod process;
 mod report;
 mod rounds;
+mod sessions;
 mod stage;
 mod statistics;
 

@@ -2,7 +2,7 @@
 
 use escapement_model::Opaque;
 use escapement_tests::{PlanDocument, fresh_id};
-use escapement_wire::v1::{ExecutePlanRequest, ExecutionOptions, SubmitPlanRequest};
+use escapement_wire::v1::{ExecutePlanRequest, ExecutionOptions, SubmitPlanRequest, ValidatePlanRequest};
 use serde_json::json;
 
 /// A plan as it is handed in again and again, each time as a new one.
@@ -60,6 +60,16 @@ impl Template {
             environment: request.environment,
             options: request.options,
             ..SubmitPlanRequest::default()
+        }
+    }
+
+    /// The same for a caller that wants the verdict only.
+    pub(crate) fn fresh_validate(&self) -> ValidatePlanRequest {
+        let request = self.fresh();
+        ValidatePlanRequest {
+            plan: request.plan,
+            environment: request.environment,
+            ..ValidatePlanRequest::default()
         }
     }
 

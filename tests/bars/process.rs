@@ -30,7 +30,10 @@ pub(crate) fn cpu_time(id: u32) -> Result<Duration, Fault> {
         let Ok(text) = std::fs::read_to_string(task?.path().join("schedstat")) else {
             continue;
         };
-        let nanoseconds = text.split_whitespace().next().ok_or("schedstat begins with a number")?;
+        let nanoseconds = text
+            .split_whitespace()
+            .next()
+            .ok_or("schedstat begins with a number")?;
         total += Duration::from_nanos(nanoseconds.parse()?);
     }
     Ok(total)

@@ -51,7 +51,13 @@ impl Bar {
     /// # Panics
     /// The aim is a ratio and there is no baseline.
     pub(crate) fn is_met(&self) -> bool {
-        let ratio = || self.baseline.as_ref().expect("a ratio has a baseline").ratio.median;
+        let ratio = || {
+            self.baseline
+                .as_ref()
+                .expect("a ratio has a baseline")
+                .ratio
+                .median
+        };
         match self.aim {
             Aim::AtLeast(least) => self.value.median >= least,
             Aim::Under(most) => self.value.median < most,
@@ -62,7 +68,9 @@ impl Bar {
 
     /// For people: one line.
     pub(crate) fn text(&self) -> String {
-        let Self { what, unit, value, .. } = self;
+        let Self {
+            what, unit, value, ..
+        } = self;
         let met = if self.is_met() { "met    " } else { "NOT MET" };
         let mut text = format!(
             "{met} {what}: {} {unit} ({} to {} in {} rounds)",
@@ -182,7 +190,10 @@ mod tests {
         let line: Value = serde_json::from_str(&bar.json()).unwrap();
         assert_eq!(line["value"], json!(6_000.0));
         assert_eq!(line["ratio"], json!(0.5));
-        assert_eq!(line["aim"], json!({ "of": "ratio", "is": "at least", "limit": 0.6 }));
+        assert_eq!(
+            line["aim"],
+            json!({ "of": "ratio", "is": "at least", "limit": 0.6 })
+        );
         assert_eq!(line["met"], json!(false));
     }
 }

@@ -13,6 +13,8 @@ pub(crate) struct Extent {
     pub(crate) calls: usize,
     /// Large plans of one round.
     pub(crate) plans: usize,
+    /// How often a queue is filled.
+    pub(crate) queues: usize,
     /// Executions that are queued.
     pub(crate) queued: usize,
     /// Executions that are settled when the orchestrator starts again.
@@ -30,6 +32,7 @@ impl Extent {
         span: Duration::from_secs(4),
         calls: 2_000,
         plans: 12,
+        queues: 3,
         queued: 100_000,
         settled: 1_000_000,
         sessions: 2_000,
@@ -41,6 +44,7 @@ impl Extent {
         span: Duration::from_secs(1),
         calls: 500,
         plans: 4,
+        queues: 1,
         idle: Duration::from_secs(8),
         ..Self::FULL
     };

@@ -3,40 +3,47 @@
 use std::time::Duration;
 
 use escapement_tests::Fault;
-use tonic::transport::Channel;
 
+use super::pairs::{Pairs, milliseconds};
 use crate::floor::disk;
 use crate::load::{closed_loop, one_by_one};
 use crate::plans::Template;
-use crate::report::{Aim, Bar, Baseline};
+use crate::report::{Aim, Bar};
 use crate::rounds::Extent;
 use crate::stage::Stage;
-use crate::statistics::{Figure, quantile};
+use crate::statistics::quantile;
 
 /// One step, by 64 callers and by one.
 pub(crate) async fn single(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let stage = Stage::start().await?;
     let template = Template::single();
-    let callers = |channel: &dyn Fn() -> Result<Channel, Fault>| -> Result<Vec<Channel>, Fault> {
-        let n: usize = std::env::var("BARS_CONNS").ok().and_then(|t| t.parse().ok()).unwrap_or(CALLERS);
-        let channels: Vec<Channel> = (0..n).map(|_| channel()).collect::<Result<_, _>>()?;
-        Ok((0..CALLERS).map(|i| channels[i % n].clone()).collect())
-    };
-    let (product, floor) = (callers(&|| stage.channel())?, callers(&|| stage.floor.channel())?);
+    let product = (0..CALLERS)
+        .map(|_| stage.channel())
+        .collect::<Result<Vec<_>, _>>()?;
+    let floor = (0..CALLERS)
+        .map(|_| stage.floor.channel())
+        .collect::<Result<Vec<_>, _>>()?;
     closed_loop(floor.clone(), &template, WARM_UP).await?;
     closed_loop(product.clone(), &template, WARM_UP).await?;
     let (mut rates, mut latencies) = (Pairs::default(), Pairs::default());
-    let mut durable = Vec::new();
     for _ in 0..extent.rounds {
-        rates.baseline.push(closed_loop(floor.clone(), &template, extent.span).await?.rate);
-        rates.value.push(closed_loop(product.clone(), &template, extent.span).await?.rate);
-        let floor_p50 = p50(one_by_one(floor[0].clone(), &template, extent.calls).await?.latencies);
+        rates
+            .baseline
+            .push(closed_loop(floor.clone(), &template, extent.span).await?.rate);
+        rates
+            .value
+            .push(closed_loop(product.clone(), &template, extent.span).await?.rate);
+        let floor_p50 = p50(one_by_one(floor[0].clone(), &template, extent.calls)
+            .await?
+            .latencies);
         let disk_p50 = p50(disk::durable_writes(stage.directory(), extent.calls / 4)?);
-        durable.push(disk_p50);
         latencies.baseline.push(floor_p50 + 2.0 * disk_p50);
-        latencies.value.push(p50(one_by_one(product[0].clone(), &template, extent.calls).await?.latencies));
+        latencies
+            .value
+            .push(p50(one_by_one(product[0].clone(), &template, extent.calls)
+                .await?
+                .latencies));
     }
-    eprintln!("durable {:?} lat {latencies:?}", durable);
     Ok(vec![
         Bar {
             name: "single_step_rate_by_floor",
@@ -95,30 +102,9 @@ pub(crate) async fn three(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     }])
 }
 
-/// Figures of the product and its baseline, round by round.
-#[derive(Debug, Default)]
-pub(crate) struct Pairs {
-    pub(crate) value: Vec<f64>,
-    pub(crate) baseline: Vec<f64>,
-}
-
-impl Pairs {
-    pub(crate) fn value(&self) -> Figure {
-        Figure::of(self.value.iter().copied())
-    }
-
-    pub(crate) fn baseline(&self, name: &'static str) -> Baseline {
-        Baseline {
-            name,
-            value: Figure::of(self.baseline.iter().copied()),
-            ratio: Figure::of(self.value.iter().zip(&self.baseline).map(|(value, baseline)| value / baseline)),
-        }
-    }
-}
-
 /// In milliseconds.
 fn p50(latencies: Vec<Duration>) -> f64 {
-    quantile(&latencies, 0.5).as_secs_f64() * 1_000.0
+    milliseconds(quantile(&latencies, 0.5))
 }
 
 const CALLERS: usize = 64;

@@ -14,7 +14,11 @@ use escapement_tests::Fault;
 /// # Errors
 /// The file system's.
 pub(crate) fn durable_writes(directory: &Path, n_writes: usize) -> Result<Vec<Duration>, Fault> {
-    let mut file = File::options().create(true).truncate(false).write(true).open(directory.join("disk"))?;
+    let mut file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(directory.join("disk"))?;
     let page = [0x5a; PAGE_BYTES];
     for _ in 0..PAGES {
         file.write_all(&page)?;

@@ -18,7 +18,7 @@ use escapement_wire::worker::v1::attempt_outcome::Outcome;
 use escapement_wire::worker::v1::session_request::Message as FromWorker;
 use escapement_wire::worker::v1::session_response::Message as ToWorker;
 use escapement_wire::worker::v1::{
-    Assignment, Assignments, AttemptOutcome, SessionRequest, SessionResponse,
+    Assignment, Assignments, AttemptOutcome, HeartbeatAck, SessionRequest, SessionResponse, Welcome,
 };
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -64,19 +64,32 @@ struct State {
 
 impl Floor {
     async fn execute(&self, request: ExecutePlanRequest) -> Result<ExecutePlanResponse, Status> {
-        let worker = self.0.worker.lock().expect("nobody panics while holding it").clone();
+        let worker = self
+            .0
+            .worker
+            .lock()
+            .expect("nobody panics while holding it")
+            .clone();
         let worker = worker.ok_or_else(|| Status::unavailable("there is no worker"))?;
         let plan = request.plan.unwrap_or_default();
         let environment = request.environment;
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
         let (outcomes, mut outcomes_rx) = mpsc::unbounded_channel();
-        self.0.waiting.lock().expect("nobody panics while holding it").insert(number, outcomes);
+        self.0
+            .waiting
+            .lock()
+            .expect("nobody panics while holding it")
+            .insert(number, outcomes);
         let execution_id = format!("{number:08x}-0000-4000-8000-{number:012x}");
         let n_steps = plan.steps.len();
         // Steps that wait for each other go one by one, others as many as the caller wants.
         let is_chain = plan.steps.get(1).is_some_and(|step| !step.depends_on.is_empty());
         let wanted = request.options.and_then(|options| options.max_concurrent_steps);
-        let at_once = if is_chain { 1 } else { wanted.map_or(n_steps, |wanted| wanted as usize) };
+        let at_once = if is_chain {
+            1
+        } else {
+            wanted.map_or(n_steps, |wanted| wanted as usize)
+        };
         let mut steps = (0_u64..).zip(plan.steps);
         let assignment = |(index, step): (u64, PlanStep)| Assignment {
             attempt_token: token(number, index),
@@ -99,7 +112,11 @@ impl Floor {
                 send(&worker, assignment(step)).await?;
             }
         }
-        self.0.waiting.lock().expect("nobody panics while holding it").remove(&number);
+        self.0
+            .waiting
+            .lock()
+            .expect("nobody panics while holding it")
+            .remove(&number);
         let output = last.and_then(|outcome| match outcome.outcome {
             Some(Outcome::Success(success)) => success.output,
             _ => None,
@@ -117,14 +134,46 @@ impl Floor {
     }
 
     /// Takes a worker in and gives the stream to it.
-    fn open(&self, mut inbound: Streaming<SessionRequest>) -> ReceiverStream<Result<SessionResponse, Status>> {
+    fn open(
+        &self,
+        mut inbound: Streaming<SessionRequest>,
+    ) -> ReceiverStream<Result<SessionResponse, Status>> {
         let (responses, responses_rx) = mpsc::channel(QUEUE_MAX);
-        *self.0.worker.lock().expect("nobody panics while holding it") = Some(responses);
         let state = Arc::clone(&self.0);
         tokio::spawn(async move {
             while let Ok(Some(request)) = inbound.message().await {
-                let Some(FromWorker::Outcomes(outcomes)) = request.message else {
-                    continue;
+                let outcomes = match request.message {
+                    Some(FromWorker::Outcomes(outcomes)) => outcomes,
+                    Some(FromWorker::Hello(hello)) => {
+                        // An idle session says hello; the worker of the floor says nothing about itself.
+                        if hello.actions.is_empty() {
+                            *state.worker.lock().expect("nobody panics while holding it") =
+                                Some(responses.clone());
+                        }
+                        if responses
+                            .send(Ok(response(ToWorker::Welcome(Welcome::default()))))
+                            .await
+                            .is_err()
+                        {
+                            return;
+                        }
+                        continue;
+                    }
+                    Some(FromWorker::Heartbeat(heartbeat)) => {
+                        let ack = HeartbeatAck {
+                            n: heartbeat.n,
+                            ..HeartbeatAck::default()
+                        };
+                        if responses
+                            .send(Ok(response(ToWorker::HeartbeatAck(ack))))
+                            .await
+                            .is_err()
+                        {
+                            return;
+                        }
+                        continue;
+                    }
+                    _ => continue,
                 };
                 let waiting = state.waiting.lock().expect("nobody panics while holding it");
                 for outcome in outcomes.items {
@@ -143,11 +192,17 @@ async fn send(worker: &Responses, assignment: Assignment) -> Result<(), Status> 
     let message = ToWorker::Assignments(Assignments {
         items: vec![assignment],
     });
-    let response = SessionResponse {
+    worker
+        .send(Ok(response(message)))
+        .await
+        .map_err(|_| Status::unavailable("the worker is gone"))
+}
+
+fn response(message: ToWorker) -> SessionResponse {
+    SessionResponse {
         seq: 1,
         message: Some(message),
-    };
-    worker.send(Ok(response)).await.map_err(|_| Status::unavailable("the worker is gone"))
+    }
 }
 
 /// As long as the product's.
@@ -244,7 +299,11 @@ impl Service<http::Request<Body>> for Sessions {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let floor = self.0.clone();
-        Box::pin(async move { Ok(Grpc::new(ProstCodec::default()).streaming(Session(floor), request).await) })
+        Box::pin(async move {
+            Ok(Grpc::new(ProstCodec::default())
+                .streaming(Session(floor), request)
+                .await)
+        })
     }
 }
 

@@ -1,0 +1,121 @@
+//! What the orchestrator takes while nothing happens: alone, and with very many sessions.
+
+use std::time::Duration;
+
+use escapement_tests::{Binaries, Fault, OrchestratorSettings, PrivateDirectory};
+
+use super::pairs::Pairs;
+use crate::floor::Floor;
+use crate::process::{cpu_time, resident_bytes};
+use crate::report::{Aim, Bar};
+use crate::rounds::Extent;
+use crate::sessions::Sessions;
+use crate::statistics::Figure;
+
+/// An orchestrator that nobody talks to.
+pub(crate) async fn idle(extent: &Extent) -> Result<Vec<Bar>, Fault> {
+    let (mut memory, mut busy) = (Vec::new(), Vec::new());
+    for _ in 0..IDLE_ROUNDS {
+        let directory = PrivateDirectory::new("bars")?;
+        let orchestrator = OrchestratorSettings::new(directory.path()).start().await?;
+        let id = orchestrator.process.id();
+        busy.push(busy_percent(id, extent.idle / IDLE_ROUNDS).await?);
+        memory.push(mebibytes(resident_bytes(id)?));
+    }
+    let program = Binaries::build()?.orchestrator.metadata()?.len();
+    Ok(vec![
+        Bar {
+            name: "idle_memory",
+            what: "idle orchestrator, resident memory".to_owned(),
+            unit: "MiB",
+            value: Figure::of(memory),
+            baseline: None,
+            aim: Aim::Under(30.0),
+        },
+        Bar {
+            name: "idle_cpu",
+            what: "idle orchestrator, share of one core".to_owned(),
+            unit: "%",
+            value: Figure::of(busy),
+            baseline: None,
+            aim: Aim::Under(0.5),
+        },
+        Bar {
+            name: "program_size",
+            what: "the program `orchestrator`".to_owned(),
+            unit: "MiB",
+            value: Figure::of([mebibytes(program)]),
+            baseline: None,
+            aim: Aim::Under(30.0),
+        },
+    ])
+}
+
+/// Sessions that send heartbeats and nothing else.
+pub(crate) async fn sessions(extent: &Extent) -> Result<Vec<Bar>, Fault> {
+    let n = extent.sessions;
+    let directory = PrivateDirectory::new("bars")?;
+    let orchestrator = OrchestratorSettings::new(directory.path()).start().await?;
+    let floor = Floor::start(directory.path()).await?;
+    let product_id = orchestrator.process.id();
+    let (mut memory, mut busy) = (Pairs::default(), Pairs::default());
+    let (before, floor_before) = (resident_bytes(product_id)?, resident_bytes(floor.server_id())?);
+    let (mut of_product, mut of_floor) = (Sessions::default(), Sessions::default());
+    of_product.open(&orchestrator.url(), n).await?;
+    of_floor.open(floor.url(), n).await?;
+    for _ in 0..SESSION_ROUNDS {
+        let span = extent.idle / SESSION_ROUNDS;
+        // Both at once would share what waking up costs; the other's heartbeats are the same in both spans.
+        busy.baseline.push(busy_percent(floor.server_id(), span).await?);
+        busy.value.push(busy_percent(product_id, span).await?);
+        memory
+            .value
+            .push(kibibytes_each(resident_bytes(product_id)?, before, n));
+        memory.baseline.push(kibibytes_each(
+            resident_bytes(floor.server_id())?,
+            floor_before,
+            n,
+        ));
+    }
+    let n_ended = of_product.n_ended();
+    if n_ended > 0 {
+        return Err(format!("{n_ended} of {n} sessions ended").into());
+    }
+    Ok(vec![
+        Bar {
+            name: "session_memory",
+            what: format!("memory of each of {n} idle sessions"),
+            unit: "KiB",
+            value: memory.value(),
+            baseline: Some(memory.baseline("the same streams on bare tonic")),
+            aim: Aim::Under(64.0),
+        },
+        Bar {
+            name: "sessions_cpu",
+            what: format!("{n} idle sessions, share of the machine"),
+            unit: "%",
+            value: busy.value(),
+            baseline: Some(busy.baseline("the same heartbeats on bare tonic")),
+            aim: Aim::Under(2.0),
+        },
+    ])
+}
+
+/// How much of one core a process takes over this span.
+async fn busy_percent(id: u32, span: Duration) -> Result<f64, Fault> {
+    let (began, before) = (tokio::time::Instant::now(), cpu_time(id)?);
+    tokio::time::sleep(span).await;
+    let busy = cpu_time(id)?.saturating_sub(before);
+    Ok(100.0 * busy.as_secs_f64() / began.elapsed().as_secs_f64())
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn kibibytes_each(now: u64, before: u64, n: usize) -> f64 {
+    now.saturating_sub(before) as f64 / 1024.0 / n as f64
+}
+
+const IDLE_ROUNDS: u32 = 3;
+const SESSION_ROUNDS: u32 = 3;

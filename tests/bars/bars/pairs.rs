@@ -1,0 +1,41 @@
+//! The product and its baseline, round by round.
+
+use std::time::Duration;
+
+use crate::report::Baseline;
+use crate::statistics::Figure;
+
+/// Figures of both, in the order of the rounds.
+#[derive(Debug, Default)]
+pub(crate) struct Pairs {
+    /// The product's.
+    pub(crate) value: Vec<f64>,
+    /// The baseline's.
+    pub(crate) baseline: Vec<f64>,
+}
+
+impl Pairs {
+    /// The product's figure.
+    pub(crate) fn value(&self) -> Figure {
+        Figure::of(self.value.iter().copied())
+    }
+
+    /// The baseline's figure, and the ratio of each round.
+    pub(crate) fn baseline(&self, name: &'static str) -> Baseline {
+        let ratios = self
+            .value
+            .iter()
+            .zip(&self.baseline)
+            .map(|(value, baseline)| value / baseline);
+        Baseline {
+            name,
+            value: Figure::of(self.baseline.iter().copied()),
+            ratio: Figure::of(ratios),
+        }
+    }
+}
+
+/// A duration as the bars give it.
+pub(crate) fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1_000.0
+}

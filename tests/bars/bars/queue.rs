@@ -1,0 +1,107 @@
+//! A hundred thousand executions that wait: what each takes of memory, and whether the last are taken in as fast as the first.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use escapement_tests::{Fault, OrchestratorSettings, PrivateDirectory};
+use tonic::transport::{Channel, Endpoint};
+
+use super::pairs::Pairs;
+use crate::load::client;
+use crate::plans::Template;
+use crate::process::resident_bytes;
+use crate::report::{Aim, Bar};
+use crate::rounds::Extent;
+use crate::statistics::Figure;
+
+/// Both bars from the same queue.
+pub(crate) async fn queue(extent: &Extent) -> Result<Vec<Bar>, Fault> {
+    let (mut bytes, mut rates) = (Vec::new(), Pairs::default());
+    for _ in 0..extent.queues {
+        let filled = fill(extent.queued).await?;
+        bytes.push(filled.bytes_each);
+        rates.value.push(filled.last_rate);
+        rates.baseline.push(filled.first_rate);
+    }
+    let n = extent.queued;
+    Ok(vec![
+        Bar {
+            name: "queued_memory",
+            what: format!("memory of each of {n} queued executions beyond its plan's own bytes"),
+            unit: "bytes",
+            value: Figure::of(bytes),
+            baseline: None,
+            aim: Aim::Under(2_048.0),
+        },
+        Bar {
+            name: "queued_accept_rate",
+            what: format!("accepts of the last tenth of {n}"),
+            unit: "executions/s",
+            value: rates.value(),
+            baseline: Some(rates.baseline("the first tenth")),
+            aim: Aim::RatioAtLeast(STEADY),
+        },
+    ])
+}
+
+struct Filled {
+    bytes_each: f64,
+    first_rate: f64,
+    last_rate: f64,
+}
+
+/// Queues so many on a fresh store. One runs and finds no worker, the others wait for it.
+async fn fill(n_executions: usize) -> Result<Filled, Fault> {
+    let directory = PrivateDirectory::new("bars")?;
+    let settings = OrchestratorSettings::new(directory.path())
+        .flag("--max-running-executions", 1)
+        .flag("--registration-grace-ms", DAY_MS);
+    let orchestrator = settings.start().await?;
+    let template = Template::single();
+    let channels: Vec<Channel> = (0..CALLERS)
+        .map(|_| Ok(Endpoint::from_shared(orchestrator.url())?.connect_lazy()))
+        .collect::<Result<_, Fault>>()?;
+    // Connections and what every process grows by at first are not counted.
+    let id = orchestrator.process.id();
+    let tenth = n_executions / 10;
+    submit(&channels, &template, WARM_UP).await?;
+    let before = resident_bytes(id)?;
+    let first_rate = submit(&channels, &template, tenth).await?;
+    submit(&channels, &template, n_executions - 2 * tenth).await?;
+    let last_rate = submit(&channels, &template, tenth).await?;
+    let grown = resident_bytes(id)?.saturating_sub(before) as f64;
+    Ok(Filled {
+        bytes_each: grown / n_executions as f64 - template.own_bytes() as f64,
+        first_rate,
+        last_rate,
+    })
+}
+
+/// Submits so many, by all callers together; gives the rate.
+async fn submit(channels: &[Channel], template: &Template, n_executions: usize) -> Result<f64, Fault> {
+    let next = Arc::new(AtomicUsize::new(0));
+    let began = Instant::now();
+    let callers: Vec<_> = channels
+        .iter()
+        .map(|channel| {
+            let (mut client, template, next) = (client(channel.clone()), template.clone(), Arc::clone(&next));
+            tokio::spawn(async move {
+                while next.fetch_add(1, Ordering::Relaxed) < n_executions {
+                    client.submit_plan(template.fresh_submit()).await?;
+                }
+                Ok::<(), Fault>(())
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.await??;
+    }
+    Ok(n_executions as f64 / began.elapsed().as_secs_f64())
+}
+
+const CALLERS: usize = 64;
+const WARM_UP: usize = 500;
+const DAY_MS: u64 = 86_400_000;
+/// "Does not fall": the noise of two spans that follow each other is let through.
+const STEADY: f64 = 0.9;
