@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,13 +21,13 @@ use escapement_wire::worker::v1::session_response::Message as ToWorker;
 use escapement_wire::worker::v1::{
     Assignment, Assignments, AttemptOutcome, HeartbeatAck, SessionRequest, SessionResponse, Welcome,
 };
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::server::{Grpc, NamedService, StreamingService, UnaryService};
 use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
@@ -35,15 +36,15 @@ use tonic_prost::ProstCodec;
 /// # Errors
 /// There is no port.
 pub(crate) async fn serve() -> Result<(), Fault> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?;
+    // Without delay, as the product: small messages must not wait for acknowledgements.
+    let incoming = TcpIncoming::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?.with_nodelay(Some(true));
+    let address = incoming.local_addr()?;
     let floor = Floor::default();
     println!(r#"{{"event":"serving","address":"{address}"}}"#);
     Server::builder()
-        .tcp_nodelay(true)
         .add_service(Callers(floor.clone()))
         .add_service(Sessions(floor))
-        .serve_with_incoming(TcpListenerStream::new(listener))
+        .serve_with_incoming(incoming)
         .await?;
     Ok(())
 }
