@@ -16,7 +16,7 @@ use tonic::transport::{Channel, Endpoint};
 #[derive(Debug)]
 pub(crate) struct Floor {
     url: String,
-    _worker: ChildProcess,
+    worker: ChildProcess,
     server: ChildProcess,
 }
 
@@ -38,11 +38,7 @@ impl Floor {
         let mut command = Command::new(&program);
         let mut worker = ChildProcess::start("floor-worker", command.args(["floor-worker", &url]), &stderr)?;
         worker.announcement("connected", START_LIMIT).await?;
-        Ok(Self {
-            url,
-            _worker: worker,
-            server,
-        })
+        Ok(Self { url, worker, server })
     }
 
     /// Where it serves.
@@ -53,6 +49,19 @@ impl Floor {
     /// The process id of the server.
     pub(crate) fn server_id(&self) -> u32 {
         self.server.id()
+    }
+
+    /// The process id of the worker.
+    pub(crate) fn worker_id(&self) -> u32 {
+        self.worker.id()
+    }
+
+    /// Connections for so many callers, each its own.
+    ///
+    /// # Errors
+    /// The URL is none.
+    pub(crate) fn channels(&self, n_callers: usize) -> Result<Vec<Channel>, Fault> {
+        (0..n_callers).map(|_| self.channel()).collect()
     }
 
     /// Another connection of callers.

@@ -11,6 +11,7 @@ use escapement_wire::v1::plan_result::Status;
 use tonic::transport::Channel;
 
 use crate::plans::Template;
+use crate::process::Bill;
 
 /// What callers saw.
 #[derive(Debug, Default)]
@@ -53,6 +54,22 @@ pub(crate) async fn closed_loop(
     let rate = latencies.len() as f64 / began.elapsed().as_secs_f64();
     latencies.sort();
     Ok(Sample { rate, latencies })
+}
+
+/// The same, put on a bill; gives the rate.
+///
+/// # Errors
+/// As [`closed_loop`].
+pub(crate) async fn billed_loop(
+    bill: &mut Bill,
+    channels: &[Channel],
+    template: &Template,
+    span: Duration,
+) -> Result<f64, Fault> {
+    bill.begin()?;
+    let sample = closed_loop(channels.to_vec(), template, span).await?;
+    bill.end(sample.latencies.len())?;
+    Ok(sample.rate)
 }
 
 /// Executes the plan so many times, one after another.

@@ -38,3 +38,66 @@ pub(crate) fn cpu_time(id: u32) -> Result<Duration, Fault> {
     }
     Ok(total)
 }
+
+/// What operations cost each process, over several spans.
+#[derive(Debug)]
+pub(crate) struct Bill {
+    processes: Vec<Account>,
+    n_operations: usize,
+}
+
+#[derive(Debug)]
+struct Account {
+    name: &'static str,
+    id: u32,
+    begun: Duration,
+    total: Duration,
+}
+
+impl Bill {
+    /// For processes by their names.
+    pub(crate) fn of(processes: &[(&'static str, u32)]) -> Self {
+        let account = |(name, id): &(&'static str, u32)| Account {
+            name,
+            id: *id,
+            begun: Duration::ZERO,
+            total: Duration::ZERO,
+        };
+        Self {
+            processes: processes.iter().map(account).collect(),
+            n_operations: 0,
+        }
+    }
+
+    /// A span begins.
+    ///
+    /// # Errors
+    /// A process is gone.
+    pub(crate) fn begin(&mut self) -> Result<(), Fault> {
+        for account in &mut self.processes {
+            account.begun = cpu_time(account.id)?;
+        }
+        Ok(())
+    }
+
+    /// The span is over, after so many operations.
+    ///
+    /// # Errors
+    /// A process is gone.
+    pub(crate) fn end(&mut self, n_operations: usize) -> Result<(), Fault> {
+        for account in &mut self.processes {
+            account.total += cpu_time(account.id)?.saturating_sub(account.begun);
+        }
+        self.n_operations += n_operations;
+        Ok(())
+    }
+
+    /// Microseconds on the processors for each operation, process by process.
+    pub(crate) fn shares(&self) -> Vec<(&'static str, f64)> {
+        let each = |total: Duration| total.as_secs_f64() * 1e6 / self.n_operations as f64;
+        self.processes
+            .iter()
+            .map(|account| (account.name, each(account.total)))
+            .collect()
+    }
+}

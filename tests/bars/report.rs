@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::process::Bill;
 use crate::statistics::Figure;
 
 /// A measured bar.
@@ -19,6 +20,19 @@ pub(crate) struct Bar {
     pub(crate) baseline: Option<Baseline>,
     /// What it should be.
     pub(crate) aim: Aim,
+    /// What the processors did meanwhile, where that is what limits.
+    pub(crate) cost: Option<Cost>,
+}
+
+/// Microseconds on the processors for each operation, process by process.
+#[derive(Clone, Debug)]
+pub(crate) struct Cost {
+    /// What an operation is.
+    pub(crate) operation: &'static str,
+    /// The product's processes.
+    pub(crate) product: Vec<(&'static str, f64)>,
+    /// The floor's.
+    pub(crate) floor: Vec<(&'static str, f64)>,
 }
 
 /// What a bar is compared with.
@@ -45,7 +59,49 @@ pub(crate) enum Aim {
     RatioUnder(f64),
 }
 
+impl Cost {
+    /// From both bills.
+    pub(crate) fn of(operation: &'static str, product: &Bill, floor: &Bill) -> Self {
+        Self {
+            operation,
+            product: product.shares(),
+            floor: floor.shares(),
+        }
+    }
+}
+
 impl Bar {
+    /// A bar with nothing beside it.
+    pub(crate) fn new(
+        name: &'static str,
+        what: impl Into<String>,
+        unit: &'static str,
+        value: Figure,
+        aim: Aim,
+    ) -> Self {
+        Self {
+            name,
+            what: what.into(),
+            unit,
+            value,
+            baseline: None,
+            aim,
+            cost: None,
+        }
+    }
+
+    /// Beside this baseline.
+    pub(crate) fn beside(mut self, baseline: Baseline) -> Self {
+        self.baseline = Some(baseline);
+        self
+    }
+
+    /// With what it costs.
+    pub(crate) fn at(mut self, cost: Cost) -> Self {
+        self.cost = Some(cost);
+        self
+    }
+
     /// True where the aim is met, by the medians.
     ///
     /// # Panics
@@ -88,7 +144,16 @@ impl Bar {
             Aim::RatioAtLeast(least) => format!("a ratio of at least {least}"),
             Aim::RatioUnder(most) => format!("a ratio under {most}"),
         };
-        text + "; aim: " + &aim
+        text = text + "; aim: " + &aim;
+        if let Some(cost) = &self.cost {
+            let list = |shares: &[(&str, f64)]| {
+                let shares = shares.iter().map(|(name, us)| format!("{name} {}", number(*us)));
+                shares.collect::<Vec<_>>().join(", ")
+            };
+            let (product, floor) = (list(&cost.product), list(&cost.floor));
+            text += &format!("; CPU us per {}: {product}; floor: {floor}", cost.operation);
+        }
+        text
     }
 
     /// For programs: one line.
@@ -117,6 +182,19 @@ impl Bar {
         };
         set("aim", json!({ "of": of, "is": is, "limit": limit }));
         set("met", json!(self.is_met()));
+        if let Some(cost) = &self.cost {
+            let object = |shares: &[(&str, f64)]| {
+                let shares = shares
+                    .iter()
+                    .map(|(name, us)| ((*name).to_owned(), json!(rounded(*us))));
+                Value::Object(shares.collect())
+            };
+            let (product, floor) = (object(&cost.product), object(&cost.floor));
+            set(
+                "cpu_us",
+                json!({ "per": cost.operation, "product": product, "floor": floor }),
+            );
+        }
         Value::Object(line).to_string()
     }
 }
@@ -156,18 +234,12 @@ mod tests {
     use serde_json::{Value, json};
 
     fn bar(aim: Aim) -> Bar {
-        Bar {
-            name: "rate",
-            what: "calls".to_owned(),
-            unit: "calls/s",
-            value: Figure::of([6_000.0, 5_000.0, 7_000.0]),
-            baseline: Some(Baseline {
-                name: "floor",
-                value: Figure::of([12_000.0]),
-                ratio: Figure::of([0.5]),
-            }),
-            aim,
-        }
+        let value = Figure::of([6_000.0, 5_000.0, 7_000.0]);
+        Bar::new("rate", "calls", "calls/s", value, aim).beside(Baseline {
+            name: "floor",
+            value: Figure::of([12_000.0]),
+            ratio: Figure::of([0.5]),
+        })
     }
 
     #[test]

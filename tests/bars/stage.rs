@@ -6,6 +6,7 @@ use escapement_tests::{Fault, Orchestrator, OrchestratorSettings, PrivateDirecto
 use tonic::transport::{Channel, Endpoint};
 
 use crate::floor::Floor;
+use crate::process::Bill;
 
 /// Everything that runs. Killed on drop.
 pub(crate) struct Stage {
@@ -13,7 +14,7 @@ pub(crate) struct Stage {
     pub(crate) orchestrator: Orchestrator,
     /// The floor.
     pub(crate) floor: Floor,
-    _workers: Vec<Worker>,
+    workers: Vec<Worker>,
     directory: PrivateDirectory,
 }
 
@@ -47,7 +48,7 @@ impl Stage {
         Ok(Self {
             orchestrator,
             floor,
-            _workers: workers,
+            workers,
             directory,
         })
     }
@@ -58,6 +59,31 @@ impl Stage {
     /// The URL is none.
     pub(crate) fn channel(&self) -> Result<Channel, Fault> {
         Ok(Endpoint::from_shared(self.orchestrator.url())?.connect_lazy())
+    }
+
+    /// Connections for so many callers, each its own.
+    ///
+    /// # Errors
+    /// The URL is none.
+    pub(crate) fn channels(&self, n_callers: usize) -> Result<Vec<Channel>, Fault> {
+        (0..n_callers).map(|_| self.channel()).collect()
+    }
+
+    /// What the product's processes cost, and the callers.
+    pub(crate) fn bill(&self) -> Bill {
+        let mut processes = vec![("orchestrator", self.orchestrator.process.id())];
+        processes.extend(self.workers.iter().map(|worker| ("worker", worker.process.id())));
+        processes.push(("callers", std::process::id()));
+        Bill::of(&processes)
+    }
+
+    /// What the floor's processes cost, and the callers.
+    pub(crate) fn floor_bill(&self) -> Bill {
+        Bill::of(&[
+            ("server", self.floor.server_id()),
+            ("worker", self.floor.worker_id()),
+            ("callers", std::process::id()),
+        ])
     }
 
     /// The directory of the store, for what the same disk costs alone.

@@ -24,30 +24,27 @@ pub(crate) async fn idle(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     }
     let program = Binaries::build()?.orchestrator.metadata()?.len();
     Ok(vec![
-        Bar {
-            name: "idle_memory",
-            what: "idle orchestrator, resident memory".to_owned(),
-            unit: "MiB",
-            value: Figure::of(memory),
-            baseline: None,
-            aim: Aim::Under(30.0),
-        },
-        Bar {
-            name: "idle_cpu",
-            what: "idle orchestrator, share of one core".to_owned(),
-            unit: "%",
-            value: Figure::of(busy),
-            baseline: None,
-            aim: Aim::Under(0.5),
-        },
-        Bar {
-            name: "program_size",
-            what: "the program `orchestrator`".to_owned(),
-            unit: "MiB",
-            value: Figure::of([mebibytes(program)]),
-            baseline: None,
-            aim: Aim::Under(30.0),
-        },
+        Bar::new(
+            "idle_memory",
+            "idle orchestrator, resident memory",
+            "MiB",
+            Figure::of(memory),
+            Aim::Under(30.0),
+        ),
+        Bar::new(
+            "idle_cpu",
+            "idle orchestrator, share of one core",
+            "%",
+            Figure::of(busy),
+            Aim::Under(0.5),
+        ),
+        Bar::new(
+            "program_size",
+            "the program `orchestrator`",
+            "MiB",
+            Figure::of([mebibytes(program)]),
+            Aim::Under(30.0),
+        ),
     ])
 }
 
@@ -82,22 +79,22 @@ pub(crate) async fn sessions(extent: &Extent) -> Result<Vec<Bar>, Fault> {
         return Err(format!("{n_ended} of {n} sessions ended").into());
     }
     Ok(vec![
-        Bar {
-            name: "session_memory",
-            what: format!("memory of each of {n} idle sessions"),
-            unit: "KiB",
-            value: memory.value(),
-            baseline: Some(memory.baseline("the same streams on bare tonic")),
-            aim: Aim::Under(64.0),
-        },
-        Bar {
-            name: "sessions_cpu",
-            what: format!("{n} idle sessions, share of the machine"),
-            unit: "%",
-            value: busy.value(),
-            baseline: Some(busy.baseline("the same heartbeats on bare tonic")),
-            aim: Aim::Under(2.0),
-        },
+        Bar::new(
+            "session_memory",
+            format!("memory of each of {n} idle sessions"),
+            "KiB",
+            memory.value(),
+            Aim::Under(64.0),
+        )
+        .beside(memory.baseline("the same streams on bare tonic")),
+        Bar::new(
+            "sessions_cpu",
+            format!("{n} idle sessions, share of one core"),
+            "%",
+            busy.value(),
+            Aim::Under(2.0),
+        )
+        .beside(busy.baseline("the same heartbeats on bare tonic")),
     ])
 }
 

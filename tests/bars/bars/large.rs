@@ -4,9 +4,9 @@ use escapement_tests::Fault;
 use tonic::transport::Channel;
 
 use super::pairs::Pairs;
-use crate::load::{closed_loop, one_by_one};
+use crate::load::{billed_loop, one_by_one};
 use crate::plans::Template;
-use crate::report::{Aim, Bar};
+use crate::report::{Aim, Bar, Cost};
 use crate::rounds::Extent;
 use crate::stage::Stage;
 
@@ -15,19 +15,15 @@ pub(crate) async fn chain(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let stage = Stage::start().await?;
     let (long, short) = (Template::chain(1_024), Template::chain(64));
     let (product, floor) = (stage.channel()?, stage.floor.channel()?);
-    let many = (0..CALLERS)
-        .map(|_| stage.channel())
-        .collect::<Result<Vec<_>, _>>()?;
-    let many_of_floor = (0..CALLERS)
-        .map(|_| stage.floor.channel())
-        .collect::<Result<Vec<_>, _>>()?;
+    let (many, many_of_floor) = (stage.channels(CALLERS)?, stage.floor.channels(CALLERS)?);
+    let (mut bill, mut floor_bill) = (stage.bill(), stage.floor_bill());
     let (mut together, mut rates, mut costs) = (Pairs::default(), Pairs::default(), Pairs::default());
     for _ in 0..extent.rounds {
         // The span bounds when the last chain begins; each is counted to its end.
-        let of_floor = closed_loop(many_of_floor.clone(), &long, extent.span).await?;
-        together.baseline.push(of_floor.rate * long.n_steps() as f64);
-        let of_product = closed_loop(many.clone(), &long, extent.span).await?;
-        together.value.push(of_product.rate * long.n_steps() as f64);
+        let rate = billed_loop(&mut floor_bill, &many_of_floor, &long, extent.span).await?;
+        together.baseline.push(rate * long.n_steps() as f64);
+        let rate = billed_loop(&mut bill, &many, &long, extent.span).await?;
+        together.value.push(rate * long.n_steps() as f64);
         rates
             .baseline
             .push(steps_per_second(&floor, &long, extent.plans).await?);
@@ -37,31 +33,33 @@ pub(crate) async fn chain(extent: &Extent) -> Result<Vec<Bar>, Fault> {
         let rate = steps_per_second(&product, &short, extent.plans * 16).await?;
         costs.baseline.push(1e6 / rate);
     }
+    let cost = Cost::of("chain of 1024", &bill, &floor_bill);
     Ok(vec![
-        Bar {
-            name: "chain_rate",
-            what: format!("chains of 1024 steps, {CALLERS} callers"),
-            unit: "steps/s",
-            value: together.value(),
-            baseline: Some(together.baseline("floor")),
-            aim: Aim::AtLeast(20_000.0),
-        },
-        Bar {
-            name: "lone_chain_rate",
-            what: "chain of 1024 steps, one caller and nothing else".to_owned(),
-            unit: "steps/s",
-            value: rates.value(),
-            baseline: Some(rates.baseline("floor")),
-            aim: Aim::AtLeast(20_000.0),
-        },
-        Bar {
-            name: "chain_step_cost",
-            what: "a step in a chain of 1024, beside one in a chain of 64".to_owned(),
-            unit: "us",
-            value: costs.value(),
-            baseline: Some(costs.baseline("chain of 64")),
-            aim: Aim::RatioUnder(1.3),
-        },
+        Bar::new(
+            "chain_rate",
+            format!("chains of 1024 steps, {CALLERS} callers"),
+            "steps/s",
+            together.value(),
+            Aim::AtLeast(20_000.0),
+        )
+        .beside(together.baseline("floor"))
+        .at(cost),
+        Bar::new(
+            "lone_chain_rate",
+            "chain of 1024 steps, one caller and nothing else",
+            "steps/s",
+            rates.value(),
+            Aim::AtLeast(20_000.0),
+        )
+        .beside(rates.baseline("floor")),
+        Bar::new(
+            "chain_step_cost",
+            "a step in a chain of 1024, beside one in a chain of 64",
+            "us",
+            costs.value(),
+            Aim::RatioUnder(1.3),
+        )
+        .beside(costs.baseline("chain of 64")),
     ])
 }
 
@@ -71,22 +69,32 @@ pub(crate) async fn independent(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let template = Template::independent(1_024, 256);
     let (product, floor) = (stage.channel()?, stage.floor.channel()?);
     let mut rates = Pairs::default();
+    let (mut bill, mut floor_bill) = (stage.bill(), stage.floor_bill());
+    let n_plans = extent.plans * 4;
     for _ in 0..extent.rounds {
+        floor_bill.begin()?;
         rates
             .baseline
-            .push(steps_per_second(&floor, &template, extent.plans * 2).await?);
+            .push(steps_per_second(&floor, &template, n_plans).await?);
+        floor_bill.end(n_plans)?;
+        bill.begin()?;
         rates
             .value
-            .push(steps_per_second(&product, &template, extent.plans * 2).await?);
+            .push(steps_per_second(&product, &template, n_plans).await?);
+        bill.end(n_plans)?;
     }
-    Ok(vec![Bar {
-        name: "independent_rate",
-        what: "1024 independent steps, 256 at once, one caller".to_owned(),
-        unit: "steps/s",
-        value: rates.value(),
-        baseline: Some(rates.baseline("floor")),
-        aim: Aim::AtLeast(40_000.0),
-    }])
+    let cost = Cost::of("plan of 1024 steps", &bill, &floor_bill);
+    Ok(vec![
+        Bar::new(
+            "independent_rate",
+            "1024 independent steps, 256 at once, one caller",
+            "steps/s",
+            rates.value(),
+            Aim::AtLeast(40_000.0),
+        )
+        .beside(rates.baseline("floor"))
+        .at(cost),
+    ])
 }
 
 const CALLERS: usize = 64;

@@ -26,22 +26,21 @@ pub(crate) async fn queue(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     }
     let n = extent.queued;
     Ok(vec![
-        Bar {
-            name: "queued_memory",
-            what: format!("memory of each of {n} queued executions beyond its plan's own bytes"),
-            unit: "bytes",
-            value: Figure::of(bytes),
-            baseline: None,
-            aim: Aim::Under(2_048.0),
-        },
-        Bar {
-            name: "queued_accept_rate",
-            what: format!("accepts of the last tenth of {n}"),
-            unit: "executions/s",
-            value: rates.value(),
-            baseline: Some(rates.baseline("the first tenth")),
-            aim: Aim::RatioAtLeast(STEADY),
-        },
+        Bar::new(
+            "queued_memory",
+            format!("memory of each of {n} queued executions beyond its plan's own bytes"),
+            "bytes",
+            Figure::of(bytes),
+            Aim::Under(2_048.0),
+        ),
+        Bar::new(
+            "queued_accept_rate",
+            format!("accepts of the last tenth of {n}"),
+            "executions/s",
+            rates.value(),
+            Aim::RatioAtLeast(STEADY),
+        )
+        .beside(rates.baseline("the first tenth")),
     ])
 }
 

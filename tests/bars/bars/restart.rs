@@ -26,14 +26,16 @@ pub(crate) async fn restart(extent: &Extent) -> Result<Vec<Bar>, Fault> {
             .value
             .push(start(full.path(), n_queued).await?.as_secs_f64());
     }
-    Ok(vec![Bar {
-        name: "restart",
-        what: format!("start with {n_settled} settled and {n_queued} queued, to the first answer"),
-        unit: "s",
-        value: durations.value(),
-        baseline: Some(durations.baseline("start on an empty store")),
-        aim: Aim::Under(2.0),
-    }])
+    Ok(vec![
+        Bar::new(
+            "restart",
+            format!("start with {n_settled} settled and {n_queued} queued, to the first answer"),
+            "s",
+            durations.value(),
+            Aim::Under(2.0),
+        )
+        .beside(durations.baseline("start on an empty store")),
+    ])
 }
 
 /// Starts, asks for the newest execution, and kills the process.

@@ -27,14 +27,16 @@ pub(crate) async fn validation(extent: &Extent) -> Result<Vec<Bar>, Fault> {
             .value
             .push(p50(&product, &template, extent.calls / 4).await?);
     }
-    Ok(vec![Bar {
-        name: "validation_latency",
-        what: "ValidatePlan of 1024 steps, one caller, p50".to_owned(),
-        unit: "ms",
-        value: latencies.value(),
-        baseline: Some(latencies.baseline("floor, which decodes the same and answers the same")),
-        aim: Aim::Under(1.0),
-    }])
+    Ok(vec![
+        Bar::new(
+            "validation_latency",
+            "ValidatePlan of 1024 steps, one caller, p50",
+            "ms",
+            latencies.value(),
+            Aim::Under(1.0),
+        )
+        .beside(latencies.baseline("floor, which decodes the same and answers the same")),
+    ])
 }
 
 async fn p50(channel: &Channel, template: &Template, calls: usize) -> Result<f64, Fault> {

@@ -1,4 +1,4 @@
-//! Builds the workspace, tells how far it is, and becomes the program that was asked for.
+//! Builds the programs that are needed, tells how far it is, and becomes the one that was asked for.
 //! Uses the standard library alone, so that it is there a second after the command was typed.
 
 #![allow(clippy::print_stdout, reason = "stdout is what this program is for")]
@@ -27,7 +27,7 @@ fn launch() -> Result<std::convert::Infallible, Box<dyn Error>> {
         .ok_or("say which program to build and run, for example `demo`")?;
     let own = std::env::current_exe()?;
     let folder = own.parent().ok_or("a program lies in a folder")?;
-    build(folder)?;
+    build(folder, selection(&program.to_string_lossy()))?;
     let fault = Command::new(folder.join(&program))
         .args(arguments)
         .env("ESCAPEMENT_BINARIES", folder)
@@ -35,8 +35,25 @@ fn launch() -> Result<std::convert::Infallible, Box<dyn Error>> {
     Err(format!("cannot run {}: {fault}", Path::new(&program).display()).into())
 }
 
-/// Builds every program of the workspace into `folder`, with the profile that this program was built with.
-fn build(folder: &Path) -> Result<(), Box<dyn Error>> {
+/// What a program needs beside itself. The workspace, so that no dependency is built twice for the tests; but the bars are
+/// built with the release profile, where every program more takes a minute.
+fn selection(program: &str) -> &'static [&'static str] {
+    match program {
+        "bars" => &[
+            "--package=escapement-orchestrator",
+            "--package=escapement-worker",
+            "--package=escapement-tests",
+            "--bin=orchestrator",
+            "--bin=worker",
+            "--bin=bars",
+            "--example=fill_store",
+        ],
+        _ => &["--workspace", "--bins"],
+    }
+}
+
+/// Builds these programs into `folder`, with the profile that this program was built with.
+fn build(folder: &Path, selection: &[&str]) -> Result<(), Box<dyn Error>> {
     let target = folder
         .parent()
         .ok_or("the profile's folder lies in the target folder")?;
@@ -46,16 +63,10 @@ fn build(folder: &Path) -> Result<(), Box<dyn Error>> {
         folder.file_name().unwrap_or_default()
     };
     let began = Instant::now();
-    eprintln!("building the programs of the workspace (the first time takes some minutes) ...");
+    eprintln!("building the programs (the first time takes some minutes) ...");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args([
-            "build",
-            "--quiet",
-            "--workspace",
-            "--bins",
-            "--message-format",
-            "json-render-diagnostics",
-        ])
+        .args(["build", "--quiet", "--message-format", "json-render-diagnostics"])
+        .args(selection)
         .arg("--profile")
         .arg(profile)
         .arg("--target-dir")
