@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use escapement_model::limits::{ANSWER_MESSAGE_BYTES_MAX, CALLER_MESSAGE_BYTES_MAX};
-use escapement_tests::Fault;
+use escapement_tests::{Fault, let_pass};
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::v1::plan_result::Status;
 use tonic::transport::Channel;
@@ -44,7 +44,7 @@ pub(crate) async fn closed_loop(
         .into_iter()
         .map(|channel| tokio::spawn(call_until(channel, template.clone(), Arc::clone(&is_over))))
         .collect();
-    tokio::time::sleep(span).await;
+    let_pass(span).await;
     is_over.store(true, Ordering::Relaxed);
     // Counted to the last answer: what was begun is finished, in both.
     let mut latencies = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use escapement_tests::{Binaries, Fault, OrchestratorSettings, PrivateDirectory};
+use escapement_tests::{Binaries, Fault, OrchestratorSettings, PrivateDirectory, let_pass};
 
 use super::pairs::Pairs;
 use crate::floor::Floor;
@@ -101,7 +101,7 @@ pub(crate) async fn sessions(extent: &Extent) -> Result<Vec<Bar>, Fault> {
 /// How much of one core a process takes over this span.
 async fn busy_percent(id: u32, span: Duration) -> Result<f64, Fault> {
     let (began, before) = (tokio::time::Instant::now(), cpu_time(id)?);
-    tokio::time::sleep(span).await;
+    let_pass(span).await;
     let busy = cpu_time(id)?.saturating_sub(before);
     Ok(100.0 * busy.as_secs_f64() / began.elapsed().as_secs_f64())
 }

@@ -8,34 +8,48 @@ use tonic::transport::Channel;
 use super::pairs::{Pairs, milliseconds};
 use crate::load::client;
 use crate::plans::Template;
-use crate::report::{Aim, Bar};
+use crate::report::{Aim, Bar, Cost};
 use crate::rounds::Extent;
 use crate::stage::Stage;
-use crate::statistics::quantile;
+use crate::statistics::{Figure, quantile};
 
 /// 1024 steps, as a caller waits for the verdict.
 pub(crate) async fn validation(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let stage = Stage::start().await?;
     let template = Template::chain(1_024);
     let (product, floor) = (stage.channel()?, stage.floor.channel()?);
-    let mut latencies = Pairs::default();
+    let (mut latencies, mut added) = (Pairs::default(), Vec::new());
+    let (mut bill, mut floor_bill) = (stage.bill(), stage.floor_bill());
+    let calls = extent.calls / 4;
     for _ in 0..extent.rounds {
-        latencies
-            .baseline
-            .push(p50(&floor, &template, extent.calls / 4).await?);
-        latencies
-            .value
-            .push(p50(&product, &template, extent.calls / 4).await?);
+        floor_bill.begin()?;
+        let of_floor = p50(&floor, &template, calls).await?;
+        floor_bill.end(calls)?;
+        bill.begin()?;
+        let of_product = p50(&product, &template, calls).await?;
+        bill.end(calls)?;
+        latencies.baseline.push(of_floor);
+        latencies.value.push(of_product);
+        added.push(of_product - of_floor);
     }
+    let kibibytes = template.own_bytes() >> 10;
     Ok(vec![
         Bar::new(
             "validation_latency",
-            "ValidatePlan of 1024 steps, one caller, p50",
+            format!("ValidatePlan of 1024 steps in {kibibytes} KiB, one caller, p50"),
             "ms",
             latencies.value(),
             Aim::Under(1.0),
         )
-        .beside(latencies.baseline("floor, which decodes the same and answers the same")),
+        .beside(latencies.baseline("floor, which decodes the same and answers the same"))
+        .at(Cost::of("call", &bill, &floor_bill)),
+        Bar::new(
+            "validation_added",
+            "what validating them adds to moving and decoding them",
+            "ms",
+            Figure::of(added),
+            Aim::Under(1.0),
+        ),
     ])
 }
 
