@@ -55,7 +55,7 @@ pub use {
     plan_document::PlanDocument,
     receiver::{ReceivedRequest, Receiver},
     scripted_worker::ScriptedWorker,
-    tools::tool,
+    tools::{skip, tool},
     waiting::{let_pass, wait_for},
     worker::{Worker, WorkerSettings},
 };
