@@ -82,7 +82,9 @@ fn percent(before: u64, now: u64) -> String {
     if before == 0 {
         return if now == 0 { "+0.0 %".into() } else { "new".into() };
     }
-    format!("{:+.1} %", (now as f64 / before as f64 - 1.0) * 100.0)
+    let percent = (now as f64 / before as f64 - 1.0) * 100.0;
+    // No sign where nothing of it is shown.
+    format!("{:+.1} %", if percent.abs() < 0.05 { 0.0 } else { percent })
 }
 
 /// Every workload with its figures of one operation, before and now.

@@ -1,7 +1,8 @@
 //! Tools that the checks need: found, or installed where that is allowed, or named with the command that installs them.
 //! Never fails: what stays missing fails or skips the checks that need it.
 
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Looks for every tool and installs what is missing. Answers one line for each that is missing still.
@@ -11,6 +12,7 @@ pub(crate) fn install(folder: &Path) -> Vec<String> {
         component("clippy", &["clippy", "--version"]),
         debian_package("git", "git"),
         debian_package("faketime", "faketime"),
+        valgrind(folder),
         grpcurl(folder),
         python(folder),
     ]
@@ -57,6 +59,87 @@ fn install_debian_package(package: &str) -> bool {
         let _ = succeeds("apt-get", &["update", "--quiet"]);
         succeeds("apt-get", &install)
     }
+}
+
+/// valgrind, whose callgrind counts instructions. Where Debian's package cannot be installed it is unpacked into a folder
+/// of ours, which takes no root.
+fn valgrind(folder: &Path) -> Result<(), String> {
+    let own = folder.join("valgrind");
+    let on_path = Path::new("valgrind");
+    if counts(&own) || counts(on_path) && forget(&own) {
+        return Ok(());
+    }
+    let how = match debian_package("valgrind", "valgrind") {
+        Ok(()) if counts(on_path) && forget(&own) => return Ok(()),
+        Ok(()) => "valgrind that works here".to_owned(),
+        Err(how) => how,
+    };
+    tell("valgrind", "apt-get download");
+    match unpack_valgrind(folder, &own) {
+        Ok(()) if counts(&own) => Ok(()),
+        Ok(()) | Err(_) => Err(how),
+    }
+}
+
+/// Takes one away that does not work any more, say because the folder has moved: it would be found first.
+fn forget(own: &Path) -> bool {
+    !own.exists() || std::fs::remove_file(own).is_ok()
+}
+
+/// True where callgrind runs a program.
+fn counts(valgrind: &Path) -> bool {
+    let mut command = Command::new(valgrind);
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "true"]);
+    command
+        .stdin(Stdio::null())
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
+/// What the package holds, and a script beside it that runs it from there.
+fn unpack_valgrind(folder: &Path, own: &Path) -> std::io::Result<()> {
+    let root = folder.join("valgrind-package");
+    if root.exists() {
+        std::fs::remove_dir_all(&root)?;
+    }
+    std::fs::create_dir_all(&root)?;
+    let root = root.canonicalize()?;
+    let missing = || std::io::Error::other("the package holds no callgrind");
+    if !quiet(
+        Command::new("apt-get")
+            .args(["download", "--quiet", "valgrind"])
+            .current_dir(&root),
+    ) {
+        return Err(missing());
+    }
+    let package = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "deb");
+    let package = entries(&root)?.into_iter().find(package).ok_or_else(missing)?;
+    if !quiet(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&root)) {
+        return Err(missing());
+    }
+    std::fs::remove_file(package)?;
+    // Its tools lie there since Debian 11, and below the triple of the machine before.
+    let mut libraries = vec![root.join("usr/libexec/valgrind"), root.join("usr/lib/valgrind")];
+    libraries.extend(
+        entries(&root.join("usr/lib"))?
+            .iter()
+            .map(|triple| triple.join("valgrind")),
+    );
+    let is_library = |library: &PathBuf| library.join("default.supp").is_file();
+    let library = libraries.into_iter().find(is_library).ok_or_else(missing)?;
+    let (library, program) = (library.display(), root.join("usr/bin/valgrind.bin"));
+    let script = format!(
+        "#!/bin/sh\nVALGRIND_LIB='{library}' exec '{}' \"$@\"\n",
+        program.display()
+    );
+    std::fs::write(own, script)?;
+    std::fs::set_permissions(own, std::fs::Permissions::from_mode(0o755))
+}
+
+fn entries(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    std::fs::read_dir(folder)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect()
 }
 
 /// grpcurl, for the tests that show the API from outside.
