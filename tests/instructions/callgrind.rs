@@ -12,6 +12,13 @@ use std::thread;
 pub(crate) fn build() -> PathBuf {
     let target = target_folder();
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        // Flags and profiles of whoever builds make another program.
+        if name.starts_with("CARGO_PROFILE_") || FLAGS.contains(&name.as_str()) {
+            cargo.env_remove(name);
+        }
+    }
     cargo
         .args([
             "build",
@@ -25,10 +32,6 @@ pub(crate) fn build() -> PathBuf {
         .arg("--target-dir")
         .arg(&target)
         .current_dir(checkout::root())
-        // Flags of whoever builds make another program.
-        .env_remove("RUSTFLAGS")
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .env_remove("CARGO_BUILD_TARGET")
         .env("CARGO_INCREMENTAL", "0");
     succeed(&mut cargo);
     target.join("release/examples/instructions")
@@ -107,6 +110,13 @@ fn succeed(command: &mut Command) -> Output {
 fn text_of(output: Output) -> String {
     String::from_utf8(output.stdout).expect("a word and numbers")
 }
+
+const FLAGS: [&str; 4] = [
+    "RUSTFLAGS",
+    "CARGO_ENCODED_RUSTFLAGS",
+    "CARGO_BUILD_RUSTFLAGS",
+    "CARGO_BUILD_TARGET",
+];
 
 /// The C library copies and compares by what the processor can do, and is told here that it can do little: all processors
 /// take the same way then. Names of older and newer versions; it skips those that it does not know.

@@ -1,7 +1,7 @@
 //! The engine with a store that answers at once and workers that follow a script.
 
 use crate::plans::{Shape, execution_id};
-use crate::world::{Handler, World, recovered, submission};
+use crate::world::{Handler, World, recovered, submission, watch};
 use crate::{Workload, measured_by_callgrind};
 use escapement_engine::{
     CallerId, FromWorker, InFlight, InFlightPhase, Input, RecoveredParked, Reply, SessionKey, WaitFor,
@@ -47,6 +47,11 @@ pub(crate) const WORKLOADS: &[Workload] = &[
         name: "engine-cancel-256",
         operation: "attempt",
         run: cancels,
+    },
+    Workload {
+        name: "engine-watched-chain-64",
+        operation: "step",
+        run: watched,
     },
     Workload {
         name: "engine-accept-behind-10000",
@@ -131,6 +136,20 @@ fn plans(shape: Shape, n_executions: u64) -> u64 {
     let n_steps = n_executions * shape.steps as u64;
     assert_eq!(world.n_steps_completed, 1 + n_steps, "every step completes");
     n_steps
+}
+
+/// A chain as in `engine-chain-64`, with somebody who watches: what a step takes more is about what watching costs.
+fn watched() -> u64 {
+    let shape = Shape::chain(64);
+    let mut world = World::new(|_| {});
+    world.inputs(vec![submission(1, &shape.request(1), WaitFor::Settled)]);
+    let hello = world.hello(1, 1, 256, Vec::new());
+    world.counts = true;
+    world.inputs(vec![watch(1)]);
+    world.inputs(hello);
+    assert_eq!(world.n_steps_completed, 64, "every step completes");
+    assert!(world.n_entries > 4 * 64, "the watcher sees them");
+    64
 }
 
 /// Steps that complete at their third attempt.

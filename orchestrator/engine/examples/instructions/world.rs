@@ -5,7 +5,8 @@ use crate::plans::{ACTION, execution_id, spread};
 use escapement_contract::{Moment, Outcome, Reported, Request};
 use escapement_engine::{
     ActionSpec, Assignment, AttemptReport, CallerId, Effect, Engine, EngineConfig, FromWorker, Hello,
-    InFlight, Input, LoadOutcome, Recovered, Reply, SessionKey, Submission, ToWorker, WaitFor, WriteOutcome,
+    InFlight, Input, LoadOutcome, Piece, Recovered, Reply, SessionKey, Submission, ToWorker, WaitFor, Watch,
+    WriteOutcome,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, SessionId};
@@ -45,6 +46,8 @@ pub(crate) struct World {
     pub(crate) n_stopped: u64,
     pub(crate) n_welcomes: u64,
     pub(crate) n_heartbeats: u64,
+    /// Entries that watchers saw.
+    pub(crate) n_entries: u64,
     /// The last answer that is none of the above.
     pub(crate) reply: Option<Reply>,
 }
@@ -74,6 +77,7 @@ impl World {
             n_stopped: 0,
             n_welcomes: 0,
             n_heartbeats: 0,
+            n_entries: 0,
             reply: None,
         }
     }
@@ -131,6 +135,10 @@ impl World {
             Effect::Reply { reply, .. } => match reply {
                 Reply::Accepted(_) => self.n_accepted += 1,
                 Reply::Settled(_) => {}
+                Reply::Entries(entries, _) => {
+                    self.n_entries += entries.len() as u64;
+                    batch.push(watch(self.n_entries + 1));
+                }
                 Reply::Refused(refusal) => panic!("nothing here is refused: {refusal:?}"),
                 reply => self.reply = Some(reply),
             },
@@ -270,6 +278,21 @@ pub(crate) fn submission(n: u64, request: &Arc<Request>, wait_for: WaitFor) -> I
         request: Arc::clone(request),
         fresh_id: execution_id(n),
         wait_for,
+    })
+}
+
+/// The question of the one watcher for what follows in the record of the first execution, as the shell asks it.
+pub(crate) fn watch(from_sequence: u64) -> Input {
+    Input::Watch(Watch {
+        // One that no submission has.
+        caller: CallerId(u64::MAX - from_sequence),
+        execution_id: execution_id(1),
+        from_sequence,
+        piece: Piece {
+            entries_max: 256,
+            bytes_max: 256 << 10,
+        },
+        waits: true,
     })
 }
 
