@@ -19,7 +19,7 @@ pub type ChainHash = [u8; 32];
 /// Where the chain of an execution begins.
 pub fn chain_seed(execution_id: ExecutionId, request_digest: &[u8; 32]) -> ChainHash {
     //
-    let mut encoder = Encoder::new("escapement record 1", LINK_BYTES);
+    let mut encoder = Encoder::new("escapement record 1");
     encoder.bytes(execution_id.as_bytes());
     encoder.bytes(request_digest);
     encoder.finish()
@@ -32,7 +32,7 @@ impl AuditEntry {
     /// Where the context of an error is not a well-formed object.
     pub fn link(&self, before: &ChainHash) -> ChainHash {
         //
-        let mut encoder = Encoder::behind(before, LINK_BYTES);
+        let mut encoder = Encoder::behind(before);
         encoder.number(self.sequence);
         encoder.number(self.at_unix_ms.cast_unsigned());
         encoder.text(self.kind.name());
@@ -140,6 +140,3 @@ impl Encoder {
         self.optional(error.cause.as_deref(), Encoder::error_without_context);
     }
 }
-
-/// Bytes that most entries need.
-const LINK_BYTES: usize = 256;

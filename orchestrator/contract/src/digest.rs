@@ -22,7 +22,7 @@ const PLAN_ENCODING: &str = "escapement plan 1";
 /// The digest of everything but the execution id.
 pub(crate) fn digest(request: &Request) -> [u8; 32] {
     // the plan's id is part of it, so the same content under another id is another request.
-    let mut encoder = Encoder::new(ENCODING, usize::MAX);
+    let mut encoder = Encoder::new(ENCODING);
     encoder.plan(&request.plan);
     encoder.object(&request.environment);
     encoder.optional(request.deadline_ms, |encoder, deadline_ms| {
@@ -44,7 +44,7 @@ pub(crate) fn digest(request: &Request) -> [u8; 32] {
 
 /// The digest of a plan, everything in it included.
 pub(crate) fn plan_digest(plan: &Plan) -> [u8; 32] {
-    let mut encoder = Encoder::new(PLAN_ENCODING, usize::MAX);
+    let mut encoder = Encoder::new(PLAN_ENCODING);
     encoder.plan(plan);
     encoder.finish()
 }

@@ -14,46 +14,63 @@ use sha2::{Digest, Sha256};
 /// What is hashed, piece by piece.
 pub(crate) struct Encoder {
     hash: Sha256,
-    buffer: Vec<u8>,
+    /// What comes next; most values are a few bytes long, and whole blocks are hashed where they lie.
+    buffer: [u8; BUFFER_BYTES],
+    n_buffered: usize,
 }
 
 impl Encoder {
     /// An encoding that begins with its own name; a change of it must change this text.
-    pub(crate) fn new(name: &str, capacity: usize) -> Self {
-        let mut encoder = Self::unnamed(capacity);
+    pub(crate) fn new(name: &str) -> Self {
+        let mut encoder = Self::unnamed();
         encoder.text(name);
         encoder
     }
 
     /// An encoding that begins with a hash, which says what it is.
-    pub(crate) fn behind(hash: &[u8; 32], capacity: usize) -> Self {
-        let mut encoder = Self::unnamed(capacity);
+    pub(crate) fn behind(hash: &[u8; 32]) -> Self {
+        let mut encoder = Self::unnamed();
         encoder.bytes(hash);
         encoder
     }
 
-    fn unnamed(capacity: usize) -> Self {
+    fn unnamed() -> Self {
         Self {
             hash: Sha256::new(),
-            buffer: Vec::with_capacity(capacity.min(BUFFER_BYTES)),
+            buffer: [0; BUFFER_BYTES],
+            n_buffered: 0,
         }
     }
 
     pub(crate) fn finish(mut self) -> [u8; 32] {
-        self.hash.update(&self.buffer);
+        self.hash.update(&self.buffer[..self.n_buffered]);
         self.hash.finalize().into()
     }
 
+    #[inline]
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        if self.buffer.len() + bytes.len() > BUFFER_BYTES {
-            self.hash.update(&self.buffer);
-            self.buffer.clear();
+        match self
+            .buffer
+            .get_mut(self.n_buffered..self.n_buffered + bytes.len())
+        {
+            Some(room) => {
+                room.copy_from_slice(bytes);
+                self.n_buffered += bytes.len();
+            }
+            None => self.more_than_fits(bytes),
         }
-        if bytes.len() > BUFFER_BYTES {
-            self.hash.update(bytes);
-        } else {
-            self.buffer.extend_from_slice(bytes);
-        }
+    }
+
+    /// Fills the buffer to its end, so that what is hashed at a time are whole blocks.
+    #[cold]
+    fn more_than_fits(&mut self, bytes: &[u8]) {
+        let (head, rest) = bytes.split_at(BUFFER_BYTES - self.n_buffered);
+        self.buffer[self.n_buffered..].copy_from_slice(head);
+        self.hash.update(self.buffer);
+        let (whole, tail) = rest.split_at(rest.len() - rest.len() % BUFFER_BYTES);
+        self.hash.update(whole);
+        self.buffer[..tail.len()].copy_from_slice(tail);
+        self.n_buffered = tail.len();
     }
 
     pub(crate) fn optional<T>(&mut self, value: Option<T>, encode: impl FnOnce(&mut Self, T)) {
@@ -131,5 +148,5 @@ impl Encoder {
     }
 }
 
-/// Bytes that are hashed at a time; most values are a few bytes long.
-const BUFFER_BYTES: usize = 4096;
+/// Bytes that are hashed at a time, a number of whole blocks. Most entries of a record have fewer.
+const BUFFER_BYTES: usize = 512;

@@ -145,7 +145,7 @@ impl InputLog {
             }
             Effect::PersistResult(_) | Effect::Deliver(_) => return,
         };
-        let mut encoder = Encoder::behind(&self.decisions, DECISION_BYTES);
+        let mut encoder = Encoder::behind(&self.decisions);
         encoder.bytes(&[tag]);
         encoder.number(step);
         encoder.number(number);
@@ -228,5 +228,3 @@ const _: () = assert!(
 );
 /// What the note in place of a context takes at most.
 const CONTEXT_NOTE_BYTES: usize = 128;
-/// Bytes that a decision needs.
-const DECISION_BYTES: usize = 64;
