@@ -111,7 +111,7 @@ fn check_entry(bytes: &[u8], nesting: Nesting) -> Result<(), Malformed> {
 }
 
 /// `kind` is the field that the value has so far, 0 for none; gives the one that it has afterwards.
-fn check_value(bytes: &[u8], nesting: Nesting, mut kind: u64) -> Result<u64, Malformed> {
+fn check_value(bytes: &[u8], nesting: Nesting, mut kind: u32) -> Result<u32, Malformed> {
     for field in (Fields { bytes }) {
         let (tag, field) = field?;
         match (tag, field) {
@@ -248,8 +248,13 @@ impl<'a> Fields<'a> {
         result
     }
 
-    fn read(&mut self) -> Result<(u64, Field<'a>), Malformed> {
-        let key = self.varint()?;
+    #[inline]
+    fn read(&mut self) -> Result<(u32, Field<'a>), Malformed> {
+        // A field number has 29 bits and is not 0.
+        let key = u32::try_from(self.varint()?).map_err(|_| Malformed::Wire)?;
+        if key >> 3 == 0 {
+            return Err(Malformed::Wire);
+        }
         let field = match key & 7 {
             0 => Field::Varint(self.varint()?),
             1 => {
@@ -266,14 +271,22 @@ impl<'a> Fields<'a> {
             }
             _ => return Err(Malformed::Wire),
         };
-        // A field number has 29 bits and is not 0.
-        match u32::try_from(key) {
-            Ok(key) if key >> 3 != 0 => Ok((u64::from(key >> 3), field)),
-            _ => Err(Malformed::Wire),
+        Ok((key >> 3, field))
+    }
+
+    #[inline]
+    fn varint(&mut self) -> Result<u64, Malformed> {
+        // Keys and most lengths take one byte.
+        match self.bytes.split_first() {
+            Some((&byte, rest)) if byte < 0x80 => {
+                self.bytes = rest;
+                Ok(u64::from(byte))
+            }
+            _ => self.long_varint(),
         }
     }
 
-    fn varint(&mut self) -> Result<u64, Malformed> {
+    fn long_varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0u64;
         for index in 0..10 {
             let (&byte, rest) = self.bytes.split_first().ok_or(Malformed::Wire)?;
@@ -289,6 +302,7 @@ impl<'a> Fields<'a> {
         Err(Malformed::Wire)
     }
 
+    #[inline]
     fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.bytes.split_at_checked(length).ok_or(Malformed::Wire)?;
         self.bytes = rest;
@@ -297,8 +311,9 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u64, Field<'a>), Malformed>;
+    type Item = Result<(u32, Field<'a>), Malformed>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.bytes.is_empty() {
             return None;
