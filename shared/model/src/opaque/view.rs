@@ -31,7 +31,9 @@ impl fmt::Display for Malformed {
 impl core::error::Error for Malformed {}
 
 /// One value of an object or list.
+// With a tag of one byte, that and the flag beside it are copied in pieces that overlap, and each copy waits for the one before.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u64)]
 pub enum ValueView<'a> {
     /// `null`, or a value that says nothing.
     Null,
@@ -248,7 +250,7 @@ impl<'a> Fields<'a> {
         result
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(&mut self) -> Result<(u32, Field<'a>), Malformed> {
         // A field number has 29 bits and is not 0.
         let key = u32::try_from(self.varint()?).map_err(|_| Malformed::Wire)?;
@@ -313,7 +315,7 @@ impl<'a> Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<(u32, Field<'a>), Malformed>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         if self.bytes.is_empty() {
             return None;
