@@ -41,8 +41,8 @@ impl AuditEntry {
     }
 }
 
-impl Encoder {
-    fn kind(&mut self, kind: &AuditKind) {
+impl<'a> Encoder<'a> {
+    fn kind(&mut self, kind: &'a AuditKind) {
         match kind {
             AuditKind::Accepted { deadline_ms } => self.number(deadline_ms.cast_unsigned()),
             AuditKind::Started { started_at } => self.number(started_at.cast_unsigned()),
@@ -122,7 +122,7 @@ impl Encoder {
         self.number(u64::from(attempt));
     }
 
-    fn error(&mut self, error: &ExecutionError) {
+    fn error(&mut self, error: &'a ExecutionError) {
         self.error_without_context(error);
         self.object(&error.context);
     }
@@ -130,7 +130,7 @@ impl Encoder {
     /// Recursive; the depth of a chain of causes is bounded.
     ///
     /// The context of a cause stands in the entry that is about it; a thousand steps may have one cause.
-    fn error_without_context(&mut self, error: &ExecutionError) {
+    fn error_without_context(&mut self, error: &'a ExecutionError) {
         self.text(&error.code);
         self.text(&error.message);
         self.optional(error.step_id, |encoder, step_id| {

@@ -49,8 +49,8 @@ pub(crate) fn plan_digest(plan: &Plan) -> [u8; 32] {
     encoder.finish()
 }
 
-impl Encoder {
-    fn plan(&mut self, plan: &Plan) {
+impl<'a> Encoder<'a> {
+    fn plan(&mut self, plan: &'a Plan) {
         self.bytes(plan.id.as_bytes());
         // The version; there is no other.
         self.number(1);
@@ -69,7 +69,7 @@ impl Encoder {
         self.optional(plan.estimated_duration_ms, Encoder::number);
     }
 
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &'a Step) {
         self.bytes(step.id.as_bytes());
         self.text(&step.action);
         self.object(&step.payload);

@@ -12,14 +12,16 @@ use escapement_model::opaque::{Entries, ValueView, entries, items};
 use sha2::{Digest, Sha256};
 
 /// What is hashed, piece by piece.
-pub(crate) struct Encoder {
+pub(crate) struct Encoder<'a> {
     hash: Sha256,
     /// What comes next; most values are a few bytes long, and whole blocks are hashed where they lie.
     buffer: [u8; BUFFER_BYTES],
     n_buffered: usize,
+    /// The entries of the object at hand, behind those of the objects around it.
+    sorted: Vec<(&'a str, ValueView<'a>)>,
 }
 
-impl Encoder {
+impl<'a> Encoder<'a> {
     /// An encoding that begins with its own name; a change of it must change this text.
     pub(crate) fn new(name: &str) -> Self {
         let mut encoder = Self::unnamed();
@@ -39,6 +41,7 @@ impl Encoder {
             hash: Sha256::new(),
             buffer: [0; BUFFER_BYTES],
             n_buffered: 0,
+            sorted: Vec::new(),
         }
     }
 
@@ -96,32 +99,37 @@ impl Encoder {
         }
     }
 
-    pub(crate) fn object(&mut self, object: &Opaque) {
+    pub(crate) fn object(&mut self, object: &'a Opaque) {
         self.entries(object.entries());
     }
 
-    fn entries(&mut self, entries: Entries<'_>) {
+    fn entries(&mut self, entries: Entries<'a>) {
+        let from = self.sorted.len();
+        self.sorted
+            .extend(entries.map(|entry| entry.expect("only objects that were checked are hashed")));
         // Protobuf maps have no order, and of a repeated key the last value counts. The sort keeps repeated
         // keys in order.
-        let mut sorted: Vec<(&str, ValueView<'_>)> = entries
-            .map(|entry| entry.expect("only objects that were checked are hashed"))
-            .collect();
-        sorted.sort_by_key(|(key, _)| *key);
-        let is_last = |index: usize| {
-            sorted
-                .get(index + 1)
-                .is_none_or(|(next, _)| *next != sorted[index].0)
-        };
-        self.number((0..sorted.len()).filter(|index| is_last(*index)).count() as u64);
-        for index in (0..sorted.len()).filter(|index| is_last(*index)) {
-            let (key, value) = sorted[index];
-            self.text(key);
-            self.value(value);
+        let to = self.sorted.len();
+        self.sorted[from..].sort_by_key(|(key, _)| *key);
+        let is_repeated = |pair: &&[(&str, ValueView<'_>)]| pair[0].0 == pair[1].0;
+        let n_repeated = self.sorted[from..].windows(2).filter(is_repeated).count();
+        self.number((to - from - n_repeated) as u64);
+        for index in from..to {
+            let (key, value) = self.sorted[index];
+            let is_last = n_repeated == 0
+                || self.sorted[index + 1..to]
+                    .first()
+                    .is_none_or(|next| next.0 != key);
+            if is_last {
+                self.text(key);
+                self.value(value);
+            }
         }
+        self.sorted.truncate(from);
     }
 
     /// Recursive; `Opaque::check` bounds the depth.
-    fn value(&mut self, value: ValueView<'_>) {
+    fn value(&mut self, value: ValueView<'a>) {
         match value {
             ValueView::Null => self.bytes(&[0]),
             ValueView::Number(number) => {
