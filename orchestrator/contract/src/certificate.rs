@@ -58,6 +58,15 @@ pub struct CriticalStep {
 impl Plan {
     /// The worst case of this plan where so many steps may hold a slot at a time, which is at least 1.
     pub fn certificate(&self, max_concurrent_steps: u32) -> Certificate {
+        self.certificate_under(self.content_digest(), max_concurrent_steps)
+    }
+
+    /// The same, for whoever has the content digest.
+    pub(crate) fn certificate_under(
+        &self,
+        content_digest: [u8; 32],
+        max_concurrent_steps: u32,
+    ) -> Certificate {
         //
         assert!(max_concurrent_steps >= 1, "a plan needs a slot");
         let n_slots = max_concurrent_steps.min(u32::try_from(self.steps.len()).unwrap_or(u32::MAX));
@@ -79,7 +88,7 @@ impl Plan {
             worst_case_attempts: self.attempts_max(*step),
         };
         Certificate {
-            content_digest: self.content_digest(),
+            content_digest,
             canonical_order: self.order.canonical.clone(),
             max_concurrent_steps,
             worst_case_duration_ms: saturated(steps_ms).min(self.timeout_ms),

@@ -19,10 +19,10 @@ pub type ChainHash = [u8; 32];
 /// Where the chain of an execution begins.
 pub fn chain_seed(execution_id: ExecutionId, request_digest: &[u8; 32]) -> ChainHash {
     //
-    let mut encoder = Encoder::new("escapement record 1");
-    encoder.bytes(execution_id.as_bytes());
-    encoder.bytes(request_digest);
-    encoder.finish()
+    Encoder::named("escapement record 1", |encoder| {
+        encoder.bytes(execution_id.as_bytes());
+        encoder.bytes(request_digest);
+    })
 }
 
 impl AuditEntry {
@@ -32,12 +32,12 @@ impl AuditEntry {
     /// Where the context of an error is not a well-formed object.
     pub fn link(&self, before: &ChainHash) -> ChainHash {
         //
-        let mut encoder = Encoder::behind(before);
-        encoder.number(self.sequence);
-        encoder.number(self.at_unix_ms.cast_unsigned());
-        encoder.text(self.kind.name());
-        encoder.kind(&self.kind);
-        encoder.finish()
+        Encoder::behind(before, |encoder| {
+            encoder.number(self.sequence);
+            encoder.number(self.at_unix_ms.cast_unsigned());
+            encoder.text(self.kind.name());
+            encoder.kind(&self.kind);
+        })
     }
 }
 

@@ -19,34 +19,35 @@ const ENCODING: &str = "escapement request 1";
 /// The same for a plan alone.
 const PLAN_ENCODING: &str = "escapement plan 1";
 
-/// The digest of everything but the execution id.
-pub(crate) fn digest(request: &Request) -> [u8; 32] {
-    // the plan's id is part of it, so the same content under another id is another request.
-    let mut encoder = Encoder::new(ENCODING);
-    encoder.plan(&request.plan);
-    encoder.object(&request.environment);
-    encoder.optional(request.deadline_ms, |encoder, deadline_ms| {
-        encoder.number(deadline_ms.cast_unsigned())
+/// The digest of everything but the execution id, and that of the plan. They share the encoding of the plan, which is most
+/// of what they cost.
+pub(crate) fn digests(request: &Request) -> ([u8; 32], [u8; 32]) {
+    let mut of_plan = [0; 32];
+    let of_request = Encoder::named(ENCODING, |encoder| {
+        // the plan's id is part of it, so the same content under another id is another request.
+        of_plan = encoder.aside(PLAN_ENCODING, |encoder| encoder.plan(&request.plan));
+        encoder.object(&request.environment);
+        encoder.optional(request.deadline_ms, |encoder, deadline_ms| {
+            encoder.number(deadline_ms.cast_unsigned())
+        });
+        encoder.optional(request.parent_execution_id, |encoder, id| {
+            encoder.bytes(id.as_bytes())
+        });
+        encoder.optional(request.user_id.as_deref(), Encoder::text);
+        encoder.optional(request.request_id.as_deref(), Encoder::text);
+        encoder.number(request.correlation_context.len() as u64);
+        for (key, value) in &request.correlation_context {
+            encoder.text(key);
+            encoder.text(value);
+        }
+        encoder.number(u64::from(request.max_concurrent_steps));
     });
-    encoder.optional(request.parent_execution_id, |encoder, id| {
-        encoder.bytes(id.as_bytes())
-    });
-    encoder.optional(request.user_id.as_deref(), Encoder::text);
-    encoder.optional(request.request_id.as_deref(), Encoder::text);
-    encoder.number(request.correlation_context.len() as u64);
-    for (key, value) in &request.correlation_context {
-        encoder.text(key);
-        encoder.text(value);
-    }
-    encoder.number(u64::from(request.max_concurrent_steps));
-    encoder.finish()
+    (of_request, of_plan)
 }
 
 /// The digest of a plan, everything in it included.
 pub(crate) fn plan_digest(plan: &Plan) -> [u8; 32] {
-    let mut encoder = Encoder::new(PLAN_ENCODING);
-    encoder.plan(plan);
-    encoder.finish()
+    Encoder::named(PLAN_ENCODING, |encoder| encoder.plan(plan))
 }
 
 impl<'a> Encoder<'a> {

@@ -14,6 +14,8 @@ use sha2::{Digest, Sha256};
 /// What is hashed, piece by piece.
 pub(crate) struct Encoder<'a> {
     hash: Sha256,
+    /// Hashes the same, for as long as it is there.
+    aside: Option<Sha256>,
     /// What comes next; most values are a few bytes long, and whole blocks are hashed where they lie.
     buffer: [u8; BUFFER_BYTES],
     n_buffered: usize,
@@ -22,32 +24,57 @@ pub(crate) struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// An encoding that begins with its own name; a change of it must change this text.
-    pub(crate) fn new(name: &str) -> Self {
-        let mut encoder = Self::unnamed();
+    /// The hash of what is encoded behind a name; a change of the encoding must change this text.
+    pub(crate) fn named(name: &str, encode: impl FnOnce(&mut Self)) -> [u8; 32] {
+        let mut encoder = Self::empty();
         encoder.text(name);
-        encoder
+        encode(&mut encoder);
+        encoder.finish()
     }
 
-    /// An encoding that begins with a hash, which says what it is.
-    pub(crate) fn behind(hash: &[u8; 32]) -> Self {
-        let mut encoder = Self::unnamed();
+    /// The hash of what is encoded behind another hash, which says what it is.
+    pub(crate) fn behind(hash: &[u8; 32], encode: impl FnOnce(&mut Self)) -> [u8; 32] {
+        let mut encoder = Self::empty();
         encoder.bytes(hash);
-        encoder
+        encode(&mut encoder);
+        encoder.finish()
     }
 
-    fn unnamed() -> Self {
+    /// The hash of what is encoded now, behind a name of its own.
+    pub(crate) fn aside(&mut self, name: &str, encode: impl FnOnce(&mut Self)) -> [u8; 32] {
+        self.flush();
+        let mut hash = Sha256::new();
+        hash.update((name.len() as u64).to_be_bytes());
+        hash.update(name);
+        self.aside = Some(hash);
+        encode(self);
+        self.flush();
+        let aside = self.aside.take().expect("nothing else takes it");
+        aside.finalize().into()
+    }
+
+    #[inline(always)]
+    fn empty() -> Self {
         Self {
             hash: Sha256::new(),
+            aside: None,
             buffer: [0; BUFFER_BYTES],
             n_buffered: 0,
             sorted: Vec::new(),
         }
     }
 
-    pub(crate) fn finish(mut self) -> [u8; 32] {
-        self.hash.update(&self.buffer[..self.n_buffered]);
-        self.hash.finalize().into()
+    fn finish(&mut self) -> [u8; 32] {
+        self.flush();
+        core::mem::take(&mut self.hash).finalize().into()
+    }
+
+    fn flush(&mut self) {
+        let n_buffered = core::mem::take(&mut self.n_buffered);
+        self.hash.update(&self.buffer[..n_buffered]);
+        if let Some(aside) = &mut self.aside {
+            aside.update(&self.buffer[..n_buffered]);
+        }
     }
 
     #[inline]
@@ -69,9 +96,13 @@ impl<'a> Encoder<'a> {
     fn more_than_fits(&mut self, bytes: &[u8]) {
         let (head, rest) = bytes.split_at(BUFFER_BYTES - self.n_buffered);
         self.buffer[self.n_buffered..].copy_from_slice(head);
-        self.hash.update(self.buffer);
+        self.n_buffered = BUFFER_BYTES;
+        self.flush();
         let (whole, tail) = rest.split_at(rest.len() - rest.len() % BUFFER_BYTES);
         self.hash.update(whole);
+        if let Some(aside) = &mut self.aside {
+            aside.update(whole);
+        }
         self.buffer[..tail.len()].copy_from_slice(tail);
         self.n_buffered = tail.len();
     }

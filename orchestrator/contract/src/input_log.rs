@@ -145,11 +145,11 @@ impl InputLog {
             }
             Effect::PersistResult(_) | Effect::Deliver(_) => return,
         };
-        let mut encoder = Encoder::behind(&self.decisions);
-        encoder.bytes(&[tag]);
-        encoder.number(step);
-        encoder.number(number);
-        self.decisions = encoder.finish();
+        self.decisions = Encoder::behind(&self.decisions, |encoder| {
+            encoder.bytes(&[tag]);
+            encoder.number(step);
+            encoder.number(number);
+        });
     }
 }
 

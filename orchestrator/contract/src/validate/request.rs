@@ -40,7 +40,7 @@ pub(super) fn request(draft: RequestDraft, n_steps_max: u32, findings: &mut Find
     }
     let (plan, max_concurrent_steps) = (plan?, max_concurrent_steps?);
     // computed here, once.
-    let certificate = plan.certificate(max_concurrent_steps);
+    let certificate = plan.certificate_under([0; 32], max_concurrent_steps);
     let mut request = Request {
         plan,
         environment,
@@ -54,7 +54,7 @@ pub(super) fn request(draft: RequestDraft, n_steps_max: u32, findings: &mut Find
         digest: [0; 32],
         certificate,
     };
-    request.digest = digest::digest(&request);
+    (request.digest, request.certificate.content_digest) = digest::digests(&request);
     Some(request)
 }
 
