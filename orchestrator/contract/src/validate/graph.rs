@@ -22,37 +22,95 @@ pub(super) struct Reference {
     item: usize,
 }
 
+/// By step the other steps that it names, each once.
+#[derive(Debug)]
+pub(super) struct References {
+    all: Vec<Reference>,
+    /// By step: where its own start in `all`; one more entry for the end.
+    from: Vec<usize>,
+}
+
+impl References {
+    pub(super) fn of(&self, step: StepIndex) -> &[Reference] {
+        &self.all[self.from[step.as_usize()]..self.from[step.as_usize() + 1]]
+    }
+
+    fn n_steps(&self) -> usize {
+        self.from.len() - 1
+    }
+
+    fn steps(&self) -> impl Iterator<Item = StepIndex> {
+        (0u16..).map(StepIndex).take(self.n_steps())
+    }
+}
+
 /// What a step calls itself, or another: references are compared as ids where they are ids, else as texts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Name<'a> {
-    Id(StepId),
+    Id(u128),
     Text(&'a str),
 }
 
 impl<'a> Name<'a> {
-    fn of(id: Option<StepId>, text: &'a str) -> Self {
-        id.map_or(Name::Text(text), Name::Id)
+    fn of(text: &'a str) -> Self {
+        text.parse().map_or(Name::Text(text), |id| Name::Id(number(id)))
     }
 }
 
-/// Resolves every `depends_on`: by step the other steps that it names, each once. Reports repeated ids and
-/// dead references.
+/// The names of all steps, sorted.
+struct Names<'a> {
+    ids: Vec<(u128, StepIndex)>,
+    texts: Vec<(&'a str, StepIndex)>,
+}
+
+impl<'a> Names<'a> {
+    fn new(steps: &'a [StepDraft], ids: &[Option<StepId>]) -> Self {
+        let mut names = Self {
+            ids: Vec::with_capacity(ids.len()),
+            texts: Vec::new(),
+        };
+        for ((id, step), index) in ids.iter().zip(steps).zip((0u16..).map(StepIndex)) {
+            match id {
+                Some(id) => names.ids.push((number(*id), index)),
+                None => names.texts.push((&step.id, index)),
+            }
+        }
+        names.ids.sort_unstable();
+        names.texts.sort_unstable();
+        names
+    }
+
+    /// The first step of that name.
+    fn find(&self, name: Name<'a>) -> Option<StepIndex> {
+        match name {
+            Name::Id(id) => first(&self.ids, &id),
+            Name::Text(text) => first(&self.texts, &text),
+        }
+    }
+}
+
+fn first<T: Ord>(names: &[(T, StepIndex)], name: &T) -> Option<StepIndex> {
+    let at = names.partition_point(|(known, _)| known < name);
+    let (_, index) = names.get(at).filter(|(known, _)| known == name)?;
+    Some(*index)
+}
+
+/// In the order of the ids.
+fn number(id: StepId) -> u128 {
+    u128::from_be_bytes(*id.as_bytes())
+}
+
+/// Resolves every `depends_on`. Reports repeated ids and dead references.
 ///
 /// `ids` are those of the steps, as far as they are ids.
-pub(super) fn resolve(
-    steps: &[StepDraft],
-    ids: &[Option<StepId>],
-    findings: &mut Findings,
-) -> Vec<Vec<Reference>> {
-    let named = ids.iter().zip(steps).map(|(id, step)| Name::of(*id, &step.id));
-    let mut names: Vec<(Name<'_>, StepIndex)> = named.zip((0u16..).map(StepIndex)).collect();
-    names.sort_unstable();
-    for pair in names.windows(2) {
-        if let [(Name::Id(before), _), (Name::Id(id), index)] = pair
+pub(super) fn resolve(steps: &[StepDraft], ids: &[Option<StepId>], findings: &mut Findings) -> References {
+    let names = Names::new(steps, ids);
+    for pair in names.ids.windows(2) {
+        if let [(before, _), (id, index)] = pair
             && before == id
+            && let (Some(first), Some(id)) = (first(&names.ids, id), ids[index.as_usize()])
         {
             //
-            let first = names[names.partition_point(|(name, _)| *name < Name::Id(*id))].1;
             let message = format!("The id {id} of plan.{index} is that of plan.{first} too.");
             let place = Place {
                 of_plan: 4,
@@ -63,64 +121,51 @@ pub(super) fn resolve(
             findings.invalid(place, || format!("plan.{index}.id"), message);
         }
     }
+    let mut references = References {
+        all: Vec::with_capacity(steps.iter().map(|step| step.depends_on.len()).sum()),
+        from: Vec::with_capacity(steps.len() + 1),
+    };
+    references.from.push(0);
     // By step: the last one that named it, so that a repeated reference counts once.
     let mut named_by = vec![None; steps.len()];
-    let indices = (0u16..).map(StepIndex);
-    indices
-        .zip(steps)
-        .map(|(index, step)| {
-            let mut references = Vec::with_capacity(step.depends_on.len());
-            let mut unknown = BTreeSet::new();
-            for (item, text) in step.depends_on.iter().enumerate() {
-                let name = Name::of(text.parse().ok(), text);
-                let at = names.partition_point(|(known, _)| *known < name);
-                let to = names
-                    .get(at)
-                    .filter(|(known, _)| *known == name)
-                    .map(|(_, to)| *to);
-                // what is repeated counts once, dead references too.
-                match to {
-                    Some(to) if named_by[to.as_usize()].replace(index) == Some(index) => {}
-                    Some(to) if to == index && planted::is_on(Bug::SelfEdge) => {}
-                    Some(to) if to == index => {
-                        dead(
-                            findings,
-                            index,
-                            item,
-                            "A step cannot depend on itself.".to_string(),
-                        );
-                    }
-                    Some(to) => references.push(Reference { to, item }),
-                    None if !unknown.insert(name) => {}
-                    None => {
-                        let text = cut(text, REFERENCE_CHARS_MAX);
-                        let message = format!("No step of the plan has the id \"{text}\".");
-                        dead(findings, index, item, message);
-                    }
+    for (index, step) in (0u16..).map(StepIndex).zip(steps) {
+        let mut unknown = BTreeSet::new();
+        for (item, text) in step.depends_on.iter().enumerate() {
+            // what is repeated counts once, dead references too.
+            let name = Name::of(text);
+            match names.find(name) {
+                Some(to) if named_by[to.as_usize()].replace(index) == Some(index) => {}
+                Some(to) if to == index && planted::is_on(Bug::SelfEdge) => {}
+                Some(to) if to == index => {
+                    let message = "A step cannot depend on itself.".to_string();
+                    dead(findings, index, item, message);
+                }
+                Some(to) => references.all.push(Reference { to, item }),
+                None if !unknown.insert(name) => {}
+                None => {
+                    let text = cut(text, REFERENCE_CHARS_MAX);
+                    let message = format!("No step of the plan has the id \"{text}\".");
+                    dead(findings, index, item, message);
                 }
             }
-            references
-        })
-        .collect()
+        }
+        references.from.push(references.all.len());
+    }
+    references
 }
 
 /// The order of an acyclic graph; `None` where there are cycles, which are reported.
-pub(super) fn order(
-    steps: &[StepDraft],
-    references: &[Vec<Reference>],
-    findings: &mut Findings,
-) -> Option<Order> {
+pub(super) fn order(steps: &[StepDraft], references: &References, findings: &mut Findings) -> Option<Order> {
     let (dependents_from, dependents) = invert(references);
-    let mut n_open: Vec<usize> = references.iter().map(Vec::len).collect();
-    let indices = (0u16..).map(StepIndex);
+    let mut n_open: Vec<usize> = references.steps().map(|step| references.of(step).len()).collect();
     // the ready step with the lowest index comes first.
-    let mut ready: BinaryHeap<Reverse<StepIndex>> = indices
-        .zip(&n_open)
-        .filter(|(_, n_open)| **n_open == 0)
-        .map(|(index, _)| Reverse(index))
+    let mut ready: BinaryHeap<Reverse<StepIndex>> = references
+        .steps()
+        .filter(|step| n_open[step.as_usize()] == 0)
+        .map(Reverse)
         .collect();
-    let mut canonical = Vec::with_capacity(references.len());
-    let mut position = vec![0u16; references.len()];
+    let mut canonical = Vec::with_capacity(references.n_steps());
+    let mut position = vec![0u16; references.n_steps()];
     while let Some(Reverse(index)) = ready.pop() {
         position[index.as_usize()] = u16::try_from(canonical.len()).expect("a plan has at most 1024 steps");
         canonical.push(index);
@@ -134,7 +179,7 @@ pub(super) fn order(
             }
         }
     }
-    if canonical.len() < references.len() {
+    if canonical.len() < references.n_steps() {
         //
         report_cycles(steps, references, findings);
         return None;
@@ -148,18 +193,18 @@ pub(super) fn order(
 }
 
 /// By step the range of its dependents, and all dependents, in ascending order.
-fn invert(references: &[Vec<Reference>]) -> (Vec<u32>, Vec<StepIndex>) {
-    let mut from = vec![0u32; references.len() + 1];
-    for reference in references.iter().flatten() {
+fn invert(references: &References) -> (Vec<u32>, Vec<StepIndex>) {
+    let mut from = vec![0u32; references.n_steps() + 1];
+    for reference in &references.all {
         from[reference.to.as_usize() + 1] += 1;
     }
     for index in 1..from.len() {
         from[index] += from[index - 1];
     }
     let mut next = from.clone();
-    let mut dependents = vec![StepIndex(0); references.iter().map(Vec::len).sum()];
-    for (index, references) in (0u16..).map(StepIndex).zip(references) {
-        for reference in references {
+    let mut dependents = vec![StepIndex(0); references.all.len()];
+    for index in references.steps() {
+        for reference in references.of(index) {
             let slot = &mut next[reference.to.as_usize()];
             dependents[*slot as usize] = index;
             *slot += 1;
@@ -169,19 +214,18 @@ fn invert(references: &[Vec<Reference>]) -> (Vec<u32>, Vec<StepIndex>) {
 }
 
 /// Reports each reference that closes a cycle of a depth-first walk: without them the graph would have none.
-fn report_cycles(steps: &[StepDraft], references: &[Vec<Reference>], findings: &mut Findings) {
+fn report_cycles(steps: &[StepDraft], references: &References, findings: &mut Findings) {
     #[derive(Clone, Copy, PartialEq)]
     enum Walk {
         NotSeen,
         OnPath,
         Done,
     }
-    let mut walks = vec![Walk::NotSeen; references.len()];
+    let mut walks = vec![Walk::NotSeen; references.n_steps()];
     // The path of the walk, with the number of references that were followed; a stack of our own, since plans
     // are deep.
     let mut path: Vec<(StepIndex, usize)> = Vec::new();
-    let n_steps = u16::try_from(references.len()).expect("a plan has at most 1024 steps");
-    for root in (0..n_steps).map(StepIndex) {
+    for root in references.steps() {
         if walks[root.as_usize()] != Walk::NotSeen {
             continue;
         }
@@ -190,7 +234,7 @@ fn report_cycles(steps: &[StepDraft], references: &[Vec<Reference>], findings: &
         while let Some((index, n_followed)) = path.last_mut() {
             let (index, at) = (*index, *n_followed);
             *n_followed += 1;
-            let Some(reference) = references[index.as_usize()].get(at) else {
+            let Some(reference) = references.of(index).get(at) else {
                 walks[index.as_usize()] = Walk::Done;
                 path.pop();
                 continue;

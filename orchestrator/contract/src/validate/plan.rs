@@ -46,14 +46,15 @@ pub(super) fn plan(draft: PlanDraft, findings: &mut Findings) -> Option<Plan> {
     let ids: Vec<Option<StepId>> = steps.iter().map(|step| step.id).collect();
     let references = graph::resolve(&draft.steps, &ids, findings);
     let order = graph::order(&draft.steps, &references, findings)?;
-    let steps = draft.steps.into_iter().zip(steps).zip(references);
+    let mut valid_steps = Vec::with_capacity(steps.len());
+    for ((index, draft), parsed) in (0..).map(StepIndex).zip(draft.steps).zip(&steps) {
+        valid_steps.push(step(draft, parsed, references.of(index))?);
+    }
     Some(Plan {
         id: id?,
         created_at: draft.created_at,
         name: draft.name,
-        steps: steps
-            .map(|((draft, parsed), references)| step(draft, &parsed, &references))
-            .collect::<Option<_>>()?,
+        steps: valid_steps,
         order,
         context_requirements: draft.context_requirements,
         priority: draft.priority.unwrap_or(0),
