@@ -189,3 +189,47 @@ impl<'a> Encoder<'a> {
 
 /// Bytes that are hashed at a time, a number of whole blocks. Most entries of a record have fewer.
 const BUFFER_BYTES: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    //! Hashes of pieces against the hash of the whole, wherever the buffer ends.
+
+    use super::{BUFFER_BYTES, Encoder};
+    use alloc::vec::Vec;
+    use sha2::{Digest, Sha256};
+
+    fn piece(length: usize) -> Vec<u8> {
+        (0..length).map(|at| (at * 31 + length) as u8).collect()
+    }
+
+    fn whole(name: &str, pieces: &[Vec<u8>]) -> [u8; 32] {
+        let length = (name.len() as u64).to_be_bytes();
+        let pieces = pieces.iter().map(Vec::as_slice);
+        let all: Vec<&[u8]> = [&length[..], name.as_bytes()].into_iter().chain(pieces).collect();
+        Sha256::digest(all.concat()).into()
+    }
+
+    //
+    #[test]
+    fn a_hash_does_not_depend_on_the_pieces_and_one_aside_covers_its_own_alone() {
+        let lengths = [0, 1, 8, 63, 64, 65, BUFFER_BYTES - 9];
+        let around = [BUFFER_BYTES, 2 * BUFFER_BYTES, 5 * BUFFER_BYTES + 3];
+        let around = around
+            .into_iter()
+            .flat_map(|length| [length - 1, length, length + 1]);
+        let lengths: Vec<usize> = lengths.into_iter().chain(around).collect();
+        for one in &lengths {
+            for other in &lengths {
+                let pieces = [piece(*one), piece(*other), piece(7)];
+                let mut aside = [0; 32];
+                let all = Encoder::named("all", |encoder| {
+                    encoder.bytes(&pieces[0]);
+                    aside = encoder.aside("aside", |encoder| encoder.bytes(&pieces[1]));
+                    encoder.bytes(&pieces[2]);
+                });
+                assert_eq!(all, whole("all", &pieces), "{one} and {other} bytes");
+                assert_eq!(aside, whole("aside", &pieces[1..2]), "{one} and {other} bytes");
+            }
+        }
+    }
+}

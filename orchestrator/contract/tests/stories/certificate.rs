@@ -2,7 +2,7 @@
 
 use crate::story::{Spec, completed, failed, plan, reported, step_id};
 use escapement_contract::{
-    Certificate, DurationBound, Input, Outcome, Phase, Plan, StepState, validate_plan,
+    Certificate, DurationBound, Input, Outcome, Phase, Plan, StepState, validate_plan, validate_request,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{Opaque, PlanId, Severity};
@@ -62,6 +62,24 @@ fn the_same_plan_has_the_same_certificate_and_another_plan_has_another_digest() 
     let mut again = spec();
     again.plan().id = PlanId::from_random([8; 16]).to_string();
     assert_ne!(digest(again), digest(spec()));
+}
+
+//
+#[test]
+fn a_request_has_the_certificate_of_its_plan_whatever_else_it_says() {
+    let digests = [1, 700, 40_000].map(|bytes| {
+        let mut spec = plan().step("a").limit(10).step("b").after(&["a"]).at_a_time(2);
+        spec.plan().steps[0].payload = Some(StructBuilder::new().text("k", &"x".repeat(bytes)).build());
+        let mut said_more = spec.clone();
+        said_more.0.user_id = Some("somebody".into());
+        let certificate = certificate(&spec, 2);
+        for Spec(draft) in [spec, said_more] {
+            let request = validate_request(draft, 2).unwrap();
+            assert_eq!(*request.certificate(), certificate, "{bytes} bytes");
+        }
+        certificate.content_digest
+    });
+    assert!(digests[0] != digests[1] && digests[1] != digests[2]);
 }
 
 //
