@@ -131,8 +131,22 @@ impl<U: Message + Default + Counted> Decoder for CountingDecoder<U> {
 ///
 /// Where the message is malformed it counts as far as a decoder would get.
 pub fn has_more_entries(mut message: &[u8], lists: Lists, max: usize) -> bool {
+    // Each entry has a key and a length of its own, so most messages are too small for too many.
+    if (message.len() / 2).saturating_mul(heaviest(lists)) <= max {
+        return false;
+    }
     let mut left = max;
     count(&mut message, 0, lists, &mut left) == Some(Enough)
+}
+
+/// What one entry counts as at the most.
+fn heaviest(lists: Lists) -> usize {
+    let weights = lists.iter().map(|(_, holds)| match holds {
+        One(inner) => heaviest(inner),
+        Entries(inner) => heaviest(inner).max(1),
+        Heavy(weight, inner) => heaviest(inner).max(*weight),
+    });
+    weights.max().unwrap_or(0)
 }
 
 /// There are more entries than there may be.
