@@ -79,16 +79,17 @@ impl Message for Opaque {
         buf: &mut impl Buf,
         _context: DecodeContext,
     ) -> Result<(), DecodeError> {
-        let mut bytes = Vec::from(core::mem::take(&mut self.0));
-        encode_varint(u64::from(tag) << 3 | wire_type as u64, &mut bytes);
+        let mut head = [0; 2 * VARINT_BYTES_MAX];
+        let mut room = &mut head[..];
+        encode_varint(u64::from(tag) << 3 | wire_type as u64, &mut room);
         let length = match wire_type {
             WireType::LengthDelimited => {
                 let length = decode_varint(buf)?;
-                encode_varint(length, &mut bytes);
+                encode_varint(length, &mut room);
                 length
             }
             WireType::Varint => {
-                encode_varint(decode_varint(buf)?, &mut bytes);
+                encode_varint(decode_varint(buf)?, &mut room);
                 0
             }
             WireType::SixtyFourBit => 8,
@@ -97,11 +98,19 @@ impl Message for Opaque {
                 return Err(invalid("groups are not part of google.protobuf.Struct"));
             }
         };
+        let n_head = 2 * VARINT_BYTES_MAX - room.len();
         let length = usize::try_from(length).map_err(|_| invalid("field too long"))?;
         if buf.remaining() < length {
             return Err(invalid("buffer underflow"));
         }
-        bytes.reserve(length);
+        let mut bytes = Vec::from(core::mem::take(&mut self.0));
+        if bytes.is_empty() {
+            // Many objects have one entry, and bytes without room behind them need nothing beside them.
+            bytes.reserve_exact(n_head + length);
+        } else {
+            bytes.reserve(n_head + length);
+        }
+        bytes.extend_from_slice(&head[..n_head]);
         let mut rest = length;
         while rest > 0 {
             let chunk = buf.chunk();
@@ -122,6 +131,9 @@ impl Message for Opaque {
         self.0 = Bytes::new();
     }
 }
+
+/// Bytes of the longest number.
+const VARINT_BYTES_MAX: usize = 10;
 
 #[allow(deprecated, reason = "prost offers no other way to make a DecodeError")]
 fn invalid(why: &'static str) -> DecodeError {
