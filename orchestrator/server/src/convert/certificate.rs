@@ -7,10 +7,11 @@ use escapement_wire::v1;
 
 /// The certificate of a plan, as callers are told it.
 pub fn certificate(plan: &Plan, certificate: &Certificate) -> v1::PlanCertificate {
-    let id = |index| plan.step(index).id().to_string();
+    let in_order = certificate.canonical_order.iter();
+    let canonical_order: Vec<String> = in_order.map(|step| plan.step(*step).id().to_string()).collect();
+    let id = |index| canonical_order[usize::from(plan.position(index))].clone();
     v1::PlanCertificate {
         content_digest: digest(&certificate.content_digest),
-        canonical_order: certificate.canonical_order.iter().map(|step| id(*step)).collect(),
         max_concurrent_steps: count(certificate.max_concurrent_steps),
         worst_case_duration_ms: number(certificate.worst_case_duration_ms),
         duration_bound: bound(certificate.duration_bound) as i32,
@@ -27,6 +28,7 @@ pub fn certificate(plan: &Plan, certificate: &Certificate) -> v1::PlanCertificat
             })
             .collect(),
         critical_path_ms: number(certificate.critical_path_ms),
+        canonical_order,
     }
 }
 
