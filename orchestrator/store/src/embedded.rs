@@ -38,6 +38,7 @@ pub use self::checkpoint::Checkpointing;
 use self::checkpoint::{Checkpoints, Shared, checkpoint};
 use self::files::FileSystem;
 pub use self::files::{Files, OpenFile};
+use self::indexes::Cut;
 use self::mark::MarkFile;
 use self::reader::EmbeddedReader;
 use self::removal::Walk;
@@ -135,9 +136,17 @@ impl Embedded {
             return Err(lost());
         }
         schema::migrate(&mut connection, &path)?;
+        // First, because it brings what the others read into memory.
+        let indexes_agree = indexes::agree(
+            &connection,
+            &|| connection::open_walker(&*files, &path).ok(),
+            Cut::of(options.checkpointing),
+        );
         // Before the checkpoint: where something is missing, what is left of the log stays as it is.
         let tally = tally::check(&connection, &mark, options.accept_loss)?;
-        indexes::check(&connection, options.accept_loss)?;
+        if !indexes_agree {
+            indexes::check(&connection, options.accept_loss)?;
+        }
         checkpoint(&connection, CheckpointMode::TRUNCATE)?;
         mark_file
             .write(tally.mark())

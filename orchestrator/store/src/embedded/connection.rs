@@ -23,6 +23,8 @@ const PAGE_BYTES: i64 = 4096;
 const WRITER_CACHE_KIB: i64 = 16 << 10;
 /// Page cache of a reader in KiB.
 const READER_CACHE_KIB: i64 = 2 << 10;
+/// Page cache of a connection that reads everything once, in order, in KiB.
+const WALKER_CACHE_KIB: i64 = 128;
 /// Prepared statements kept per connection; a list has one for each combination of filters in use.
 const STATEMENTS_CACHED_MAX: usize = 64;
 
@@ -34,7 +36,16 @@ pub(super) fn open_writer(files: &dyn Files, path: &Path) -> Result<Connection, 
 
 /// A connection that only reads.
 pub(super) fn open_reader(files: &dyn Files, path: &Path) -> Result<Connection, StoreFault> {
-    let connection = open(files, path, OpenFlags::SQLITE_OPEN_READ_WRITE, READER_CACHE_KIB)?;
+    open_query_only(files, path, READER_CACHE_KIB)
+}
+
+/// A connection that only reads, everything once and in order.
+pub(super) fn open_walker(files: &dyn Files, path: &Path) -> Result<Connection, StoreFault> {
+    open_query_only(files, path, WALKER_CACHE_KIB)
+}
+
+fn open_query_only(files: &dyn Files, path: &Path, cache_kib: i64) -> Result<Connection, StoreFault> {
+    let connection = open(files, path, OpenFlags::SQLITE_OPEN_READ_WRITE, cache_kib)?;
     connection
         .pragma_update(None, "query_only", true)
         .map_err(|error| opening(path, error))?;

@@ -4,6 +4,8 @@
 //! unknown, or a restart forget a running execution. The table and each index are walked once, in their own
 //! order, and summed up; only where the sums differ, entries are held against their rows one by one.
 
+mod parts;
+
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row};
 
 use super::columns::number_of;
@@ -11,10 +13,16 @@ use super::connection::working;
 use super::reader::fetch;
 use crate::StoreFault;
 
-/// An index: its entries in order, key and number, and the same for one row of the table.
+pub(super) use parts::{Cut, agree};
+
+/// An index: its entries are pairs of key and number, in order.
 struct Index {
     what: &'static str,
-    entries: &'static str,
+    name: &'static str,
+    key: &'static str,
+    /// Which rows it holds.
+    condition: &'static str,
+    /// The key of one row.
     row: &'static str,
 }
 
@@ -22,27 +30,51 @@ struct Index {
 const INDEXES: [Index; 4] = [
     Index {
         what: "index entries by execution id",
-        entries: "SELECT execution_id, number FROM execution INDEXED BY execution_by_id ORDER BY execution_id",
+        name: "execution_by_id",
+        key: "execution_id",
+        condition: "true",
         row: "SELECT execution_id FROM execution WHERE number = ?1",
     },
     Index {
         what: "index entries by plan id",
-        entries: "SELECT plan_id, number FROM execution INDEXED BY execution_by_plan ORDER BY plan_id",
+        name: "execution_by_plan",
+        key: "plan_id",
+        condition: "true",
         row: "SELECT plan_id FROM execution WHERE number = ?1",
     },
     Index {
         what: "index entries by parent",
-        entries: "SELECT parent_execution_id, number FROM execution INDEXED BY execution_by_parent \
-                  WHERE parent_execution_id IS NOT NULL ORDER BY parent_execution_id, number",
+        name: "execution_by_parent",
+        key: "parent_execution_id",
+        condition: "parent_execution_id IS NOT NULL",
         row: "SELECT parent_execution_id FROM execution WHERE number = ?1",
     },
     Index {
         what: "index entries of unsettled executions",
-        entries: "SELECT x'', number FROM execution INDEXED BY execution_unsettled \
-                  WHERE state < 2 ORDER BY number",
+        name: "execution_unsettled",
+        key: "x''",
+        condition: "state < 2",
         row: "SELECT iif(state < 2, x'', NULL) FROM execution WHERE number = ?1",
     },
 ];
+
+impl Index {
+    /// The statement that walks it, with further conditions.
+    fn entries(&self, bounds: &str) -> String {
+        let Self {
+            name, key, condition, ..
+        } = self;
+        // Ordered by an id alone: a unique index knows no second key, and SQLite would sort.
+        let order = match *name {
+            "execution_by_parent" => "parent_execution_id, number",
+            "execution_unsettled" => "number",
+            _ => key,
+        };
+        format!(
+            "SELECT {key}, number FROM execution INDEXED BY {name} WHERE {condition}{bounds} ORDER BY {order}"
+        )
+    }
+}
 
 /// Each row's number and its key in each index; null where the index leaves the row out.
 const ROWS: &str = "SELECT number, execution_id, plan_id, parent_execution_id, iif(state < 2, x'', NULL) \
@@ -56,6 +88,13 @@ struct Sum {
 }
 
 impl Sum {
+    fn and(self, other: Self) -> Self {
+        Self {
+            n_pairs: self.n_pairs + other.n_pairs,
+            sum: self.sum.wrapping_add(other.sum),
+        }
+    }
+
     fn add(&mut self, key: &[u8], number: i64) {
         let mut hash = number.unsigned_abs();
         for part in key.chunks(8) {
@@ -176,7 +215,7 @@ fn walk(
     index: &Index,
     mut visit: impl FnMut(&[u8], i64) -> Result<(), StoreFault>,
 ) -> Result<(), StoreFault> {
-    let mut select = connection.prepare(index.entries).map_err(working)?;
+    let mut select = connection.prepare(&index.entries("")).map_err(working)?;
     let mut entries = select.query([]).map_err(working)?;
     while let Some(entry) = entries.next().map_err(working)? {
         let pair = entry
