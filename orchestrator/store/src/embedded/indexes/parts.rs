@@ -19,7 +19,7 @@ const THREADS: usize = 15;
 /// Rows of a part at least; a store with fewer is walked by its opener alone.
 const ROWS_MIN: i64 = 16_384;
 /// The same where a test wants no threads, so that its small store is walked in parts all the same.
-const ROWS_MIN_INLINE: i64 = 4;
+const ROWS_MIN_INLINE: i64 = 2;
 
 /// How walks are cut.
 #[derive(Clone, Copy, Debug)]
