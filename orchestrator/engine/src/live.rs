@@ -3,6 +3,7 @@
 use crate::fleet::{QueueKey, WaitingKey};
 use crate::input::{CallerId, Submission, WaitFor};
 use crate::watch::Watchers;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -61,7 +62,8 @@ pub(crate) struct Live {
 /// All live executions, by key, execution id and plan id.
 #[derive(Debug, Default)]
 pub(crate) struct LiveSet {
-    by_key: BTreeMap<ExecutionKey, Live>,
+    /// Boxed: keys rise, and a map that only grows at its end is half empty.
+    by_key: BTreeMap<ExecutionKey, Box<Live>>,
     by_id: BTreeMap<ExecutionId, ExecutionKey>,
     by_plan: BTreeMap<PlanId, ExecutionId>,
     last_key: u64,
@@ -88,7 +90,7 @@ impl LiveSet {
     pub(crate) fn insert_at(&mut self, key: ExecutionKey, live: Live) {
         self.by_id.insert(live.execution_id, key);
         self.by_plan.insert(live.request.plan().id(), live.execution_id);
-        self.by_key.insert(key, live);
+        self.by_key.insert(key, Box::new(live));
     }
 
     /// Takes an execution out, with its plan where that has not ended before.
@@ -96,7 +98,7 @@ impl LiveSet {
         self.end_plan(key);
         let live = self.by_key.remove(&key)?;
         self.by_id.remove(&live.execution_id);
-        Some(live)
+        Some(*live)
     }
 
     /// Takes the plan of an execution out of the registry of live plans.
@@ -118,7 +120,7 @@ impl LiveSet {
     }
 
     pub(crate) fn find_mut(&mut self, key: ExecutionKey) -> Option<&mut Live> {
-        self.by_key.get_mut(&key)
+        self.by_key.get_mut(&key).map(Box::as_mut)
     }
 
     /// The execution of a key that is known to be live.

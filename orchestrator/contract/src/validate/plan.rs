@@ -50,13 +50,16 @@ pub(super) fn plan(draft: PlanDraft, findings: &mut Findings) -> Option<Plan> {
     for ((index, draft), parsed) in (0..).map(StepIndex).zip(draft.steps).zip(&steps) {
         valid_steps.push(step(draft, parsed, references.of(index))?);
     }
+    let mut context_requirements = draft.context_requirements;
+    // They were collected without knowing how many, and are kept for as long as the execution waits.
+    context_requirements.shrink_to_fit();
     Some(Plan {
         id: id?,
         created_at: draft.created_at,
         name: draft.name,
         steps: valid_steps,
         order,
-        context_requirements: draft.context_requirements,
+        context_requirements,
         priority: draft.priority.unwrap_or(0),
         timeout_ms: timeout_ms?,
         retry_policy: retry_policy?,
