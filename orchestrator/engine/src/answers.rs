@@ -189,7 +189,7 @@ impl Engine {
         self.fleet
             .ended
             .remember(token, later, self.config.ended_attempts_max);
-        self.fleet.refresh_free(attempt.session);
+        self.fleet.load_changed(attempt.session);
         self.fleet
             .forget_action_if_unused(attempt.action, self.now.monotonic_ms);
     }

@@ -13,6 +13,13 @@ use escapement_model::limits::SESSION_MESSAGE_BYTES_MAX;
 /// of its own: whoever lets one in sees to it that it fits.
 pub(crate) fn split_by_size<T>(items: Vec<T>, bytes_of: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let bytes_max = SESSION_MESSAGE_BYTES_MAX - limits::MESSAGE_OVERHEAD_BYTES;
+    // What fits into one message is not moved at all.
+    if !items.is_empty()
+        && items.len() <= limits::MESSAGE_ITEMS_MAX
+        && items.iter().map(&bytes_of).sum::<usize>() <= bytes_max
+    {
+        return vec![items];
+    }
     let mut messages: Vec<Vec<T>> = Vec::new();
     let mut bytes = 0;
     for item in items {

@@ -7,7 +7,6 @@ use crate::live::ExecutionKey;
 use crate::worker::Assignment;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::cmp::Reverse;
 use escapement_contract::{Input as ContractInput, StepIndex};
 use escapement_model::AttemptToken;
@@ -53,9 +52,10 @@ impl Engine {
             self.settle_not_found();
             self.admit();
             if !self.hand_out() && self.not_found.is_empty() {
-                return;
+                break;
             }
         }
+        self.fleet.list_all();
     }
 
     /// Hands out what can be handed out; true where anything was.
@@ -66,12 +66,18 @@ impl Engine {
         }
         let mut handed_out = false;
         let mut open: BTreeSet<(WaitingKey, QueueKey)> = BTreeSet::new();
-        let queues: Vec<QueueKey> = self.fleet.waiting_queues().collect();
-        for queue in queues {
+        let mut wanted: BTreeSet<ActionKey> = BTreeSet::new();
+        for queue in self.fleet.waiting_queues() {
             open.extend(self.fleet.first_waiting(queue).map(|first| (first, queue)));
+            wanted.insert(queue.action);
         }
+        if open.is_empty() {
+            return false;
+        }
+        self.fleet.list_under(&wanted);
         // the first in the common order that any worker has a slot for.
         while let Some((_, queue)) = open.pop_first() {
+            self.fleet.list_changed_under(&wanted);
             let Some(session) = self.fleet.free_session(queue) else {
                 continue;
             };
@@ -176,7 +182,7 @@ impl Engine {
             .expect("an attempt is held by a session");
         session.take_slot(attempt.action, attempt.depth);
         session.enter(token);
-        self.fleet.refresh_free(attempt.session);
+        self.fleet.load_changed(attempt.session);
     }
 
     fn next_token(&mut self) -> AttemptToken {

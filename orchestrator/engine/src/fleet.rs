@@ -41,6 +41,10 @@ pub(crate) struct Fleet {
     last_action: u64,
     /// Queues in which at least one step waits.
     waiting_queues: BTreeSet<QueueKey>,
+    /// Sessions whose load has changed since they were listed as free, or not, under any of their actions.
+    changed: BTreeSet<SessionKey>,
+    /// Sessions whose load has changed before, and that are listed right only where somebody looks.
+    half_listed: BTreeSet<SessionKey>,
     /// Sessions with something to send.
     pub(crate) unflushed: BTreeSet<SessionKey>,
     /// Until then a loss may be the network's: many sessions were counted as silent.
@@ -63,6 +67,8 @@ impl Fleet {
             names: BTreeMap::new(),
             last_action: 0,
             waiting_queues: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            half_listed: BTreeSet::new(),
             unflushed: BTreeSet::new(),
             many_are_silent_until_ms: 0,
             boot_grace_until_ms,
@@ -179,7 +185,7 @@ impl Fleet {
         }
     }
 
-    /// Among the sessions with a free slot the least loaded one.
+    /// Among the sessions with a free slot the least loaded one, as far as the list of the action is up to date.
     pub(crate) fn free_session(&self, queue: QueueKey) -> Option<SessionKey> {
         let action = self.action(queue.action);
         let ordinary = action.free.first().map(|(_, session)| *session);
@@ -194,6 +200,44 @@ impl Fleet {
 
     /// Lists a session under its actions as free, or not, after anything about it changed.
     pub(crate) fn refresh_free(&mut self, key: SessionKey) {
+        self.list(key, |_| true);
+    }
+
+    /// Notes that an attempt took a slot of a session or gave it back.
+    ///
+    /// What a batch gives back it mostly takes again, and few actions are looked at. So the lists follow late:
+    /// those that [`Fleet::free_session`] looks at before it does, the others when the batch ends.
+    pub(crate) fn load_changed(&mut self, key: SessionKey) {
+        self.changed.insert(key);
+    }
+
+    /// Brings the lists of some actions up to date, whatever changed before.
+    pub(crate) fn list_under(&mut self, actions: &BTreeSet<ActionKey>) {
+        self.half_listed.append(&mut self.changed);
+        let keys = core::mem::take(&mut self.half_listed);
+        for key in &keys {
+            self.list(*key, |action| actions.contains(&action));
+        }
+        self.half_listed = keys;
+    }
+
+    /// Brings them up to date with what changed since they were the last time.
+    pub(crate) fn list_changed_under(&mut self, actions: &BTreeSet<ActionKey>) {
+        while let Some(key) = self.changed.pop_first() {
+            self.list(key, |action| actions.contains(&action));
+            self.half_listed.insert(key);
+        }
+    }
+
+    /// Brings all lists up to date.
+    pub(crate) fn list_all(&mut self) {
+        self.half_listed.append(&mut self.changed);
+        while let Some(key) = self.half_listed.pop_first() {
+            self.refresh_free(key);
+        }
+    }
+
+    fn list(&mut self, key: SessionKey, is_wanted: impl Fn(ActionKey) -> bool) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
@@ -201,7 +245,7 @@ impl Fleet {
         let has_slot = session.has_ordinary_slot();
         for (action, offered) in &mut session.actions {
             let listed = (has_slot && offered.has_ordinary_slot()).then_some(load);
-            if listed == offered.listed_load {
+            if listed == offered.listed_load || !is_wanted(*action) {
                 continue;
             }
             let free = &mut self
