@@ -22,6 +22,7 @@ use escapement_process::telemetry;
 use escapement_store::{Embedded, EmbeddedOptions, Store};
 use std::io::Write;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -169,9 +170,13 @@ fn start_scrub(config: &Config, store: &Embedded) -> Result<Option<Scrub>, Failu
     Ok(Some(scrub))
 }
 
+/// One of the two runtimes. Each has half as many threads as there are processors, and one at least:
+/// what one processor can do alone costs more when it is handed from thread to thread.
 fn start_runtime(threads: &str) -> Result<Runtime, Failure> {
+    let n_processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     tokio::runtime::Builder::new_multi_thread()
         .thread_name(threads)
+        .worker_threads((n_processors / RUNTIMES).max(1))
         .enable_all()
         .build()
         .map_err(|source| Failure::System {
@@ -232,3 +237,6 @@ fn join<T>(thread: &'static str, handle: JoinHandle<T>) -> Option<T> {
         .inspect_err(|_| tracing::error!(thread, "thread ended with a panic"))
         .ok()
 }
+
+/// The runtime that talks to everybody, and the one that serves callers.
+const RUNTIMES: usize = 2;
