@@ -84,14 +84,15 @@ impl AnswerRooms {
 impl AnswerRoom {
     /// Cuts the connection where the answer is large and is not taken in time. Ends when it is dropped.
     pub(crate) fn until_taken(self, cutter: Option<Cutter>) -> UntilTaken {
-        let mut limit = JoinSet::new();
-        if let (Some(_), Some(cutter)) = (&self.0, cutter) {
+        let limit = self.0.as_ref().zip(cutter).map(|(_, cutter)| {
+            let mut limit = JoinSet::new();
             limit.spawn(async move {
                 sleep(ANSWER_TAKE_TIMEOUT).await;
                 debug!("a large answer was not taken; its connection was cut");
                 cutter.cut();
             });
-        }
+            limit
+        });
         UntilTaken {
             _room: self,
             _limit: limit,
@@ -103,7 +104,8 @@ impl AnswerRoom {
 #[derive(Debug)]
 pub(crate) struct UntilTaken {
     _room: AnswerRoom,
-    _limit: JoinSet<()>,
+    /// `None` for a small answer.
+    _limit: Option<JoinSet<()>>,
 }
 
 impl<T> Held<T> {
