@@ -2,6 +2,7 @@
 //! The only part that knows gRPC. Decides nothing about an execution.
 
 pub(crate) mod answers;
+pub(crate) mod beginning;
 pub(crate) mod connection;
 pub(crate) mod events;
 pub(crate) mod explain;

@@ -134,6 +134,11 @@ pub const CONNECTION_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Reads of one connection, of some 16 KiB each, after which others get their turn.
 pub const READS_PER_TURN: u32 = 4;
+/// Bytes of a plan that is handed in and served by the thread that has read it, without a way to the threads of callers.
+/// What one takes is about what reading it took, so a flood of them costs others little more than a flood of anything.
+pub const SERVED_AT_ONCE_BYTES_MAX: usize = 1 << 10;
+/// Frames of such a plan.
+pub const SERVED_AT_ONCE_FRAMES_MAX: usize = 4;
 /// HTTP/2: unread bytes of one connection. Small frames that pile up beyond it end the whole connection.
 pub const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 /// HTTP/2: unread bytes of one stream.

@@ -143,6 +143,11 @@ impl Kind {
         )
     }
 
+    /// True for calls that hand a plan in.
+    pub(crate) fn hands_in(self) -> bool {
+        matches!(self, Kind::Writes | Kind::Executes)
+    }
+
     /// Workers come back after UNAVAILABLE, as they do after a restart.
     fn overload_code(self) -> Code {
         match self {

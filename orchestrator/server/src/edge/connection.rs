@@ -2,6 +2,7 @@
 //! Knows no service.
 
 use super::answers::{AnswerRoom, UntilTaken};
+use super::beginning::Begun;
 use super::fair_stream::FairStream;
 use super::gate::{Gate, Place};
 use super::request_body::RequestBody;
@@ -192,16 +193,26 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         let open = OpenRequest::new(&self.shared, place);
         // Routes are always ready: `poll_ready` of the router says so at once.
         let bytes = self.gate.bytes_of(kind);
-        let answer = self.routes.clone().call(request.map(|body| match bytes {
+        let request = request.map(|body| match bytes {
             None => RequestBody::unlimited(body),
             Some(bytes) => RequestBody::limited(body, bytes, incomplete.map(|incomplete| (incomplete, kind))),
-        }));
+        });
+        let mut routes = self.routes.clone();
         let callers = kind.is_of_callers().then(|| self.callers.clone());
         Box::pin(async move {
             let mut answer = match callers {
+                None => routes.call(request).await?,
                 // Threads of their own: what workers and operators say waits for no caller.
-                Some(callers) => served_by(&callers, answer).await,
-                None => answer.await?,
+                Some(callers) => {
+                    let (head, body) = request.into_parts();
+                    let body = Begun::read(body).await;
+                    let is_quick = kind.hands_in() && body.is_small_and_whole();
+                    let answer = routes.call(hyper::Request::from_parts(head, body));
+                    match is_quick {
+                        true => answer.await?,
+                        false => served_by(&callers, answer).await,
+                    }
+                }
             };
             let room = answer.extensions_mut().remove::<AnswerRoom>();
             Ok(answer.map(|body| CountedBody {

@@ -1,0 +1,83 @@
+//! The beginning of a request's body: as much of it as is there already, up to a bound.
+//! Waits for nothing, and drops and changes nothing of the body.
+
+use crate::limits::{SERVED_AT_ONCE_BYTES_MAX, SERVED_AT_ONCE_FRAMES_MAX};
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A body of which the beginning was read before it was asked for.
+#[derive(Debug)]
+pub(crate) struct Begun<B: Body> {
+    /// What was read and is not given yet.
+    beginning: VecDeque<Result<Frame<Bytes>, B::Error>>,
+    rest: B,
+    /// Nothing follows the beginning.
+    is_whole: bool,
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Begun<B> {
+    /// Reads what is there.
+    pub(crate) async fn read(mut rest: B) -> Self {
+        let mut beginning = VecDeque::new();
+        let mut bytes = 0;
+        let mut is_whole = false;
+        while beginning.len() < SERVED_AT_ONCE_FRAMES_MAX && bytes <= SERVED_AT_ONCE_BYTES_MAX && !is_whole {
+            let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut rest).poll_frame(cx))).await;
+            match polled {
+                Poll::Pending => break,
+                Poll::Ready(None) => is_whole = true,
+                Poll::Ready(Some(frame)) => {
+                    bytes += frame
+                        .as_ref()
+                        .map_or(0, |frame| frame.data_ref().map_or(0, Bytes::len));
+                    is_whole = frame.is_err() || rest.is_end_stream();
+                    beginning.push_back(frame);
+                }
+            }
+        }
+        Self {
+            beginning,
+            rest,
+            is_whole: is_whole && bytes <= SERVED_AT_ONCE_BYTES_MAX,
+        }
+    }
+
+    /// True for a small body that is there to its end.
+    pub(crate) fn is_small_and_whole(&self) -> bool {
+        self.is_whole
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Begun<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        match self.beginning.pop_front() {
+            Some(frame) => Poll::Ready(Some(frame)),
+            None if self.is_whole => Poll::Ready(None),
+            None => Pin::new(&mut self.rest).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.beginning.is_empty() && (self.is_whole || self.rest.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        // Of what was read and what was not together; nothing depends on it.
+        SizeHint::default()
+    }
+}
+
+impl<B: Body + Unpin> Unpin for Begun<B> {}
+
+#[cfg(test)]
+mod tests;
