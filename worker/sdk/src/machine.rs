@@ -18,6 +18,7 @@ use crate::worker::{SessionEvent, Worker};
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::{Hello, SessionRequest, SessionResponse};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::time::Duration;
 
 /// One worker, over all its orchestrators and all its streams.
@@ -225,11 +226,11 @@ impl Machine {
 
     /// Draws the consequences of one session for the others.
     fn review(&mut self, now_ms: u64) {
-        let ids: Vec<OrchestratorId> = self.members.keys().copied().collect();
-        for id in ids {
-            let Some(member) = self.members.get_mut(&id) else {
-                continue;
-            };
+        let last = self.members.last_key_value().map(|(id, _)| *id);
+        let mut next = self.members.first_key_value().map(|(id, _)| *id);
+        // Not those that come meanwhile.
+        while let Some(id) = next.filter(|id| Some(*id) <= last) {
+            let member = self.members.get_mut(&id).expect("it was found just now");
             Self::collect(id, member, &mut self.commands);
             let peers = member.session.poll_peers();
             let finished = member.session.poll_finished();
@@ -240,6 +241,8 @@ impl Machine {
             if let Some(end) = finished {
                 self.finished(now_ms, id, end);
             }
+            let after = (Bound::Excluded(id), Bound::Unbounded);
+            next = self.members.range(after).next().map(|(id, _)| *id);
         }
         if self.members.len() > 1 || !self.wanted.is_empty() {
             self.drop_aliases();

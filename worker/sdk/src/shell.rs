@@ -19,6 +19,7 @@ use bodies::Bodies;
 use connection::{Connection, Event, Next};
 use std::collections::BTreeMap;
 use std::io;
+use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle};
@@ -93,6 +94,9 @@ impl Shell {
 
     async fn run(mut self, mut stop: oneshot::Receiver<()>) -> Result<(), WorkerError> {
         let mut stopping = false;
+        let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
+        // What the alarm is set for.
+        let mut alarm_ms = None;
         let mut levels = self.handle.subscribe();
         // What the program asked for before it ran stands in the first `Hello` already.
         let asked_before = levels.borrow_and_update().clone();
@@ -105,9 +109,15 @@ impl Shell {
                 debug!(ignored_messages = self.machine.ignored_messages(), "worker ended");
                 return end;
             }
-            let sleep_ms = self.machine.poll_timeout().map_or(SLEEP_MS_MAX, |wake_at_ms| {
-                wake_at_ms.saturating_sub(self.now_ms()).min(SLEEP_MS_MAX)
-            });
+            let wake_at_ms = self.machine.poll_timeout().unwrap_or(u64::MAX);
+            if alarm_ms != Some(wake_at_ms) {
+                // The wish changes rarely, and a timer costs.
+                let sleep_ms = wake_at_ms.saturating_sub(self.now_ms()).min(SLEEP_MS_MAX);
+                alarm
+                    .as_mut()
+                    .reset(tokio::time::Instant::now() + Duration::from_millis(sleep_ms));
+                alarm_ms = Some(wake_at_ms);
+            }
             let has_bodies = !self.bodies.is_empty();
             let (machine, connections) = (&self.machine, &mut self.connections);
             self.turn = self.turn.wrapping_add(1);
@@ -145,7 +155,7 @@ impl Shell {
                     Next::Writable => {}
                     Next::Read(event) => self.read(id, event),
                 },
-                () = tokio::time::sleep(Duration::from_millis(sleep_ms)) => {}
+                () = alarm.as_mut() => alarm_ms = None,
             }
         }
     }
