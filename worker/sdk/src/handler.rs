@@ -81,13 +81,19 @@ impl Body {
 }
 
 fn decode<I: DeserializeOwned>(payload: &Opaque, action: &str) -> Result<I, StepError> {
-    let object = escapement_wire::json::from_opaque(payload).map_err(|malformed| {
-        StepError::new(
-            codes::INVALID_PAYLOAD,
-            format!("the payload of {action:?} {malformed}"),
-        )
-    })?;
-    serde_path_to_error::deserialize(Value::Object(object)).map_err(|error| {
+    let object = || {
+        escapement_wire::json::from_opaque(payload).map_err(|malformed| {
+            StepError::new(
+                codes::INVALID_PAYLOAD,
+                format!("the payload of {action:?} {malformed}"),
+            )
+        })
+    };
+    if let Ok(input) = I::deserialize(Value::Object(object()?)) {
+        return Ok(input);
+    }
+    // Remembering the path costs, so it is only done for the payload that does not decode.
+    serde_path_to_error::deserialize(Value::Object(object()?)).map_err(|error| {
         let path = error.path().to_string();
         let place = if path == "." {
             String::new()
