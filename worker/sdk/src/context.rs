@@ -7,9 +7,10 @@ use escapement_model::opaque::Malformed;
 use escapement_model::{Opaque, codes};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// The attempt that a handler runs. Cheap to clone; all clones are the same attempt.
 #[derive(Clone, Debug)]
@@ -21,7 +22,9 @@ pub struct StepContext {
 struct Shared {
     facts: Facts,
     decoded: OnceLock<Result<Map<String, Value>, Malformed>>,
-    cancelled: watch::Sender<bool>,
+    cancelled: AtomicBool,
+    /// Wakes those that wait for it.
+    cancellation: Notify,
     warnings: Mutex<Vec<StepError>>,
 }
 
@@ -44,7 +47,8 @@ impl StepContext {
             shared: Arc::new(Shared {
                 facts,
                 decoded: OnceLock::new(),
-                cancelled: watch::Sender::new(false),
+                cancelled: AtomicBool::new(false),
+                cancellation: Notify::new(),
                 warnings: Mutex::new(Vec::new()),
             }),
         }
@@ -119,14 +123,16 @@ impl StepContext {
     /// Whatever the handler returns after that is discarded. It is aborted at its next `.await` shortly
     /// afterwards.
     pub async fn cancelled(&self) {
-        let mut receiver = self.shared.cancelled.subscribe();
-        // The sender lives in `self`, so waiting cannot fail.
-        let _ = receiver.wait_for(|cancelled| *cancelled).await;
+        // Made before the look: it resolves by every cancellation from now on.
+        let cancellation = self.shared.cancellation.notified();
+        if !self.is_cancelled() {
+            cancellation.await;
+        }
     }
 
     /// True when the attempt is not wanted any more. For handlers that block.
     pub fn is_cancelled(&self) -> bool {
-        *self.shared.cancelled.borrow()
+        self.shared.cancelled.load(Ordering::Acquire)
     }
 
     /// Adds a warning to the success of this step. At most 64 are kept; a step that fails loses them.
@@ -142,7 +148,8 @@ impl StepContext {
     }
 
     pub(crate) fn cancel(&self) {
-        self.shared.cancelled.send_replace(true);
+        self.shared.cancelled.store(true, Ordering::Release);
+        self.shared.cancellation.notify_waiters();
     }
 
     pub(crate) fn take_warnings(&self) -> Vec<StepError> {

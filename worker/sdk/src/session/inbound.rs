@@ -213,11 +213,7 @@ impl Session {
             .clamp(1, TIMEOUT_MS_MAX);
         let deadline_at_ms = now_ms + timeout_ms;
         shared.take(token, &assignment.action);
-        let names = Names {
-            action: assignment.action.clone(),
-            execution_id: assignment.execution_id.clone(),
-            step_id: assignment.step_id.clone(),
-        };
+        let names = Names::new(&assignment.action, &assignment.execution_id, &assignment.step_id);
         self.ledger.start(now_ms, token, names, deadline_at_ms);
         self.effects.started(token);
         self.effects.command(Command::Start(Box::new(Job {

@@ -7,6 +7,7 @@ use crate::session::{BodyEnd, Command, LEASE_STOP_MS, STOP_GRACE_MS, report, tok
 use crate::worker::SessionEvent;
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::{AttemptOutcome, InFlight, SessionLimits, in_flight};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -28,12 +29,31 @@ struct Attempt {
     outcome: Option<AttemptOutcome>,
 }
 
-/// What people know an attempt by.
-#[derive(Clone, Debug)]
+/// What people know an attempt by: its action, its execution and its step, in one piece of memory.
+#[derive(Debug)]
 pub(super) struct Names {
-    pub(super) action: String,
-    pub(super) execution_id: String,
-    pub(super) step_id: String,
+    text: String,
+    execution_at: usize,
+    step_at: usize,
+}
+
+impl Names {
+    pub(super) fn new(action: &str, execution_id: &str, step_id: &str) -> Self {
+        Self {
+            text: [action, execution_id, step_id].concat(),
+            execution_at: action.len(),
+            step_at: action.len() + execution_id.len(),
+        }
+    }
+
+    fn stuck(&self, aborted_for: Duration) -> SessionEvent {
+        SessionEvent::Stuck {
+            action: self.text[..self.execution_at].to_owned(),
+            execution_id: self.text[self.execution_at..self.step_at].to_owned(),
+            step_id: self.text[self.step_at..].to_owned(),
+            aborted_for,
+        }
+    }
 }
 
 /// A body was told to end at once. It may ignore that.
@@ -122,14 +142,15 @@ impl Ledger {
 
     /// Forgets an attempt whose outcome was answered. False where none was recorded.
     pub(super) fn acknowledged(&mut self, token: AttemptToken) -> bool {
-        let finished = self
-            .attempts
-            .get(&token)
-            .is_some_and(|attempt| attempt.state == State::Finished);
-        if finished {
-            self.forget(token);
+        match self.attempts.entry(token) {
+            Entry::Occupied(entry) if entry.get().state == State::Finished => {
+                // A finished attempt has no wake.
+                entry.remove();
+                self.toggle_hash(token);
+                true
+            }
+            Entry::Occupied(_) | Entry::Vacant(_) => false,
         }
-        finished
     }
 
     pub(super) fn outcome_mut(&mut self, token: AttemptToken) -> Option<&mut AttemptOutcome> {
@@ -234,17 +255,8 @@ impl Ledger {
                 }
             }
             Some(before) => {
-                let Names {
-                    action,
-                    execution_id,
-                    step_id,
-                } = attempt.names.clone();
-                effects.command(Command::Tell(SessionEvent::Stuck {
-                    action,
-                    execution_id,
-                    step_id,
-                    aborted_for: Duration::from_millis(now_ms.saturating_sub(before.at_ms)),
-                }));
+                let aborted_for = Duration::from_millis(now_ms.saturating_sub(before.at_ms));
+                effects.command(Command::Tell(attempt.names.stuck(aborted_for)));
                 Abortion {
                     next_report_ms: (before.next_report_ms * 2).min(STUCK_REPORT_MS_MAX),
                     ..before
@@ -266,10 +278,12 @@ impl Ledger {
     }
 
     fn finish(&mut self, token: AttemptToken, outcome: AttemptOutcome, effects: &mut Effects) {
-        self.set_wake(token, None);
-        self.set_state(token, State::Finished);
         let attempt = self.attempts.get_mut(&token).expect("a finished attempt is here");
+        attempt.state = State::Finished;
         attempt.outcome = Some(outcome);
+        if let Some(at_ms) = attempt.wake_at_ms.take() {
+            self.wakes.remove(&(at_ms, token));
+        }
         effects.outcome(token);
     }
 

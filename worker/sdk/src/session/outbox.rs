@@ -6,7 +6,6 @@ use bytes::Bytes;
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::{AttemptAcks, Outcomes, RejectedAttempt, SessionLimits, rejected_attempt};
-use prost::Message;
 use std::collections::VecDeque;
 
 /// Where changes leave their consequences.
@@ -100,8 +99,7 @@ impl Effects {
         while let Some(&token) = self.outcomes.front() {
             // An outcome that was answered in the meantime needs no second message.
             if let Some(outcome) = ledger.outcome_mut(token) {
-                report::fit(outcome, limits);
-                bytes += outcome.encoded_len() + ITEM_OVERHEAD_BYTES;
+                bytes += report::fit(outcome, limits) + ITEM_OVERHEAD_BYTES;
                 let full = bytes > bytes_max || items.len() == OUTCOMES_PER_MESSAGE_MAX;
                 if full && !items.is_empty() {
                     break;

@@ -64,8 +64,8 @@ pub(super) fn release_of(token: AttemptToken, run_time_ms: u64, reason: released
     )
 }
 
-/// Replaces an outcome that would not fit into one message.
-pub(super) fn fit(outcome: &mut AttemptOutcome, limits: &SessionLimits) {
+/// Replaces an outcome that would not fit into one message. Gives the encoded bytes of what it is then.
+pub(super) fn fit(outcome: &mut AttemptOutcome, limits: &SessionLimits) -> usize {
     let bytes = outcome.encoded_len();
     let bytes_max = item_bytes_max(limits);
     if bytes > bytes_max {
@@ -73,7 +73,9 @@ pub(super) fn fit(outcome: &mut AttemptOutcome, limits: &SessionLimits) {
             format!("the outcome has {bytes} bytes encoded, more than the {bytes_max} of one message");
         let error = StepError::new(codes::RESOURCE_EXHAUSTED, message).fatal();
         outcome.outcome = Some(Outcome::Failure(failure(&error)));
+        return outcome.encoded_len();
     }
+    bytes
 }
 
 fn item(token: AttemptToken, run_time_ms: u64, outcome: Outcome) -> AttemptOutcome {

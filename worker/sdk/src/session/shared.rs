@@ -5,6 +5,8 @@ use escapement_model::AttemptToken;
 use escapement_model::limits::{NESTING_DEPTH_MAX, SESSION_IN_FLIGHT_MAX, WORKER_PROTOCOL};
 use escapement_wire::worker::v1::{ActionSpec, Capacity, Hello, RegisterActions};
 use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
 
 /// One worker, whatever orchestrators it has sessions with.
 #[derive(Debug)]
@@ -14,9 +16,9 @@ pub(crate) struct Shared {
     /// How many were made.
     hellos: u64,
     max_in_flight: u32,
-    slots: BTreeMap<String, Slot>,
+    slots: BTreeMap<Arc<str>, Slot>,
     /// Bodies that run, or at least have not been seen to end, each with its action.
-    bodies: BTreeMap<AttemptToken, String>,
+    bodies: BTreeMap<AttemptToken, Arc<str>>,
     /// Those of them that count against the worker's own level.
     ordinary: u32,
     capacity_revision: u64,
@@ -58,7 +60,7 @@ impl Shared {
             slots: hello
                 .actions
                 .iter()
-                .map(|spec| (spec.name.clone(), slot(spec)))
+                .map(|spec| (spec.name.as_str().into(), slot(spec)))
                 .collect(),
             hello: Hello {
                 protocol_min: WORKER_PROTOCOL,
@@ -86,7 +88,7 @@ impl Shared {
 
     /// The present levels; `None` where they are still as they were built.
     pub(super) fn capacity(&self) -> Option<Capacity> {
-        let asked = |(name, slot): (&String, &Slot)| Some((name.clone(), slot.asked?));
+        let asked = |(name, slot): (&Arc<str>, &Slot)| Some((name.as_ref().to_owned(), slot.asked?));
         (self.capacity_revision > 0).then(|| Capacity {
             revision: self.capacity_revision,
             max_in_flight: self.max_in_flight,
@@ -161,11 +163,16 @@ impl Shared {
 
     /// A body starts. `room` has said that it may, and `runs` that it does not yet.
     pub(super) fn take(&mut self, token: AttemptToken, action: &str) {
-        let before = self.bodies.insert(token, action.to_owned());
-        assert!(before.is_none(), "attempt {token} is started once");
-        let slot = self.slots.get_mut(action).expect("there was room for it");
+        // A range of one, because it gives the key as well: the name is shared, not copied.
+        let (name, slot) = self
+            .slots
+            .range_mut::<str, _>((Bound::Included(action), Bound::Included(action)))
+            .next()
+            .expect("there was room for it");
         slot.bodies += 1;
         self.ordinary += u32::from(!slot.waits);
+        let before = self.bodies.insert(token, name.clone());
+        assert!(before.is_none(), "attempt {token} is started once");
     }
 
     /// A body has ended. False where none ran.
@@ -185,7 +192,7 @@ impl Shared {
     }
 
     fn enabled_actions(&self) -> Vec<ActionSpec> {
-        let enabled = |spec: &&ActionSpec| self.slots[&spec.name].enabled;
+        let enabled = |spec: &&ActionSpec| self.slots[spec.name.as_str()].enabled;
         self.hello.actions.iter().filter(enabled).cloned().collect()
     }
 }
