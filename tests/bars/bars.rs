@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use escapement_tests::Fault;
 
+use crate::curves;
 use crate::options::Options;
 use crate::report::Bar;
 
@@ -21,9 +22,11 @@ use crate::report::Bar;
 /// Something did not run at all; a bar that is not met is no error.
 pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
     let (mut n_bars, mut n_met) = (0, 0);
+    let mut lines = Vec::new();
     let mut tell = |bars: Vec<Bar>| {
         for bar in bars {
             println!("{}\n{}", bar.text(), bar.json());
+            lines.push(bar.json());
             n_bars += 1;
             n_met += usize::from(bar.is_met());
         }
@@ -42,6 +45,9 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
             "idle" => idle::idle(extent).await?,
             other => unreachable!("no group is called {other}"),
         });
+    }
+    if options.writes {
+        curves::keep_bars(options, &lines)?;
     }
     println!(r#"{{"bars":{n_bars},"met":{n_met}}}"#);
     Ok(ExitCode::from(u8::from(n_met < n_bars)))

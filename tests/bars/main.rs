@@ -4,10 +4,12 @@
 #![allow(clippy::print_stdout, reason = "stdout is what this program is for")]
 
 mod bars;
+mod curves;
 mod floor;
 mod load;
 mod options;
 mod plans;
+mod plot;
 mod process;
 mod report;
 mod rounds;
@@ -34,6 +36,8 @@ async fn main() -> ExitCode {
 async fn run() -> Result<ExitCode, Fault> {
     match options::parse(std::env::args().skip(1))? {
         Task::Bars(options) => bars::measure(&options).await,
+        Task::Curves(options) => curves::measure(&options).await,
+        Task::Redraw(options) => curves::redraw(&options),
         Task::FloorServer => floor::server::serve().await.map(|()| ExitCode::SUCCESS),
         Task::FloorWorker { url } => floor::worker::work(&url).await.map(|()| ExitCode::SUCCESS),
     }

@@ -7,6 +7,10 @@ use crate::rounds::Extent;
 pub(crate) enum Task {
     /// Measure the bars.
     Bars(Options),
+    /// Measure the curves.
+    Curves(Options),
+    /// Draw what is measured already.
+    Redraw(Options),
     /// Be the server of the floor; asked by this program only.
     FloorServer,
     /// Be the worker of the floor; asked by this program only.
@@ -23,6 +27,8 @@ pub(crate) struct Options {
     pub(crate) extent: Extent,
     /// Only groups whose names hold one of these; all where there is none.
     pub(crate) only: Vec<String>,
+    /// Write the table of the bars on the page.
+    pub(crate) writes: bool,
 }
 
 impl Options {
@@ -36,9 +42,13 @@ impl Options {
 pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task, String> {
     let mut arguments = arguments.into_iter();
     let mut options = Options::default();
+    let mut task: fn(Options) -> Task = Task::Bars;
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--quick" => options.extent = Extent::QUICK,
+            "--write" => options.writes = true,
+            "--curves" => task = Task::Curves,
+            "--redraw" => task = Task::Redraw,
             "--only" => {
                 let part = arguments.next().ok_or("`--only` takes a part of a name")?;
                 options.only.push(part);
@@ -53,10 +63,11 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
             other => return Err(format!("unknown argument `{other}`\n{USAGE}")),
         }
     }
-    Ok(Task::Bars(options))
+    Ok(task(options))
 }
 
-const USAGE: &str = "usage: cargo bars -- [--quick] [--only PART_OF_A_NAME]...";
+const USAGE: &str =
+    "usage: cargo bars -- [--curves | --redraw | --write] [--quick] [--only PART_OF_A_NAME]...";
 
 #[cfg(test)]
 mod tests {
@@ -72,8 +83,19 @@ mod tests {
         let options = Options {
             extent: Extent::QUICK,
             only: vec!["chain".to_owned()],
+            ..Options::default()
         };
         assert_eq!(parsed("-- --quick --only chain"), Ok(Task::Bars(options)));
+    }
+
+    #[test]
+    fn curves_are_measured_and_drawn_by_the_same_options() {
+        let options = Options {
+            only: vec!["latency".to_owned()],
+            ..Options::default()
+        };
+        assert_eq!(parsed("--curves --only latency"), Ok(Task::Curves(options)));
+        assert_eq!(parsed("--redraw"), Ok(Task::Redraw(Options::default())));
     }
 
     #[test]

@@ -200,7 +200,7 @@ impl Bar {
 }
 
 /// Three or more digits that count, no more than people can read.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 1_000.0 => thousands(value.round()),
         size if size >= 100.0 => format!("{value:.0}"),

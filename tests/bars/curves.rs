@@ -1,0 +1,171 @@
+//! The curves: how cost, throughput, memory and latency change with size. Holds nothing against an aim; that is for the bars.
+
+mod callers;
+mod data;
+mod hoard;
+mod latency;
+mod machine;
+mod memory;
+mod page;
+mod sessions;
+mod shapes;
+mod steps;
+mod tables;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use escapement_tests::{Fault, checkout};
+
+use crate::options::Options;
+use crate::rounds::Extent;
+use data::{Curve, Measured, Results};
+use machine::Machine;
+
+pub(crate) use data::BarLines;
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    /// Of rates and latencies; in each of them the product and the floor take turns.
+    rounds: usize,
+    /// Of memory; each of them with an orchestrator of its own.
+    memory_rounds: usize,
+    /// How long a rate is measured in one round.
+    span: Duration,
+    /// How long a latency is measured in one round.
+    latency_span: Duration,
+    /// How long something idle is looked at.
+    idle: Duration,
+    /// How many executions are queued or running.
+    executions: &'static [usize],
+}
+
+const FULL: Size = Size {
+    rounds: 5,
+    memory_rounds: 3,
+    span: Duration::from_secs(2),
+    latency_span: Duration::from_secs(5),
+    idle: Duration::from_secs(9),
+    executions: &[1_000, 10_000, 50_000, 100_000],
+};
+const QUICK: Size = Size {
+    rounds: 2,
+    memory_rounds: 1,
+    span: Duration::from_millis(300),
+    latency_span: Duration::from_secs(1),
+    idle: Duration::from_secs(3),
+    executions: &[1_000, 5_000],
+};
+
+/// Measures what was asked for, and writes data, drawings and tables after each group, so that a break loses one.
+///
+/// # Errors
+/// Something did not run, or a file cannot be written.
+pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
+    let folder = folder(options)?;
+    let size = if is_quick(options) { &QUICK } else { &FULL };
+    let mut results = Results::read(&folder)?;
+    for group in GROUPS
+        .iter()
+        .filter(|group| group.iter().any(|name| options.selects(name)))
+    {
+        eprintln!("measuring {}", group.join(" and "));
+        let measured = Measured {
+            on: machine::today()?,
+            is_quick: is_quick(options),
+            machine: Machine::here()?,
+        };
+        for (name, mut curve) in measure_group(group[0], size).await? {
+            curve.measured = measured.clone();
+            results.curves.insert(name.to_owned(), curve);
+        }
+        results.write(&folder)?;
+        page::write(&folder)?;
+    }
+    println!("{}", folder.join("README.md").display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes drawings and tables anew from the data, without measuring.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(crate) fn redraw(options: &Options) -> Result<ExitCode, Fault> {
+    page::write(&folder(options)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Keeps the lines of measured bars and writes their table.
+///
+/// # Errors
+/// A line is no JSON, or a file cannot be read or written.
+pub(crate) fn keep_bars(options: &Options, lines: &[String]) -> Result<(), Fault> {
+    let folder = folder(options)?;
+    let measured = Measured {
+        on: machine::today()?,
+        is_quick: is_quick(options),
+        machine: Machine::here()?,
+    };
+    BarLines::read(&folder)?.with(lines, &measured)?.write(&folder)?;
+    page::write(&folder)
+}
+
+async fn measure_group(first: &str, size: &Size) -> Result<Vec<(&'static str, Curve)>, Fault> {
+    match first {
+        "steps" => steps::one_caller(size).await,
+        "chains" => steps::many_callers(size).await,
+        "callers" => callers::by_callers(size).await,
+        "workers" => callers::by_workers(size).await,
+        "queued" => memory::queued(size).await,
+        "running" => memory::running(size).await,
+        "sessions" => sessions::idle(size).await,
+        "latency" => latency::by_load(size).await,
+        other => Err(format!("nobody measures `{other}`").into()),
+    }
+}
+
+/// What one measurement gives.
+const GROUPS: [&[&str]; 8] = [
+    &["steps"],
+    &["chains"],
+    &["callers"],
+    &["workers"],
+    &["queued"],
+    &["running"],
+    &["sessions", "session_cpu"],
+    &["latency"],
+];
+
+fn is_quick(options: &Options) -> bool {
+    options.extent == Extent::QUICK
+}
+
+/// Where the page stands; a quick look leaves the checkout alone and writes beside this program.
+fn folder(options: &Options) -> Result<PathBuf, Fault> {
+    let in_checkout = checkout::root().join("tests/bars");
+    if !is_quick(options) {
+        return Ok(in_checkout);
+    }
+    let program = std::env::current_exe()?;
+    let folder = program
+        .parent()
+        .ok_or("a program lies in a folder")?
+        .join("bars-quick");
+    std::fs::create_dir_all(folder.join(data::FOLDER))?;
+    std::fs::copy(in_checkout.join("README.md"), folder.join("README.md"))?;
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GROUPS, shapes};
+
+    #[test]
+    fn every_curve_that_is_measured_is_drawn_and_the_other_way_round() {
+        let measured: Vec<&str> = GROUPS.into_iter().flatten().copied().collect();
+        let drawn: Vec<&str> = shapes::SHAPES.iter().map(|shape| shape.name).collect();
+        assert_eq!(measured, drawn);
+    }
+}
