@@ -1,7 +1,9 @@
 //! More and more callers, and more and more workers, for plans of one step. Measures rates only.
 
-use escapement_tests::{Fault, WorkerSettings};
-use tonic::transport::Channel;
+use std::process::Command;
+use std::time::Duration;
+
+use escapement_tests::{ChildProcess, Fault, WorkerSettings};
 
 use super::Size;
 use super::data::{Curve, Role};
@@ -14,7 +16,7 @@ pub(super) async fn by_callers(size: &Size) -> Result<Vec<(&'static str, Curve)>
     let stage = Stage::start().await?;
     let template = Template::single();
     let most = CALLERS[CALLERS.len() - 1];
-    let (product, floor) = connections(&stage, most)?;
+    let (product, floor) = (stage.channels(most)?, stage.floor.channels(most)?);
     // Connects them all.
     closed_loop(floor.clone(), &template, size.span / 4).await?;
     closed_loop(product.clone(), &template, size.span / 4).await?;
@@ -37,15 +39,16 @@ pub(super) async fn by_workers(size: &Size) -> Result<Vec<(&'static str, Curve)>
     let mut curve = Curve::default();
     for _ in 0..size.rounds {
         let stage = Stage::start().await?;
-        let (product, floor) = connections(&stage, N_CALLERS)?;
+        let (product, floor) = (stage.channels(N_CALLERS)?, stage.floor.channels(N_CALLERS)?);
         closed_loop(floor.clone(), &template, size.span / 4).await?;
         closed_loop(product.clone(), &template, size.span / 4).await?;
-        let mut more = Vec::new();
+        let (mut more, mut more_of_floor) = (Vec::new(), Vec::new());
         for n_workers in WORKERS {
             // The stage has the first one.
             while more.len() + 1 < n_workers {
                 let (id, folder) = (format!("more-{}", more.len()), stage.directory());
                 let settings = WorkerSettings::new(&stage.orchestrator.url(), &id, folder, folder);
+                more_of_floor.push(floor_worker(&stage).await?);
                 more.push(settings.flag("--max-in-flight", IN_FLIGHT_MAX).connect().await?);
             }
             let of_floor = closed_loop(floor.clone(), &template, size.span).await?;
@@ -58,17 +61,19 @@ pub(super) async fn by_workers(size: &Size) -> Result<Vec<(&'static str, Curve)>
     Ok(vec![("workers", curve)])
 }
 
-/// To the product and to the floor, so many each.
-pub(super) fn connections(stage: &Stage, count: usize) -> Result<(Vec<Channel>, Vec<Channel>), Fault> {
-    let product = (0..count).map(|_| stage.channel()).collect::<Result<_, _>>()?;
-    let floor = (0..count)
-        .map(|_| stage.floor.channel())
-        .collect::<Result<_, _>>()?;
-    Ok((product, floor))
+/// Another worker of the floor.
+async fn floor_worker(stage: &Stage) -> Result<ChildProcess, Fault> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let stderr = stage.directory().join("floor.stderr");
+    let command = command.args(["floor-worker", stage.floor.url()]);
+    let mut worker = ChildProcess::start("floor-worker", command, &stderr)?;
+    worker.announcement("connected", START_LIMIT).await?;
+    Ok(worker)
 }
 
 const CALLERS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 const WORKERS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const N_CALLERS: usize = 64;
 const IN_FLIGHT_MAX: u32 = 1_024;
+const START_LIMIT: Duration = Duration::from_secs(30);
 const RATE: &str = "executions/s";

@@ -17,14 +17,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 /// A session that lives by itself. On drop its connection is closed without a word.
 #[derive(Debug)]
 pub(super) struct Hoard {
-    books: Arc<Books>,
+    n_held: Arc<AtomicU64>,
     living: JoinHandle<Result<(), Fault>>,
-}
-
-#[derive(Debug, Default)]
-struct Books {
-    n_held: AtomicU64,
-    n_acknowledged: AtomicU64,
 }
 
 impl Hoard {
@@ -47,9 +41,9 @@ impl Hoard {
             return Err(format!("the first answer is no welcome: {first:?}").into());
         };
         let interval = Duration::from_millis(welcome.heartbeat_interval_ms.unsigned_abs());
-        let books = Arc::new(Books::default());
-        let living = tokio::spawn(live(session, interval, share, Arc::clone(&books)));
-        Ok(Self { books, living })
+        let n_held = Arc::new(AtomicU64::new(0));
+        let living = tokio::spawn(live(session, interval, share, Arc::clone(&n_held)));
+        Ok(Self { n_held, living })
     }
 
     /// How many steps it has.
@@ -57,15 +51,10 @@ impl Hoard {
     /// # Errors
     /// The session is over.
     pub(super) fn n_held(&self) -> Result<u64, Fault> {
-        self.assert_alive()?;
-        Ok(self.books.n_held.load(Ordering::Relaxed))
-    }
-
-    fn assert_alive(&self) -> Result<(), Fault> {
         if self.living.is_finished() {
             return Err("a session ended".into());
         }
-        Ok(())
+        Ok(self.n_held.load(Ordering::Relaxed))
     }
 }
 
@@ -73,19 +62,6 @@ impl Drop for Hoard {
     fn drop(&mut self) {
         self.living.abort();
     }
-}
-
-/// Waits until each of them has had a heartbeat answered.
-///
-/// # Errors
-/// A session is over, or waits too long.
-pub(super) async fn all_beat(hoards: &[Hoard]) -> Result<(), Fault> {
-    for hoard in hoards {
-        hoard.assert_alive()?;
-        let beaten = async || (hoard.books.n_acknowledged.load(Ordering::Relaxed) > 0).then_some(());
-        wait_for("a heartbeat to be answered", LIMIT, beaten).await?;
-    }
-    Ok(())
 }
 
 /// Waits until they have so many steps, all together.
@@ -109,7 +85,7 @@ async fn live(
     mut session: RawSession,
     interval: Duration,
     share: f64,
-    books: Arc<Books>,
+    n_told: Arc<AtomicU64>,
 ) -> Result<(), Fault> {
     let mut ticks = interval_at(Instant::now() + interval.mul_f64(share), interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -132,7 +108,7 @@ async fn live(
             session.send(ToOrchestrator::Heartbeat(heartbeat)).await?;
             continue;
         };
-        let started = taken(&response, &books)?;
+        let started = taken(&response)?;
         if started.is_empty() {
             continue;
         }
@@ -148,22 +124,19 @@ async fn live(
             ..AttemptAcks::default()
         };
         session.send(ToOrchestrator::AttemptAcks(acks)).await?;
-        books.n_held.fetch_add(u64::from(n_more), Ordering::Relaxed);
+        n_told.fetch_add(u64::from(n_more), Ordering::Relaxed);
     }
 }
 
 /// The tokens of what came.
-fn taken(response: &SessionResponse, books: &Books) -> Result<Vec<Bytes>, Fault> {
+fn taken(response: &SessionResponse) -> Result<Vec<Bytes>, Fault> {
     match &response.message {
         Some(FromOrchestrator::Assignments(assignments)) => Ok(assignments
             .items
             .iter()
             .map(|item| item.attempt_token.clone())
             .collect()),
-        Some(FromOrchestrator::HeartbeatAck(ack)) => {
-            books.n_acknowledged.store(ack.n, Ordering::Relaxed);
-            Ok(Vec::new())
-        }
+        Some(FromOrchestrator::HeartbeatAck(_)) => Ok(Vec::new()),
         // A step that is cancelled runs no more, and the figure would not be what it says.
         other => Err(format!("a session that only takes was sent {other:?}").into()),
     }

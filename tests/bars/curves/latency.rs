@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use escapement_tests::{Dice, Fault};
+use escapement_tests::{Dice, Fault, let_pass};
 use escapement_wire::v1::ExecutePlanRequest;
 use escapement_wire::v1::plan_result::Status;
 use tokio::runtime::Handle;
 use tonic::transport::Channel;
 
 use super::Size;
-use super::callers::connections;
 use super::data::{Curve, Role};
 use crate::load::{client, closed_loop};
 use crate::plans::Template;
+use crate::report::number;
 use crate::stage::Stage;
 use crate::statistics::{Figure, quantile};
 
@@ -22,7 +22,7 @@ use crate::statistics::{Figure, quantile};
 pub(super) async fn by_load(size: &Size) -> Result<Vec<(&'static str, Curve)>, Fault> {
     let stage = Stage::start().await?;
     let template = Template::single();
-    let (product, floor) = connections(&stage, CONNECTIONS)?;
+    let (product, floor) = (stage.channels(CONNECTIONS)?, stage.floor.channels(CONNECTIONS)?);
     closed_loop(floor.clone(), &template, size.span / 4).await?;
     closed_loop(product.clone(), &template, size.span / 4).await?;
     let mut highest = Vec::new();
@@ -31,16 +31,16 @@ pub(super) async fn by_load(size: &Size) -> Result<Vec<(&'static str, Curve)>, F
     }
     let highest = Figure::of(highest).median;
     let mut curve = Curve::default();
-    for (percent, name) in LOADS {
-        let rate = highest * percent / 100.0;
-        curve
-            .notes
-            .push(format!("{name} of the highest rate are {rate:.0} executions/s."));
-    }
+    curve.notes.push(loads_in_words(highest));
     for round in 0..size.rounds {
         for (percent, name) in LOADS {
             let due = arrivals(highest * percent / 100.0, size.latency_span, round as u64);
-            for (role, channels) in [(Role::Floor, &floor), (Role::Product, &product)] {
+            let mut sides = [(Role::Floor, &floor), (Role::Product, &product)];
+            // Who comes second must not always be the same.
+            sides.rotate_left(round % 2);
+            for (role, channels) in sides {
+                // What the one before left to be done, such as a checkpoint, is not this one's.
+                let_pass(REST).await;
                 let latencies = open_loop(channels, &template, &due).await?;
                 for percentile in PERCENTILES {
                     let latency = quantile(&latencies, percentile / 100.0);
@@ -50,6 +50,15 @@ pub(super) async fn by_load(size: &Size) -> Result<Vec<(&'static str, Curve)>, F
         }
     }
     Ok(vec![("latency", curve)])
+}
+
+fn loads_in_words(highest: f64) -> String {
+    let loads = LOADS.map(|(percent, name)| format!("{name} are {}", number(highest * percent / 100.0)));
+    format!(
+        "The highest rate was {} executions/s, of which {}.",
+        number(highest),
+        loads.join(", ")
+    )
 }
 
 /// When each of them is due, from the beginning: a Poisson process, the same for the same seed.
@@ -117,6 +126,7 @@ async fn open_loop(
 const LOADS: [(f64, &str); 3] = [(5.0, "5 %"), (50.0, "50 %"), (80.0, "80 %")];
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 const CONNECTIONS: usize = 64;
+const REST: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {

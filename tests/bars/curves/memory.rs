@@ -165,4 +165,4 @@ const IN_FLIGHT_MAX: u32 = 4_096;
 const TIMEOUT_MS: i64 = 24 * 3_600_000;
 /// Longer than a checkpoint of the store takes.
 const REST: Duration = Duration::from_secs(1);
-pub(super) const MIB: f64 = 1_048_576.0;
+const MIB: f64 = 1_048_576.0;

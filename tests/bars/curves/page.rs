@@ -173,10 +173,8 @@ fn curves_part(results: &Results, machines: &[&Machine]) -> String {
             1 => ", one round".to_owned(),
             rounds => format!(", {rounds} rounds"),
         };
-        part += &format!(
-            "{} (`--only {name}`)\n\n",
-            provenance(&curve.measured, machines, &rounds)
-        );
+        let told = format!("{rounds} (`--only {name}`)");
+        part += &format!("{}\n\n", provenance(&curve.measured, machines, &told));
     }
     part
 }

@@ -58,7 +58,7 @@ pub(super) const SHAPES: [Shape; 9] = [
         title: "Throughput by workers",
         how: &[
             "Plans of one step and 64 callers; each worker is a stock worker in a process of its own.",
-            "The floor knows one worker: its line shows what the machine gave at the same time.",
+            "The floor has as many workers, each in a process of its own as well, and gives them the executions in turn.",
         ],
         x: ("workers", LOG),
         y: ("executions/s", LINEAR),
@@ -94,18 +94,21 @@ pub(super) const SHAPES: [Shape; 9] = [
         title: "Memory by idle worker sessions",
         how: &[
             "Each session has a connection of its own, offers one action, and sends a heartbeat every 3 s.",
-            "KiB each is what came on top of the orchestrator without sessions.",
+            "The floor holds the same streams with the same heartbeats.",
+            "KiB each is what came on top of the process without sessions.",
         ],
         x: ("sessions", LOG),
-        y: ("resident memory of the orchestrator, MiB", LOG),
+        y: ("resident memory, MiB", LOG),
         unit: "MiB",
     },
     Shape {
         name: "session_cpu",
         title: "Processor time by idle worker sessions",
-        how: &["The same sessions; user and system time of the orchestrator alone, as a share of one core."],
+        how: &[
+            "The same sessions; user and system time of the orchestrator alone, or of the floor's server, as a share of one core.",
+        ],
         x: ("sessions", LOG),
-        y: ("% of one core", LINEAR),
+        y: ("% of one core", LOG),
         unit: "%",
     },
     Shape {

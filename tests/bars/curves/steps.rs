@@ -40,10 +40,7 @@ pub(super) async fn one_caller(size: &Size) -> Result<Vec<(&'static str, Curve)>
 /// Many callers with chains: steps per second, all together.
 pub(super) async fn many_callers(size: &Size) -> Result<Vec<(&'static str, Curve)>, Fault> {
     let stage = Stage::start().await?;
-    let product: Vec<Channel> = (0..CALLERS).map(|_| stage.channel()).collect::<Result<_, _>>()?;
-    let floor: Vec<Channel> = (0..CALLERS)
-        .map(|_| stage.floor.channel())
-        .collect::<Result<_, _>>()?;
+    let (product, floor) = (stage.channels(CALLERS)?, stage.floor.channels(CALLERS)?);
     warm_up(size, &product[0], &floor[0]).await?;
     let mut curve = Curve::default();
     for _ in 0..size.rounds {

@@ -117,12 +117,9 @@ fn columns(curve: &Curve) -> Vec<Column<'_>> {
 
 /// Says whose floor it is where there are several.
 pub(super) fn floor_name(curve: &Curve, series: &Series) -> String {
-    let n_floors = curve
-        .series
-        .iter()
-        .filter(|series| series.role == Role::Floor)
-        .count();
-    if n_floors > 1 {
+    let floors = curve.series.iter().filter(|series| series.role == Role::Floor);
+    let has_others = floors.map(|floor| &floor.name).any(|name| *name != series.name);
+    if has_others {
         format!("{}: floor", series.name)
     } else {
         "floor".to_owned()
@@ -191,12 +188,14 @@ mod tests {
             curve.note(("chain", Role::Product, "us"), 8.0, product);
             curve.note(("chain", Role::Floor, "us"), 8.0, floor);
         }
+        curve.note(("chain", Role::Product, "KiB"), 8.0, 12.0);
+        curve.note(("chain", Role::Floor, "KiB"), 8.0, 4.0);
         curve.note(("limit", Role::Reference, "us"), 1_024.0, 1.0);
         let lines = [
-            "| steps of the plan | chain, us | floor, us | ratio | limit, us |",
-            "| ---: | ---: | ---: | ---: | ---: |",
-            "| 8 | 300 (200 to 400) | 100 (100 to 200) | 3.00 |  |",
-            "| 1,024 |  |  |  | 1.00 |",
+            "| steps of the plan | chain, us | floor, us | ratio | chain, KiB | floor, KiB | ratio | limit, us |",
+            "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+            "| 8 | 300 (200 to 400) | 100 (100 to 200) | 3.00 | 12.0 | 4.00 | 3.00 |  |",
+            "| 1,024 |  |  |  |  |  |  | 1.00 |",
         ];
         assert_eq!(of_curve(&SHAPES[0], &curve).trim_end(), lines.join("\n"));
     }

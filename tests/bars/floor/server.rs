@@ -1,5 +1,5 @@
 //! Bare tonic in the orchestrator's place: an assignment out for each step, an outcome in, an answer at the end.
-//! Checks nothing, keeps nothing, and knows one worker.
+//! Checks nothing, keeps nothing, and gives each execution to the next worker.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -52,29 +52,23 @@ pub(crate) async fn serve() -> Result<(), Fault> {
 type Responses = mpsc::Sender<Result<SessionResponse, Status>>;
 type Outcomes = mpsc::UnboundedSender<AttemptOutcome>;
 
-/// The worker, and the calls that wait for its outcomes.
+/// The workers, and the calls that wait for their outcomes.
 #[derive(Clone, Default)]
 struct Floor(Arc<State>);
 
 #[derive(Default)]
 struct State {
-    worker: Mutex<Option<Responses>>,
+    workers: Mutex<Vec<Responses>>,
     waiting: Mutex<HashMap<u64, Outcomes>>,
     next: AtomicU64,
 }
 
 impl Floor {
     async fn execute(&self, request: ExecutePlanRequest) -> Result<ExecutePlanResponse, Status> {
-        let worker = self
-            .0
-            .worker
-            .lock()
-            .expect("nobody panics while holding it")
-            .clone();
-        let worker = worker.ok_or_else(|| Status::unavailable("there is no worker"))?;
+        let number = self.0.next.fetch_add(1, Ordering::Relaxed);
+        let worker = self.worker_for(number)?;
         let plan = request.plan.unwrap_or_default();
         let environment = request.environment;
-        let number = self.0.next.fetch_add(1, Ordering::Relaxed);
         let (outcomes, mut outcomes_rx) = mpsc::unbounded_channel();
         self.0
             .waiting
@@ -134,6 +128,16 @@ impl Floor {
         Ok(ExecutePlanResponse { result: Some(result) })
     }
 
+    /// All workers in turn.
+    fn worker_for(&self, number: u64) -> Result<Responses, Status> {
+        let workers = self.0.workers.lock().expect("nobody panics while holding it");
+        let turn = number as usize % workers.len().max(1);
+        workers
+            .get(turn)
+            .cloned()
+            .ok_or_else(|| Status::unavailable("there is no worker"))
+    }
+
     /// Takes a worker in and gives the stream to it.
     fn open(
         &self,
@@ -148,8 +152,11 @@ impl Floor {
                     Some(FromWorker::Hello(hello)) => {
                         // An idle session says hello; the worker of the floor says nothing about itself.
                         if hello.actions.is_empty() {
-                            *state.worker.lock().expect("nobody panics while holding it") =
-                                Some(responses.clone());
+                            state
+                                .workers
+                                .lock()
+                                .expect("nobody panics while holding it")
+                                .push(responses.clone());
                         }
                         if responses
                             .send(Ok(response(ToWorker::Welcome(Welcome::default()))))
