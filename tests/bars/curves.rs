@@ -145,16 +145,19 @@ fn is_quick(options: &Options) -> bool {
 /// Where the page stands; a quick look leaves the checkout alone and writes beside this program.
 fn folder(options: &Options) -> Result<PathBuf, Fault> {
     let in_checkout = checkout::root().join("tests/bars");
-    if !is_quick(options) {
-        return Ok(in_checkout);
-    }
-    let program = std::env::current_exe()?;
-    let folder = program
-        .parent()
-        .ok_or("a program lies in a folder")?
-        .join("bars-quick");
+    let folder = if is_quick(options) {
+        let program = std::env::current_exe()?;
+        program
+            .parent()
+            .ok_or("a program lies in a folder")?
+            .join("bars-quick")
+    } else {
+        in_checkout.clone()
+    };
     std::fs::create_dir_all(folder.join(data::FOLDER))?;
-    std::fs::copy(in_checkout.join("README.md"), folder.join("README.md"))?;
+    if is_quick(options) {
+        std::fs::copy(in_checkout.join("README.md"), folder.join("README.md"))?;
+    }
     Ok(folder)
 }
 
