@@ -39,6 +39,21 @@ pub(crate) fn cpu_time(id: u32) -> Result<Duration, Fault> {
     Ok(total)
 }
 
+/// Bytes that it has given to the disk, or to the page cache on the way there.
+///
+/// # Errors
+/// The process is gone.
+pub(crate) fn written_bytes(id: u32) -> Result<u64, Fault> {
+    let counters = std::fs::read_to_string(format!("/proc/{id}/io"))?;
+    let line = counters
+        .lines()
+        .find_map(|line| line.strip_prefix("write_bytes:"));
+    Ok(line
+        .ok_or("the kernel says how much was written")?
+        .trim()
+        .parse()?)
+}
+
 /// What operations cost each process, over several spans.
 #[derive(Debug)]
 pub(crate) struct Bill {
@@ -52,6 +67,8 @@ struct Account {
     id: u32,
     begun: Duration,
     total: Duration,
+    written_before: u64,
+    written: u64,
 }
 
 impl Bill {
@@ -62,6 +79,8 @@ impl Bill {
             id: *id,
             begun: Duration::ZERO,
             total: Duration::ZERO,
+            written_before: 0,
+            written: 0,
         };
         Self {
             processes: processes.iter().map(account).collect(),
@@ -76,6 +95,7 @@ impl Bill {
     pub(crate) fn begin(&mut self) -> Result<(), Fault> {
         for account in &mut self.processes {
             account.begun = cpu_time(account.id)?;
+            account.written_before = written_bytes(account.id)?;
         }
         Ok(())
     }
@@ -87,6 +107,7 @@ impl Bill {
     pub(crate) fn end(&mut self, n_operations: usize) -> Result<(), Fault> {
         for account in &mut self.processes {
             account.total += cpu_time(account.id)?.saturating_sub(account.begun);
+            account.written += written_bytes(account.id)?.saturating_sub(account.written_before);
         }
         self.n_operations += n_operations;
         Ok(())
@@ -99,5 +120,11 @@ impl Bill {
             .iter()
             .map(|account| (account.name, each(account.total)))
             .collect()
+    }
+
+    /// KiB that all processes together wrote for each operation.
+    pub(crate) fn written_kib(&self) -> f64 {
+        let written: u64 = self.processes.iter().map(|account| account.written).sum();
+        written as f64 / 1024.0 / self.n_operations as f64
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Cost {
     pub(crate) product: Vec<(&'static str, f64)>,
     /// The floor's.
     pub(crate) floor: Vec<(&'static str, f64)>,
+    /// KiB that the product wrote to its disk.
+    pub(crate) written_kib: f64,
 }
 
 /// What a bar is compared with.
@@ -66,6 +68,7 @@ impl Cost {
             operation,
             product: product.shares(),
             floor: floor.shares(),
+            written_kib: product.written_kib(),
         }
     }
 }
@@ -151,7 +154,11 @@ impl Bar {
                 shares.collect::<Vec<_>>().join(", ")
             };
             let (product, floor) = (list(&cost.product), list(&cost.floor));
-            text += &format!("; CPU us per {}: {product}; floor: {floor}", cost.operation);
+            text += &format!(
+                "; CPU us per {}: {product}; floor: {floor}; written: {} KiB",
+                cost.operation,
+                number(cost.written_kib)
+            );
         }
         text
     }
@@ -194,6 +201,7 @@ impl Bar {
                 "cpu_us",
                 json!({ "per": cost.operation, "product": product, "floor": floor }),
             );
+            set("written_kib", json!(rounded(cost.written_kib)));
         }
         Value::Object(line).to_string()
     }
