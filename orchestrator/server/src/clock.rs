@@ -1,4 +1,4 @@
-//! The two clocks of the shell. The only file that reads them for the engine.
+//! The two clocks of the shell. The only file that reads them for the engine and for new ids.
 
 use escapement_contract::Moment;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -32,7 +32,7 @@ impl Clock {
 }
 
 /// A wall clock before 1970 counts as 1970.
-fn unix_ms() -> i64 {
+pub(crate) fn unix_ms() -> i64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }

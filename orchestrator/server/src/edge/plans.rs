@@ -4,6 +4,7 @@ use super::answers::{Held, with_room};
 use super::connection::Cutter;
 use super::spelling::Speller;
 use super::{Answers, Edge, execution_id};
+use crate::clock;
 use crate::convert::certificate::certificate as convert_certificate;
 use crate::convert::{answer, request as convert};
 use crate::engine_link::{Lane, NoReply};
@@ -53,7 +54,7 @@ impl Plans {
         let draft = convert::request_draft(request);
         let request: PlanRequest =
             validate_request(draft, self.edge.max_concurrent_steps).map_err(Rejection::Violations)?;
-        let fresh_id = ExecutionId::from_random(super::random_bytes());
+        let fresh_id = super::fresh_execution_id(clock::unix_ms());
         let execution_id = request.execution_id().unwrap_or(fresh_id);
         let request = Arc::new(request);
         let submit = move |caller| {
