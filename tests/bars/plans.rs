@@ -33,7 +33,6 @@ impl Template {
         let mut request = document.execute();
         request.options = Some(ExecutionOptions {
             max_concurrent_steps: Some(concurrency),
-            ..ExecutionOptions::default()
         });
         Self { request }
     }

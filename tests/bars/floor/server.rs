@@ -13,7 +13,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use escapement_tests::Fault;
 use escapement_wire::v1::{
-    ExecutePlanRequest, ExecutePlanResponse, PlanResult, PlanStep, ValidatePlanRequest, ValidatePlanResponse,
+    CriticalStep, ExecutePlanRequest, ExecutePlanResponse, PlanCertificate, PlanResult, PlanStep,
+    ValidatePlanRequest, ValidatePlanResponse,
 };
 use escapement_wire::worker::v1::attempt_outcome::Outcome;
 use escapement_wire::worker::v1::session_request::Message as FromWorker;
@@ -279,9 +280,22 @@ impl UnaryService<ValidatePlanRequest> for Validate {
 
     fn call(&mut self, request: Request<ValidatePlanRequest>) -> Self::Future {
         let plan = request.into_inner().plan.unwrap_or_default();
+        // As long as the product's answer for a chain: its certificate names every step twice more.
+        let order: Vec<String> = plan.steps.iter().map(|step| step.id.clone()).collect();
+        let critical = |step: PlanStep| CriticalStep {
+            step_id: step.id,
+            action: step.action,
+            worst_case_ms: 1,
+            worst_case_attempts: 1,
+        };
         let answer = ValidatePlanResponse {
             valid: true,
-            canonical_order: plan.steps.into_iter().map(|step| step.id).collect(),
+            canonical_order: order.clone(),
+            certificate: Some(PlanCertificate {
+                canonical_order: order,
+                critical_path: plan.steps.into_iter().map(critical).collect(),
+                ..PlanCertificate::default()
+            }),
             ..ValidatePlanResponse::default()
         };
         Box::pin(async move { Ok(Response::new(answer)) })
