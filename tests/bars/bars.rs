@@ -19,7 +19,7 @@ use crate::report::Bar;
 /// Measures what was asked for and prints each bar as soon as it stands.
 ///
 /// # Errors
-/// Something did not run at all; a bar that is not met is no error.
+/// Something did not run at all. A bar that is not met is no error: the last line counts it.
 pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
     let (mut n_bars, mut n_met) = (0, 0);
     let mut lines = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
         curves::keep_bars(options, &lines)?;
     }
     println!(r#"{{"bars":{n_bars},"met":{n_met}}}"#);
-    Ok(ExitCode::from(u8::from(n_met < n_bars)))
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What can be asked for alone.
