@@ -43,11 +43,11 @@ struct Size {
 }
 
 const FULL: Size = Size {
-    rounds: 5,
-    memory_rounds: 3,
-    span: Duration::from_secs(2),
-    latency_span: Duration::from_secs(5),
-    idle: Duration::from_secs(9),
+    rounds: 3,
+    memory_rounds: 2,
+    span: Duration::from_secs(1),
+    latency_span: Duration::from_secs(4),
+    idle: Duration::from_secs(6),
     executions: &[1_000, 10_000, 50_000, 100_000],
 };
 const QUICK: Size = Size {

@@ -28,8 +28,8 @@ pub(crate) struct Extent {
 impl Extent {
     /// What the figures in the README were taken with.
     pub(crate) const FULL: Self = Self {
-        rounds: 7,
-        span: Duration::from_secs(4),
+        rounds: 5,
+        span: Duration::from_secs(3),
         calls: 2_000,
         plans: 12,
         queues: 3,
