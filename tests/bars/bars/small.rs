@@ -13,27 +13,26 @@ use crate::rounds::Extent;
 use crate::stage::Stage;
 use crate::statistics::quantile;
 
-/// One step, by 64 callers and by one.
+/// One step, by 64 callers and by one. The one has a store of its own: what 64 callers left behind would still be copied.
 pub(crate) async fn single(extent: &Extent) -> Result<Vec<Bar>, Fault> {
+    let mut bars = rates(extent).await?;
+    bars.extend(latencies(extent).await?);
+    Ok(bars)
+}
+
+async fn rates(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let stage = Stage::start().await?;
     let template = Template::single();
     let (product, floor) = (stage.channels(CALLERS)?, stage.floor.channels(CALLERS)?);
     closed_loop(floor.clone(), &template, WARM_UP).await?;
     closed_loop(product.clone(), &template, WARM_UP).await?;
-    let (mut rates, mut latencies) = (Pairs::default(), Pairs::default());
+    let mut rates = Pairs::default();
     let (mut bill, mut floor_bill) = (stage.bill(), stage.floor_bill());
     for _ in 0..extent.rounds {
         let rate = billed_loop(&mut floor_bill, &floor, &template, extent.span).await?;
         rates.baseline.push(rate);
         let rate = billed_loop(&mut bill, &product, &template, extent.span).await?;
         rates.value.push(rate);
-        let of_floor = one_by_one(floor[0].clone(), &template, extent.calls).await?;
-        let durable = disk::durable_writes(stage.directory(), extent.calls / 4)?;
-        latencies
-            .baseline
-            .push(p50(&of_floor.latencies) + 2.0 * p50(&durable));
-        let of_product = one_by_one(product[0].clone(), &template, extent.calls).await?;
-        latencies.value.push(p50(&of_product.latencies));
     }
     let cost = Cost::of("execution", &bill, &floor_bill);
     Ok(vec![
@@ -54,6 +53,24 @@ pub(crate) async fn single(extent: &Extent) -> Result<Vec<Bar>, Fault> {
             Aim::AtLeast(6_000.0),
         )
         .beside(rates.baseline("floor")),
+    ])
+}
+
+async fn latencies(extent: &Extent) -> Result<Vec<Bar>, Fault> {
+    let stage = Stage::start().await?;
+    let template = Template::single();
+    let (product, floor) = (stage.channel()?, stage.floor.channel()?);
+    let mut latencies = Pairs::default();
+    for _ in 0..extent.rounds {
+        let of_floor = one_by_one(floor.clone(), &template, extent.calls).await?;
+        let durable = disk::durable_writes(stage.directory(), extent.calls / 4)?;
+        latencies
+            .baseline
+            .push(p50(&of_floor.latencies) + 2.0 * p50(&durable));
+        let of_product = one_by_one(product.clone(), &template, extent.calls).await?;
+        latencies.value.push(p50(&of_product.latencies));
+    }
+    Ok(vec![
         Bar::new(
             "single_step_latency",
             "single-step execution, one caller, p50",
