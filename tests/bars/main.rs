@@ -1,5 +1,5 @@
 //! `cargo bars`: holds the release binaries against the speed bars of the design, each beside its physical limit in the same run.
-//! Tests nothing else, and changes nothing outside a directory of its own.
+//! Tests nothing else. Changes nothing outside a directory of its own, unless it is told to keep its figures beside this file.
 
 #![allow(clippy::print_stdout, reason = "stdout is what this program is for")]
 
@@ -19,12 +19,18 @@ mod statistics;
 
 use std::process::ExitCode;
 
-use escapement_tests::Fault;
+use escapement_tests::{Fault, interrupted};
 use options::Task;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run().await {
+    // Biased, so that a signal wins over work; dropping the work ends the processes.
+    let outcome = tokio::select! {
+        biased;
+        why = interrupted() => Err(why),
+        outcome = run() => outcome,
+    };
+    match outcome {
         Ok(code) => code,
         Err(fault) => {
             eprintln!("the bars cannot be measured: {fault}");

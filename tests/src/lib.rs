@@ -33,6 +33,7 @@ pub mod documents;
 pub mod fault_layer;
 pub mod fault_proxy;
 pub mod history;
+mod interrupted;
 mod orchestrator;
 mod plan_document;
 pub mod planted;
@@ -51,6 +52,7 @@ pub use {
     child::ChildProcess,
     dice::Dice,
     directory::PrivateDirectory,
+    interrupted::interrupted,
     orchestrator::{Orchestrator, OrchestratorSettings},
     plan_document::PlanDocument,
     receiver::{ReceivedRequest, Receiver},

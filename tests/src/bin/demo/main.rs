@@ -11,8 +11,7 @@ mod view;
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
-use escapement_tests::Fault;
-use tokio::signal::unix::{SignalKind, signal};
+use escapement_tests::{Fault, interrupted};
 
 use plans::{PLANS, Verdict};
 use stage::Stage;
@@ -82,22 +81,6 @@ fn counts(verdicts: &[Verdict]) -> String {
     let plans = verdicts.len();
     // By hand, since the order is meant for people.
     format!(r#"{{"plans":{plans},"success":{success},"partial":{partial},"failure":{failure}}}"#)
-}
-
-async fn interrupted() -> Fault {
-    let interrupt =
-        signal(SignalKind::interrupt()).and_then(|one| Ok((one, signal(SignalKind::terminate())?)));
-    match interrupt {
-        Ok((mut interrupt, mut terminate)) => {
-            tokio::select! {
-                biased; // Either ends the demo; the order decides nothing.
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            "interrupted".into()
-        }
-        Err(fault) => fault.into(),
-    }
 }
 
 /// In `target`, where git ignores it, and below the root, where git and cargo find the project.
