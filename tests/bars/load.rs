@@ -1,13 +1,15 @@
 //! Callers that each wait for an answer before they ask again. Measures calls, judges none but that it succeeded.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use escapement_model::limits::{ANSWER_MESSAGE_BYTES_MAX, CALLER_MESSAGE_BYTES_MAX};
 use escapement_tests::{Fault, let_pass};
+use escapement_wire::v1::SubmitPlanRequest;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::v1::plan_result::Status;
+use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
 use crate::plans::Template;
@@ -86,6 +88,37 @@ pub(crate) async fn one_by_one(channel: Channel, template: &Template, calls: usi
     let rate = calls as f64 / began.elapsed().as_secs_f64();
     latencies.sort();
     Ok(Sample { rate, latencies })
+}
+
+/// Submits so many, by all callers together: one for each channel. Gives how long the accepts took.
+///
+/// # Errors
+/// A call fails.
+pub(crate) async fn submit_together(
+    channels: &[Channel],
+    n_executions: usize,
+    request: impl Fn() -> SubmitPlanRequest + Clone + Send + 'static,
+) -> Result<Duration, Fault> {
+    let left = Arc::new(AtomicUsize::new(n_executions));
+    let began = Instant::now();
+    let mut callers = JoinSet::new();
+    for channel in channels {
+        let (mut client, left, request) = (client(channel.clone()), Arc::clone(&left), request.clone());
+        callers.spawn(async move {
+            let take = |left: usize| left.checked_sub(1);
+            while left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+                .is_ok()
+            {
+                client.submit_plan(request()).await?;
+            }
+            Ok::<(), Fault>(())
+        });
+    }
+    while let Some(ended) = callers.join_next().await {
+        ended??;
+    }
+    Ok(began.elapsed())
 }
 
 async fn call_until(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::report::Baseline;
-use crate::statistics::Figure;
+use crate::statistics::{Figure, quantile};
 
 /// Figures of both, in the order of the rounds.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Pairs {
     }
 }
 
-/// A duration as the bars give it.
-pub(crate) fn milliseconds(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1_000.0
+/// The median of sorted latencies, in milliseconds, as the bars give it.
+pub(crate) fn p50(latencies: &[Duration]) -> f64 {
+    quantile(latencies, 0.5).as_secs_f64() * 1_000.0
 }

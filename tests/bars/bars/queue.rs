@@ -1,14 +1,10 @@
 //! A hundred thousand executions that wait: what each takes of memory, and whether the last are taken in as fast as the first.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
-
 use escapement_tests::{Fault, OrchestratorSettings, PrivateDirectory};
 use tonic::transport::{Channel, Endpoint};
 
 use super::pairs::Pairs;
-use crate::load::client;
+use crate::load::submit_together;
 use crate::plans::Template;
 use crate::process::resident_bytes;
 use crate::report::{Aim, Bar};
@@ -79,24 +75,9 @@ async fn fill(n_executions: usize) -> Result<Filled, Fault> {
 
 /// Submits so many, by all callers together; gives the rate.
 async fn submit(channels: &[Channel], template: &Template, n_executions: usize) -> Result<f64, Fault> {
-    let next = Arc::new(AtomicUsize::new(0));
-    let began = Instant::now();
-    let callers: Vec<_> = channels
-        .iter()
-        .map(|channel| {
-            let (mut client, template, next) = (client(channel.clone()), template.clone(), Arc::clone(&next));
-            tokio::spawn(async move {
-                while next.fetch_add(1, Ordering::Relaxed) < n_executions {
-                    client.submit_plan(template.fresh_submit()).await?;
-                }
-                Ok::<(), Fault>(())
-            })
-        })
-        .collect();
-    for caller in callers {
-        caller.await??;
-    }
-    Ok(n_executions as f64 / began.elapsed().as_secs_f64())
+    let template = template.clone();
+    let took = submit_together(channels, n_executions, move || template.fresh_submit()).await?;
+    Ok(n_executions as f64 / took.as_secs_f64())
 }
 
 const CALLERS: usize = 64;

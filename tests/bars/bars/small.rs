@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use escapement_tests::Fault;
 
-use super::pairs::{Pairs, milliseconds};
+use super::pairs::{Pairs, p50};
 use crate::floor::disk;
 use crate::load::{billed_loop, closed_loop, one_by_one};
 use crate::plans::Template;
 use crate::report::{Aim, Bar, Cost};
 use crate::rounds::Extent;
 use crate::stage::Stage;
-use crate::statistics::quantile;
 
 /// One step, by 64 callers and by one. The one has a store of its own: what 64 callers left behind would still be copied.
 pub(crate) async fn single(extent: &Extent) -> Result<Vec<Bar>, Fault> {
@@ -112,11 +111,6 @@ pub(crate) async fn three(extent: &Extent) -> Result<Vec<Bar>, Fault> {
         )
         .beside(latencies.baseline("floor")),
     ])
-}
-
-/// In milliseconds.
-fn p50(latencies: &[Duration]) -> f64 {
-    milliseconds(quantile(latencies, 0.5))
 }
 
 const CALLERS: usize = 64;

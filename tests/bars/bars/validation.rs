@@ -5,13 +5,13 @@ use std::time::Instant;
 use escapement_tests::Fault;
 use tonic::transport::Channel;
 
-use super::pairs::{Pairs, milliseconds};
+use super::pairs::{Pairs, p50};
 use crate::load::client;
 use crate::plans::Template;
 use crate::report::{Aim, Bar, Cost};
 use crate::rounds::Extent;
 use crate::stage::Stage;
-use crate::statistics::{Figure, quantile};
+use crate::statistics::Figure;
 
 /// 1024 steps, as a caller waits for the verdict.
 pub(crate) async fn validation(extent: &Extent) -> Result<Vec<Bar>, Fault> {
@@ -23,10 +23,10 @@ pub(crate) async fn validation(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let calls = extent.calls / 4;
     for _ in 0..extent.rounds {
         floor_bill.begin()?;
-        let of_floor = p50(&floor, &template, calls).await?;
+        let of_floor = validate_p50(&floor, &template, calls).await?;
         floor_bill.end(calls)?;
         bill.begin()?;
-        let of_product = p50(&product, &template, calls).await?;
+        let of_product = validate_p50(&product, &template, calls).await?;
         bill.end(calls)?;
         latencies.baseline.push(of_floor);
         latencies.value.push(of_product);
@@ -53,7 +53,7 @@ pub(crate) async fn validation(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     ])
 }
 
-async fn p50(channel: &Channel, template: &Template, calls: usize) -> Result<f64, Fault> {
+async fn validate_p50(channel: &Channel, template: &Template, calls: usize) -> Result<f64, Fault> {
     let mut client = client(channel.clone());
     let mut latencies = Vec::with_capacity(calls);
     for _ in 0..calls {
@@ -66,5 +66,5 @@ async fn p50(channel: &Channel, template: &Template, calls: usize) -> Result<f64
         }
     }
     latencies.sort();
-    Ok(milliseconds(quantile(&latencies, 0.5)))
+    Ok(p50(&latencies))
 }

@@ -1,17 +1,14 @@
 //! What queued and running executions take of the orchestrator's memory. Looks from outside: resident pages, as the kernel counts them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use escapement_tests::{Fault, Orchestrator, OrchestratorSettings, PrivateDirectory, let_pass};
-use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
 
 use super::Size;
 use super::data::{Curve, Role};
 use super::hoard::{Hoard, all_hold};
-use crate::load::client;
+use crate::load::submit_together;
 use crate::plans::{ACTION, Template};
 use crate::process::resident_bytes;
 
@@ -110,14 +107,16 @@ impl Filling {
 
     /// Submits until there are so many, and lets the orchestrator come to rest.
     async fn grow_to(&mut self, count: usize) -> Result<(), Fault> {
-        let left = Arc::new(AtomicUsize::new(count - self.count));
-        let mut callers = JoinSet::new();
-        for channel in &self.channels {
-            callers.spawn(submit(channel.clone(), Arc::clone(&left)));
-        }
-        while let Some(ended) = callers.join_next().await {
-            ended??;
-        }
+        let template = Template::single();
+        let request = move || {
+            let mut request = template.fresh_submit();
+            if let Some(plan) = &mut request.plan {
+                // Nothing may end while it is counted.
+                plan.timeout_ms = Some(TIMEOUT_MS);
+            }
+            request
+        };
+        submit_together(&self.channels, count - self.count, request).await?;
         self.count = count;
         let_pass(REST).await;
         Ok(())
@@ -136,24 +135,6 @@ impl Filling {
     fn resident(&self) -> Result<u64, Fault> {
         resident_bytes(self.orchestrator.process.id())
     }
-}
-
-async fn submit(channel: Channel, left: Arc<AtomicUsize>) -> Result<(), Fault> {
-    let template = Template::single();
-    let mut client = client(channel);
-    let take = |left: usize| left.checked_sub(1);
-    while left
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-        .is_ok()
-    {
-        let mut request = template.fresh_submit();
-        if let Some(plan) = &mut request.plan {
-            // Nothing may end while it is counted.
-            plan.timeout_ms = Some(TIMEOUT_MS);
-        }
-        client.submit_plan(request).await?;
-    }
-    Ok(())
 }
 
 /// Executions that are there before the counting begins.
