@@ -1,4 +1,4 @@
-//! Cuts what is too much for one message. The only place that cuts; knows no message.
+//! Splits lists that are too large for one message, and says how many bytes an item takes at the most. Builds no message.
 
 use crate::limits;
 use crate::worker::Assignment;

@@ -1,7 +1,7 @@
 //! The orchestrator's shell: configuration, gRPC edge, store writer, event sinks, start and stop.
 //! Decides nothing about an execution: the contract and the engine do, and this crate carries it out.
 //!
-//! The library target exists for tests; the binary `orchestrator` is two lines around it.
+//! The library target exists for tests; the binary `orchestrator` only reads its arguments and calls it.
 
 pub mod commands;
 pub mod config;

@@ -1,5 +1,5 @@
 //! Results and events as JSON, with the contract's field names and plain integers.
-//! Only sinks need it: what goes through gRPC is never decoded.
+//! Used by the sinks and the CloudEvents of `SubscribeEvents`; results of all other calls are never decoded.
 
 use escapement_contract::{ExecutionError, PlanResult, Settlement};
 use escapement_model::opaque::ValueView;
