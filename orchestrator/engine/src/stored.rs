@@ -4,7 +4,7 @@ use crate::effect::{Effect, Refusal, Reply, StoreWrite};
 use crate::engine::{Engine, PendingWrite, Timer};
 use crate::input::{WaitFor, WriteConflict, WriteFailure, WriteId, WriteOutcome};
 use crate::live::{ExecutionKey, Stage};
-use escapement_contract::Input as ContractInput;
+use escapement_contract::{Input as ContractInput, Phase};
 
 impl Engine {
     pub(crate) fn stored(&mut self, write: WriteId, outcome: WriteOutcome) {
@@ -31,6 +31,8 @@ impl Engine {
             }
             (StoreWrite::Start { .. }, WriteOutcome::Durable) => self.started(pending.key),
             (StoreWrite::Settle { .. }, WriteOutcome::Durable) => self.settled(pending.key),
+            // The execution settled while its start was tried again; it may have been removed and forgotten since.
+            (StoreWrite::Start { .. }, WriteOutcome::Conflict(_)) if !self.is_starting(pending.key) => {}
             // A write that was tried again may find that it had gone through.
             (
                 StoreWrite::Start { .. } | StoreWrite::Settle { .. },
@@ -39,8 +41,6 @@ impl Engine {
                 StoreWrite::Settle { .. } => self.settled(pending.key),
                 StoreWrite::Start { .. } | StoreWrite::Accept { .. } => self.started(pending.key),
             },
-            // The execution settled while its start was tried again.
-            (StoreWrite::Start { .. }, WriteOutcome::Conflict(WriteConflict::AlreadyThere)) => {}
             (StoreWrite::Start { .. } | StoreWrite::Settle { .. }, WriteOutcome::Conflict(conflict)) => {
                 unreachable!("the store forgot an execution that it had accepted: {conflict:?}");
             }
@@ -110,6 +110,11 @@ impl Engine {
         }
     }
 
+    fn is_starting(&mut self, key: ExecutionKey) -> bool {
+        let live = self.live.find_mut(key);
+        live.is_some_and(|live| live.execution.phase() == Phase::Starting)
+    }
+
     fn settled(&mut self, key: ExecutionKey) {
         self.act(key, ContractInput::SettlePersisted)
             .expect("an execution whose result is persisted was settling");
@@ -163,6 +168,14 @@ impl Engine {
             .writes
             .get(&write)
             .expect("a write is kept until it is answered");
+        let (key, waits_for_space) = (pending.key, pending.waits_for_space);
+        // Its limit ended the execution meanwhile: nothing is left to start.
+        if matches!(pending.content, StoreWrite::Start { .. }) && !self.is_starting(key) {
+            self.writes.remove(&write);
+            self.n_waiting_for_space -= usize::from(waits_for_space);
+            return;
+        }
+        let pending = &self.writes[&write];
         self.effects.push_back(Effect::Write {
             write,
             content: pending.content.clone(),

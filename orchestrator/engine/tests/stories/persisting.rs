@@ -2,7 +2,9 @@
 
 use crate::world::{World, plan};
 use escapement_contract::Status;
-use escapement_engine::{CallerId, Input, Refusal, Reply, WaitFor, WriteFailure, WriteOutcome};
+use escapement_engine::{
+    CallerId, Input, Refusal, Reply, WaitFor, WriteConflict, WriteFailure, WriteOutcome,
+};
 
 fn run_one(world: &mut World) {
     world.worker(1, 1, &["a"]);
@@ -118,29 +120,58 @@ fn an_accept_that_failed_leaves_nothing_and_can_be_repeated() {
     assert!(matches!(world.replies[&2], Reply::Accepted(_)));
 }
 
-#[test]
-fn a_start_that_is_tried_again_still_starts() {
+fn answer_last(world: &mut World, outcome: WriteOutcome) {
+    let (write, _) = world.writes.last().unwrap().clone();
+    world.input(Input::Stored { write, outcome });
+}
+
+/// The start of plan 2 could not be written; plan 2 has a limit of 1 s.
+fn start_that_failed() -> World {
     let mut world = World::with(|config| config.max_running_executions = 1);
     world.worker(1, 2, &["a"]);
     world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    let second = plan(2, &["a"]).plan(|plan| plan.timeout_ms = Some(1_000));
+    world.submit(2, &second.build(), WaitFor::Settled);
     let first = world.one_assignment(1);
     world.store_answers = false;
     world.complete(1, first.token);
-    let (settle, _) = world.writes.last().unwrap().clone();
-    world.input(Input::Stored {
-        write: settle,
-        outcome: WriteOutcome::Durable,
-    });
-    let (start, _) = world.writes.last().unwrap().clone();
-    world.input(Input::Stored {
-        write: start,
-        outcome: WriteOutcome::Failed(WriteFailure::Busy),
-    });
+    answer_last(&mut world, WriteOutcome::Durable);
+    answer_last(&mut world, WriteOutcome::Failed(WriteFailure::Busy));
     assert!(world.assignments(1).is_empty());
+    world
+}
+
+#[test]
+fn a_start_that_is_tried_again_still_starts() {
+    let mut world = start_that_failed();
     world.store_answers = true;
     world.pass(200);
     let second = world.one_assignment(1);
     world.complete(1, second.token);
     assert_eq!(world.status(2), Status::Success);
+}
+
+//
+#[test]
+fn a_start_is_tried_no_more_once_its_execution_has_ended() {
+    for outcome in [
+        WriteOutcome::Failed(WriteFailure::Busy),
+        WriteOutcome::Conflict(WriteConflict::AlreadyThere),
+        WriteOutcome::Conflict(WriteConflict::NotFound),
+    ] {
+        let mut world = start_that_failed();
+        world.pass(200);
+        let (start, _) = world.writes.last().unwrap().clone();
+        world.pass(1_000);
+        answer_last(&mut world, WriteOutcome::Durable);
+        assert_eq!(world.status(2), Status::Failure);
+        // The settled execution may have been removed, and its id forgotten, before the start is tried.
+        let n_writes = world.writes.len();
+        world.input(Input::Stored {
+            write: start,
+            outcome,
+        });
+        world.pass(60_000);
+        assert_eq!(world.writes.len(), n_writes, "{outcome:?}: {:?}", world.log);
+    }
 }
