@@ -61,6 +61,7 @@ pub(crate) const CATCHERS: &[(Bug, Suite)] = &[
     (Bug::PriorityIgnored, story("admission")),
     (Bug::QueueUnlimited, story("accepting")),
     (Bug::NestedWaits, story("accepting")),
+    (Bug::ChildrenUnlimited, story("accepting")),
     (Bug::RegressOnReload, SIMULATION),
     (
         Bug::ForeignToken,

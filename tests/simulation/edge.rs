@@ -314,6 +314,7 @@ fn reason(refusal: Refusal) -> &'static str {
         Refusal::PlanIdUsed { .. } => "PLAN_ID_USED",
         Refusal::QueueFull => "QUEUE_FULL",
         Refusal::NestedTooDeep => "NESTED_TOO_DEEP",
+        Refusal::TooManyChildren => "TOO_MANY_CHILDREN",
         Refusal::Draining => "DRAINING",
         Refusal::StoreFull => "STORE_FULL",
         Refusal::StoreFailed => "STORE_FAILED",

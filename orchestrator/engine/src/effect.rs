@@ -142,6 +142,8 @@ pub enum Refusal {
     QueueFull,
     /// Plans execute plans deeper than the limit.
     NestedTooDeep,
+    /// The parent has as many live children as steps with workers.
+    TooManyChildren,
     /// The orchestrator stops.
     Draining,
     /// The store has no space, or what waits for space comes first. Nothing was written.

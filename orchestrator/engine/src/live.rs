@@ -33,8 +33,12 @@ pub(crate) struct Live {
     pub(crate) request: Arc<Request>,
     pub(crate) execution_id: ExecutionId,
     pub(crate) stage: Stage,
-    /// 0 for an execution that no live execution asked for.
+    /// The execution whose step asked for this one; it may have ended since. `None`: not nested.
+    pub(crate) parent: Option<ExecutionKey>,
+    /// How many executions it is nested in.
     pub(crate) depth: u32,
+    /// Executions that its steps asked for and that are live.
+    pub(crate) n_children: usize,
     /// Counts against the limit of running executions.
     pub(crate) holds_slot: bool,
     /// Its start is durable: a crash would not take it back.
@@ -57,6 +61,13 @@ pub(crate) struct Live {
     pub(crate) counts_as_overdue: bool,
     /// How it ends where it failed its preconditions, until its accept is durable.
     pub(crate) settlement: Option<Arc<Settlement>>,
+}
+
+impl Live {
+    /// True while its steps may be with workers, and a crash would not take its start back.
+    pub(crate) fn has_running_steps(&self) -> bool {
+        self.start_is_durable && self.execution.phase() == Phase::Running
+    }
 }
 
 /// All live executions, by key, execution id and plan id.
@@ -98,6 +109,9 @@ impl LiveSet {
         self.end_plan(key);
         let live = self.by_key.remove(&key)?;
         self.by_id.remove(&live.execution_id);
+        if let Some(parent) = live.parent.and_then(|parent| self.find_mut(parent)) {
+            parent.n_children -= 1;
+        }
         Some(*live)
     }
 

@@ -159,7 +159,7 @@ impl Engine {
             when_due,
         );
         let priority = request.plan().priority();
-        let mut live = new_live(execution, request, execution_id, 0);
+        let mut live = new_live(execution, request, execution_id);
         live.stage = Stage::Durable;
         live.counts_as_overdue = parked.load == Load::Overdue;
         live.waiters = interest.waiters;

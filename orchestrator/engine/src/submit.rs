@@ -34,11 +34,9 @@ impl Engine {
         if let Some(key) = self.live.find(execution_id) {
             return self.attach(caller, key, &request, wait_for);
         }
-        match self
-            .depth_of(&request)
-            .and_then(|depth| self.room_for(&request, depth).map(|()| depth))
-        {
-            Ok(depth) => self.accept(caller, request, execution_id, wait_for, depth),
+        let parent = self.parent_of(&request);
+        match self.room_for(&request, parent) {
+            Ok(()) => self.accept(caller, request, execution_id, wait_for, parent),
             Err(refusal) => self.reply(caller, Reply::Refused(refusal)),
         }
     }
@@ -83,26 +81,19 @@ impl Engine {
         }
     }
 
-    // a nested plan comes in as any other; only its depth is looked at.
-    fn depth_of(&self, request: &Request) -> Result<u32, Refusal> {
-        let parent = request.parent_execution_id();
-        let depth = match parent.and_then(|id| self.live.find(id)) {
-            Some(parent) => self.live.at(parent).depth + 1,
-            // What waits, parked or not, is nobody's child.
-            None => u32::from(parent.is_some_and(|id| self.parked.find(id).is_some())),
-        };
-        //
-        if depth > limits::NESTING_DEPTH_MAX {
-            Err(Refusal::NestedTooDeep)
-        } else {
-            Ok(depth)
-        }
+    //
+    /// The parent that makes a request nested: one whose steps may run. Any other that is named is a note.
+    fn parent_of(&self, request: &Request) -> Option<ExecutionKey> {
+        let parent = self.live.find(request.parent_execution_id()?)?;
+        self.live.at(parent).has_running_steps().then_some(parent)
     }
 
-    fn room_for(&self, request: &Request, depth: u32) -> Result<(), Refusal> {
-        // Running parents finish within the drain's grace, so their children are let in.
-        if self.drain.is_some() && depth == 0 {
-            return Err(Refusal::Draining);
+    fn room_for(&self, request: &Request, parent: Option<ExecutionKey>) -> Result<(), Refusal> {
+        match parent {
+            // Running parents finish within the drain's grace, so their children are let in.
+            Some(parent) => self.room_for_child(self.live.at(parent))?,
+            None if self.drain.is_some() => return Err(Refusal::Draining),
+            None => {}
         }
         //
         if let Some(execution_id) = self.live.plan_holder(request.plan().id()) {
@@ -118,13 +109,24 @@ impl Engine {
         Ok(())
     }
 
+    // a child needs no slot of its own, since a step that a worker has waits for it.
+    fn room_for_child(&self, parent: &Live) -> Result<(), Refusal> {
+        if parent.depth >= limits::NESTING_DEPTH_MAX {
+            return Err(Refusal::NestedTooDeep);
+        }
+        if parent.n_children >= parent.attempts.len() && !planted::is_on(Bug::ChildrenUnlimited) {
+            return Err(Refusal::TooManyChildren);
+        }
+        Ok(())
+    }
+
     fn accept(
         &mut self,
         caller: CallerId,
         request: Arc<Request>,
         execution_id: ExecutionId,
         wait_for: WaitFor,
-        depth: u32,
+        parent: Option<ExecutionKey>,
     ) {
         let accepted_at = self.now.unix_ms;
         let deadline_ms = request
@@ -137,7 +139,12 @@ impl Engine {
             deadline_ms,
             self.now,
         );
-        let mut live = new_live(execution, Arc::clone(&request), execution_id, depth);
+        let mut live = new_live(execution, Arc::clone(&request), execution_id);
+        if let Some(parent_key) = parent {
+            let parent = self.live.at_mut(parent_key);
+            parent.n_children += 1;
+            (live.parent, live.depth) = (Some(parent_key), parent.depth + 1);
+        }
         live.submitters.push((caller, wait_for));
         let key = self.live.insert(live);
         self.callers.insert(caller, key);
@@ -161,8 +168,9 @@ impl Engine {
     /// Starts an execution that need not wait, so that accept and start are one write.
     ///
     /// A nested execution never waits for a slot, or its parent would wait for itself.
+    //
     fn start_with_accept(&mut self, key: ExecutionKey) -> Option<i64> {
-        let nested = self.live.at(key).depth > 0 && !planted::is_on(Bug::NestedWaits);
+        let nested = self.live.at(key).parent.is_some() && !planted::is_on(Bug::NestedWaits);
         let open = self.drain.is_none()
             && self.parked.is_empty()
             && self.admission.is_open(self.config.max_running_executions);
@@ -262,7 +270,7 @@ impl Engine {
             None => Execution::accept(shared, execution_id, accepted_at, deadline_ms, self.now),
         };
         let priority = request.plan().priority();
-        let mut live = new_live(execution, request, execution_id, 0);
+        let mut live = new_live(execution, request, execution_id);
         live.stage = Stage::Durable;
         live.start_is_durable = started_at.is_some();
         let key = self.live.insert(live);
@@ -285,18 +293,15 @@ impl Engine {
     }
 }
 
-pub(crate) fn new_live(
-    execution: Execution,
-    request: Arc<Request>,
-    execution_id: ExecutionId,
-    depth: u32,
-) -> Live {
+pub(crate) fn new_live(execution: Execution, request: Arc<Request>, execution_id: ExecutionId) -> Live {
     Live {
         execution,
         request,
         execution_id,
         stage: Stage::Accepting { started: false },
-        depth,
+        parent: None,
+        depth: 0,
+        n_children: 0,
         holds_slot: false,
         start_is_durable: false,
         submitters: Vec::new(),

@@ -311,6 +311,13 @@ fn of_refusal(refusal: Refusal) -> Status {
             "Plans execute plans deeper than the limit.".to_owned(),
             [],
         ),
+        Refusal::TooManyChildren => again_after(
+            LATER,
+            Code::ResourceExhausted,
+            "TOO_MANY_CHILDREN",
+            "The parent has as many live children as steps with workers.".to_owned(),
+            [],
+        ),
         Refusal::QueueFull => again_after(
             LATER,
             Code::ResourceExhausted,

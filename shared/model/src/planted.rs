@@ -73,6 +73,8 @@ bugs! {
     QueueUnlimited = "queue-unlimited",
     /// A nested plan waits for a slot of its own parent's.
     NestedWaits = "nested-waits",
+    /// A step may ask for any number of nested plans.
+    ChildrenUnlimited = "children-unlimited",
     /// A restart runs again what had started.
     RegressOnReload = "regress-on-reload",
     // Workers.

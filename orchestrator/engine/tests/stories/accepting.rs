@@ -3,7 +3,7 @@
 use crate::world::{World, plan};
 use escapement_contract::Status;
 use escapement_engine::{Input, Refusal, Reply, WaitFor, WriteConflict, WriteOutcome};
-use escapement_model::codes;
+use escapement_model::{ExecutionId, codes};
 
 //
 #[test]
@@ -188,6 +188,7 @@ fn a_caller_that_goes_changes_nothing() {
 #[test]
 fn plans_nest_eight_levels_deep_and_no_deeper() {
     let mut world = World::with(|config| config.max_running_executions = 1);
+    world.worker(1, 16, &["a"]);
     let mut parent = world.submit(100, &plan(100, &["a"]).build(), WaitFor::Accepted);
     for level in 1..=8 {
         parent = world.submit(
@@ -207,10 +208,89 @@ fn plans_nest_eight_levels_deep_and_no_deeper() {
     ));
 }
 
+/// One runs and holds the only slot, and another one waits for it.
+fn one_runs_and_one_waits() -> (World, ExecutionId, ExecutionId) {
+    let mut world = World::with(|config| config.max_running_executions = 1);
+    world.worker(1, 4_096, &["a"]);
+    let runs = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let waits = world.submit(2, &plan(2, &["a"]).priority(100).build(), WaitFor::Settled);
+    (world, runs, waits)
+}
+
+//
+#[test]
+fn naming_an_execution_that_does_not_run_takes_nobody_past_the_queue() {
+    let (mut world, _, queued) = one_runs_and_one_waits();
+    let first = world.one_assignment(1);
+    let unknown = world.id();
+    for n in 3..103 {
+        let parent = if n % 2 == 0 { queued } else { unknown };
+        let request = plan(n, &["a"]).priority(-1_000).parent(parent).build();
+        world.submit(n, &request, WaitFor::Accepted);
+        assert!(matches!(&world.replies[&n], Reply::Accepted(view) if view.started_at.is_none()));
+    }
+    assert!(world.assignments(1).is_empty(), "they wait like any other");
+    world.complete(1, first.token);
+    assert_eq!(world.one_assignment(1).request.plan().name(), "plan 2");
+    world.input(Input::Drain { grace_ms: 1_000 });
+    world.submit(103, &plan(103, &["a"]).parent(unknown).build(), WaitFor::Accepted);
+    assert!(matches!(world.replies[&103], Reply::Refused(Refusal::Draining)));
+}
+
+//
+#[test]
+fn a_parent_has_as_many_live_children_as_steps_with_workers() {
+    let (mut world, parent, _) = one_runs_and_one_waits();
+    let of_parent = world.one_assignment(1);
+    let child = |n| plan(n, &["a"]).id(n).parent(parent).build();
+    world.submit(3, &child(3), WaitFor::Settled);
+    let of_child = world.one_assignment(1);
+    world.submit(4, &child(4), WaitFor::Settled);
+    assert!(matches!(
+        world.replies[&4],
+        Reply::Refused(Refusal::TooManyChildren)
+    ));
+    world.submit(5, &child(3), WaitFor::Settled);
+    world.complete(1, of_child.token);
+    assert_eq!(world.settlement(3), world.settlement(5), "a repeat attaches");
+    world.submit(6, &child(6), WaitFor::Accepted);
+    assert!(
+        matches!(&world.replies[&6], Reply::Accepted(view) if view.started_at.is_some()),
+        "one child after the other"
+    );
+    world.complete(1, of_parent.token);
+    assert_eq!(world.status(1), Status::Success);
+    world.submit(7, &child(7), WaitFor::Accepted);
+    assert!(
+        matches!(&world.replies[&7], Reply::Accepted(view) if view.started_at.is_none()),
+        "the parent is over"
+    );
+}
+
+//
+#[test]
+fn a_child_that_is_not_accepted_leaves_its_place_to_another() {
+    let (mut world, parent, _) = one_runs_and_one_waits();
+    let _of_parent = world.one_assignment(1);
+    let child = |n| plan(n, &["a"]).parent(parent).build();
+    world.store_answers = false;
+    world.submit(3, &child(3), WaitFor::Accepted);
+    let (write, _) = world.writes.pop().unwrap();
+    world.input(Input::Stored {
+        write,
+        outcome: WriteOutcome::Failed(escapement_engine::WriteFailure::Busy),
+    });
+    assert!(matches!(world.replies[&3], Reply::Refused(Refusal::StoreFailed)));
+    world.store_answers = true;
+    world.submit(4, &child(4), WaitFor::Accepted);
+    assert!(matches!(world.replies[&4], Reply::Accepted(_)));
+}
+
 //
 #[test]
 fn a_deadline_that_is_over_is_an_execution_that_failed() {
     let mut world = World::new();
+    world.worker(1, 4, &["a"]);
     for (caller, parent) in [
         (1, None),
         (

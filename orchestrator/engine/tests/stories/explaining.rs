@@ -466,20 +466,22 @@ fn served_next(world: &mut World, ids: &[ExecutionId], action: &str) -> Vec<(Exe
 fn the_step_that_is_told_to_be_served_next_is_served_next() {
     let mut world = World::new();
     let mut ids = Vec::new();
+    world.worker(1_000, 3, &["hold"]);
+    let parent = plan(100, &["hold"; 3]).draft(|draft| draft.max_concurrent_steps = Some(3));
+    let parent = world.submit(100, &parent.build(), WaitFor::Settled);
     for n in 1..=12 {
         let request = plan(n, &["a", "b", "a", "a"])
             .priority((n * 5 % 3) as i32)
             .draft(|draft| {
                 draft.max_concurrent_steps = Some(1 + (n % 3) as i32);
                 // Some are asked for by others, and wait at another depth.
-                draft.parent_execution_id =
-                    (n % 4 == 0).then(|| ids[0]).map(|id: ExecutionId| id.to_string());
+                draft.parent_execution_id = (n % 4 == 0).then(|| parent.to_string());
             });
         ids.push(world.submit(n, &request.build(), WaitFor::Settled));
     }
     let mut served = BTreeSet::new();
     let mut session = 0;
-    while world.engine.live_executions() > 0 {
+    while world.engine.live_executions() > 1 {
         assert!(session < 200, "everybody is served");
         for name in ["a", "b"] {
             let next = served_next(&mut world, &ids, name);
@@ -513,7 +515,9 @@ fn where_attempts_only_wait_each_depth_has_a_queue_of_its_own() {
         ..action("run_plan")
     };
     world.hello(1, 1, 0, vec![waiting], Vec::new());
-    let parent = world.submit(1, &plan(1, &["run_plan"]).build(), WaitFor::Settled);
+    world.worker(2, 1, &["call_plan"]);
+    let steps = plan(1, &["run_plan", "call_plan"]).draft(|draft| draft.max_concurrent_steps = Some(2));
+    let parent = world.submit(1, &steps.build(), WaitFor::Settled);
     let other = world.submit(2, &plan(2, &["run_plan"]).build(), WaitFor::Settled);
     world.one_assignment(1);
     assert_eq!(queue(&step(&mut world, other, 0)).n_before, 0);

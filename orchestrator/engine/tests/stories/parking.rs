@@ -181,10 +181,11 @@ fn ids_of_parked_executions_attach_or_are_refused() {
 
 //
 #[test]
-fn a_child_that_names_a_parked_parent_waits_for_no_slot() {
+fn whoever_names_a_parked_execution_waits_behind_it() {
     let (mut world, ids) = crowded(5);
     world.submit(20, &plan(20, &["a"]).parent(ids[4]).build(), WaitFor::Accepted);
-    assert!(matches!(&world.replies[&20], Reply::Accepted(view) if view.started_at.is_some()));
+    assert!(matches!(&world.replies[&20], Reply::Accepted(view) if view.started_at.is_none()));
+    assert_eq!(serve(&mut world, 7)[6], "plan 20");
 }
 
 //

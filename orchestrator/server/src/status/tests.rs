@@ -46,6 +46,12 @@ fn every_refusal_of_the_engine_has_its_status() {
             "NESTED_TOO_DEEP",
             false,
         ),
+        (
+            Refusal::TooManyChildren,
+            Code::ResourceExhausted,
+            "TOO_MANY_CHILDREN",
+            true,
+        ),
         (Refusal::QueueFull, Code::ResourceExhausted, "QUEUE_FULL", true),
         (Refusal::Draining, Code::Unavailable, "DRAINING", true),
         (Refusal::StoreFull, Code::ResourceExhausted, "STORE_FULL", true),
