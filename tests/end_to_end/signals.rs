@@ -1,4 +1,4 @@
-//! SIGTERM and SIGKILL of real processes while they work.
+//! SIGTERM, SIGHUP and SIGKILL of real processes while they work.
 
 use crate::plans::{RequestWords, StepWords, WORK, plan, plan_with_retries, request, step};
 use crate::status_details::reason;
@@ -75,7 +75,8 @@ async fn an_orchestrator_that_stops_takes_no_new_plans() {
     let running = request(plan([step(0, WORK)]));
     world.submit(&running).await;
     let assignment = worker.started().await;
-    world.orchestrator.process.signal(Signal::TERM).unwrap();
+    // As a terminal does that is closed.
+    world.orchestrator.process.signal(Signal::HUP).unwrap();
     let refused = wait_for_drain(&world).await;
     assert_eq!(reason(&refused, Code::Unavailable), "DRAINING");
     assert_eq!(
@@ -98,7 +99,8 @@ async fn a_worker_that_is_told_to_stop_finishes_its_step() {
     let id = request.id();
     let call = world.executing(request);
     wait_for_started(&world, &id, 0).await;
-    let exit = worker.process.terminate(LIMIT).await.unwrap();
+    worker.process.signal(Signal::HUP).unwrap();
+    let exit = worker.process.exit(LIMIT).await.unwrap();
     assert_eq!(exit.code(), Some(0));
     let result = call.await.unwrap().unwrap();
     assert_eq!((result.status(), result.steps_executed), (Status::Success, 1));

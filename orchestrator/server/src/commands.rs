@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::render;
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
+use escapement_process::settings;
 use escapement_store::StoreFault;
 use escapement_store::embedded::{
     BackedUp, Examination, Examiner, Finding, RestoreOptions, Restored, back_up, restore,
@@ -22,7 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 ///
 /// Without a command it serves; every flag can also be given as the environment variable beside it; the flag wins.
 /// Once it serves, one line of JSON stands on stdout: {"event":"serving","address":"HOST:PORT"}.
-/// SIGTERM or SIGINT drains it; a second one ends it at once.
+/// SIGTERM, SIGINT or SIGHUP drains it; a second one ends it at once.
 ///
 /// Exit codes: 0 drained; 64 bad configuration; 69 address not to be had; 70 defect; 73 directory, lock or
 /// file
@@ -59,10 +60,11 @@ impl Task {
     /// # Errors
     /// [`NoConfig`] where they are wrong, or help was asked for.
     pub fn from_arguments() -> Result<Self, NoConfig> {
-        let arguments = Arguments::try_parse().map_err(|error| NoConfig::Arguments(Box::new(error)))?;
+        let (arguments, given) = settings::parse::<Arguments>(std::env::args_os())
+            .map_err(|error| NoConfig::Arguments(Box::new(error)))?;
         match arguments.command {
             Some(command) => Ok(Task::Command(command)),
-            None => Ok(Task::Serve(Box::new(arguments.config.checked()?))),
+            None => Ok(Task::Serve(Box::new(arguments.config.checked(given)?))),
         }
     }
 }

@@ -6,6 +6,7 @@ use clap::Parser;
 use clap::builder::BoolishValueParser;
 use escapement_engine::EngineConfig;
 use escapement_model::{BootId, limits};
+use escapement_process::settings::{self, Given};
 use escapement_process::telemetry;
 use escapement_store::Removal;
 use hyper::Uri;
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 ///
 /// Every flag can also be given as the environment variable beside it; the flag wins.
 /// Once it serves, one line of JSON stands on stdout: {"event":"serving","address":"HOST:PORT"}.
-/// SIGTERM or SIGINT drains it; a second one ends it at once.
+/// SIGTERM, SIGINT or SIGHUP drains it; a second one ends it at once.
 ///
 /// Exit codes: 0 drained; 64 bad configuration; 69 address not to be had; 70 defect; 73 directory, lock or
 /// file
@@ -32,7 +33,8 @@ pub struct Config {
         long,
         env = "ESCAPEMENT_LISTEN",
         value_name = "ADDRESS",
-        default_value = "127.0.0.1:7400"
+        default_value = "127.0.0.1:7400",
+        value_parser = parse_address
     )]
     pub listen: SocketAddr,
 
@@ -65,7 +67,7 @@ pub struct Config {
     pub keep_settled_count: Option<u64>,
 
     /// Milliseconds that the ids of a removed execution are refused as used; 1000 to 3153600000000 (a century).
-    /// Default: for ever. Behind it the same request runs again.
+    /// Default: for ever. Behind it the same request runs again. Needs one of the two above.
     #[arg(long, env = "ESCAPEMENT_KEEP_IDS_MS", value_name = "MS",
           value_parser = clap::value_parser!(u64).range(1_000..=CENTURY_MS))]
     pub keep_ids_ms: Option<u64>,
@@ -76,12 +78,13 @@ pub struct Config {
           value_parser = clap::value_parser!(u64).range(0..=YEAR_MS))]
     pub scrub_interval_ms: u64,
 
-    /// Executions that run at a time, nested ones not counted; 1 to 1000000.
-    #[arg(long, env = "ESCAPEMENT_MAX_RUNNING_EXECUTIONS", value_name = "COUNT", default_value_t = 1_024,
+    /// Executions that run at a time, nested ones not counted; 1 to 1000000, and at most --max-queued-executions.
+    /// Default: 1024, or --max-queued-executions if that is lower.
+    #[arg(long, env = "ESCAPEMENT_MAX_RUNNING_EXECUTIONS", value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub max_running_executions: u32,
+    pub max_running_executions: Option<u32>,
 
-    /// Executions that are accepted and not settled, at a time; 1 to 10000000. One more is
+    /// Executions that are accepted and not settled at a time, those that run included; 1 to 10000000. One more is
     /// RESOURCE_EXHAUSTED.
     #[arg(long, env = "ESCAPEMENT_MAX_QUEUED_EXECUTIONS", value_name = "COUNT", default_value_t = 200_000,
           value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
@@ -122,12 +125,14 @@ pub struct Config {
           value_parser = clap::value_parser!(u64).range(100..=300_000))]
     pub heartbeat_interval_ms: Option<u64>,
 
-    /// Milliseconds that running executions get once the orchestrator stops; 0 to 86400000.
+    /// Milliseconds that running executions get once the orchestrator stops; 0 to 86400000. The worker reads the same
+    /// variable, within the same range; its default is 10000.
     #[arg(long, env = "ESCAPEMENT_DRAIN_GRACE_MS", value_name = "MS", default_value_t = 30_000,
           value_parser = clap::value_parser!(u64).range(0..=DAY_MS))]
     pub drain_grace_ms: u64,
 
-    /// Connections at a time; 1 to 1000000. One more is closed at once.
+    /// Connections at a time; 1 to 1000000. One more is closed at once. Each takes an open file: the limit of open
+    /// files is raised to the hard one, and a lower one than needed lowers this number, with a warning.
     #[arg(long, env = "ESCAPEMENT_MAX_CONNECTIONS", value_name = "COUNT", default_value_t = 20_000,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections: u32,
@@ -164,6 +169,10 @@ pub struct Config {
     /// What to log and how.
     #[command(flatten)]
     pub telemetry: telemetry::Options,
+
+    /// What was set, and by what.
+    #[arg(skip)]
+    pub given: Given,
 }
 
 /// Why there is no configuration to start with.
@@ -179,14 +188,14 @@ impl NoConfig {
     /// Says what is wrong, or prints the help, and gives the exit code.
     pub fn report(&self) -> ExitCode {
         match self {
+            NoConfig::Arguments(error) if error.use_stderr() => {
+                escapement_process::say(error.to_string().trim_end());
+                ExitCode::from(EXIT_USAGE)
+            }
             NoConfig::Arguments(error) => {
-                // Nothing can be done where even stderr is closed.
+                // Help or version; whoever closed stdout does not want to see it.
                 let _closed = error.print();
-                if error.use_stderr() {
-                    ExitCode::from(EXIT_USAGE)
-                } else {
-                    ExitCode::SUCCESS
-                }
+                ExitCode::SUCCESS
             }
             NoConfig::Refused(failure) => failure.report(),
         }
@@ -210,40 +219,65 @@ impl Config {
     pub fn from_iterator<T: Into<std::ffi::OsString> + Clone>(
         arguments: impl IntoIterator<Item = T>,
     ) -> Result<Self, NoConfig> {
-        let config = Self::try_parse_from(arguments).map_err(|error| NoConfig::Arguments(Box::new(error)))?;
-        config.checked()
+        let (config, given) = settings::parse::<Self>(arguments.into_iter().map(Into::into))
+            .map_err(|error| NoConfig::Arguments(Box::new(error)))?;
+        config.checked(given)
     }
 
     /// Refuses values that do not go together.
-    pub(crate) fn checked(self) -> Result<Self, NoConfig> {
-        let config = self;
-        if !config.listen.ip().is_loopback() && !config.allow_plaintext {
-            return Err(NoConfig::Refused(Failure::Configuration {
-                setting: "--listen",
-                problem: format!(
-                    "{} can be reached from other machines and nothing is encrypted; listen on 127.0.0.1, or \
-                     give --allow-plaintext where the network itself is trusted",
-                    config.listen
-                ),
-            }));
+    pub(crate) fn checked(self, given: Given) -> Result<Self, NoConfig> {
+        let config = Self { given, ..self };
+        match config.problem() {
+            None => Ok(config),
+            Some((setting, problem)) => Err(NoConfig::Refused(Failure::Configuration {
+                setting: config.given.naming_variable(setting),
+                problem,
+            })),
         }
-        if config.heartbeat_interval_ms() > config.lease_ms / 2 {
-            return Err(NoConfig::Refused(Failure::Configuration {
-                setting: "--heartbeat-interval-ms",
-                problem: format!(
-                    "{} is more than half of the lease of {} ms, so one lost heartbeat would end it",
-                    config.heartbeat_interval_ms(),
-                    config.lease_ms
-                ),
-            }));
+    }
+
+    /// The flag that cannot be kept, and why.
+    fn problem(&self) -> Option<(&'static str, String)> {
+        if !self.listen.ip().is_loopback() && !self.allow_plaintext {
+            let problem = format!(
+                "{} can be reached from other machines and nothing is encrypted; listen on 127.0.0.1, or give \
+                 --allow-plaintext if the network itself is trusted",
+                self.listen
+            );
+            return Some(("--listen", problem));
         }
-        if config.peers.len() > PEERS_MAX {
-            return Err(NoConfig::Refused(Failure::Configuration {
-                setting: "--peer",
-                problem: format!("is given {} times; the most is {PEERS_MAX}", config.peers.len()),
-            }));
+        if self.heartbeat_interval_ms() > self.lease_ms / 2 {
+            let problem = format!(
+                "{} is more than half of the lease of {} ms, so one lost heartbeat would end it",
+                self.heartbeat_interval_ms(),
+                self.lease_ms
+            );
+            return Some(("--heartbeat-interval-ms", problem));
         }
-        Ok(config)
+        if self.peers.len() > PEERS_MAX {
+            let problem = format!("is given {} times; the most is {PEERS_MAX}", self.peers.len());
+            return Some(("--peer", problem));
+        }
+        let keeps_everything = self.keep_settled_ms.is_none() && self.keep_settled_count.is_none();
+        if self.keep_ids_ms.is_some() && keeps_everything {
+            let problem = "forgets ids of removed executions, and none is ever removed; give --keep-settled-ms or \
+                           --keep-settled-count too, or leave it out";
+            return Some(("--keep-ids-ms", problem.to_owned()));
+        }
+        if self.max_running_executions() > self.max_queued_executions {
+            let problem = format!(
+                "{} is more than the {} that --max-queued-executions allows, which counts those that run too",
+                self.max_running_executions(),
+                self.max_queued_executions
+            );
+            return Some(("--max-running-executions", problem));
+        }
+        None
+    }
+
+    fn max_running_executions(&self) -> u32 {
+        let default = MAX_RUNNING_EXECUTIONS.min(self.max_queued_executions);
+        self.max_running_executions.unwrap_or(default)
     }
 
     fn heartbeat_interval_ms(&self) -> u64 {
@@ -262,7 +296,7 @@ impl Config {
     /// What the engine needs of it.
     pub(crate) fn engine(&self, boot_id: BootId, token_key: [u8; 32]) -> EngineConfig {
         EngineConfig {
-            max_running_executions: self.max_running_executions as usize,
+            max_running_executions: self.max_running_executions() as usize,
             max_live_executions: self.max_queued_executions as usize,
             queued_in_memory_max: self.max_queued_in_memory as usize,
             queue_allowance_ms: self.queue_allowance_ms,
@@ -273,6 +307,11 @@ impl Config {
             ..EngineConfig::new(boot_id, token_key)
         }
     }
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse()
+        .map_err(|_| "give IP:PORT, such as 127.0.0.1:7402; names are not looked up")
 }
 
 fn parse_webhook(text: &str) -> Result<Uri, String> {
@@ -292,8 +331,8 @@ fn parse_peer(text: &str) -> Result<String, String> {
         return Err(format!("is longer than {PEER_BYTES_MAX} bytes"));
     }
     let uri: Uri = text.parse().map_err(|error| format!("is not a URL: {error}"))?;
-    if !matches!(uri.scheme_str(), Some("http" | "https")) {
-        return Err("must begin with http:// or https://".to_owned());
+    if uri.scheme_str() != Some("http") {
+        return Err("must begin with http://; workers do not speak TLS yet".to_owned());
     }
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     match (uri.host(), uri.port_u16()) {
@@ -305,6 +344,8 @@ fn parse_peer(text: &str) -> Result<String, String> {
     }
 }
 
+/// Executions that run at a time, unless the operator says otherwise.
+const MAX_RUNNING_EXECUTIONS: u32 = 1_024;
 const DAY_MS: u64 = 86_400_000;
 const YEAR_MS: u64 = 365 * DAY_MS;
 const CENTURY_MS: u64 = 100 * YEAR_MS;

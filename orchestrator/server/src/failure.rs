@@ -28,8 +28,8 @@ pub const EXIT_CUT_SHORT: u8 = 75;
 pub enum Failure {
     /// A setting is wrong.
     Configuration {
-        /// What it is about, for example `--listen`.
-        setting: &'static str,
+        /// What it is about, for example `--listen`, with its variable if it comes from one.
+        setting: String,
         /// What is wrong and what to do.
         problem: String,
     },
@@ -151,7 +151,7 @@ impl Failure {
             text.push_str(&format!(": {error}"));
             cause = error.source();
         }
-        eprintln!("{text}");
+        escapement_process::say(&text);
         ExitCode::from(self.exit_code())
     }
 }
@@ -231,6 +231,7 @@ impl Error for Failure {
 
 /// Ends the process at once: nothing more may be acknowledged.
 pub(crate) fn stop_here(code: u8) -> ! {
+    escapement_process::flush();
     std::process::exit(i32::from(code))
 }
 

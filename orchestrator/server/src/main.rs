@@ -6,6 +6,12 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     #[cfg(debug_assertions)]
     plant_what_the_test_wants();
+    let code = run_task();
+    escapement_process::flush();
+    code
+}
+
+fn run_task() -> ExitCode {
     let task = match Task::from_arguments() {
         Ok(task) => task,
         Err(no_config) => return no_config.report(),

@@ -18,18 +18,17 @@ use crate::sinks::Sinks;
 use crate::{loader, recovery, writer};
 use escapement_engine::EngineConfig;
 use escapement_model::BootId;
-use escapement_process::telemetry;
+use escapement_process::{files, telemetry};
 use escapement_store::{Embedded, EmbeddedOptions, Store};
-use std::io::Write;
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
-use tracing::info;
+use tracing::{info, warn};
 
 /// Serves until a signal asks for the end.
 ///
@@ -37,9 +36,11 @@ use tracing::info;
 /// [`Failure`]: why it does not start, or that its end was cut short.
 pub fn run(config: &Config) -> Result<(), Failure> {
     telemetry::init(&config.telemetry).map_err(|error| Failure::Configuration {
-        setting: "--log",
+        setting: config.given.naming_variable("--log"),
         problem: format!("is refused: {error}"),
     })?;
+    config.given.warn_of_unknown();
+    let connections_max = connections_max(config.max_connections);
     let clock = Clock::start();
     let store = open_store(config)?;
     let readers = Readers::open(&store).map_err(Failure::Store)?;
@@ -55,7 +56,14 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let engine_config = config.engine(identity.boot_id, identity.token_key);
     let greeting = greeting(config, &engine_config);
     let journal = Journal::start(config.session_journal.as_deref(), identity.boot_id, clock.now())?;
-    info!(recovered = recovered.len(), boot_id = %identity.boot_id, "starting");
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        boot_id = %identity.boot_id,
+        store_path = %std::path::absolute(&config.store_path).unwrap_or_default().display(),
+        unsettled = recovered.len(),
+        settings = %config.given,
+        "starting"
+    );
 
     let (jobs, jobs_rx) = std_mpsc::channel();
     let (stored, stored_rx) = mpsc::unbounded_channel();
@@ -101,7 +109,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         engine,
         drained_rx,
         closing,
-        callers.handle().clone(),
+        Arc::new(Connections::new(connections_max, callers.handle().clone())),
     ));
     // Calls that are still open hold readers and links; they end with the runtime.
     runtime.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
@@ -122,7 +130,7 @@ async fn serve(
     engine: EngineLink,
     drained: watch::Receiver<Option<usize>>,
     closing: watch::Sender<bool>,
-    callers: Handle,
+    connections: Arc<Connections>,
 ) -> Result<(), Failure> {
     let stop = escapement_process::stop_signal();
     let address = listener.local_addr().map_err(|source| Failure::Listen {
@@ -130,7 +138,6 @@ async fn serve(
         source,
     })?;
     let (routes, health) = routes::build(&edge).await;
-    let connections = Arc::new(Connections::new(config.max_connections, callers));
     let accepting = Arc::clone(&connections);
     let accept_closing = edge.closing.clone();
     let accept = tokio::spawn(async move { accepting.accept(listener, routes, accept_closing).await });
@@ -222,12 +229,30 @@ fn greeting(config: &Config, engine: &EngineConfig) -> Greeting {
     }
 }
 
+/// As many connections as were asked for, or as there can be open files.
+fn connections_max(asked: u32) -> u32 {
+    let Some(open_files) = files::raise_limit() else {
+        return asked;
+    };
+    let fitting = open_files.saturating_sub(OTHER_FILES_MAX.min(open_files / 2));
+    match u32::try_from(fitting) {
+        Ok(fitting) if fitting < asked => {
+            warn!(
+                open_files,
+                max_connections = asked,
+                lowered_to = fitting,
+                "the limit of open files allows fewer connections than --max-connections; raise it, or lower the setting"
+            );
+            fitting
+        }
+        Ok(_) | Err(_) => asked,
+    }
+}
+
 /// The one line on stdout, for whoever started the process and must know the port.
 fn announce(address: SocketAddr) {
-    let mut stdout = std::io::stdout().lock();
-    // An address needs no escapes. Whoever closed stdout does not want to know.
-    let _closed =
-        writeln!(stdout, r#"{{"event":"serving","address":"{address}"}}"#).and_then(|()| stdout.flush());
+    // An address needs no escapes.
+    escapement_process::announce(&format!(r#"{{"event":"serving","address":"{address}"}}"#));
 }
 
 /// A thread that panics ends the process, so what comes here is always a result.
@@ -238,5 +263,7 @@ fn join<T>(thread: &'static str, handle: JoinHandle<T>) -> Option<T> {
         .ok()
 }
 
+/// Open files beside connections: those of the store and of the sinks.
+const OTHER_FILES_MAX: u64 = 128;
 /// The runtime that talks to everybody, and the one that serves callers.
 const RUNTIMES: usize = 2;

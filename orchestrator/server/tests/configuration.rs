@@ -57,6 +57,7 @@ fn values_out_of_range_are_refused() {
         &["--scrub-interval-ms", "31536000001"],
         &["--heartbeat-interval-ms", "50"],
         &["--peer", "10.0.0.2:7400"],
+        &["--peer", "https://10.0.0.2:7400"],
         &["--peer", "ftp://10.0.0.2:7400"],
         &["--peer", "http://10.0.0.2"],
         &["--peer", "http://:7400"],
@@ -131,7 +132,7 @@ fn an_address_that_others_can_reach_must_be_allowed() {
 
 #[test]
 fn peers_are_given_one_by_one_or_as_a_list() {
-    let [a, b, c] = ["http://a:1", "https://b.example:2", "http://[::1]:3"];
+    let [a, b, c] = ["http://a:1", "http://b.example:2", "http://[::1]:3"];
     let config = parse(&["--peer", a, "--peer", &format!("{b},{c}")]).unwrap();
     assert_eq!(config.peers, [a, b, c]);
     assert!(parse(&[]).unwrap().peers.is_empty());
@@ -158,8 +159,29 @@ fn a_refused_start_exits_64_and_says_why_on_stderr_only() {
     let table: &[Refused<'_>] = &[
         (&["--listen", "0.0.0.0:0"], &[], "--allow-plaintext"),
         (&["--max-sessions", "0"], &[], "--max-sessions"),
-        (&[], &[("ESCAPEMENT_DRAIN_GRACE_MS", "soon")], "--drain-grace-ms"),
-        (&["--log", "info,="], &[], "--log"),
+        (
+            &[],
+            &[("ESCAPEMENT_DRAIN_GRACE_MS", "soon")],
+            "'soon' for 'ESCAPEMENT_DRAIN_GRACE_MS', the variable of '--drain-grace-ms <MS>'",
+        ),
+        (
+            &["--drain-grace-ms", "soon"],
+            &[("ESCAPEMENT_DRAIN_GRACE_MS", "5")],
+            "'soon' for '--drain-grace-ms <MS>'",
+        ),
+        (
+            &[],
+            &[("ESCAPEMENT_LISTEN", "0.0.0.0:0")],
+            "ESCAPEMENT_LISTEN (--listen) 0.0.0.0:0 can be reached",
+        ),
+        (&["--listen", "localhost:7402"], &[], "such as 127.0.0.1:7402"),
+        (&["--log", "info,a=b=c"], &[], "--log is refused: \"a=b=c\""),
+        (&["--keep-ids-ms", "2000"], &[], "--keep-settled-ms"),
+        (
+            &["--max-running-executions", "5", "--max-queued-executions", "4"],
+            &[],
+            "--max-queued-executions allows",
+        ),
         (&["--peer", "http://10.0.0.2"], &[], "--peer"),
         (
             &["--lease-ms", "5000", "--heartbeat-interval-ms", "3000"],
@@ -175,6 +197,27 @@ fn a_refused_start_exits_64_and_says_why_on_stderr_only() {
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(stderr.contains(mentions), "{stderr}");
     }
+}
+
+#[test]
+fn an_empty_variable_is_not_set_and_an_unknown_one_is_told_of() {
+    let directory = TestDirectory::new("variables");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let variables = [
+        ("ESCAPEMENT_MAX_SESSIONS", ""),
+        ("ESCAPEMENT_ALLOW_PLAINTEXT", ""),
+        ("ESCAPEMENT_LISTN", "127.0.0.1:7402"),
+        ("ESCAPEMENT_ROOT", "/of/a/worker"),
+    ];
+    let output = start(
+        &["--listen", &address, "--store-path", directory.path()],
+        &variables,
+    );
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(69), "{stderr}");
+    assert!(stderr.contains("is ESCAPEMENT_LISTEN meant?"), "{stderr}");
+    assert!(!stderr.contains("ESCAPEMENT_ROOT"), "{stderr}");
 }
 
 #[test]

@@ -103,7 +103,7 @@ async fn an_outcome_with_an_unreadable_token_is_answered_with_the_bytes_as_given
 #[tokio::test]
 async fn a_welcome_names_the_peers_that_the_operator_gave() {
     let directory = TestDirectory::new("peers");
-    let peers = ["http://10.0.0.2:7400", "https://other.example:443"];
+    let peers = ["http://10.0.0.2:7400", "http://other.example:443"];
     let flags = ["--peer", peers[0], "--peer", peers[1]];
     let orchestrator = Orchestrator::start(&directory, &flags).await;
     let (_session, welcome) = Session::open(&orchestrator, "copy").await;

@@ -1,7 +1,25 @@
-//! How a process starts and stops: telemetry to stderr and the signals that ask for an end.
+//! How a process speaks, starts and stops: what it says on stderr and stdout, and the signals that ask for an end.
 //! Reads no configuration file, opens no port, and decides nothing about how long an end may take.
 
+pub mod files;
+mod log;
+pub mod settings;
 pub mod signal;
 pub mod telemetry;
 
 pub use signal::stop_signal;
+
+/// Says something on stderr that no filter hides. Does not wait: see [`telemetry::init`].
+pub fn say(text: &str) {
+    log::say(text);
+}
+
+/// Says a line on stdout, for the program that started this one. Does not wait, and drops what nobody reads.
+pub fn announce(line: &str) {
+    log::announce(line);
+}
+
+/// Waits until everything that was said and logged is written, for a second at most. The last call of a program.
+pub fn flush() {
+    log::flush();
+}

@@ -1,42 +1,39 @@
 //! The signals that ask a process to stop. Does not stop anything itself.
 
+use std::task::Poll;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing::warn;
+use tracing::{info, warn};
 
-/// A future that resolves on the first SIGTERM or SIGINT after this call.
+/// A future that resolves on the first SIGTERM, SIGINT or SIGHUP after this call.
 ///
+/// SIGHUP is what a terminal sends that is closed, so it must not end what runs either.
 /// The handlers are installed by the call, not by the first poll, so no signal in between is lost.
 /// A signal that cannot be caught is logged and never resolves the future.
 ///
 /// # Panics
 /// Outside of a tokio runtime with I/O enabled.
 pub fn stop_signal() -> impl Future<Output = ()> + Send + 'static {
-    let terminate = listen(SignalKind::terminate(), "SIGTERM");
-    let interrupt = listen(SignalKind::interrupt(), "SIGINT");
-    async move {
-        let mut terminate = std::pin::pin!(received(terminate));
-        let mut interrupt = std::pin::pin!(received(interrupt));
-        std::future::poll_fn(|cx| {
-            if terminate.as_mut().poll(cx).is_ready() {
-                return std::task::Poll::Ready(());
-            }
-            interrupt.as_mut().poll(cx)
-        })
-        .await;
-    }
-}
-
-fn listen(kind: SignalKind, name: &'static str) -> Option<Signal> {
-    signal(kind)
-        .inspect_err(|error| warn!(signal = name, %error, "signal cannot be caught"))
-        .ok()
-}
-
-async fn received(signal: Option<Signal>) {
-    match signal {
-        Some(mut signal) => {
-            signal.recv().await;
+    let mut signals: Vec<(&str, Signal)> = [
+        (SignalKind::terminate(), "SIGTERM"),
+        (SignalKind::interrupt(), "SIGINT"),
+        (SignalKind::hangup(), "SIGHUP"),
+    ]
+    .into_iter()
+    .filter_map(|(kind, name)| match signal(kind) {
+        Ok(signal) => Some((name, signal)),
+        Err(error) => {
+            warn!(signal = name, %error, "signal cannot be caught");
+            None
         }
-        None => std::future::pending().await,
-    }
+    })
+    .collect();
+    std::future::poll_fn(move |cx| {
+        for (name, signal) in &mut signals {
+            if signal.poll_recv(cx).is_ready() {
+                info!(signal = name, "signal received");
+                return Poll::Ready(());
+            }
+        }
+        Poll::Pending
+    })
 }

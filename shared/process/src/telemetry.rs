@@ -1,8 +1,12 @@
 //! Structured log lines on stderr. Exports no metrics and no traces.
 
+use crate::log;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
+use std::panic::PanicHookInfo;
+use tracing::{error, field};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::filter::{Directive, LevelFilter};
 
 /// What to log and how. Flatten it into the arguments of a binary with `#[command(flatten)]`.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,7 +42,7 @@ impl Options {
     /// Reads `ESCAPEMENT_LOG` and `ESCAPEMENT_LOG_FORMAT`, for programs without arguments of their own.
     ///
     /// # Errors
-    /// [`InitError::UnknownFormat`] where the format is neither `plain` nor `json`.
+    /// [`InitError::UnknownFormat`] if the format is neither `plain` nor `json`.
     pub fn from_env() -> Result<Self, InitError> {
         let mut options = Self::default();
         if let Ok(filter) = std::env::var("ESCAPEMENT_LOG") {
@@ -70,9 +74,14 @@ pub enum Format {
 #[non_exhaustive]
 pub enum InitError {
     /// The filter does not parse.
-    InvalidFilter(ParseError),
+    InvalidFilter {
+        /// The directive that does not.
+        directive: String,
+    },
     /// Neither `plain` nor `json`.
     UnknownFormat(String),
+    /// The operating system gives no thread to write the log.
+    NoThread(std::io::Error),
     /// Another subscriber was installed before.
     AlreadyInstalled,
 }
@@ -80,10 +89,15 @@ pub enum InitError {
 impl fmt::Display for InitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            InitError::InvalidFilter(_) => f.write_str("the log filter is not valid"),
+            InitError::InvalidFilter { directive } => write!(
+                f,
+                "{directive:?} in the log filter is neither a level (error, warn, info, debug, trace, off) nor \
+                 TARGET=LEVEL; a valid filter is info,escapement_sdk=debug"
+            ),
             InitError::UnknownFormat(format) => {
                 write!(f, "the log format {format:?} is neither plain nor json")
             }
+            InitError::NoThread(_) => f.write_str("the operating system gives no thread for the log"),
             InitError::AlreadyInstalled => f.write_str("telemetry was started before"),
         }
     }
@@ -92,20 +106,28 @@ impl fmt::Display for InitError {
 impl std::error::Error for InitError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            InitError::InvalidFilter(error) => Some(error),
-            InitError::UnknownFormat(_) | InitError::AlreadyInstalled => None,
+            InitError::NoThread(error) => Some(error),
+            InitError::InvalidFilter { .. } | InitError::UnknownFormat(_) | InitError::AlreadyInstalled => {
+                None
+            }
         }
     }
 }
 
-/// Sends every `tracing` event of this process to stderr. Call it once, first thing in `main`.
+/// Sends every `tracing` event of this process, and every panic, to stderr. Call it once, first thing in `main`.
+///
+/// Nothing ever waits for stderr: up to 1 MiB of lines wait in memory, and what stderr does not take is dropped,
+/// counted and told of later. So the last call of a program is [`flush`](crate::flush).
 ///
 /// # Errors
-/// [`InitError`] where the filter is not valid or a subscriber is there already; nothing is installed then.
+/// [`InitError`] if the filter is not valid, there is no thread, or a subscriber is there already; nothing is installed then.
 pub fn init(options: &Options) -> Result<(), InitError> {
-    let filter = EnvFilter::try_new(&options.filter).map_err(InitError::InvalidFilter)?;
+    let filter = filter(&options.filter)?;
+    let lines = log::start().map_err(InitError::NoThread)?;
     let builder = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(lines)
+        // It would say on stderr, and panic there, what cannot be said on stderr.
+        .log_internal_errors(false)
         .with_env_filter(filter);
     let installed = match options.format {
         Format::Plain => {
@@ -114,8 +136,61 @@ pub fn init(options: &Options) -> Result<(), InitError> {
         }
         Format::Json => builder.json().flatten_event(true).try_init(),
     };
-    installed.map_err(|_| InitError::AlreadyInstalled)
+    installed.map_err(|_| InitError::AlreadyInstalled)?;
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(())
 }
+
+/// The filter that the text asks for. A level that it gives to everything spares the crates of others:
+/// what they say at `debug`, each frame of HTTP/2, would bury what this process says.
+fn filter(text: &str) -> Result<EnvFilter, InitError> {
+    let plain = text
+        .split(',')
+        .map(str::trim)
+        .filter(|directive| !directive.is_empty());
+    let mut wordy = false;
+    for directive in plain {
+        let level = directive.parse::<LevelFilter>();
+        // A word alone would be a target with everything that it says; nearly always it is a mistyped level.
+        let is_word = directive.bytes().all(|byte| byte.is_ascii_alphabetic());
+        if is_word && level.is_err() {
+            return Err(InitError::InvalidFilter {
+                directive: directive.to_owned(),
+            });
+        }
+        wordy |= level.is_ok_and(|level| level > LevelFilter::INFO);
+    }
+    let spared = FOREIGN
+        .iter()
+        .filter(|_| wordy)
+        .map(|target| format!("{target}=info,"));
+    let whole = spared.collect::<String>() + text;
+    EnvFilter::try_new(whole).map_err(|_| InitError::InvalidFilter {
+        directive: text
+            .split(',')
+            .find(|directive| directive.parse::<Directive>().is_err())
+            .unwrap_or(text)
+            .to_owned(),
+    })
+}
+
+/// In place of the hook of the standard library, which waits for stderr.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let location = panic.location().map(ToString::to_string);
+    let backtrace = Backtrace::capture();
+    let is_captured = backtrace.status() == BacktraceStatus::Captured;
+    error!(
+        thread = thread.name(),
+        location,
+        backtrace = is_captured.then(|| field::display(&backtrace)),
+        "panicked: {}",
+        panic.payload_as_str().unwrap_or("the panic carries no text")
+    );
+}
+
+/// Beginnings of the targets of crates that others wrote.
+const FOREIGN: [&str; 6] = ["h2", "hyper", "rustls", "tokio", "tonic", "tower"];
 
 #[cfg(test)]
 mod tests {
@@ -124,21 +199,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_broken_filter_is_refused_and_installs_nothing() {
-        let options = Options {
-            filter: "info,=".to_owned(),
-            format: Format::Plain,
-        };
-        assert!(matches!(init(&options), Err(InitError::InvalidFilter(_))));
+    fn a_broken_filter_is_refused_with_the_directive_that_is_broken() {
+        for (text, broken) in [
+            ("info,a=b=c", "a=b=c"),
+            ("debg", "debg"),
+            ("info, waring", "waring"),
+            ("info,=", "="),
+        ] {
+            let said = filter(text).unwrap_err().to_string();
+            assert!(
+                said.starts_with(&format!("{broken:?} in the log filter")),
+                "{text}: {said}"
+            );
+        }
     }
 
     #[test]
-    fn a_second_start_is_refused() {
-        let options = Options {
-            filter: "off".to_owned(),
-            format: Format::Json,
-        };
-        init(&options).unwrap();
-        assert!(matches!(init(&options), Err(InitError::AlreadyInstalled)));
+    fn a_level_for_everything_spares_the_crates_of_others_and_a_directive_does_not() {
+        for (text, expected) in [
+            ("debug", ["h2=info", "tonic=info", "debug"].as_slice()),
+            ("debug,h2=trace", &["h2=trace", "tonic=info", "debug"]),
+            ("warn", &["warn"]),
+            ("info,escapement_sdk=debug", &["escapement_sdk=debug", "info"]),
+        ] {
+            let shown = filter(text).unwrap().to_string();
+            let directives: Vec<&str> = shown.split(',').collect();
+            for directive in expected {
+                assert!(directives.contains(directive), "{text}: {shown}");
+            }
+            assert_eq!(
+                directives.contains(&"h2=info"),
+                text == "debug",
+                "{text}: {shown}"
+            );
+        }
     }
 }

@@ -23,19 +23,18 @@ pub enum Offer {
 /// An action that would only ever answer "off" is not offered,
 /// so that its steps go to a worker that has it open.
 pub fn offers(config: &Config) -> [(&'static str, Offer); 11] {
-    let with_root = if config.root.is_some() {
-        Offer::Open
-    } else {
-        Offer::Needs("--root DIRECTORY")
-    };
-    let with_model = if config.llm.is_some() {
-        Offer::Open
-    } else {
-        Offer::Needs("--llm-endpoint URL")
-    };
+    let needs = |flag, is_given| if is_given { Offer::Open } else { Offer::Needs(flag) };
+    let with_root = needs("--root DIRECTORY", config.root.is_some());
+    let with_model = needs("--llm-endpoint URL", config.llm.is_some());
     [
-        (http_request::NAME, Offer::Open),
-        (process_run::NAME, Offer::Open),
+        (
+            http_request::NAME,
+            needs("--allow-host HOST", !config.hosts.is_empty()),
+        ),
+        (
+            process_run::NAME,
+            needs("--allow-program NAME", !config.programs.is_empty()),
+        ),
         (file_read::NAME, with_root),
         (file_write::NAME, with_root),
         (json_query::NAME, Offer::Open),

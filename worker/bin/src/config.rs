@@ -1,7 +1,8 @@
 //! The configuration after it was checked: a `Config` holds nothing that cannot work. Runs no handler.
 
 use crate::actions::{self, Offer};
-use crate::http_client::{HTTPS_BUILT, Scheme, Target, port_of};
+use crate::handlers::{http_request, llm_chat, process_run};
+use crate::http_client::{Target, port_of};
 use crate::options::Options;
 use crate::orchestrator::Orchestrator;
 use crate::root::Root;
@@ -74,6 +75,12 @@ impl Config {
     /// [`ConfigError`] names the flag and says what to do.
     pub fn from_options(options: &Options, evaluator: PathBuf) -> Result<Self, ConfigError> {
         let uri = options.orchestrator.parse::<http::Uri>().ok();
+        if uri.as_ref().and_then(|uri| uri.scheme_str()) == Some("https") {
+            let given = &options.orchestrator;
+            return Err(wrong(format!(
+                "--orchestrator {given:?}: the orchestrator speaks no TLS yet; give it as http://"
+            )));
+        }
         if !uri.is_some_and(|uri| uri.scheme_str() == Some("http") && uri.host().is_some()) {
             let given = &options.orchestrator;
             return Err(wrong(format!(
@@ -120,11 +127,28 @@ impl AllowedHosts {
         Ok(())
     }
 
+    /// True if none was named.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// True where the target's host was named with its port,
     /// or without one and the port is the scheme's default.
     pub fn contains(&self, target: &Target) -> bool {
         let named = |port| self.0.contains(&(target.host.clone(), port));
         named(Some(target.port)) || (target.port == target.scheme.default_port() && named(None))
+    }
+}
+
+/// The list as the flag takes it.
+impl fmt::Display for AllowedHosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (host, port)) in self.0.iter().enumerate() {
+            f.write_str(if i == 0 { "" } else { "," })?;
+            f.write_str(host)?;
+            port.map_or(Ok(()), |port| write!(f, ":{port}"))?;
+        }
+        Ok(())
     }
 }
 
@@ -146,12 +170,7 @@ fn llm_endpoint(options: &Options) -> Result<Option<LlmEndpoint>, ConfigError> {
             "--llm-endpoint {text:?} is no URL such as http://127.0.0.1:8080/v1"
         ))
     })?;
-    let target = Target::of(&url).map_err(|why| wrong(format!("--llm-endpoint {text:?} {why}")))?;
-    if target.scheme == Scheme::Https && !HTTPS_BUILT {
-        return Err(wrong(format!(
-            "--llm-endpoint {text:?} needs TLS, but this worker is built without; use --features https"
-        )));
-    }
+    Target::of(&url).map_err(|why| wrong(format!("--llm-endpoint {text:?} {why}")))?;
     if let Some(path) = &options.llm_api_key_file {
         read_api_key(path)?;
     }
@@ -234,7 +253,19 @@ fn chosen_actions(config: &Config, wanted: &[String]) -> Result<BTreeSet<&'stati
             )))
         }
     };
-    wanted.iter().map(choose).collect()
+    let chosen = wanted.iter().map(choose).collect::<Result<BTreeSet<_>, _>>()?;
+    for (flag, is_given, action) in [
+        ("--allow-program", !config.programs.is_empty(), process_run::NAME),
+        ("--allow-host", !config.hosts.is_empty(), http_request::NAME),
+        ("--llm-endpoint", config.llm.is_some(), llm_chat::NAME),
+    ] {
+        if is_given && !chosen.contains(action) {
+            return Err(wrong(format!(
+                "{flag} is for {action}, which --actions leaves out; add it there, or leave {flag} out"
+            )));
+        }
+    }
+    Ok(chosen)
 }
 
 fn wrong(text: String) -> ConfigError {

@@ -4,7 +4,6 @@
 //! It is hyper's own client: the crate is in the tree already,
 //! and a pool would save little beside a step's cost.
 
-#[cfg(feature = "https")]
 mod tls;
 
 use crate::limits::CONNECT_TIME_MAX;
@@ -19,9 +18,6 @@ use std::fmt;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-
-/// True where this build can speak TLS.
-pub const HTTPS_BUILT: bool = cfg!(feature = "https");
 
 /// With or without TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,8 +124,6 @@ pub struct Answer {
 /// Why there is no whole answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum HttpFault {
-    /// The URL needs TLS, and this build has none.
-    NoTls,
     /// The URL leads nowhere; the text is the end of a sentence about it.
     WrongUrl(&'static str),
     /// No connection, or no TLS session; the request was not sent.
@@ -145,9 +139,6 @@ pub enum HttpFault {
 impl fmt::Display for HttpFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            HttpFault::NoTls => f.write_str(
-                "https needs TLS, and this worker is built without it; build it with --features https",
-            ),
             HttpFault::WrongUrl(why) => write!(f, "the URL {why}"),
             HttpFault::Connect(why) => write!(f, "no connection: {why}"),
             HttpFault::Broken(why) => write!(f, "the connection broke: {why}"),
@@ -170,9 +161,6 @@ pub async fn send(ask: Ask) -> Result<Answer, HttpFault> {
 
 async fn send_unbounded(ask: Ask) -> Result<Answer, HttpFault> {
     let target = Target::of(&ask.uri).map_err(HttpFault::WrongUrl)?;
-    if target.scheme == Scheme::Https && !HTTPS_BUILT {
-        return Err(HttpFault::NoTls);
-    }
     let address = (
         target.host.trim_start_matches('[').trim_end_matches(']'),
         target.port,
@@ -187,18 +175,10 @@ async fn send_unbounded(ask: Ask) -> Result<Answer, HttpFault> {
         .map_err(|error| HttpFault::Connect(error.to_string()))?;
     match target.scheme {
         Scheme::Http => exchange(stream, ask).await,
-        #[cfg(feature = "https")]
         Scheme::Https => {
-            exchange(
-                tls::wrap(stream, &target.host)
-                    .await
-                    .map_err(HttpFault::Connect)?,
-                ask,
-            )
-            .await
+            let stream = tls::wrap(stream, &target.host).await;
+            exchange(stream.map_err(HttpFault::Connect)?, ask).await
         }
-        #[cfg(not(feature = "https"))]
-        Scheme::Https => Err(HttpFault::NoTls),
     }
 }
 

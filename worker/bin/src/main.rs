@@ -1,14 +1,12 @@
 //! The program `worker`. Reads the configuration, runs the worker, and says how it ended;
 //! everything else is the library's.
 
-use clap::Parser;
 use escapement_process::telemetry;
 use escapement_sdk::{SessionEvent, Worker, WorkerBuilder, WorkerError};
 use escapement_worker::config::Config;
 use escapement_worker::options::Options;
 use escapement_worker::{actions, evaluator};
 use serde_json::json;
-use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,25 +16,42 @@ fn main() -> ExitCode {
     if let Some(code) = evaluator::exit_code_if_asked() {
         return code;
     }
-    let options = match Options::try_parse() {
+    let code = run();
+    escapement_process::flush();
+    code
+}
+
+fn run() -> ExitCode {
+    let options = match Options::read(std::env::args_os()) {
         Ok(options) => options,
         Err(shown) => {
-            // Help and version come this way too; they are no mistake.
-            let code = if shown.use_stderr() { EXIT_USAGE } else { 0 };
-            let _ = shown.print();
-            return ExitCode::from(code);
+            if shown.use_stderr() {
+                escapement_process::say(shown.to_string().trim_end());
+                return ExitCode::from(EXIT_USAGE);
+            }
+            // Help or version; whoever closed stdout does not want to see it.
+            let _closed = shown.print();
+            return ExitCode::SUCCESS;
         }
     };
     if let Err(fault) = telemetry::init(&options.telemetry) {
-        return usage(&fault);
+        return usage(
+            &options
+                .given
+                .naming_variable(&format!("--log is refused: {fault}")),
+        );
     }
+    options.given.warn_of_unknown();
     let config = match std::env::current_exe() {
         Ok(evaluator) => Config::from_options(&options, evaluator),
-        Err(fault) => return usage(&fault),
+        Err(fault) => {
+            error!(%fault, "the path of this program is not known");
+            return ExitCode::FAILURE;
+        }
     };
     let config = match config {
         Ok(config) => Arc::new(config),
-        Err(fault) => return usage(&fault),
+        Err(fault) => return usage(&options.given.naming_variable(&fault.to_string())),
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -46,7 +61,13 @@ fn main() -> ExitCode {
         }
     };
     let worker = builder(&options, &config);
-    info!(actions = ?config.actions, "starting");
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        orchestrator = options.orchestrator,
+        actions = ?config.actions,
+        settings = %options.given,
+        "starting"
+    );
     let ended = runtime.block_on(worker.run());
     // A file operation that hangs must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -82,9 +103,7 @@ fn announce(event: &SessionEvent, worker_id: &str) {
                 warn!(%action, %reason, "the orchestrator does not take an action");
             }
             let line = json!({ "event": "connected", "orchestrator": orchestrator, "worker_id": worker_id });
-            let mut stdout = std::io::stdout().lock();
-            // Nobody may be reading it.
-            let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+            escapement_process::announce(&line.to_string());
         }
         // The SDK has its own, louder line for it.
         SessionEvent::Disconnected { reason, .. } => debug!(%reason, "session ended"),
@@ -105,7 +124,7 @@ fn host_name() -> String {
 fn exit_code(ended: Result<(), WorkerError>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(fault @ WorkerError::InvalidConfiguration(_)) => usage(&fault),
+        Err(fault @ WorkerError::InvalidConfiguration(_)) => usage(&fault.to_string()),
         Err(fault @ WorkerError::DrainIncomplete { .. }) => {
             error!(%fault, "stopped");
             ExitCode::from(EXIT_INCOMPLETE)
@@ -117,8 +136,8 @@ fn exit_code(ended: Result<(), WorkerError>) -> ExitCode {
     }
 }
 
-fn usage(fault: &dyn std::error::Error) -> ExitCode {
-    let _ = writeln!(std::io::stderr(), "worker: {fault}");
+fn usage(fault: &str) -> ExitCode {
+    escapement_process::say(&format!("worker: {fault}"));
     ExitCode::from(EXIT_USAGE)
 }
 

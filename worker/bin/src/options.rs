@@ -1,8 +1,10 @@
 //! What the operator may set: flags and `ESCAPEMENT_*` variables. Checks nothing beyond the form of a value.
 
 use clap::Parser;
+use escapement_process::settings::{self, Given};
 use escapement_process::telemetry;
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -16,7 +18,7 @@ use std::str::FromStr;
 /// Once it has a session, one line of JSON stands on stdout:
 /// {"event":"connected","orchestrator":"http://...","worker_id":"..."};
 /// one such line for every orchestrator, where the first names peers.
-/// SIGTERM or SIGINT drains it.
+/// SIGTERM, SIGINT or SIGHUP drains it.
 ///
 /// Exit codes: 0 drained; 64 bad configuration; 75 stopped before every outcome was acknowledged;
 /// 1 anything else.
@@ -25,7 +27,7 @@ use std::str::FromStr;
 // The flattened options of telemetry bear the same name, and clap wants the names of groups to differ.
 #[group(skip)]
 pub struct Options {
-    /// The orchestrator, an http:// URL.
+    /// The orchestrator, an http:// URL. It speaks no TLS yet.
     #[arg(
         long,
         env = "ESCAPEMENT_ORCHESTRATOR",
@@ -35,6 +37,7 @@ pub struct Options {
     pub orchestrator: String,
 
     /// The token that the worker shows to the orchestrator and to its peers, as `authorization: Bearer TOKEN`.
+    /// The orchestrator does not check it yet; a proxy before it may.
     /// Better given in the environment than as a flag, which other users of the machine can read. Empty: none.
     #[arg(
         long,
@@ -56,9 +59,10 @@ pub struct Options {
           value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub max_in_flight: u32,
 
-    /// Milliseconds that running steps may go on after the worker was asked to stop; 0 to 3600000.
+    /// Milliseconds that running steps may go on after the worker was asked to stop; 0 to 86400000. The orchestrator
+    /// reads the same variable, within the same range; its default is 30000.
     #[arg(long, env = "ESCAPEMENT_DRAIN_GRACE_MS", value_name = "MS", default_value_t = 10_000,
-          value_parser = clap::value_parser!(u64).range(0..=3_600_000))]
+          value_parser = clap::value_parser!(u64).range(0..=86_400_000))]
     pub drain_grace_ms: u64,
 
     /// The directory that handlers may read and write below. Without it no handler sees any file.
@@ -67,7 +71,7 @@ pub struct Options {
 
     /// A program that `process.run` may start:
     /// a name that is looked up in PATH once at the start, or an absolute path.
-    /// A plan may give it any arguments. Repeatable. Without it no program is started.
+    /// A plan may give it any arguments. Repeatable. Opens `process.run`.
     #[arg(
         long,
         env = "ESCAPEMENT_ALLOW_PROGRAM",
@@ -77,8 +81,7 @@ pub struct Options {
     pub allow_program: Vec<String>,
 
     /// A host that `http.request` may reach, HOST or HOST:PORT, compared exactly;
-    /// without a port the default one of the
-    /// scheme. Repeatable. Without it every request is refused.
+    /// without a port the default one of the scheme. Repeatable. Opens `http.request`.
     #[arg(
         long,
         env = "ESCAPEMENT_ALLOW_HOST",
@@ -102,6 +105,21 @@ pub struct Options {
     /// Logging.
     #[command(flatten)]
     pub telemetry: telemetry::Options,
+
+    /// What was set, and by what.
+    #[arg(skip)]
+    pub given: Given,
+}
+
+impl Options {
+    /// Reads these arguments, the program's name first, and the variables of this process.
+    ///
+    /// # Errors
+    /// A value is missing or does not parse, or help was asked for.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let (options, given) = settings::parse::<Self>(arguments)?;
+        Ok(Self { given, ..options })
+    }
 }
 
 /// A secret, perhaps an empty one. Its text stands in no log.

@@ -102,7 +102,7 @@ impl Worker {
         self.handle.clone()
     }
 
-    /// Runs until SIGTERM or SIGINT, then drains and returns. See [`run_until`](Self::run_until).
+    /// Runs until SIGTERM, SIGINT or SIGHUP, then drains and returns. See [`run_until`](Self::run_until).
     ///
     /// # Errors
     /// As [`run_until`](Self::run_until).
@@ -310,7 +310,7 @@ impl WorkerBuilder {
         })
     }
 
-    /// Builds and runs until SIGTERM or SIGINT.
+    /// Builds and runs until SIGTERM, SIGINT or SIGHUP.
     ///
     /// # Errors
     /// As [`build`](Self::build) and [`Worker::run_until`].

@@ -81,7 +81,7 @@ fn width(flags: &Flags) -> Result<usize, Failure> {
         return Ok(usize::from(width));
     }
     Err(Failure::Configuration {
-        setting: "--width",
+        setting: "--width".to_owned(),
         problem: format!("must be {} to {} for this format", range.start(), range.end()),
     })
 }

@@ -48,11 +48,6 @@ fn verify() -> std::io::Result<bool> {
             "lints",
             "clippy --locked --workspace --all-targets --quiet -- -D warnings",
         ),
-        // A feature that is off by default is code that the line above does not see.
-        Check::new(
-            "lints, https",
-            "clippy --locked -p escapement-worker --features https --all-targets --quiet -- -D warnings",
-        ),
         Check::new("documentation", "doc --locked --workspace --no-deps --quiet")
             .variable("RUSTDOCFLAGS", "-D warnings"),
         // With the tests, so that the programs get the same features of their dependencies, and nothing is built twice.

@@ -2,7 +2,7 @@
 
 use super::{Encoding, encode, excerpt, invalid, own_limit, read_input, root_of, until_cancelled};
 use crate::config::Config;
-use crate::http_client::{Answer, Ask, HTTPS_BUILT, HttpFault, Scheme, Target, send};
+use crate::http_client::{Answer, Ask, HttpFault, Target, send};
 use crate::limits::{
     CONTENT_BYTES_DEFAULT, CONTENT_BYTES_MAX, OUTPUT_FILE_BYTES_MAX, REMOTE_HEADERS_BYTES, REMOTE_TEXT_BYTES,
 };
@@ -109,7 +109,7 @@ pub fn action() -> Action {
 /// Sends the request.
 ///
 /// # Errors
-/// `HTTP_HOST_NOT_ALLOWED`, `HTTP_NO_TLS`, `INVALID_PAYLOAD` and the file codes;
+/// `HTTP_HOST_NOT_ALLOWED`, `INVALID_PAYLOAD` and the file codes;
 /// `HTTP_STATUS`, `HTTP_CONNECT`,
 /// `HTTP_BROKEN`, `HTTP_TIMEOUT`, `HTTP_TOO_LARGE`.
 pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Result<Output, StepError> {
@@ -117,13 +117,10 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
     let target = Target::of(&uri).map_err(|why| invalid(format!("the URL {why}")))?;
     if !config.hosts.contains(&target) {
         let message = format!(
-            "{}:{} is not allowed; start the worker with --allow-host",
-            target.host, target.port
+            "{}:{} is not allowed here; this worker has --allow-host {}",
+            target.host, target.port, config.hosts
         );
-        return Err(StepError::new("HTTP_HOST_NOT_ALLOWED", message).fatal());
-    }
-    if target.scheme == Scheme::Https && !HTTPS_BUILT {
-        return Err(StepError::new("HTTP_NO_TLS", HttpFault::NoTls.to_string()).fatal());
+        return Err(StepError::new("HTTP_HOST_NOT_ALLOWED", message));
     }
     let (body, is_json) = body(&input, &config).await?;
     let ask = Ask {
@@ -170,7 +167,6 @@ fn unexpected(answer: &Answer) -> StepError {
 /// The code that a fault has in a step.
 pub(crate) fn step_error(fault: HttpFault) -> StepError {
     let code = match &fault {
-        HttpFault::NoTls => "HTTP_NO_TLS",
         HttpFault::WrongUrl(_) => return invalid(fault.to_string()),
         HttpFault::Connect(_) => "HTTP_CONNECT",
         HttpFault::Broken(_) => "HTTP_BROKEN",

@@ -192,7 +192,7 @@ fn unavailable(fault: HttpFault) -> StepError {
             StepError::new("LLM_UNAVAILABLE", fault.to_string())
         }
         HttpFault::TooLarge(_) => StepError::new("LLM_INVALID_RESPONSE", fault.to_string()),
-        HttpFault::NoTls | HttpFault::WrongUrl(_) => step_error(fault),
+        HttpFault::WrongUrl(_) => step_error(fault),
     }
 }
 

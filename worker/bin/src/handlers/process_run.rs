@@ -188,11 +188,13 @@ fn directory(input: &Input, config: &Config) -> Result<Option<Directory>, StepEr
 
 fn command(input: &Input, config: &Config, directory: Option<&Directory>) -> Result<Command, StepError> {
     let path = config.programs.get(&input.program).ok_or_else(|| {
+        let allowed: Vec<&str> = config.programs.keys().map(String::as_str).collect();
         let message = format!(
-            "{:?} is not allowed; start the worker with --allow-program",
-            input.program
+            "{:?} is not allowed here; this worker has --allow-program {}",
+            input.program,
+            allowed.join(",")
         );
-        StepError::new("PROCESS_NOT_ALLOWED", message).fatal()
+        StepError::new("PROCESS_NOT_ALLOWED", message)
     })?;
     let mut command = Command::new(path);
     command

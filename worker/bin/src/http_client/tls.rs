@@ -1,4 +1,4 @@
-//! TLS by rustls with ring, trusting what the machine trusts. Only in builds with the feature `https`.
+//! TLS by rustls with ring, trusting what the machine trusts.
 
 use std::sync::{Arc, OnceLock};
 use tokio::net::TcpStream;

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 fn configured(flags: &[&str]) -> Result<Config, ConfigError> {
-    let options = Options::parse_from([&["worker"], flags].concat());
+    let options = Options::try_parse_from([&["worker"], flags].concat()).unwrap();
     Config::from_options(&options, PathBuf::from("evaluator"))
 }
 
@@ -30,9 +30,7 @@ fn by_default_everything_that_reaches_out_is_closed() {
         "echo",
         "execute_plan",
         "fail",
-        "http.request",
         "json.query",
-        "process.run",
         "template.render",
     ];
     assert_eq!(offered, open);
@@ -47,14 +45,16 @@ fn flags_open_what_they_name() {
         root,
         "--allow-program",
         "sh,/bin/cat",
+        "--allow-host",
+        "example.com",
         "--llm-endpoint",
-        "http://127.0.0.1:1/v1/",
+        "https://127.0.0.1:1/v1/",
     ];
     let config = configured(&flags).unwrap();
     assert_eq!(config.actions.len(), 11);
     assert_eq!(config.programs.keys().collect::<Vec<_>>(), ["/bin/cat", "sh"]);
     assert!(config.programs["sh"].is_absolute());
-    assert_eq!(config.llm.unwrap().url, "http://127.0.0.1:1/v1/chat/completions");
+    assert_eq!(config.llm.unwrap().url, "https://127.0.0.1:1/v1/chat/completions");
 }
 
 #[test]
@@ -78,6 +78,11 @@ fn a_mistake_names_its_flag_and_says_what_to_do() {
     assert!(problem(&with_key).contains("must hold one key"));
     assert!(problem(&["--actions", "ecko"]).contains("none of"));
     assert!(problem(&["--actions", "file.read"]).contains("--root"));
+    assert!(problem(&["--actions", "process.run"]).contains("needs --allow-program"));
+    assert!(problem(&["--actions", "http.request"]).contains("needs --allow-host"));
+    let unused = ["--allow-program", "sh", "--actions", "echo"];
+    assert!(problem(&unused).contains("which --actions leaves out"));
+    assert!(problem(&["--orchestrator", "https://a:1"]).contains("speaks no TLS yet"));
 }
 
 #[test]
@@ -106,7 +111,11 @@ fn a_bad_configuration_exits_with_64() {
 fn every_action_makes_a_worker_and_has_its_place_in_the_documentation() {
     let directory = tempfile::TempDir::new().unwrap();
     let root = directory.path().to_str().unwrap();
-    let config = Arc::new(configured(&["--root", root, "--llm-endpoint", "http://127.0.0.1:1/v1"]).unwrap());
+    let flags = [
+        &["--root", root, "--llm-endpoint", "http://127.0.0.1:1/v1"][..],
+        &["--allow-program", "sh", "--allow-host", "example.com"],
+    ];
+    let config = Arc::new(configured(&flags.concat()).unwrap());
     let offered: Vec<_> = actions::offers(&config).iter().map(|(name, _)| *name).collect();
     assert_eq!(config.actions.iter().len(), offered.len());
     actions::add_to(Worker::builder("http://127.0.0.1:1"), &config)

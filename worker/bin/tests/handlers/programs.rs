@@ -52,14 +52,15 @@ async fn pid_in(path: &Path) -> String {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_listed_is_refused_for_good() {
+async fn a_program_that_is_not_listed_is_refused_with_the_list_and_may_be_tried_elsewhere() {
     let (config, _directory) = with_shell();
     for program in ["cat", "/bin/sh", "", "../sh"] {
         let error = run(input(json!({ "program": program })), context(), config.clone())
             .await
             .unwrap_err();
         assert_eq!(error.code(), "PROCESS_NOT_ALLOWED", "{program}");
-        assert_eq!(error.stated_severity().unwrap().as_str(), "fatal");
+        assert_eq!(error.stated_severity(), None);
+        assert!(error.message().ends_with("--allow-program sh"), "{error}");
     }
 }
 

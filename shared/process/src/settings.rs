@@ -1,0 +1,239 @@
+//! Flags and `ESCAPEMENT_*` variables as both programs read them. Knows no setting and checks no value.
+//!
+//! A variable that is empty counts as not set. A mistake names the variable if it comes from one.
+//! A variable that no program knows is told of, with the name that is nearest.
+
+use clap::error::{ContextKind, ContextValue};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, Parser};
+use std::ffi::OsString;
+use std::fmt;
+use tracing::warn;
+
+/// Reads the arguments, the program's name first, and the variables of this process.
+///
+/// # Errors
+/// A value is missing or does not parse, or help was asked for.
+pub fn parse<T: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<(T, Given), clap::Error> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let mut command = without_empty_variables(T::command());
+    let matches = command
+        .try_get_matches_from_mut(arguments.iter().cloned())
+        .map_err(|error| naming_its_variable(error, &command, &arguments))?;
+    let values = T::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok((values, Given::of(&command, &matches)))
+}
+
+/// What was set, by a flag or by a variable. Shows it as it was given, secrets left out.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    settings: Vec<Setting>,
+    unknown: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Setting {
+    flag: String,
+    /// None for a flag.
+    variable: Option<String>,
+    value: String,
+}
+
+impl Given {
+    fn of(command: &Command, matches: &ArgMatches) -> Self {
+        let setting = |arg: &Arg| {
+            let id = arg.get_id().as_str();
+            let variable = match matches.value_source(id)? {
+                ValueSource::EnvVariable => Some(variable_of(arg)?),
+                ValueSource::CommandLine => None,
+                _ => return None,
+            };
+            let values = matches.get_raw(id)?.map(|value| value.to_string_lossy());
+            let value = if arg.is_hide_env_values_set() {
+                "(secret)".to_owned()
+            } else {
+                values.collect::<Vec<_>>().join(",")
+            };
+            Some(Setting {
+                flag: format!("--{}", arg.get_long()?),
+                variable,
+                value,
+            })
+        };
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        Self {
+            settings: command.get_arguments().filter_map(setting).collect(),
+            unknown: names.filter(|name| is_unknown(name)).collect(),
+        }
+    }
+
+    /// Puts the variable in front of the flag that a text begins with, if the setting comes from a variable.
+    pub fn naming_variable(&self, text: &str) -> String {
+        let flag = text.split(' ').next().unwrap_or_default();
+        let given = self.settings.iter().find(|setting| setting.flag == flag);
+        match given.and_then(|setting| setting.variable.as_ref()) {
+            Some(variable) => format!("{variable} ({flag}){}", &text[flag.len()..]),
+            None => text.to_owned(),
+        }
+    }
+
+    /// Logs the variables that no program knows.
+    pub fn warn_of_unknown(&self) {
+        for variable in &self.unknown {
+            match nearest(variable) {
+                Some(name) => warn!(variable, "unknown variable is ignored; is {PREFIX}{name} meant?"),
+                None => warn!(variable, "unknown variable is ignored"),
+            }
+        }
+    }
+}
+
+impl fmt::Display for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, Setting { flag, value, .. }) in self.settings.iter().enumerate() {
+            let space = if i == 0 { "" } else { " " };
+            write!(f, "{space}{flag}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+fn variable_of(arg: &Arg) -> Option<String> {
+    arg.get_env().map(|name| name.to_string_lossy().into_owned())
+}
+
+/// Files of settings hold empty variables, and mean that they are not set.
+fn without_empty_variables(command: Command) -> Command {
+    command
+        .mut_args(|arg| {
+            let name = arg.get_env().unwrap_or_default();
+            debug_assert!(
+                name.is_empty() || name.to_str().is_some_and(|name| !is_unknown(name)),
+                "{name:?} is missing in VARIABLES"
+            );
+            let is_empty = std::env::var_os(name).is_some_and(|value| value.is_empty());
+            if is_empty { arg.env(None::<&str>) } else { arg }
+        })
+        .mut_subcommands(without_empty_variables)
+}
+
+/// Names the variable beside the flag if the flag was not given.
+fn naming_its_variable(mut error: clap::Error, command: &Command, arguments: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(shown)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let Some(arg) = command.get_arguments().find(|arg| arg.to_string() == *shown) else {
+        return error;
+    };
+    let flag = format!("--{}", arg.get_long().unwrap_or_default());
+    let is_given = arguments.iter().any(|argument| {
+        let argument = argument.to_string_lossy();
+        argument == flag || argument.starts_with(&format!("{flag}="))
+    });
+    if let Some(variable) = variable_of(arg)
+        && !is_given
+    {
+        let both = format!("{variable}', the variable of '{shown}");
+        error.insert(ContextKind::InvalidArg, ContextValue::String(both));
+    }
+    error
+}
+
+fn is_unknown(variable: &str) -> bool {
+    let Some(name) = variable.strip_prefix(PREFIX) else {
+        return false;
+    };
+    // Kubernetes sets such variables for each service, and there may be one of our name.
+    let is_of_a_service =
+        ["_PORT_", "_SERVICE_"].iter().any(|part| variable.contains(part)) || name.ends_with("PORT");
+    !is_of_a_service && !VARIABLES.contains(&name)
+}
+
+/// The known name that is nearest, if it is near.
+fn nearest(variable: &str) -> Option<&'static str> {
+    let name = variable.strip_prefix(PREFIX)?;
+    let distance = |known: &&&str| edits(name, known);
+    let known = VARIABLES.iter().min_by_key(|known| distance(known))?;
+    (distance(&known) <= EDITS_MAX).then_some(*known)
+}
+
+/// How many characters are to be put in, taken out or replaced to make one of the other.
+fn edits(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in other.bytes().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+const PREFIX: &str = "ESCAPEMENT_";
+/// A name with more mistakes is not guessed.
+const EDITS_MAX: usize = 3;
+/// The variables of all programs: they may stand in one file of settings. The prefix is left out.
+const VARIABLES: [&str; 39] = [
+    "ACCEPT_LOSS",
+    "ACTIONS",
+    "ALLOW_HOST",
+    "ALLOW_PLAINTEXT",
+    "ALLOW_PROGRAM",
+    "DECLARE_ACTION",
+    "DRAIN_GRACE_MS",
+    "ERROR_HANDLER_PATH",
+    "EVENT_WEBHOOK",
+    "HEARTBEAT_INTERVAL_MS",
+    "KEEP_IDS_MS",
+    "KEEP_SETTLED_COUNT",
+    "KEEP_SETTLED_MS",
+    "LEASE_MS",
+    "LISTEN",
+    "LLM_API_KEY_FILE",
+    "LLM_ENDPOINT",
+    "LOG",
+    "LOG_FORMAT",
+    "MAX_CONCURRENT_STEPS",
+    "MAX_CONNECTIONS",
+    "MAX_IN_FLIGHT",
+    "MAX_QUEUED_EXECUTIONS",
+    "MAX_QUEUED_IN_MEMORY",
+    "MAX_RUNNING_EXECUTIONS",
+    "MAX_SESSIONS",
+    "ORCHESTRATOR",
+    "PEERS",
+    "PLANTED_BUG",
+    "PROTO_DIR",
+    "QUEUE_ALLOWANCE_MS",
+    "REGISTRATION_GRACE_MS",
+    "REGISTRATION_MEMORY_MS",
+    "ROOT",
+    "SCRUB_INTERVAL_MS",
+    "SESSION_JOURNAL",
+    "STORE_PATH",
+    "TOKEN",
+    "WORKER_ID",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_told_and_a_distant_one_is_not() {
+        assert_eq!(nearest("ESCAPEMENT_LISTN"), Some("LISTEN"));
+        assert_eq!(nearest("ESCAPEMENT_STORE_DIR"), None);
+        assert!(is_unknown("ESCAPEMENT_LISTN"));
+        for known in [
+            "ESCAPEMENT_LISTEN",
+            "ESCAPEMENT_SERVICE_HOST",
+            "ESCAPEMENT_PORT_7400_TCP",
+            "PATH",
+        ] {
+            assert!(!is_unknown(known), "{known}");
+        }
+    }
+}

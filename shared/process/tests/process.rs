@@ -1,0 +1,32 @@
+//! What needs a process of its own: real signals, sent by this process to itself, and its one subscriber.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use escapement_process::stop_signal;
+use escapement_process::telemetry::{Format, InitError, Options, init};
+use std::process::Command;
+use std::time::Duration;
+
+#[tokio::test]
+async fn the_first_signal_that_asks_for_the_end_resolves_the_future_even_before_its_first_poll() {
+    for signal in ["-TERM", "-INT", "-HUP"] {
+        let stopped = stop_signal();
+        let killed = Command::new("kill")
+            .args([signal, &std::process::id().to_string()])
+            .status()
+            .unwrap();
+        assert!(killed.success());
+        tokio::time::timeout(Duration::from_secs(20), stopped)
+            .await
+            .unwrap();
+    }
+}
+
+#[test]
+fn a_second_start_is_refused() {
+    let options = Options {
+        filter: "off".to_owned(),
+        format: Format::Json,
+    };
+    init(&options).unwrap();
+    assert!(matches!(init(&options), Err(InitError::AlreadyInstalled)));
+}
