@@ -2,7 +2,6 @@
 
 mod callers;
 mod data;
-mod hoard;
 mod latency;
 mod machine;
 mod memory;
@@ -108,7 +107,12 @@ pub(crate) fn keep_bars(options: &Options, lines: &[String]) -> Result<(), Fault
         is_quick: is_quick(options),
         machine: Machine::here()?,
     };
-    BarLines::read(&folder)?.with(lines, &measured)?.write(&folder)?;
+    // What was asked for alone stands beside what is kept; all together leave nothing that is measured no more.
+    let kept = match options.only.is_empty() {
+        true => BarLines::default(),
+        false => BarLines::read(&folder)?,
+    };
+    kept.with(lines, &measured)?.write(&folder)?;
     page::write(&folder)
 }
 

@@ -6,6 +6,7 @@
 mod bars;
 mod curves;
 mod floor;
+mod hoard;
 mod load;
 mod options;
 mod plans;

@@ -1,7 +1,7 @@
 //! An orchestrator under attack, its size and its descriptors, and somebody who means no harm. One at a time.
 
 use crate::canary::Canary;
-use escapement_tests::{Orchestrator, OrchestratorSettings, PrivateDirectory, fresh_id, wait_for};
+use escapement_tests::{Orchestrator, OrchestratorSettings, PrivateDirectory, fresh_id, usage, wait_for};
 use escapement_wire::v1::{Plan, PlanStep, SubmitPlanRequest};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -50,7 +50,9 @@ impl Den {
     ) -> Self {
         let turn = TURN.lock().await;
         let directory = PrivateDirectory::new("hostile").unwrap();
-        let settings = change(OrchestratorSettings::new(directory.path()));
+        // What nobody works for would hold up the end of each test.
+        let settings = OrchestratorSettings::new(directory.path()).flag("--drain-grace-ms", 500);
+        let settings = change(settings);
         let orchestrator = settings.start().await.unwrap();
         let canary = Canary::start(&orchestrator.url()).await;
         let before = size_of(orchestrator.process.id());
@@ -75,6 +77,12 @@ impl Den {
 
     pub(crate) fn size(&self) -> Size {
         size_of(self.orchestrator.process.id())
+    }
+
+    /// Measures from here on: gives the size now and forgets the peak before it.
+    pub(crate) fn measure(&self) -> Size {
+        usage::forget_peak(self.orchestrator.process.id()).unwrap();
+        self.size()
     }
 
     /// Lets the canary go before the end, for attacks that it cannot outlive by right.
@@ -112,19 +120,11 @@ impl Den {
     }
 }
 
-fn size_of(process_id: u32) -> Size {
-    let status = std::fs::read_to_string(format!("/proc/{process_id}/status")).unwrap();
-    let mib = |name: &str| -> u64 {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        let kib: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
-        kib >> 10
-    };
+fn size_of(process: u32) -> Size {
     Size {
-        resident_mib: mib("VmRSS:"),
-        peak_mib: mib("VmHWM:"),
-        descriptors: std::fs::read_dir(format!("/proc/{process_id}/fd"))
-            .unwrap()
-            .count(),
+        resident_mib: usage::resident_bytes(process).unwrap() >> 20,
+        peak_mib: usage::peak_bytes(process).unwrap() >> 20,
+        descriptors: usage::n_descriptors(process).unwrap(),
     }
 }
 

@@ -44,6 +44,7 @@ mod scripted_worker;
 pub mod session_checker;
 pub mod session_journal;
 mod tools;
+pub mod usage;
 mod waiting;
 mod worker;
 

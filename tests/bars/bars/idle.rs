@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use escapement_tests::usage::{cpu_time, resident_bytes};
 use escapement_tests::{Binaries, Fault, OrchestratorSettings, PrivateDirectory, let_pass};
 
 use super::pairs::Pairs;
 use crate::floor::Floor;
-use crate::process::{cpu_time, resident_bytes};
 use crate::report::{Aim, Bar};
 use crate::rounds::Extent;
 use crate::sessions::Sessions;
@@ -29,21 +29,21 @@ pub(crate) async fn idle(extent: &Extent) -> Result<Vec<Bar>, Fault> {
             "idle orchestrator, resident memory",
             "MiB",
             Figure::of(memory),
-            Aim::Under(30.0),
+            Aim::Under(20.0),
         ),
         Bar::new(
             "idle_cpu",
             "idle orchestrator, share of one core",
             "%",
             Figure::of(busy),
-            Aim::Under(0.5),
+            Aim::Under(0.1),
         ),
         Bar::new(
             "program_size",
             "the program `orchestrator`",
             "MiB",
             Figure::of([mebibytes(program)]),
-            Aim::Under(30.0),
+            Aim::Under(20.0),
         ),
     ])
 }
@@ -92,7 +92,7 @@ pub(crate) async fn sessions(extent: &Extent) -> Result<Vec<Bar>, Fault> {
             format!("{n} idle sessions, share of one core"),
             "%",
             busy.value(),
-            Aim::Under(2.0),
+            Aim::RatioUnder(1.3),
         )
         .beside(busy.baseline("the same heartbeats on bare tonic")),
     ])

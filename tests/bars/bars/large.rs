@@ -36,6 +36,14 @@ pub(crate) async fn chain(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let cost = Cost::of("chain of 1024", &bill, &floor_bill);
     Ok(vec![
         Bar::new(
+            "chain_rate_by_floor",
+            format!("chains of 1024 steps, {CALLERS} callers, beside the floor"),
+            "steps/s",
+            together.value(),
+            Aim::RatioAtLeast(0.5),
+        )
+        .beside(together.baseline("floor")),
+        Bar::new(
             "chain_rate",
             format!("chains of 1024 steps, {CALLERS} callers"),
             "steps/s",
@@ -49,7 +57,7 @@ pub(crate) async fn chain(extent: &Extent) -> Result<Vec<Bar>, Fault> {
             "chain of 1024 steps, one caller and nothing else",
             "steps/s",
             rates.value(),
-            Aim::AtLeast(20_000.0),
+            Aim::RatioAtLeast(0.8),
         )
         .beside(rates.baseline("floor")),
         Bar::new(
@@ -57,7 +65,7 @@ pub(crate) async fn chain(extent: &Extent) -> Result<Vec<Bar>, Fault> {
             "a step in a chain of 1024, beside one in a chain of 64",
             "us",
             costs.value(),
-            Aim::RatioUnder(1.3),
+            Aim::RatioUnder(1.1),
         )
         .beside(costs.baseline("chain of 64")),
     ])
@@ -85,6 +93,14 @@ pub(crate) async fn independent(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     }
     let cost = Cost::of("plan of 1024 steps", &bill, &floor_bill);
     Ok(vec![
+        Bar::new(
+            "independent_rate_by_floor",
+            "1024 independent steps, 256 at once, one caller, beside the floor",
+            "steps/s",
+            rates.value(),
+            Aim::RatioAtLeast(0.4),
+        )
+        .beside(rates.baseline("floor")),
         Bar::new(
             "independent_rate",
             "1024 independent steps, 256 at once, one caller",

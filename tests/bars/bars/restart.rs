@@ -1,4 +1,4 @@
-//! A start on a large store: how long until the first call is answered.
+//! A start on a large store after a kill: how long until the first call is answered, from a warm and from a cold cache.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,6 +9,7 @@ use escapement_wire::v1::ListExecutionsRequest;
 
 use super::pairs::Pairs;
 use crate::load::client;
+use crate::process::read_bytes;
 use crate::report::{Aim, Bar};
 use crate::rounds::Extent;
 
@@ -16,30 +17,55 @@ use crate::rounds::Extent;
 pub(crate) async fn restart(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let (full, empty) = (PrivateDirectory::new("bars")?, PrivateDirectory::new("bars")?);
     let (n_settled, n_queued) = (extent.settled, extent.queued);
-    fill(&settings_path(full.path()), n_settled, n_queued)?;
-    let mut durations = Pairs::default();
+    fill(&store_of(full.path()), n_settled, n_queued)?;
+    // The first start on it warms the cache, and its kill makes every later one a start after a kill.
+    start(full.path(), n_queued).await?;
+    let (mut warm, mut cold) = (Pairs::default(), Pairs::default());
     for _ in 0..extent.rounds {
-        durations
-            .baseline
-            .push(start(empty.path(), 0).await?.as_secs_f64());
-        durations
-            .value
-            .push(start(full.path(), n_queued).await?.as_secs_f64());
+        let on_empty = start(empty.path(), 0).await?;
+        for (durations, is_cold) in [(&mut warm, false), (&mut cold, true)] {
+            if is_cold {
+                forget_pages(&store_of(full.path()))?;
+            }
+            let on_full = start(full.path(), n_queued).await?;
+            if is_cold && on_full.read_bytes < COLD_BYTES_MIN {
+                return Err(format!("the cache was not cold: {} bytes were read", on_full.read_bytes).into());
+            }
+            durations.value.push(on_full.took.as_secs_f64());
+            durations.baseline.push(on_empty.took.as_secs_f64());
+        }
     }
+    let bar = |name, cache: &str, durations: &Pairs, aim| {
+        let what = format!(
+            "start after a kill with {n_settled} settled and {n_queued} queued, to the first answer, {cache}"
+        );
+        let baseline = durations.baseline("start on an empty store");
+        Bar::new(name, what, "s", durations.value(), aim).beside(baseline)
+    };
     Ok(vec![
-        Bar::new(
-            "restart",
-            format!("start with {n_settled} settled and {n_queued} queued, to the first answer"),
-            "s",
-            durations.value(),
+        bar(
+            "restart_warm",
+            "the store in the page cache",
+            &warm,
+            Aim::Under(1.0),
+        ),
+        bar(
+            "restart_cold",
+            "the store on the disk alone",
+            &cold,
             Aim::Under(2.0),
-        )
-        .beside(durations.baseline("start on an empty store")),
+        ),
     ])
 }
 
+struct Started {
+    took: Duration,
+    /// What had to come from the disk until then.
+    read_bytes: u64,
+}
+
 /// Starts, asks for the newest execution, and kills the process.
-async fn start(directory: &Path, n_queued: usize) -> Result<Duration, Fault> {
+async fn start(directory: &Path, n_queued: usize) -> Result<Started, Fault> {
     let settings = OrchestratorSettings::new(directory)
         .flag("--max-running-executions", 1)
         .flag("--max-queued-executions", n_queued.max(1));
@@ -53,12 +79,31 @@ async fn start(directory: &Path, n_queued: usize) -> Result<Duration, Fault> {
         .list_executions(request)
         .await?
         .into_inner();
-    let elapsed = began.elapsed();
+    let took = began.elapsed();
     if newest.executions.is_empty() != (n_queued == 0) {
         return Err("the store should list what was filled in".into());
     }
+    let read_bytes = read_bytes(orchestrator.process.id())?;
     orchestrator.process.kill()?;
-    Ok(elapsed)
+    Ok(Started { took, read_bytes })
+}
+
+/// Makes the kernel forget the pages of a store, which needs no right but to read its files.
+/// Pages that are not on the disk yet would stay, so they go there first.
+fn forget_pages(store: &Path) -> Result<(), Fault> {
+    for file in std::fs::read_dir(store)? {
+        let file = file?.path();
+        let of = format!("if={}", file.display());
+        for command in [
+            Command::new("sync").arg(&file),
+            Command::new("dd").args([of.as_str(), "iflag=nocache", "count=0", "status=none"]),
+        ] {
+            if !command.status()?.success() {
+                return Err(format!("{command:?} failed").into());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Fills the store with real records, as an orchestrator would have written them.
@@ -88,6 +133,9 @@ fn fill(store: &Path, n_settled: usize, n_queued: usize) -> Result<(), Fault> {
 }
 
 /// Where the orchestrator of a directory keeps its store.
-fn settings_path(directory: &Path) -> std::path::PathBuf {
+fn store_of(directory: &Path) -> std::path::PathBuf {
     directory.join("store")
 }
+
+/// Far less than a start on a full store reads, and far more than one whose pages are all there.
+const COLD_BYTES_MIN: u64 = 1 << 20;

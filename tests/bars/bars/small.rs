@@ -75,7 +75,7 @@ async fn latencies(extent: &Extent) -> Result<Vec<Bar>, Fault> {
             "single-step execution, one caller, p50",
             "ms",
             latencies.value(),
-            Aim::Under(1.0),
+            Aim::Under(0.8),
         )
         .beside(latencies.baseline("floor and two durable writes")),
         Bar::new(
@@ -83,7 +83,7 @@ async fn latencies(extent: &Extent) -> Result<Vec<Bar>, Fault> {
             "single-step execution, one caller, p50, beside the floor",
             "ms",
             latencies.value(),
-            Aim::RatioUnder(3.0),
+            Aim::RatioUnder(2.0),
         )
         .beside(latencies.baseline("floor and two durable writes")),
     ])
@@ -107,7 +107,7 @@ pub(crate) async fn three(extent: &Extent) -> Result<Vec<Bar>, Fault> {
             "three sequential steps, one caller, p50",
             "ms",
             latencies.value(),
-            Aim::Under(1.5),
+            Aim::Under(1.2),
         )
         .beside(latencies.baseline("floor")),
     ])

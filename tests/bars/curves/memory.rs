@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use escapement_tests::usage::resident_bytes;
 use escapement_tests::{Fault, Orchestrator, OrchestratorSettings, PrivateDirectory, let_pass};
 use tonic::transport::{Channel, Endpoint};
 
 use super::Size;
 use super::data::{Curve, Role};
-use super::hoard::{Hoard, all_hold};
+use crate::hoard::{Hoard, all_hold};
 use crate::load::submit_together;
 use crate::plans::{ACTION, Template};
-use crate::process::resident_bytes;
 
 /// Executions that wait, with the default limit of what is kept in memory and with all kept there.
 pub(super) async fn queued(size: &Size) -> Result<Vec<(&'static str, Curve)>, Fault> {

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use escapement_model::limits::HEARTBEAT_INTERVAL_MS;
+use escapement_tests::usage::{cpu_time, resident_bytes};
 use escapement_tests::{Fault, OrchestratorSettings, PrivateDirectory, let_pass};
 
 use super::Size;
 use super::data::{Curve, Role};
 use crate::floor::Floor;
-use crate::process::{cpu_time, resident_bytes};
 use crate::sessions::Sessions;
 
 /// More and more sessions at one orchestrator and at one floor; each round has its own.

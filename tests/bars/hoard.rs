@@ -16,7 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 /// A session that lives by itself. On drop its connection is closed without a word.
 #[derive(Debug)]
-pub(super) struct Hoard {
+pub(crate) struct Hoard {
     n_held: Arc<AtomicU64>,
     living: JoinHandle<Result<(), Fault>>,
 }
@@ -27,7 +27,7 @@ impl Hoard {
     ///
     /// # Errors
     /// It is not welcomed.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         address: SocketAddr,
         action: &str,
         max_in_flight: u32,
@@ -50,7 +50,7 @@ impl Hoard {
     ///
     /// # Errors
     /// The session is over.
-    pub(super) fn n_held(&self) -> Result<u64, Fault> {
+    pub(crate) fn n_held(&self) -> Result<u64, Fault> {
         if self.living.is_finished() {
             return Err("a session ended".into());
         }
@@ -68,7 +68,7 @@ impl Drop for Hoard {
 ///
 /// # Errors
 /// A session is over, or waits too long.
-pub(super) async fn all_hold(hoards: &[Hoard], count: usize) -> Result<(), Fault> {
+pub(crate) async fn all_hold(hoards: &[Hoard], count: usize) -> Result<(), Fault> {
     let held = || hoards.iter().map(Hoard::n_held).sum::<Result<u64, Fault>>();
     let enough = async || match held() {
         Ok(n_held) if n_held < count as u64 => None,
