@@ -16,6 +16,7 @@ mod decoding;
 mod floods;
 mod greetings;
 mod overload;
+mod queue;
 mod simulations;
 mod streams;
 mod watchers;
