@@ -11,7 +11,8 @@
 //!
 //! [`Arena::finish`] waits until everything is settled, every session of the attack is gone and the orchestrator has
 //! as many descriptors and threads as before; so the test must have let go of its workers by then.
-//! Then it checks the neighbour, the exit, stderr, and the journal with the records of all executions.
+//! Then it checks the neighbour, the exit, stderr, the journal against what was said on the wire of each [`Arena::proxy`],
+//! and the journal with the records of all executions.
 
 mod judgement;
 mod leaks;
@@ -21,6 +22,7 @@ use escapement_tests::calls;
 use escapement_tests::fault_proxy::FaultProxy;
 use escapement_tests::session_checker::{CheckerSettings, Records};
 use escapement_tests::session_journal::{Event, Journal};
+use escapement_tests::session_wire::SessionRecording;
 use escapement_tests::{
     Orchestrator, OrchestratorSettings, PlanDocument, PrivateDirectory, Worker, WorkerSettings, fresh_id,
     wait_for,
@@ -31,6 +33,7 @@ use escapement_wire::v1::{
     audit_entry,
 };
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub(crate) use judgement::Judgement;
@@ -107,6 +110,8 @@ pub(crate) struct Arena {
     before: Leaks,
     settings: ArenaSettings,
     launch: OrchestratorSettings,
+    /// What was said through each proxy.
+    recordings: Mutex<Vec<SessionRecording>>,
     pub(crate) directory: PrivateDirectory,
 }
 
@@ -144,6 +149,7 @@ impl Arena {
             neighbour,
             settings,
             launch,
+            recordings: Mutex::default(),
             directory,
         };
         arena.take_measure().await;
@@ -187,9 +193,11 @@ impl Arena {
         self.neighbour.plans_go_on().await;
     }
 
-    /// A proxy in front of the orchestrator.
+    /// A proxy in front of the orchestrator, on which every session is read along.
     pub(crate) async fn proxy(&self) -> FaultProxy {
-        FaultProxy::start(self.orchestrator.address()).await.unwrap()
+        let proxy = FaultProxy::start(self.orchestrator.address()).await.unwrap();
+        self.recordings.lock().unwrap().push(proxy.record_sessions());
+        proxy
     }
 
     /// A stock worker that has a session, at the orchestrator or at a proxy before it.
@@ -337,7 +345,13 @@ impl Arena {
         assert!(status.success(), "the orchestrator stopped with {status}");
         let said = process.stderr();
         assert!(!said.contains("panicked"), "the orchestrator panicked:\n{said}");
-        Judgement::of(&self.journal, &records, self.settings.checker, &neighbour)
+        let recordings = self.recordings.into_inner().unwrap();
+        let wire: Vec<_> = recordings.iter().flat_map(SessionRecording::sessions).collect();
+        assert!(
+            recordings.is_empty() || !wire.is_empty(),
+            "a proxy saw no session"
+        );
+        Judgement::of(&self.journal, &wire, &records, self.settings.checker, &neighbour)
     }
 
     /// Waits until sessions, descriptors and threads are as before.

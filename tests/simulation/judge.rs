@@ -1,15 +1,23 @@
-//! Feeds the checker of the sessions with the journal that the orchestrator would have written. Judges nothing itself.
+//! Feeds the checker of the sessions with the journal that the orchestrator would have written, each message of which must
+//! be the one on the wire. Judges nothing else itself.
 
 use escapement_model::BootId;
 use escapement_orchestrator::journal::{Event, line};
 use escapement_tests::session_checker::{Checker, CheckerSettings, Records, Report};
-use escapement_tests::session_journal::Journal;
+use escapement_tests::session_journal::{FromWorker, Journal, ToWorker, What};
+use escapement_tests::session_wire;
+use escapement_wire::worker::v1::{SessionRequest, SessionResponse};
+use std::collections::VecDeque;
 
 /// The checker, and how many lines it got.
 #[derive(Debug)]
 pub(crate) struct Judge {
     checker: Checker,
     n_lines: usize,
+    /// What has arrived from workers and no line tells of yet, with the session and the number.
+    arrived: VecDeque<(u64, u64, FromWorker)>,
+    /// What lines told of and has not been sent yet.
+    told: VecDeque<(u64, u64, ToWorker)>,
 }
 
 impl Judge {
@@ -17,6 +25,8 @@ impl Judge {
         Self {
             checker: Checker::new(CheckerSettings::default()),
             n_lines: 0,
+            arrived: VecDeque::new(),
+            told: VecDeque::new(),
         }
     }
 
@@ -46,7 +56,40 @@ impl Judge {
         for event in Journal::of_text(&text) {
             let mut event = event.expect("the journal's own lines can be read");
             event.line = self.n_lines;
+            self.follow_the_wire(event.session, &event.what);
             self.checker.event(&event);
+        }
+    }
+
+    /// A message of a worker is handed to the orchestrator, whose engine is to have it next.
+    pub(crate) fn arrived(&mut self, session: u64, request: &SessionRequest) {
+        let said = session_wire::from_worker(request).expect("a worker's messages are well formed");
+        self.arrived.push_back((session, request.seq, said));
+    }
+
+    /// A message leaves for a worker.
+    pub(crate) fn sent(&mut self, session: u64, response: &SessionResponse) {
+        let sent = session_wire::to_worker(response).expect("the orchestrator's messages are well formed");
+        let told = self.told.pop_front();
+        assert_eq!(
+            told,
+            Some((session, response.seq, sent)),
+            "a message to a worker is as its line says"
+        );
+    }
+
+    fn follow_the_wire(&mut self, session: u64, what: &What) {
+        match what {
+            What::In { seq, message } => {
+                let (told, arrived) = ((session, *seq, message.clone()), self.arrived.pop_front());
+                assert_eq!(Some(told), arrived, "a line is as the worker's message says");
+            }
+            What::Out { seq, message } => self.told.push_back((session, *seq, message.clone())),
+            What::Boot { .. } => {
+                self.arrived.clear();
+                self.told.clear();
+            }
+            _ => {}
         }
     }
 

@@ -139,6 +139,16 @@ fn threads_change_nothing_of_any_seed() {
     assert_eq!(one.tally, four.tally);
 }
 
+#[test]
+fn the_page_on_reliability_counts_as_this_file_does() {
+    let page = include_str!("../RELIABILITY.md");
+    let counts = format!("{SEEDS} seeds, {} floors", FLOORS.len());
+    assert!(
+        page.contains(&counts),
+        "tests/RELIABILITY.md should say: {counts}"
+    );
+}
+
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().expect("a number stands in each of these variables"))

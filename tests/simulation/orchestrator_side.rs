@@ -164,6 +164,7 @@ impl World {
                     }
                 };
                 let request = SessionRequest::decode(Bytes::from(bytes)).expect("what was encoded decodes");
+                self.judge.arrived(session.0, &request);
                 let seq = request.seq;
                 let incoming = session_in::incoming(request).expect("a worker's messages are well formed");
                 assert_eq!(incoming.dropped_items, 0, "a worker sends tokens only");
@@ -338,11 +339,12 @@ impl World {
             ToWorker::HeartbeatAck { .. } | ToWorker::UnknownOutcomes(_) => {}
         }
         let message = session_out::message(message, &self.process().greeting);
-        let bytes = SessionResponse {
+        let response = SessionResponse {
             seq,
             message: Some(message),
-        }
-        .encode_to_vec();
+        };
+        self.judge.sent(session.0, &response);
+        let bytes = response.encode_to_vec();
         assert!(
             bytes.len() <= SESSION_MESSAGE_BYTES_MAX,
             "the engine sends {} bytes",

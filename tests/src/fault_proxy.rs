@@ -1,4 +1,4 @@
-//! A TCP proxy on loopback that breaks connections in every way that networks do. Knows nothing of what it carries.
+//! A TCP proxy on loopback that breaks connections in every way that networks do. Decides nothing by what it carries.
 //!
 //! ```no_run
 //! use escapement_tests::Fault;
@@ -25,6 +25,7 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::Fault;
+use crate::session_wire::SessionRecording;
 use pump::{Ends, Pump};
 
 /// What happens to bytes on their way in one direction.
@@ -116,6 +117,7 @@ struct State {
     n_accepted: u64,
     n_unreachable: u64,
     live: BTreeMap<u64, Live>,
+    recording: Option<SessionRecording>,
 }
 
 #[derive(Debug)]
@@ -160,6 +162,7 @@ impl FaultProxy {
             n_accepted: 0,
             n_unreachable: 0,
             live: BTreeMap::new(),
+            recording: None,
         };
         let shared = Shared {
             state: Mutex::new(state),
@@ -266,6 +269,11 @@ impl FaultProxy {
         self.order(connection, side.direction_from(), |orders| {
             orders.stop_reading = true
         });
+    }
+
+    /// Notes what worker sessions say on connections from now on.
+    pub fn record_sessions(&self) -> SessionRecording {
+        self.shared.state().recording.get_or_insert_default().clone()
     }
 
     /// New connections are refused; those that live go on.
@@ -393,7 +401,11 @@ async fn carry(
     orders: [watch::Receiver<Orders>; 2],
     counts: [Arc<AtomicU64>; 2],
 ) {
-    let target = shared.state().target;
+    let (target, taps) = {
+        let state = shared.state();
+        let taps = state.recording.as_ref().map(SessionRecording::connection);
+        (state.target, taps)
+    };
     let connected = tokio::time::timeout(CONNECT_LIMIT, TcpStream::connect(target)).await;
     if let Ok(Ok(target)) = connected {
         let _ = client.set_nodelay(true);
@@ -402,16 +414,17 @@ async fn carry(
         let (from_target, to_target) = target.into_split();
         let [orders_to_target, orders_to_client] = orders;
         let [n_to_target, n_to_client] = counts;
+        let [tap_to_target, tap_to_client] = taps.map_or([None, None], |taps| taps.map(Some));
         let mut pumps = JoinSet::new();
         let all = Arc::clone(&shared);
         let ends = Ends::new(from_client, to_target);
-        pumps.spawn(Pump::new(ends, orders_to_target).run(move |n| {
+        pumps.spawn(Pump::new(ends, orders_to_target, tap_to_target).run(move |n| {
             n_to_target.fetch_add(n, Ordering::Relaxed);
             all.n_to_target.fetch_add(n, Ordering::Relaxed);
         }));
         let all = Arc::clone(&shared);
         let ends = Ends::new(from_target, to_client);
-        pumps.spawn(Pump::new(ends, orders_to_client).run(move |n| {
+        pumps.spawn(Pump::new(ends, orders_to_client, tap_to_client).run(move |n| {
             n_to_client.fetch_add(n, Ordering::Relaxed);
             all.n_to_client.fetch_add(n, Ordering::Relaxed);
         }));

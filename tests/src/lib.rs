@@ -43,6 +43,7 @@ pub mod reference;
 mod scripted_worker;
 pub mod session_checker;
 pub mod session_journal;
+pub mod session_wire;
 mod tools;
 pub mod usage;
 mod waiting;

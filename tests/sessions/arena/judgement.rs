@@ -1,7 +1,8 @@
 //! What the checker says about an attack, with the neighbour's share taken out of the counts.
 
 use escapement_tests::session_checker::{self, CheckerSettings, Count, Records, Report};
-use escapement_tests::session_journal::Journal;
+use escapement_tests::session_journal::{Event, Journal};
+use escapement_tests::session_wire::{self, SessionOnWire};
 use std::path::Path;
 
 use super::neighbour::{STEPS, Seen};
@@ -14,8 +15,17 @@ pub(crate) struct Judgement {
 }
 
 impl Judgement {
-    pub(crate) fn of(journal: &Path, records: &Records, settings: CheckerSettings, neighbour: &Seen) -> Self {
-        let report = session_checker::check(Journal::open(journal).unwrap(), records, settings).unwrap();
+    pub(crate) fn of(
+        journal: &Path,
+        wire: &[SessionOnWire],
+        records: &Records,
+        settings: CheckerSettings,
+        neighbour: &Seen,
+    ) -> Self {
+        let noted: Vec<Event> = Journal::open(journal).unwrap().map(Result::unwrap).collect();
+        let compared = session_wire::compare(wire, &noted).unwrap();
+        eprintln!("the wire: {compared:?}");
+        let report = session_checker::check(noted.into_iter().map(Ok), records, settings).unwrap();
         report.expect_clean();
         Self {
             report,

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Flow, Orders};
+use crate::session_wire::Tap;
 
 /// Where bytes come from and where they go; each end may be closed alone.
 pub(super) struct Ends {
@@ -45,6 +46,8 @@ pub(super) struct Pump {
     /// The next write must not come before.
     next_write: Instant,
     buffer: Vec<u8>,
+    /// Reads along: what the target says as it comes, and what it is told as it leaves.
+    tap: Option<Tap>,
 }
 
 /// What can happen next.
@@ -57,7 +60,7 @@ enum Next {
 }
 
 impl Pump {
-    pub(super) fn new(ends: Ends, orders: watch::Receiver<Orders>) -> Self {
+    pub(super) fn new(ends: Ends, orders: watch::Receiver<Orders>, tap: Option<Tap>) -> Self {
         Self {
             ends,
             orders,
@@ -66,6 +69,7 @@ impl Pump {
             at_end: false,
             next_write: Instant::now(),
             buffer: vec![0; BUFFER_BYTES],
+            tap,
         }
     }
 
@@ -85,6 +89,9 @@ impl Pump {
                 self.ends.write = None;
             }
             if self.ends.write.is_none() || orders.flow == Flow::BlackHole {
+                if !self.queue.is_empty() {
+                    self.lose();
+                }
                 self.queue.clear();
                 self.n_queued = 0;
             }
@@ -142,7 +149,11 @@ impl Pump {
     }
 
     fn keep(&mut self, n: usize, flow: Flow) {
+        if let Some(tap) = self.tap.as_mut().filter(|tap| !tap.is_to_target()) {
+            tap.take(&self.buffer[..n]);
+        }
         if flow == Flow::BlackHole || self.ends.write.is_none() {
+            self.lose();
             return;
         }
         let delay = match flow {
@@ -157,6 +168,9 @@ impl Pump {
     fn written(&mut self, n: usize, flow: Flow) {
         self.n_queued -= n;
         if let Some((_, bytes)) = self.queue.front_mut() {
+            if let Some(tap) = self.tap.as_mut().filter(|tap| tap.is_to_target()) {
+                tap.take(&bytes[..n]);
+            }
             bytes.advance(n);
             if bytes.is_empty() {
                 self.queue.pop_front();
@@ -167,6 +181,13 @@ impl Pump {
             self.next_write = Instant::now() + pause;
         } else {
             self.next_write = Instant::now();
+        }
+    }
+
+    /// Something is not forwarded: what follows it cannot be read any more, neither by the target nor beside it.
+    fn lose(&mut self) {
+        if let Some(tap) = self.tap.as_mut().filter(|tap| tap.is_to_target()) {
+            tap.gap();
         }
     }
 
