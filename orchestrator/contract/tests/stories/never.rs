@@ -1,7 +1,7 @@
 //! Section 8: what is never done, as far as one execution can show it.
 
 use crate::story::{completed, failed, output, plan};
-use escapement_contract::{Input, Phase, StepState};
+use escapement_contract::{Input, Phase, Status, StepState};
 use escapement_model::Severity;
 
 //
@@ -82,12 +82,15 @@ fn no_input_cancels_an_execution() {
 
 //
 #[test]
-fn an_execution_knows_nothing_of_an_earlier_one() {
-    let run = || {
-        let mut story = plan().step("a").running();
-        story.says(&["dispatch a#1"]);
-        story.complete("a").says(&["persist_result success 1/1"]);
-    };
-    run();
-    run();
+fn an_execution_is_the_same_alone_and_between_the_inputs_of_another() {
+    let begin = || plan().step("a").step("b").after(&["a"]).running();
+    let mut alone = begin();
+    alone.complete("a").complete("b");
+    // The same content as another one, which ends otherwise.
+    let (mut one, mut other) = (begin(), begin());
+    one.complete("a");
+    other.fail("a", "X");
+    one.complete("b");
+    assert_ne!(other.settle().status, Status::Success);
+    assert_eq!(one.settle(), alone.settle());
 }
