@@ -136,6 +136,7 @@ impl Caller {
         let request = WatchExecutionRequest {
             execution_id: id.to_owned(),
             from_sequence: 1,
+            ..WatchExecutionRequest::default()
         };
         let mut stream = self.plans.clone().watch_execution(request).await?.into_inner();
         let mut entries = Vec::new();

@@ -122,6 +122,7 @@ async fn on_a_full_disk_new_requests_are_refused_reads_go_on_and_all_settles_whe
     let watch = WatchExecutionRequest {
         execution_id: stage.stays.clone(),
         from_sequence: 1,
+        ..WatchExecutionRequest::default()
     };
     let mut watch = caller.plans().watch_execution(watch).await.unwrap().into_inner();
     let first = tokio::time::timeout(LIMIT, watch.message()).await;

@@ -83,6 +83,7 @@ async fn refuse_everything(world: &World, request: &ExecutePlanRequest) {
     let watch = WatchExecutionRequest {
         execution_id: execution_id.clone(),
         from_sequence: 1,
+        ..WatchExecutionRequest::default()
     };
     let entries = ListAuditEntriesRequest {
         execution_id: execution_id.clone(),

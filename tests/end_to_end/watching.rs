@@ -18,9 +18,20 @@ pub(crate) async fn watch(
     execution_id: &str,
     from_sequence: i64,
 ) -> Result<Streaming<WatchExecutionResponse>, Status> {
+    watch_after(world, execution_id, from_sequence, &[]).await
+}
+
+/// The same, behind an entry with this hash.
+async fn watch_after(
+    world: &World,
+    execution_id: &str,
+    from_sequence: i64,
+    after_hash: &[u8],
+) -> Result<Streaming<WatchExecutionResponse>, Status> {
     let request = WatchExecutionRequest {
         execution_id: execution_id.to_owned(),
         from_sequence,
+        after_hash: after_hash.to_vec(),
     };
     Ok(world
         .orchestrator
@@ -107,7 +118,7 @@ async fn watching_live_shows_what_the_record_holds_afterwards() {
 }
 
 #[tokio::test]
-async fn watching_after_the_end_shows_the_same_from_any_place_and_nothing_beyond() {
+async fn watching_after_the_end_shows_the_same_from_any_place_and_always_the_result() {
     let mut world = World::start().await;
     let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
     let request = request(plan([step(0, WORK)]));
@@ -118,7 +129,13 @@ async fn watching_after_the_end_shows_the_same_from_any_place_and_nothing_beyond
     let record = world.record_of(&id).await;
     let n = i64::try_from(record.len()).unwrap();
     for restarted in [false, true] {
-        for (from, skipped) in [(0, 0), (1, 0), (4, 3), (n, record.len() - 1)] {
+        for (from, skipped) in [
+            (0, 0),
+            (1, 0),
+            (4, 3),
+            (n, record.len() - 1),
+            (n + 1, record.len() - 1),
+        ] {
             let read = read_to_the_end(watch(&world, &id, from).await.unwrap()).await;
             assert_eq!(
                 read,
@@ -126,13 +143,42 @@ async fn watching_after_the_end_shows_the_same_from_any_place_and_nothing_beyond
                 "from {from}, restarted: {restarted}"
             );
         }
-        let beyond = match watch(&world, &id, n + 1).await {
-            Ok(mut entries) => entries.message().await.unwrap_err(),
-            Err(status) => status,
-        };
-        assert_eq!(reason(&beyond, Code::OutOfRange), "SEQUENCE_BEYOND_END");
         world.crash_and_restart().await;
     }
+}
+
+#[tokio::test]
+async fn a_watcher_that_goes_on_learns_whether_a_crash_took_back_what_it_saw() {
+    let mut world = World::start().await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    let request = request(plan([step(0, WORK), step(1, WORK)]));
+    let id = request.id();
+    world.submit(&request).await;
+    let mut entries = watch(&world, &id, 1).await.unwrap();
+    worker.complete_next(json!({})).await;
+    let mut seen = Vec::new();
+    while seen.len() < 6 {
+        seen.extend(next(&mut entries).await.unwrap().entry);
+    }
+    let go_on = async |world: &World, n_seen: usize| {
+        let from = i64::try_from(n_seen).unwrap() + 1;
+        watch_after(world, &id, from, &seen[n_seen - 1].hash).await
+    };
+    let mut entries = go_on(&world, 5).await.unwrap();
+    assert_eq!(next(&mut entries).await.unwrap().entry.as_ref(), Some(&seen[5]));
+    world.crash_and_restart().await;
+    for n_seen in 3..=6 {
+        let told = go_on(&world, n_seen).await.map(drop).unwrap_err();
+        assert_eq!(reason(&told, Code::Aborted), "RECORD_REWRITTEN", "after {n_seen}");
+    }
+    // What is durable at once stays.
+    let (rest, result) = read_to_the_end(go_on(&world, 2).await.unwrap()).await;
+    assert_eq!(rest, world.record_of(&id).await[2..]);
+    assert_eq!(result, world.result_of(&id).await);
+    let not_a_hash = watch_after(&world, &id, 2, &[1; 31]).await.map(drop).unwrap_err();
+    assert_eq!(not_a_hash.code(), Code::InvalidArgument);
+    let of_nothing = watch_after(&world, &id, 1, &[1; 32]).await.map(drop).unwrap_err();
+    assert_eq!(of_nothing.code(), Code::InvalidArgument);
 }
 
 #[tokio::test]

@@ -127,6 +127,7 @@ impl Caller {
         let request = WatchExecutionRequest {
             execution_id: id.to_owned(),
             from_sequence: 1,
+            ..WatchExecutionRequest::default()
         };
         let mut stream = self
             .plans

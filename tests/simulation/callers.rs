@@ -6,6 +6,7 @@ use crate::world::{Happening, World};
 use escapement_contract::Request;
 use escapement_model::ExecutionId;
 use escapement_tests::history::{self, Answer, Ask, CallId, Entry, State, Surface};
+use escapement_wire::v1;
 use std::sync::Arc;
 
 /// One caller.
@@ -25,8 +26,16 @@ pub(crate) struct Job {
     pub(crate) known: Known,
     /// Its caller has gone away for good.
     is_abandoned: bool,
-    /// The first entry that its caller has not seen.
-    next_sequence: u64,
+    /// The last entry of its record that its caller has seen.
+    seen: Option<Seen>,
+}
+
+/// An entry that a caller has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    entry: Entry,
+    /// Its hash in the chain.
+    pub(crate) hash: [u8; 32],
 }
 
 /// What a caller knows of a plan that it has handed in.
@@ -55,6 +64,8 @@ pub(crate) enum Question {
     Watch {
         id: ExecutionId,
         from: u64,
+        /// The entry before, if its hash is named.
+        after: Option<Seen>,
         reads: Reads,
     },
     List {
@@ -79,8 +90,8 @@ pub(crate) struct Asked {
     pub(crate) question: Question,
     /// As the checker of the history knows it.
     history: CallId,
-    /// Entries of a stream that have come so far.
-    n_seen: u64,
+    /// The last entry of a stream that has come so far.
+    seen: Option<Seen>,
     /// What of a list was read so far.
     pub(crate) listed: Vec<(ExecutionId, State)>,
     /// The next item of a stream comes no earlier.
@@ -99,6 +110,8 @@ pub(crate) enum Told {
     /// Of a record, from the first one asked for. `end`: the result, with the last one.
     Entries {
         entries: Vec<Entry>,
+        /// The last one of them.
+        last: Option<Seen>,
         end: history::End,
     },
     /// The connection is gone.
@@ -133,7 +146,7 @@ impl World {
             request,
             known: Known::Nothing,
             is_abandoned: false,
-            next_sequence: 1,
+            seen: None,
         });
         self.submit(self.jobs.len() - 1);
         if parent.is_some() {
@@ -178,9 +191,17 @@ impl World {
                 let question = match self.dice.roll(10) {
                     0..=3 => self.wait_for(id),
                     4..=7 => {
-                        let from = self.jobs[job].next_sequence;
+                        let seen = self.jobs[job].seen;
+                        let from = seen.map_or(1, |seen| seen.entry.sequence + 1);
+                        // Now and then one that does not care what it saw before.
+                        let after = seen.filter(|_| self.dice.percent(80));
                         let reads = *self.dice.pick(&[Reads::AtOnce, Reads::AtOnce, Reads::Slowly]);
-                        Question::Watch { id, from, reads }
+                        Question::Watch {
+                            id,
+                            from,
+                            after,
+                            reads,
+                        }
                     }
                     8 => Question::Get(id),
                     _ => return self.submit(job),
@@ -210,7 +231,12 @@ impl World {
                 8..=9 => {
                     let reads = *self.dice.pick(&[Reads::AtOnce, Reads::Slowly, Reads::Never]);
                     let from = *self.dice.pick(&[1, 1, 3]);
-                    Question::Watch { id, from, reads }
+                    Question::Watch {
+                        id,
+                        from,
+                        after: None,
+                        reads,
+                    }
                 }
                 _ => Question::List {
                     page: self.dice.index(5) + 1,
@@ -238,7 +264,17 @@ impl World {
                 },
             );
             self.ask(caller, None, Question::Audit(id));
-            self.ask(caller, None, Question::Watch { id, from: 1, reads });
+            let (from, after) = (1, None);
+            self.ask(
+                caller,
+                None,
+                Question::Watch {
+                    id,
+                    from,
+                    after,
+                    reads,
+                },
+            );
             // What was never accepted stays so.
             if self.jobs[job].known == Known::Settled {
                 let waits = self.dice.percent(50);
@@ -272,7 +308,7 @@ impl World {
             job,
             question,
             history,
-            n_seen: 0,
+            seen: None,
             listed: Vec::new(),
             stream_at_ms: 0,
             boot: self.orchestrator.as_ref().map_or(0, |process| process.boot),
@@ -318,6 +354,14 @@ impl World {
             Question::Get(id) => (id, Surface::Get),
             Question::Wait { id, .. } => (id, Surface::Wait),
             Question::Audit(id) => (id, Surface::Audit),
+            Question::Watch {
+                id: execution,
+                after: Some(after),
+                ..
+            } => {
+                let after = after.entry;
+                return Ask::GoOn { execution, after };
+            }
             Question::Watch { id, .. } => (id, Surface::Watch),
         };
         Ask::Look { execution, surface }
@@ -359,10 +403,11 @@ impl World {
             .note(self.now_ms, format_args!("call {call} hears {told:?}"));
         if let Told::Entries {
             entries,
+            last,
             end: end @ history::End::Open,
         } = told
         {
-            asked.n_seen += entries.len() as u64;
+            asked.seen = last.or(asked.seen);
             let first = first_of(asked.question);
             self.history
                 .piece(asked.history, Answer::Entries { first, entries, end });
@@ -395,7 +440,7 @@ impl World {
             job,
             question,
             history,
-            n_seen,
+            seen,
             ..
         } = asked;
         self.learn(job, question, &told);
@@ -415,15 +460,15 @@ impl World {
                     },
                 );
             }
-            Told::Entries { entries, end } => {
+            Told::Entries { entries, end, .. } => {
                 let first = first_of(question);
                 self.history
                     .answer(history, Answer::Entries { first, entries, end });
             }
         }
         let Some(job) = job else { return };
-        if matches!(question, Question::Watch { .. }) {
-            self.jobs[job].next_sequence += n_seen;
+        if seen.is_some() {
+            self.jobs[job].seen = seen;
         }
         if self.is_stormy && is_broken && self.dice.percent(self.scenario.abandon_percent) {
             self.tally().count("plans abandoned");
@@ -445,9 +490,8 @@ impl World {
             } => Known::Settled,
             Told::State(_) => Known::Accepted,
             Told::Refused("EXECUTION_ID_IN_USE" | "PLAN_ID_USED" | "NESTED_TOO_DEEP") => Known::Refused,
-            // It has seen the last entry and lost the answer that came with it.
-            Told::Refused("SEQUENCE_BEYOND_END") => {
-                job.next_sequence = 1;
+            Told::Refused("RECORD_REWRITTEN") => {
+                job.seen = None;
                 return;
             }
             Told::Absent => panic!("{} was accepted, and is absent: {question:?}", job.id),
@@ -464,6 +508,15 @@ fn first_of(question: Question) -> u64 {
     match question {
         Question::Watch { from, .. } => from,
         _ => 1,
+    }
+}
+
+impl Seen {
+    pub(crate) fn of(entry: &v1::AuditEntry) -> Self {
+        Self {
+            entry: Entry::of(entry),
+            hash: entry.hash.as_slice().try_into().expect("a hash has 32 bytes"),
+        }
     }
 }
 

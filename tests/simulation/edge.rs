@@ -5,7 +5,9 @@ use crate::callers::{Asked, CallNumber, Question, Told};
 use crate::orchestrator::Call;
 use crate::world::{Happening, World};
 use escapement_contract::Persisted;
-use escapement_engine::{CallerId, ExecutionView, Input, LoadOutcome, Refusal, Reply, Submission, WaitFor};
+use escapement_engine::{
+    CallerId, ExecutionView, Input, LoadOutcome, Refusal, Reply, Submission, UntilDecided, WaitFor,
+};
 use escapement_model::ExecutionId;
 use escapement_orchestrator::convert::answer;
 use escapement_orchestrator::{records, recovery};
@@ -22,6 +24,7 @@ pub(crate) enum Read {
     Record {
         id: ExecutionId,
         from: u64,
+        after: Option<[u8; 32]>,
         ends: bool,
     },
     /// From this number down; what was read so far is with the call.
@@ -63,6 +66,7 @@ impl World {
                         request,
                         fresh_id,
                         wait_for,
+                        until_decided: UntilDecided::default(),
                     })
                 });
             }
@@ -213,7 +217,12 @@ impl World {
                 // As the edge says it of a write that is in doubt.
                 Some(_) => Told::Refused("STORE_FAILED"),
             },
-            Read::Record { id, from, ends } => self.record(id, from, ends),
+            Read::Record {
+                id,
+                from,
+                after,
+                ends,
+            } => self.record(id, from, after, ends),
             Read::List { before, page } => return self.list_page(call, before, page),
         };
         self.tell(call, told);

@@ -132,6 +132,7 @@ impl Orchestrator {
                 caller,
                 execution_id,
                 from_sequence,
+                after_hash: None,
                 piece: WHOLE,
                 waits: true,
             })

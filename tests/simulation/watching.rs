@@ -1,7 +1,7 @@
 //! What the edge of the orchestrator does for those who look at a record: it asks for one piece after another, from the
 //! engine while the execution is live and from the store afterwards. Keeps nothing for whoever does not read.
 
-use crate::callers::{CallNumber, Question, Reads, Told};
+use crate::callers::{CallNumber, Question, Reads, Seen, Told};
 use crate::edge::{Read, stored_state};
 use crate::orchestrator::Call;
 use crate::world::{Happening, World};
@@ -11,13 +11,14 @@ use escapement_model::ExecutionId;
 use escapement_orchestrator::convert::audit;
 use escapement_orchestrator::records;
 use escapement_tests::history::{End, Entry, State};
+use escapement_wire::v1;
 
 impl World {
     /// Asks the engine for the next piece of a record.
     pub(crate) fn ask_for_entries(&mut self, call: CallNumber, question: Question) {
-        let (execution_id, from_sequence, waits) = match question {
-            Question::Audit(id) => (id, 1, false),
-            Question::Watch { id, from, .. } => (id, from, true),
+        let (execution_id, from_sequence, after_hash, waits) = match question {
+            Question::Audit(id) => (id, 1, None, false),
+            Question::Watch { id, from, after, .. } => (id, from, after.map(|seen| seen.hash), true),
             other => panic!("{other:?} asks for no entries"),
         };
         let piece = if waits {
@@ -33,6 +34,7 @@ impl World {
                 caller,
                 execution_id,
                 from_sequence,
+                after_hash,
                 piece,
                 waits,
             })
@@ -58,26 +60,51 @@ impl World {
                     is_all && !entries.is_empty(),
                     "a record has entries from the start"
                 );
-                let entries = converted(&entries);
-                let end = End::Now;
-                self.tell(call, Told::Entries { entries, end });
+                self.tell(call, told(&converted(&entries), End::Now));
             }
-            (Question::Watch { id, from, reads }, Reply::Entries(entries, _)) => {
+            (Question::Watch { id, from, reads, .. }, Reply::Entries(entries, _)) => {
                 let from = from + entries.len() as u64;
-                let entries = converted(&entries);
-                let end = End::Open;
-                self.tell(call, Told::Entries { entries, end });
-                self.read_on(call, Question::Watch { id, from, reads });
+                self.tell(call, told(&converted(&entries), End::Open));
+                // What was shown stays as long as the process.
+                let after = None;
+                let question = Question::Watch {
+                    id,
+                    from,
+                    after,
+                    reads,
+                };
+                self.read_on(call, question);
             }
+            (Question::Watch { .. }, Reply::Rewritten) => self.tell(call, Told::Refused("RECORD_REWRITTEN")),
             (Question::Audit(id), Reply::NotLive) => {
-                let (from, ends) = (1, false);
-                self.read_soon(call, Read::Record { id, from, ends });
+                let read = Read::Record {
+                    id,
+                    from: 1,
+                    after: None,
+                    ends: false,
+                };
+                self.read_soon(call, read);
             }
-            (Question::Watch { id, from, reads }, Reply::NotLive | Reply::Settled(_)) => {
+            (
+                Question::Watch {
+                    id,
+                    from,
+                    after,
+                    reads,
+                },
+                Reply::NotLive | Reply::Settled(_),
+            ) => {
                 // Whoever never reads does not get the rest either.
                 if reads != Reads::Never {
+                    let after = after.map(|seen| seen.hash);
                     let ends = true;
-                    self.read_soon(call, Read::Record { id, from, ends });
+                    let read = Read::Record {
+                        id,
+                        from,
+                        after,
+                        ends,
+                    };
+                    self.read_soon(call, read);
                 }
             }
             (question, reply) => panic!("{question:?} is answered by {reply:?}"),
@@ -98,7 +125,7 @@ impl World {
     }
 
     /// The record of a settled execution, as the store has it.
-    pub(crate) fn record(&self, id: ExecutionId, from: u64, ends: bool) -> Told {
+    pub(crate) fn record(&self, id: ExecutionId, from: u64, after: Option<[u8; 32]>, ends: bool) -> Told {
         let Some(stored) = self.stored(id) else {
             return Told::Absent;
         };
@@ -109,13 +136,18 @@ impl World {
         let entries = records::decode_audit(&record.expect("what is settled has a record"));
         let entries = entries.expect("a record can be read");
         let skipped = usize::try_from(from - 1).expect("it is small");
-        if ends && skipped >= entries.len() {
-            return Told::Refused("SEQUENCE_BEYOND_END");
+        let before = skipped.checked_sub(1).and_then(|before| entries.get(before));
+        if after.is_some_and(|hash| before.is_none_or(|before| before.hash != hash)) {
+            return Told::Refused("RECORD_REWRITTEN");
         }
-        Told::Entries {
-            entries: entries.iter().skip(skipped).map(Entry::of).collect(),
-            end: if ends { End::Result(result) } else { End::Now },
-        }
+        // Who watches gets the last one in any case.
+        let skipped = if ends {
+            skipped.min(entries.len() - 1)
+        } else {
+            skipped
+        };
+        let end = if ends { End::Result(result) } else { End::Now };
+        told(entries.get(skipped..).unwrap_or_default(), end)
     }
 
     /// Looks over the orchestrator's shoulder: what it shows is compared with what is so.
@@ -138,11 +170,16 @@ impl World {
     }
 }
 
-fn converted(entries: &[AuditEntry]) -> Vec<Entry> {
-    entries
-        .iter()
-        .map(|entry| Entry::of(&audit::entry(entry)))
-        .collect()
+fn converted(entries: &[AuditEntry]) -> Vec<v1::AuditEntry> {
+    entries.iter().map(audit::entry).collect()
+}
+
+fn told(entries: &[v1::AuditEntry], end: End) -> Told {
+    Told::Entries {
+        entries: entries.iter().map(Entry::of).collect(),
+        last: entries.last().map(Seen::of),
+        end,
+    }
 }
 
 /// A page that takes every record.

@@ -99,7 +99,7 @@ impl Checker {
                 });
                 plan_use.has_several_askers |= plan_use.first_asker != *execution;
             }
-            Ask::Look { .. } | Ask::List => self.report.count("looks", 1),
+            Ask::Look { .. } | Ask::GoOn { .. } | Ask::List => self.report.count("looks", 1),
         }
         self.calls.insert(call, Call::new(ask, at, self.life));
         call

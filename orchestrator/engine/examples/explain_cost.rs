@@ -8,7 +8,7 @@ use escapement_contract::{
 };
 use escapement_engine::{
     ActionSpec, AttemptReport, CallerId, Effect, Engine, EngineConfig, Explained, FromWorker, Hello, Input,
-    Reply, SessionKey, StoreWrite, Submission, ToWorker, WaitFor, WriteOutcome,
+    Reply, SessionKey, StoreWrite, Submission, ToWorker, UntilDecided, WaitFor, WriteOutcome,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, PlanId, SessionId, StepId};
@@ -159,6 +159,7 @@ impl Measured {
             request: Arc::clone(request),
             fresh_id,
             wait_for: WaitFor::Accepted,
+            until_decided: UntilDecided::default(),
         }));
         fresh_id
     }

@@ -107,6 +107,9 @@ pub enum Reply {
     Settled(Persisted),
     /// The store alone says how it stands: it is settled, it is queued and not in memory, or it was never accepted.
     NotLive,
+    /// The entry before the first one wanted is not there, or has another hash: what the caller saw was not durable, and a
+    /// crash took it back.
+    Rewritten,
     /// The request is not accepted.
     Refused(Refusal),
     /// The workers, by worker id.

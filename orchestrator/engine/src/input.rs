@@ -3,6 +3,7 @@
 use crate::worker::{AttemptReport, FromWorker};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt::Debug;
 use escapement_contract::Request;
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, SessionId};
 
@@ -120,7 +121,8 @@ pub enum Input {
 
 /// A question for a piece of a record.
 ///
-/// Answered once, by `Entries`, `Settled` or `NotLive`; whoever wants to see more asks again from the next entry on.
+/// Answered once, by `Entries`, `Settled`, `NotLive` or `Rewritten`; a caller that wants more asks again from the next
+/// entry on.
 /// After `NotLive` and `Settled` the store has the whole record.
 #[derive(Clone, Debug)]
 pub struct Watch {
@@ -130,6 +132,8 @@ pub struct Watch {
     pub execution_id: ExecutionId,
     /// The first entry wanted; 0 counts as 1.
     pub from_sequence: u64,
+    /// The hash of the entry before it, if the caller has seen that one.
+    pub after_hash: Option<[u8; 32]>,
     /// How much at most.
     pub piece: Piece,
     /// Where there is no such entry yet: wait for it, or for the end. Otherwise the answer has none.
@@ -165,6 +169,22 @@ pub struct Submission {
     pub fresh_id: ExecutionId,
     /// What the caller wants to hear.
     pub wait_for: WaitFor,
+    /// What the shell holds for it until it is decided whether it is accepted.
+    pub until_decided: UntilDecided,
+}
+
+/// Something of the shell's that the engine drops once it is decided whether a submission is accepted,
+/// whoever still waits for it. The engine never looks into it.
+#[derive(Clone, Debug, Default)]
+pub struct UntilDecided(
+    #[expect(dead_code, reason = "given back on drop")] Option<Arc<dyn Debug + Send + Sync>>,
+);
+
+impl UntilDecided {
+    /// Holds a value.
+    pub fn hold(value: impl Debug + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(value)))
+    }
 }
 
 /// When a submission is answered.

@@ -47,8 +47,8 @@ pub use effect::{ActionView, Effect, ExecutionView, Refusal, Reply, SessionState
 pub use engine::Engine;
 pub use explain::{Explained, ExplainedParked};
 pub use input::{
-    CallerId, Input, LoadOutcome, Piece, Recovered, RecoveredParked, SessionKey, Submission, WaitFor, Watch,
-    WorkerSelector, WriteConflict, WriteFailure, WriteId, WriteOutcome,
+    CallerId, Input, LoadOutcome, Piece, Recovered, RecoveredParked, SessionKey, Submission, UntilDecided,
+    WaitFor, Watch, WorkerSelector, WriteConflict, WriteFailure, WriteId, WriteOutcome,
 };
 pub use watch::IsAll;
 pub use worker::{

@@ -1,7 +1,7 @@
 //! The executions that are accepted, or about to be, and not settled. Decides nothing.
 
 use crate::fleet::{QueueKey, WaitingKey};
-use crate::input::{CallerId, Submission, WaitFor};
+use crate::input::{CallerId, Submission, UntilDecided, WaitFor};
 use crate::watch::Watchers;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -45,6 +45,8 @@ pub(crate) struct Live {
     pub(crate) start_is_durable: bool,
     /// Callers that wait for the accept.
     pub(crate) submitters: Vec<(CallerId, WaitFor)>,
+    /// What the shell holds until the accept is answered.
+    pub(crate) until_decided: UntilDecided,
     /// Submissions that can be judged only once the accept is answered.
     pub(crate) undecided: Vec<Submission>,
     /// Callers that wait for the result.

@@ -2,7 +2,7 @@
 
 use crate::effect::{Effect, Refusal, Reply, StoreWrite};
 use crate::engine::{Engine, PendingWrite, Timer};
-use crate::input::{WaitFor, WriteConflict, WriteFailure, WriteId, WriteOutcome};
+use crate::input::{UntilDecided, WaitFor, WriteConflict, WriteFailure, WriteId, WriteOutcome};
 use crate::live::{ExecutionKey, Stage};
 use escapement_contract::{Input as ContractInput, Phase};
 
@@ -57,6 +57,7 @@ impl Engine {
             unreachable!("an execution is accepted once");
         };
         let settlement = live.settlement.take();
+        live.until_decided = UntilDecided::default();
         let priority = live.request.plan().priority();
         let submitters = core::mem::take(&mut live.submitters);
         let undecided = core::mem::take(&mut live.undecided);

@@ -2,7 +2,7 @@
 
 use crate::effect::{ExecutionView, Refusal, Reply, StoreWrite};
 use crate::engine::Engine;
-use crate::input::{CallerId, Recovered, Submission, WaitFor};
+use crate::input::{CallerId, Recovered, Submission, UntilDecided, WaitFor};
 use crate::live::{ExecutionKey, Live, Stage};
 use crate::watch::Watchers;
 use alloc::collections::BTreeMap;
@@ -29,6 +29,7 @@ impl Engine {
             request,
             fresh_id,
             wait_for,
+            until_decided,
         } = submission;
         let execution_id = request.execution_id().unwrap_or(fresh_id);
         if let Some(key) = self.live.find(execution_id) {
@@ -36,7 +37,10 @@ impl Engine {
         }
         let parent = self.parent_of(&request);
         match self.room_for(&request, parent) {
-            Ok(()) => self.accept(caller, request, execution_id, wait_for, parent),
+            Ok(()) => {
+                let key = self.accept(caller, request, execution_id, wait_for, parent);
+                self.live.at_mut(key).until_decided = until_decided;
+            }
             Err(refusal) => self.reply(caller, Reply::Refused(refusal)),
         }
     }
@@ -127,7 +131,7 @@ impl Engine {
         execution_id: ExecutionId,
         wait_for: WaitFor,
         parent: Option<ExecutionKey>,
-    ) {
+    ) -> ExecutionKey {
         let accepted_at = self.now.unix_ms;
         let deadline_ms = request
             .deadline_ms()
@@ -163,6 +167,7 @@ impl Engine {
                 started_at,
             },
         );
+        key
     }
 
     /// Starts an execution that need not wait, so that accept and start are one write.
@@ -305,6 +310,7 @@ pub(crate) fn new_live(execution: Execution, request: Arc<Request>, execution_id
         holds_slot: false,
         start_is_durable: false,
         submitters: Vec::new(),
+        until_decided: UntilDecided::default(),
         undecided: Vec::new(),
         waiters: Vec::new(),
         watchers: Watchers::default(),

@@ -1,5 +1,9 @@
-//! Who sees an execution's record grow. Shows nothing that may still turn out not to have happened,
-//! and keeps nothing for anybody: a caller gets one piece of the record and asks again for the next.
+//! Who sees an execution's record grow. Keeps nothing for anybody: a caller gets one piece of the record and asks again for
+//! the next.
+//!
+//! Shows no accept, no start and no end before it is durable. Entries between start and end are shown when they happen and
+//! become durable with the end: a crash takes them back, and another history gets their numbers. A caller that names
+//! the hash of the last entry that it saw learns so.
 
 use crate::effect::Reply;
 use crate::engine::Engine;
@@ -28,6 +32,7 @@ impl Engine {
             caller,
             execution_id,
             from_sequence,
+            after_hash,
             piece,
             waits,
         } = watch.clone();
@@ -39,6 +44,9 @@ impl Engine {
             from_sequence: from_sequence.max(1),
             piece,
         };
+        if after_hash.is_some_and(|hash| !wanted.follows(hash, live.shown_audit())) {
+            return self.reply(caller, Reply::Rewritten);
+        }
         match wanted.cut_from(live.shown_audit()) {
             None if waits => {
                 live.watchers.0.insert(caller, wanted);
@@ -121,13 +129,20 @@ impl Live {
         };
     }
 
-    /// The record as far as a crash would not take it back.
+    /// The record as far as it may be seen.
     fn shown_audit(&self) -> &[AuditEntry] {
         &self.execution.audit()[..self.n_shown]
     }
 }
 
 impl Wanted {
+    /// True if the entry before the first one wanted has this hash.
+    fn follows(self, hash: [u8; 32], audit: &[AuditEntry]) -> bool {
+        let before = usize::try_from(self.from_sequence).ok();
+        let before = before.and_then(|from| audit.get(from.checked_sub(2)?));
+        before.is_some_and(|entry| entry.hash == hash)
+    }
+
     /// The piece that there is now, if there is any.
     fn cut_from(self, audit: &[AuditEntry]) -> Option<Reply> {
         let skipped = u64::from(planted::is_on(Bug::WatchSkipsOne) && self.from_sequence > 1);

@@ -23,6 +23,8 @@ pub(crate) mod session_stream;
 pub(crate) mod settled;
 pub(crate) mod simulate;
 pub(crate) mod spelling;
+#[cfg(test)]
+pub(crate) mod stage;
 pub(crate) mod watch;
 
 use crate::convert::session_out::Greeting;

@@ -37,21 +37,27 @@ pub const UNDECIDED_BYTES_MAX: usize = 256 << 20;
 pub const UNDECIDED_UNIT_BYTES: usize = 4 << 10;
 /// Answers of the store that the engine takes in one batch; each stands for one commit.
 pub const STORED_BATCH_MAX: usize = 64;
-/// Entries that are held for one watcher. It gets the next ones once it has read these.
+/// Entries of a live execution that are held for one watcher. It gets the next ones once it has read these.
 pub const WATCHED_ENTRIES_MAX: usize = 64;
-/// About the bytes of these entries: 16 KiB, unless one alone is larger. Watchers of a live execution share them.
+/// About the bytes of these entries: 16 KiB, unless one alone is larger. The watchers of an execution share them.
 pub const WATCHED_BYTES_MAX: usize = 16 << 10;
+/// Bytes of records of settled executions that watchers hold together: 64 MiB. Watchers of one execution share its record.
+pub const WATCHED_RECORDS_BYTES_MAX: usize = 64 << 20;
+/// Time that a watcher holds such a record; one that has not read it by then goes on with another reading of it.
+pub const WATCHED_RECORD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Writes in one commit.
 pub const COMMIT_WRITES_MAX: usize = 1_024;
 /// Bytes of records after which a commit takes no further write: 32 MiB.
 pub const COMMIT_BYTES_MAX: usize = 32 << 20;
 /// Readers of the store, each with a connection of its own.
-pub const READERS_MAX: usize = 4;
+pub const READERS_MAX: usize = 5;
 /// Readers that lists have at most. A list may read much.
 pub const LISTING_READERS_MAX: usize = 2;
-/// Readers that open calls, such as watches, have at most, so that one is left for everybody else.
-pub const OPEN_CALLS_READERS_MAX: usize = 1;
+/// Readers that watches have at most. A watch may read a record of tens of MiB.
+pub const WATCH_READERS_MAX: usize = 1;
+/// Readers that repeated submissions have at most. So one is left for everything else, and none of the four waits for another.
+pub const SUBMISSION_READERS_MAX: usize = 1;
 /// Questions that wait for a reader.
 pub const READERS_QUEUE_MAX: usize = 1_024;
 /// How long a question waits for a reader before it is refused.

@@ -1,7 +1,8 @@
 //! A small pool of store readers on blocking threads. Caches nothing.
 
 use crate::limits::{
-    LISTING_READERS_MAX, OPEN_CALLS_READERS_MAX, READERS_MAX, READERS_PATIENCE, READERS_QUEUE_MAX,
+    LISTING_READERS_MAX, READERS_MAX, READERS_PATIENCE, READERS_QUEUE_MAX, SUBMISSION_READERS_MAX,
+    WATCH_READERS_MAX,
 };
 use crate::status::{Kind, Rejection};
 use escapement_store::{Reader, Store, StoreFault};
@@ -18,7 +19,8 @@ pub(crate) struct Readers {
     /// Places for those who wait for a reader, and for those who have one.
     places: Arc<Semaphore>,
     listing: Arc<Semaphore>,
-    open_calls: Arc<Semaphore>,
+    watches: Arc<Semaphore>,
+    submissions: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Box<dyn Reader>>>>,
 }
 
@@ -29,8 +31,10 @@ pub(crate) enum Reading {
     Answer,
     /// Many executions.
     List,
-    /// Something for a call that was let in before. Open calls are bounded, so each waits for as long as it takes.
-    Open,
+    /// The record of one execution for a watcher. Watches are bounded, so each waits for as long as it takes.
+    Watch,
+    /// What a repeated submission is answered with. Calls that hand in are bounded, so each waits for as long as it takes.
+    Submission,
 }
 
 impl std::fmt::Debug for Readers {
@@ -52,7 +56,8 @@ impl Readers {
             permits: Arc::new(Semaphore::new(idle.len())),
             places: Arc::new(Semaphore::new(idle.len() + READERS_QUEUE_MAX)),
             listing: Arc::new(Semaphore::new(LISTING_READERS_MAX)),
-            open_calls: Arc::new(Semaphore::new(OPEN_CALLS_READERS_MAX)),
+            watches: Arc::new(Semaphore::new(WATCH_READERS_MAX)),
+            submissions: Arc::new(Semaphore::new(SUBMISSION_READERS_MAX)),
             idle: Arc::new(Mutex::new(idle)),
         })
     }
@@ -85,12 +90,13 @@ impl Readers {
     /// The right to one reader, and what else is held as long.
     async fn permits(&self, reading: Reading) -> Result<Permits, Rejection> {
         let overloaded = Rejection::Overloaded(Kind::Reads);
+        let in_turn = async |own| {
+            let own = permit(own).await;
+            Ok([Some(permit(&self.permits).await), Some(own), None])
+        };
         let own = match reading {
-            Reading::Open => {
-                let own = permit(&self.open_calls).await;
-                let reader = permit(&self.permits).await;
-                return Ok([Some(reader), Some(own), None]);
-            }
+            Reading::Watch => return in_turn(&self.watches).await,
+            Reading::Submission => return in_turn(&self.submissions).await,
             Reading::Answer => None,
             Reading::List => Some(&self.listing),
         };

@@ -56,11 +56,8 @@ pub enum Rejection {
     InputsNotRecorded(ExecutionId),
     /// No worker session has this instance id or worker id.
     NoSuchWorker,
-    /// The first sequence number wanted lies beyond the end of a settled execution.
-    BeyondEnd {
-        /// The last one that there is.
-        last_sequence: u64,
-    },
+    /// What a watcher says it has seen of a record is not there any more.
+    RecordRewritten,
     /// There are too many calls of a kind.
     Overloaded(Kind),
     /// The request was not complete in time.
@@ -229,11 +226,12 @@ impl From<Rejection> for Status {
                 "No worker session has this id; ListWorkers shows those that there are.".to_owned(),
                 [],
             ),
-            Rejection::BeyondEnd { last_sequence } => plain(
-                Code::OutOfRange,
-                "SEQUENCE_BEYOND_END",
-                format!("The execution is settled and its last entry has sequence {last_sequence}."),
-                [("last_sequence", last_sequence.to_string())],
+            Rejection::RecordRewritten => plain(
+                Code::Aborted,
+                "RECORD_REWRITTEN",
+                "A restart took back entries that were seen before they were durable; watch again from sequence 1."
+                    .to_owned(),
+                [],
             ),
             Rejection::Overloaded(kind) => again_after(
                 LATER,

@@ -121,6 +121,7 @@ async fn a_silent_connection_and_an_open_watch_do_not_keep_the_process_from_endi
     let watched = v1::WatchExecutionRequest {
         execution_id: submitted.execution_id,
         from_sequence: 0,
+        ..v1::WatchExecutionRequest::default()
     };
     let mut watch = plans.watch_execution(watched).await.unwrap().into_inner();
     assert!(watch.message().await.unwrap().is_some());

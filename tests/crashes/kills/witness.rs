@@ -211,6 +211,7 @@ impl Witness {
         let request = WatchExecutionRequest {
             execution_id: execution.to_string(),
             from_sequence: from,
+            ..WatchExecutionRequest::default()
         };
         let call = self.checker().ask(look(execution, Surface::Watch));
         match self.read_watch(caller, request, call, from).await {

@@ -33,6 +33,7 @@ const FOR_GOOD: [&str; 4] = ["INVALID_PAYLOAD", "DEPENDENCY_UNRESOLVED", ID_IN_U
 const ID_IN_USE: &str = "EXECUTION_ID_IN_USE";
 const PLAN_USED: &str = "PLAN_ID_USED";
 const NOT_FOUND: &str = "EXECUTION_NOT_FOUND";
+const REWRITTEN: &str = "RECORD_REWRITTEN";
 
 impl Checker {
     /// Judges a whole answer or a piece of one, and gives the call back.
@@ -60,13 +61,28 @@ impl Checker {
                     Answer::Refused(reason) if reason == NOT_FOUND => self.judge_absence(execution, &witness),
                     Answer::Refused(_) => self.report.count("refusals", 1),
                     Answer::Entries { first, entries, end } => {
-                        let first = call.next_entry.unwrap_or(first);
+                        let mut first = call.next_entry.unwrap_or(first);
+                        // The last entry brings the result, also to a watcher that has seen it.
+                        if let [last] = &entries[..]
+                            && last.kind == EntryKind::Settled
+                            && *surface == Surface::Watch
+                        {
+                            first = first.min(last.sequence);
+                        }
                         call.next_entry = Some(first + entries.len() as u64);
                         let is_end = is_whole && end != End::Open;
                         self.judge_entries(execution, &call, (first, &entries), end, is_end, &witness);
                     }
                     Answer::Listed { .. } => panic!("a list answers the question for a list"),
                 }
+            }
+            (Ask::GoOn { execution, after }, answer) => {
+                let (execution, after, surface) = (*execution, *after, Surface::Watch);
+                let witness = witness(surface);
+                self.judge_going_on(execution, after, &call, &answer, &witness);
+                let ask = std::mem::replace(&mut call.ask, Ask::Look { execution, surface });
+                call = self.judge(id, call, answer, is_whole);
+                call.ask = ask;
             }
             (Ask::List, answer) => {
                 let witness = witness(Surface::List);
@@ -83,6 +99,31 @@ impl Checker {
             }
         }
         call
+    }
+
+    /// A watcher that names what it has seen is told if that is not there any more, and only then.
+    fn judge_going_on(
+        &mut self,
+        execution: ExecutionId,
+        after: Entry,
+        call: &Call,
+        answer: &Answer,
+        witness: &Witness,
+    ) {
+        let Some(life) = self.life_of(call) else { return };
+        let Some(book) = self.books.get_mut(&execution) else {
+            return;
+        };
+        let settled_in = book.settled_in();
+        book.record.is_read_in(life, settled_in);
+        let judged = match answer {
+            Answer::Refused(reason) if reason == REWRITTEN => book.record.is_without(after, witness),
+            Answer::Entries { .. } => book.record.saw(after, after.sequence, witness),
+            Answer::State(_) | Answer::Absent | Answer::Refused(_) | Answer::Listed { .. } => Ok(()),
+        };
+        if let Err((rule, text)) = judged {
+            self.report.accuse(rule, format!("{execution}: {text}"));
+        }
     }
 
     fn judge_submission(&mut self, call: &Call, witness: &Witness, answer: Answer) {

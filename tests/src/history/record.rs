@@ -58,6 +58,21 @@ impl Record {
         self.last.is_some()
     }
 
+    /// The answer said that this entry, which was seen before, was taken back.
+    pub(super) fn is_without(&self, entry: Entry, witness: &Witness) -> Result<(), Accusation> {
+        let at = usize::try_from(entry.sequence).expect("a record fits into memory") - 1;
+        match self.entries.get(at) {
+            Some(Some(seen)) if seen.entry == entry => {
+                let text = format!(
+                    "entry {} was taken back: {witness}; it is there: {}",
+                    entry.sequence, seen.witness
+                );
+                Err((Rule::Entry, text))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// One more entry; `expected` is the number that follows the one before.
     pub(super) fn saw(&mut self, entry: Entry, expected: u64, witness: &Witness) -> Result<(), Accusation> {
         let sequence = entry.sequence;

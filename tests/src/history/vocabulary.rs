@@ -38,6 +38,13 @@ pub enum Ask {
         /// How.
         surface: Surface,
     },
+    /// `WatchExecution` behind an entry that the caller has seen and whose hash it names.
+    GoOn {
+        /// Which one.
+        execution: ExecutionId,
+        /// That entry.
+        after: Entry,
+    },
     /// `ListExecutions`, all of its pages, without filters.
     List,
 }

@@ -5,8 +5,8 @@ use crate::plans::{ACTION, execution_id, spread};
 use escapement_contract::{Moment, Outcome, Reported, Request};
 use escapement_engine::{
     ActionSpec, Assignment, AttemptReport, CallerId, Effect, Engine, EngineConfig, FromWorker, Hello,
-    InFlight, Input, LoadOutcome, Piece, Recovered, Reply, SessionKey, Submission, ToWorker, WaitFor, Watch,
-    WriteOutcome,
+    InFlight, Input, LoadOutcome, Piece, Recovered, Reply, SessionKey, Submission, ToWorker, UntilDecided,
+    WaitFor, Watch, WriteOutcome,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, SessionId};
@@ -278,6 +278,7 @@ pub(crate) fn submission(n: u64, request: &Arc<Request>, wait_for: WaitFor) -> I
         request: Arc::clone(request),
         fresh_id: execution_id(n),
         wait_for,
+        until_decided: UntilDecided::default(),
     })
 }
 
@@ -288,6 +289,7 @@ pub(crate) fn watch(from_sequence: u64) -> Input {
         caller: CallerId(u64::MAX - from_sequence),
         execution_id: execution_id(1),
         from_sequence,
+        after_hash: None,
         piece: Piece {
             entries_max: 256,
             bytes_max: 256 << 10,

@@ -2,8 +2,11 @@
 
 use crate::world::{World, plan};
 use escapement_contract::Status;
-use escapement_engine::{Input, Refusal, Reply, WaitFor, WriteConflict, WriteOutcome};
+use escapement_engine::{
+    CallerId, Input, Refusal, Reply, Submission, UntilDecided, WaitFor, WriteConflict, WriteOutcome,
+};
 use escapement_model::{ExecutionId, codes};
+use std::sync::Arc;
 
 //
 #[test]
@@ -23,6 +26,35 @@ fn nobody_hears_of_an_execution_before_its_accept_is_durable() {
         outcome: WriteOutcome::Durable,
     });
     assert!(matches!(&world.replies[&1], Reply::Accepted(view) if view.execution_id == id));
+}
+
+#[test]
+fn what_the_shell_holds_for_a_submission_is_dropped_once_it_is_decided_whoever_still_waits() {
+    let mut world = World::new();
+    world.store_answers = false;
+    let held = Arc::new(());
+    let submit = |world: &mut World, caller| {
+        let fresh_id = world.id();
+        world.input(Input::Submit(Submission {
+            caller: CallerId(caller),
+            request: plan(1, &["a"]).build(),
+            fresh_id,
+            wait_for: WaitFor::Settled,
+            until_decided: UntilDecided::hold(Arc::clone(&held)),
+        }));
+    };
+    submit(&mut world, 1);
+    // The same plan again, under another id: it is not known yet whether that is refused.
+    submit(&mut world, 2);
+    world.input(Input::CallerGone(CallerId(1)));
+    world.input(Input::CallerGone(CallerId(2)));
+    assert_eq!(Arc::strong_count(&held), 3);
+    let write = world.writes[0].0;
+    world.input(Input::Stored {
+        write,
+        outcome: WriteOutcome::Durable,
+    });
+    assert_eq!(Arc::strong_count(&held), 1);
 }
 
 //

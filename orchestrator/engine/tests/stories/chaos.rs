@@ -230,6 +230,7 @@ impl Run {
             execution_id,
             // Some entries are there at once, others are waited for.
             from_sequence: 1 + self.dice.roll(8),
+            after_hash: None,
             piece: Piece {
                 entries_max: 3,
                 bytes_max: 1 << 10,

@@ -44,6 +44,7 @@ fn watch(world: &mut World, caller: u64, execution_id: ExecutionId) {
         caller: CallerId(caller),
         execution_id,
         from_sequence: 2,
+        after_hash: None,
         piece: Piece {
             entries_max: 2,
             bytes_max: 1 << 16,

@@ -61,11 +61,27 @@ fn ask(world: &mut World, caller: u64, id: ExecutionId, from_sequence: u64, wait
         caller: CallerId(caller),
         execution_id: id,
         from_sequence,
+        after_hash: None,
         piece: Piece {
             entries_max: 3,
             bytes_max: 1 << 16,
         },
         waits,
+    }));
+}
+
+/// The same, behind an entry with this hash.
+fn ask_after(world: &mut World, caller: u64, id: ExecutionId, from_sequence: u64, after_hash: [u8; 32]) {
+    world.input(Input::Watch(Watch {
+        caller: CallerId(caller),
+        execution_id: id,
+        from_sequence,
+        after_hash: Some(after_hash),
+        piece: Piece {
+            entries_max: 3,
+            bytes_max: 1 << 16,
+        },
+        waits: true,
     }));
 }
 
@@ -138,6 +154,28 @@ fn what_was_seen_can_be_asked_for_while_the_outcome_is_being_written_and_the_out
 }
 
 #[test]
+fn a_watcher_that_names_what_it_saw_learns_whether_it_is_there() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    ask(&mut world, 5, id, 1, true);
+    let Reply::Entries(entries, _) = &world.replies[&5] else {
+        panic!("{:?}", world.replies[&5])
+    };
+    let hashes: Vec<[u8; 32]> = entries.iter().map(|entry| entry.hash).collect();
+    ask_after(&mut world, 6, id, 3, hashes[1]);
+    assert_eq!(piece(&world, 6), (vec![3, 4], true));
+    // Another entry's hash, an entry that is not there yet, and none at all.
+    for (caller, from_sequence) in [(7, 4), (8, 6), (9, 1), (10, u64::MAX)] {
+        ask_after(&mut world, caller, id, from_sequence, hashes[1]);
+        assert!(
+            matches!(world.replies[&caller], Reply::Rewritten),
+            "{from_sequence}"
+        );
+    }
+}
+
+#[test]
 fn a_watcher_that_goes_is_forgotten_and_the_others_are_not() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
@@ -160,6 +198,7 @@ fn large_entries_make_small_pieces_and_one_always_fits() {
         caller: CallerId(5),
         execution_id: id,
         from_sequence: 1,
+        after_hash: None,
         piece: Piece {
             entries_max: 100,
             bytes_max: 1,

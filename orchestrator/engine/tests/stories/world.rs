@@ -9,7 +9,7 @@ use escapement_contract::{
 use escapement_engine::{
     ActionSpec, Assignment, AttemptReport, CallerId, Effect, Engine, EngineConfig, FromWorker, Hello,
     InFlight, Input, LoadOutcome, Piece, Recovered, Reply, SessionKey, StoreWrite, Submission, ToWorker,
-    WaitFor, Watch, WorkerView, WriteId, WriteOutcome,
+    UntilDecided, WaitFor, Watch, WorkerView, WriteId, WriteOutcome,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, SessionId};
@@ -218,6 +218,7 @@ impl World {
             caller,
             execution_id: watching.execution_id,
             from_sequence: watching.next_sequence,
+            after_hash: None,
             piece: Piece {
                 entries_max: 2,
                 bytes_max: 1 << 16,
@@ -267,6 +268,7 @@ impl World {
             request: Arc::clone(request),
             fresh_id,
             wait_for,
+            until_decided: UntilDecided::default(),
         }));
         request.execution_id().unwrap_or(fresh_id)
     }

@@ -2,7 +2,10 @@
 //! Knows no message.
 
 use super::connection::Cutter;
-use crate::limits::{ANSWER_TAKE_TIMEOUT, ANSWERS_BYTES_MAX, CONTROL_ANSWERS_BYTES_MAX, SMALL_ANSWER_BYTES};
+use crate::limits::{
+    ANSWER_TAKE_TIMEOUT, ANSWERS_BYTES_MAX, CONTROL_ANSWERS_BYTES_MAX, SMALL_ANSWER_BYTES,
+    WATCHED_RECORDS_BYTES_MAX,
+};
 use crate::status::{Kind, Rejection};
 use prost::Message;
 use std::sync::Arc;
@@ -17,6 +20,8 @@ use tracing::debug;
 pub(crate) struct AnswerRooms {
     callers: Arc<Semaphore>,
     control: Arc<Semaphore>,
+    /// For records from which watchers are answered.
+    records: Arc<Semaphore>,
 }
 
 /// The room of one answer; given back when the last clone is dropped.
@@ -37,6 +42,7 @@ impl AnswerRooms {
         Self {
             callers: units(ANSWERS_BYTES_MAX),
             control: units(CONTROL_ANSWERS_BYTES_MAX),
+            records: units(WATCHED_RECORDS_BYTES_MAX),
         }
     }
 
@@ -60,6 +66,24 @@ impl AnswerRooms {
             return AnswerRoom(None);
         };
         let permit = Arc::clone(self.of(kind)).acquire_many_owned(n_units).await;
+        AnswerRoom(Some(Arc::new(permit.expect("the semaphore is never closed"))))
+    }
+
+    /// Room for a record from which watchers are answered; `None` if there is none now.
+    pub(crate) fn take_for_record(&self, bytes: usize) -> Option<AnswerRoom> {
+        let Some(n_units) = record_units(bytes) else {
+            return Some(AnswerRoom(None));
+        };
+        let permit = Arc::clone(&self.records).try_acquire_many_owned(n_units).ok()?;
+        Some(AnswerRoom(Some(Arc::new(permit))))
+    }
+
+    /// The same, for a caller that can wait.
+    pub(crate) async fn wait_for_record(&self, bytes: usize) -> AnswerRoom {
+        let Some(n_units) = record_units(bytes) else {
+            return AnswerRoom(None);
+        };
+        let permit = Arc::clone(&self.records).acquire_many_owned(n_units).await;
         AnswerRoom(Some(Arc::new(permit.expect("the semaphore is never closed"))))
     }
 
@@ -129,6 +153,11 @@ pub(crate) fn with_room<T>(message: T, room: AnswerRoom) -> Response<T> {
 fn units(bytes: usize) -> Option<u32> {
     let n_units = bytes / SMALL_ANSWER_BYTES;
     (n_units > 0).then(|| u32::try_from(n_units).unwrap_or(u32::MAX))
+}
+
+/// The same for a record. One that is larger than all the room there is takes all of it.
+fn record_units(bytes: usize) -> Option<u32> {
+    units(bytes.min(WATCHED_RECORDS_BYTES_MAX))
 }
 
 #[cfg(test)]

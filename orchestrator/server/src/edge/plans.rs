@@ -7,7 +7,7 @@ use super::{Answers, Edge, execution_id};
 use crate::clock;
 use crate::convert::certificate::certificate as convert_certificate;
 use crate::convert::{answer, request as convert};
-use crate::engine_link::{Lane, NoReply};
+use crate::engine_link::Lane;
 use crate::limits::{
     EXECUTIONS_PAGE_DEFAULT, EXECUTIONS_PAGE_MAX, WAIT_TIMEOUT_MS_DEFAULT, WAIT_TIMEOUT_MS_MAX,
 };
@@ -17,7 +17,7 @@ use crate::status::{Kind, Rejection};
 use escapement_contract::{
     Finding, Plan, Request as PlanRequest, validate_concurrency, validate_plan, validate_request,
 };
-use escapement_engine::{Input, Reply, Submission, WaitFor};
+use escapement_engine::{Input, Reply, Submission, UntilDecided, WaitFor};
 use escapement_model::planted::{self, Bug};
 use escapement_model::{ExecutionId, limits};
 use escapement_store::{ListFilter, Reader, StoreFault, StoredState, StoredSummary};
@@ -43,11 +43,12 @@ impl Plans {
 
     /// Hands a request in; gives the reply and the id under which the execution goes.
     ///
-    /// Goes on where the caller gives up: what is handed in counts until it is decided, whoever still waits for it.
+    /// What is handed in counts until it is decided, whoever still waits for it.
     async fn submit(
         &self,
         mut request: v1::SubmitPlanRequest,
         metadata: &MetadataMap,
+        wait_for: WaitFor,
     ) -> Result<(Reply, ExecutionId), Status> {
         let room = self.edge.room_to_decide(&request)?;
         add_trace(&mut request, metadata);
@@ -62,17 +63,11 @@ impl Plans {
                 caller,
                 request,
                 fresh_id,
-                wait_for: WaitFor::Accepted,
+                wait_for,
+                until_decided: UntilDecided::hold(room),
             })
         };
-        let engine = self.edge.engine.clone();
-        let deciding = tokio::spawn(async move {
-            let decided = engine.call(Lane::Writes, submit).await;
-            drop(room);
-            decided
-        });
-        // The task neither panics nor is it aborted, unless the runtime ends.
-        match deciding.await.unwrap_or(Err(NoReply::Gone))? {
+        match self.edge.engine.call(Lane::Writes, submit).await? {
             Reply::Refused(refusal) => Err(Rejection::Refused(refusal).into()),
             reply => Ok((reply, execution_id)),
         }
@@ -87,22 +82,19 @@ impl PlanExecutionService for Plans {
     ) -> Result<Response<v1::ExecutePlanResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
         let request = convert::submit_of_execute(request);
-        let (_, execution_id) = self.submit(request, &metadata).await?;
-        let wait = |caller| Input::Wait { caller, execution_id };
-        let result = match self.edge.engine.call(Lane::Open, wait).await? {
-            Reply::Settled(settlement) => {
+        let result = match self.submit(request, &metadata, WaitFor::Settled).await? {
+            (Reply::Settled(settlement), _) => {
                 let bytes = settlement.result.result_payload.len();
                 let room = self.edge.answers.take(Kind::Executes, bytes)?;
                 let value = answer::result(&settlement.result);
                 Held { value, room }
             }
-            // It is over by now; or the same request was accepted before, and that execution is over.
-            Reply::NotLive => {
-                let result = self.edge.stored_result(execution_id, Reading::Open).await;
+            // The same request was accepted before, and that execution is over.
+            (Reply::NotLive, execution_id) => {
+                let result = self.edge.stored_result(execution_id, Reading::Submission).await;
                 result.map_err(Rejection::of_submission)?
             }
-            Reply::Refused(refusal) => return Err(Rejection::Refused(refusal).into()),
-            other => unreachable!("a question for the result is not answered with {other:?}"),
+            (other, _) => unreachable!("a plan that is executed is not answered with {other:?}"),
         };
         let Held { value, room } = result;
         Ok(with_room(v1::ExecutePlanResponse { result: Some(value) }, room))
@@ -113,10 +105,13 @@ impl PlanExecutionService for Plans {
         request: Request<v1::SubmitPlanRequest>,
     ) -> Result<Response<v1::SubmitPlanResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
-        let execution = match self.submit(request, &metadata).await? {
+        let execution = match self.submit(request, &metadata, WaitFor::Accepted).await? {
             (Reply::Accepted(view), _) => Held::small(answer::live_execution(&view)),
             (Reply::NotLive, execution_id) => {
-                let execution = self.edge.stored_execution(execution_id, Reading::Open).await;
+                let execution = self
+                    .edge
+                    .stored_execution(execution_id, Reading::Submission)
+                    .await;
                 execution.map_err(Rejection::of_submission)?
             }
             (other, _) => unreachable!("a submission is not answered with {other:?}"),
@@ -264,8 +259,9 @@ impl PlanExecutionService for Plans {
         let request = request.into_inner();
         let execution_id = execution_id(&request.execution_id)?;
         let from_sequence = from_sequence(request.from_sequence)?;
-        let watch = self.edge.watch(execution_id, from_sequence, cutter).await?;
-        Ok(Response::new(watch))
+        let after_hash = after_hash(&request.after_hash, from_sequence)?;
+        let watch = self.edge.watch(execution_id, from_sequence, after_hash, cutter);
+        Ok(Response::new(watch.await?))
     }
 
     async fn list_audit_entries(
@@ -390,6 +386,21 @@ fn from_sequence(from_sequence: i64) -> Result<u64, Rejection> {
     })
 }
 
+/// Reads the hash of the entry before the first one wanted.
+fn after_hash(after_hash: &[u8], from_sequence: u64) -> Result<Option<[u8; 32]>, Rejection> {
+    if after_hash.is_empty() {
+        return Ok(None);
+    }
+    match after_hash.try_into() {
+        Ok(hash) if from_sequence > 1 => Ok(Some(hash)),
+        Ok(_) | Err(_) => Err(Rejection::InvalidField {
+            field: "after_hash",
+            message: "must be the 32 bytes of the hash of the entry before `from_sequence`, which must be 2 or more"
+                .to_owned(),
+        }),
+    }
+}
+
 /// Reads a page size.
 pub(crate) fn page_size(page_size: Option<i32>, default: i32, max: i32) -> Result<usize, Rejection> {
     let page_size = page_size.unwrap_or(default);
@@ -460,3 +471,6 @@ fn list(
     }
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,16 @@
 //! `WatchExecution` and `ListAuditEntries`: the record of one execution, while it grows and after its end.
-//! Shows nothing that the engine or the store did not give, and holds one piece of the record for a watcher, no more.
+//! Shows nothing that the engine or the store did not give. Holds for a watcher one piece of the record while it grows, and
+//! afterwards the whole of it for a bounded time, within a bound for all watchers.
 
 use super::answers::{Held, UntilTaken};
 use super::connection::Cutter;
-use super::settled::SettledPiece;
+use super::settled::{KeptRecord, Place, Placed, SettledPiece};
 use super::{Answers, Edge};
-use crate::convert::{answer, audit};
+use crate::convert::audit;
 use crate::engine_link::Lane;
 use crate::limits::{AUDIT_PAGE_BYTES_MAX, AUDIT_PAGE_MAX, WATCHED_BYTES_MAX, WATCHED_ENTRIES_MAX};
-use crate::readers::Reading;
 use crate::status::{Kind, Rejection};
-use escapement_contract::{AuditEntry, Settlement};
+use escapement_contract::{AuditEntry, Persisted};
 use escapement_engine::{Input, IsAll, Piece, Reply, Watch};
 use escapement_model::ExecutionId;
 use escapement_wire::v1;
@@ -25,31 +25,26 @@ type WatchAnswer = Result<v1::WatchExecutionResponse, Status>;
 
 impl Edge {
     /// Streams the record from a sequence number on, until its last entry.
+    ///
+    /// `after_hash`: of the entry before, if the caller has seen it.
     pub(crate) async fn watch(
         &self,
         execution_id: ExecutionId,
         from_sequence: u64,
+        after_hash: Option<[u8; 32]>,
         cutter: Option<Cutter>,
     ) -> Result<Answers<v1::WatchExecutionResponse>, Status> {
-        let mut watcher = Watcher {
+        let watcher = Watcher {
             edge: self.clone(),
             execution_id,
             next_sequence: from_sequence.max(1),
-        };
-        // What is wrong with the question is the answer to the call; so this waits for no entry.
-        let ready = match watcher.ask(Reading::Answer, false).await? {
-            Some(ready) => ready,
-            None => Ready::Live(Arc::new([]), 0),
-        };
-        let last = match &ready {
-            Ready::Last(held) => Some(held.room.clone().until_taken(cutter.clone())),
-            Ready::Live(..) | Ready::Stored(_) => None,
+            after_hash,
         };
         Ok(Box::pin(WatchStream {
-            ready,
-            next: Next::Ask(watcher),
+            // What is wrong with the question is the answer to the call; so this waits for no entry.
+            state: watcher.ask(false).await?,
             cutter,
-            last,
+            last: None,
         }))
     }
 
@@ -70,6 +65,7 @@ impl Edge {
                 caller,
                 execution_id,
                 from_sequence,
+                after_hash: None,
                 piece,
                 waits: false,
             })
@@ -77,9 +73,8 @@ impl Edge {
         match self.engine.call(Lane::Reads, look).await? {
             Reply::Entries(entries, IsAll(is_all)) => Ok(page(&entries, is_all)),
             Reply::NotLive => {
-                let read = self.with_settled_record(execution_id, Reading::Answer, |record| {
-                    record.piece(from_sequence, piece)
-                });
+                let read =
+                    self.with_settled_record(execution_id, |record| record.piece(from_sequence, piece));
                 Ok(stored_page(read.await?))
             }
             other => unreachable!("a question for entries is not answered with {other:?}"),
@@ -127,87 +122,83 @@ pub(crate) fn audit_page_size(page_size: Option<i32>) -> Result<usize, Rejection
 
 /// The answers to one watcher. Asks for the next piece of the record only when the last one is sent.
 struct WatchStream {
-    ready: Ready,
-    next: Next,
+    state: WatchState,
     cutter: Option<Cutter>,
     /// The room for the result, once it is on its way.
     last: Option<UntilTaken>,
 }
 
 /// What is there to be sent.
-enum Ready {
+enum WatchState {
     /// Entries of a live execution, shared with its other watchers, and how many of them are sent.
-    Live(Arc<[AuditEntry]>, usize),
-    /// Entries of the store, and the end if it belongs to them.
-    Stored(std::vec::IntoIter<v1::AuditEntry>),
+    Live(Watcher, Arc<[AuditEntry]>, usize),
+    /// The record of a settled execution from a place on.
+    Settled(Watcher, KeptRecord, Place),
     /// The last entry, with the result. Alone, so that no watcher that does not read holds a result.
     Last(Box<Held<v1::WatchExecutionResponse>>),
-}
-
-/// What comes when that is sent.
-enum Next {
-    Ask(Watcher),
-    Asking(Pin<Box<dyn Future<Output = Asked> + Send>>),
+    /// Nothing yet.
+    Asking(Pin<Box<dyn Future<Output = Result<WatchState, Status>> + Send>>),
+    /// Nothing any more.
     End,
 }
-
-/// The watcher again, and what it got.
-type Asked = (Watcher, Result<Ready, Status>);
 
 impl Stream for WatchStream {
     type Item = WatchAnswer;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<WatchAnswer>> {
         loop {
-            if let Some(Held { value: answer, room }) = self.ready.next() {
-                if answer.result.is_some() {
-                    self.next = Next::End;
+            let entry = match std::mem::replace(&mut self.state, WatchState::End) {
+                WatchState::Live(watcher, entries, n_sent) => {
+                    let Some(entry) = entries.get(n_sent).map(audit::entry) else {
+                        self.state = WatchState::Asking(Box::pin(watcher.next_piece()));
+                        continue;
+                    };
+                    self.state = WatchState::Live(watcher, entries, n_sent + 1);
+                    entry
+                }
+                WatchState::Settled(watcher, record, place) => match record.look(|record| record.at(place)) {
+                    Some(Ok(Placed {
+                        entry,
+                        next: Some(next),
+                    })) => {
+                        self.state = WatchState::Settled(watcher, record, next);
+                        entry
+                    }
+                    Some(Ok(Placed { next: None, .. })) => {
+                        self.state = WatchState::Asking(Box::pin(watcher.last(record, place)));
+                        continue;
+                    }
+                    Some(Err(rejection)) => return Poll::Ready(Some(Err(rejection.into()))),
+                    // It read too slowly; it goes on where it was.
+                    None => {
+                        self.state = WatchState::Asking(Box::pin(watcher.settled(None, Some(place))));
+                        continue;
+                    }
+                },
+                WatchState::Last(last) => {
+                    let Held { value, room } = *last;
                     let cutter = self.cutter.take();
                     self.last.get_or_insert_with(|| room.until_taken(cutter));
+                    return Poll::Ready(Some(Ok(value)));
                 }
-                return Poll::Ready(Some(Ok(answer)));
-            }
-            match std::mem::replace(&mut self.next, Next::End) {
-                Next::Ask(watcher) => self.next = Next::Asking(Box::pin(watcher.next_piece())),
-                Next::Asking(mut asking) => {
-                    let Poll::Ready((watcher, asked)) = asking.as_mut().poll(cx) else {
-                        self.next = Next::Asking(asking);
+                WatchState::Asking(mut asking) => {
+                    let Poll::Ready(asked) = asking.as_mut().poll(cx) else {
+                        self.state = WatchState::Asking(asking);
                         return Poll::Pending;
                     };
                     match asked {
-                        Ok(ready) => {
-                            self.ready = ready;
-                            self.next = Next::Ask(watcher);
-                        }
+                        Ok(state) => self.state = state,
                         Err(status) => return Poll::Ready(Some(Err(status))),
                     }
+                    continue;
                 }
-                Next::End => return Poll::Ready(None),
-            }
+                WatchState::End => return Poll::Ready(None),
+            };
+            return Poll::Ready(Some(Ok(v1::WatchExecutionResponse {
+                entry: Some(entry),
+                result: None,
+            })));
         }
-    }
-}
-
-impl Ready {
-    fn next(&mut self) -> Option<Held<v1::WatchExecutionResponse>> {
-        let entry = match self {
-            Ready::Live(entries, n_sent) => {
-                let entry = audit::entry(entries.get(*n_sent)?);
-                *n_sent += 1;
-                entry
-            }
-            Ready::Stored(entries) => entries.next()?,
-            Ready::Last(_) => {
-                let Ready::Last(last) = std::mem::replace(self, Ready::Stored(Vec::new().into_iter())) else {
-                    unreachable!("it was the last a line ago");
-                };
-                return Some(*last);
-            }
-        };
-        Some(Held::small(v1::WatchExecutionResponse {
-            entry: Some(entry),
-            result: None,
-        }))
     }
 }
 
@@ -216,128 +207,91 @@ struct Watcher {
     edge: Edge,
     execution_id: ExecutionId,
     next_sequence: u64,
+    /// What the caller says the hash of the entry before is, until that is judged.
+    after_hash: Option<[u8; 32]>,
 }
 
 impl Watcher {
     /// Waits for the next piece.
-    async fn next_piece(mut self) -> Asked {
-        loop {
-            match self.ask(Reading::Open, true).await {
-                Ok(Some(ready)) => return (self, Ok(ready)),
-                Ok(None) => {}
-                Err(status) => return (self, Err(status)),
-            }
-        }
+    async fn next_piece(self) -> Result<WatchState, Status> {
+        self.ask(true).await
     }
 
-    /// The next piece by the engine where the execution is live, else by the store.
-    /// `None` where there is no further entry yet.
-    async fn ask(&mut self, reading: Reading, waits: bool) -> Result<Option<Ready>, Status> {
+    /// The next piece by the engine if the execution is live, else by the store. `waits`: until there is one.
+    async fn ask(mut self, waits: bool) -> Result<WatchState, Status> {
         let Self {
             execution_id,
             next_sequence: from_sequence,
+            after_hash,
             ..
-        } = *self;
+        } = self;
         let watch = |caller| {
             Input::Watch(Watch {
                 caller,
                 execution_id,
                 from_sequence,
+                after_hash,
                 piece: WATCHED,
                 waits,
             })
         };
-        let ready = match self.edge.engine.call(Lane::Open, watch).await? {
+        match self.edge.engine.call(Lane::Open, watch).await? {
             Reply::Entries(entries, _) => {
-                let n_entries = entries.len();
-                self.next_sequence += n_entries as u64;
-                return Ok((n_entries > 0).then_some(Ready::Live(entries, 0)));
+                self.next_sequence += entries.len() as u64;
+                self.after_hash = None;
+                Ok(WatchState::Live(self, entries, 0))
             }
-            Reply::Settled(settlement) => self.of_settlement(&settlement).await?,
-            Reply::NotLive => self.of_store(reading).await?,
+            Reply::Settled(settlement) => self.settled(Some(settlement), None).await,
+            Reply::NotLive => self.settled(None, None).await,
+            Reply::Rewritten => Err(Rejection::RecordRewritten.into()),
             other => unreachable!("a watcher is not answered with {other:?}"),
-        };
-        Ok(Some(ready))
-    }
-
-    /// The next of what an execution came to that has just settled.
-    ///
-    /// The settlement itself is not kept: a watcher that does not read would keep it for as long as it likes.
-    async fn of_settlement(&mut self, settlement: &Settlement) -> Result<Ready, Rejection> {
-        let last_sequence = settlement.audit.len() as u64;
-        let seen = self.seen(last_sequence)?;
-        let Some((last, before)) = settlement.audit[seen..].split_last() else {
-            unreachable!("the last entry was not seen");
-        };
-        if before.is_empty() {
-            let bytes = settlement.result.result_payload.len();
-            let room = self.edge.answers.wait(Kind::Watches, bytes).await;
-            let value = v1::WatchExecutionResponse {
-                entry: Some(audit::entry(last)),
-                result: Some(answer::result(&settlement.result)),
-            };
-            return Ok(Ready::Last(Box::new(Held { value, room })));
         }
-        let entries = cut(
-            &before[..before.len().min(WATCHED.entries_max)],
-            WATCHED.bytes_max,
-        );
-        self.next_sequence += entries.len() as u64;
-        Ok(Ready::Stored(entries.into_iter()))
     }
 
-    /// The next of what the store has.
-    async fn of_store(&mut self, reading: Reading) -> Result<Ready, Rejection> {
-        let Self {
-            execution_id,
-            next_sequence,
-            ..
-        } = *self;
-        let edge = self.edge.clone();
+    /// The record of an execution that has settled, from a place on if that is known.
+    async fn settled(
+        self,
+        mut settlement: Option<Persisted>,
+        place: Option<Place>,
+    ) -> Result<WatchState, Status> {
+        loop {
+            let record = self
+                .edge
+                .keep_record(self.execution_id, settlement.take())
+                .await?;
+            let after_hash = self.after_hash.as_ref().map(|hash| hash.as_slice());
+            let find = || record.look(|record| record.find(self.next_sequence, after_hash));
+            if let Some(place) = place.map(Ok).or_else(find) {
+                return Ok(WatchState::Settled(self, record, place?));
+            }
+        }
+    }
+
+    /// The last entry, with the result, once there is room for that.
+    async fn last(self, mut record: KeptRecord, place: Place) -> Result<WatchState, Status> {
         let mut room = None;
         loop {
-            let read = edge.with_settled_record(execution_id, reading, |record| {
-                let mut piece = record.piece(next_sequence, WATCHED)?;
-                self.seen(piece.n_entries)?;
-                if piece.has_more || piece.entries.len() > 1 {
-                    if !piece.has_more {
-                        // The last one comes alone.
-                        piece.entries.pop();
-                    }
-                    return Ok(Ok(Ready::Stored(piece.entries.into_iter())));
-                }
+            let last = record.look(|record| {
                 let Some(room) = room.take() else {
                     return Ok(Err(record.result_bytes()));
                 };
                 let value = v1::WatchExecutionResponse {
-                    entry: piece.entries.pop(),
+                    entry: Some(record.at(place)?.entry),
                     result: Some(record.result()?),
                 };
-                Ok(Ok(Ready::Last(Box::new(Held { value, room }))))
+                Ok(Ok(WatchState::Last(Box::new(Held { value, room }))))
             });
-            match read.await? {
-                Ok(ready) => {
-                    if let Ready::Stored(entries) = &ready {
-                        self.next_sequence += entries.len() as u64;
-                    }
-                    return Ok(ready);
-                }
-                // Nothing of the record is held while this waits for room for the result.
-                Err(bytes) => room = Some(edge.answers.wait(Kind::Watches, bytes).await),
+            match last.transpose()? {
+                Some(Ok(last)) => return Ok(last),
+                Some(Err(bytes)) => room = Some(self.edge.answers.wait(Kind::Watches, bytes).await),
+                // The room took longer than the record is kept.
+                None => record = self.edge.keep_record(self.execution_id, None).await?,
             }
         }
     }
-
-    /// Entries that are not wanted, of so many that there are. A watcher that waited for what never came learns it here.
-    fn seen(&self, last_sequence: u64) -> Result<usize, Rejection> {
-        if self.next_sequence > last_sequence {
-            return Err(Rejection::BeyondEnd { last_sequence });
-        }
-        Ok(usize::try_from(self.next_sequence - 1).expect("not beyond the number of entries"))
-    }
 }
 
-/// What is held for one watcher.
+/// What is held of a live execution for one watcher.
 const WATCHED: Piece = Piece {
     entries_max: WATCHED_ENTRIES_MAX,
     bytes_max: WATCHED_BYTES_MAX,

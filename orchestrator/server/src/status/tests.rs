@@ -133,9 +133,9 @@ fn every_rejection_of_the_shell_has_its_status() {
         ),
         (Rejection::NoSuchWorker, Code::NotFound, "NO_SUCH_WORKER", false),
         (
-            Rejection::BeyondEnd { last_sequence: 9 },
-            Code::OutOfRange,
-            "SEQUENCE_BEYOND_END",
+            Rejection::RecordRewritten,
+            Code::Aborted,
+            "RECORD_REWRITTEN",
             false,
         ),
         (

@@ -4,8 +4,8 @@ use super::plans::{PLANS, plan};
 use crate::seeds;
 use crate::source::Source;
 use escapement_engine::{
-    AttemptReport, CallerId, Input, Piece, Reply, StoreWrite, Submission, WaitFor, Watch, WorkerSelector,
-    WriteConflict, WriteId, WriteOutcome,
+    AttemptReport, CallerId, Input, Piece, Reply, StoreWrite, Submission, UntilDecided, WaitFor, Watch,
+    WorkerSelector, WriteConflict, WriteId, WriteOutcome,
 };
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, PlanId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -174,6 +174,7 @@ impl Callers {
             request: plan(byte % PLANS),
             fresh_id: ExecutionId::from_random(random),
             wait_for,
+            until_decided: UntilDecided::default(),
         })
     }
 
@@ -199,6 +200,7 @@ impl Callers {
                     caller: self.next(Wants::Watch(from_sequence.max(1))),
                     execution_id,
                     from_sequence,
+                    after_hash: None,
                     piece: Piece {
                         entries_max: 1 + usize::from(source.byte() % 4),
                         bytes_max: 1 << 10,

@@ -80,6 +80,7 @@ impl Plan {
         let watch = WatchExecutionRequest {
             execution_id,
             from_sequence: 1,
+            ..WatchExecutionRequest::default()
         };
         let mut entries = plans.watch_execution(watch).await?.into_inner();
         let mut progress = Progress::of(&document)?;

@@ -525,3 +525,33 @@ fn the_hash_of_an_entry_and_of_a_result_sees_every_field() {
     assert_eq!((first.sequence, first.kind), (2, EntryKind::Started { at: 7 }));
     assert_eq!(plan(1), plan(1));
 }
+
+#[test]
+fn a_watcher_is_told_that_its_record_was_rewritten_where_that_is_so_and_nowhere_else() {
+    let mut told = Told::new();
+    told.accepted(1);
+    told.seen(1, Surface::Audit, entries(1..=5, 99, End::Now));
+    told.went_on(1, entry(4, 99), refused("RECORD_REWRITTEN"));
+    told.breaks(Rule::Entry, &["entry 4 was taken back", "it is there"]);
+
+    // Another history goes on as if it were the one that the watcher saw.
+    for seen_before in [true, false] {
+        let mut told = Told::new();
+        told.accepted(1);
+        told.seen(1, Surface::Audit, entries(1..=5, 99, End::Now));
+        told.ends(Life::Killed);
+        let went_on = |told: &mut Told| {
+            let mut other = entry(5, 99);
+            other.hash += 1000;
+            told.went_on(1, other, entries(6..=7, 7, End::Result(5)));
+        };
+        if seen_before {
+            told.seen(1, Surface::Audit, entries(1..=7, 7, End::Now));
+            went_on(&mut told);
+        } else {
+            went_on(&mut told);
+            told.seen(1, Surface::Audit, entries(1..=7, 7, End::Now));
+        }
+        told.breaks(Rule::Entry, &["entry 5 is"]);
+    }
+}

@@ -275,3 +275,18 @@ fn a_list_shows_what_it_must_and_may_show_more() {
     assert_ne!(plan(1), plan(2));
     told.accuses_nobody();
 }
+
+#[test]
+fn a_watcher_goes_on_behind_what_is_there_and_always_gets_the_end() {
+    let mut told = Told::new();
+    told.accepted(1);
+    told.seen(1, Surface::Watch, entries(1..=5, 99, End::Open));
+    told.went_on(1, entry(5, 99), entries(6..=6, 99, End::Open));
+    told.ends(Life::Killed);
+    told.went_on(1, entry(6, 99), refused("RECORD_REWRITTEN"));
+    told.went_on(1, entry(2, 99), entries(3..=7, 7, End::Result(5)));
+    told.went_on(1, entry(7, 7), entries(7..=7, 7, End::Result(5)));
+    told.went_on(1, entry(5, 99), entries(6..=7, 7, End::Result(5)));
+    told.seen(1, Surface::Audit, entries(1..=7, 7, End::Now));
+    told.accuses_nobody();
+}

@@ -223,6 +223,7 @@ impl World {
                 surface: Surface::Watch,
             } => return self.watch(at, execution),
             Ask::Look { execution, surface } => self.look(execution, surface),
+            Ask::GoOn { .. } => unreachable!("no caller of this history goes on"),
         };
         self.pending[at].answer = Some(answer);
         if self.pending[at].is_lost {

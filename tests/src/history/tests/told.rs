@@ -101,6 +101,13 @@ impl Told {
         })
     }
 
+    /// Watches execution n behind an entry.
+    pub(super) fn went_on(&mut self, n: u8, after: Entry, answer: Answer) {
+        let execution = execution(n);
+        let call = self.checker.ask(Ask::GoOn { execution, after });
+        self.answer(call, answer);
+    }
+
     pub(super) fn answer(&mut self, call: CallId, answer: Answer) {
         self.checker.answer(call, answer);
     }
