@@ -92,8 +92,8 @@ impl Desk {
             } => self.send(session, seq, message),
             // Without an error before it, it answers a goodbye.
             Effect::CloseSession(session) => self.end_session(session, "goodbye"),
-            Effect::EmitEvent(settlement) => self.sinks.emit(settlement),
-            Effect::NotifyErrorHandler(settlement) => self.sinks.notify_error_handler(settlement),
+            Effect::EmitEvent(settlement) => self.sinks.emit(&settlement),
+            Effect::NotifyErrorHandler(settlement) => self.sinks.notify_error_handler(&settlement),
             Effect::Drained { n_unfinished } => {
                 self.drained.send_replace(Some(n_unfinished));
             }

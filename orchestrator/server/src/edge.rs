@@ -31,9 +31,9 @@ use crate::convert::session_out::Greeting;
 use crate::engine_link::{EngineLink, Lane, NoReply};
 use crate::limits::{REPLAYS_MAX, SILENT_SESSIONS_MAX, UNDECIDED_BYTES_MAX, UNDECIDED_UNIT_BYTES};
 use crate::readers::Readers;
+use crate::sinks::Subscribers;
 use crate::status::{Kind, Rejection};
 use answers::AnswerRooms;
-use escapement_contract::Persisted;
 use escapement_engine::Refusal;
 use escapement_model::ExecutionId;
 use prost::Message;
@@ -42,7 +42,7 @@ use simulate::Simulations;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::watch::Receiver;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
 /// What every service shares. Cheap to clone.
@@ -58,7 +58,7 @@ pub(crate) struct Edge {
     pub(crate) replays: Arc<Semaphore>,
     /// Room for sessions that have not said anything.
     pub(crate) silent_sessions: Arc<Semaphore>,
-    pub(crate) events: broadcast::Sender<Persisted>,
+    pub(crate) events: Subscribers,
     pub(crate) greeting: Greeting,
     pub(crate) max_concurrent_steps: u32,
     pub(crate) simulations: Simulations,
@@ -70,7 +70,7 @@ impl Edge {
     pub(crate) fn new(
         engine: EngineLink,
         readers: Readers,
-        events: broadcast::Sender<Persisted>,
+        events: Subscribers,
         greeting: Greeting,
         max_concurrent_steps: u32,
         queue_allowance_ms: u64,

@@ -1,26 +1,48 @@
 //! Where terminal events and failures go beside the caller: best effort, never waited for.
 //! A sink that is slow or dead loses events, which are counted, and changes nothing else.
+//!
+//! What waits for a sink is what it is sent, bounded in number and in bytes. It keeps nothing else of an execution in memory.
 
 mod error_handler;
+mod event;
+mod losses;
 mod webhook;
 
 use self::error_handler::ErrorHandler;
+use self::losses::Losses;
+use self::webhook::Webhook;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::limits::SUBSCRIBER_QUEUE_MAX;
-use escapement_contract::Persisted;
+use crate::limits::{SUBSCRIBER_QUEUE_BYTES_MAX, SUBSCRIBER_QUEUE_MAX};
+use escapement_contract::{Persisted, PlanResult};
 use escapement_model::BootId;
-use tokio::sync::{broadcast, mpsc};
-use tracing::warn;
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
+
+pub(crate) use self::event::TerminalEvent;
+
+/// The way to subscribers. What they get is gone once later events have taken its room.
+pub(crate) type Subscribers = broadcast::Sender<Weak<TerminalEvent>>;
 
 /// The engine's way to every sink.
 #[derive(Debug)]
 pub(crate) struct Sinks {
-    subscribers: broadcast::Sender<Persisted>,
-    webhook: Option<mpsc::Sender<Persisted>>,
-    webhook_dropped: u64,
+    boot_id: BootId,
+    subscribers: Subscribers,
+    recent: Recent,
+    webhook: Option<Webhook>,
+    webhook_losses: Losses,
     error_handler: Option<ErrorHandler>,
-    error_handler_dropped: u64,
+    error_handler_losses: Losses,
+}
+
+/// The last events, for those who subscribe. The oldest give way.
+#[derive(Debug, Default)]
+struct Recent {
+    events: VecDeque<Arc<TerminalEvent>>,
+    bytes: usize,
 }
 
 impl Sinks {
@@ -29,55 +51,109 @@ impl Sinks {
     /// # Errors
     /// Where the error handler's file cannot be appended to, or there is no thread for it.
     pub(crate) fn start(config: &Config, boot_id: BootId) -> Result<Self, Failure> {
-        let (subscribers, _) = broadcast::channel(SUBSCRIBER_QUEUE_MAX);
-        let webhook = config
-            .event_webhook
-            .clone()
-            .map(|url| webhook::spawn(url, boot_id));
         let error_handler = config
             .error_handler_path
             .as_deref()
             .map(ErrorHandler::start)
             .transpose()?;
         Ok(Self {
-            subscribers,
-            webhook,
-            webhook_dropped: 0,
+            webhook: config.event_webhook.clone().map(Webhook::start),
             error_handler,
-            error_handler_dropped: 0,
+            ..Self::without_sinks(boot_id)
         })
     }
 
+    fn without_sinks(boot_id: BootId) -> Self {
+        let (subscribers, _) = broadcast::channel(SUBSCRIBER_QUEUE_MAX);
+        Self {
+            boot_id,
+            subscribers,
+            recent: Recent::default(),
+            webhook: None,
+            webhook_losses: Losses::new("webhook"),
+            error_handler: None,
+            error_handler_losses: Losses::new("error_handler"),
+        }
+    }
+
     /// Where subscribers subscribe.
-    pub(crate) fn subscribers(&self) -> broadcast::Sender<Persisted> {
+    pub(crate) fn subscribers(&self) -> Subscribers {
         self.subscribers.clone()
     }
 
     /// Emits the terminal event.
-    pub(crate) fn emit(&mut self, settlement: Persisted) {
-        if let Some(webhook) = &self.webhook
-            && webhook.try_send(settlement.clone()).is_err()
-        {
-            count_drop("webhook", &mut self.webhook_dropped);
+    pub(crate) fn emit(&mut self, settlement: &Persisted) {
+        self.emit_result(&settlement.result);
+    }
+
+    fn emit_result(&mut self, result: &PlanResult) {
+        let is_subscribed = self.subscribers.receiver_count() > 0;
+        if !is_subscribed {
+            self.recent = Recent::default();
         }
-        // Without subscribers nobody loses anything; those who lag behind count for themselves.
-        let _no_subscribers = self.subscribers.send(settlement);
+        if !is_subscribed && self.webhook.is_none() {
+            return;
+        }
+        let event = Arc::new(TerminalEvent::of(result, self.boot_id));
+        if let Some(webhook) = &self.webhook {
+            note(&mut self.webhook_losses, webhook.take(&event));
+        }
+        if is_subscribed {
+            // Those who lag behind count for themselves. The last one may have left by now.
+            let _no_subscribers = self.subscribers.send(Arc::downgrade(&event));
+            self.recent.push(event);
+        }
     }
 
     /// Tells the error handler of a failure.
-    pub(crate) fn notify_error_handler(&mut self, settlement: Persisted) {
-        if let Some(error_handler) = &self.error_handler
-            && !error_handler.take(settlement)
-        {
-            count_drop("error_handler", &mut self.error_handler_dropped);
+    pub(crate) fn notify_error_handler(&mut self, settlement: &Persisted) {
+        if let Some(error_handler) = &self.error_handler {
+            note(
+                &mut self.error_handler_losses,
+                error_handler.take(&settlement.result),
+            );
         }
     }
 }
 
-/// Logs the first drop and every doubling, so that a dead sink does not fill the log.
-fn count_drop(sink: &'static str, dropped: &mut u64) {
-    *dropped += 1;
-    if dropped.is_power_of_two() {
-        warn!(sink, dropped = *dropped, "event dropped");
+impl Recent {
+    fn push(&mut self, event: Arc<TerminalEvent>) {
+        self.bytes += event.bytes();
+        self.events.push_back(event);
+        while self.bytes > SUBSCRIBER_QUEUE_BYTES_MAX || self.events.len() > SUBSCRIBER_QUEUE_MAX {
+            let oldest = self.events.pop_front().expect("what has bytes has events");
+            self.bytes -= oldest.bytes();
+        }
     }
 }
+
+fn note(losses: &mut Losses, is_taken: bool) {
+    let now = Instant::now();
+    if is_taken {
+        losses.taken(now);
+    } else {
+        losses.lost(now);
+    }
+}
+
+/// Something that waits for a sink, and the room that it takes until it is sent.
+#[derive(Debug)]
+struct Waiting<T> {
+    value: T,
+    _room: OwnedSemaphorePermit,
+}
+
+/// Room for so many bytes of what waits.
+fn room_for(bytes_max: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(bytes_max))
+}
+
+/// Room for one more, if there is any.
+fn take_room<T>(room: &Arc<Semaphore>, bytes: usize, value: T) -> Option<Waiting<T>> {
+    let n_units = u32::try_from(bytes).ok()?;
+    let room = Arc::clone(room).try_acquire_many_owned(n_units).ok()?;
+    Some(Waiting { value, _room: room })
+}
+
+#[cfg(test)]
+mod tests;

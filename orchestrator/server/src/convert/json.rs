@@ -1,7 +1,7 @@
 //! Results and events as JSON, with the contract's field names and plain integers.
 //! Used by the sinks and the CloudEvents of `SubscribeEvents`; results of all other calls are never decoded.
 
-use escapement_contract::{ExecutionError, PlanResult, Settlement};
+use escapement_contract::{ExecutionError, PlanResult};
 use escapement_model::opaque::ValueView;
 use escapement_model::{BootId, Opaque};
 use escapement_wire::json::from_opaque;
@@ -23,19 +23,22 @@ pub fn result(result: &PlanResult) -> Value {
     })
 }
 
-/// The terminal event in CloudEvents 1.0 structured form.
-pub fn event(settlement: &Settlement, boot_id: BootId) -> Value {
-    let attributes = event_attributes(&settlement.result, boot_id);
-    json!({
-        "id": attributes.id,
-        "source": attributes.source,
-        "specversion": attributes.specversion,
-        "type": attributes.r#type,
-        "subject": attributes.subject,
-        "time": attributes.time,
-        "datacontenttype": attributes.datacontenttype,
-        "data": result(&settlement.result),
-    })
+/// The terminal event in CloudEvents 1.0 structured form. An attribute that is empty is left out.
+pub fn event(attributes: &v1::CloudEvent, data: Option<&PlanResult>) -> Value {
+    let texts = [
+        ("id", &attributes.id),
+        ("source", &attributes.source),
+        ("specversion", &attributes.specversion),
+        ("type", &attributes.r#type),
+        ("subject", &attributes.subject),
+        ("time", &attributes.time),
+        ("datacontenttype", &attributes.datacontenttype),
+        ("dataref", &attributes.dataref),
+    ];
+    let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
+    let texts = texts.map(|(name, text)| (name.to_owned(), Value::from(text.as_str())));
+    let data = data.map(|data| ("data".to_owned(), result(data)));
+    Value::Object(texts.chain(data).collect())
 }
 
 /// The attributes of the terminal event; `data` is left out.
@@ -50,6 +53,7 @@ pub fn event_attributes(result: &PlanResult, boot_id: BootId) -> v1::CloudEvent 
         time: rfc3339(result.completed_at),
         datacontenttype: "application/json".to_owned(),
         data: None,
+        dataref: String::new(),
     }
 }
 

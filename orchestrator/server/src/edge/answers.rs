@@ -1,5 +1,4 @@
-//! Room for large answers: what all that nobody has taken yet may hold together, and for how long.
-//! Knows no message.
+//! The budget of bytes, and the limit of time, of large answers that their callers have not read yet. Knows no message.
 
 use super::connection::Cutter;
 use crate::limits::{

@@ -1,16 +1,20 @@
-//! `EventService`: terminal events from now on, for whoever listens. Repeats nothing.
+//! `EventService`: terminal events from now on, for those who subscribe. Repeats nothing.
 
+use super::answers::{AnswerRooms, UntilTaken};
+use super::connection::Cutter;
 use super::{Answers, Edge};
-use crate::convert::{answer, json};
-use crate::status::Rejection;
-use escapement_contract::{Persisted, Settlement, Status as PlanStatus};
-use escapement_model::BootId;
+use crate::sinks::TerminalEvent;
+use crate::status::{Kind, Rejection};
+use escapement_contract::Status as PlanStatus;
 use escapement_wire::v1;
 use escapement_wire::v1::event_service_server::EventService;
+use futures_core::Stream;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{mpsc, watch};
-use tokio_stream::wrappers::ReceiverStream;
+use tokio::sync::watch;
 use tonic::{Request, Response, Status};
 
 /// The service.
@@ -33,6 +37,7 @@ impl EventService for Events {
         &self,
         request: Request<v1::SubscribeEventsRequest>,
     ) -> Result<Response<Self::SubscribeEventsStream>, Status> {
+        let cutter = request.extensions().get::<Cutter>().cloned();
         let types = request.into_inner().types;
         let known =
             [PlanStatus::Success, PlanStatus::Partial, PlanStatus::Failure].map(PlanStatus::event_type);
@@ -45,68 +50,103 @@ impl EventService for Events {
             }
             .into());
         }
-        // The queue is the broadcast's; one place more is only the hand-over.
-        let (answers, answers_rx) = mpsc::channel(1);
         let subscription = Subscription {
             events: self.edge.events.subscribe(),
             types,
-            boot_id: self.edge.greeting.boot_id,
             dropped: 0,
+            answers: self.edge.answers.clone(),
+            cutter,
+            on_its_way: None,
             closing: self.edge.closing.clone(),
         };
-        tokio::spawn(subscription.run(answers));
-        Ok(Response::new(Box::pin(ReceiverStream::new(answers_rx))))
+        Ok(Response::new(Box::pin(EventStream(Some(Box::pin(
+            subscription.next(),
+        ))))))
     }
 }
 
 struct Subscription {
-    events: Receiver<Persisted>,
+    events: Receiver<Weak<TerminalEvent>>,
     /// Empty: all.
     types: Vec<String>,
-    boot_id: BootId,
     dropped: i64,
+    answers: AnswerRooms,
+    cutter: Option<Cutter>,
+    /// The room of the event that is being sent.
+    on_its_way: Option<UntilTaken>,
     closing: watch::Receiver<bool>,
 }
 
-impl Subscription {
-    async fn run(mut self, answers: mpsc::Sender<Result<v1::SubscribeEventsResponse, Status>>) {
-        let mut closing = self.closing.clone();
-        // Biased: an end comes before another event.
-        tokio::select! {
-            biased;
-            () = answers.closed() => {}
-            _ = closing.wait_for(|closing| *closing) => {}
-            () = self.forward(&answers) => {}
-        }
-    }
+/// The events of one subscriber. Takes the next one only when the last one is sent.
+struct EventStream(Option<Pin<Box<dyn Future<Output = Option<Next>> + Send>>>);
 
-    async fn forward(&mut self, answers: &mpsc::Sender<Result<v1::SubscribeEventsResponse, Status>>) {
-        loop {
-            match self.events.recv().await {
-                Ok(settlement) => {
-                    if self.wants(&settlement) && answers.send(Ok(self.answer(&settlement))).await.is_err() {
-                        return;
-                    }
-                }
-                Err(RecvError::Lagged(missed)) => {
-                    self.dropped = self.dropped.saturating_add_unsigned(missed);
-                }
-                Err(RecvError::Closed) => return,
+/// The subscription again, and what it got.
+type Next = (Subscription, v1::SubscribeEventsResponse);
+
+impl Stream for EventStream {
+    type Item = Result<v1::SubscribeEventsResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(mut next) = self.0.take() else {
+            return Poll::Ready(None);
+        };
+        match next.as_mut().poll(cx) {
+            Poll::Pending => {
+                self.0 = Some(next);
+                Poll::Pending
+            }
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Ready(Some((subscription, answer))) => {
+                self.0 = Some(Box::pin(subscription.next()));
+                Poll::Ready(Some(Ok(answer)))
             }
         }
     }
+}
 
-    fn wants(&self, settlement: &Settlement) -> bool {
-        let name = settlement.result.status.event_type();
-        self.types.is_empty() || self.types.iter().any(|wanted| wanted == name)
-    }
-
-    fn answer(&self, settlement: &Settlement) -> v1::SubscribeEventsResponse {
-        let mut event = json::event_attributes(&settlement.result, self.boot_id);
-        event.data = Some(answer::result(&settlement.result));
-        v1::SubscribeEventsResponse {
+impl Subscription {
+    /// Waits for the next event; `None` at the end.
+    async fn next(mut self) -> Option<Next> {
+        self.on_its_way = None;
+        let mut closing = self.closing.clone();
+        // Biased: an end comes before another event.
+        let event = tokio::select! {
+            biased;
+            _ = closing.wait_for(|closing| *closing) => None,
+            event = self.next_wanted() => event,
+        }?;
+        // Without room for the result the subscriber gets the event by reference.
+        let event = match self.answers.take(Kind::Subscriptions, event.bytes()) {
+            Ok(room) => {
+                self.on_its_way = Some(room.until_taken(self.cutter.clone()));
+                event.to_wire()
+            }
+            Err(_no_room) => event.to_wire_without_data(),
+        };
+        let answer = v1::SubscribeEventsResponse {
             event: Some(event),
             dropped: self.dropped,
+        };
+        Some((self, answer))
+    }
+
+    async fn next_wanted(&mut self) -> Option<Arc<TerminalEvent>> {
+        loop {
+            let missed = match self.events.recv().await {
+                Ok(event) => match event.upgrade() {
+                    Some(event) if self.wants(&event) => return Some(event),
+                    Some(_) => 0,
+                    // Later ones have taken its room.
+                    None => 1,
+                },
+                Err(RecvError::Lagged(missed)) => missed,
+                Err(RecvError::Closed) => return None,
+            };
+            self.dropped = self.dropped.saturating_add_unsigned(missed);
         }
+    }
+
+    fn wants(&self, event: &TerminalEvent) -> bool {
+        self.types.is_empty() || self.types.iter().any(|wanted| wanted == event.name())
     }
 }

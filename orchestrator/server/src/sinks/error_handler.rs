@@ -1,21 +1,26 @@
 //! Appends one line of JSON for every failure to a file, from a thread of its own. Never truncates, never
 //! rotates.
 
-use super::count_drop;
-use crate::convert::json;
+use super::losses::Losses;
+use super::{Waiting, note, room_for, take_room};
+use crate::convert::{answer, json};
 use crate::failure::Failure;
-use crate::limits::ERROR_HANDLER_QUEUE_MAX;
-use escapement_contract::{Persisted, Settlement};
+use crate::limits::{ERROR_HANDLER_QUEUE_BYTES_MAX, ERROR_HANDLER_QUEUE_MAX};
+use escapement_contract::PlanResult;
+use prost::Message;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use tokio::sync::Semaphore;
 
 /// The way to the thread. Dropping it waits until everything that was taken is written.
 #[derive(Debug)]
 pub(super) struct ErrorHandler {
-    failures: Option<SyncSender<Persisted>>,
+    failures: Option<SyncSender<Waiting<PlanResult>>>,
+    room: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -44,15 +49,17 @@ impl ErrorHandler {
             })?;
         Ok(Self {
             failures: Some(failures),
+            room: room_for(ERROR_HANDLER_QUEUE_BYTES_MAX),
             thread: Some(thread),
         })
     }
 
-    /// True where the thread will write it; false where it is too far behind.
-    pub(super) fn take(&self, settlement: Persisted) -> bool {
-        self.failures
-            .as_ref()
-            .is_some_and(|failures| failures.try_send(settlement).is_ok())
+    /// True if the thread will write it; false if it is too far behind.
+    pub(super) fn take(&self, result: &PlanResult) -> bool {
+        let bytes = answer::result(result).encoded_len();
+        let waiting = take_room(&self.room, bytes, result.clone());
+        let failures = self.failures.as_ref().zip(waiting);
+        failures.is_some_and(|(failures, waiting)| failures.try_send(waiting).is_ok())
     }
 }
 
@@ -66,18 +73,16 @@ impl Drop for ErrorHandler {
     }
 }
 
-fn append_all(mut file: File, failures: Receiver<Persisted>) {
-    let mut not_written = 0;
-    for settlement in failures {
-        if append(&mut file, &settlement).is_err() {
-            count_drop("error_handler", &mut not_written);
-        }
+fn append_all(mut file: File, failures: Receiver<Waiting<PlanResult>>) {
+    let mut not_written = Losses::new("error_handler");
+    for Waiting { value, _room } in failures {
+        note(&mut not_written, append(&mut file, &value).is_ok());
     }
 }
 
 /// In one write, so that lines of two processes do not mix.
-fn append(file: &mut File, settlement: &Settlement) -> std::io::Result<()> {
-    let mut line = json::result(&settlement.result).to_string();
+fn append(file: &mut File, result: &PlanResult) -> std::io::Result<()> {
+    let mut line = json::result(result).to_string();
     line.push('\n');
     file.write_all(line.as_bytes())
 }

@@ -1,37 +1,53 @@
 //! Posts each event to one URL as a CloudEvent. Repeats nothing: an event that is not taken is counted and
 //! gone.
 
-use super::count_drop;
-use crate::convert::json;
-use crate::limits::{WEBHOOK_QUEUE_MAX, WEBHOOK_TIMEOUT};
+use super::losses::Losses;
+use super::{TerminalEvent, Waiting, note, room_for, take_room};
+use crate::limits::{WEBHOOK_QUEUE_BYTES_MAX, WEBHOOK_QUEUE_MAX, WEBHOOK_TIMEOUT};
 use bytes::Bytes;
-use escapement_contract::Persisted;
-use escapement_model::BootId;
 use http_body_util::Full;
 use hyper::{Request, Uri, header};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use tokio::sync::mpsc;
+use std::sync::Arc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
-/// Starts the task; it ends when the sender is dropped.
-pub(super) fn spawn(url: Uri, boot_id: BootId) -> mpsc::Sender<Persisted> {
-    let (events, mut events_rx) = mpsc::channel::<Persisted>(WEBHOOK_QUEUE_MAX);
-    tokio::spawn(async move {
-        let client: Client<HttpConnector, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-        let mut not_taken = 0;
-        while let Some(settlement) = events_rx.recv().await {
-            let body = json::event(&settlement, boot_id).to_string();
-            if !post(&client, &url, body).await {
-                count_drop("webhook", &mut not_taken);
-            }
-        }
-    });
-    events
+/// The way to the task, which ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Webhook {
+    events: mpsc::Sender<Waiting<Arc<TerminalEvent>>>,
+    room: Arc<Semaphore>,
 }
 
-/// True where the answer was a success.
+impl Webhook {
+    /// Starts the task.
+    pub(super) fn start(url: Uri) -> Self {
+        let (events, mut events_rx) = mpsc::channel::<Waiting<Arc<TerminalEvent>>>(WEBHOOK_QUEUE_MAX);
+        tokio::spawn(async move {
+            let client: Client<HttpConnector, Full<Bytes>> =
+                Client::builder(TokioExecutor::new()).build_http();
+            let mut not_taken = Losses::new("webhook");
+            while let Some(Waiting { value, _room }) = events_rx.recv().await {
+                let body = value.to_json().to_string();
+                note(&mut not_taken, post(&client, &url, body).await);
+            }
+        });
+        Self {
+            events,
+            room: room_for(WEBHOOK_QUEUE_BYTES_MAX),
+        }
+    }
+
+    /// True if the task will post it; false if it is too far behind.
+    pub(super) fn take(&self, event: &Arc<TerminalEvent>) -> bool {
+        let waiting = take_room(&self.room, event.bytes(), Arc::clone(event));
+        waiting.is_some_and(|waiting| self.events.try_send(waiting).is_ok())
+    }
+}
+
+/// True if the answer was a success.
 async fn post(client: &Client<HttpConnector, Full<Bytes>>, url: &Uri, body: String) -> bool {
     let request = Request::post(url)
         .header(

@@ -1,0 +1,79 @@
+//! A terminal event while it waits for those who want it: the attributes and the result, and nothing else of its execution.
+
+use crate::convert::{answer, json};
+use crate::limits::EVENT_DATA_BYTES_MAX;
+use escapement_contract::PlanResult;
+use escapement_model::BootId;
+use escapement_wire::v1;
+use prost::Message;
+use serde_json::Value;
+
+/// The event. Made once, and shared by all sinks.
+#[derive(Debug)]
+pub(crate) struct TerminalEvent {
+    /// Without the result.
+    attributes: v1::CloudEvent,
+    /// `None` if it is too large for an event; then `attributes` say where it is.
+    data: Option<PlanResult>,
+    /// About what it takes.
+    bytes: usize,
+}
+
+impl TerminalEvent {
+    //
+    pub(crate) fn of(result: &PlanResult, boot_id: BootId) -> Self {
+        let attributes = json::event_attributes(result, boot_id);
+        let data_bytes = answer::result(result).encoded_len();
+        let has_data = data_bytes <= EVENT_DATA_BYTES_MAX;
+        Self {
+            bytes: attributes.encoded_len() + if has_data { data_bytes } else { 0 },
+            attributes: if has_data {
+                attributes
+            } else {
+                by_reference(attributes)
+            },
+            data: has_data.then(|| result.clone()),
+        }
+    }
+
+    /// Its type.
+    pub(crate) fn name(&self) -> &str {
+        &self.attributes.r#type
+    }
+
+    /// About what it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// For a subscriber.
+    pub(crate) fn to_wire(&self) -> v1::CloudEvent {
+        v1::CloudEvent {
+            data: self.data.as_ref().map(answer::result),
+            ..self.attributes.clone()
+        }
+    }
+
+    /// For a subscriber, if there is no room for the result now.
+    pub(crate) fn to_wire_without_data(&self) -> v1::CloudEvent {
+        by_reference(self.attributes.clone())
+    }
+
+    /// In CloudEvents 1.0 structured form.
+    pub(crate) fn to_json(&self) -> Value {
+        json::event(&self.attributes, self.data.as_ref())
+    }
+}
+
+/// The same event, with the place of its data instead of the data.
+fn by_reference(attributes: v1::CloudEvent) -> v1::CloudEvent {
+    v1::CloudEvent {
+        dataref: format!(
+            "/escapement.v1.PlanExecutionService/GetExecution?execution_id={}",
+            attributes.id
+        ),
+        datacontenttype: String::new(),
+        data: None,
+        ..attributes
+    }
+}
