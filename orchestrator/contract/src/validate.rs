@@ -10,6 +10,7 @@ mod text;
 use crate::draft::{PlanDraft, RequestDraft};
 use crate::plan::Plan;
 use crate::request::Request;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -116,47 +117,61 @@ struct Place {
     item: usize,
 }
 
-/// What was found so far.
+/// What was found so far: the first findings in document order, whatever the order in which they are found.
 #[derive(Debug, Default)]
 struct Findings {
-    items: Vec<(Place, Finding)>,
+    /// By place, then as found.
+    items: BTreeMap<(Place, usize), Finding>,
+    n_found: usize,
 }
 
 impl Findings {
     /// Notes what breaks a rule.
     fn invalid(&mut self, place: Place, field: impl FnOnce() -> String, message: String) {
-        self.push(place, field, codes::INVALID_PAYLOAD, message);
+        self.push(place, field, codes::INVALID_PAYLOAD, || message);
     }
 
-    fn push(&mut self, place: Place, field: impl FnOnce() -> String, code: &'static str, message: String) {
-        // the graph is looked at after the fields, so each of both parts may fill the answer.
-        if self.items.len() < 2 * VIOLATIONS_MAX {
-            self.items.push((
-                place,
-                Finding {
-                    field: field(),
-                    code,
-                    message,
-                },
-            ));
+    /// Notes a finding; its words are made only if it is among the first.
+    fn push(
+        &mut self,
+        place: Place,
+        field: impl FnOnce() -> String,
+        code: &'static str,
+        message: impl FnOnce() -> String,
+    ) {
+        self.n_found += 1;
+        //
+        if !self.takes(place) {
+            return;
         }
+        let finding = Finding {
+            field: field(),
+            code,
+            message: message(),
+        };
+        self.items.insert((place, self.n_found), finding);
+        if self.items.len() > VIOLATIONS_MAX {
+            self.items.pop_last();
+        }
+    }
+
+    /// True if a finding at this place would be among the first.
+    fn takes(&self, place: Place) -> bool {
+        let last = self.items.last_key_value();
+        self.items.len() < VIOLATIONS_MAX || last.is_some_and(|((last, _), _)| place < *last)
     }
 
     /// True where something breaks a rule.
     fn any(&self) -> bool {
-        !self.items.is_empty()
+        self.n_found > 0
     }
 
     /// The value where nothing was found, else all findings in document order.
-    fn conclude<T>(mut self, value: Option<T>) -> Result<T, Violations> {
+    fn conclude<T>(self, value: Option<T>) -> Result<T, Violations> {
         //
         if self.items.is_empty() {
             return Ok(value.expect("what breaks no rule is complete"));
         }
-        self.items.sort_by_key(|(place, _)| *place);
-        self.items.truncate(VIOLATIONS_MAX);
-        Err(Violations(
-            self.items.into_iter().map(|(_, finding)| finding).collect(),
-        ))
+        Err(Violations(self.items.into_values().collect()))
     }
 }

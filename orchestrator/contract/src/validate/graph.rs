@@ -137,15 +137,17 @@ pub(super) fn resolve(steps: &[StepDraft], ids: &[Option<StepId>], findings: &mu
                 Some(to) if named_by[to.as_usize()].replace(index) == Some(index) => {}
                 Some(to) if to == index && planted::is_on(Bug::SelfEdge) => {}
                 Some(to) if to == index => {
-                    let message = "A step cannot depend on itself.".to_string();
-                    dead(findings, index, item, message);
+                    dead(findings, index, item, || {
+                        "A step cannot depend on itself.".to_string()
+                    });
                 }
                 Some(to) => references.all.push(Reference { to, item }),
                 None if !unknown.insert(name) => {}
                 None => {
                     let text = cut(text, REFERENCE_CHARS_MAX);
-                    let message = format!("No step of the plan has the id \"{text}\".");
-                    dead(findings, index, item, message);
+                    dead(findings, index, item, || {
+                        format!("No step of the plan has the id \"{text}\".")
+                    });
                 }
             }
         }
@@ -214,13 +216,40 @@ fn invert(references: &References) -> (Vec<u32>, Vec<StepIndex>) {
 }
 
 /// Reports each reference that closes a cycle of a depth-first walk: without them the graph would have none.
+///
+/// They are found first and told then, in document order, so that words are made only for those that are told.
 fn report_cycles(steps: &[StepDraft], references: &References, findings: &mut Findings) {
+    let (mut closing, came_from) = closing_references(references);
+    closing.sort_unstable_by_key(|(step, reference)| (*step, reference.item));
+    for (step, reference) in closing {
+        if !findings.takes(place_of(step, reference.item)) {
+            return;
+        }
+        //
+        let mut cycle = vec![step];
+        while let Some(&last) = cycle.last()
+            && last != reference.to
+        {
+            cycle.push(
+                came_from[last.as_usize()].expect("a walk leads from the reference's step to this one"),
+            );
+        }
+        cycle.reverse();
+        dead(findings, step, reference.item, || cycle_message(steps, &cycle));
+    }
+}
+
+/// The references that lead a depth-first walk back to a step on its path, each with the step that has it,
+/// and by step the one that the walk came from.
+fn closing_references(references: &References) -> (Vec<(StepIndex, Reference)>, Vec<Option<StepIndex>>) {
     #[derive(Clone, Copy, PartialEq)]
     enum Walk {
         NotSeen,
         OnPath,
         Done,
     }
+    let mut closing = Vec::new();
+    let mut came_from = vec![None; references.n_steps()];
     let mut walks = vec![Walk::NotSeen; references.n_steps()];
     // The path of the walk, with the number of references that were followed; a stack of our own, since plans
     // are deep.
@@ -242,29 +271,26 @@ fn report_cycles(steps: &[StepDraft], references: &References, findings: &mut Fi
             match walks[reference.to.as_usize()] {
                 Walk::NotSeen => {
                     walks[reference.to.as_usize()] = Walk::OnPath;
+                    came_from[reference.to.as_usize()] = Some(index);
                     path.push((reference.to, 0));
                 }
-                Walk::OnPath => {
-                    //
-                    let from = path.iter().position(|(on_path, _)| *on_path == reference.to);
-                    let cycle = &path[from.expect("the step is on the path")..];
-                    dead(findings, index, reference.item, cycle_message(steps, cycle));
-                }
+                Walk::OnPath => closing.push((index, *reference)),
                 Walk::Done => {}
             }
         }
     }
+    (closing, came_from)
 }
 
 /// Names the steps of a cycle, each followed by the one that it depends on, and the middle of a long one by
 /// its length.
-fn cycle_message(steps: &[StepDraft], cycle: &[(StepIndex, usize)]) -> String {
+fn cycle_message(steps: &[StepDraft], cycle: &[StepIndex]) -> String {
     let mut message = String::from("The steps depend on each other in a cycle: ");
     let n_left_out = cycle.len().saturating_sub(CYCLE_STEPS_NAMED_MAX);
     let id_of = |index: StepIndex| {
         text::id::<StepId>(&steps[index.as_usize()].id).map_or(index.to_string(), |id| id.to_string())
     };
-    for (at, (index, _)) in cycle.iter().enumerate() {
+    for (at, index) in cycle.iter().enumerate() {
         if at == CYCLE_STEPS_NAMED_MAX / 2 && n_left_out > 0 {
             message.push_str(&format!("({n_left_out} more) -> "));
         }
@@ -273,25 +299,28 @@ fn cycle_message(steps: &[StepDraft], cycle: &[(StepIndex, usize)]) -> String {
             message.push_str(" -> ");
         }
     }
-    message.push_str(&id_of(cycle[0].0));
+    message.push_str(&id_of(cycle[0]));
     message.push('.');
     message
 }
 
-fn dead(findings: &mut Findings, step: StepIndex, item: usize, message: String) {
-    let place = Place {
+fn dead(findings: &mut Findings, step: StepIndex, item: usize, message: impl FnOnce() -> String) {
+    findings.push(
+        place_of(step, item),
+        || format!("plan.{step}.depends_on[{item}]"),
+        codes::DEPENDENCY_UNRESOLVED,
+        message,
+    );
+}
+
+fn place_of(step: StepIndex, item: usize) -> Place {
+    Place {
         of_plan: 4,
         step: step.as_usize() + 1,
         field: 4,
         item,
         ..Place::default()
-    };
-    findings.push(
-        place,
-        || format!("plan.{step}.depends_on[{item}]"),
-        codes::DEPENDENCY_UNRESOLVED,
-        message,
-    );
+    }
 }
 
 /// Steps of a cycle that a message names.

@@ -547,6 +547,35 @@ fn a_deadline_that_nobody_gave_allows_for_the_queue() {
     );
 }
 
+//
+#[test]
+fn the_first_findings_are_told_whether_they_are_about_fields_or_about_the_graph() {
+    let mut spec = (0..1_024).fold(plan(), |spec, n| spec.step(&format!("{n}")));
+    let ids: Vec<String> = spec.plan().steps.iter().map(|step| step.id.clone()).collect();
+    for (index, step) in spec.plan().steps.iter_mut().enumerate() {
+        // Two fields that are wrong, and a cycle through all of them.
+        (step.on_failure, step.timeout_ms) = (9, Some(0));
+        step.depends_on = vec![ids[(index + 1) % 1_024].clone()];
+    }
+    spec.plan().steps[0]
+        .depends_on
+        .push(step_id("nobody").to_string());
+    spec.plan().steps[500].depends_on.push(ids[0].clone());
+    let refusal = validate_request(spec.0, 1).unwrap_err();
+    let fields: Vec<&str> = refusal.iter().map(|finding| finding.field.as_str()).collect();
+    assert_eq!(fields.len(), 1_000);
+    assert_eq!(
+        fields[..4],
+        [
+            "plan.steps[0].depends_on[1]",
+            "plan.steps[0].on_failure",
+            "plan.steps[0].timeout_ms",
+            "plan.steps[1].on_failure",
+        ]
+    );
+    assert_eq!(fields[999], "plan.steps[499].on_failure");
+}
+
 //
 #[test]
 fn a_refusal_reads_as_a_sentence() {
