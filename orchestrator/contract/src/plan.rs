@@ -252,15 +252,15 @@ impl Plan {
     /// is present.
     pub fn missing_context_keys(&self, environment: &Opaque) -> Vec<&str> {
         //
-        let present: BTreeSet<&str> = environment
-            .entries()
-            .filter_map(|entry| Some(entry.ok()?.0))
-            .collect();
-        self.context_requirements
-            .iter()
-            .map(String::as_str)
-            .filter(|key| !present.contains(key))
-            .collect()
+        let required = self.context_requirements.iter().map(String::as_str);
+        let mut missing: BTreeSet<&str> = required.clone().collect();
+        for (key, _) in environment.entries().flatten() {
+            missing.remove(key);
+            if missing.is_empty() {
+                return Vec::new();
+            }
+        }
+        required.filter(|key| missing.contains(key)).collect()
     }
 
     /// SHA-256 over the canonical encoding of everything in the plan: equal digests mean the same plan.

@@ -2,6 +2,7 @@
 
 use crate::certificate::Certificate;
 use crate::plan::Plan;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use escapement_model::{ExecutionId, Opaque};
@@ -18,6 +19,8 @@ pub struct Request {
     pub(crate) request_id: Option<String>,
     pub(crate) correlation_context: BTreeMap<String, String>,
     pub(crate) max_concurrent_steps: u32,
+    /// Computed where the request is validated: an environment may be large, and a start is to be quick.
+    pub(crate) missing_context_keys: Box<[String]>,
     pub(crate) digest: [u8; 32],
     pub(crate) certificate: Certificate,
 }
@@ -66,6 +69,11 @@ impl Request {
     /// How many steps may hold a slot at a time, at least 1.
     pub fn max_concurrent_steps(&self) -> u32 {
         self.max_concurrent_steps
+    }
+
+    /// The keys that the plan requires and the environment lacks, in the plan's order. An execution with any fails when it starts.
+    pub fn missing_context_keys(&self) -> &[String] {
+        &self.missing_context_keys
     }
 
     /// What can be said of the plan before it runs, with so many steps at a time.

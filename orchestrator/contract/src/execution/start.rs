@@ -8,6 +8,7 @@ use crate::error::ExecutionError;
 use crate::time::Moment;
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use escapement_model::opaque::{ListBuilder, StructBuilder};
 use escapement_model::{Severity, codes};
@@ -64,17 +65,17 @@ impl Execution {
             let message = format!("The deadline leaves {window_ms} ms, the plan asks for {timeout_ms} ms.");
             return Some(self.limit_error(codes::DEADLINE_EXCEEDED, &message, window_ms, now));
         }
-        let missing = self.plan().missing_context_keys(self.request.environment());
+        let missing = self.request.missing_context_keys();
         //
-        (!missing.is_empty()).then(|| context_missing(&missing))
+        (!missing.is_empty()).then(|| context_missing(missing))
     }
 }
 
-fn context_missing(missing: &[&str]) -> ExecutionError {
+fn context_missing(missing: &[String]) -> ExecutionError {
     let mut bytes_left = MISSING_KEYS_BYTES_MAX;
     let listed: Vec<&str> = missing
         .iter()
-        .copied()
+        .map(String::as_str)
         .take_while(|key| {
             let fits = key.len() <= bytes_left;
             bytes_left = bytes_left.saturating_sub(key.len());

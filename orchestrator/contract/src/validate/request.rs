@@ -41,6 +41,8 @@ pub(super) fn request(draft: RequestDraft, n_steps_max: u32, findings: &mut Find
     let (plan, max_concurrent_steps) = (plan?, max_concurrent_steps?);
     // computed here, once.
     let certificate = plan.certificate_under([0; 32], max_concurrent_steps);
+    let missing = plan.missing_context_keys(&environment);
+    let missing_context_keys = missing.into_iter().map(String::from).collect();
     let mut request = Request {
         plan,
         environment,
@@ -51,6 +53,7 @@ pub(super) fn request(draft: RequestDraft, n_steps_max: u32, findings: &mut Find
         request_id: draft.request_id,
         correlation_context: draft.correlation_context,
         max_concurrent_steps,
+        missing_context_keys,
         digest: [0; 32],
         certificate,
     };
