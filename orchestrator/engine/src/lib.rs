@@ -11,6 +11,7 @@ extern crate alloc;
 mod admission;
 mod answers;
 mod cancel;
+mod clock;
 mod config;
 mod cut;
 mod deaf;

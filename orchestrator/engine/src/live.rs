@@ -1,5 +1,6 @@
 //! The executions that are accepted, or about to be, and not settled. Decides nothing.
 
+use crate::clock::WallClock;
 use crate::fleet::{QueueKey, WaitingKey};
 use crate::input::{CallerId, Submission, UntilDecided, WaitFor};
 use crate::watch::Watchers;
@@ -33,6 +34,8 @@ pub(crate) struct Live {
     pub(crate) request: Arc<Request>,
     pub(crate) execution_id: ExecutionId,
     pub(crate) stage: Stage,
+    /// What the execution is told of the wall clock.
+    pub(crate) clock: WallClock,
     /// The execution whose step asked for this one; it may have ended since. `None`: not nested.
     pub(crate) parent: Option<ExecutionKey>,
     /// How many executions it is nested in.

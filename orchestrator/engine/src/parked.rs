@@ -1,5 +1,6 @@
 //! Queued executions whose requests stand in the store alone, each in about 200 bytes. Decides nothing.
 
+use crate::clock::WallClock;
 use crate::input::{CallerId, Watch};
 use crate::live::ExecutionKey;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,6 +18,7 @@ pub(crate) struct Parked {
     pub(crate) key: ExecutionKey,
     pub(crate) digest: [u8; 32],
     pub(crate) priority: i32,
+    pub(crate) clock: WallClock,
     /// Its deadline on the monotonic clock.
     pub(crate) due_ms: u64,
     pub(crate) load: Load,

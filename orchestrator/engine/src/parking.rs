@@ -3,6 +3,7 @@
 //! In memory are the first of the queue, up to a limit, and those that somebody watches. Whatever else waits is parked:
 //! its request is asked for when its turn comes near, when its deadline is over, and when somebody wants to watch it.
 
+use crate::clock::WallClock;
 use crate::effect::{Effect, Reply};
 use crate::engine::{Engine, Timer};
 use crate::input::{CallerId, LoadOutcome, Recovered, RecoveredParked, WaitFor, Watch};
@@ -11,7 +12,7 @@ use crate::live::{ExecutionKey, Stage};
 use crate::parked::{Interest, Load, Parked};
 use crate::submit::new_live;
 use alloc::sync::Arc;
-use escapement_contract::{Execution, Input as ContractInput, Moment, Phase, Request, due_at_unix};
+use escapement_contract::{Execution, Input as ContractInput, Phase, Request, due_at_unix};
 use escapement_model::ExecutionId;
 
 impl Engine {
@@ -48,6 +49,7 @@ impl Engine {
                 key,
                 digest: *live.request.digest(),
                 priority,
+                clock: live.clock,
                 due_ms: due_ms.expect("a queued execution has a deadline"),
                 load: Load::None,
             },
@@ -69,6 +71,7 @@ impl Engine {
                 key,
                 digest: recovered.request_digest,
                 priority: recovered.priority,
+                clock: WallClock::set(self.now),
                 //
                 due_ms: due_at_unix(recovered.deadline_ms, self.now),
                 load: Load::None,
@@ -146,20 +149,15 @@ impl Engine {
             ..
         } = recovered;
         let (parked, interest) = self.parked.remove(execution_id);
-        // a wall clock that was set meanwhile moves no deadline.
-        let when_due = Moment {
-            monotonic_ms: parked.due_ms,
-            unix_ms: deadline_ms,
-        };
         let execution = Execution::accept(
             Arc::clone(&request),
             execution_id,
             accepted_at,
             deadline_ms,
-            when_due,
+            parked.clock.at(self.now.monotonic_ms),
         );
         let priority = request.plan().priority();
-        let mut live = new_live(execution, request, execution_id);
+        let mut live = new_live(execution, request, execution_id, parked.clock);
         live.stage = Stage::Durable;
         live.counts_as_overdue = parked.load == Load::Overdue;
         live.waiters = interest.waiters;

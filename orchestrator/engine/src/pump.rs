@@ -15,8 +15,9 @@ impl Engine {
     /// # Errors
     /// What the contract refuses; timers that were due have fired all the same.
     pub(crate) fn act(&mut self, key: ExecutionKey, input: ContractInput) -> Result<(), Refused> {
-        let now = self.now;
-        let handled = self.live.at_mut(key).execution.handle(now, input);
+        let live = self.live.at_mut(key);
+        let now = live.clock.at(self.now.monotonic_ms);
+        let handled = live.execution.handle(now, input);
         self.pump(key);
         handled
     }

@@ -1,5 +1,6 @@
 //! A caller hands in a plan, or asks about one. Persists nothing: it asks for the write and waits.
 
+use crate::clock::WallClock;
 use crate::effect::{ExecutionView, Refusal, Reply, StoreWrite};
 use crate::engine::Engine;
 use crate::input::{CallerId, Recovered, Submission, UntilDecided, WaitFor};
@@ -143,7 +144,12 @@ impl Engine {
             deadline_ms,
             self.now,
         );
-        let mut live = new_live(execution, Arc::clone(&request), execution_id);
+        let mut live = new_live(
+            execution,
+            Arc::clone(&request),
+            execution_id,
+            WallClock::set(self.now),
+        );
         if let Some(parent_key) = parent {
             let parent = self.live.at_mut(parent_key);
             parent.n_children += 1;
@@ -275,7 +281,7 @@ impl Engine {
             None => Execution::accept(shared, execution_id, accepted_at, deadline_ms, self.now),
         };
         let priority = request.plan().priority();
-        let mut live = new_live(execution, request, execution_id);
+        let mut live = new_live(execution, request, execution_id, WallClock::set(self.now));
         live.stage = Stage::Durable;
         live.start_is_durable = started_at.is_some();
         let key = self.live.insert(live);
@@ -298,12 +304,18 @@ impl Engine {
     }
 }
 
-pub(crate) fn new_live(execution: Execution, request: Arc<Request>, execution_id: ExecutionId) -> Live {
+pub(crate) fn new_live(
+    execution: Execution,
+    request: Arc<Request>,
+    execution_id: ExecutionId,
+    clock: WallClock,
+) -> Live {
     Live {
         execution,
         request,
         execution_id,
         stage: Stage::Accepting { started: false },
+        clock,
         parent: None,
         depth: 0,
         n_children: 0,

@@ -64,6 +64,38 @@ fn a_deadline_that_passes_in_the_queue_ends_the_execution() {
     assert!(world.assignments(1).is_empty(), "it never runs afterwards");
 }
 
+//
+#[test]
+fn a_wall_clock_that_is_set_moves_neither_deadlines_nor_durations() {
+    const DAY_MS: i64 = 86_400_000;
+    for (jump_ms, queued_in_memory_max) in [(DAY_MS, 2), (-DAY_MS, 2), (DAY_MS, 1), (-DAY_MS, 1)] {
+        let mut world = World::with(|config| {
+            config.max_running_executions = 1;
+            config.queued_in_memory_max = queued_in_memory_max;
+        });
+        world.worker(1, 4, &["a"]);
+        for n in 1..=3 {
+            world.submit(n, &plan(n, &["a"]).build(), WaitFor::Settled);
+        }
+        world.pass(1_000);
+        world.wall_shift_ms = jump_ms;
+        for n in 1..=3 {
+            let assignment = world.one_assignment(1);
+            world.pass(2_000);
+            world.complete(1, assignment.token);
+            let settlement = world.settlement(n);
+            let result = &settlement.result;
+            assert_eq!(result.status, Status::Success, "{:?}", result.error);
+            assert_eq!(result.duration_ms, if n == 1 { 3_000 } else { 2_000 });
+            assert_eq!(
+                result.completed_at,
+                crate::world::START_UNIX_MS + 1_000 + 2_000 * n as i64
+            );
+            assert!(settlement.audit.is_sorted_by_key(|entry| entry.at_unix_ms));
+        }
+    }
+}
+
 //
 #[test]
 fn after_a_restart_what_was_queued_runs_and_what_was_started_fails() {
