@@ -3,6 +3,7 @@
 use crate::engine::{Engine, Timer};
 use crate::fleet::Over;
 use crate::input::SessionKey;
+use crate::limits::MESSAGES_PER_CANCEL;
 use crate::worker::{AckVerdict, Cancel, CancelReason};
 use alloc::vec::Vec;
 use escapement_model::AttemptToken;
@@ -23,6 +24,7 @@ impl Engine {
             later,
         });
         let session = attempt.session;
+        self.session_mut(session).allowance.entitle(MESSAGES_PER_CANCEL);
         self.queue_cancel(session, token, reason);
         self.arm_cancels(session);
     }

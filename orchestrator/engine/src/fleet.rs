@@ -9,14 +9,16 @@ mod session;
 mod snapshots;
 
 use crate::input::SessionKey;
-use crate::worker::AckVerdict;
+use crate::limits::{ACTION_TEXTS_BYTES_MAX, ACTIONS_MAX};
+use crate::worker::{AckVerdict, ActionSpec};
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use escapement_model::{AttemptToken, InstanceId};
 
 pub(crate) use action::{Action, ActionKey, QueueKey, Waiting, WaitingKey};
-pub(crate) use allowance::Allowance;
+pub(crate) use allowance::{Allowance, cost_of, cost_of_entries};
 pub(crate) use attempt::{Attempt, Over};
 pub(crate) use last_hello::LastHello;
 pub(crate) use memory::Memory;
@@ -37,6 +39,8 @@ pub(crate) struct Fleet {
     pub(crate) last_hellos: Memory<InstanceId, LastHello>,
     pub(crate) tokens_made: u64,
     actions: BTreeMap<ActionKey, Action>,
+    /// Bytes of their descriptions and schemas.
+    action_text_bytes: usize,
     names: BTreeMap<Arc<str>, ActionKey>,
     last_action: u64,
     /// Queues in which at least one step waits.
@@ -64,6 +68,7 @@ impl Fleet {
             last_hellos: Memory::default(),
             tokens_made: 0,
             actions: BTreeMap::new(),
+            action_text_bytes: 0,
             names: BTreeMap::new(),
             last_action: 0,
             waiting_queues: BTreeSet::new(),
@@ -94,6 +99,29 @@ impl Fleet {
         self.names.get(name).copied()
     }
 
+    /// Why no session may offer an action of that name now, for people.
+    pub(crate) fn lacks_room_for(&self, spec: &ActionSpec) -> Option<&'static str> {
+        let known = self.names.get(spec.name.as_str()).map(|key| self.action(*key));
+        let text_bytes = self.action_text_bytes - known.map_or(0, Action::text_bytes);
+        if known.is_none() && self.actions.len() >= ACTIONS_MAX {
+            return Some("the workers offer too many actions together");
+        }
+        let is_too_much =
+            text_bytes + spec.description.len() + spec.input_schema.len() > ACTION_TEXTS_BYTES_MAX;
+        is_too_much.then_some("the descriptions and schemas of all actions are too large together")
+    }
+
+    /// Keeps what a worker says about an action, in place of what was said before.
+    pub(crate) fn describe(&mut self, key: ActionKey, description: String, input_schema: String) {
+        let action = self
+            .actions
+            .get_mut(&key)
+            .expect("the key of an action that is kept");
+        self.action_text_bytes -= action.text_bytes();
+        (action.description, action.input_schema) = (description, input_schema);
+        self.action_text_bytes += action.text_bytes();
+    }
+
     pub(crate) fn action(&self, key: ActionKey) -> &Action {
         self.actions.get(&key).expect("the key of an action that is kept")
     }
@@ -122,6 +150,7 @@ impl Fleet {
             return;
         }
         let action = self.actions.remove(&key).expect("it was there a line ago");
+        self.action_text_bytes -= action.text_bytes();
         self.names.remove(&action.name);
     }
 

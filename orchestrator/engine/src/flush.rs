@@ -3,6 +3,7 @@
 use crate::cut::{assignment_bytes, split_by_size};
 use crate::effect::Effect;
 use crate::engine::Engine;
+use crate::fleet::cost_of_entries;
 use crate::input::SessionKey;
 use crate::limits;
 use crate::worker::{Assignment, ToWorker};
@@ -52,7 +53,7 @@ impl Engine {
         }
         let entitled = match &message {
             ToWorker::Assignments(items) => items.len() as u64 * limits::MESSAGES_PER_ASSIGNMENT,
-            ToWorker::Cancels(items) => items.len() as u64 * limits::MESSAGES_PER_CANCEL,
+            ToWorker::SnapshotRequest { .. } => 1 + cost_of_entries(session.tokens().len()),
             _ => 0,
         };
         session.allowance.entitle(entitled);

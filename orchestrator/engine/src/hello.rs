@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::fleet::{Attempt, Identity};
 use crate::input::SessionKey;
-use crate::limits::{MESSAGES_PER_ASSIGNMENT, SESSION_ATTEMPTS_MAX, WORKER_LIST_MAX};
+use crate::limits::{MESSAGES_PER_ASSIGNMENT, WORKER_LIST_MAX};
 use crate::worker::{Hello, InFlight, InFlightPhase, KeepOrStop, SessionErrorCode, ToWorker, Welcome};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -18,15 +18,11 @@ impl Engine {
         let deaf_since_ms = self.deaf_since(&hello);
         let previous = self.fleet.instances.insert(hello.instance_id, key);
         let is_drained = self.fleet.drained.recall(hello.instance_id).is_some();
-        let n_reported = hello.in_flight.len().min(SESSION_ATTEMPTS_MAX);
         let session = self.session_mut(key);
         session.max_in_flight = hello.max_in_flight.min(limits::SESSION_IN_FLIGHT_MAX);
         session.draining = is_drained;
         session.deaf_since_ms = deaf_since_ms;
         session.held_back = deaf_since_ms.is_some();
-        session
-            .allowance
-            .entitle(n_reported as u64 * MESSAGES_PER_ASSIGNMENT);
         session.identity = Some(Identity {
             worker_id: hello.worker_id,
             instance_id: hello.instance_id,
@@ -141,6 +137,7 @@ impl Engine {
         let attempt = *attempt;
         self.session_mut(from).strike_out(token);
         self.take_credit(token, &attempt);
+        self.session_mut(to).allowance.entitle(MESSAGES_PER_ASSIGNMENT);
         self.expect_answers(to);
     }
 

@@ -8,12 +8,18 @@ pub(crate) const LOADS_AHEAD_MAX: usize = 256;
 pub(crate) const LOADS_WATCHED_MAX: usize = 64;
 /// Executions that were asked for because their deadlines are over, and whose ends are not durable, at a time.
 pub(crate) const OVERDUE_LOADED_MAX: usize = 256;
-/// Items of one list that a worker sends.
-pub(crate) const WORKER_LIST_MAX: usize = 65_536;
+/// Items of one list that a worker sends: it has no more attempts to speak of.
+pub(crate) const WORKER_LIST_MAX: usize = SESSION_ATTEMPTS_MAX;
+/// Entries of a worker's message that cost as much of its allowance as another message.
+pub(crate) const ENTRIES_PER_MESSAGE: usize = 16;
+/// Bytes of texts in a worker's message that count as an entry.
+pub(crate) const TEXT_BYTES_PER_ENTRY: usize = 1 << 10;
+/// Actions that sessions offer, of all sessions together.
+pub(crate) const ACTIONS_MAX: usize = 65_536;
+/// Bytes of descriptions and schemas of all actions together.
+pub(crate) const ACTION_TEXTS_BYTES_MAX: usize = 64 << 20;
 /// Items of one list that a worker is sent.
 pub(crate) const MESSAGE_ITEMS_MAX: usize = 16_384;
-/// Messages that a session's work may entitle it to at a time.
-pub(crate) const SESSION_ALLOWANCE_MAX: u64 = 200_000;
 /// Messages to which an assignment entitles a worker: its answers, sent twice, and some to spare.
 pub(crate) const MESSAGES_PER_ASSIGNMENT: u64 = 8;
 /// Messages to which a cancel entitles a worker.

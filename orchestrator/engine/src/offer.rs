@@ -26,7 +26,7 @@ impl Engine {
         let mut refused = Vec::new();
         let mut offered: BTreeMap<_, SessionAction> = BTreeMap::new();
         for spec in specs {
-            if let Some(reason) = refusal_of(&spec) {
+            if let Some(reason) = refusal_of(&spec).or_else(|| self.fleet.lacks_room_for(&spec)) {
                 refused.push(ActionRefusal {
                     // A name of any length would make an answer of any length.
                     name: spec.name.chars().take(limits::LABEL_CHARS_MAX).collect(),
@@ -35,10 +35,8 @@ impl Engine {
                 continue;
             }
             let action = self.fleet.action_key(&spec.name);
-            let state = self.fleet.action_mut(action);
-            state.description = spec.description;
-            state.input_schema = spec.input_schema;
-            state.was_offered = true;
+            self.fleet.describe(action, spec.description, spec.input_schema);
+            self.fleet.action_mut(action).was_offered = true;
             let repeated = offered.insert(
                 action,
                 SessionAction {
@@ -141,7 +139,7 @@ impl Engine {
             state.holders -= 1;
             if state.holders == 0 {
                 // Its name stays registered for a while; new names all the time must not pile up the texts of all.
-                (state.description, state.input_schema) = Default::default();
+                self.fleet.describe(action, String::new(), String::new());
             }
             self.fleet.forget_action_if_unused(action, self.now.monotonic_ms);
         }

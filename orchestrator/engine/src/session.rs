@@ -2,7 +2,7 @@
 
 use crate::cut::{can_answer, split_by_size, unreadable_bytes};
 use crate::engine::{Engine, Timer};
-use crate::fleet::{Allowance, Session};
+use crate::fleet::{Allowance, Session, cost_of};
 use crate::input::SessionKey;
 use crate::limits::WORKER_LIST_MAX;
 use crate::worker::{FromWorker, SessionErrorCode, ToWorker};
@@ -40,11 +40,12 @@ impl Engine {
             return self.refuse_session(key, SessionErrorCode::ProtocolViolation, &detail);
         }
         session.last_seq_in = seq;
-        if !session.allowance.take(now_ms) {
-            return self.refuse_session(key, SessionErrorCode::LimitExceeded, "too many messages");
-        }
         if let Some(detail) = broken_limit(&message) {
             return self.refuse_session(key, SessionErrorCode::LimitExceeded, detail);
+        }
+        let n_held = session.tokens().len();
+        if !session.allowance.take(cost_of(&message), n_held, now_ms) {
+            return self.refuse_session(key, SessionErrorCode::LimitExceeded, "too many messages");
         }
         match (session.identity.is_some(), message) {
             (false, FromWorker::Hello(hello)) => self.hello(key, hello),
@@ -170,9 +171,11 @@ fn broken_limit(message: &FromWorker) -> Option<&'static str> {
             "too many outcomes in one message",
         ),
         FromWorker::Snapshot { in_flight, .. } => (in_flight.len() > WORKER_LIST_MAX, "too many attempts"),
+        FromWorker::Capacity { per_action, .. } => {
+            (per_action.len() > limits::SESSION_ACTIONS_MAX, "too many actions")
+        }
         // A hello has its own checks.
         FromWorker::Hello(_)
-        | FromWorker::Capacity { .. }
         | FromWorker::Heartbeat { .. }
         | FromWorker::Drain
         | FromWorker::Goodbye

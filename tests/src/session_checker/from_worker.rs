@@ -18,7 +18,7 @@ impl Books {
         let Some(session) = self.sessions.get_mut(&event.session) else {
             return;
         };
-        if session.overdraws(event.t, settings) {
+        if session.overdraws(event.t, cost(message), settings) {
             let text = "the worker sends more than its allowance and is heard all the same".to_owned();
             self.violate(Invariant::I9, event, None, text);
         }
@@ -263,3 +263,27 @@ impl Books {
         }
     }
 }
+
+/// What a message costs of the allowance, texts not counted: the journal does not have them all.
+fn cost(message: &FromWorker) -> u64 {
+    let n_entries = match message {
+        FromWorker::Hello(hello) => hello.actions.len() + hello.in_flight.len(),
+        FromWorker::RegisterActions { actions, .. } => actions.len(),
+        FromWorker::Capacity(capacity) => capacity.per_action.len(),
+        FromWorker::AttemptAcks {
+            started,
+            rejected,
+            stopped,
+        } => started.len() + rejected.len() + stopped.len(),
+        FromWorker::Outcomes { items, .. } => items.len(),
+        FromWorker::Snapshot { in_flight, .. } => in_flight.len(),
+        FromWorker::Heartbeat { .. }
+        | FromWorker::Drain {}
+        | FromWorker::Goodbye {}
+        | FromWorker::Unknown {} => 0,
+    };
+    1 + (n_entries / ENTRIES_PER_MESSAGE) as u64
+}
+
+/// Entries of a message's lists that cost as much as a message.
+pub(super) const ENTRIES_PER_MESSAGE: usize = 16;

@@ -8,6 +8,7 @@ use super::attempt::{Evidence, State, Why};
 use super::books::Books;
 use super::report::{Count, Invariant};
 use super::session::{Stage, Unanswered};
+use super::to_worker::ALLOWED_PER_ASSIGNMENT;
 
 impl Books {
     pub(super) fn welcome(
@@ -28,6 +29,8 @@ impl Books {
         };
         session.stage = Stage::Welcomed;
         session.id = Some(id);
+        let kept = verdicts.values().filter(|verdict| **verdict == Resumption::Keep);
+        session.allow(ALLOWED_PER_ASSIGNMENT * kept.count() as u64);
         session.max_in_flight = hello.max_in_flight;
         session.must_drain = self.drained.contains(&hello.instance);
         if session.held_up {

@@ -171,8 +171,8 @@ impl Session {
         self.allowance_milli = (self.allowance_milli + milli(messages)).min(milli(ALLOWANCE_MAX));
     }
 
-    /// Takes one message off the allowance; true the first time that it is clearly overdrawn.
-    pub(super) fn overdraws(&mut self, t: u64, settings: &CheckerSettings) -> bool {
+    /// Takes what a message costs off the allowance; true the first time that it is clearly overdrawn.
+    pub(super) fn overdraws(&mut self, t: u64, cost: u64, settings: &CheckerSettings) -> bool {
         let burst = milli(settings.session_messages_burst);
         if self.allowance_milli < burst {
             let grown = (t - self.allowance_at) * settings.session_messages_per_second;
@@ -180,7 +180,7 @@ impl Session {
             self.allowance_milli = self.allowance_milli.saturating_add(grown).min(burst);
         }
         self.allowance_at = t;
-        self.allowance_milli -= milli(1);
+        self.allowance_milli -= milli(cost);
         let first = self.allowance_milli < -milli(ALLOWANCE_SLACK) && !self.over_allowance;
         self.over_allowance |= first;
         first

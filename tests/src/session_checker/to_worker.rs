@@ -4,6 +4,7 @@ use crate::session_journal::{AssignedItem, CancelReason, Event, Hex, OutcomeKind
 
 use super::attempt::{Attempt, Evidence, State, Why};
 use super::books::Books;
+use super::from_worker::ENTRIES_PER_MESSAGE;
 use super::report::{Count, Invariant};
 use super::session::Stage;
 
@@ -195,6 +196,8 @@ impl Books {
         let expected = session.snapshot_n + 1;
         let asked = session.snapshot_asked.replace(event.t);
         session.snapshot_n = n;
+        let n_listed = session.held.len() + session.stopping.len();
+        session.allow(1 + (n_listed / ENTRIES_PER_MESSAGE) as u64);
         if n != expected {
             let text = format!("snapshot request {n} instead of {expected}");
             self.violate(Invariant::I9, event, None, text);
@@ -256,7 +259,7 @@ impl Books {
 }
 
 /// Messages that each item sent allows the worker.
-const ALLOWED_PER_ASSIGNMENT: u64 = 8;
+pub(super) const ALLOWED_PER_ASSIGNMENT: u64 = 8;
 const ALLOWED_PER_CANCEL: u64 = 4;
 const HELD_MAX: usize = 16_384;
 const SNAPSHOT_SLACK_MS: u64 = 100;

@@ -78,6 +78,11 @@ impl Action {
         !self.sessions.is_empty() || now_ms < self.grace_until_ms
     }
 
+    /// Bytes of its description and its schema.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.description.len() + self.input_schema.len()
+    }
+
     pub(crate) fn n_waiting(&self) -> usize {
         self.queues.values().map(BTreeMap::len).sum()
     }

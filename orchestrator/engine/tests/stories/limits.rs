@@ -1,12 +1,12 @@
 //! What a session may not do, and that nobody who only does his work comes near it.
 
-use crate::world::{World, action, plan, token_of};
+use crate::world::{World, action, hello_of, plan, token_of};
 use escapement_contract::Outcome;
 use escapement_engine::{
-    ActionSpec, AttemptReport, FromWorker, InFlight, InFlightPhase, Input, RejectReason, SessionErrorCode,
-    SessionKey, ToWorker, WaitFor,
+    ActionSpec, AttemptReport, FromWorker, Hello, InFlight, InFlightPhase, Input, RejectReason,
+    SessionErrorCode, SessionKey, ToWorker, WaitFor,
 };
-use escapement_model::{AttemptToken, Opaque, limits};
+use escapement_model::{AttemptToken, InstanceId, Opaque, limits};
 
 fn is_limited(world: &mut World, session: u64) -> bool {
     let sent = world.take_sent(session);
@@ -151,10 +151,25 @@ fn a_worker_that_comes_back_to_another_orchestrator_meets_no_limit() {
     });
     let reported = reported.collect();
     world.hello(1, 1, 4096, vec![action("a")], reported);
-    for token in &strangers {
-        world.complete(1, *token);
-        world.stopped(1, *token);
+    // As workers send what is ready: outputs of 16 KiB, a message of 256 KiB after the other.
+    for batch in strangers.chunks(16) {
+        let items = batch.iter().map(|token| (*token, success())).collect();
+        world.say(
+            1,
+            FromWorker::Outcomes {
+                items,
+                unreadable: vec![],
+            },
+        );
     }
+    world.say(
+        1,
+        FromWorker::AttemptAcks {
+            started: vec![],
+            rejected: vec![],
+            stopped: strangers,
+        },
+    );
     assert!(world.closed.is_empty());
 }
 
@@ -193,7 +208,7 @@ fn an_assignment_entitles_to_8_messages_and_a_cancel_to_4() {
 }
 
 #[test]
-fn what_work_entitles_to_is_bounded() {
+fn what_work_entitled_to_goes_with_the_work() {
     let mut world = World::new();
     world.worker(1, 1024, &["a"]);
     for n in 1..=30 {
@@ -212,11 +227,140 @@ fn what_work_entitles_to_is_bounded() {
         );
     }
     world.take_sent(1);
-    assert!(!chatter(&mut world, 1, 199_000));
-    assert!(
-        chatter(&mut world, 1, 1_001),
-        "30,720 assignments entitle to no more than 200,000"
+    assert!(!chatter(&mut world, 1, 2_000));
+    assert!(chatter(&mut world, 1, 1), "30,720 attempts have ended");
+}
+
+#[test]
+fn a_message_costs_more_by_what_is_in_it() {
+    let names = |n: usize, bytes: usize| -> Vec<ActionSpec> {
+        let spec = |n| ActionSpec {
+            description: "x".repeat(bytes),
+            ..action(&format!("action {n}"))
+        };
+        (0..n).map(spec).collect()
+    };
+    let register = |actions| FromWorker::RegisterActions { revision: 0, actions };
+    let listed = listed(1_024);
+    let messages = [
+        (FromWorker::Unknown, 1),
+        (register(names(15, 0)), 1),
+        (register(names(16, 0)), 2),
+        (register(names(1_024, 0)), 1 + 64),
+        (register(names(1_024, 1_000)), 1 + 127),
+        (
+            FromWorker::Capacity {
+                revision: 0,
+                max_in_flight: 1,
+                per_action: (0..1_024).map(|n| (format!("{n:0>100}"), 1)).collect(),
+            },
+            1 + 64 + 6,
+        ),
+        (
+            FromWorker::AttemptAcks {
+                started: tokens(1_024),
+                rejected: vec![],
+                stopped: tokens(1_024),
+            },
+            1 + 128,
+        ),
+        (
+            FromWorker::Outcomes {
+                items: vec![],
+                unreadable: vec![vec![7; 16 << 10].into(); 32],
+            },
+            1 + 34,
+        ),
+        (
+            FromWorker::Snapshot {
+                n: 7,
+                last_assignment_seq: 0,
+                in_flight: listed,
+            },
+            1 + 64,
+        ),
+    ];
+    for (message, cost) in messages {
+        let mut world = World::new();
+        world.worker(1, 1, &["a"]);
+        world.say(1, message.clone());
+        let left = 2_000 - 1 - cost;
+        assert!(!chatter(&mut world, 1, left), "{message:?}");
+        assert!(chatter(&mut world, 1, 1), "{message:?}");
+    }
+}
+
+#[test]
+fn attempts_that_a_worker_invents_entitle_to_nothing() {
+    let mut world = World::new();
+    world.hello(1, 1, 1, vec![action("a")], listed(16_000));
+    // The snapshot that lists them is answered with a cancel for each.
+    let in_flight = tokens(8_000).into_iter().map(|token| InFlight {
+        token,
+        phase: InFlightPhase::Running,
+    });
+    world.heartbeat(1, &tokens(3));
+    world.heartbeat(1, &tokens(3));
+    assert!(world.log_has("send 1 snapshot_request"));
+    world.say(
+        1,
+        FromWorker::Snapshot {
+            n: 1,
+            last_assignment_seq: 0,
+            in_flight: in_flight.collect(),
+        },
     );
+    assert!(world.log_has("send 1 cancels"));
+    world.take_sent(1);
+    assert!(!chatter(&mut world, 1, 2_000 - 1_001 - 2 + 1 - 501));
+    assert!(chatter(&mut world, 1, 1));
+}
+
+#[test]
+fn all_sessions_together_offer_so_many_actions_and_texts_about_them() {
+    let mut world = World::new();
+    let specs = |from: usize, n: usize, schema_bytes: usize| -> Vec<ActionSpec> {
+        let spec = |n| ActionSpec {
+            input_schema: "x".repeat(schema_bytes),
+            ..action(&format!("action {n}"))
+        };
+        (from..from + n).map(spec).collect()
+    };
+    let refused = |world: &mut World, session: u64| -> usize {
+        let sent = world.take_sent(session);
+        let refused = sent.iter().find_map(|message| match message {
+            ToWorker::Welcome(welcome) => Some(welcome.refused_actions.len()),
+            _ => None,
+        });
+        refused.unwrap()
+    };
+    for session in 0..64 {
+        let hello = Hello {
+            instance_id: InstanceId::new([session; 16]),
+            actions: specs(usize::from(session) * 1_024, 1_024, 0),
+            ..hello_of(session, "many")
+        };
+        world.open(u64::from(session), hello);
+        assert_eq!(refused(&mut world, u64::from(session)), 0);
+    }
+    world.hello(100, 100, 1, specs(65_500, 50, 0), vec![]);
+    assert_eq!(refused(&mut world, 100), 14, "36 of them are known");
+    // 64 MiB of texts; whoever says the same again needs no more room.
+    for n in 0..32 {
+        let session = 101 + n as u64;
+        world.hello(
+            session,
+            session as u8,
+            1,
+            specs(n % 16 * 64, 64, 64 << 10),
+            vec![],
+        );
+        assert_eq!(refused(&mut world, session), 0);
+    }
+    world.hello(200, 200, 1, specs(1_024, 2, 1), vec![]);
+    assert_eq!(refused(&mut world, 200), 2);
+    world.hello(201, 201, 1, specs(0, 2, 1), vec![]);
+    assert_eq!(refused(&mut world, 201), 0, "less than before");
 }
 
 #[test]
@@ -271,18 +415,20 @@ fn lists_have_a_limit() {
         in_flight: listed(n),
     };
     let at_limit = [
-        acks(65_536, 65_536, 65_536),
-        outcomes(65_536, 0),
-        outcomes(32_768, 32_768),
-        snapshot(65_536),
+        acks(16_384, 0, 0),
+        acks(0, 16_384, 0),
+        acks(0, 0, 16_384),
+        outcomes(16_384, 0),
+        outcomes(8_192, 8_192),
+        snapshot(16_384),
     ];
     let over = [
-        acks(65_537, 0, 0),
-        acks(0, 65_537, 0),
-        acks(0, 0, 65_537),
-        outcomes(65_537, 0),
-        outcomes(32_768, 32_769),
-        snapshot(65_537),
+        acks(16_385, 0, 0),
+        acks(0, 16_385, 0),
+        acks(0, 0, 16_385),
+        outcomes(16_385, 0),
+        outcomes(8_192, 8_193),
+        snapshot(16_385),
     ];
     let at_limit = at_limit.into_iter().map(|message| (message, false));
     for (message, is_over) in at_limit.chain(over.into_iter().map(|message| (message, true))) {
@@ -303,7 +449,7 @@ fn listed(n: usize) -> Vec<InFlight> {
 
 #[test]
 fn a_hello_has_a_limit() {
-    for (n, is_over) in [(65_536, false), (65_537, true)] {
+    for (n, is_over) in [(16_384, false), (16_385, true)] {
         let mut world = World::new();
         world.hello(1, 1, 1, vec![action("a")], listed(n));
         assert_eq!(is_limited(&mut world, 1), is_over);
