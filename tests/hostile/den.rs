@@ -50,9 +50,7 @@ impl Den {
     ) -> Self {
         let turn = TURN.lock().await;
         let directory = PrivateDirectory::new("hostile").unwrap();
-        // What nobody works for would hold up the end of each test.
-        let settings = OrchestratorSettings::new(directory.path()).flag("--drain-grace-ms", 500);
-        let settings = change(settings);
+        let settings = change(OrchestratorSettings::new(directory.path()));
         let orchestrator = settings.start().await.unwrap();
         let canary = Canary::start(&orchestrator.url()).await;
         let before = size_of(orchestrator.process.id());
