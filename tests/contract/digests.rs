@@ -214,26 +214,6 @@ fn what_is_probably_not_meant_is_a_warning() {
             .map(|(_, code)| code)
             .collect::<Vec<_>>()
     };
-    let never_retries: &[fn(&mut PlanDraft)] = &[
-        |plan| plan.retry_policy = None,
-        |plan| plan.retry_policy.as_mut().unwrap().max_attempts = Some(1),
-        |plan| plan.retry_policy.as_mut().unwrap().retryable_error_codes.clear(),
-        // Codes that are fatal whatever the worker says make nothing eligible.
-        |plan| plan.retry_policy.as_mut().unwrap().retryable_error_codes = vec!["UNKNOWN_ERROR".into()],
-    ];
-    for (n, change) in never_retries.iter().enumerate() {
-        let mut plan = request().plan.unwrap();
-        change(&mut plan);
-        plan.steps[0].timeout_ms = Some(1);
-        plan.steps[3].on_failure = 2;
-        let found: Vec<_> = validate_plan(plan)
-            .unwrap()
-            .warnings()
-            .into_iter()
-            .map(|f| f.code)
-            .collect();
-        assert_eq!(found, ["RETRY_NEVER_HAPPENS"], "{n}");
-    }
     assert_eq!(codes(|plan| plan.steps[3].on_failure = 2), [] as [&str; 0]);
     assert_eq!(
         codes(|plan| plan.steps[3].timeout_ms = Some(60_001)),

@@ -53,4 +53,6 @@ pub use request::Request;
 pub use result::{PlanResult, Settlement, Status};
 pub use rules::{Action, MandatoryAction, RuleSet};
 pub use time::{Moment, default_deadline, due_at_unix};
-pub use validate::{Finding, Violations, validate_concurrency, validate_plan, validate_request};
+pub use validate::{
+    Finding, Violations, looks_like_seconds, validate_concurrency, validate_plan, validate_request,
+};

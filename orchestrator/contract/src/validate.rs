@@ -6,6 +6,7 @@ mod plan;
 mod request;
 mod size;
 mod text;
+mod warnings;
 
 use crate::draft::{PlanDraft, RequestDraft};
 use crate::plan::Plan;
@@ -100,6 +101,11 @@ pub fn validate_concurrency(asked: Option<i32>, max_concurrent_steps: u32) -> Re
     let mut findings = Findings::default();
     let n_steps = request::options(asked, max_concurrent_steps, &mut findings);
     findings.conclude(n_steps)
+}
+
+/// True for a time that is one of this century in Unix seconds, and in Unix milliseconds lies in the first years of 1970.
+pub fn looks_like_seconds(unix_ms: i64) -> bool {
+    (1_000_000_000..100_000_000_000).contains(&unix_ms)
 }
 
 /// Where a finding stands in the document, for sorting.

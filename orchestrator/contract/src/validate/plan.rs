@@ -1,6 +1,6 @@
 //! A plan, field by field. Nothing here looks beyond one field but the graph.
 
-use super::{Finding, Findings, Place, graph, size, text};
+use super::{Findings, Place, graph, size, text};
 use crate::draft::{PlanDraft, RetryPolicyDraft, StepDraft};
 use crate::plan::{OnFailure, Plan, RetryPolicy, Step, StepIndex};
 use alloc::format;
@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use escapement_model::limits::{
     ACTION_CHARS_MAX, BACKOFF_MS_MAX_DEFAULT, CONTEXT_REQUIREMENTS_MAX, ERROR_CODE_CHARS_MAX,
     LABEL_CHARS_MAX, NAME_CHARS_MAX, PAYLOAD_BYTES_MAX, PLAN_BYTES_MAX, PLAN_TIMEOUT_MS_DEFAULT,
-    RETRYABLE_CODES_MAX, STEPS_MAX, TAGS_MAX, VIOLATIONS_MAX,
+    RETRYABLE_CODES_MAX, STEPS_MAX, TAGS_MAX,
 };
 use escapement_model::{PlanId, StepId};
 
@@ -256,46 +256,4 @@ fn of_step<T>(
     checked
         .map_err(|message| findings.invalid(place, || format!("plan.{index}.{name}"), message))
         .ok()
-}
-
-impl Plan {
-    /// What is allowed and yet probably not meant, in document order, at most [`VIOLATIONS_MAX`].
-    pub fn warnings(&self) -> Vec<Finding> {
-        //
-        let mut warnings = Vec::new();
-        if self.steps.iter().all(|step| step.timeout_ms.is_none()) {
-            let message =
-                "No step has a limit, so the plan's own limit is all that bounds its duration.".to_string();
-            warnings.push(Finding {
-                field: "plan.steps".to_string(),
-                code: "NO_STEP_LIMITS",
-                message,
-            });
-        }
-        for (index, step) in (0u16..).map(StepIndex).zip(&self.steps) {
-            if step.on_failure == OnFailure::Retry && !self.retry_policy.can_retry() {
-                let message = "The step asks for retries that the retry policy can never give.".to_string();
-                let field = format!("plan.{index}.on_failure");
-                warnings.push(Finding {
-                    field,
-                    code: "RETRY_NEVER_HAPPENS",
-                    message,
-                });
-            }
-            if step
-                .timeout_ms
-                .is_some_and(|timeout_ms| timeout_ms >= self.timeout_ms)
-            {
-                let message = "The plan's limit always ends first.".to_string();
-                let field = format!("plan.{index}.timeout_ms");
-                warnings.push(Finding {
-                    field,
-                    code: "STEP_LIMIT_NEVER_BINDS",
-                    message,
-                });
-            }
-        }
-        warnings.truncate(VIOLATIONS_MAX);
-        warnings
-    }
 }

@@ -25,3 +25,4 @@ mod replaying;
 mod requests;
 mod retries;
 mod walk;
+mod warnings;

@@ -2,7 +2,7 @@
 
 use crate::story::{ALLOWANCE, CONCURRENCY_MAX, Spec, plan, step_id};
 use bytes::Bytes;
-use escapement_contract::{Finding, RetryPolicyDraft, Violations, validate_plan, validate_request};
+use escapement_contract::{Finding, RetryPolicyDraft, Violations, validate_request};
 use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
 
@@ -487,50 +487,6 @@ fn the_digest_knows_defaults_case_and_order_but_no_execution_id() {
     for change in changes {
         assert_ne!(digest(with(change)), plain);
     }
-}
-
-//
-#[test]
-fn what_is_probably_not_meant_is_a_warning() {
-    let warnings = |mut spec: Spec| -> Vec<String> {
-        let plan = validate_plan(std::mem::take(spec.plan())).unwrap();
-        plan.warnings()
-            .iter()
-            .map(|finding| format!("{} {}", finding.field, finding.code))
-            .collect()
-    };
-    let plan = || crate::story::plan().step("limit").limit(1);
-    let never = "plan.steps[1].on_failure RETRY_NEVER_HAPPENS";
-    assert_eq!(warnings(plan().step("a").retry()), [never]);
-    assert_eq!(warnings(plan().step("a").retry().attempts(3, 0, &[])), [never]);
-    assert_eq!(warnings(plan().step("a").retry().attempts(1, 0, &["*"])), [never]);
-    assert_eq!(
-        warnings(plan().step("a").retry().attempts(3, 0, &["PLAN_TIMEOUT"])),
-        [never]
-    );
-    assert!(warnings(plan().step("a").retry().attempts(3, 0, &["STEP_TIMEOUT"])).is_empty());
-    assert!(warnings(plan().step("a").skip()).is_empty());
-    assert_eq!(
-        warnings(plan().step("a").limit(1000)),
-        ["plan.steps[1].timeout_ms STEP_LIMIT_NEVER_BINDS"]
-    );
-}
-
-//
-#[test]
-fn a_plan_in_which_no_step_has_a_limit_is_warned_of_first() {
-    let warnings = |mut spec: Spec| -> Vec<String> {
-        let warnings = validate_plan(std::mem::take(spec.plan())).unwrap().warnings();
-        warnings
-            .iter()
-            .map(|finding| format!("{} {}", finding.field, finding.code))
-            .collect()
-    };
-    let no_limits = "plan.steps NO_STEP_LIMITS";
-    assert_eq!(warnings(plan().step("a")), [no_limits]);
-    let never = "plan.steps[1].on_failure RETRY_NEVER_HAPPENS";
-    assert_eq!(warnings(plan().step("a").step("b").retry()), [no_limits, never]);
-    assert!(warnings(plan().step("a").step("b").limit(1)).is_empty());
 }
 
 //
