@@ -2,9 +2,11 @@
 //! Does not know what any object means.
 
 mod build;
+mod depth;
 mod view;
 
 use crate::limits::{ERROR_CONTEXT_NESTING_MAX, OBJECT_NESTING_MAX};
+use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::{Buf, BufMut, Bytes};
 use prost::encoding::{DecodeContext, WireType, decode_varint, encode_varint};
@@ -52,6 +54,12 @@ impl Opaque {
     /// As [`Opaque::check`].
     pub fn check_context(&self) -> Result<(), Malformed> {
         check(&self.0, ERROR_CONTEXT_NESTING_MAX)
+    }
+
+    /// The path of the first value that lies deeper than [`OBJECT_NESTING_MAX`] allows, such as `"a"."b"[3]`, cut in its
+    /// middle where it is long. `None` where there is none, or it is hidden behind another value of the same key.
+    pub fn first_too_deep(&self) -> Option<String> {
+        depth::first_too_deep(&self.0, OBJECT_NESTING_MAX)
     }
 
     /// The top-level keys and values, in the order in which they were sent.

@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::ops::RangeInclusive;
 use escapement_model::Opaque;
+use escapement_model::opaque::Malformed;
 
 /// What is wrong with the length of a text.
 pub(super) fn length(text: &str, chars: RangeInclusive<usize>) -> Result<(), String> {
@@ -65,7 +66,12 @@ pub(super) fn object(object: &Opaque, bytes_max: usize) -> Result<(), String> {
     }
     object
         .check()
-        .map_err(|malformed| format!("The object {malformed}."))
+        .map_err(|malformed| match (malformed, object.first_too_deep()) {
+            (Malformed::TooDeep { .. }, Some(path)) => format!(
+                "The object {malformed}, where an object inside another counts as 3 and a list as 2; too deep is {path}."
+            ),
+            _ => format!("The object {malformed}."),
+        })
 }
 
 /// An id in its canonical form.
