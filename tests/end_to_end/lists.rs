@@ -173,6 +173,37 @@ async fn a_listed_execution_is_the_execution_without_progress_result_and_certifi
 }
 
 #[tokio::test]
+async fn a_row_says_how_its_execution_ended_and_whether_a_restart_ended_it() {
+    let (mut world, _worker, executions) = four_executions().await;
+    world.crash_and_restart().await;
+    // The one that was queued has no worker any more and stays as it is, or runs into nothing; it is not looked at.
+    let rows = list(&world, ListExecutionsRequest::default()).await.executions;
+    for (row, (error_code, steps_executed, interrupted)) in rows.iter().rev().zip([
+        (None, 1, false),
+        (Some("BROKEN"), 0, false),
+        (Some("UNKNOWN_ERROR"), 0, true),
+    ]) {
+        let result = world.result_of(&row.execution_id).await;
+        assert_eq!(row.error_code.as_deref(), error_code, "{row:?}");
+        assert_eq!(row.duration_ms, Some(result.duration_ms));
+        assert_eq!(
+            (row.steps_executed, row.steps_total, row.interrupted),
+            (Some(steps_executed), Some(1), interrupted)
+        );
+    }
+    let live = &executions[3];
+    assert_eq!(
+        (
+            &live.error_code,
+            live.duration_ms,
+            live.steps_executed,
+            live.steps_total
+        ),
+        (&None, None, None, None)
+    );
+}
+
+#[tokio::test]
 async fn pages_show_each_execution_once_though_new_ones_arrive() {
     let (world, _worker, executions) = four_executions().await;
     let mut listed = Vec::new();

@@ -60,6 +60,7 @@ impl Truth {
                 status,
                 started_at,
                 settled_at,
+                outline,
                 result,
                 audit,
             } => self.change(*execution_id, |known| {
@@ -71,6 +72,7 @@ impl Truth {
                 summary.status = *status;
                 summary.started_at = summary.started_at.or(*started_at);
                 summary.settled_at = Some(*settled_at);
+                summary.outline = Some(outline.clone());
                 known.stored.result = Some(result.clone());
                 known.audit = Some(audit.clone());
                 None
@@ -115,6 +117,7 @@ impl Truth {
             user_id: accept.user_id,
             request_id: accept.request_id,
             tags: accept.tags,
+            outline: None,
         };
         self.by_id.insert(summary.execution_id, self.executions.len());
         self.executions.push(Known {

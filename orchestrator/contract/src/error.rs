@@ -3,7 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use escapement_model::limits::MESSAGE_CHARS_MAX;
-use escapement_model::{Opaque, Severity, StepId};
+use escapement_model::{Opaque, Severity, StepId, codes};
 
 /// Errors below one another in a chain of causes.
 pub const CAUSE_DEPTH_MAX: usize = 3;
@@ -30,6 +30,12 @@ impl ExecutionError {
     pub fn recoverable(&self) -> bool {
         //
         self.severity < Severity::Fatal
+    }
+
+    /// True for the error of an execution that a restart of the orchestrator ended.
+    pub fn is_restart(&self) -> bool {
+        // every other error of the plan as a whole has a code of its own.
+        self.step_id.is_none() && self.code == codes::UNKNOWN_ERROR
     }
 
     /// An error that the orchestrator itself finds.

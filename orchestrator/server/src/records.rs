@@ -33,15 +33,24 @@ pub fn encode_accepted(request: &Request, execution_id: ExecutionId) -> Bytes {
 /// # Errors
 /// [`Unreadable`] where the bytes do not decode or the request is not valid any more.
 pub fn decode_accepted(record: &Bytes) -> Result<Request, Unreadable> {
+    let wire = accepted_request(record)?;
+    // The server's own limit does not bind here: it may have been lowered since the request was accepted.
+    let concurrency_max = i32::MAX.unsigned_abs();
+    validate_request(request::request_draft(wire), concurrency_max)
+        .map_err(|violations| Unreadable::Invalid(violations.to_string()))
+}
+
+/// Reads what was accepted, without checking it.
+///
+/// # Errors
+/// [`Unreadable`] where the bytes do not decode.
+pub fn accepted_request(record: &Bytes) -> Result<v1::SubmitPlanRequest, Unreadable> {
     let mut wire = v1::SubmitPlanRequest::decode(record.clone()).map_err(Unreadable::Wire)?;
     // Earlier records spell defaults out, and may for that be larger than the plan that was accepted.
     if let Some(plan) = &mut wire.plan {
         request::leave_out_defaults(plan);
     }
-    // The server's own limit does not bind here: it may have been lowered since the request was accepted.
-    let concurrency_max = i32::MAX.unsigned_abs();
-    validate_request(request::request_draft(wire), concurrency_max)
-        .map_err(|violations| Unreadable::Invalid(violations.to_string()))
+    Ok(wire)
 }
 
 /// The certificate with which a request was accepted; `None` where an earlier version accepted it.
@@ -80,6 +89,25 @@ pub fn encode_result(result: &PlanResult) -> Bytes {
 /// [`Unreadable`] where the bytes do not decode.
 pub fn decode_result(record: &Bytes) -> Result<v1::PlanResult, Unreadable> {
     v1::PlanResult::decode(record.clone()).map_err(Unreadable::Wire)
+}
+
+/// What lists show of how an execution ended.
+pub fn encode_outline(result: &PlanResult) -> Bytes {
+    let error = result.error.as_ref();
+    let outline = v1::StoredOutline {
+        error_code: error.map(|error| error.code.clone()),
+        duration_ms: result.duration_ms,
+        steps_executed: answer::count(result.steps_executed),
+        steps_total: answer::count(result.steps_total),
+        //
+        interrupted: error.is_some_and(|error| error.is_restart()),
+    };
+    Bytes::from(outline.encode_to_vec())
+}
+
+/// Reads what lists show; `None` where the bytes do not decode, which asking for the execution itself tells.
+pub fn decode_outline(outline: &Bytes) -> Option<v1::StoredOutline> {
+    v1::StoredOutline::decode(outline.clone()).ok()
 }
 
 /// What happened, in order. The record is the message that lists entries, without a next page.

@@ -49,6 +49,8 @@ pub struct StoredSummary {
     pub request_id: Option<String>,
     /// The plan's tags, in its order.
     pub tags: Vec<String>,
+    /// As settled; `None` until then, and for what was settled before outlines were kept.
+    pub outline: Option<Bytes>,
 }
 
 /// One execution with its records, the audit excepted.

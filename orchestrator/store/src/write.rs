@@ -25,6 +25,8 @@ pub enum Write {
         started_at: Option<i64>,
         /// Unix milliseconds.
         settled_at: i64,
+        /// How it ended in a few bytes, for lists.
+        outline: Bytes,
         /// The result record.
         result: Bytes,
         /// The audit record.

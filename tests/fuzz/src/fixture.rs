@@ -103,6 +103,7 @@ fn writes(n: u8) -> Vec<Write> {
         status: 1 + n % 3,
         started_at: None,
         settled_at: accepted_at + 50,
+        outline: Bytes::from(vec![n; 2]),
         result: Bytes::from(vec![n; 20]),
         audit: Bytes::from(vec![n; 20]),
     };

@@ -79,6 +79,7 @@ pub fn live_execution(view: &ExecutionView) -> v1::Execution {
         result: None,
         status: v1::plan_result::Status::Unspecified as i32,
         certificate: None,
+        ..v1::Execution::default()
     }
 }
 
@@ -124,7 +125,14 @@ pub fn stored_execution(stored: &StoredExecution) -> Result<v1::Execution, Unrea
 
 /// An execution as lists show it: without progress and result.
 pub fn listed_execution(summary: &StoredSummary) -> v1::Execution {
+    let outline = summary.outline.as_ref().and_then(records::decode_outline);
+    let number = |of: fn(&v1::StoredOutline) -> i32| outline.as_ref().map(of);
     v1::Execution {
+        duration_ms: outline.as_ref().map(|outline| outline.duration_ms),
+        steps_executed: number(|outline| outline.steps_executed),
+        steps_total: number(|outline| outline.steps_total),
+        interrupted: outline.as_ref().is_some_and(|outline| outline.interrupted),
+        error_code: outline.and_then(|outline| outline.error_code),
         execution_id: summary.execution_id.to_string(),
         plan_id: summary.plan_id.to_string(),
         plan_name: summary.plan_name.clone(),

@@ -47,6 +47,7 @@ pub fn encode(content: &StoreWrite) -> Write {
                 status: status_number(settlement.result.status),
                 started_at: started_at(settlement),
                 settled_at: settlement.result.completed_at,
+                outline: records::encode_outline(&settlement.result),
                 result,
                 audit,
             }

@@ -128,6 +128,7 @@ pub(super) fn settled_executions_are_removed_by_age(make: Make<'_>) {
         status: 1,
         started_at: None,
         settled_at: now + 500,
+        outline: late.outline(),
         result: late.result.clone(),
         audit: late.audit.clone(),
     };

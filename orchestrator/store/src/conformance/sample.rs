@@ -73,6 +73,11 @@ impl Sample {
         self.accept.accepted_at + 50
     }
 
+    /// What lists show of its end.
+    pub fn outline(&self) -> Bytes {
+        self.result.slice(..self.result.len().min(2))
+    }
+
     /// The write that accepts it.
     pub fn accept(&self) -> Write {
         Write::Accept(self.accept.clone())
@@ -93,6 +98,7 @@ impl Sample {
             status,
             started_at: None,
             settled_at: self.settled_at(),
+            outline: self.outline(),
             result: self.result.clone(),
             audit: self.audit.clone(),
         }
@@ -123,6 +129,7 @@ impl Sample {
             user_id: accept.user_id,
             request_id: accept.request_id,
             tags: accept.tags,
+            outline: None,
         };
         StoredExecution {
             summary,
@@ -144,6 +151,7 @@ impl Sample {
         before.summary.state = StoredState::Settled;
         before.summary.status = status;
         before.summary.settled_at = Some(self.settled_at());
+        before.summary.outline = Some(self.outline());
         before.result = Some(self.result.clone());
         before
     }

@@ -1,5 +1,6 @@
 //! Columns of an execution, there and back, and the checksums over them. Runs no statement.
 
+use bytes::Bytes;
 use escapement_model::{ExecutionId, PlanId};
 use rusqlite::Row;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -12,9 +13,9 @@ pub(super) const FIXED: usize = 12;
 /// All columns of a summary, in the order in which [`summary`] reads them; the table is called `e`.
 pub(super) const SUMMARY: &str = "e.number, e.execution_id, e.plan_id, e.request_digest, e.priority, \
      e.accepted_at, e.deadline_ms, e.parent_execution_id, e.plan_name, e.user_id, e.request_id, e.tags, \
-     e.state, e.status, e.started_at, e.settled_at";
+     e.state, e.status, e.started_at, e.settled_at, e.outline";
 /// The first column behind those of [`SUMMARY`].
-pub(super) const BEHIND_SUMMARY: usize = 16;
+pub(super) const BEHIND_SUMMARY: usize = 17;
 
 /// What of an execution is damaged where a column of the index table is.
 pub(super) const PART_INDEX: &str = "index row";
@@ -115,6 +116,23 @@ pub(super) fn start_checksum(number: u64, execution_id: &ExecutionId, started_at
     ])
 }
 
+/// An outline as a column: with a checksum of its own in front, since lists read it without the result.
+pub(super) fn outline_column(number: u64, outline: &[u8]) -> Vec<u8> {
+    let sum = outline_checksum(number, outline);
+    [&sum.to_le_bytes()[..], outline].concat()
+}
+
+/// The outline in a column; `None` where it is not as it was written.
+fn outline_of(number: u64, column: &[u8]) -> Option<Bytes> {
+    let (sum, outline) = column.split_first_chunk()?;
+    let is_sound = i64::from_le_bytes(*sum) == outline_checksum(number, outline);
+    is_sound.then(|| Bytes::copy_from_slice(outline))
+}
+
+fn outline_checksum(number: u64, outline: &[u8]) -> i64 {
+    checksum([ValueRef::Integer(column_number(number)), ValueRef::Blob(outline)])
+}
+
 /// What of an execution changes while it goes on.
 pub(super) struct Progress {
     pub(super) state: StoredState,
@@ -192,7 +210,9 @@ fn decode(number: u64, row: &Row<'_>) -> rusqlite::Result<Option<StoredSummary>>
         return Ok(None);
     };
     let parent_execution_id = parent.map(ExecutionId::from_bytes);
-    if parent_execution_id == Some(None) {
+    let outline = row.get_ref(16)?.as_blob_or_null()?;
+    let outline = outline.map(|column| outline_of(number, column));
+    if parent_execution_id == Some(None) || outline == Some(None) {
         return Ok(None);
     }
     Ok(Some(StoredSummary {
@@ -212,6 +232,7 @@ fn decode(number: u64, row: &Row<'_>) -> rusqlite::Result<Option<StoredSummary>>
         user_id: row.get(9)?,
         request_id: row.get(10)?,
         tags,
+        outline: outline.flatten(),
     }))
 }
 

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{
     FIXED, PART_INDEX, Progress, audit_checksum, bound, checksum, column_number, column_state, encode_tags,
-    fixed, number_of, result_checksum, start_checksum, state_of,
+    fixed, number_of, outline_column, result_checksum, start_checksum, state_of,
 };
 use super::connection::{reading, working};
 use super::reader::fetch;
@@ -30,8 +30,7 @@ const SELECT_PROGRESS: &str = "SELECT execution_id, state, status, started_at, s
      FROM execution WHERE number = ?1";
 const UPDATE_START: &str =
     "UPDATE execution SET state = ?2, started_at = ?3, start_checksum = ?4 WHERE number = ?1";
-const UPDATE_SETTLE: &str =
-    "UPDATE execution SET state = ?2, status = ?3, started_at = ?4, settled_at = ?5 WHERE number = ?1";
+const UPDATE_SETTLE: &str = "UPDATE execution SET state = ?2, status = ?3, started_at = ?4, settled_at = ?5, outline = ?6 WHERE number = ?1";
 
 /// Applies the batch and leaves the new tally behind; after an error, a transaction may still be open.
 pub(super) fn apply(
@@ -54,6 +53,7 @@ pub(super) fn apply(
                 status,
                 started_at,
                 settled_at,
+                outline,
                 result,
                 audit,
             } => {
@@ -61,6 +61,7 @@ pub(super) fn apply(
                     status: *status,
                     started_at: *started_at,
                     settled_at: *settled_at,
+                    outline,
                     result,
                     audit,
                 };
@@ -311,6 +312,7 @@ struct Ending<'a> {
     status: u8,
     started_at: Option<i64>,
     settled_at: i64,
+    outline: &'a Bytes,
     result: &'a Bytes,
     audit: &'a Bytes,
 }
@@ -334,6 +336,7 @@ fn settle(
     let Ending {
         status,
         settled_at,
+        outline,
         result,
         audit,
         ..
@@ -344,7 +347,8 @@ fn settle(
         .prepare_cached(UPDATE_SETTLE)
         .and_then(|mut update| {
             let state = column_state(StoredState::Settled);
-            update.execute(params![number, state, status, started_at, settled_at])
+            let outline = outline_column(place.number, outline);
+            update.execute(params![number, state, status, started_at, settled_at, outline])
         })
         .map_err(working)?;
     let result_sum = result_checksum(place.number, id, status, started_at, settled_at, result);

@@ -51,6 +51,7 @@ impl Contents {
                 status,
                 started_at,
                 settled_at,
+                outline,
                 result,
                 audit,
             } => self.settle(*execution_id, |entry| {
@@ -58,6 +59,7 @@ impl Contents {
                 summary.status = *status;
                 summary.started_at = summary.started_at.or(*started_at);
                 summary.settled_at = Some(*settled_at);
+                summary.outline = Some(outline.clone());
                 entry.execution.result = Some(result.clone());
                 entry.audit = Some(audit.clone());
             }),
@@ -108,6 +110,7 @@ impl Contents {
             user_id: write.user_id.clone(),
             request_id: write.request_id.clone(),
             tags: write.tags.clone(),
+            outline: None,
         };
         let execution = StoredExecution {
             summary,
