@@ -21,6 +21,7 @@ async fn validate(world: &World, plan: &Plan, n_slots: Option<i32>) -> Result<Va
         options: n_slots.map(|n_slots| ExecutionOptions {
             max_concurrent_steps: Some(n_slots),
         }),
+        ..Default::default()
     };
     let answer = world.orchestrator.plans().validate_plan(request).await?;
     Ok(answer.into_inner())

@@ -9,6 +9,7 @@ use escapement_wire::v1::execution::State;
 use escapement_wire::v1::{ExecutePlanRequest, ExecutionOptions, Plan};
 use serde_json::json;
 use tonic::Code;
+use tonic_types::StatusExt;
 
 //
 #[tokio::test]
@@ -128,6 +129,12 @@ async fn refuse_changed(world: &World, request: &ExecutePlanRequest, stage: &str
             "{stage}, other {what}: {refused:?}"
         );
         assert_eq!(reason(&refused, Code::AlreadyExists), "EXECUTION_ID_IN_USE");
+        let details = refused.get_error_details();
+        let differs = &details.error_info().unwrap().metadata["differs"];
+        let last = differs.rsplit('.').next().unwrap().replace('_', " ");
+        let expected = what.rsplit(' ').next().unwrap();
+        assert!(last.contains(expected), "{stage}, other {what}: {differs}");
+        assert!(refused.message().contains(&**differs), "{refused:?}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! `ValidatePlan`: everything about a plan, and nothing stored.
 
 use crate::plans::{
-    RequestWords, StepWords, WORK, object, plan, plan_with_retries, request, step, step_number,
+    RequestWords, StepWords, WORK, object, plan, plan_with_retries, request, step, step_number, unix_ms,
 };
 use crate::world::World;
 use escapement_tests::ScriptedWorker;
@@ -16,6 +16,7 @@ async fn validate(world: &World, plan: Plan, environment: Option<serde_json::Val
         options: None,
         plan: Some(plan),
         environment: environment.map(object),
+        ..Default::default()
     };
     world
         .orchestrator
@@ -159,4 +160,53 @@ async fn a_validated_plan_is_neither_stored_nor_used_up() {
         .unwrap();
     assert!(list.into_inner().executions.is_empty());
     assert_eq!(world.submit(&request).await.plan_id, request.plan_id());
+}
+
+//
+#[tokio::test]
+async fn payloads_are_held_against_the_schemas_of_live_workers_and_forbidden_nothing() {
+    let world = World::start().await;
+    let mut plan = plan([step(0, "delay").timeout_ms(1_000), step(1, "delay")]);
+    plan.steps[0].payload = Some(object(json!({ "ms": 1 })));
+    plan.steps[1].payload = Some(object(json!({ "mss": 1 })));
+    assert!(
+        validate(&world, plan.clone(), None).await.warnings.is_empty(),
+        "no worker, no schema"
+    );
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    let answer = validate(&world, plan, None).await;
+    assert!(answer.valid);
+    assert_eq!(
+        found(&answer.warnings),
+        [
+            ("plan.steps[1].payload", "PAYLOAD_MISMATCH"),
+            ("plan.steps[1].payload.mss", "PAYLOAD_MISMATCH")
+        ]
+    );
+    assert_eq!(
+        answer.warnings[0].message,
+        "By the input schema of delay it lacks \"ms\"."
+    );
+}
+
+#[tokio::test]
+async fn a_deadline_that_could_not_be_kept_is_a_warning() {
+    let world = World::start().await;
+    let plan = plan([step(0, WORK).timeout_ms(1_000)]);
+    for (deadline_ms, expected) in [
+        (unix_ms() + 3_600_000, None),
+        (unix_ms() + 60_000, Some("DEADLINE_TOO_NEAR")),
+        (unix_ms() - 1, Some("DEADLINE_PASSED")),
+        (unix_ms() / 1_000, Some("TIME_IN_SECONDS")),
+    ] {
+        let request = ValidatePlanRequest {
+            plan: Some(plan.clone()),
+            deadline_ms: Some(deadline_ms),
+            ..Default::default()
+        };
+        let answer = world.orchestrator.plans().validate_plan(request).await;
+        let answer = answer.unwrap().into_inner();
+        let warning = answer.warnings.first().map(|warning| warning.code.as_str());
+        assert_eq!((answer.valid, warning), (true, expected));
+    }
 }

@@ -1,6 +1,7 @@
 //! The gRPC edge: connections, services, and what each call asks of the engine and the store.
 //! The only part that knows gRPC. Decides nothing about an execution.
 
+pub(crate) mod advice;
 pub(crate) mod answers;
 pub(crate) mod beginning;
 pub(crate) mod connection;
@@ -29,12 +30,13 @@ pub(crate) mod watch;
 
 use crate::convert::session_out::Greeting;
 use crate::engine_link::{EngineLink, Lane, NoReply};
-use crate::limits::{REPLAYS_MAX, SILENT_SESSIONS_MAX, UNDECIDED_BYTES_MAX, UNDECIDED_UNIT_BYTES};
+use crate::limits::{
+    PAYLOAD_CHECKS_MAX, REPLAYS_MAX, SILENT_SESSIONS_MAX, UNDECIDED_BYTES_MAX, UNDECIDED_UNIT_BYTES,
+};
 use crate::readers::Readers;
 use crate::sinks::Subscribers;
 use crate::status::{Kind, Rejection};
 use answers::AnswerRooms;
-use escapement_engine::Refusal;
 use escapement_model::ExecutionId;
 use prost::Message;
 use settled::SettledRecords;
@@ -56,6 +58,8 @@ pub(crate) struct Edge {
     pub(crate) undecided: Arc<Semaphore>,
     /// Places for executions that are replayed.
     pub(crate) replays: Arc<Semaphore>,
+    /// Places for plans whose payloads are held against schemas.
+    pub(crate) payload_checks: Arc<Semaphore>,
     /// Room for sessions that have not said anything.
     pub(crate) silent_sessions: Arc<Semaphore>,
     pub(crate) events: Subscribers,
@@ -83,6 +87,7 @@ impl Edge {
             answers: AnswerRooms::new(),
             undecided: Arc::new(Semaphore::new(UNDECIDED_BYTES_MAX / UNDECIDED_UNIT_BYTES)),
             replays: Arc::new(Semaphore::new(REPLAYS_MAX)),
+            payload_checks: Arc::new(Semaphore::new(PAYLOAD_CHECKS_MAX)),
             silent_sessions: Arc::new(Semaphore::new(SILENT_SESSIONS_MAX)),
             events,
             greeting,
@@ -109,7 +114,7 @@ impl From<NoReply> for Status {
     fn from(no_reply: NoReply) -> Self {
         let rejection = match no_reply {
             // The engine ends only when the orchestrator does.
-            NoReply::Gone => Rejection::Refused(Refusal::Draining),
+            NoReply::Gone => Rejection::Stopping,
             NoReply::Overloaded(Lane::Writes) => Rejection::Overloaded(Kind::Writes),
             NoReply::Overloaded(Lane::Reads | Lane::Open) => Rejection::Overloaded(Kind::Reads),
             NoReply::Overloaded(Lane::Control) => Rejection::Overloaded(Kind::Controls),

@@ -11,6 +11,7 @@ pub mod limits;
 pub mod convert;
 pub mod journal;
 pub mod page_token;
+mod payload_schema;
 pub mod record;
 pub mod records;
 pub mod render;

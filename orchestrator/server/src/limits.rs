@@ -87,6 +87,15 @@ pub const SCRUB_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// And so many times what the page took: half a percent of one core.
 pub const SCRUB_SHARE: u32 = 200;
 
+/// Plans whose payloads are held against the schemas of workers at a time, each on a thread of its own.
+pub const PAYLOAD_CHECKS_MAX: usize = 1;
+/// Bytes of the schemas that one plan is held against: 256 KiB. Actions beyond it are not checked.
+pub const SCHEMAS_BYTES_MAX: usize = 256 << 10;
+/// Values, keys and alternatives that are looked at for one plan: some milliseconds. Nothing is found beyond it.
+pub const PAYLOAD_CHECK_STEPS_MAX: usize = 100_000;
+/// Warnings about payloads in one answer.
+pub const PAYLOAD_WARNINGS_MAX: usize = 100;
+
 /// Plans that are simulated at a time, each on a thread of its own.
 pub const SIMULATIONS_MAX: usize = 2;
 /// Simulations that have a place or wait for one. Others are refused at once.

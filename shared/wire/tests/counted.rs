@@ -110,6 +110,7 @@ fn a_step_of_a_plan_counts_for_more_than_a_text_and_a_valid_plan_never_has_too_m
             options: None,
             plan: Some(plan.clone()),
             environment: None,
+            ..Default::default()
         };
         has_more_entries(&request.encode_to_vec(), ValidatePlanRequest::LISTS, max)
     };

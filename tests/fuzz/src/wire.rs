@@ -253,6 +253,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             options: None,
             plan: request.plan,
             environment: request.environment,
+            ..Default::default()
         };
         add(2, plan.encode_to_vec());
     }

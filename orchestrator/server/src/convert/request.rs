@@ -163,6 +163,34 @@ fn step_to_wire(plan: &Plan, step: &Step) -> v1::PlanStep {
     }
 }
 
+/// The path of the first field in which two requests differ, but for the execution id; `None` where they are the same.
+pub fn first_difference(one: &v1::SubmitPlanRequest, other: &v1::SubmitPlanRequest) -> Option<String> {
+    macro_rules! differing {
+        ($one:expr, $other:expr; $($field:ident)*) => {
+            [$((stringify!($field), $one.$field != $other.$field)),*].into_iter().find(|(_, differ)| *differ)
+        };
+    }
+    if let (Some(one), Some(other)) = (&one.plan, &other.plan) {
+        let of_plan = differing!(one, other; id version created_at name context_requirements priority timeout_ms
+            retry_policy metadata tags estimated_duration_ms);
+        if let Some((field, _)) = of_plan {
+            return Some(format!("plan.{field}"));
+        }
+        for (n, (one, other)) in one.steps.iter().zip(&other.steps).enumerate() {
+            let of_step = differing!(one, other; id action payload depends_on on_failure timeout_ms);
+            if let Some((field, _)) = of_step {
+                return Some(format!("plan.steps[{n}].{field}"));
+            }
+        }
+        if one.steps.len() != other.steps.len() {
+            return Some("plan.steps".to_owned());
+        }
+    }
+    let of_request = differing!(one, other; environment deadline_ms parent_execution_id user_id request_id
+        correlation_context options);
+    of_request.map(|(field, _)| field.to_owned())
+}
+
 fn present(object: &Opaque) -> Option<Opaque> {
     (!object.is_empty()).then(|| object.clone())
 }

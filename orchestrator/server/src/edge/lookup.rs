@@ -3,12 +3,13 @@
 
 use super::Edge;
 use super::answers::Held;
-use crate::convert::{answer, certificate as convert};
+use crate::convert::{answer, certificate as convert, request};
 use crate::engine_link::{Lane, NoReply};
 use crate::readers::Reading;
 use crate::records::{self, Unreadable};
 use crate::status::{Kind, Rejection};
 use bytes::Bytes;
+use escapement_contract::Request as PlanRequest;
 use escapement_engine::{ActionView, ExecutionView, Input, Refusal, Reply};
 use escapement_model::ExecutionId;
 use escapement_store::StoredExecution;
@@ -113,6 +114,25 @@ impl Edge {
         match read.await? {
             Some(stored) => stored,
             None => Err(self.absent(execution_id, reading).await?),
+        }
+    }
+
+    /// Why a request is refused whose execution id is in use: names the field in which it differs from what was accepted,
+    /// as far as that can be read.
+    pub(super) async fn id_in_use(&self, asked: &PlanRequest, execution_id: ExecutionId) -> Rejection {
+        let accepted = match self.live(execution_id).await {
+            Ok(Some(view)) => Some(request::request_to_wire(&view.request, execution_id)),
+            Ok(None) => {
+                let stored = self.stored(execution_id, Reading::Answer).await;
+                stored
+                    .ok()
+                    .and_then(|held| records::accepted_request(&held.value.record).ok())
+            }
+            Err(_) => None,
+        };
+        let asked = request::request_to_wire(asked, execution_id);
+        Rejection::ExecutionIdInUse {
+            differs: accepted.and_then(|accepted| request::first_difference(&accepted, &asked)),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::answers::{Held, with_room};
 use super::connection::Cutter;
 use super::spelling::Speller;
-use super::{Answers, Edge, execution_id};
+use super::{Answers, Edge, advice, execution_id};
 use crate::clock;
 use crate::convert::certificate::certificate as convert_certificate;
 use crate::convert::{answer, request as convert};
@@ -15,9 +15,9 @@ use crate::page_token;
 use crate::readers::Reading;
 use crate::status::{Kind, Rejection};
 use escapement_contract::{
-    Finding, Plan, Request as PlanRequest, validate_concurrency, validate_plan, validate_request,
+    Plan, Request as PlanRequest, RequestDraft, validate_concurrency, validate_plan, validate_request,
 };
-use escapement_engine::{Input, Reply, Submission, UntilDecided, WaitFor};
+use escapement_engine::{Input, Refusal, Reply, Submission, UntilDecided, WaitFor};
 use escapement_model::planted::{self, Bug};
 use escapement_model::{ExecutionId, limits};
 use escapement_store::{ListFilter, Reader, StoreFault, StoredState, StoredSummary};
@@ -58,6 +58,7 @@ impl Plans {
         let fresh_id = super::fresh_execution_id(clock::unix_ms());
         let execution_id = request.execution_id().unwrap_or(fresh_id);
         let request = Arc::new(request);
+        let asked = Arc::clone(&request);
         let submit = move |caller| {
             Input::Submit(Submission {
                 caller,
@@ -68,6 +69,9 @@ impl Plans {
             })
         };
         match self.edge.engine.call(Lane::Writes, submit).await? {
+            Reply::Refused(Refusal::ExecutionIdUsed) => {
+                Err(self.edge.id_in_use(&asked, execution_id).await.into())
+            }
             Reply::Refused(refusal) => Err(Rejection::Refused(refusal).into()),
             reply => Ok((reply, execution_id)),
         }
@@ -129,19 +133,17 @@ impl PlanExecutionService for Plans {
     ) -> Result<Response<v1::ValidatePlanResponse>, Status> {
         let request = request.into_inner();
         let Some(plan) = request.plan else {
-            return Err(Rejection::InvalidField {
-                field: "plan",
-                message: "is required".to_owned(),
-            }
-            .into());
+            let nothing = validate_request(RequestDraft::default(), self.edge.max_concurrent_steps);
+            let violations = nothing.expect_err("a request without a plan breaks a rule");
+            return Err(Rejection::Violations(violations).into());
         };
         let asked = request.options.and_then(|options| options.max_concurrent_steps);
         let max_concurrent_steps = validate_concurrency(asked, self.edge.max_concurrent_steps);
         let max_concurrent_steps = max_concurrent_steps.map_err(Rejection::Violations)?;
         let plan = match validate_plan(convert::plan_draft(plan)) {
-            Ok(plan) => plan,
+            Ok(plan) => Arc::new(plan),
             Err(violations) => {
-                let violations = violations.iter().map(finding).collect();
+                let violations = violations.iter().map(advice::finding).collect();
                 let answer = v1::ValidatePlanResponse {
                     violations,
                     ..Default::default()
@@ -149,16 +151,17 @@ impl PlanExecutionService for Plans {
                 return self.edge.answers.answer(Kind::Reads, answer);
             }
         };
-        let mut warnings: Vec<_> = plan.warnings().iter().map(finding).collect();
-        if let Some(environment) = &request.environment {
-            warnings.extend(
-                plan.missing_context_keys(environment)
-                    .into_iter()
-                    .map(missing_key),
-            );
+        let mut warnings: Vec<_> = plan.warnings().iter().map(advice::finding).collect();
+        if let Some(deadline_ms) = request.deadline_ms {
+            warnings.extend(advice::of_deadline(&plan, deadline_ms, clock::unix_ms()));
         }
-        let offered = self.edge.actions(Lane::Reads).await?;
-        let offered: BTreeSet<&str> = offered
+        if let Some(environment) = &request.environment {
+            let missing = plan.missing_context_keys(environment);
+            warnings.extend(missing.into_iter().map(advice::of_missing_key));
+        }
+        let actions = self.edge.actions(Lane::Reads).await?;
+        warnings.extend(self.edge.payload_warnings(&plan, &actions).await);
+        let offered: BTreeSet<&str> = actions
             .iter()
             .filter(|action| action.workers > 0)
             .map(|action| action.name.as_ref())
@@ -327,22 +330,6 @@ fn add_trace(request: &mut v1::SubmitPlanRequest, metadata: &MetadataMap) {
         if has_room && !context.contains_key(key) {
             context.insert(key.to_owned(), value.to_owned());
         }
-    }
-}
-
-fn finding(finding: &Finding) -> v1::PlanFinding {
-    v1::PlanFinding {
-        field: finding.field.clone(),
-        code: finding.code.to_owned(),
-        message: finding.message.clone(),
-    }
-}
-
-fn missing_key(key: &str) -> v1::PlanFinding {
-    v1::PlanFinding {
-        field: "environment".to_owned(),
-        code: escapement_model::codes::CONTEXT_MISSING.to_owned(),
-        message: format!("The plan requires the key {key:?}, which the environment lacks."),
     }
 }
 
