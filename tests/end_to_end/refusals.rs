@@ -6,7 +6,10 @@ use crate::world::World;
 use escapement_tests::ScriptedWorker;
 use escapement_tests::fresh_id;
 use escapement_wire::v1::plan_result::Status;
-use escapement_wire::v1::{ExecutePlanRequest, ListExecutionsRequest, Plan, RetryPolicy};
+use escapement_wire::v1::{
+    ExecutePlanRequest, ListExecutionsRequest, Plan, RetryPolicy, SimulatePlanRequest, SubmitPlanRequest,
+    ValidatePlanRequest,
+};
 use serde_json::json;
 use tonic::Code;
 
@@ -214,4 +217,55 @@ async fn a_request_without_a_plan_is_refused() {
         .unwrap_err();
     assert_eq!(violations(&refused)[0].0, "plan");
     assert_eq!(stored_executions(&world).await, 0);
+}
+
+//
+#[tokio::test]
+async fn a_request_without_a_plan_is_refused_in_the_same_words_whatever_is_asked() {
+    let world = World::start().await;
+    let mut plans = world.orchestrator.plans();
+    let refusals = [
+        plans
+            .execute_plan(ExecutePlanRequest::default())
+            .await
+            .unwrap_err(),
+        plans.submit_plan(SubmitPlanRequest::default()).await.unwrap_err(),
+        plans
+            .validate_plan(ValidatePlanRequest::default())
+            .await
+            .unwrap_err(),
+        plans
+            .simulate_plan(SimulatePlanRequest::default())
+            .await
+            .unwrap_err(),
+    ];
+    for refused in &refusals {
+        assert_eq!(reason(refused, Code::InvalidArgument), "INVALID_PAYLOAD");
+        assert_eq!(refused.message(), "plan: Required.");
+        assert_eq!(
+            violations(refused),
+            [("plan".to_owned(), "INVALID_PAYLOAD".to_owned())]
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_decode_is_an_invalid_argument_with_a_reason() {
+    let world = World::start().await;
+    let mut client = tonic::client::Grpc::new(world.orchestrator.channel());
+    for call in ["PlanExecutionService/SubmitPlan", "FleetService/DrainWorker"] {
+        client.ready().await.unwrap();
+        // No message of ours begins like this one.
+        let request = tonic::Request::new(tonic_types::pb::RetryInfo {
+            retry_delay: Some(Default::default()),
+        });
+        let path = format!("/escapement.v1.{call}").parse().unwrap();
+        let codec = tonic_prost::ProstCodec::<_, tonic_types::pb::RetryInfo>::default();
+        let refused = client.unary(request, path, codec).await.unwrap_err();
+        assert_eq!(
+            reason(&refused, Code::InvalidArgument),
+            "REQUEST_UNREADABLE",
+            "{call}"
+        );
+    }
 }

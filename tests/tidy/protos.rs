@@ -102,6 +102,56 @@ fn every_service_is_called_so_and_every_method_has_its_own_messages() {
     );
 }
 
+#[test]
+fn every_file_says_where_its_go_code_goes() {
+    let mut found = Vec::new();
+    for file in files() {
+        let expected = format!("escapement.dev/proto/{};", file.package().replace('.', "/"));
+        let options = file.options.unwrap_or_default();
+        if !options.go_package().starts_with(&expected) {
+            found.push(file.name.unwrap_or_default());
+        }
+    }
+    assert_none(&found, "set `go_package` as the other files of the package do");
+}
+
+#[test]
+fn every_request_stands_beside_its_service_and_every_import_is_used() {
+    let mut found = Vec::new();
+    let files = files();
+    // Each message of a file, as types are written.
+    let defined = |file: &FileDescriptorProto| -> BTreeSet<String> {
+        let messages = messages(file).into_iter();
+        messages.map(|(name, _)| format!(".{name}")).collect()
+    };
+    for file in &files {
+        let (own, messages) = (defined(file), messages(file));
+        let methods: Vec<_> = file.service.iter().flat_map(|service| &service.method).collect();
+        let strange = methods.iter().filter(|method| !own.contains(method.input_type()));
+        found.extend(strange.map(|method| format!("{} of {}", method.input_type(), file.name())));
+        let fields = messages.iter().flat_map(|(_, message)| &message.field);
+        let used: Vec<&str> = fields
+            .map(|field| field.type_name())
+            .chain(methods.iter().map(|method| method.output_type()))
+            .collect();
+        for import in files
+            .iter()
+            .filter(|other| file.dependency.contains(&other.name().to_owned()))
+        {
+            // An enum counts with the message that it stands in.
+            let there = defined(import);
+            let is_of_import = |name: &&str| {
+                let parent = name.rsplit_once('.').map_or("", |(parent, _)| parent);
+                there.contains(*name) || there.contains(parent)
+            };
+            if !used.iter().any(is_of_import) {
+                found.push(format!("{} imports {}", file.name(), import.name()));
+            }
+        }
+    }
+    assert_none(&found, "move the request to its service, or take the import out");
+}
+
 fn files() -> Vec<FileDescriptorProto> {
     let set: FileDescriptorSet = prost::Message::decode(escapement_wire::DESCRIPTORS).unwrap();
     set.file

@@ -9,13 +9,11 @@ use escapement_engine::Refusal;
 use escapement_model::ExecutionId;
 use escapement_simulator::TooLong;
 use escapement_store::RemovedExecution;
+use escapement_wire::ERROR_DOMAIN;
 use std::collections::HashMap;
 use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
-
-/// The domain of every reason.
-pub const DOMAIN: &str = "escapement.dev";
 
 /// Why a call is not answered with what it asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +42,13 @@ pub enum Rejection {
     PageTokenInvalid,
     /// The engine does not accept the request.
     Refused(Refusal),
+    /// The execution id is in use for another request.
+    ExecutionIdInUse {
+        /// The path of the first field that differs, where that is known.
+        differs: Option<String>,
+    },
+    /// The orchestrator ends, and what was asked stays without an answer.
+    Stopping,
     /// The execution was never accepted.
     ExecutionNotFound(ExecutionId),
     /// The execution is settled and was removed; this is what is left of it.
@@ -62,6 +67,13 @@ pub enum Rejection {
     Overloaded(Kind),
     /// The request was not complete in time.
     RequestTooSlow,
+    /// The request is larger than any of its kind may be.
+    RequestTooLarge {
+        /// Its size, as it was announced.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
     /// Too much is being sent at a time, by all callers together.
     RequestsTooLarge,
     /// The simulation does not end within its limit of inputs.
@@ -187,6 +199,16 @@ impl From<Rejection> for Status {
                 "must be the next_page_token of a page with the same filters",
             ),
             Rejection::Refused(refusal) => of_refusal(refusal),
+            Rejection::ExecutionIdInUse { differs } => of_id_in_use(differs),
+            Rejection::Stopping => again_after(
+                LATER,
+                Code::Unavailable,
+                "DRAINING",
+                "The orchestrator stops and does not answer any more. Ask again once it is back; a plan that was \
+                 handed in with an execution id, with the same one."
+                    .to_owned(),
+                [],
+            ),
             Rejection::ExecutionNotFound(execution_id) => plain(
                 Code::NotFound,
                 "EXECUTION_NOT_FOUND",
@@ -249,6 +271,16 @@ impl From<Rejection> for Status {
                 ),
                 [],
             ),
+            // The same again would be as large, so nothing says when to ask again.
+            Rejection::RequestTooLarge { bytes, bytes_max } => plain(
+                Code::ResourceExhausted,
+                "REQUEST_TOO_LARGE",
+                format!("The request has {bytes} bytes, the limit is {bytes_max}."),
+                [
+                    ("bytes", bytes.to_string()),
+                    ("bytes_max", bytes_max.to_string()),
+                ],
+            ),
             Rejection::RequestsTooLarge => again_after(
                 LATER,
                 Code::ResourceExhausted,
@@ -291,12 +323,7 @@ impl From<Rejection> for Status {
 
 fn of_refusal(refusal: Refusal) -> Status {
     match refusal {
-        Refusal::ExecutionIdUsed => plain(
-            Code::AlreadyExists,
-            "EXECUTION_ID_IN_USE",
-            "The execution id is in use for another request.".to_owned(),
-            [],
-        ),
+        Refusal::ExecutionIdUsed => of_id_in_use(None),
         Refusal::PlanIdUsed { execution_id } => plain(
             Code::FailedPrecondition,
             "PLAN_ID_USED",
@@ -327,7 +354,7 @@ fn of_refusal(refusal: Refusal) -> Status {
             LATER,
             Code::Unavailable,
             "DRAINING",
-            "The orchestrator stops; ask again with the same execution id.".to_owned(),
+            "The orchestrator stops; nothing was accepted. Ask again once it is back.".to_owned(),
             [],
         ),
         Refusal::StoreFull => again_after(
@@ -341,7 +368,27 @@ fn of_refusal(refusal: Refusal) -> Status {
             LATER,
             Code::Unavailable,
             "STORE_FAILED",
-            "The store could not take the record; ask again with the same execution id.".to_owned(),
+            "The store could not take the record, or took it unseen. Ask again with the same request: it attaches by \
+             its execution id, and without one PLAN_ID_USED names its execution."
+                .to_owned(),
+            [],
+        ),
+    }
+}
+
+fn of_id_in_use(differs: Option<String>) -> Status {
+    let (code, reason) = (Code::AlreadyExists, "EXECUTION_ID_IN_USE");
+    match differs {
+        Some(field) => plain(
+            code,
+            reason,
+            format!("The execution id is in use for another request: {field} differs."),
+            [("differs", field)],
+        ),
+        None => plain(
+            code,
+            reason,
+            "The execution id is in use for another request.".to_owned(),
             [],
         ),
     }
@@ -365,7 +412,7 @@ fn of_removed(code: Code, message: String, removed: &RemovedExecution) -> Status
 fn of_findings(findings: &[Finding], message: String) -> Status {
     let reason = findings.first().map_or("INVALID_ARGUMENT", |first| first.code);
     let metadata = HashMap::from([("violations".to_owned(), findings.len().to_string())]);
-    let mut details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
+    let mut details = ErrorDetails::with_error_info(reason, ERROR_DOMAIN, metadata);
     let mut bytes_left = STATUS_DETAILS_BYTES_MAX;
     let mut listed = Vec::new();
     for finding in findings {
@@ -387,7 +434,7 @@ fn of_findings(findings: &[Finding], message: String) -> Status {
 }
 
 fn of_field(field: &str, reason: &str, message: &str) -> Status {
-    let mut details = ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new());
+    let mut details = ErrorDetails::with_error_info(reason, ERROR_DOMAIN, HashMap::new());
     details.set_bad_request(vec![FieldViolation {
         field: field.to_owned(),
         description: message.to_owned(),
@@ -418,7 +465,7 @@ fn error_info<const N: usize>(reason: &str, metadata: [(&str, String); N]) -> Er
         .into_iter()
         .map(|(key, value)| (key.to_owned(), value))
         .collect();
-    ErrorDetails::with_error_info(reason, DOMAIN, metadata)
+    ErrorDetails::with_error_info(reason, ERROR_DOMAIN, metadata)
 }
 
 fn cut(mut message: String) -> String {

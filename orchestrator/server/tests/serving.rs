@@ -253,6 +253,7 @@ async fn validation_says_what_no_worker_offers_and_stores_nothing() {
         options: None,
         plan: Some(wanted.clone()),
         environment,
+        ..Default::default()
     };
     let answer = plans.validate_plan(asked).await.unwrap().into_inner();
     assert!(answer.valid);
@@ -273,6 +274,7 @@ async fn validation_says_what_no_worker_offers_and_stores_nothing() {
         options: None,
         plan: Some(wanted.clone()),
         environment: None,
+        ..Default::default()
     };
     let answer = plans.validate_plan(asked).await.unwrap().into_inner();
     assert!(!answer.valid);
@@ -317,10 +319,11 @@ async fn what_is_too_large_is_refused_with_its_field() {
     // Beyond what is read at all.
     let mut enormous = request(plan(1, "copy"));
     enormous.environment = Some(text(2 * limits::CALLER_MESSAGE_BYTES_MAX));
-    assert_eq!(
-        plans.submit_plan(enormous).await.unwrap_err().code(),
-        Code::OutOfRange
-    );
+    let status = plans.submit_plan(enormous).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    let details = status.get_error_details();
+    assert_eq!(details.error_info().unwrap().reason, "REQUEST_TOO_LARGE");
+    assert!(details.retry_info().is_none(), "the same again would be as large");
     assert_eq!(orchestrator.stop().await, Some(0));
 }
 

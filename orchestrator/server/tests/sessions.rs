@@ -187,7 +187,7 @@ async fn too_few_and_too_many_outcomes_without_a_session_are_refused_as_a_whole(
         attempt_token: vec![1; SESSION_MESSAGE_BYTES_MAX].into(),
         ..worker::AttemptOutcome::default()
     }];
-    assert_eq!(report(large).await.unwrap_err().code(), Code::OutOfRange);
+    assert_eq!(report(large).await.unwrap_err().code(), Code::ResourceExhausted);
     assert_eq!(orchestrator.stop().await, Some(0));
 }
 

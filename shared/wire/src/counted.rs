@@ -1,11 +1,12 @@
-//! The codec of all calls: counts the entries of a message's lists before it decodes them.
-//! Knows no limit of a single list and no other limit of a message.
+//! The codec of all calls: counts the entries of a message's lists before it decodes them, and says in our words
+//! why the request of a caller cannot be read. Knows no limit of a single list and no other limit of a message.
 //!
 //! An empty entry takes two bytes on the wire and some two hundred once it is decoded,
 //! so a message of 4 MiB could take hundreds of them.
 
 mod callers;
 
+use crate::ERROR_DOMAIN;
 use crate::worker::v1;
 use prost::Message;
 use prost::bytes::Buf;
@@ -14,6 +15,7 @@ use std::marker::PhantomData;
 use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic::{Code, Status};
 use tonic_prost::{ProstDecoder, ProstEncoder};
+use tonic_types::{ErrorDetails, StatusExt};
 
 use Holds::{Entries, Heavy, One};
 
@@ -26,8 +28,8 @@ pub const LIST_ENTRIES_MAX: usize = 4 * 65_536;
 pub trait Counted {
     /// Its lists, maps, and the submessages that have some.
     const LISTS: Lists;
-    /// What is said where it has too many.
-    const TOO_MANY: Code = Code::OutOfRange;
+    /// True for what callers and operators ask: a refusal says what is wrong with the request, with a reason.
+    const IS_ASKED: bool = false;
 }
 
 /// The lists of a message, by their tags.
@@ -120,11 +122,27 @@ impl<U: Message + Default + Counted> Decoder for CountingDecoder<U> {
         // A message lies in one piece; were it in several, the first alone would be counted.
         debug_assert_eq!(source.chunk().len(), source.remaining());
         if has_more_entries(source.chunk(), U::LISTS, LIST_ENTRIES_MAX) {
-            let message = format!("the lists of a message may have {LIST_ENTRIES_MAX} entries together");
-            return Err(Status::new(U::TOO_MANY, message));
+            let message = format!("The lists of a message may have {LIST_ENTRIES_MAX} entries together.");
+            return Err(if U::IS_ASKED {
+                unreadable("TOO_MANY_ENTRIES", message)
+            } else {
+                Status::out_of_range(message)
+            });
         }
-        self.0.decode(source)
+        self.0.decode(source).map_err(|status| {
+            if U::IS_ASKED {
+                let message = format!("The request does not decode: {}.", status.message());
+                unreadable("REQUEST_UNREADABLE", message)
+            } else {
+                status
+            }
+        })
     }
+}
+
+fn unreadable(reason: &str, message: String) -> Status {
+    let details = ErrorDetails::with_error_info(reason, ERROR_DOMAIN, []);
+    Status::with_error_details(Code::InvalidArgument, message, details)
 }
 
 /// True where the lists of an encoded message have more entries together.

@@ -27,5 +27,8 @@ pub mod worker {
     }
 }
 
+/// `google.rpc.ErrorInfo.domain` of every reason that we give.
+pub const ERROR_DOMAIN: &str = "escapement.dev";
+
 /// The encoded `FileDescriptorSet` of both packages, for reflection and for JSON.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -128,9 +128,12 @@ impl End {
                 );
             }
             EndedBy::PlanLimit => "Failure: the plan's limit ran out before all steps had ended.",
-            EndedBy::DeadlineInQueue => "Failure: the deadline passed before the execution could start.",
+            EndedBy::DeadlineInQueue => {
+                "Failure: the deadline, in Unix milliseconds, passed before the execution could start."
+            }
             EndedBy::DeadlineTooNear => {
-                "Failure: when it was its turn, the deadline left less time than the plan asks for."
+                "Failure: when it was its turn, the deadline left less time than the plan asks for; a lower \
+                 plan.timeout_ms or a later deadline_ms would have let it start."
             }
             EndedBy::ContextMissing => "Failure: the environment lacks a key that the plan requires.",
             EndedBy::Restart => {
@@ -313,13 +316,13 @@ fn words_of_queue(queue: Option<&QueueFacts>, action: &str) -> String {
         return format!("Waits for a worker that offers {action}.");
     };
     let before = match queue.n_before {
-        0 => "it comes next there".to_string(),
-        n => format!("{} there before it", counted(n, "step comes", "steps come")),
+        0 => "this step comes first".to_string(),
+        n => format!("{} before this one", counted(n, "step comes", "steps come")),
     };
     match (queue.n_workers, queue.expires_in_ms) {
         (0, Some(0)) => format!("No live worker offers {action}, and the step ends for that now."),
         (0, Some(left_ms)) => format!(
-            "No live worker offers {action}; {before} once one does, and without one it ends with \
+            "No live worker offers {action}; once one does, {before}. Without one it ends with \
              ACTION_NOT_FOUND in {}.",
             Span(left_ms)
         ),

@@ -379,7 +379,7 @@ fn a_step_whose_action_nobody_offers_says_how_long_it_waits_for_somebody() {
     assert_eq!(facts.rules(), ["R-2.15", "R-2.14"]);
     assert_eq!(
         words(&mut world, id, 0),
-        "No live worker offers fetch; it comes next there once one does, and without one it ends with \
+        "No live worker offers fetch; once one does, this step comes first. Without one it ends with \
          ACTION_NOT_FOUND in 6000 ms."
     );
     world.worker(1, 0, &["fetch"]);
@@ -390,7 +390,7 @@ fn a_step_whose_action_nobody_offers_says_how_long_it_waits_for_somebody() {
     );
     assert_eq!(
         words(&mut world, id, 0),
-        "Waits for a free slot of fetch: 1 worker offers it with 0 slots free; it comes next there."
+        "Waits for a free slot of fetch: 1 worker offers it with 0 slots free; this step comes first."
     );
     world.input(Input::SessionClosed(SessionKey(1)));
     assert_eq!(queue(&step(&mut world, id, 0)).expires_in_ms, Some(10_000));

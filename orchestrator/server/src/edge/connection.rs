@@ -6,7 +6,7 @@ use super::beginning::Begun;
 use super::fair_stream::FairStream;
 use super::gate::{Gate, Place};
 use super::request_body::RequestBody;
-use super::routes::kind_of;
+use super::routes::{kind_of, message_bytes_max};
 use crate::limits::{
     CONNECTION_CLOSE_TIMEOUT, CONNECTION_IDLE_MAX, CONNECTION_WINDOW_BYTES, HEADER_LIST_BYTES_MAX,
     KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, PREFACE_PAUSE, PREFACE_TIMEOUT, STREAM_WINDOW_BYTES,
@@ -14,7 +14,6 @@ use crate::limits::{
 };
 use crate::status::Rejection;
 use bytes::Bytes;
-use escapement_engine::Refusal;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
@@ -195,7 +194,10 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         let bytes = self.gate.bytes_of(kind);
         let request = request.map(|body| match bytes {
             None => RequestBody::unlimited(body),
-            Some(bytes) => RequestBody::limited(body, bytes, incomplete.map(|incomplete| (incomplete, kind))),
+            Some(bytes) => {
+                let place = incomplete.map(|incomplete| (incomplete, kind));
+                RequestBody::limited(body, message_bytes_max(kind), bytes, place)
+            }
         });
         let mut routes = self.routes.clone();
         let callers = kind.is_of_callers().then(|| self.callers.clone());
@@ -236,7 +238,7 @@ async fn served_by(
         Some(Ok(Ok(answer))) => answer,
         Some(Err(ended)) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
         // The orchestrator ends.
-        Some(Err(_)) | None => Status::from(Rejection::Refused(Refusal::Draining)).into_http(),
+        Some(Err(_)) | None => Status::from(Rejection::Stopping).into_http(),
     }
 }
 

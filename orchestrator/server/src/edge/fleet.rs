@@ -89,6 +89,10 @@ impl FleetService for Fleet {
 
 fn selector(request: v1::DrainWorkerRequest) -> Result<WorkerSelector, Rejection> {
     match (request.instance_id.as_str(), request.worker_id.as_str()) {
+        ("", "") => Err(Rejection::InvalidField {
+            field: "worker_id",
+            message: "must be given, or instance_id; ListWorkers shows both".to_owned(),
+        }),
         ("", worker_id) if !worker_id.is_empty() => Ok(WorkerSelector::WorkerId(worker_id.into())),
         (instance_id, "") => self::instance_id(instance_id).map(WorkerSelector::Instance),
         _ => Err(Rejection::InvalidField {

@@ -1,5 +1,5 @@
-//! The body of a request: how long it may take to come, and how much of all bodies may be on its way.
-//! Knows no message; the size of one is its service's matter.
+//! The body of a request: how long it may take to come, how large it may be, and how much of all bodies may be on its way.
+//! Knows no message.
 
 use super::gate::Incomplete;
 use crate::limits::{REQUEST_TIMEOUT, SMALL_REQUEST_BYTES};
@@ -115,11 +115,44 @@ pub(crate) struct RequestBody<B> {
 struct BodyLimits {
     time_up: Pin<Box<Sleep>>,
     share: BudgetShare,
+    announced: Announced,
+    /// Bytes of the message at the most.
+    bytes_max: usize,
     /// What its call loses where others have come whole; `None` once it is complete.
     place: Option<(Incomplete, Kind)>,
 }
 
+/// What the beginning of a body says of its message: a flag, and the length in four bytes.
+#[derive(Debug, Default)]
+struct Announced {
+    head: [u8; 5],
+    n_read: usize,
+}
+
+impl Announced {
+    /// The length of the message, once, as soon as all of its bytes are there.
+    fn read(&mut self, data: &[u8]) -> Option<usize> {
+        let n_missing = self.head.len() - self.n_read;
+        let taken = &data[..data.len().min(n_missing)];
+        self.head[self.n_read..][..taken.len()].copy_from_slice(taken);
+        self.n_read += taken.len();
+        let is_known_now = n_missing > 0 && self.n_read == self.head.len();
+        let [_, length @ ..] = self.head;
+        is_known_now.then_some(u32::from_be_bytes(length) as usize)
+    }
+}
+
 impl BodyLimits {
+    /// Takes what has come into account.
+    fn admit(&mut self, data: &[u8]) -> Result<(), Rejection> {
+        let bytes_max = self.bytes_max;
+        match self.announced.read(data) {
+            Some(bytes) if bytes > bytes_max => Err(Rejection::RequestTooLarge { bytes, bytes_max }),
+            _ if !self.share.take(data.len()) => Err(Rejection::RequestsTooLarge),
+            _ => Ok(()),
+        }
+    }
+
     fn poll_gave_way(&self, cx: &Context<'_>) -> Poll<Kind> {
         let Some((incomplete, kind)) = &self.place else {
             return Poll::Pending;
@@ -129,11 +162,19 @@ impl BodyLimits {
 }
 
 impl<B> RequestBody<B> {
-    /// A body that is complete within [`REQUEST_TIMEOUT`] from now and counts against the budget.
-    pub(crate) fn limited(body: B, budget: BodyBudget, place: Option<(Incomplete, Kind)>) -> Self {
+    /// A body of one message of at most `bytes_max` that is complete within [`REQUEST_TIMEOUT`] from now and counts
+    /// against the budget.
+    pub(crate) fn limited(
+        body: B,
+        bytes_max: usize,
+        budget: BodyBudget,
+        place: Option<(Incomplete, Kind)>,
+    ) -> Self {
         let limits = BodyLimits {
             time_up: Box::pin(sleep(REQUEST_TIMEOUT)),
             share: budget.share(),
+            announced: Announced::default(),
+            bytes_max,
             place,
         };
         Self {
@@ -170,14 +211,15 @@ where
             Poll::Pending if limits.time_up.as_mut().poll(cx).is_ready() => {
                 refused(Rejection::RequestTooSlow)
             }
-            Poll::Ready(Some(Ok(frame))) if !limits.share.take(frame.data_ref().map_or(0, Bytes::len)) => {
-                refused(Rejection::RequestsTooLarge)
-            }
             Poll::Pending => match limits.poll_gave_way(cx) {
                 Poll::Ready(kind) => refused(Rejection::Overloaded(kind)),
                 Poll::Pending => Poll::Pending,
             },
             Poll::Ready(frame) => {
+                let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+                if let Some(Err(rejection)) = data.map(|data| limits.admit(data)) {
+                    return refused(rejection);
+                }
                 if frame.is_none() || body.is_end_stream() {
                     limits.place = None;
                 }

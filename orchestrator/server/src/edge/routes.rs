@@ -52,13 +52,20 @@ pub(crate) async fn build(edge: &Edge) -> (Routes, HealthReporter) {
     let mut routes = RoutesBuilder::default();
     routes
         .add_service(
-            PlanServer::new(Plans::new(edge.clone())).max_decoding_message_size(CALLER_MESSAGE_BYTES_MAX),
+            PlanServer::new(Plans::new(edge.clone()))
+                .max_decoding_message_size(message_bytes_max(Kind::Executes)),
         )
-        .add_service(EventServer::new(Events::new(edge.clone())))
-        .add_service(FleetServer::new(Fleet::new(edge.clone())))
+        .add_service(
+            EventServer::new(Events::new(edge.clone()))
+                .max_decoding_message_size(message_bytes_max(Kind::Subscriptions)),
+        )
+        .add_service(
+            FleetServer::new(Fleet::new(edge.clone()))
+                .max_decoding_message_size(message_bytes_max(Kind::Controls)),
+        )
         .add_service(
             WorkerServer::new(Sessions::new(edge.clone()))
-                .max_decoding_message_size(SESSION_MESSAGE_BYTES_MAX),
+                .max_decoding_message_size(message_bytes_max(Kind::Sessions)),
         )
         .add_service(health_server)
         .add_service(
@@ -91,6 +98,15 @@ pub(crate) fn kind_of(path: &str) -> Kind {
         Some((PlanServer::NAME, "WaitExecution")) => Kind::Waits,
         Some((PlanServer::NAME, "WatchExecution")) => Kind::Watches,
         Some(_) | None => Kind::Reads,
+    }
+}
+
+/// Bytes that one message to us may have.
+pub(crate) fn message_bytes_max(kind: Kind) -> usize {
+    if kind.is_of_callers() {
+        CALLER_MESSAGE_BYTES_MAX
+    } else {
+        SESSION_MESSAGE_BYTES_MAX
     }
 }
 

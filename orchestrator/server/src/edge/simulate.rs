@@ -7,7 +7,6 @@ use crate::limits::{
 };
 use crate::status::{Kind, Rejection};
 use escapement_contract::{Finding, Request as PlanRequest, default_deadline, validate_request};
-use escapement_engine::Refusal;
 use escapement_model::limits::VIOLATIONS_MAX;
 use escapement_model::{ExecutionId, codes};
 use escapement_simulator::{Stubs, simulate};
@@ -64,7 +63,7 @@ impl Simulations {
             Ok(answer) => answer,
             // A defect of the core, and of this call alone.
             Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
-            Err(_stopping) => Err(Rejection::Refused(Refusal::Draining)),
+            Err(_stopping) => Err(Rejection::Stopping),
         }
     }
 

@@ -17,7 +17,7 @@ fn check(rejection: Rejection, code: Code, reason: &str, is_repeatable: bool) ->
         (code, reason),
         "{rejection:?}"
     );
-    assert_eq!(info.domain, DOMAIN);
+    assert_eq!(info.domain, ERROR_DOMAIN);
     assert_eq!(details.retry_info().is_some(), is_repeatable, "{rejection:?}");
     assert!(!status.message().is_empty());
     details
@@ -107,6 +107,7 @@ fn every_rejection_of_the_shell_has_its_status() {
             "INVALID_ARGUMENT",
             false,
         ),
+        (Rejection::Stopping, Code::Unavailable, "DRAINING", true),
         (
             Rejection::PageTokenInvalid,
             Code::InvalidArgument,
@@ -154,6 +155,15 @@ fn every_rejection_of_the_shell_has_its_status() {
             Rejection::RequestTooSlow,
             Code::DeadlineExceeded,
             "REQUEST_TOO_SLOW",
+            false,
+        ),
+        (
+            Rejection::RequestTooLarge {
+                bytes: 7 << 20,
+                bytes_max: 6 << 20,
+            },
+            Code::ResourceExhausted,
+            "REQUEST_TOO_LARGE",
             false,
         ),
         (

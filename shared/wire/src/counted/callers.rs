@@ -3,21 +3,20 @@
 use super::Holds::{Entries, Heavy, One};
 use super::{Counted, Lists};
 use crate::v1;
-use tonic::Code;
 
 impl Counted for v1::SubmitPlanRequest {
     const LISTS: Lists = &[(1, One(PLAN)), (8, Entries(&[]))];
-    const TOO_MANY: Code = Code::InvalidArgument;
+    const IS_ASKED: bool = true;
 }
 
 impl Counted for v1::ExecutePlanRequest {
     const LISTS: Lists = &[(1, One(PLAN)), (8, Entries(&[]))];
-    const TOO_MANY: Code = Code::InvalidArgument;
+    const IS_ASKED: bool = true;
 }
 
 impl Counted for v1::ValidatePlanRequest {
     const LISTS: Lists = &[(1, One(PLAN))];
-    const TOO_MANY: Code = Code::InvalidArgument;
+    const IS_ASKED: bool = true;
 }
 
 impl Counted for v1::SimulatePlanRequest {
@@ -25,32 +24,36 @@ impl Counted for v1::SimulatePlanRequest {
         (1, One(PLAN)),
         (6, Heavy(STEP_WEIGHT, &[(3, Heavy(STEP_WEIGHT, &[]))])),
     ];
-    const TOO_MANY: Code = Code::InvalidArgument;
+    const IS_ASKED: bool = true;
 }
 
 impl Counted for v1::ExplainExecutionRequest {
     const LISTS: Lists = &[(2, Entries(&[]))];
-    const TOO_MANY: Code = Code::InvalidArgument;
+    const IS_ASKED: bool = true;
 }
 
 impl Counted for v1::SubscribeEventsRequest {
     const LISTS: Lists = &[(1, Entries(&[]))];
-    const TOO_MANY: Code = Code::InvalidArgument;
+    const IS_ASKED: bool = true;
 }
 
 /// What has no lists, or is an answer.
 macro_rules! uncounted {
-    ($($message:ident)*) => {
+    ($is_asked:literal: $($message:ident)*) => {
         $(impl Counted for v1::$message {
             const LISTS: Lists = &[];
+            const IS_ASKED: bool = $is_asked;
         })*
     };
 }
 
-uncounted! {
+uncounted! { true:
     GetExecutionRequest WaitExecutionRequest ListExecutionsRequest WatchExecutionRequest ListAuditEntriesRequest
     ReplayExecutionRequest ExportExecutionRequest
     ListWorkersRequest ListActionsRequest DrainWorkerRequest DeclareWorkerDeadRequest
+}
+
+uncounted! { false:
     SubmitPlanResponse ExecutePlanResponse ValidatePlanResponse GetExecutionResponse WaitExecutionResponse
     ListExecutionsResponse WatchExecutionResponse ListAuditEntriesResponse SubscribeEventsResponse
     ExplainExecutionResponse ReplayExecutionResponse ExportExecutionResponse SimulatePlanResponse
