@@ -18,6 +18,7 @@ mod attempts;
 mod backup;
 mod callers;
 mod certificates;
+mod clients;
 mod conformance;
 mod demonstration;
 mod environment;

@@ -13,7 +13,9 @@ pub(crate) fn install(folder: &Path) -> Vec<String> {
         debian_package("git", "git"),
         debian_package("faketime", "faketime"),
         valgrind(folder),
-        grpcurl(folder),
+        go_program(folder, "grpcurl", GRPCURL),
+        go_program(folder, "protoc-gen-go", GO_MESSAGES),
+        go_program(folder, "protoc-gen-go-grpc", GO_SERVICES),
         python(folder),
     ]
     .into_iter()
@@ -142,16 +144,16 @@ fn entries(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
         .collect()
 }
 
-/// grpcurl, for the tests that show the API from outside.
-fn grpcurl(folder: &Path) -> Result<(), String> {
-    let own = folder.join("grpcurl");
-    if own.is_file() || succeeds("grpcurl", &["--version"]) {
+/// A program that is written in Go.
+fn go_program(folder: &Path, name: &str, module: &str) -> Result<(), String> {
+    let own = folder.join(name);
+    if own.is_file() || succeeds(name, &["--version"]) {
         return Ok(());
     }
     if succeeds("go", &["version"]) {
-        tell("grpcurl", "go install");
+        tell(name, "go install");
         let mut go = Command::new("go");
-        go.args(["install", GRPCURL])
+        go.args(["install", module])
             .env("GOBIN", folder)
             .env("GOFLAGS", "-trimpath");
         if quiet(&mut go) && own.is_file() {
@@ -159,15 +161,18 @@ fn grpcurl(folder: &Path) -> Result<(), String> {
         }
     }
     Err(format!(
-        "grpcurl; run `go install {GRPCURL}`, or put a release of it on the PATH"
+        "{name}; run `go install {module}`, or put a release of it on the PATH"
     ))
 }
 
-/// A Python of its own, with what the worker in Python imports, for the tests that judge that worker.
+/// A Python of its own, with what the worker and the caller in Python import, for the tests that judge them.
 fn python(folder: &Path) -> Result<(), String> {
-    let (own, list) = (folder.join("python"), Path::new(PYTHON_PACKAGES));
+    let own = folder.join("python");
     let interpreter = own.join("bin/python");
-    let wanted = std::fs::read(list).map_err(|fault| format!("{PYTHON_PACKAGES}: {fault}"))?;
+    let mut wanted = Vec::new();
+    for list in PYTHON_PACKAGES {
+        wanted.extend(std::fs::read(list).map_err(|fault| format!("{list}: {fault}"))?);
+    }
     // What was installed is noted last, so that half an installation is made anew.
     let note = own.join("installed.txt");
     if interpreter.is_file() && std::fs::read(&note).is_ok_and(|installed| installed == wanted) {
@@ -175,27 +180,24 @@ fn python(folder: &Path) -> Result<(), String> {
     }
     debian_package("python3", "python3-venv")?;
     let make = |own: &Path| quiet(Command::new("python3").args(["-m", "venv", "--clear"]).arg(own));
-    tell("the packages of the worker in Python", "pip");
+    tell("the packages of Python", "pip");
     if !make(&own) {
         // Debian has the module apart from the program.
         install_debian_package("python3-venv");
     }
     let mut pip = Command::new(&interpreter);
-    pip.args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--requirement",
-    ]);
-    let is_installed = (interpreter.is_file() || make(&own)) && quiet(pip.arg(list));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    for list in PYTHON_PACKAGES {
+        pip.args(["--requirement", list]);
+    }
+    let is_installed = (interpreter.is_file() || make(&own)) && quiet(&mut pip);
     if is_installed && std::fs::write(&note, wanted).is_ok() {
         return Ok(());
     }
     let own = own.display();
     Err(format!(
-        "grpcio for Python; run `python3 -m venv {own} && {own}/bin/pip install --requirement {PYTHON_PACKAGES}`"
+        "grpcio for Python; run `python3 -m venv {own} && {own}/bin/pip install --requirement {}`",
+        PYTHON_PACKAGES.join(" --requirement ")
     ))
 }
 
@@ -233,5 +235,11 @@ fn quiet(command: &mut Command) -> bool {
 
 /// The release that the tests were written against.
 const GRPCURL: &str = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4";
-/// What the worker in Python imports, pinned.
-const PYTHON_PACKAGES: &str = "worker/python/requirements.txt";
+/// What generates messages and services in Go.
+const GO_MESSAGES: &str = "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12";
+const GO_SERVICES: &str = "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2";
+/// What the worker and the caller in Python import, pinned.
+const PYTHON_PACKAGES: [&str; 2] = [
+    "worker/python/requirements.txt",
+    "tests/clients/python/requirements.txt",
+];
