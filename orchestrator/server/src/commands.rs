@@ -1,4 +1,4 @@
-//! What the binary does beside serving: `backup`, `restore` and `check` of a store, `export` and `verify` of records, `render`.
+//! What the binary does beside serving: `backup`, `restore`, `check` and `drop` of a store, `export` and `verify` of records, `render`.
 //! Starts no engine and opens no port.
 
 mod export;
@@ -10,13 +10,13 @@ use crate::render;
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 use escapement_process::settings;
-use escapement_store::StoreFault;
 use escapement_store::embedded::{
-    BackedUp, Examination, Examiner, Finding, RestoreOptions, Restored, back_up, restore,
+    BackedUp, Examination, Examiner, Finding, GivenUp, RestoreOptions, Restored, back_up, restore,
 };
+use escapement_store::{Embedded, EmbeddedOptions, StoreFault};
 use serde_json::{Value, json};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Executes plans durably and hands their steps to workers.
@@ -25,10 +25,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Once it serves, one line of JSON stands on stdout: {"event":"serving","address":"HOST:PORT"}.
 /// SIGTERM, SIGINT or SIGHUP drains it; a second one ends it at once.
 ///
-/// Exit codes: 0 drained; 64 bad configuration; 69 address not to be had; 70 defect; 73 directory, lock or
-/// file
-/// not usable; 74 store damaged, or not writable any more; 75 stopped before everything that ran had ended;
-/// 1 anything else.
+/// Exit codes, of the commands as well: 0 drained or done; 64 bad configuration; 65 input that cannot be drawn;
+/// 69 address not to be had; 70 defect; 73 directory, lock or file not usable, or no space at a start; 74 store, backup
+/// or record damaged, or store not writable any more; 75 stopped before everything that ran had ended; 1 anything else.
 #[derive(Clone, Debug, Parser)]
 #[command(
     name = "orchestrator",
@@ -80,7 +79,8 @@ pub enum Command {
     ///
     /// Stdout: a line of JSON for each damaged execution, and a last line with the event "backed_up".
     ///
-    /// Exit codes: 0 the file is there; 73 it exists already, or a file cannot be used; 74 the store is damaged.
+    /// Exit codes: 0 the file is there; 73 it exists already, cannot be written, or there is no store; 74 the store is
+    /// damaged.
     Backup(Backup),
     /// Makes a store of a backup, in a directory that holds none.
     ///
@@ -90,28 +90,48 @@ pub enum Command {
     /// with the reason orchestrator_restarted: nothing that has run once runs again by surprise. With --run-queued
     /// they stay queued and run; use it where the orchestrator had stopped before the backup was made.
     ///
+    /// A restore that does not come through leaves a directory `restoring` behind; no orchestrator starts there until
+    /// it is repeated, or that directory is removed.
+    ///
     /// Stdout: a line of JSON for each damaged execution, and a last line with the event "restored".
     ///
-    /// Exit codes: 0 restored; 73 the directory holds a store, or a file cannot be used; 74 the backup is damaged.
+    /// Exit codes: 0 restored; 73 the directory holds a store, or a file cannot be used; 74 the backup is damaged, or
+    /// is none.
     Restore(Restore),
-    /// Looks through a store for damage, also while an orchestrator runs on it; changes nothing.
+    /// Looks through a store for damage, also while an orchestrator runs on it; changes nothing. It needs no right to
+    /// write.
     ///
     /// Every record is read and compared with its checksum, every index with its table, all numbers are counted, and
     /// SQLite checks the structure of the file.
     ///
-    /// Stdout: a line of JSON for each damaged execution and each other damage, and a last line with the event
-    /// "checked".
+    /// With --repair it first makes anew what the tables themselves say, which are all indexes and the counts by state;
+    /// no record is touched. No orchestrator may run then. Damaged executions stay: `drop` gives one up.
     ///
-    /// Exit codes: 0 clean; 73 there is no store that can be read; 74 damaged.
+    /// Stdout: a line of JSON for each repair, each damaged execution and each other damage, and a last line with the
+    /// event "checked".
+    ///
+    /// Exit codes: 0 clean; 73 there is no store that can be read, or an orchestrator runs; 74 damaged.
     Check(Check),
+    /// Gives up one damaged execution of a store, on which no orchestrator runs: what is left of it is removed for good.
+    ///
+    /// Its ids stay used if they can be read. What is whole is never dropped.
+    ///
+    /// Stdout: one line of JSON with the event "dropped".
+    ///
+    /// Exit codes: 0 it is gone; 73 it is whole or not there, there is no store, or an orchestrator runs; 74 the store is
+    /// damaged beyond it.
+    Drop(DropFlags),
     /// Writes everything that is recorded of one settled execution into a file, also while an orchestrator runs.
     ///
-    /// The file is what ExportExecution streams; `verify` checks it. An existing file is never overwritten.
+    /// The file is what ExportExecution streams; `verify` checks it. An existing file is never overwritten. With --all,
+    /// each settled execution goes into a file of its own, named by its id, in a directory; damaged ones are told and
+    /// passed over, and damaged indexes do not matter.
     ///
-    /// Stdout: one line of JSON with the event "exported".
+    /// Stdout: one line of JSON with the event "exported" for each file; with --all also one with the event
+    /// "not_exported" for each execution that is damaged or not settled, and a last line with the event "exported_all".
     ///
-    /// Exit codes: 0 the file is there; 73 there is no such execution, it is not settled, or a file cannot be used;
-    /// 74 its record is damaged.
+    /// Exit codes: 0 the files are there; 73 there is no such execution, it is not settled, or a file cannot be used;
+    /// 74 a record is damaged.
     Export(export::Export),
     /// Checks record files and replays them: no store, no orchestrator and no worker is needed.
     ///
@@ -168,6 +188,19 @@ pub struct Restore {
 pub struct Check {
     #[command(flatten)]
     store: StorePath,
+    /// Make indexes and counts anew first.
+    #[arg(long, value_parser = BoolishValueParser::new())]
+    repair: bool,
+}
+
+/// Flags of `drop`.
+#[derive(Args, Clone, Debug)]
+pub struct DropFlags {
+    #[command(flatten)]
+    store: StorePath,
+    /// The execution's number, as `check` says it.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    number: u64,
 }
 
 /// Where the store is.
@@ -192,6 +225,7 @@ pub fn run_command(command: &Command) -> Result<(), Failure> {
         Command::Backup(backup) => run_backup(backup),
         Command::Restore(restore) => run_restore(restore),
         Command::Check(check) => run_check(check),
+        Command::Drop(flags) => run_drop(flags),
         Command::Export(flags) => export::run(flags),
         Command::Verify(flags) => verify::run(flags),
         Command::Render(flags) => render::command::run(flags),
@@ -244,6 +278,12 @@ fn run_restore(flags: &Restore) -> Result<(), Failure> {
 
 fn run_check(flags: &Check) -> Result<(), Failure> {
     let failed = undone("store cannot be checked");
+    if flags.repair {
+        let store = open_existing(&flags.store.directory, true).map_err(undone("store is not repaired"))?;
+        for repaired in &store.opening().repaired {
+            say(&json!({"event": "repaired", "said": repaired}));
+        }
+    }
     let mut examiner = Examiner::open(&flags.store.directory).map_err(&failed)?;
     let mut examination = examiner.examine_all(&mut tell).map_err(&failed)?;
     for finding in examiner.structure().map_err(&failed)? {
@@ -252,6 +292,40 @@ fn run_check(flags: &Check) -> Result<(), Failure> {
     }
     say(&with_counts(json!({"event": "checked"}), &examination));
     judged(&examination, false)
+}
+
+fn run_drop(flags: &DropFlags) -> Result<(), Failure> {
+    let number = flags.number;
+    let failed = undone("execution is not dropped");
+    let mut store = open_existing(&flags.store.directory, false).map_err(&failed)?;
+    let execution_id = match store.give_up(number, unix_ms()).map_err(&failed)? {
+        GivenUp::Done { execution_id } => execution_id,
+        GivenUp::Whole => {
+            let why = "it is whole";
+            return Err(Failure::NotDropped { number, why });
+        }
+        GivenUp::Missing => {
+            let why = "it is not in the store";
+            return Err(Failure::NotDropped { number, why });
+        }
+    };
+    say(&json!({
+        "event": "dropped",
+        "number": number,
+        "execution_id": execution_id.map(|id| id.to_string()),
+        "ids_stay_used": execution_id.is_some(),
+    }));
+    Ok(())
+}
+
+/// Opens a store as an orchestrator does; makes none where there is none.
+fn open_existing(directory: &Path, repair: bool) -> Result<Embedded, StoreFault> {
+    let options = EmbeddedOptions {
+        repair,
+        must_exist: true,
+        ..EmbeddedOptions::default()
+    };
+    Embedded::open(directory, options)
 }
 
 fn undone(what: &'static str) -> impl Fn(StoreFault) -> Failure {

@@ -20,10 +20,9 @@ use std::process::ExitCode;
 /// Once it serves, one line of JSON stands on stdout: {"event":"serving","address":"HOST:PORT"}.
 /// SIGTERM, SIGINT or SIGHUP drains it; a second one ends it at once.
 ///
-/// Exit codes: 0 drained; 64 bad configuration; 69 address not to be had; 70 defect; 73 directory, lock or
-/// file
-/// not usable; 74 store damaged, or not writable any more; 75 stopped before everything that ran had ended;
-/// 1 anything else.
+/// Exit codes: 0 drained; 64 bad configuration; 69 address not to be had; 70 defect; 73 directory, lock or file not
+/// usable, or no space at the start; 74 store damaged, or not writable any more; 75 stopped before everything that ran
+/// had ended; 1 anything else.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "orchestrator", version, max_term_width = 110)]
 pub struct Config {

@@ -65,6 +65,13 @@ pub enum Failure {
         /// Why not.
         source: StoreFault,
     },
+    /// An execution that the operator wants to give up is not damaged, or not there.
+    NotDropped {
+        /// Its number in the store.
+        number: u64,
+        /// Why not.
+        why: &'static str,
+    },
     /// What a command was given to read is not what it must be.
     Input {
         /// The file.
@@ -127,12 +134,24 @@ impl Failure {
             Failure::Append { .. } | Failure::File { .. } => EXIT_CANNOT_CREATE,
             Failure::Input { .. } => EXIT_DATA,
             Failure::Store(fault) | Failure::Command { source: fault, .. } => match fault {
-                StoreFault::Open { .. } | StoreFault::Locked { .. } | StoreFault::Exists { .. } => {
-                    EXIT_CANNOT_CREATE
-                }
-                _ => EXIT_STORE,
+                StoreFault::Open { .. }
+                | StoreFault::Locked { .. }
+                | StoreFault::Exists { .. }
+                | StoreFault::Unwritable { .. }
+                | StoreFault::Unfinished { .. }
+                | StoreFault::Full(_)
+                | StoreFault::Busy(_) => EXIT_CANNOT_CREATE,
+                StoreFault::Fatal(_)
+                | StoreFault::Damaged { .. }
+                | StoreFault::NoBackup { .. }
+                | StoreFault::Incompatible { .. }
+                | StoreFault::Indexes { .. }
+                | StoreFault::Gap { .. }
+                | StoreFault::Corrupt { .. } => EXIT_STORE,
             },
-            Failure::NotExported { .. } | Failure::NotVerified { n_bad: 0, .. } => EXIT_CANNOT_CREATE,
+            Failure::NotDropped { .. }
+            | Failure::NotExported { .. }
+            | Failure::NotVerified { n_bad: 0, .. } => EXIT_CANNOT_CREATE,
             Failure::Unrecoverable { .. }
             | Failure::Damaged { .. }
             | Failure::DamagedRecord { .. }
@@ -177,9 +196,12 @@ impl fmt::Display for Failure {
             Failure::Unrecoverable { number, .. } => write!(
                 f,
                 "execution number {number} was accepted and cannot be read; restore the store from a backup, \
-                 or start with --accept-loss to leave it unsettled"
+                 start with --accept-loss to leave it unsettled, or give it up with `orchestrator drop`"
             ),
             Failure::Command { what, .. } => write!(f, "the {what}"),
+            Failure::NotDropped { number, why } => {
+                write!(f, "execution number {number} is not dropped: {why}")
+            }
             Failure::Input { path, problem } => write!(f, "{}: {problem}", path.display()),
             Failure::File { path, .. } => write!(f, "cannot use {}", path.display()),
             Failure::Damaged {
@@ -188,7 +210,8 @@ impl fmt::Display for Failure {
             } => write!(
                 f,
                 "{n_damaged} executions and {n_store_findings} other things are damaged, as stdout says; restore \
-                 an earlier backup, or go on with what is whole"
+                 a backup, make indexes anew with `orchestrator check --repair`, save what is whole with \
+                 `orchestrator export --all`, give one execution up with `orchestrator drop`"
             ),
             Failure::DamagedRecord { execution_id, .. } => {
                 write!(f, "the record of execution {execution_id} is damaged")
@@ -221,6 +244,7 @@ impl Error for Failure {
                 source.map(|source| source as &(dyn Error + 'static))
             }
             Failure::Configuration { .. }
+            | Failure::NotDropped { .. }
             | Failure::Input { .. }
             | Failure::Damaged { .. }
             | Failure::NotVerified { .. }

@@ -74,6 +74,10 @@ pub const LOADED_BATCH_MAX: usize = 256;
 
 /// Pause between two looks for something to remove.
 pub const REMOVAL_INTERVAL: Duration = Duration::from_secs(1);
+/// By how much the wall clock may be ahead of the newest execution at a start; the rest does not count as age.
+pub const REMOVAL_AHEAD_MAX_MS: u64 = 24 * 3_600_000;
+/// How often a store that nobody writes is looked for.
+pub const STORE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a step of removal lets writes go first.
 pub const REMOVAL_PATIENCE: Duration = Duration::from_secs(1);
 /// Time that a step of removal counts at least.

@@ -6,7 +6,8 @@
 
 use crate::clock::Clock;
 use crate::limits::{
-    REMOVAL_BUSY_SHARE, REMOVAL_IDLE_SHARE, REMOVAL_INTERVAL, REMOVAL_PATIENCE, REMOVAL_STEP_MIN,
+    REMOVAL_AHEAD_MAX_MS, REMOVAL_BUSY_SHARE, REMOVAL_IDLE_SHARE, REMOVAL_INTERVAL, REMOVAL_PATIENCE,
+    REMOVAL_STEP_MIN,
 };
 use escapement_contract::Moment;
 use escapement_store::{Removal, Removed, Store, StoreFault};
@@ -27,13 +28,32 @@ pub(crate) struct Maintenance {
 }
 
 impl Maintenance {
-    /// Its first step is due at once.
-    pub(crate) fn new(policy: Removal, clock: Clock) -> Self {
+    /// Its first step is due at once. `newest_ms` is the latest time in the store, Unix milliseconds: a machine that
+    /// begins in a wrong year must not remove everything, so all but a day of the time since then is no age.
+    pub(crate) fn new(mut policy: Removal, clock: Clock, newest_ms: Option<i64>) -> Self {
         let now = Instant::now();
+        let start = clock.now();
+        let ahead_ms = newest_ms.map_or(0, |newest_ms| start.unix_ms.saturating_sub(newest_ms));
+        let longer_ms = u64::try_from(ahead_ms)
+            .unwrap_or(0)
+            .saturating_sub(REMOVAL_AHEAD_MAX_MS);
+        for keep_ms in [&mut policy.keep_settled_ms, &mut policy.keep_ids_ms]
+            .into_iter()
+            .flatten()
+        {
+            *keep_ms = keep_ms.saturating_add(longer_ms);
+        }
+        if longer_ms > 0 && policy.keep_settled_ms.or(policy.keep_ids_ms).is_some() {
+            warn!(
+                ahead_ms,
+                longer_ms,
+                "clock far ahead of the store; until the next start its age is not counted in full"
+            );
+        }
         Self {
             policy,
             clock,
-            start: clock.now(),
+            start,
             idle_at: now,
             busy_at: now + REMOVAL_PATIENCE,
             is_refused: false,

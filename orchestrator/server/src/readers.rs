@@ -155,11 +155,17 @@ impl Drop for Borrowed {
 fn rejection(fault: &StoreFault) -> Rejection {
     error!(error = fault as &dyn std::error::Error, "store does not read");
     match fault {
-        StoreFault::Corrupt { .. } | StoreFault::Gap { .. } => Rejection::RecordDamaged,
+        StoreFault::Corrupt { .. } | StoreFault::Gap { .. } | StoreFault::Indexes { .. } => {
+            Rejection::RecordDamaged
+        }
         StoreFault::Full(_)
         | StoreFault::Busy(_)
         | StoreFault::Fatal(_)
         | StoreFault::Open { .. }
+        | StoreFault::Unwritable { .. }
+        | StoreFault::Damaged { .. }
+        | StoreFault::NoBackup { .. }
+        | StoreFault::Unfinished { .. }
         | StoreFault::Incompatible { .. }
         | StoreFault::Exists { .. }
         | StoreFault::Locked { .. } => Rejection::StoreUnreadable,

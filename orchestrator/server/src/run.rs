@@ -78,7 +78,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     };
     let loader = loader::spawn(reader, wanted_rx, loaded).map_err(no_thread)?;
     let scrub = start_scrub(config, &store)?;
-    let maintenance = Maintenance::new(config.removal(), clock);
+    let maintenance = Maintenance::new(config.removal(), clock, store.newest_ms());
     let writer = writer::spawn(store, jobs_rx, stored, maintenance).map_err(no_thread)?;
     let desk = Desk::new(jobs, sinks, drained);
     let start = EngineStart {
@@ -160,7 +160,25 @@ fn open_store(config: &Config) -> Result<Embedded, Failure> {
         accept_loss: config.accept_loss,
         ..EmbeddedOptions::default()
     };
-    Embedded::open(&config.store_path, options).map_err(Failure::Store)
+    let store = Embedded::open(&config.store_path, options).map_err(Failure::Store)?;
+    let opening = store.opening();
+    info!(
+        store_path = %opening.directory.display(),
+        schema_version = opening.schema_version,
+        is_new = opening.is_new,
+        "store open"
+    );
+    for repaired in &opening.repaired {
+        warn!(repaired, "store repaired with the loss accepted");
+    }
+    if let Some(mode) = opening.mode_for_others {
+        warn!(
+            store_path = %opening.directory.display(),
+            mode = format!("{mode:04o}"),
+            "directory of the store is open to other users; its files are not"
+        );
+    }
+    Ok(store)
 }
 
 /// The look through the store in the background, where the operator wants it.

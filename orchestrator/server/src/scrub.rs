@@ -89,12 +89,12 @@ fn tell(finding: &Finding) {
             number,
             execution_id = execution_id.map(tracing::field::display),
             parts = parts.join(", "),
-            "execution damaged; restore it from a backup"
+            "execution damaged; restore a backup, or give it up with `orchestrator drop`"
         ),
         Finding::Removed { number } => error!(number, "ids of a removed execution damaged"),
         Finding::Store(said) => error!(
             said,
-            "store damaged; run `orchestrator check` and restore a backup"
+            "store damaged; stop it and run `orchestrator check --repair`, or restore a backup"
         ),
     }
 }

@@ -7,7 +7,7 @@ mod encoding;
 
 use crate::engine_thread::StoredBatch;
 use crate::failure::{EXIT_STORE, ExitOnPanic, stop_here};
-use crate::limits::{COMMIT_BYTES_MAX, COMMIT_WRITES_MAX};
+use crate::limits::{COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, STORE_LOOK_INTERVAL};
 use crate::maintenance::Maintenance;
 use encoding::record_bytes;
 use escapement_engine::{WriteId, WriteOutcome};
@@ -77,13 +77,15 @@ impl<S: Store> Writer<S> {
     fn take_waiting(&mut self) -> bool {
         self.maintain(true);
         while self.waiting.is_empty() {
-            let received = match self.maintenance.patience(Instant::now()) {
-                Some(patience) => self.jobs.recv_timeout(patience),
-                None => self.jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            };
-            match received {
+            let patience = self.maintenance.patience(Instant::now());
+            let patience = patience.map_or(STORE_LOOK_INTERVAL, |patience| patience.min(STORE_LOOK_INTERVAL));
+            match self.jobs.recv_timeout(patience) {
                 Ok(jobs) => self.waiting.extend(jobs),
-                Err(RecvTimeoutError::Timeout) => self.maintain(false),
+                Err(RecvTimeoutError::Timeout) => {
+                    // A store that was taken away is noticed before somebody writes.
+                    let _nothing = self.commit(&[]);
+                    self.maintain(false);
+                }
                 Err(RecvTimeoutError::Disconnected) => return false,
             }
         }

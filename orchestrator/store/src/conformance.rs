@@ -112,6 +112,10 @@ pub const STORIES: &[(&str, Story)] = &[
         removal::settled_executions_are_removed_by_age,
     ),
     (
+        "a clock that was ahead keeps nothing else",
+        removal::a_clock_that_was_ahead_keeps_nothing_else,
+    ),
+    (
         "settled executions are removed by number",
         removal::settled_executions_are_removed_by_number,
     ),

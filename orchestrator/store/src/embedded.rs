@@ -1,6 +1,7 @@
 //! The store in one SQLite file of this machine. Shares its directory with no other process.
 //!
-//! In the directory: `executions.db` with SQLite's own `-wal` and `-shm` beside it, `lock`, and `mark`.
+//! In the directory: `executions.db` with SQLite's own `-wal` and `-shm` beside it, `lock`, and `mark`. All of them
+//! are their owner's alone, and while the store is open they must stay where they are.
 //! What a commit returned has been synced; what a restart finds in the write-ahead log is copied into the
 //! database and synced there before anything is read, so nothing is shown that only the page cache holds.
 //!
@@ -13,6 +14,7 @@ mod connection;
 mod copy;
 mod examine;
 mod files;
+mod give_up;
 mod indexes;
 mod mark;
 #[doc(hidden)]
@@ -37,17 +39,19 @@ pub use self::examine::{Examination, ExaminedPage, Examiner, Finding};
 pub use self::checkpoint::Checkpointing;
 use self::checkpoint::{Checkpoints, Shared, checkpoint};
 use self::files::FileSystem;
-pub use self::files::{Files, OpenFile};
+pub use self::files::{Files, Lock, OpenFile, open_private};
+pub use self::give_up::GivenUp;
 use self::indexes::Cut;
 use self::mark::MarkFile;
 use self::reader::EmbeddedReader;
 use self::removal::Walk;
-use self::tally::Tally;
+use self::tally::{Accepted, Tally};
 use crate::{Outcome, Reader, Removal, Removed, Store, StoreFault, Write};
 
 const DATABASE_FILE: &str = "executions.db";
-/// SQLite's name for the write-ahead log beside it.
+/// SQLite's names for the write-ahead log beside it, and for its index in shared memory.
 const LOG_FILE: &str = "executions.db-wal";
+const LOG_INDEX_FILE: &str = "executions.db-shm";
 const LOCK_FILE: &str = "lock";
 const MARK_FILE: &str = "mark";
 
@@ -57,9 +61,13 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 /// How to open an embedded store.
 #[derive(Clone, Debug, Default)]
 pub struct EmbeddedOptions {
-    /// Open although acknowledged executions are missing; the numbers go on behind the highest ever seen, and
-    /// a damaged index is made anew.
+    /// Open although acknowledged executions are missing; the numbers go on behind the highest ever seen. Repairs
+    /// as well.
     pub accept_loss: bool,
+    /// Make anew what the tables themselves say: indexes, and counts by state. Loses nothing.
+    pub repair: bool,
+    /// Refuse where there is no store, and make none.
+    pub must_exist: bool,
     /// Test hook: the file does not grow beyond this many pages of 4 KiB, as if the disk were full.
     pub pages_max: Option<u32>,
     /// Test hook: where the files are; `None` for the file system.
@@ -68,13 +76,30 @@ pub struct EmbeddedOptions {
     pub checkpointing: Checkpointing,
 }
 
-/// A reader of the store in a directory, also while an orchestrator runs on it. Nothing there is created or changed.
+/// What an opening found and did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// The directory, absolute where that can be told.
+    pub directory: PathBuf,
+    /// The version of the schema, which is the newest one now.
+    pub schema_version: i64,
+    /// True where there was no store.
+    pub is_new: bool,
+    /// The directory's mode where users other than its owner may read, write or search it.
+    pub mode_for_others: Option<u32>,
+    /// What was made anew from the tables.
+    pub repaired: Vec<String>,
+}
+
+/// A reader of the store in a directory, also while an orchestrator runs on it, and also where nothing may be
+/// written. No data there is created or changed.
 ///
 /// # Errors
-/// [`StoreFault::Open`] where there is none, [`StoreFault::Incompatible`] where its schema is another one.
+/// [`StoreFault::Open`] where there is none, [`StoreFault::Incompatible`] where its schema is another one,
+/// [`StoreFault::Damaged`] where it does not read.
 pub fn open_reader(directory: &Path) -> Result<Box<dyn Reader>, StoreFault> {
     let path = directory.join(DATABASE_FILE);
-    let connection = connection::open_reader(&FileSystem, &path)?;
+    let connection = connection::open_bystander(&path)?;
     schema::require_newest(&connection, &path)?;
     Ok(Box::new(EmbeddedReader::new(connection)))
 }
@@ -84,6 +109,9 @@ pub fn open_reader(directory: &Path) -> Result<Box<dyn Reader>, StoreFault> {
 pub struct Embedded {
     files: Arc<dyn Files>,
     path: PathBuf,
+    opening: Opening,
+    /// The files that hold what is acknowledged, as they were opened.
+    in_place: Vec<(PathBuf, Option<(u64, u64)>)>,
     connection: Connection,
     tally: Tally,
     /// How far removal is.
@@ -92,7 +120,7 @@ pub struct Embedded {
     shared: Arc<Shared>,
     checkpoints: Checkpoints,
     /// Last, so that the directory is free only when everything else is closed.
-    _lock: Box<dyn OpenFile>,
+    _lock: Lock,
 }
 
 impl Embedded {
@@ -103,10 +131,20 @@ impl Embedded {
     /// refused is left as it is.
     ///
     /// # Errors
-    /// [`StoreFault::Locked`], [`StoreFault::Incompatible`], [`StoreFault::Gap`], [`StoreFault::Open`],
-    /// [`StoreFault::Full`], and [`StoreFault::Fatal`] where the file cannot be read.
+    /// [`StoreFault::Locked`], [`StoreFault::Unfinished`], [`StoreFault::Incompatible`], [`StoreFault::Damaged`],
+    /// [`StoreFault::Indexes`], [`StoreFault::Gap`], [`StoreFault::Open`], [`StoreFault::Full`], and
+    /// [`StoreFault::Fatal`] where the file cannot be read.
     pub fn open(directory: &Path, options: EmbeddedOptions) -> Result<Self, StoreFault> {
+        let path = directory.join(DATABASE_FILE);
+        Self::try_open(directory, options).map_err(|fault| connection::at_opening(&path, fault))
+    }
+
+    fn try_open(directory: &Path, options: EmbeddedOptions) -> Result<Self, StoreFault> {
         let files = options.files.unwrap_or_else(|| Arc::new(FileSystem));
+        if options.must_exist && database_length(&*files, &directory.join(DATABASE_FILE))? == 0 {
+            let error = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no store");
+            return Err(cannot_open(directory, error));
+        }
         files
             .create_directory(directory)
             .map_err(|error| cannot_open(directory, error))?;
@@ -123,12 +161,23 @@ impl Embedded {
         };
         // SQLite deletes the log of a database that is empty.
         let may_be_new = mark.n_commits == 0 || options.accept_loss;
-        if !may_be_new && database_length(&*files, &path)? == 0 {
+        let is_new = database_length(&*files, &path)? == 0;
+        if is_new && !may_be_new {
             return Err(lost());
+        }
+        let stage = directory.join(copy::STAGE);
+        if is_new && matches!(files.identity(&stage), Ok(Some(_))) {
+            return Err(StoreFault::Unfinished { path: stage });
+        }
+        let [log_path, log_index_path] = [LOG_FILE, LOG_INDEX_FILE].map(|name| directory.join(name));
+        for (path, create) in [(&path, true), (&log_path, false), (&log_index_path, false)] {
+            // SQLite gives its own files the mode of the database.
+            files
+                .keep_private(path, create)
+                .map_err(|error| cannot_open(path, error))?;
         }
         // The log of an earlier process is only what this one sees of it. It is made durable before anything
         // is built on it: a checkpoint overwrites pages that nothing but the log repairs.
-        let log_path = directory.join(LOG_FILE);
         files::write_again(&*files, &log_path).map_err(|error| cannot_open(&log_path, error))?;
 
         let mut connection = connection::open_writer(&*files, &path)?;
@@ -143,10 +192,19 @@ impl Embedded {
             Cut::of(options.checkpointing),
         );
         // Before the checkpoint: where something is missing, what is left of the log stays as it is.
-        let tally = tally::check(&connection, &mark, options.accept_loss)?;
-        if !indexes_agree {
-            indexes::check(&connection, options.accept_loss)?;
+        let mut repaired = Vec::new();
+        if options.repair || (!indexes_agree && options.accept_loss) {
+            // Before the tally, whose counts go along an index.
+            indexes::rebuild(&connection)?;
+            repaired.push("indexes".to_owned());
+        } else if !indexes_agree {
+            indexes::check(&connection)?;
         }
+        let accepted = Accepted {
+            counts: options.repair || options.accept_loss,
+            loss: options.accept_loss,
+        };
+        let tally = tally::check(&connection, &mark, accepted, &mut repaired)?;
         checkpoint(&connection, CheckpointMode::TRUNCATE)?;
         mark_file
             .write(tally.mark())
@@ -160,6 +218,20 @@ impl Embedded {
                 .map_err(connection::working)?;
         }
 
+        let opening = Opening {
+            directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
+            schema_version: schema::known(),
+            is_new,
+            mode_for_others: files.mode_for_others(directory),
+            repaired,
+        };
+        let in_place = [path.clone(), log_path]
+            .into_iter()
+            .map(|path| match files.identity(&path) {
+                Ok(identity) => Ok((path, identity)),
+                Err(error) => Err(cannot_open(&path, error)),
+            })
+            .collect::<Result<_, _>>()?;
         let database = files
             .open_database(&path)
             .map_err(|error| cannot_open(&path, error))?;
@@ -177,6 +249,8 @@ impl Embedded {
         Ok(Self {
             files,
             path,
+            opening,
+            in_place,
             connection,
             tally,
             walk: Walk::default(),
@@ -187,12 +261,31 @@ impl Embedded {
         })
     }
 
+    /// What its opening found and did.
+    pub fn opening(&self) -> &Opening {
+        &self.opening
+    }
+
+    /// The latest time among the newest executions and the last removal, Unix milliseconds; `None` in a store that
+    /// has none, and where it cannot be read.
+    pub fn newest_ms(&self) -> Option<i64> {
+        removal::newest_ms(&self.connection).ok().flatten()
+    }
+
     /// Examines this store on a connection of its own, while it is open.
     ///
     /// # Errors
     /// [`StoreFault::Open`] where no further connection can be had.
     pub fn examiner(&self) -> Result<Examiner, StoreFault> {
         Examiner::over(connection::open_reader(&*self.files, &self.path)?, &self.path)
+    }
+
+    /// Gives one damaged execution up: its rows and records go, its ids stay used if they can be read.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub fn give_up(&mut self, number: u64, now_unix_ms: i64) -> Result<GivenUp, StoreFault> {
+        self.change(|connection, tally| give_up::give_up(connection, tally, number, now_unix_ms))
     }
 
     /// Applies a change in the turn of a commit, behind the same gate and with the same consequences.
@@ -236,30 +329,57 @@ impl Embedded {
                 .write(tally.mark())
                 .map_err(|error| StoreFault::Fatal(error.into()))?;
         }
+        self.require_in_place()?;
         Ok(applied)
+    }
+
+    /// Refuses where another start would not find what is written here.
+    fn require_in_place(&self) -> Result<(), StoreFault> {
+        for (path, identity) in &self.in_place {
+            let is_there = match self.files.identity(path) {
+                Ok(found) => found == *identity,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+                Err(error) => return Err(StoreFault::Fatal(error.into())),
+            };
+            if !is_there {
+                let said = format!("{} was removed or replaced while it was in use", path.display());
+                return Err(StoreFault::Fatal(said.into()));
+            }
+        }
+        Ok(())
     }
 }
 
 impl Store for Embedded {
     fn commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, StoreFault> {
         if batch.is_empty() {
-            return self.shared.condemned().map_or(Ok(Vec::new()), Err);
+            self.shared.condemned().map_or(Ok(()), Err)?;
+            self.require_in_place()
+                .inspect_err(|fault| self.shared.condemn(fault))?;
+            return Ok(Vec::new());
         }
-        self.change(|connection, tally| writer::apply(connection, tally, batch))
+        let outcomes = self.change(|connection, tally| writer::apply(connection, tally, batch))?;
+        for (write, outcome) in batch.iter().zip(&outcomes) {
+            if let (Write::Accept(accept), Outcome::Done { number }) = (write, outcome) {
+                self.walk.accepted(*number, accept.accepted_at);
+            }
+        }
+        Ok(outcomes)
     }
 
     fn remove_settled(&mut self, policy: &Removal, now_unix_ms: i64) -> Result<Removed, StoreFault> {
-        let mut walk = self.walk;
+        let mut walk = std::mem::take(&mut self.walk);
         let executions = self.change(|connection, tally| {
             removal::remove_executions(connection, tally, &mut walk, policy, now_unix_ms)
         });
-        self.walk = walk;
-        let executions = executions?;
-        let ids = self.change(|connection, tally| {
-            removal::forget_ids(connection, tally, &mut walk, policy, now_unix_ms)
+        let removed = executions.and_then(|executions| {
+            let ids = self.change(|connection, tally| {
+                removal::forget_ids(connection, tally, &mut walk, policy, now_unix_ms)
+            })?;
+            Ok((executions, ids))
         });
         self.walk = walk;
-        let ids = ids?;
+        let (executions, ids) = removed?;
         Ok(Removed {
             n_executions: executions.n_executions,
             n_ids: ids.n_ids,
@@ -295,13 +415,20 @@ fn database_length(files: &dyn Files, path: &Path) -> Result<u64, StoreFault> {
     }
 }
 
-fn lock(files: &dyn Files, path: &Path) -> Result<Box<dyn OpenFile>, StoreFault> {
-    files
-        .lock(path)
-        .map_err(|error| cannot_open(path, error))?
-        .ok_or_else(|| StoreFault::Locked {
-            path: path.to_owned(),
-        })
+fn lock(files: &dyn Files, path: &Path) -> Result<Lock, StoreFault> {
+    let locked = files.lock(path).map_err(|error| cannot_open(path, error))?;
+    locked.ok_or_else(|| StoreFault::Locked {
+        path: path.to_owned(),
+        holder: holder(files, path),
+    })
+}
+
+/// What the holder of the lock has written into it.
+fn holder(files: &dyn Files, path: &Path) -> Option<String> {
+    let mut said = [0; 512];
+    let n_read = files.open(path, false).ok()?.read_at(&mut said, 0).ok()?;
+    let said = String::from_utf8_lossy(&said[..n_read]).trim().to_owned();
+    (!said.is_empty()).then_some(said)
 }
 
 fn cannot_open(path: &Path, error: std::io::Error) -> StoreFault {

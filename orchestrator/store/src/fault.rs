@@ -23,6 +23,32 @@ pub enum StoreFault {
         /// Why not.
         source: FaultSource,
     },
+    /// A file cannot be written. Nothing is left of it.
+    Unwritable {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: FaultSource,
+    },
+    /// The database is damaged where everything else depends on it, or the file is none.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: FaultSource,
+    },
+    /// A file that a store was to be made of is none, or is damaged.
+    NoBackup {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: FaultSource,
+    },
+    /// A restore into the directory did not come through.
+    Unfinished {
+        /// What it left.
+        path: PathBuf,
+    },
     /// A newer program wrote the file, or it is no store of ours.
     Incompatible {
         /// The file.
@@ -41,6 +67,17 @@ pub enum StoreFault {
     Locked {
         /// The lock file.
         path: PathBuf,
+        /// Which process, where it says so.
+        holder: Option<String>,
+    },
+    /// An index does not agree with the executions, of which none is missing.
+    Indexes {
+        /// What was counted, in the plural.
+        what: &'static str,
+        /// How many there must be.
+        expected: u64,
+        /// How many there are; `None` where they cannot be read.
+        found: Option<u64>,
     },
     /// Something that was acknowledged is missing.
     Gap {
@@ -70,12 +107,36 @@ impl fmt::Display for StoreFault {
                 "another process holds the store's file; nothing was written; end that process and try again",
             ),
             Self::Fatal(_) => f.write_str(
-                "the store's file can no longer be trusted; acknowledge nothing more, exit, check the disk, \
-                 restart",
+                "the store's files cannot be trusted any more and nothing more is acknowledged; check the disk and \
+                 run `orchestrator check` before the next start",
             ),
             Self::Open { path, .. } => write!(
                 f,
                 "cannot open {}; check that the directory exists, is writable and belongs to this user",
+                path.display()
+            ),
+            Self::Unwritable { path, .. } => write!(
+                f,
+                "cannot write {}, and nothing is left of it; check that its directory exists, is writable and has \
+                 space",
+                path.display()
+            ),
+            Self::Damaged { path, .. } => write!(
+                f,
+                "{} is damaged, or is no store; `orchestrator check` says what is whole, `orchestrator export --all` \
+                 saves it, and a backup restores the rest",
+                path.display()
+            ),
+            Self::NoBackup { path, .. } => write!(
+                f,
+                "{} is damaged, or is no backup of a store; restore from another file, or what is whole of it with \
+                 --accept-damage",
+                path.display()
+            ),
+            Self::Unfinished { path } => write!(
+                f,
+                "{} is what is left of a restore that did not come through; run `orchestrator restore` again, or \
+                 remove it to begin with an empty store",
                 path.display()
             ),
             Self::Incompatible { path, found, known } if found < known => write!(
@@ -95,10 +156,24 @@ impl fmt::Display for StoreFault {
                 "{} is there already and is never overwritten; give another name, or move it away",
                 path.display()
             ),
-            Self::Locked { path } => write!(
+            Self::Locked { path, holder } => write!(
                 f,
-                "another orchestrator holds {}; stop it or give this one another directory",
-                path.display()
+                "another orchestrator holds {} ({}); stop it or give this one another directory",
+                path.display(),
+                holder.as_deref().unwrap_or("it does not say which process")
+            ),
+            Self::Indexes {
+                what,
+                expected,
+                found: Some(found),
+            } => write!(
+                f,
+                "{found} {what} where {expected} must be; no record is lost: `orchestrator check --repair` makes them \
+                 anew"
+            ),
+            Self::Indexes { what, .. } => write!(
+                f,
+                "the {what} cannot be read; no record is lost: `orchestrator check --repair` makes them anew"
             ),
             Self::Gap {
                 what,
@@ -106,13 +181,13 @@ impl fmt::Display for StoreFault {
                 found,
             } => write!(
                 f,
-                "{found} {what} where {expected} were acknowledged; restore a backup, or start with the \
-                 loss accepted"
+                "{found} {what} where {expected} were acknowledged; restore a backup, or start once with \
+                 --accept-loss"
             ),
             Self::Corrupt { number, part } => write!(
                 f,
-                "the {part} of execution number {number} is damaged or missing; restore it from a backup; \
-                 all others can be read"
+                "the {part} of execution number {number} is damaged or missing; all others can be read; \
+                 restore a backup, or give it up with `orchestrator drop`"
             ),
         }
     }
@@ -121,10 +196,16 @@ impl fmt::Display for StoreFault {
 impl Error for StoreFault {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Full(source) | Self::Busy(source) | Self::Fatal(source) | Self::Open { source, .. } => {
-                Some(source.as_ref())
-            }
-            Self::Incompatible { .. }
+            Self::Full(source)
+            | Self::Busy(source)
+            | Self::Fatal(source)
+            | Self::Open { source, .. }
+            | Self::Unwritable { source, .. }
+            | Self::Damaged { source, .. }
+            | Self::NoBackup { source, .. } => Some(source.as_ref()),
+            Self::Unfinished { .. }
+            | Self::Indexes { .. }
+            | Self::Incompatible { .. }
             | Self::Exists { .. }
             | Self::Locked { .. }
             | Self::Gap { .. }

@@ -17,7 +17,7 @@ mod write;
 use bytes::Bytes;
 use escapement_model::ExecutionId;
 
-pub use embedded::{Checkpointing, Embedded, EmbeddedOptions, Files, OpenFile};
+pub use embedded::{Checkpointing, Embedded, EmbeddedOptions, Files, Lock, OpenFile};
 pub use fault::{FaultSource, StoreFault};
 pub use memory::{Memory, MemoryDisk, MemoryFault};
 pub use removal::{REMOVED_PER_STEP_MAX, Removal, Removed, RemovedExecution};
@@ -36,7 +36,8 @@ pub trait Store: Send {
     /// Applies the writes in order in one transaction; returns after they are durable.
     ///
     /// One outcome per write, in the same order. Writes of one batch see each other. A conflict is an outcome
-    /// of its own write and does not hurt the others. An empty batch does nothing.
+    /// of its own write and does not hurt the others. An empty batch changes nothing; it fails where no batch could be
+    /// acknowledged any more.
     ///
     /// # Errors
     /// [`StoreFault::Full`] and [`StoreFault::Busy`]: nothing was written, the batch may be tried again.

@@ -67,15 +67,22 @@ fn a_second_orchestrator_on_the_directory_is_refused() {
     let first = open(&directory);
     let fault = refused(&directory);
     assert!(
-        matches!(&fault, StoreFault::Locked { path } if path.ends_with("lock")),
+        matches!(&fault, StoreFault::Locked { path, .. } if path.ends_with("lock")),
         "{fault:?}"
     );
+    let said = fault.to_string();
     assert!(
-        fault
-            .to_string()
-            .contains("stop it or give this one another directory"),
-        "{fault}"
+        said.contains("stop it or give this one another directory"),
+        "{said}"
     );
+    assert!(
+        said.contains(&format!("process {} on host", std::process::id())),
+        "{said}"
+    );
+    // A lock that somebody takes for a leftover and deletes changes nothing.
+    std::fs::remove_file(directory.path().join("lock")).unwrap();
+    let fault = refused(&directory);
+    assert!(matches!(fault, StoreFault::Locked { .. }), "{fault:?}");
     drop(first);
     open(&directory);
 }
@@ -145,7 +152,7 @@ fn a_database_of_another_program_is_refused() {
         StoreFault::Incompatible { found: 1, .. }
     ));
     std::fs::write(database(&directory), [7; 8192]).unwrap();
-    assert!(matches!(refused(&directory), StoreFault::Open { .. }));
+    assert!(matches!(refused(&directory), StoreFault::Damaged { .. }));
 }
 
 #[test]

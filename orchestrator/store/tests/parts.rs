@@ -92,7 +92,7 @@ fn one_wrong_entry_anywhere_in_a_large_store_is_found() {
         ] {
             let fault = with_a_wrong_entry(&directory, index, column, number, wrong);
             assert!(
-                matches!(fault, StoreFault::Gap { what: found, expected: N_EXECUTIONS, .. } if found == what),
+                matches!(fault, StoreFault::Indexes { what: found, expected: N_EXECUTIONS, .. } if found == what),
                 "{number} {index} {wrong}: {fault:?}"
             );
         }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use escapement_store::{Files, OpenFile};
+use escapement_store::{Files, Lock, OpenFile};
 
 use crate::disk::Inner;
 use crate::plan::Fault;
@@ -70,9 +70,9 @@ impl Files for Place {
         self.name(directory).map(drop)
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn OpenFile>>> {
+    fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
         let locked = self.open_named(path, true, true)?;
-        Ok(locked.map(|file| Box::new(file) as Box<dyn OpenFile>))
+        Ok(locked.map(|file| Box::new(file) as Lock))
     }
 
     fn open(&self, path: &Path, create: bool) -> io::Result<Box<dyn OpenFile>> {

@@ -1,21 +1,17 @@
 //! The journal's file and the thread that appends to it. Knows no line but the one about lines that are lost.
 
 use super::line::dropped;
+use escapement_store::embedded::open_private;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
 use tracing::{info, warn};
 
-/// Opens the file to append to it. A new one is its owner's alone, because it holds attempt tokens.
+/// Opens the file to append to it. It is its owner's alone, because it holds attempt tokens.
 pub(super) fn open(path: &Path) -> std::io::Result<File> {
-    let mut file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = open_private(OpenOptions::new().append(true).create(true), path)?;
     if ends_within_a_line(&file, path)? {
         file.write_all(b"\n")?;
     }

@@ -9,7 +9,7 @@ fn keeping(count: u64) -> Maintenance {
         keep_settled_count: Some(count),
         ..Removal::default()
     };
-    Maintenance::new(policy, Clock::start())
+    Maintenance::new(policy, Clock::start(), None)
 }
 
 fn settled(n_executions: u64) -> Memory {
@@ -23,7 +23,7 @@ fn settled(n_executions: u64) -> Memory {
 
 #[test]
 fn where_everything_is_kept_the_writer_is_never_disturbed() {
-    let maintenance = Maintenance::new(Removal::default(), Clock::start());
+    let maintenance = Maintenance::new(Removal::default(), Clock::start(), None);
     let late = Instant::now() + Duration::from_secs(1_000_000);
     assert_eq!(maintenance.patience(late), None);
     assert!(!maintenance.is_due(late, false) && !maintenance.is_due(late, true));
@@ -79,4 +79,25 @@ fn a_wall_clock_that_jumps_ahead_removes_nothing_early() {
     // A clock that is set back counts as it is: that only keeps more.
     maintenance.start.unix_ms = now.unix_ms + 3_600_000;
     assert!(maintenance.unix_ms() < now.unix_ms + 3_000_000);
+}
+
+#[test]
+fn a_machine_that_begins_in_a_wrong_year_removes_nothing_early() {
+    let day_ms = 86_400_000;
+    let policy = Removal {
+        keep_settled_ms: Some(2 * day_ms),
+        ..Removal::default()
+    };
+    let mut store = settled(5);
+    // The samples are years older than the clock of this machine.
+    let newest_ms = Sample::new(4).settled_at();
+    Maintenance::new(policy, Clock::start(), Some(newest_ms))
+        .step(&mut store)
+        .unwrap();
+    assert_eq!(store.reader().unwrap().counts().unwrap().settled, 5);
+    // With nothing to compare with the clock counts.
+    Maintenance::new(policy, Clock::start(), None)
+        .step(&mut store)
+        .unwrap();
+    assert_eq!(store.reader().unwrap().counts().unwrap().removed, 5);
 }

@@ -7,6 +7,7 @@ use crate::convert::{answer, json};
 use crate::failure::Failure;
 use crate::limits::{ERROR_HANDLER_QUEUE_BYTES_MAX, ERROR_HANDLER_QUEUE_MAX};
 use escapement_contract::PlanResult;
+use escapement_store::embedded::open_private;
 use prost::Message;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -30,15 +31,13 @@ impl ErrorHandler {
     /// # Errors
     /// Where the file cannot be appended to, or there is no thread.
     pub(super) fn start(path: &Path) -> Result<Self, Failure> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path)
-            .map_err(|source| Failure::Append {
+        let file = open_private(OpenOptions::new().append(true).create(true), path).map_err(|source| {
+            Failure::Append {
                 setting: "--error-handler-path",
                 path: path.to_owned(),
                 source,
-            })?;
+            }
+        })?;
         let (failures, failures_rx) = sync_channel(ERROR_HANDLER_QUEUE_MAX);
         let thread = std::thread::Builder::new()
             .name("error-handler".to_owned())

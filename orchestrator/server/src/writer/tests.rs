@@ -46,7 +46,7 @@ impl Store for Scripted {
 }
 
 fn keeping_everything() -> Maintenance {
-    Maintenance::new(Removal::default(), crate::clock::Clock::start())
+    Maintenance::new(Removal::default(), crate::clock::Clock::start(), None)
 }
 
 pub(super) fn job(number: u64) -> Job {

@@ -140,6 +140,37 @@ pub(super) fn settled_executions_are_removed_by_age(make: Make<'_>) {
     assert_eq!(present(&mut *subject, &[late]), [0]);
 }
 
+pub(super) fn a_clock_that_was_ahead_keeps_nothing_else(make: Make<'_>) {
+    let mut subject = make();
+    // Accepted while the clock was a year ahead: one settled then, one that goes on.
+    let year_ms = 365 * 86_400_000;
+    let (mut ahead, mut lives) = (Sample::new(531), Sample::new(532));
+    ahead.accept.accepted_at += year_ms;
+    lives.accept.accepted_at += year_ms;
+    commit(&mut *subject, &[ahead.accept(), ahead.settle(1), lives.accept()]);
+    let behind = settled(&mut *subject, 533..538);
+    let now = behind[2].settled_at() + 1000;
+    let removed = remove_all(&mut *subject, &younger_than(1000), now);
+    assert_eq!(removed.n_executions, 2);
+    assert_eq!(present(&mut *subject, &behind), [2, 3, 4]);
+    assert_eq!(present(&mut *subject, std::slice::from_ref(&ahead)), [0]);
+    // What comes behind them later is no different, and neither is the clock that was behind.
+    let mut early = Sample::new(539);
+    early.accept.accepted_at = 1;
+    commit(&mut *subject, &[early.accept(), early.settle(1)]);
+    let late = settled(&mut *subject, 540..542);
+    for (now, n_removed) in [(now, 1), (late[1].settled_at() + 1000, 4)] {
+        let removed = remove_all(&mut *subject, &younger_than(1000), now);
+        assert_eq!(removed.n_executions, n_removed, "at {now}");
+        subject.reopen();
+    }
+    assert_eq!(present(&mut *subject, &[ahead.clone(), early]), [0]);
+    assert_eq!(present(&mut *subject, &late), [1]);
+    let removed = remove_all(&mut *subject, &younger_than(1000), ahead.settled_at() + 1001);
+    assert_eq!(removed.n_executions, 2);
+    assert_eq!(stored(&mut *subject, &lives), lives.accepted(2));
+}
+
 pub(super) fn settled_executions_are_removed_by_number(make: Make<'_>) {
     let mut subject = make();
     let oldest = Sample::new(540);

@@ -6,14 +6,15 @@
 //! 4 KiB, because the two unique indexes are written at random places and larger pages would only be copied.
 
 use escapement_model::planted::{self, Bug};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::files::Files;
-use crate::StoreFault;
+use super::files::{FileSystem, Files};
+use crate::{FaultSource, StoreFault};
 
 /// How long a connection waits for a lock that another process holds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,6 +43,55 @@ pub(super) fn open_reader(files: &dyn Files, path: &Path) -> Result<Connection, 
 /// A connection that only reads, everything once and in order.
 pub(super) fn open_walker(files: &dyn Files, path: &Path) -> Result<Connection, StoreFault> {
     open_query_only(files, path, WALKER_CACHE_KIB)
+}
+
+/// A connection that only reads, for a process that is not the orchestrator: also on a medium or as a user that may
+/// not write, where the log's index cannot be made. Writes no data.
+pub(super) fn open_bystander(path: &Path) -> Result<Connection, StoreFault> {
+    let opened = open_reader(&FileSystem, path).and_then(|connection| {
+        connection
+            .pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))
+            .map_err(|error| opening(path, error))?;
+        Ok(connection)
+    });
+    match opened {
+        Err(StoreFault::Open { .. }) if path.is_file() => {
+            open_beside(path).map_err(|error| opening(path, error))
+        }
+        opened => opened,
+    }
+}
+
+/// Without a lock and without an index of the log in a file: nobody writes there, or the first way would have gone.
+fn open_beside(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let has_log = Path::new(&log).metadata().is_ok_and(|log| log.len() > 0);
+    let connection = if has_log {
+        let connection = Connection::open_with_flags_and_vfs(path, flags, c"unix-none")?;
+        // Before anything is read, so that the index is in memory.
+        connection.pragma_update_and_check(None, "locking_mode", "exclusive", |_| Ok(()))?;
+        connection
+    } else {
+        let uri = format!("file:{}?immutable=1", escaped(path));
+        Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?
+    };
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))?;
+    Ok(connection)
+}
+
+/// A path as it stands in a URI.
+fn escaped(path: &Path) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-".contains(byte);
+    let one = |byte: &u8| match is_plain(byte) {
+        true => char::from(*byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    path.as_os_str().as_bytes().iter().map(one).collect()
 }
 
 fn open_query_only(files: &dyn Files, path: &Path, cache_kib: i64) -> Result<Connection, StoreFault> {
@@ -114,11 +164,46 @@ pub(super) fn opening(path: &Path, error: rusqlite::Error) -> StoreFault {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreFault::Full(error.into()),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreFault::Busy(error.into()),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreFault::Damaged {
+            path: path.to_owned(),
+            source: error.into(),
+        },
         _ => StoreFault::Open {
             path: path.to_owned(),
             source: error.into(),
         },
     }
+}
+
+/// What a fault of working means while opening: nothing was acknowledged on the file yet.
+pub(super) fn at_opening(path: &Path, fault: StoreFault) -> StoreFault {
+    let StoreFault::Fatal(source) = fault else {
+        return fault;
+    };
+    let path = path.to_owned();
+    let code = source
+        .downcast_ref::<rusqlite::Error>()
+        .and_then(rusqlite::Error::sqlite_error_code);
+    match code {
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            StoreFault::Open { path, source }
+        }
+        _ if is_of_damage(&source) => StoreFault::Damaged { path, source },
+        _ => StoreFault::Fatal(source),
+    }
+}
+
+/// Of bytes or pages, which concerns what they belong to.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+    )
+}
+
+/// The same of what is behind a fault.
+pub(super) fn is_of_damage(source: &FaultSource) -> bool {
+    source.downcast_ref().is_some_and(is_damage)
 }
 
 /// What an error means while working. Whatever is not known to be harmless is fatal.

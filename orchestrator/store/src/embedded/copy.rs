@@ -3,17 +3,18 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::connection::working;
-use super::files::{FileSystem, Files};
-use super::{DATABASE_FILE, Embedded, EmbeddedOptions, LOCK_FILE, MARK_FILE, cannot_open, lock};
+use rusqlite::ErrorCode;
+
+use super::connection::{at_opening, working};
+use super::files::{FileSystem, Files, open_private};
+use super::{DATABASE_FILE, Embedded, EmbeddedOptions, LOCK_FILE, LOG_FILE, MARK_FILE, cannot_open, lock};
 use super::{Examination, Examiner, Finding};
-use crate::{ListFilter, Reader, Store, StoreFault, StoredState, Write};
+use crate::{FaultSource, ListFilter, Reader, Store, StoreFault, StoredState, Write};
 
 /// Where a store is put together before it has its name.
-const STAGE: &str = "restoring";
+pub(super) const STAGE: &str = "restoring";
 /// Starts in one commit of a restore.
 const STARTS_MAX: usize = 512;
 
@@ -52,9 +53,9 @@ pub fn back_up(
         .connection()
         .pragma_update(None, "query_only", false)
         .and_then(|()| source.connection().execute("VACUUM INTO ?1", [name]))
-        .map_err(working)?;
+        .map_err(|error| not_copied(error, &directory.join(DATABASE_FILE), file))?;
     drop(source);
-    let failed = |error| cannot_open(&partial.0, error);
+    let failed = |error: io::Error| unwritable(file, error);
     let n_bytes = File::open(&partial.0)
         .and_then(|file| file.sync_all().and_then(|()| file.metadata()))
         .map_err(failed)?
@@ -71,6 +72,30 @@ pub fn back_up(
     })
 }
 
+/// Whose fault it is that there is no copy.
+fn not_copied(error: rusqlite::Error, from: &Path, to: &Path) -> StoreFault {
+    /// `SQLITE_IOERR_READ` and `SQLITE_IOERR_SHORT_READ`: only what is copied from is read.
+    const READS: [i32; 2] = [266, 522];
+    let is_read = |error: &rusqlite::Error| {
+        let code = error.sqlite_error().map(|error| error.extended_code);
+        code.is_some_and(|code| READS.contains(&code))
+    };
+    match error.sqlite_error_code() {
+        Some(
+            ErrorCode::DiskFull | ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied,
+        ) => unwritable(to, error),
+        Some(ErrorCode::SystemIoFailure) if !is_read(&error) => unwritable(to, error),
+        _ => at_opening(from, working(error)),
+    }
+}
+
+fn unwritable(path: &Path, error: impl Into<FaultSource>) -> StoreFault {
+    StoreFault::Unwritable {
+        path: path.to_owned(),
+        source: error.into(),
+    }
+}
+
 /// A file that is not complete; removed where it gets no name.
 struct Partial(PathBuf);
 
@@ -80,12 +105,8 @@ impl Partial {
         let mut name = file.as_os_str().to_owned();
         name.push(format!(".{}.partial", std::process::id()));
         let path = PathBuf::from(name);
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(|error| cannot_open(&path, error))?;
+        open_private(OpenOptions::new().write(true).create_new(true), &path)
+            .map_err(|error| unwritable(file, error))?;
         Ok(Self(path))
     }
 
@@ -97,7 +118,7 @@ impl Partial {
             // Not every file system has links.
             Err(_) => {
                 refuse_existing(file)?;
-                std::fs::rename(&self.0, file).map_err(|error| cannot_open(file, error))?;
+                std::fs::rename(&self.0, file).map_err(|error| unwritable(file, error))?;
             }
         }
         match file.parent() {
@@ -110,8 +131,12 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // It may have its name already.
-        let _ = std::fs::remove_file(&self.0);
+        // It may have its name already; SQLite leaves its journal behind where there is no space.
+        for suffix in ["", "-journal"] {
+            let mut name = self.0.as_os_str().to_owned();
+            name.push(suffix);
+            let _ = std::fs::remove_file(name);
+        }
     }
 }
 
@@ -138,8 +163,12 @@ pub struct Restored {
 
 /// Makes a store of a backup.
 ///
+/// Until it is whole, what there is of it stands in a directory of its own, which an orchestrator that is started on
+/// it meanwhile, or behind a restore that failed, refuses.
+///
 /// # Errors
-/// [`StoreFault::Exists`] where the directory holds a store; otherwise as reading and writing fail.
+/// [`StoreFault::Exists`] where the directory holds a store, [`StoreFault::NoBackup`] where the file is damaged or
+/// none; otherwise as reading and writing fail.
 pub fn restore(
     file: &Path,
     directory: &Path,
@@ -148,51 +177,99 @@ pub fn restore(
     told: &mut dyn FnMut(&Finding),
 ) -> Result<Restored, StoreFault> {
     // A mark or a log without its database is what is left of a store, and would be taken for this one's.
-    for name in [DATABASE_FILE, MARK_FILE, &format!("{DATABASE_FILE}-wal")] {
+    for name in [DATABASE_FILE, MARK_FILE, LOG_FILE] {
         refuse_existing(&directory.join(name))?;
     }
     let mut source = File::open(file).map_err(|error| cannot_open(file, error))?;
     create(directory)?;
     let _lock = lock(&FileSystem, &directory.join(LOCK_FILE))?;
     let stage = directory.join(STAGE);
-    let failed = |error| cannot_open(&stage, error);
     // An earlier restore may have been cut short.
-    match std::fs::remove_dir_all(&stage) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-        Ok(()) | Err(_) => {}
+    empty(&stage)?;
+    let restored = fill(&mut source, file, &stage, options, now_unix_ms, told).and_then(|restored| {
+        if restored.is_kept {
+            settle_in(&stage, directory)?;
+        }
+        Ok(restored)
+    });
+    match &restored {
+        Ok(Restored { is_kept: true, .. }) => {
+            std::fs::remove_dir_all(&stage).map_err(|error| cannot_open(&stage, error))?;
+        }
+        // It stays behind empty, and says that there is no store.
+        Ok(_) | Err(_) => empty(&stage)?,
     }
-    create(&stage)?;
-    let database = stage.join(DATABASE_FILE);
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&database)
-        .and_then(|mut copy| io::copy(&mut source, &mut copy).and_then(|_| copy.sync_all()))
-        .map_err(failed)?;
+    restored
+}
 
+/// Makes the directory, or empties it.
+fn empty(stage: &Path) -> Result<(), StoreFault> {
+    match std::fs::remove_dir_all(stage) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot_open(stage, error)),
+        Ok(()) | Err(_) => create(stage),
+    }
+}
+
+/// Puts the store together in the stage.
+fn fill(
+    source: &mut File,
+    file: &Path,
+    stage: &Path,
+    options: RestoreOptions,
+    now_unix_ms: i64,
+    told: &mut dyn FnMut(&Finding),
+) -> Result<Restored, StoreFault> {
+    let database = stage.join(DATABASE_FILE);
+    let n_bytes = open_private(OpenOptions::new().write(true).create_new(true), &database)
+        .and_then(|mut copy| {
+            let n_bytes = io::copy(source, &mut copy)?;
+            copy.sync_all().map(|()| n_bytes)
+        })
+        .map_err(|error| unwritable(&database, error))?;
+    if n_bytes == 0 {
+        return Err(StoreFault::NoBackup {
+            path: file.to_owned(),
+            source: "it is empty".into(),
+        });
+    }
     let opened = EmbeddedOptions {
         accept_loss: options.accept_damage,
         ..EmbeddedOptions::default()
     };
-    let mut store = Embedded::open(&stage, opened)?;
-    let examination = store.examiner()?.examine_all(told)?;
+    let of_backup = |fault| no_backup(file, at_opening(&database, fault));
+    let mut store = Embedded::open(stage, opened).map_err(of_backup)?;
+    let examination = store.examiner()?.examine_all(told).map_err(of_backup)?;
     let is_kept = examination.is_clean() || options.accept_damage;
     let n_marked = if is_kept && !options.run_queued {
         mark_started(&mut store, now_unix_ms)?
     } else {
         0
     };
-    drop(store);
-    if is_kept {
-        settle_in(&stage, directory)?;
-    }
-    std::fs::remove_dir_all(&stage).map_err(failed)?;
     Ok(Restored {
         examination,
         n_marked,
         is_kept,
     })
+}
+
+/// What a fault of the copy says of the backup.
+fn no_backup(file: &Path, fault: StoreFault) -> StoreFault {
+    let path = file.to_owned();
+    match fault {
+        StoreFault::Damaged { source, .. } => StoreFault::NoBackup { path, source },
+        fault @ (StoreFault::Gap { .. } | StoreFault::Indexes { .. }) => StoreFault::NoBackup {
+            path,
+            source: fault.to_string().into(),
+        },
+        StoreFault::Incompatible { found, known, .. } if found > known => {
+            StoreFault::Incompatible { path, found, known }
+        }
+        StoreFault::Incompatible { .. } => StoreFault::NoBackup {
+            path,
+            source: "another program wrote it".into(),
+        },
+        fault => fault,
+    }
 }
 
 /// Marks everything that is queued as started, so that the next start settles it as interrupted.
@@ -243,7 +320,7 @@ fn queued(
 
 /// Moves the database from the stage to its place. Closing has emptied its log.
 fn settle_in(stage: &Path, directory: &Path) -> Result<(), StoreFault> {
-    let log = stage.join(format!("{DATABASE_FILE}-wal"));
+    let log = stage.join(LOG_FILE);
     if log.metadata().is_ok_and(|log| log.len() > 0) {
         let error = io::Error::other("its write-ahead log could not be emptied");
         return Err(cannot_open(&log, error));

@@ -5,15 +5,16 @@ mod pages;
 
 use std::path::Path;
 
+use bytes::Bytes;
 use escapement_model::ExecutionId;
 use rusqlite::{Connection, OpenFlags};
 
-use self::pages::{executions, is_damage, numbers, removed};
-use super::connection::{opening, working};
-use super::files::FileSystem;
+use self::pages::{executions, numbers, removed};
+use super::connection::{is_damage, opening, working};
 use super::mark::Mark;
+use super::reader::{fetch, fetch_audit};
 use super::{DATABASE_FILE, MARK_FILE, connection, schema};
-use crate::StoreFault;
+use crate::{StoreFault, StoredExecution};
 
 /// Findings about the structure of the file that are told.
 const STRUCTURE_FINDINGS_MAX: usize = 20;
@@ -74,10 +75,11 @@ enum Next {
 const BEGIN: Next = Next::Executions { after: 0 };
 
 impl Examiner {
-    /// Examines the store in a directory. Nothing there is created or changed.
+    /// Examines the store in a directory, also where nothing may be written. No data there is created or changed.
     ///
     /// # Errors
-    /// [`StoreFault::Open`] where there is none, [`StoreFault::Incompatible`] where its schema is another one.
+    /// [`StoreFault::Open`] where there is none, [`StoreFault::Incompatible`] where its schema is another one,
+    /// [`StoreFault::Damaged`] where it does not read.
     pub fn open(directory: &Path) -> Result<Self, StoreFault> {
         let path = directory.join(DATABASE_FILE);
         // Read first, so that it is never ahead of what is read behind it.
@@ -85,7 +87,7 @@ impl Examiner {
             .ok()
             .and_then(|bytes| Mark::decode(&bytes))
             .unwrap_or_default();
-        let mut examiner = Self::over(connection::open_reader(&FileSystem, &path)?, &path)?;
+        let mut examiner = Self::over(connection::open_bystander(&path)?, &path)?;
         examiner.mark = mark;
         Ok(examiner)
     }
@@ -116,6 +118,34 @@ impl Examiner {
     /// The connection, for a copy.
     pub(super) fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    /// The next numbers of executions, by the table alone; none behind the last one. Where damage hides which there are,
+    /// all that there could be.
+    ///
+    /// # Errors
+    /// Where the file cannot be read at all.
+    pub fn numbers_behind(&self, after: u64) -> Result<Vec<u64>, StoreFault> {
+        pages::numbers_behind(&self.connection, after).map(|(numbers, _)| numbers)
+    }
+
+    /// One execution by its number, with its audit if it is settled, whatever the indexes say; `None` where there is
+    /// none.
+    ///
+    /// # Errors
+    /// [`StoreFault::Corrupt`] where it is damaged; otherwise where the file cannot be read at all.
+    pub fn execution(&self, number: u64) -> Result<Option<(StoredExecution, Option<Bytes>)>, StoreFault> {
+        if !pages::is_there(&self.connection, number) {
+            return Ok(None);
+        }
+        let execution = fetch(&self.connection, number)?;
+        let audit = fetch_audit(&self.connection, number)?.flatten();
+        Ok(Some((execution, audit)))
+    }
+
+    /// The id in a row that may be damaged.
+    pub fn execution_id(&self, number: u64) -> Option<ExecutionId> {
+        pages::id_of(&self.connection, number)
     }
 
     /// Looks at the next page; after the last one it begins anew.

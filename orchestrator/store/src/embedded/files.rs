@@ -7,29 +7,73 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ffi::CStr;
 use std::fmt::Debug;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use super::copy::STAGE;
+use super::{DATABASE_FILE, LOCK_FILE, LOG_FILE, MARK_FILE};
 
 /// Bytes that are copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
+/// All that stands in the directory of a store, and what a file system itself puts there.
+const NAMES: [&str; 8] = [
+    DATABASE_FILE,
+    LOG_FILE,
+    "executions.db-shm",
+    "executions.db-journal",
+    LOCK_FILE,
+    MARK_FILE,
+    STAGE,
+    "lost+found",
+];
+
+/// What others than the owner may do with a file or a directory.
+const OTHERS: u32 = 0o077;
+
+/// Held until it is dropped or the process ends.
+pub type Lock = Box<dyn Debug + Send + Sync>;
+
 /// A place where stores live: a file system, or what a test has in place of one.
 pub trait Files: Debug + Send + Sync {
-    /// Makes the directory and what is missing above it, for this user only; its name is durable behind it.
+    /// Makes the directory and what is missing above it, for this user only; its name is durable behind it. One that
+    /// is there already and holds nothing but a store is kept for this user as far as it is this user's.
     ///
     /// # Errors
     /// As the place fails.
     fn create_directory(&self, directory: &Path) -> io::Result<()>;
 
-    /// Creates the file where there is none and locks it until the handle is dropped or the process ends.
-    /// `None` where somebody else holds the lock.
+    /// Creates the file where there is none and locks it and its directory; it says then which process holds the lock.
+    /// `None` where another one does.
     ///
     /// # Errors
     /// As the place fails.
-    fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn OpenFile>>>;
+    fn lock(&self, path: &Path) -> io::Result<Option<Lock>>;
+
+    /// Keeps a file for its owner alone, also one that others could open until now. Where there is none, makes an
+    /// empty one or does nothing. A place without users does nothing at all.
+    ///
+    /// # Errors
+    /// As the place fails.
+    fn keep_private(&self, _path: &Path, _create: bool) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// What tells the file or directory of this name from every other one; `None` where the place cannot say.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] where there is none; otherwise as the place fails.
+    fn identity(&self, _path: &Path) -> io::Result<Option<(u64, u64)>> {
+        Ok(None)
+    }
+
+    /// The mode of a file or directory that others than its owner may read, write or search.
+    fn mode_for_others(&self, _path: &Path) -> Option<u32> {
+        None
+    }
 
     /// Opens a file to read and write it; where there is none, creates an empty one or fails as
     /// [`io::ErrorKind::NotFound`].
@@ -87,7 +131,14 @@ pub(super) struct FileSystem;
 
 impl Files for FileSystem {
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        let is_new = !directory.exists();
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        if is_new {
+            // The umask may have taken more away.
+            std::fs::set_permissions(directory, Permissions::from_mode(0o700))?;
+        } else if holds_nothing_else(directory) {
+            take_from_others(&File::open(directory)?)?;
+        }
         // The directory's own name must survive a power cut, too.
         directory
             .canonicalize()
@@ -97,26 +148,62 @@ impl Files for FileSystem {
             .map_or(Ok(()), |parent| self.sync_directory(parent))
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn OpenFile>>> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Box::new(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
+    fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+        let file = open_private(OpenOptions::new().write(true).create(true).truncate(false), path)?;
+        if !is_locked(file.try_lock())? {
+            return Ok(None);
+        }
+        // People delete the file because they take it for a leftover; the directory is there as long as the store.
+        let directory = File::open(path.parent().unwrap_or(path))?;
+        // Not every file system locks directories.
+        if !is_locked(directory.try_lock()).unwrap_or(true) {
+            return Ok(None);
+        }
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let holder = format!("process {} on host {}\n", std::process::id(), host.trim());
+        file.set_len(0)?;
+        file.write_all_at(holder.as_bytes(), 0)?;
+        Ok(Some(Box::new((file, directory))))
+    }
+
+    fn keep_private(&self, path: &Path, create: bool) -> io::Result<()> {
+        // Never by a handle of a file that is there: to close it drops the locks of SQLite's connections.
+        if create {
+            match open_private(OpenOptions::new().write(true).create_new(true), path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => return made.map(drop),
+            }
+        }
+        match path.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+            Ok(metadata) if metadata.mode() & OTHERS == 0 => Ok(()),
+            Ok(metadata) => {
+                let mode = Permissions::from_mode(metadata.mode() & !OTHERS);
+                where_allowed(std::fs::set_permissions(path, mode))
+            }
         }
     }
 
+    fn identity(&self, path: &Path) -> io::Result<Option<(u64, u64)>> {
+        let metadata = path.metadata()?;
+        Ok(Some((metadata.dev(), metadata.ino())))
+    }
+
+    fn mode_for_others(&self, path: &Path) -> Option<u32> {
+        let mode = path.metadata().ok()?.mode() & 0o7777;
+        (mode & OTHERS != 0).then_some(mode)
+    }
+
     fn open(&self, path: &Path, create: bool) -> io::Result<Box<dyn OpenFile>> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(create)
-            .truncate(false)
-            .open(path)?;
+        let file = open_private(
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(create)
+                .truncate(false),
+            path,
+        )?;
         Ok(Box::new(file))
     }
 
@@ -157,6 +244,63 @@ impl OpenFile for File {
 
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
+    }
+}
+
+/// Opens a file that is its owner's alone: a new one whatever the umask is, and one that is there as far as this user
+/// may say so. Pipes and devices stay as they are.
+///
+/// # Errors
+/// As the file system fails.
+pub fn open_private(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.mode(0o600).open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() {
+        take_from_others(&file)?;
+        if metadata.mode() & 0o600 != 0o600 {
+            // The umask took more away than from others.
+            where_allowed(file.set_permissions(Permissions::from_mode(metadata.mode() & !OTHERS | 0o600)))?;
+        }
+    }
+    Ok(file)
+}
+
+fn take_from_others(file: &File) -> io::Result<()> {
+    let mode = file.metadata()?.mode();
+    if mode & OTHERS == 0 {
+        return Ok(());
+    }
+    where_allowed(file.set_permissions(Permissions::from_mode(mode & !OTHERS)))
+}
+
+/// Only the owner changes a mode, and not every file system has one.
+fn where_allowed(changed: io::Result<()>) -> io::Result<()> {
+    match changed {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
+        }
+        changed => changed,
+    }
+}
+
+/// False where that cannot be told.
+fn holds_nothing_else(directory: &Path) -> bool {
+    let is_ours = |entry: io::Result<std::fs::DirEntry>| {
+        entry.is_ok_and(|entry| NAMES.iter().any(|name| entry.file_name() == *name))
+    };
+    std::fs::read_dir(directory).is_ok_and(|mut entries| entries.all(is_ours))
+}
+
+fn is_locked(tried: Result<(), TryLockError>) -> io::Result<bool> {
+    match tried {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 

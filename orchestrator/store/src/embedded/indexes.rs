@@ -1,4 +1,5 @@
-//! Checks at opening that every index says of executions what their rows say. Reads no record, repairs nothing.
+//! Checks at opening that every index says of executions what their rows say, and makes indexes anew where the
+//! operator asks for it. Reads no record.
 //!
 //! Rows and records have checksums, entries of an index have none: a flipped bit there would make an id look
 //! unknown, or a restart forget a running execution. The table and each index are walked once, in their own
@@ -6,10 +7,10 @@
 
 mod parts;
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::columns::number_of;
-use super::connection::working;
+use super::connection::{is_damage, is_of_damage, working};
 use super::reader::fetch;
 use crate::StoreFault;
 
@@ -115,21 +116,62 @@ fn mixed(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Refuses where an index differs from rows that are not damaged themselves; with the loss accepted, makes the
-/// indexes anew.
-pub(super) fn check(connection: &Connection, accept_loss: bool) -> Result<(), StoreFault> {
+/// Refuses where an index differs from rows that are not damaged themselves, or cannot be read.
+pub(super) fn check(connection: &Connection) -> Result<(), StoreFault> {
     let rows = sums_of_rows(connection)?;
     for (place, index) in INDEXES.iter().enumerate() {
         let expected = rows.map(|sums| sums[place]);
-        let Some(gap) = gap(connection, index, expected)? else {
-            continue;
+        let found = match wrong(connection, index, expected) {
+            Ok(None) => continue,
+            Ok(found) => found,
+            Err(StoreFault::Fatal(source)) if is_of_damage(&source) => None,
+            Err(fault) => return Err(fault),
         };
-        if !accept_loss {
-            return Err(gap);
-        }
-        return connection.execute_batch("REINDEX execution").map_err(working);
+        let n_expected = expected.map(|expected| expected.n_pairs).or(found);
+        return Err(StoreFault::Indexes {
+            what: index.what,
+            expected: n_expected.unwrap_or_default(),
+            found,
+        });
     }
     Ok(())
+}
+
+/// Makes the indexes anew from their tables.
+///
+/// SQLite's own way reads what it frees. Where that is damaged, the pages of the old indexes are left behind, and a
+/// copy of the whole file without them takes its place as far as there is space for it.
+pub(super) fn rebuild(connection: &Connection) -> Result<(), StoreFault> {
+    match connection.execute_batch("REINDEX") {
+        Err(error) if is_damage(&error) => {}
+        done => return done.map_err(working),
+    }
+    let replace = || -> rusqlite::Result<()> {
+        let mut select =
+            connection.prepare("SELECT sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")?;
+        let statements = select
+            .query_map([], |row| row.get(0))?
+            .collect::<rusqlite::Result<Vec<String>>>()?;
+        drop(select);
+        connection.pragma_update(None, "writable_schema", true)?;
+        let transaction = connection.unchecked_transaction()?;
+        transaction.execute(
+            "DELETE FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL",
+            [],
+        )?;
+        transaction.pragma_update(None, "writable_schema", "reset")?;
+        for statement in statements {
+            transaction.execute_batch(&statement)?;
+        }
+        transaction.commit()
+    };
+    replace().map_err(working)?;
+    match connection.execute_batch("VACUUM").map_err(working) {
+        // `check` says which pages nothing uses.
+        Ok(()) | Err(StoreFault::Full(_)) => Ok(()),
+        Err(StoreFault::Fatal(source)) if is_of_damage(&source) => Ok(()),
+        Err(fault) => Err(fault),
+    }
 }
 
 /// `None` where the table itself is damaged somewhere.
@@ -165,16 +207,8 @@ fn add_row(sums: &mut [Sum], row: &Row<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Of bytes or pages, which concerns what they belong to.
-fn is_damage(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), None | Some(ErrorCode::DatabaseCorrupt))
-}
-
-fn gap(
-    connection: &Connection,
-    index: &Index,
-    expected: Option<Sum>,
-) -> Result<Option<StoreFault>, StoreFault> {
+/// How many entries are right, where some are not.
+fn wrong(connection: &Connection, index: &Index, expected: Option<Sum>) -> Result<Option<u64>, StoreFault> {
     let mut found = Sum::default();
     let mut ascends = true;
     let mut last: Option<(Vec<u8>, i64)> = None;
@@ -203,11 +237,7 @@ fn gap(
     }
     // Where only the order is lost, some entries cannot be found although all are there.
     let n_wrong = n_wrong.max(u64::from(!ascends));
-    Ok(Some(StoreFault::Gap {
-        what: index.what,
-        expected: n_expected,
-        found: found.n_pairs.saturating_sub(n_wrong),
-    }))
+    Ok(Some(found.n_pairs.saturating_sub(n_wrong)))
 }
 
 fn walk(

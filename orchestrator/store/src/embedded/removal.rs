@@ -3,10 +3,12 @@
 //!
 //! There is no index by the time of settling, because every settle would pay for it: a pass walks the narrow
 //! table from the lowest number on, a bounded part of it in each step, and ends where nothing behind can be due.
+//! The times of acceptance say where that is, as far as they rise with the numbers: a clock that was ahead for a
+//! while leaves rows behind which older ones stand.
 
 use escapement_model::planted::{self, Bug};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, ErrorCode, Row, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
 use super::columns::{
     BEHIND_SUMMARY, PART_INDEX, SUMMARY, checksum, column_number, column_state, fixed_of, number_of, summary,
@@ -24,19 +26,97 @@ const ROWS_PER_STEP_MAX: usize = 1_000;
 /// Bytes of accepted records at which a step ends early.
 const BYTES_PER_STEP_MAX: usize = 1 << 20;
 
+/// How far a time may lie below an earlier one within a stretch, in milliseconds.
+const SLACK_MS: i64 = 60_000;
+/// Stretches that are remembered; where there are more, passes go to the end.
+const STRETCHES_MAX: usize = 256;
+
+/// Executions that say what time it was when the store was last in use.
+const NEWEST_MAX: i64 = 64;
+
 /// How far the passes are. Not durable: a restart begins them anew.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Walk {
     /// The last number that this pass has looked at.
     number: u64,
     /// The last place of a removed execution that this pass has looked at.
     place: i64,
+    /// The rows that this pass has looked at; `None` where it has not looked at all of them.
+    met: Option<Vec<Stretch>>,
+    /// All rows: what the last pass that came to the end has met, and what was accepted since. `None` until one came
+    /// there, and then no pass ends before.
+    all: Option<Vec<Stretch>>,
+}
+
+/// Neighbours whose times of acceptance, Unix milliseconds, do not fall; a clock that is set back begins another.
+#[derive(Clone, Debug)]
+struct Stretch {
+    first: u64,
+    earliest: i64,
+    latest: i64,
+}
+
+impl Walk {
+    /// Takes note of an execution that was accepted.
+    pub(super) fn accepted(&mut self, number: u64, accepted_at: i64) {
+        add(&mut self.all, number, accepted_at);
+    }
+
+    /// True where everything behind that row was accepted at `before` or later.
+    fn ends_at(&self, row: &Place, before: i64) -> bool {
+        let is_later = |all: &[Stretch]| {
+            let mut behind = all.iter().rev().take_while(|stretch| stretch.first > row.number);
+            behind.all(|stretch| stretch.earliest >= before)
+        };
+        row.time().saturating_sub(SLACK_MS) >= before && self.all.as_deref().is_some_and(is_later)
+    }
+
+    /// The pass is over; it came to the last row or not.
+    fn end(&mut self, is_at_last: bool) {
+        let met = self.met.take();
+        if is_at_last && met.is_some() {
+            self.all = met;
+        }
+        self.number = 0;
+    }
+}
+
+fn add(stretches: &mut Option<Vec<Stretch>>, number: u64, time: i64) {
+    let Some(all) = stretches else { return };
+    let is_full = all.len() == STRETCHES_MAX;
+    match all.last_mut() {
+        Some(last) if time >= last.latest.saturating_sub(SLACK_MS) => {
+            last.earliest = last.earliest.min(time);
+            last.latest = last.latest.max(time);
+        }
+        _ if is_full => *stretches = None,
+        _ => all.push(Stretch {
+            first: number,
+            earliest: time,
+            latest: time,
+        }),
+    }
+}
+
+/// The latest time among the executions with the highest numbers and the last removal.
+pub(super) fn newest_ms(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    let sql = "SELECT max(accepted_at, coalesce(settled_at, accepted_at)) FROM execution NOT INDEXED \
+               ORDER BY number DESC LIMIT ?1";
+    let of_executions = connection
+        .prepare(sql)?
+        .query_map([NEWEST_MAX], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<i64>>>()?;
+    let sql = "SELECT removed_at FROM removed_execution NOT INDEXED ORDER BY place DESC LIMIT 1";
+    let of_removal = connection.query_row(sql, [], |row| row.get(0)).optional()?;
+    Ok(of_executions.into_iter().chain(of_removal).max())
 }
 
 /// What a step wants to remove, and where its walk ended.
 struct Chosen<T> {
     items: Vec<T>,
     has_more: bool,
+    /// True where no row stands behind the last one that was looked at.
+    is_at_last: bool,
     end: u64,
 }
 
@@ -51,7 +131,7 @@ pub(super) fn remove_executions(
     let n_excess = policy.n_excess(tally.n_settled);
     let before = policy.settled_before(now_unix_ms);
     if n_excess == 0 && before.is_none() {
-        walk.number = 0;
+        walk.end(false);
         return Ok(Removed::default());
     }
     let mut chosen = choose(connection, walk, n_excess, before)?;
@@ -65,6 +145,7 @@ pub(super) fn remove_executions(
     if let Err(fault) = applied {
         if matches!(fault, StoreFault::Corrupt { .. }) {
             walk.number = first;
+            walk.met = None;
         }
         return Err(fault);
     }
@@ -73,8 +154,13 @@ pub(super) fn remove_executions(
     {
         chosen.has_more = true;
         chosen.end = last.number;
+        walk.met = None;
     }
-    walk.number = if chosen.has_more { chosen.end } else { 0 };
+    if chosen.has_more {
+        walk.number = chosen.end;
+    } else {
+        walk.end(chosen.is_at_last);
+    }
     Ok(Removed {
         n_executions: chosen.items.len() as u64,
         n_ids: 0,
@@ -93,7 +179,7 @@ fn apply<T>(
     while !items.is_empty() {
         let before = *tally;
         let mut after = before;
-        writer::begin(connection)?;
+        writer::begin(connection, tally)?;
         let failed = items
             .iter()
             .enumerate()
@@ -130,8 +216,12 @@ fn choose(
     let mut chosen = Chosen {
         items: Vec::new(),
         has_more: false,
+        is_at_last: false,
         end: walk.number,
     };
+    if walk.number == 0 {
+        walk.met = Some(Vec::new());
+    }
     let (mut n_rows, mut n_bytes) = (0, 0);
     loop {
         let place = match Place::next(&mut rows) {
@@ -144,10 +234,11 @@ fn choose(
             }
         };
         n_rows += 1;
-        if n_excess == 0 && before.is_none_or(|before| place.accepted_at >= before) {
+        if n_excess == 0 && before.is_none_or(|before| walk.ends_at(&place, before)) {
             // Nothing settles before it is accepted: nothing behind is old enough.
             return Ok(chosen);
         }
+        add(&mut walk.met, place.number, place.time());
         let is_due = place.is_settled && (n_excess > 0 || is_before(place.settled_at, before));
         if is_due {
             match verified(connection, place.number) {
@@ -166,6 +257,7 @@ fn choose(
         }
     }
     chosen.has_more = n_rows == ROWS_PER_STEP_MAX;
+    chosen.is_at_last = !chosen.has_more;
     Ok(chosen)
 }
 
@@ -185,6 +277,7 @@ fn stopped(
     let StoreFault::Corrupt { number, .. } = fault else {
         return Err(fault);
     };
+    walk.met = None;
     if chosen.items.is_empty() {
         walk.number = number;
         return Err(fault);
@@ -202,6 +295,11 @@ struct Place {
 }
 
 impl Place {
+    /// It settled no earlier, also where the clock was set back meanwhile.
+    fn time(&self) -> i64 {
+        self.settled_at.unwrap_or(i64::MAX).min(self.accepted_at)
+    }
+
     fn next(rows: &mut rusqlite::Rows<'_>) -> rusqlite::Result<Option<Self>> {
         let Some(row) = rows.next()? else { return Ok(None) };
         let state: i64 = row.get(1)?;

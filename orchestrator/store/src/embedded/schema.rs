@@ -62,7 +62,7 @@ pub(super) fn is_empty(connection: &Connection, path: &Path) -> Result<bool, Sto
 }
 
 /// The newest schema version.
-fn known() -> i64 {
+pub(super) fn known() -> i64 {
     i64::try_from(MIGRATIONS.len()).expect("migrations are few")
 }
 

@@ -77,6 +77,20 @@ impl Tally {
         }
     }
 
+    /// Counts what is there; what has no row is lost.
+    pub(super) fn count_anew(&mut self, census: &Census) {
+        self.n_removed = census.n_removed;
+        let n_numbers = [census.n_executions, self.n_removed, self.n_forgotten]
+            .into_iter()
+            .fold(0, u64::saturating_add);
+        self.n_lost = self.number_last.saturating_sub(n_numbers);
+        self.n_queued = census.n_queued;
+        self.n_running = census.n_running;
+        self.n_settled = census
+            .n_executions
+            .saturating_sub(census.n_queued.saturating_add(census.n_running));
+    }
+
     pub(super) fn mark(&self) -> Mark {
         Mark {
             n_commits: self.n_commits,
@@ -119,16 +133,19 @@ impl Census {
 
     /// The first thing that is not as the witnesses say.
     pub(super) fn gap(&self, tally: &Tally, mark: &Mark) -> Option<StoreFault> {
+        let found = self.loss(tally, mark).or_else(|| self.miscount(tally));
+        found.map(StoreFault::from)
+    }
+
+    /// The first thing that was acknowledged and is missing.
+    fn loss(&self, tally: &Tally, mark: &Mark) -> Option<Unequal> {
         // What was removed on purpose is witnessed as well: each number is an execution, what is left of one,
         // a forgotten one or an accepted loss.
         // In a damaged file a count may be anything.
         let n_numbers = [self.n_executions, self.n_removed, tally.n_forgotten]
             .into_iter()
             .fold(0, u64::saturating_add);
-        let n_by_state = [tally.n_queued, tally.n_running, tally.n_settled]
-            .into_iter()
-            .fold(0, u64::saturating_add);
-        let checks = [
+        first_unequal([
             ("commits", mark.n_commits, tally.n_commits.min(mark.n_commits)),
             (
                 "numbered executions",
@@ -141,9 +158,6 @@ impl Census {
                 tally.number_last,
                 n_numbers.saturating_add(tally.n_lost),
             ),
-            ("executions by state", self.n_executions, n_by_state),
-            ("queued executions", tally.n_queued, self.n_queued),
-            ("running executions", tally.n_running, self.n_running),
             (
                 "accepted records up to the last",
                 self.number_last,
@@ -154,49 +168,84 @@ impl Census {
                 self.settled_last,
                 self.settled_record_last.min(self.settled_last),
             ),
-        ];
-        let (what, expected, found) = checks
+        ])
+    }
+
+    /// The first count by state that the executions do not bear out.
+    fn miscount(&self, tally: &Tally) -> Option<Unequal> {
+        let n_by_state = [tally.n_queued, tally.n_running, tally.n_settled]
             .into_iter()
-            .find(|(_, expected, found)| expected != found)?;
-        Some(StoreFault::Gap {
-            what,
-            expected,
-            found,
-        })
+            .fold(0, u64::saturating_add);
+        first_unequal([
+            ("executions by state", self.n_executions, n_by_state),
+            ("queued executions", tally.n_queued, self.n_queued),
+            ("running executions", tally.n_running, self.n_running),
+        ])
     }
 }
 
-/// Refuses where something is missing; with the loss accepted, makes the tally true again.
+/// What was counted, how many there must be, and how many there are.
+struct Unequal(&'static str, u64, u64);
+
+impl From<Unequal> for StoreFault {
+    fn from(Unequal(what, expected, found): Unequal) -> Self {
+        StoreFault::Gap {
+            what,
+            expected,
+            found,
+        }
+    }
+}
+
+fn first_unequal<const N: usize>(checks: [(&'static str, u64, u64); N]) -> Option<Unequal> {
+    let mut unequal = checks
+        .into_iter()
+        .filter(|(_, expected, found)| expected != found);
+    unequal
+        .next()
+        .map(|(what, expected, found)| Unequal(what, expected, found))
+}
+
+/// What the operator wants to go on with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Accepted {
+    /// Counts by state that the executions do not bear out: they are counted anew.
+    pub(super) counts: bool,
+    /// Executions and commits that are missing.
+    pub(super) loss: bool,
+}
+
+/// Refuses where something is missing or miscounted; where that is accepted, makes the tally true again and says so.
 ///
 /// Numbers go on behind the highest that either witness has seen, so that none is given twice.
-pub(super) fn check(connection: &Connection, mark: &Mark, accept_loss: bool) -> Result<Tally, StoreFault> {
+pub(super) fn check(
+    connection: &Connection,
+    mark: &Mark,
+    accepted: Accepted,
+    repaired: &mut Vec<String>,
+) -> Result<Tally, StoreFault> {
     let mut tally = Tally::load(connection).map_err(working)?;
     let census = Census::take(connection).map_err(working)?;
-    let Some(gap) = census.gap(&tally, mark) else {
-        return Ok(tally);
+    let (unequal, is_accepted) = match (census.loss(&tally, mark), census.miscount(&tally)) {
+        (Some(loss), _) => (loss, accepted.loss),
+        (None, Some(miscount)) => (miscount, accepted.counts),
+        (None, None) => return Ok(tally),
     };
     if planted::is_on(Bug::TornTailAccepted) {
         return Ok(tally);
     }
-    if !accept_loss {
-        return Err(gap);
+    if !is_accepted {
+        return Err(unequal.into());
     }
+    let Unequal(what, expected, found) = unequal;
+    repaired.push(format!("counts: {found} {what} where {expected} were counted"));
     tally.n_commits = tally.n_commits.max(mark.n_commits).saturating_add(1);
     tally.number_last = tally
         .number_last
         .max(mark.number_last)
         .max(census.number_last)
         .max(census.accepted_last);
-    tally.n_removed = census.n_removed;
-    let n_numbers = [census.n_executions, tally.n_removed, tally.n_forgotten]
-        .into_iter()
-        .fold(0, u64::saturating_add);
-    tally.n_lost = tally.number_last.saturating_sub(n_numbers);
-    tally.n_queued = census.n_queued;
-    tally.n_running = census.n_running;
-    tally.n_settled = census
-        .n_executions
-        .saturating_sub(census.n_queued.saturating_add(census.n_running));
+    tally.count_anew(&census);
     restore(connection, &tally, &census).map_err(working)?;
     Ok(tally)
 }

@@ -38,7 +38,7 @@ pub(super) fn apply(
     tally: &mut Tally,
     batch: &[Write],
 ) -> Result<Vec<Outcome>, StoreFault> {
-    begin(connection)?;
+    begin(connection, tally)?;
     let before = *tally;
     let mut outcomes = Vec::with_capacity(batch.len());
     for write in batch {
@@ -73,9 +73,17 @@ pub(super) fn apply(
     Ok(outcomes)
 }
 
-/// Opens the transaction of a batch.
-pub(super) fn begin(connection: &Connection) -> Result<(), StoreFault> {
-    execute(connection, "BEGIN IMMEDIATE")
+/// Opens the transaction of a batch, on what this process has left in the file.
+pub(super) fn begin(connection: &Connection, tally: &Tally) -> Result<(), StoreFault> {
+    execute(connection, "BEGIN IMMEDIATE")?;
+    let n_commits: i64 = connection
+        .prepare_cached("SELECT n_commits FROM tally")
+        .and_then(|mut select| select.query_row([], |row| row.get(0)))
+        .map_err(working)?;
+    if n_commits != column_number(tally.n_commits) {
+        return Err(StoreFault::Fatal("another process has written this store".into()));
+    }
+    Ok(())
 }
 
 /// Commits it, together with the tally where the batch changed something.

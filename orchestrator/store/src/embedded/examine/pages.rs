@@ -1,11 +1,11 @@
 //! The pages of an examination: executions, what is left of removed ones, and the numbers. Remembers nothing.
 
 use escapement_model::ExecutionId;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, ToSql, params};
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
 
 use super::{ExaminedPage, Finding, Next};
 use crate::embedded::columns::{PART_INDEX, column_number, number_of};
-use crate::embedded::connection::{reading, working};
+use crate::embedded::connection::{is_damage, reading, working};
 use crate::embedded::mark::Mark;
 use crate::embedded::reader::{fetch, fetch_audit};
 use crate::embedded::tally::{Census, Tally};
@@ -16,11 +16,6 @@ use crate::{RemovedExecution, StoreFault, StoredSummary};
 const PAGE_MAX: usize = 64;
 /// Bytes of records at which a page ends early.
 const PAGE_BYTES_MAX: usize = 1 << 20;
-
-/// Of bytes or pages, which concerns what they belong to.
-pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), None | Some(ErrorCode::DatabaseCorrupt))
-}
 
 /// One page of executions.
 pub(super) fn executions(connection: &Connection, after: u64) -> Result<(ExaminedPage, Next), StoreFault> {
@@ -47,7 +42,7 @@ pub(super) fn executions(connection: &Connection, after: u64) -> Result<(Examine
 }
 
 /// The next numbers. Where the table does not list them for damage, all that there could be, and false.
-fn numbers_behind(connection: &Connection, after: u64) -> Result<(Vec<u64>, bool), StoreFault> {
+pub(super) fn numbers_behind(connection: &Connection, after: u64) -> Result<(Vec<u64>, bool), StoreFault> {
     let sql = "SELECT number FROM execution NOT INDEXED WHERE number > ?1 ORDER BY number LIMIT ?2";
     let listed = connection.prepare_cached(sql).and_then(|mut select| {
         select
@@ -67,7 +62,7 @@ fn numbers_behind(connection: &Connection, after: u64) -> Result<(Vec<u64>, bool
 }
 
 /// True where there is a row, or where damage hides whether there is.
-fn is_there(connection: &Connection, number: u64) -> bool {
+pub(super) fn is_there(connection: &Connection, number: u64) -> bool {
     let sql = "SELECT 1 FROM execution NOT INDEXED WHERE number = ?1";
     let found = lookup(connection, sql, &column_number(number));
     !matches!(found, Ok(None))
@@ -152,7 +147,7 @@ fn lookup(connection: &Connection, sql: &str, key: &dyn ToSql) -> rusqlite::Resu
 }
 
 /// The id in a row that is otherwise damaged.
-fn id_of(connection: &Connection, number: u64) -> Option<ExecutionId> {
+pub(super) fn id_of(connection: &Connection, number: u64) -> Option<ExecutionId> {
     let sql = "SELECT execution_id FROM execution NOT INDEXED WHERE number = ?1";
     let bytes = connection
         .query_row(sql, [column_number(number)], |row| row.get(0))
