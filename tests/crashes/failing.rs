@@ -151,7 +151,7 @@ async fn a_write_that_does_half_of_its_work_loses_nothing_that_was_told() {
 }
 
 /// Up to here a start on an empty directory has made its first file and no table.
-const LAST_OF_THE_SWITCH: u32 = 14;
+const LAST_OF_THE_SWITCH: u32 = 16;
 /// Fewer would mean that the layer does not see all of them.
 const CASES_MIN: usize = 100;
 const WITHOUT_SPACE_MIN: usize = 10;

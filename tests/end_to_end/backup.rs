@@ -3,14 +3,16 @@
 use crate::plans::{RequestWords, StepWords, WORK, json_of, plan, request, step};
 use crate::recording_worker::RecordingWorker;
 use crate::world::{LIMIT, World};
-use escapement_tests::{Binaries, OrchestratorSettings, PrivateDirectory, ScriptedWorker, calls, wait_for};
+use escapement_tests::{
+    Binaries, ChildProcess, OrchestratorSettings, PrivateDirectory, ScriptedWorker, calls, wait_for,
+};
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::v1::plan_result::Status;
-use escapement_wire::v1::{AuditEntry, PlanResult};
+use escapement_wire::v1::{AuditEntry, PlanResult, ReplayExecutionRequest};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -268,13 +270,16 @@ async fn check_finds_a_flipped_bit_and_everything_else_stays_readable() {
     assert_eq!(restore(&file, &target, &["--accept-damage"]).await.code, Some(0));
 
     let orchestrator = settings.start().await.unwrap();
-    for id in ids.iter().filter(|id| **id != hit) {
+    // The result of the one that was hit is whole; its record is not.
+    for id in &ids {
         let result = calls::result_of(orchestrator.plans(), id, LIMIT).await.unwrap();
         assert_eq!(result.status(), Status::Success);
     }
-    let refused = calls::result_of(orchestrator.plans(), &hit, LIMIT)
-        .await
-        .unwrap_err();
+    let request = ReplayExecutionRequest {
+        execution_id: hit,
+        ..ReplayExecutionRequest::default()
+    };
+    let refused = orchestrator.plans().replay_execution(request).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::DataLoss);
 }
 
@@ -295,4 +300,117 @@ async fn a_running_orchestrator_finds_a_flipped_bit_before_somebody_asks() {
         .unwrap();
     assert!(line.contains(&hit) && line.contains("accepted record"), "{line}");
     assert!(line.contains("ERROR"), "{line}");
+}
+
+/// Starts an orchestrator that must not serve; its exit code and what it says.
+async fn refused(directory: &PrivateDirectory, store: &Path) -> (Option<i32>, String) {
+    let mut command = Command::new(Binaries::build().unwrap().orchestrator);
+    command
+        .args(["--listen", "127.0.0.1:0", "--store-path"])
+        .arg(store);
+    let stderr = directory.join("refused.stderr");
+    let mut process = ChildProcess::start("orchestrator", &mut command, &stderr).unwrap();
+    (process.exit(LIMIT).await.unwrap().code(), process.stderr())
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn commands_say_whose_fault_it_is_and_leave_nothing_that_serves() {
+    let (directory, _, _, _) = damaged().await;
+    let (store, backup) = (directory.join("store"), directory.join("backup"));
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let (store_path, target) = (text(&store), directory.join("target"));
+    let to_nowhere = text(&directory.join("missing/backup"));
+    let said = command(&["backup", "--store-path", &store_path, "--to", &to_nowhere]).await;
+    assert_eq!(said.code, Some(73), "{said:?}");
+    assert!(said.stderr.contains("cannot write"), "{said:?}");
+    let arguments = [
+        "--accept-damage",
+        "--store-path",
+        &store_path,
+        "--to",
+        &text(&backup),
+    ];
+    let said = command(&[&["backup"], &arguments[..]].concat()).await;
+    assert_eq!((said.code, mode(&backup)), (Some(0), 0o600), "{said:?}");
+
+    let bytes = std::fs::read(&backup).unwrap();
+    let broken = directory.join("broken");
+    for content in [&bytes[..bytes.len() / 2], b"any other file"] {
+        std::fs::write(&broken, content).unwrap();
+        let said = restore(&broken, &target, &[]).await;
+        assert_eq!(said.code, Some(74), "{said:?}");
+        assert!(
+            said.stderr.contains("broken is damaged, or is no backup"),
+            "{said:?}"
+        );
+        let (code, stderr) = refused(&directory, &target).await;
+        assert_eq!(code, Some(73), "{stderr}");
+        assert!(stderr.contains("`orchestrator restore`"), "{stderr}");
+    }
+    assert_eq!(
+        restore(&backup, &target, &["--accept-damage"]).await.code,
+        Some(0)
+    );
+
+    let header = std::fs::File::options()
+        .write(true)
+        .open(target.join("executions.db"))
+        .unwrap();
+    header.write_all_at(&[0x11], 16).unwrap();
+    let (code, stderr) = refused(&directory, &target).await;
+    let said = check(&target).await;
+    for (code, said) in [(code, &stderr), (said.code, &said.stderr)] {
+        assert_eq!(code, Some(74), "{said}");
+        assert!(said.contains("executions.db is damaged"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_whole_is_saved_and_what_is_damaged_is_given_up() {
+    let (directory, settings, ids, hit) = damaged().await;
+    let (store, files) = (directory.join("store"), directory.join("files"));
+    let (store_path, to) = (store.to_str().unwrap(), files.to_str().unwrap());
+    let said = command(&["export", "--all", "--store-path", store_path, "--to", to]).await;
+    assert_eq!(said.code, Some(74), "{said:?}");
+    let last = said.last();
+    assert_eq!((&last["executions"], &last["damaged"]), (&json!(19), &json!(1)));
+    let not_exported = said
+        .lines
+        .iter()
+        .find(|line| line["event"] == "not_exported")
+        .unwrap();
+    assert_eq!(
+        (&not_exported["number"], &not_exported["execution_id"]),
+        (&json!(8), &json!(hit))
+    );
+    let whole = files.join(&ids[0]);
+    let verified = command(&["verify", whole.to_str().unwrap()]).await;
+    assert_eq!((verified.code, mode(&whole)), (Some(0), 0o600), "{verified:?}");
+
+    let said = command(&["check", "--repair", "--store-path", store_path]).await;
+    assert_eq!(said.code, Some(74), "the damaged one is still there: {said:?}");
+    assert_eq!(said.lines[0], json!({"event": "repaired", "said": "indexes"}));
+    let give_up =
+        async |number: &str| command(&["drop", "--store-path", store_path, "--number", number]).await;
+    assert_eq!(
+        give_up("7").await.code,
+        Some(73),
+        "what is whole is never dropped"
+    );
+    let said = give_up("8").await;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(
+        (&said.last()["execution_id"], &said.last()["ids_stay_used"]),
+        (&json!(hit), &json!(true))
+    );
+    assert_eq!(check(&store).await.code, Some(0));
+    let orchestrator = settings.start().await.unwrap();
+    let gone = calls::result_of(orchestrator.plans(), &hit, LIMIT)
+        .await
+        .unwrap_err();
+    assert_eq!(gone.code(), tonic::Code::NotFound);
 }

@@ -149,11 +149,16 @@ impl Embedded {
             .create_directory(directory)
             .map_err(|error| cannot_open(directory, error))?;
         let lock = lock(&*files, &directory.join(LOCK_FILE))?;
+        let path = directory.join(DATABASE_FILE);
+        let is_new = database_length(&*files, &path)? == 0;
+        let stage = directory.join(copy::STAGE);
+        if is_new && matches!(files.identity(&stage), Ok(Some(_))) {
+            return Err(StoreFault::Unfinished { path: stage });
+        }
         let mark_path = directory.join(MARK_FILE);
         let (mark_file, mark) =
             MarkFile::open(&*files, &mark_path).map_err(|error| cannot_open(&mark_path, error))?;
 
-        let path = directory.join(DATABASE_FILE);
         let lost = || StoreFault::Gap {
             what: "commits",
             expected: mark.n_commits,
@@ -161,13 +166,8 @@ impl Embedded {
         };
         // SQLite deletes the log of a database that is empty.
         let may_be_new = mark.n_commits == 0 || options.accept_loss;
-        let is_new = database_length(&*files, &path)? == 0;
         if is_new && !may_be_new {
             return Err(lost());
-        }
-        let stage = directory.join(copy::STAGE);
-        if is_new && matches!(files.identity(&stage), Ok(Some(_))) {
-            return Err(StoreFault::Unfinished { path: stage });
         }
         let [log_path, log_index_path] = [LOG_FILE, LOG_INDEX_FILE].map(|name| directory.join(name));
         for (path, create) in [(&path, true), (&log_path, false), (&log_index_path, false)] {

@@ -80,6 +80,15 @@ pub trait Reader: Send {
     /// [`StoreFault::Corrupt`] where this execution is damaged; otherwise as the implementation fails.
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreFault>;
 
+    /// The same; where a settled execution is damaged in nothing but its accepted record, its index columns as they
+    /// read and its result, with an empty accepted record.
+    ///
+    /// # Errors
+    /// As [`Reader::execution`].
+    fn execution_or_ending(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreFault> {
+        self.execution(id)
+    }
+
     /// The audit record of a settled execution; `None` where the execution is unknown or not settled.
     ///
     /// # Errors

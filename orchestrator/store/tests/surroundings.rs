@@ -318,3 +318,36 @@ fn a_database_whose_head_is_damaged_is_called_damaged() {
         assert!(matches!(fault, StoreFault::Damaged { .. }), "{fault:?}");
     }
 }
+
+#[test]
+fn a_damaged_request_does_not_hide_a_result_that_is_whole() {
+    let (directory, samples) = furnished(6);
+    tamper(
+        &directory,
+        "UPDATE accepted_record SET record = x'00' WHERE number IN (3, 4, 6); \
+         UPDATE settled_record SET result = x'00' WHERE number = 6",
+    );
+    let reader = open(directory.path()).reader().unwrap();
+    let found = reader
+        .execution_or_ending(samples[2].execution_id())
+        .unwrap()
+        .unwrap();
+    let whole = samples[2].settled(samples[2].accepted(3), 1);
+    assert_eq!((found.summary, found.result), (whole.summary, whole.result));
+    assert!(found.record.is_empty());
+    for number in [4, 6] {
+        let fault = reader
+            .execution_or_ending(samples[number - 1].execution_id())
+            .unwrap_err();
+        assert!(
+            matches!(
+                fault,
+                StoreFault::Corrupt {
+                    part: "accepted record",
+                    ..
+                }
+            ),
+            "{fault:?}"
+        );
+    }
+}

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use escapement_contract::Request as PlanRequest;
 use escapement_engine::{ActionView, ExecutionView, Input, Refusal, Reply};
 use escapement_model::ExecutionId;
-use escapement_store::StoredExecution;
+use escapement_store::{Reader, StoreFault, StoredExecution};
 use escapement_wire::v1;
 use tonic::Status;
 use tracing::error;
@@ -48,10 +48,14 @@ impl Edge {
             });
         }
         // Whoever answers takes room for the whole of it.
-        let Held { value: stored, .. } = self.stored(execution_id, Reading::Answer).await?;
+        let Held { value: stored, .. } = self.ended(execution_id, Reading::Answer).await?;
         let damaged = |unreadable| damaged(execution_id, &unreadable);
+        let certificate = match stored.record.is_empty() {
+            true => None,
+            false => records::accepted_certificate(&stored.record).map_err(damaged)?,
+        };
         Ok(v1::Execution {
-            certificate: records::accepted_certificate(&stored.record).map_err(damaged)?,
+            certificate,
             ..answer::stored_execution(&stored).map_err(damaged)?
         })
     }
@@ -76,7 +80,7 @@ impl Edge {
         execution_id: ExecutionId,
         reading: Reading,
     ) -> Result<Held<v1::Execution>, Rejection> {
-        let Held { value: stored, room } = self.stored(execution_id, reading).await?;
+        let Held { value: stored, room } = self.ended(execution_id, reading).await?;
         let value =
             answer::stored_execution(&stored).map_err(|unreadable| damaged(execution_id, &unreadable))?;
         Ok(Held { value, room })
@@ -88,7 +92,7 @@ impl Edge {
         execution_id: ExecutionId,
         reading: Reading,
     ) -> Result<Held<v1::PlanResult>, Rejection> {
-        let Held { value: stored, room } = self.stored(execution_id, reading).await?;
+        let Held { value: stored, room } = self.ended(execution_id, reading).await?;
         // Accepted, not settled and not with the engine: its write is in doubt, and only asking again tells.
         let record = stored.result.ok_or(Rejection::Refused(Refusal::StoreFailed))?;
         let value =
@@ -96,14 +100,35 @@ impl Edge {
         Ok(Held { value, room })
     }
 
+    /// An execution by the store, whole.
     pub(super) async fn stored(
         &self,
         execution_id: ExecutionId,
         reading: Reading,
     ) -> Result<Held<StoredExecution>, Rejection> {
+        let read = move |reader: &dyn Reader| reader.execution(execution_id);
+        self.read_one(execution_id, reading, read).await
+    }
+
+    /// The same for an answer that says how it ended: a damaged request does not hide a result that is whole.
+    async fn ended(
+        &self,
+        execution_id: ExecutionId,
+        reading: Reading,
+    ) -> Result<Held<StoredExecution>, Rejection> {
+        let read = move |reader: &dyn Reader| reader.execution_or_ending(execution_id);
+        self.read_one(execution_id, reading, read).await
+    }
+
+    async fn read_one(
+        &self,
+        execution_id: ExecutionId,
+        reading: Reading,
+        read: impl FnOnce(&dyn Reader) -> Result<Option<StoredExecution>, StoreFault> + Send + 'static,
+    ) -> Result<Held<StoredExecution>, Rejection> {
         let answers = self.answers.clone();
         let read = self.readers.read(reading, move |reader| {
-            let Some(stored) = reader.execution(execution_id)? else {
+            let Some(stored) = read(reader)? else {
                 return Ok(None);
             };
             // Before the reader is free again: no more of this is held without room than there are readers.

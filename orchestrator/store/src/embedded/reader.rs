@@ -73,6 +73,32 @@ pub(super) fn fetch(connection: &Connection, number: u64) -> Result<StoredExecut
         .map_err(damaged)?
 }
 
+/// A settled execution whose accepted record is damaged: everything else of it, checked as far as it has a checksum.
+fn fetch_ending(connection: &Connection, number: u64) -> Result<StoredExecution, StoreFault> {
+    let sql = format!(
+        "SELECT {SUMMARY}, NULL, NULL, s.result_checksum, s.result FROM execution e \
+         LEFT JOIN settled_record s ON s.number = e.number WHERE e.number = ?1"
+    );
+    let ending = |row: &Row<'_>| {
+        let summary = summary(row)?;
+        match ending(row, &summary)? {
+            None => Err(StoreFault::Corrupt {
+                number,
+                part: PART_ACCEPTED,
+            }),
+            result => Ok(StoredExecution {
+                summary,
+                record: Bytes::new(),
+                result,
+            }),
+        }
+    };
+    connection
+        .prepare_cached(&sql)
+        .and_then(|mut select| select.query_row([column_number(number)], |row| Ok(ending(row))))
+        .map_err(|error| reading(number, PART_RESULT, error))?
+}
+
 /// The audit of one execution, checked; the inner `None` where it is not settled, the outer one where no such
 /// execution is there.
 pub(super) fn fetch_audit(connection: &Connection, number: u64) -> Result<Option<Option<Bytes>>, StoreFault> {
@@ -123,25 +149,7 @@ fn execution(row: &Row<'_>) -> Result<StoredExecution, StoreFault> {
         return Err(corrupt(PART_ACCEPTED));
     }
 
-    let sum: Option<i64> = row.get(BEHIND_SUMMARY + 2).map_err(failed(PART_RESULT))?;
-    let result = row.get_ref(BEHIND_SUMMARY + 3).map_err(failed(PART_RESULT))?;
-    let result = match (summary.state, summary.settled_at, result) {
-        (StoredState::Queued | StoredState::Running, None, ValueRef::Null) => None,
-        (StoredState::Settled, Some(settled_at), ValueRef::Blob(result)) => {
-            let StoredSummary {
-                execution_id,
-                status,
-                started_at,
-                ..
-            } = &summary;
-            let expected = result_checksum(number, execution_id, *status, *started_at, settled_at, result);
-            if sum != Some(expected) && !planted::is_on(Bug::ChecksumIgnored) {
-                return Err(corrupt(PART_RESULT));
-            }
-            Some(Bytes::copy_from_slice(result))
-        }
-        _ => return Err(corrupt(PART_RESULT)),
-    };
+    let result = ending(row, &summary)?;
     let ValueRef::Blob(record) = record else {
         return Err(corrupt(PART_ACCEPTED));
     };
@@ -150,6 +158,35 @@ fn execution(row: &Row<'_>) -> Result<StoredExecution, StoreFault> {
         record: Bytes::copy_from_slice(record),
         result,
     })
+}
+
+/// The result in the row of [`fetch`], checked; `None` where it is not settled.
+fn ending(row: &Row<'_>, summary: &StoredSummary) -> Result<Option<Bytes>, StoreFault> {
+    let number = summary.number;
+    let failed = |error| reading(number, PART_RESULT, error);
+    let corrupt = StoreFault::Corrupt {
+        number,
+        part: PART_RESULT,
+    };
+    let sum: Option<i64> = row.get(BEHIND_SUMMARY + 2).map_err(failed)?;
+    let result = row.get_ref(BEHIND_SUMMARY + 3).map_err(failed)?;
+    match (summary.state, summary.settled_at, result) {
+        (StoredState::Queued | StoredState::Running, None, ValueRef::Null) => Ok(None),
+        (StoredState::Settled, Some(settled_at), ValueRef::Blob(result)) => {
+            let StoredSummary {
+                execution_id,
+                status,
+                started_at,
+                ..
+            } = summary;
+            let expected = result_checksum(number, execution_id, *status, *started_at, settled_at, result);
+            if sum != Some(expected) && !planted::is_on(Bug::ChecksumIgnored) {
+                return Err(corrupt);
+            }
+            Ok(Some(Bytes::copy_from_slice(result)))
+        }
+        _ => Err(corrupt),
+    }
 }
 
 impl Reader for EmbeddedReader {
@@ -164,6 +201,23 @@ impl Reader for EmbeddedReader {
             }),
             Err(StoreFault::Corrupt { part: PART_INDEX, .. }) if self.number(id)?.is_none() => Ok(None),
             fetched => fetched.map(Some),
+        }
+    }
+
+    fn execution_or_ending(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreFault> {
+        match self.execution(id) {
+            Err(
+                fault @ StoreFault::Corrupt {
+                    number,
+                    part: PART_ACCEPTED,
+                },
+            ) => match fetch_ending(&self.connection, number) {
+                Ok(found) if found.summary.execution_id == id => Ok(Some(found)),
+                // The damage that was met first.
+                Ok(_) | Err(StoreFault::Corrupt { .. }) => Err(fault),
+                Err(fault) => Err(fault),
+            },
+            read => read,
         }
     }
 
