@@ -18,6 +18,7 @@ use crate::sinks::Sinks;
 use crate::{loader, recovery, writer};
 use escapement_engine::EngineConfig;
 use escapement_model::BootId;
+use escapement_process::telemetry::InitError;
 use escapement_process::{files, telemetry};
 use escapement_store::{Embedded, EmbeddedOptions, Store};
 use std::net::SocketAddr;
@@ -35,9 +36,15 @@ use tracing::{info, warn};
 /// # Errors
 /// [`Failure`]: why it does not start, or that its end was cut short.
 pub fn run(config: &Config) -> Result<(), Failure> {
-    telemetry::init(&config.telemetry).map_err(|error| Failure::Configuration {
-        setting: config.given.naming_variable("--log"),
-        problem: format!("is refused: {error}"),
+    telemetry::init(&config.telemetry).map_err(|error| match error {
+        InitError::NoThread(source) => Failure::System {
+            what: "thread for the log",
+            source,
+        },
+        error => Failure::Configuration {
+            setting: config.given.naming_variable("--log"),
+            problem: format!("is refused: {error}"),
+        },
     })?;
     config.given.warn_of_unknown();
     let connections_max = connections_max(config.max_connections);

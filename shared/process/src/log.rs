@@ -57,15 +57,13 @@ fn queue_of(
         return Ok(Arc::clone(queue));
     }
     let queue = Arc::new(Queue::default());
-    let first = started.get_or_init(|| Arc::clone(&queue));
-    if Arc::ptr_eq(first, &queue) {
-        // A handle of its own, so that a write that blocks does not hold the lock of the standard library's.
-        match out.as_fd().try_clone_to_owned() {
-            Ok(own) => write_from(Arc::clone(&queue), thread, std::fs::File::from(own))?,
-            Err(_) => write_from(Arc::clone(&queue), thread, out)?,
-        }
+    // A handle of its own, so that a write that blocks does not hold the lock of the standard library's.
+    match out.as_fd().try_clone_to_owned() {
+        Ok(own) => write_from(Arc::clone(&queue), thread, std::fs::File::from(own))?,
+        Err(_) => write_from(Arc::clone(&queue), thread, out)?,
     }
-    Ok(Arc::clone(first))
+    // Only a queue with a thread is kept. Of two at once the second idles.
+    Ok(Arc::clone(started.get_or_init(|| queue)))
 }
 
 /// Takes lines for the log, whole ones with each write.
