@@ -2,7 +2,7 @@
 //! Uses the generated messages and nothing else of the product; keeps no payload.
 //!
 //! Only streams that begin with `Hello` and `Welcome` are sessions; of other calls nothing is kept.
-//! Behind a gap in what was forwarded nothing is read any more: nobody can.
+//! Behind a gap in what was forwarded nothing is read any more, since frames cannot be told apart there.
 
 mod compare;
 mod frames;

@@ -51,7 +51,9 @@ pub fn compare(wire: &[SessionOnWire], journal: &[Event]) -> Result<Compared, St
             ));
         }
         if noted.is_closed && noted.from_worker.len() > session.from_worker.len() {
-            return Err(format!("session {id}: the journal heard what nobody said"));
+            return Err(format!(
+                "session {id}: the journal has messages that the worker did not send"
+            ));
         }
     }
     Ok(compared)
