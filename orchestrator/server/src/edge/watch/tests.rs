@@ -80,6 +80,7 @@ fn settled_before(n_entries: i64, bytes: usize) -> (Stage, ExecutionId) {
             status: 3,
             started_at: None,
             settled_at: 7,
+            outline: Vec::new().into(),
             result: result.encode_to_vec().into(),
             audit: list.encode_to_vec().into(),
         };
