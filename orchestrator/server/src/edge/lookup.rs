@@ -144,7 +144,14 @@ impl Edge {
 
     /// Why a request is refused whose execution id is in use: names the field in which it differs from what was accepted,
     /// as far as that can be read.
-    pub(super) async fn id_in_use(&self, asked: &PlanRequest, execution_id: ExecutionId) -> Rejection {
+    pub(super) async fn id_in_use(
+        &self,
+        asked: Option<&PlanRequest>,
+        execution_id: ExecutionId,
+    ) -> Rejection {
+        let Some(asked) = asked else {
+            return Rejection::ExecutionIdInUse { differs: None };
+        };
         let accepted = match self.live(execution_id).await {
             Ok(Some(view)) => Some(request::request_to_wire(&view.request, execution_id)),
             Ok(None) => {

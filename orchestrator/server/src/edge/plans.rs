@@ -58,7 +58,8 @@ impl Plans {
         let fresh_id = super::fresh_execution_id(clock::unix_ms());
         let execution_id = request.execution_id().unwrap_or(fresh_id);
         let request = Arc::new(request);
-        let asked = Arc::clone(&request);
+        // A call that waits for the result holds no plan: the engine gives up those that wait in the queue.
+        let asked = matches!(wait_for, WaitFor::Accepted).then(|| Arc::clone(&request));
         let submit = move |caller| {
             Input::Submit(Submission {
                 caller,
@@ -70,7 +71,7 @@ impl Plans {
         };
         match self.edge.engine.call(Lane::Writes, submit).await? {
             Reply::Refused(Refusal::ExecutionIdUsed) => {
-                Err(self.edge.id_in_use(&asked, execution_id).await.into())
+                Err(self.edge.id_in_use(asked.as_deref(), execution_id).await.into())
             }
             Reply::Refused(refusal) => Err(Rejection::Refused(refusal).into()),
             reply => Ok((reply, execution_id)),
