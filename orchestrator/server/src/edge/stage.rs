@@ -17,9 +17,9 @@ use escapement_store::{
 };
 use escapement_wire::v1;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Mutex, OwnedMutexGuard, oneshot, watch};
 
 /// What a test looks at, and the edge that it asks.
 pub(crate) struct Stage {
@@ -34,13 +34,13 @@ pub(crate) struct Reads {
     /// Records of what happened that were read.
     pub(crate) n_records: AtomicUsize,
     /// Who holds this holds up everybody who reads such a record.
-    gate: Mutex<()>,
+    gate: Arc<Mutex<()>>,
 }
 
 impl Reads {
     /// Holds up the reading of records for as long as this is there.
-    pub(crate) fn hold_up(&self) -> MutexGuard<'_, ()> {
-        self.gate.lock().unwrap()
+    pub(crate) fn hold_up(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.gate).try_lock_owned().unwrap()
     }
 }
 
@@ -156,7 +156,7 @@ impl Reader for CountingReader {
 
     fn audit(&self, id: ExecutionId) -> Result<Option<Bytes>, StoreFault> {
         self.reads.n_records.fetch_add(1, Ordering::Relaxed);
-        drop(self.reads.gate.lock().unwrap());
+        drop(self.reads.gate.blocking_lock());
         self.reader.audit(id)
     }
 
