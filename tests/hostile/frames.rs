@@ -84,3 +84,4 @@ pub(crate) const WATCH: &str = "/escapement.v1.PlanExecutionService/WatchExecuti
 pub(crate) const LIST: &str = "/escapement.v1.PlanExecutionService/ListExecutions";
 pub(crate) const VALIDATE: &str = "/escapement.v1.PlanExecutionService/ValidatePlan";
 pub(crate) const SESSION: &str = "/escapement.worker.v1.WorkerService/Session";
+pub(crate) const SUBSCRIBE: &str = "/escapement.v1.EventService/SubscribeEvents";

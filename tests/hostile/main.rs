@@ -9,14 +9,20 @@
 mod canary;
 mod den;
 mod frames;
+mod large;
+mod messages;
+mod shares;
 mod wire;
 
 mod bodies;
+mod costs;
 mod decoding;
 mod floods;
 mod greetings;
 mod overload;
 mod queue;
 mod simulations;
+mod sinks;
 mod streams;
 mod watchers;
+mod workers;

@@ -2,17 +2,19 @@
 
 use crate::den::{Den, LIMIT, environment, scale};
 use crate::frames::{INITIAL_WINDOW_SIZE, WATCH, setting, whole_call};
+use crate::large::{PLAIN, Tireless, large_record, plan_of, settled};
 use crate::wire::{Flood, Wire};
 use escapement_tests::{ScriptedWorker, calls, fresh_id, wait_for};
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::v1::{
-    AuditEntry, Plan, PlanResult, PlanStep, SubmitPlanRequest, WatchExecutionRequest, WatchExecutionResponse,
+    AuditEntry, ExecutePlanRequest, Plan, PlanResult, PlanStep, SubmitPlanRequest, WatchExecutionRequest,
+    WatchExecutionResponse,
 };
 use prost::Message as _;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
@@ -210,4 +212,63 @@ async fn a_watcher_that_waits_beyond_the_end_gets_the_result() {
     worker.goodbye().await;
     drop((channel, plans));
     den.finish("a watcher beyond the end", 64).await;
+}
+
+/// A record of some 20 MiB, which many watch and do not read and a few read as fast as they can:
+/// each holds little, and callers that ask for other results, which only the store has, are answered meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watchers_of_a_large_settled_record_leave_room_for_other_callers() {
+    let den = Den::start().await;
+    let worker = Tireless::start(den.address()).await;
+    let id = large_record(&den).await;
+    let others = plan_of(&[PLAIN], false);
+    settled(&den, others.clone()).await;
+    drop(worker);
+    let before = den.measure();
+    let question = WatchExecutionRequest {
+        execution_id: id.clone(),
+        from_sequence: 1,
+        ..WatchExecutionRequest::default()
+    };
+    let mut deaf = Vec::new();
+    for n in 0..scale(4, 20) {
+        let window = [0, 65_535][n % 2];
+        let mut wire = Wire::with_settings(den.address(), &setting(INITIAL_WINDOW_SIZE, window)).await;
+        for stream in 0..10 {
+            let call = whole_call(WATCH, 2 * stream + 1, &question.encode_to_vec());
+            assert_eq!(wire.flood_deaf(&call).await, Flood::Sent);
+        }
+        deaf.push(wire);
+    }
+    let mut readers = JoinSet::new();
+    for _ in 0..2 {
+        let mut entries = watch(&den.channel().await, &id, 1).await;
+        readers.spawn(async move { while let Ok(Some(_)) = entries.message().await {} });
+    }
+    let mut plans = PlanExecutionServiceClient::new(den.channel().await);
+    let mut took = Vec::new();
+    for _ in 0..20 {
+        let begin = Instant::now();
+        let repeat = ExecutePlanRequest {
+            plan: others.plan.clone(),
+            environment: others.environment.clone(),
+            execution_id: others.execution_id.clone(),
+            options: others.options,
+            ..ExecutePlanRequest::default()
+        };
+        plans.execute_plan(repeat).await.unwrap();
+        took.push(begin.elapsed());
+    }
+    took.sort();
+    eprintln!(
+        "a large settled record: {} MiB before, {} at most; 20 repeats of another, median {:?}, most {:?}",
+        before.resident_mib,
+        den.size().peak_mib,
+        took[10],
+        took[19]
+    );
+    assert!(took[10] < Duration::from_millis(500), "{took:?}");
+    readers.shutdown().await;
+    drop((deaf, plans));
+    den.finish("watchers of a large settled record", 700).await;
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use escapement_wire::worker::v1::session_request::Message;
+use escapement_wire::worker::v1::session_response::Message as FromOrchestrator;
 use escapement_wire::worker::v1::{SessionRequest, SessionResponse};
 use h2::client::ResponseFuture;
 use h2::{Reason, RecvStream, SendStream};
@@ -72,6 +73,20 @@ impl RawSession {
             last_seq: 0,
             connection,
         })
+    }
+
+    /// A session that was welcomed.
+    ///
+    /// # Errors
+    /// There is no connection, or the first answer is no `Welcome`.
+    pub async fn greeted(address: SocketAddr, hello: Message) -> Result<Self, Fault> {
+        let mut session = Self::open(address).await?;
+        session.send(hello).await?;
+        let first = session.next().await?.and_then(|first| first.message);
+        match first {
+            Some(FromOrchestrator::Welcome(_)) => Ok(session),
+            other => Err(format!("the first answer is no welcome: {other:?}").into()),
+        }
     }
 
     /// Sends a message under the next number.

@@ -53,7 +53,7 @@ struct Filled {
     last_rate: f64,
 }
 
-/// Queues so many on a fresh store. One runs at a worker that never ends it, the others wait for it.
+/// Queues `n_executions` on a fresh store. One runs at a worker that never ends it, the others wait for it.
 async fn fill(n_executions: usize) -> Result<Filled, Fault> {
     let directory = PrivateDirectory::new("bars")?;
     let settings = OrchestratorSettings::new(directory.path())

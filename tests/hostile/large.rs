@@ -1,0 +1,171 @@
+//! Executions whose records and results are as large as they come, and a worker that ends their steps at once.
+
+use crate::den::{Den, LIMIT, environment, submission};
+use escapement_model::opaque::StructBuilder;
+use escapement_model::{Opaque, limits};
+use escapement_tests::raw_session::RawSession;
+use escapement_tests::{calls, fresh_id};
+use escapement_wire::v1::execution_error::Severity;
+use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
+use escapement_wire::v1::{ExecutionOptions, Plan, PlanStep, SubmitPlanRequest};
+use escapement_wire::worker::v1::attempt_outcome::Outcome;
+use escapement_wire::worker::v1::session_request::Message;
+use escapement_wire::worker::v1::session_response::Message as Answer;
+use escapement_wire::worker::v1::{
+    Assignment, AttemptAcks, AttemptOutcome, Failure, Heartbeat, Outcomes, Success,
+};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+/// An action whose output is nearly as large as an output may be.
+pub(crate) const LARGE: &str = "large";
+/// One that fails with as much diagnostic data as an error may have.
+pub(crate) const FAILS: &str = "fails";
+/// One that completes with nothing.
+pub(crate) const PLAIN: &str = "plain";
+
+/// A worker that ends every step as its action says, as soon as it has it. Stops on drop.
+pub(crate) struct Tireless(AbortHandle);
+
+impl Tireless {
+    pub(crate) async fn start(address: SocketAddr) -> Self {
+        let actions = escapement_tests::ScriptedWorker::specs(&[LARGE, FAILS, PLAIN]);
+        let hello = escapement_tests::ScriptedWorker::hello_for(actions, limits::SESSION_IN_FLIGHT_MAX);
+        let session = RawSession::greeted(address, Message::Hello(hello));
+        let session = session.await.unwrap();
+        Self(tokio::spawn(work(session)).abort_handle())
+    }
+}
+
+impl Drop for Tireless {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn work(mut session: RawSession) {
+    let (mut n, mut last_beat) = (0, Instant::now());
+    loop {
+        if last_beat.elapsed() > HEARTBEAT {
+            (n, last_beat) = (n + 1, Instant::now());
+            let beat = Heartbeat {
+                n,
+                ..Heartbeat::default()
+            };
+            session.send(Message::Heartbeat(beat)).await.unwrap();
+        }
+        let Ok(next) = timeout(HEARTBEAT, session.next()).await else {
+            continue;
+        };
+        // The orchestrator stops at the end of a test, maybe before its worker.
+        let Ok(Some(next)) = next else { return };
+        let Some(Answer::Assignments(assigned)) = next.message else {
+            continue;
+        };
+        let started = assigned.items.iter().map(|item| item.attempt_token.clone());
+        let acks = AttemptAcks {
+            started: started.collect(),
+            ..AttemptAcks::default()
+        };
+        session.send(Message::AttemptAcks(acks)).await.unwrap();
+        let n_together = if assigned.items[0].action == PLAIN {
+            1_024
+        } else {
+            TOGETHER
+        };
+        let n_together = if assigned.items[0].action == LARGE {
+            1
+        } else {
+            n_together
+        };
+        for some in assigned.items.chunks(n_together) {
+            let items = some.iter().map(outcome_of).collect();
+            session.send(Message::Outcomes(Outcomes { items })).await.unwrap();
+        }
+    }
+}
+
+fn outcome_of(assignment: &Assignment) -> AttemptOutcome {
+    let outcome = match assignment.action.as_str() {
+        FAILS => Outcome::Failure(Failure {
+            code: "LARGE".to_owned(),
+            message: "\u{1f552}".repeat(limits::MESSAGE_CHARS_MAX),
+            severity: Severity::Error.into(),
+            context: Some(object_of(limits::ERROR_CONTEXT_BYTES_MAX - 64)),
+        }),
+        LARGE => Outcome::Success(Success {
+            output: Some(object_of(limits::OUTPUT_BYTES_MAX - 64)),
+            ..Success::default()
+        }),
+        _ => Outcome::Success(Success::default()),
+    };
+    AttemptOutcome {
+        attempt_token: assignment.attempt_token.clone(),
+        run_time_ms: 1,
+        outcome: Some(outcome),
+    }
+}
+
+/// An object of about this many bytes, in one text.
+pub(crate) fn object_of(bytes: usize) -> Opaque {
+    StructBuilder::new().text("fill", &"x".repeat(bytes)).build()
+}
+
+/// A plan with one step for each of these actions, all of which may run at once and are skipped if they fail.
+/// With `ends_with_failure` a last step, which waits for them all, fails and ends the plan.
+pub(crate) fn plan_of(actions: &[&str], ends_with_failure: bool) -> SubmitPlanRequest {
+    let mut steps: Vec<PlanStep> = actions
+        .iter()
+        .map(|action| PlanStep {
+            id: fresh_id(),
+            action: (*action).to_owned(),
+            payload: Some(Opaque::default()),
+            on_failure: 1,
+            ..PlanStep::default()
+        })
+        .collect();
+    if ends_with_failure {
+        let before = steps.iter().map(|step| step.id.clone()).collect();
+        steps.push(PlanStep {
+            id: fresh_id(),
+            action: FAILS.to_owned(),
+            payload: Some(Opaque::default()),
+            depends_on: before,
+            ..PlanStep::default()
+        });
+    }
+    let one = submission(PLAIN);
+    let plan = Plan {
+        steps,
+        ..one.plan.expect("a submission has a plan")
+    };
+    SubmitPlanRequest {
+        plan: Some(plan),
+        environment: Some(environment()),
+        execution_id: Some(fresh_id()),
+        options: Some(ExecutionOptions {
+            max_concurrent_steps: Some(i32::try_from(limits::STEPS_MAX).expect("steps are few")),
+        }),
+        ..SubmitPlanRequest::default()
+    }
+}
+
+/// Runs a plan to its end and gives its execution.
+pub(crate) async fn settled(den: &Den, request: SubmitPlanRequest) -> String {
+    let id = request.execution_id.clone().expect("a submission has an id");
+    let mut plans = PlanExecutionServiceClient::new(den.channel().await).max_decoding_message_size(32 << 20);
+    plans.submit_plan(request).await.unwrap();
+    calls::result_of(plans, &id, LIMIT).await.unwrap();
+    id
+}
+
+/// An execution with a record of some 20 MiB: all its steps fail with as much as they may say.
+pub(crate) async fn large_record(den: &Den) -> String {
+    settled(den, plan_of(&[FAILS; limits::STEPS_MAX / 2], false)).await
+}
+
+const HEARTBEAT: Duration = Duration::from_secs(2);
+/// Failures that fit one message.
+const TOGETHER: usize = 150;

@@ -1,0 +1,82 @@
+//! Processor time of the threads that everybody shares, thread by thread. Judges nothing.
+
+use crate::den::LIMIT;
+use escapement_tests::{let_pass, usage};
+use std::num::NonZero;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+/// What each of them took, from the start of the process or between two moments.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shares {
+    /// The thread that owns the engine.
+    pub(crate) engine: Duration,
+    /// The thread that writes to the store.
+    pub(crate) writer: Duration,
+    /// The threads that serve connections, workers and operators.
+    pub(crate) edge: Duration,
+    /// The threads that serve calls of callers.
+    pub(crate) callers: Duration,
+    /// All others: readers of the store and what is done aside, each bounded in number.
+    pub(crate) aside: Duration,
+}
+
+impl Shares {
+    /// So far.
+    pub(crate) fn of(process: u32) -> Self {
+        // A runtime starts its own threads first; what blocks is done on others of the same name.
+        let n_threads = available_parallelism().map_or(1, NonZero::get).div_ceil(2);
+        let (mut n_edge, mut n_callers) = (0, 0);
+        let mut shares = Self::default();
+        for thread in usage::cpu_of_threads(process).unwrap().into_values() {
+            let share = match thread.name.as_str() {
+                "engine" => &mut shares.engine,
+                "writer" => &mut shares.writer,
+                "edge" if n_edge < n_threads => {
+                    n_edge += 1;
+                    &mut shares.edge
+                }
+                "callers" if n_callers < n_threads => {
+                    n_callers += 1;
+                    &mut shares.callers
+                }
+                _ => &mut shares.aside,
+            };
+            *share += thread.cpu;
+        }
+        shares
+    }
+
+    /// Waits until nothing is done any more, and gives what was done since.
+    pub(crate) async fn since(before: Self, process: u32) -> Self {
+        let begin = Instant::now();
+        let mut last = Self::of(process);
+        loop {
+            let_pass(QUIET).await;
+            let now = Self::of(process);
+            if now.minus(last).total() < NOISE {
+                return now.minus(before);
+            }
+            assert!(begin.elapsed() < LIMIT, "it works on for ever");
+            last = now;
+        }
+    }
+
+    fn minus(self, before: Self) -> Self {
+        Self {
+            engine: self.engine.saturating_sub(before.engine),
+            writer: self.writer.saturating_sub(before.writer),
+            edge: self.edge.saturating_sub(before.edge),
+            callers: self.callers.saturating_sub(before.callers),
+            aside: self.aside.saturating_sub(before.aside),
+        }
+    }
+
+    fn total(self) -> Duration {
+        self.engine + self.writer + self.edge + self.callers + self.aside
+    }
+}
+
+/// A process that does next to nothing for so long is done.
+const QUIET: Duration = Duration::from_millis(15);
+const NOISE: Duration = Duration::from_micros(500);
