@@ -43,14 +43,14 @@ fn run(mut command: Command) -> String {
 async fn let_call(mut client: Command) {
     let world = World::start().await;
     let _worker = world.stock_worker("stock", |settings| settings).await;
-    let steps = (0..5).map(|number| {
+    let steps = (0..11).map(|number| {
         let mut large = step(number, "json.query");
-        large.payload = Some(object(json!({ "filter": "\"x\" * 900000", "input": null })));
+        large.payload = Some(object(json!({ "filter": "\"x\" * 500000", "input": null })));
         large
     });
     let request = request(plan(steps));
     let result = world.execute(request.clone()).await;
-    assert_eq!(result.steps_executed, 5, "{:?}", result.error);
+    assert_eq!(result.steps_executed, 11, "{:?}", result.error);
     client
         .arg(world.orchestrator.address().to_string())
         .args([fresh_id(), step_id(0), request.id()]);

@@ -255,12 +255,13 @@ async fn what_does_not_decode_is_an_invalid_argument_with_a_reason() {
     let mut client = tonic::client::Grpc::new(world.orchestrator.channel());
     for call in ["PlanExecutionService/SubmitPlan", "FleetService/DrainWorker"] {
         client.ready().await.unwrap();
-        // No message of ours begins like this one.
-        let request = tonic::Request::new(tonic_types::pb::RetryInfo {
-            retry_delay: Some(Default::default()),
+        // Begins with a number, as no request of ours does.
+        let request = tonic::Request::new(tonic_types::pb::Status {
+            code: 5,
+            ..Default::default()
         });
         let path = format!("/escapement.v1.{call}").parse().unwrap();
-        let codec = tonic_prost::ProstCodec::<_, tonic_types::pb::RetryInfo>::default();
+        let codec = tonic_prost::ProstCodec::<_, tonic_types::pb::Status>::default();
         let refused = client.unary(request, path, codec).await.unwrap_err();
         assert_eq!(
             reason(&refused, Code::InvalidArgument),

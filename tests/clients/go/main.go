@@ -69,7 +69,7 @@ func main() {
 	check(status.Code(err) == codes.ResourceExhausted, "more than a client takes by default: %v", err)
 	found, err := plans.GetExecution(ctx, large, grpc.MaxCallRecvMsgSize(20<<20))
 	check(err == nil, "a large result: %v", err)
-	check(len(found.Execution.Result.ResultPayload.Fields) == 5, "five outputs")
+	check(len(found.Execution.Result.ResultPayload.Fields) == 11, "eleven outputs")
 	fmt.Println("held")
 }
 

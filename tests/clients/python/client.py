@@ -62,7 +62,7 @@ def main(address, plan_id, step_id, large_id):
     options = [("grpc.max_receive_message_length", 20 << 20)]
     plans = services.PlanExecutionServiceStub(grpc.insecure_channel(address, options=options))
     found = plans.GetExecution(large, timeout=60).execution
-    assert len(found.result.result_payload) == 5, found.result_payload.keys()
+    assert len(found.result.result_payload) == 11, found.result_payload.keys()
 
     # The same module has what explains an execution.
     explained = plans.ExplainExecution(api.ExplainExecutionRequest(execution_id=large_id), timeout=60)
