@@ -314,6 +314,7 @@ async fn a_living_worker_that_is_declared_dead_comes_back_and_changes_nothing() 
     arena.wait_for_starts(&id, 1).await;
     let request = DeclareWorkerDeadRequest {
         instance_id: hex(&said.instance_id),
+        force: true,
     };
     let answer = arena
         .orchestrator

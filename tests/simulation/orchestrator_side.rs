@@ -264,7 +264,7 @@ impl World {
                 self.history.event(settled.result.execution_id, result);
                 self.tally().count("events");
             }
-            Effect::NotifyErrorHandler(_) => {}
+            Effect::NotifyErrorHandler(_) | Effect::WorkerLost { .. } => {}
             Effect::Drained { .. } => {
                 self.process().is_drained = true;
                 let (boot, after_ms) = (self.process().boot, self.dice.roll(1_500));

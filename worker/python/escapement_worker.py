@@ -20,13 +20,16 @@ from collections import deque
 import grpc
 from google.protobuf.json_format import MessageToDict, ParseDict
 
+from escapement_log import log_to_stderr
+
 PROTO_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "proto")
 sys.path.append(os.environ.get("ESCAPEMENT_PROTO_DIR") or PROTO_DIR)
 pb = grpc.protos("escapement/worker/v1/session.proto")  # compiled here and now, by grpcio-tools
 service = grpc.protos("escapement/worker/v1/worker_service.proto")
 
 log = logging.getLogger("escapement")
-clock = time.monotonic
+# A clock that runs on while the machine sleeps, where there is one: a lease does too.
+clock = functools.partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 TICK = 0.02  # seconds between two looks at the clock
 MESSAGE_BYTES = 4 << 20
 CHANNEL_OPTIONS = [
@@ -95,6 +98,7 @@ class Session:
         self.session_id = self.boot_id = b""
         self.lease_until = -math.inf
         self.dial_at, self.backoff, self.hello_number = 0.0, 0.1, 0
+        self.told, self.told_at = "", -math.inf  # why there is no session, and when that was logged
         self.task = asyncio.create_task(self._run())
 
     async def _run(self):
@@ -111,8 +115,7 @@ class Session:
                 self._give_up(str(refused))
                 return
             except Exception as error:
-                why = error.details() if isinstance(error, grpc.RpcError) else error
-                log.info("%s: the stream has ended: %s", self.address, why)
+                self._tell(str(error.details() if isinstance(error, grpc.RpcError) else error))
             delay = random.uniform(0, min(60.0, self.jitter))
             if self.jitter <= 0:
                 delay = random.uniform(0.5, 1) * self.backoff
@@ -120,6 +123,14 @@ class Session:
             self.dial_at = clock() + delay + self.retry_after
         if not self.wanted:
             del worker.sessions[self.address]
+
+    def _tell(self, why):
+        """Logs why there is no session: when the reason changes, and once a minute."""
+        if self.worker.stopping:
+            log.info("%s: the session has ended: %s", self.address, why)
+        elif why != self.told or clock() >= self.told_at + 60:
+            log.warning("%s: no session, trying again: %s", self.address, why)
+            self.told, self.told_at = why, clock()
 
     def _give_up(self, why):
         """Ends this session for good; the worker too where it is not that of a peer."""
@@ -288,6 +299,8 @@ class Session:
             self._send(snapshot=pb.Snapshot(
                 n=body.n, last_assignment_seq=self.last_assignments, in_flight=self._in_flight()))
         elif kind == "drain_started":
+            if not self.worker.stopping:
+                log.warning("%s: an operator drains this worker; it gets no new work", self.address)
             self.drain_started = True
         elif kind == "reconnect":
             self.reconnect_at, self.jitter = now + body.deadline_ms / 1000, body.jitter_ms / 1000
@@ -303,6 +316,8 @@ class Session:
         self.interval = (welcome.heartbeat_interval_ms or 3000) / 1000
         self.lease = (welcome.lease_ms or 10_000) / 1000
         self.lease_until = self.opened + self.lease
+        self.told = ""
+        log.info("%s: session established", self.address)
         self.message_max = min(welcome.limits.message_bytes_max or MESSAGE_BYTES, MESSAGE_BYTES)
         self.output_max = welcome.limits.output_bytes_max or 1 << 20
         for refusal in welcome.refused_actions:
@@ -393,6 +408,7 @@ class Session:
         except StepError as error:
             result.failure.CopyFrom(failure(*error.args[:3]))
         except BaseException as error:
+            log.exception("the handler of %r failed", attempt.assignment.action)
             result.failure.CopyFrom(failure("UNKNOWN_ERROR", f"{type(error).__name__}: {error}", "fatal"))
         result.run_time_ms = int(1000 * (clock() - began))
         if result.ByteSize() + 64 > self.message_max:
@@ -422,13 +438,13 @@ class Worker:
         self.end_at = self.quit_at = math.inf  # when handlers are ended, and when nothing is awaited any more
 
     def run(self):
-        """Works until SIGTERM or SIGINT has come and all is answered. Returns why it was refused, or ''."""
+        """Works until SIGTERM, SIGINT or SIGHUP has come and all is answered. Returns why it was refused, or ''."""
         asyncio.run(self._run())
         return self.error
 
     async def _run(self):
         self.loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             self.loop.add_signal_handler(number, self.stop)
         address = self.address.removeprefix("http://").rstrip("/")
         self.first = self.sessions[address] = Session(self, address)
@@ -437,6 +453,8 @@ class Worker:
 
     def stop(self):
         """Begins to drain (section 11)."""
+        if not self.stopping:
+            log.info("the worker stops")
         self.stopping = True
         self.end_at = min(self.end_at, clock() + self.grace)
         self.quit_at = self.end_at + 6  # 1 s for the handlers to end, 5 s for the last answers
@@ -472,7 +490,7 @@ def delay(payload, attempt):
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr()
     worker = Worker(os.environ.get("ESCAPEMENT_ORCHESTRATOR") or "http://127.0.0.1:7400",
                     {"echo": echo, "fail": fail, "delay": delay}, token=os.environ.get("ESCAPEMENT_TOKEN"),
                     drain_grace_ms=int(os.environ.get("ESCAPEMENT_DRAIN_GRACE_MS") or 30_000))

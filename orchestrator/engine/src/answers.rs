@@ -4,10 +4,11 @@ use crate::engine::Engine;
 use crate::fleet::Attempt;
 use crate::input::SessionKey;
 use crate::session_end::Gone;
-use crate::worker::{AckVerdict, AttemptReport, RejectReason};
-use escapement_contract::{Evidence, Input as ContractInput, Outcome, Refused};
-use escapement_model::AttemptToken;
+use crate::worker::{AckVerdict, AttemptReport, RejectReason, ReleaseReason};
+use escapement_contract::{Evidence, Input as ContractInput, Outcome, Refused, Reported};
+use escapement_model::opaque::StructBuilder;
 use escapement_model::planted::{self, Bug};
+use escapement_model::{AttemptToken, Severity, codes};
 
 impl Engine {
     pub(crate) fn attempt_started(&mut self, key: SessionKey, token: AttemptToken) {
@@ -63,7 +64,8 @@ impl Engine {
         self.release(token, attempt.later_verdict());
         // Nobody asked for it to stop: its outcome is lost.
         if attempt.over.is_none() {
-            self.settle_lost(&attempt);
+            let lost = self.lost(&attempt, "stopped", "The worker stopped the attempt unasked.");
+            let _already_over = self.end_attempt(&attempt, lost);
         }
     }
 
@@ -91,7 +93,7 @@ impl Engine {
         let (outcome, verdict) = match report {
             AttemptReport::Outcome(outcome @ Outcome::Undecodable { .. }) => (outcome, AckVerdict::Invalid),
             AttemptReport::Outcome(outcome) => (outcome, AckVerdict::Accepted),
-            AttemptReport::Released(_) => (Outcome::Lost, AckVerdict::Accepted),
+            AttemptReport::Released(reason) => (self.released(attempt, reason), AckVerdict::Accepted),
         };
         match self.end_attempt(attempt, outcome) {
             Ok(()) => verdict,
@@ -132,8 +134,9 @@ impl Engine {
             self.release(token, over.later);
             Gone::Over
         } else if attempt.started && !planted::is_on(Bug::StartedHandedOutAgain) {
+            let lost = self.lost(&attempt, evidence.as_str(), words_of_loss(evidence));
             self.release(token, AckVerdict::AlreadyEnded);
-            self.settle_lost(&attempt);
+            let _already_over = self.end_attempt(&attempt, lost);
             Gone::Lost
         } else {
             self.release(token, AckVerdict::Stale);
@@ -142,8 +145,29 @@ impl Engine {
         }
     }
 
-    fn settle_lost(&mut self, attempt: &Attempt) {
-        let _already_over = self.end_attempt(attempt, Outcome::Lost);
+    fn released(&self, attempt: &Attempt, reason: ReleaseReason) -> Outcome {
+        let words = match reason {
+            ReleaseReason::Drain => "The worker stopped, and gave the attempt up when its grace was over.",
+            ReleaseReason::LeaseExpired => "The worker gave the attempt up, since its lease was over.",
+        };
+        self.lost(attempt, Evidence::Released.as_str(), words)
+    }
+
+    //
+    /// The outcome is unknown: says which worker had the attempt, and how it is known that it has it no more.
+    fn lost(&self, attempt: &Attempt, evidence: &str, words: &str) -> Outcome {
+        let session = self.fleet.sessions.get(&attempt.session);
+        let worker = session.and_then(|session| session.identity.as_ref());
+        let worker = worker.map_or("", |worker| &*worker.worker_id);
+        Outcome::Failed(Reported {
+            code: codes::WORKER_LOST.into(),
+            message: words.into(),
+            severity: Some(Severity::Error),
+            context: StructBuilder::new()
+                .text("worker", worker)
+                .text("evidence", evidence)
+                .build(),
+        })
     }
 
     fn hand_out_again(&mut self, attempt: &Attempt, evidence: Evidence) {
@@ -192,5 +216,16 @@ impl Engine {
         self.fleet.load_changed(attempt.session);
         self.fleet
             .forget_action_if_unused(attempt.action, self.now.monotonic_ms);
+    }
+}
+
+fn words_of_loss(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::LeaseExpired => "The worker fell silent while the attempt ran, and its lease is over.",
+        Evidence::DeclaredDead => "An operator declared the worker dead while the attempt ran.",
+        Evidence::Goodbye => "The worker left without the end of the attempt.",
+        Evidence::ResumeOmits | Evidence::SnapshotOmits => "The worker does not have the attempt any more.",
+        Evidence::Rejected => "The worker refused the attempt after it had started it.",
+        Evidence::Released => "The worker gave the attempt up.",
     }
 }

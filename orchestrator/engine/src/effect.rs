@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use escapement_contract::{AuditEntry, Persisted, Progress, Request, Settlement};
+use escapement_contract::{AuditEntry, Evidence, Persisted, Progress, Request, Settlement};
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, SessionId};
 
 /// One thing to do. The shell carries effects out in the order in which it gets them.
@@ -49,6 +49,17 @@ pub enum Effect {
     EmitEvent(Persisted),
     /// Tell the error handler, if there is one; best effort, never waits.
     NotifyErrorHandler(Persisted),
+    /// A worker is gone for good, and with it what it had. For the log.
+    WorkerLost {
+        /// Its label.
+        worker_id: Arc<str>,
+        /// How it is known.
+        evidence: Evidence,
+        /// Attempts that had started.
+        n_lost: u32,
+        /// Attempts that had not, and wait for another worker.
+        n_returned: u32,
+    },
     /// The drain is over: the process may exit.
     Drained {
         /// Executions that still run when the grace is over; the restart settles them.

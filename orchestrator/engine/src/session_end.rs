@@ -99,6 +99,21 @@ impl Engine {
                 Gone::Returned => losses.n_returned += 1,
             }
         }
+        let worker_id = self
+            .session_mut(key)
+            .identity
+            .as_ref()
+            .map(|worker| worker.worker_id.clone());
+        if let Some(worker_id) = worker_id
+            && losses.n_lost + losses.n_returned > 0
+        {
+            self.effects.push_back(Effect::WorkerLost {
+                worker_id,
+                evidence,
+                n_lost: losses.n_lost,
+                n_returned: losses.n_returned,
+            });
+        }
         self.forget_session(key);
         losses
     }

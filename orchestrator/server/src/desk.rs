@@ -94,6 +94,15 @@ impl Desk {
             Effect::CloseSession(session) => self.end_session(session, "goodbye"),
             Effect::EmitEvent(settlement) => self.sinks.emit(&settlement),
             Effect::NotifyErrorHandler(settlement) => self.sinks.notify_error_handler(&settlement),
+            Effect::WorkerLost {
+                worker_id,
+                evidence,
+                n_lost,
+                n_returned,
+            } => {
+                let evidence = evidence.as_str();
+                warn!(%worker_id, evidence, n_lost, n_returned, "worker is gone with attempts that it had");
+            }
             Effect::Drained { n_unfinished } => {
                 self.drained.send_replace(Some(n_unfinished));
             }

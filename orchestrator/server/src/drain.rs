@@ -48,9 +48,17 @@ pub(crate) async fn drain(mut serving: Serving, grace_ms: u64) -> Result<(), Fai
     set_health(&serving.health, ServingStatus::NotServing).await;
     let drained = serving.drained.wait_for(Option::is_some);
     let drained = tokio::time::timeout(grace + DRAIN_MARGIN, drained).await;
-    let is_drained = matches!(drained, Ok(Ok(n_unfinished)) if *n_unfinished == Some(0));
+    // None: the engine itself did not come to the end of its drain.
+    let n_unfinished = drained
+        .ok()
+        .and_then(Result::ok)
+        .and_then(|n_unfinished| *n_unfinished);
+    let is_drained = n_unfinished == Some(0);
     if !is_drained {
-        warn!("executions still run at the end of the drain's grace");
+        warn!(
+            n_unfinished,
+            "executions still run at the end of the drain's grace; the next start settles and names them"
+        );
     }
     // First the engine, so that every call that waits gets its answer while connections still stand.
     serving.engine.stop().await;

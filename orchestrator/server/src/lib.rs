@@ -23,6 +23,7 @@ mod drain;
 mod edge;
 mod engine_link;
 mod engine_thread;
+mod execution_log;
 mod loader;
 mod maintenance;
 mod readers;

@@ -30,6 +30,12 @@ impl Unsettled {
         self.len() == 0
     }
 
+    /// Those that had started: what their steps did is not known.
+    pub fn interrupted(&self) -> impl Iterator<Item = ExecutionId> {
+        let started = self.whole.iter().filter(|one| one.started_at.is_some());
+        started.map(|one| one.execution_id)
+    }
+
     /// What an engine is told of them, in this order, before anything else.
     pub fn into_inputs(self) -> impl Iterator<Item = Input> {
         let parked = self.parked.into_iter().flatten().map(Input::RecoverParked);

@@ -71,6 +71,9 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         settings = %config.given,
         "starting"
     );
+    for interrupted in recovered.interrupted() {
+        info!(execution_id = %interrupted, "execution was running when the last process ended; it is settled as failed");
+    }
 
     let (jobs, jobs_rx) = std_mpsc::channel();
     let (stored, stored_rx) = mpsc::unbounded_channel();

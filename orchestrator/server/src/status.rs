@@ -63,6 +63,8 @@ pub enum Rejection {
     NoSuchWorker,
     /// What a watcher says it has seen of a record is not there any more.
     RecordRewritten,
+    /// The worker that is to be declared dead works; this many milliseconds ago it was heard.
+    WorkerAlive(u64),
     /// There are too many calls of a kind.
     Overloaded(Kind),
     /// The request was not complete in time.
@@ -247,6 +249,15 @@ impl From<Rejection> for Status {
                 "NO_SUCH_WORKER",
                 "No worker session has this id; ListWorkers shows those that there are.".to_owned(),
                 [],
+            ),
+            Rejection::WorkerAlive(heartbeat_age_ms) => plain(
+                Code::FailedPrecondition,
+                "WORKER_ALIVE",
+                format!(
+                    "The worker is active and was heard {heartbeat_age_ms} ms ago. Drain it, which loses nothing; or set \
+                     force, which loses the steps that it runs."
+                ),
+                [("heartbeat_age_ms", heartbeat_age_ms.to_string())],
             ),
             Rejection::RecordRewritten => plain(
                 Code::Aborted,

@@ -6,11 +6,12 @@ mod committer;
 mod encoding;
 
 use crate::engine_thread::StoredBatch;
+use crate::execution_log;
 use crate::failure::{EXIT_STORE, ExitOnPanic, stop_here};
 use crate::limits::{COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, STORE_LOOK_INTERVAL};
 use crate::maintenance::Maintenance;
 use encoding::record_bytes;
-use escapement_engine::{WriteId, WriteOutcome};
+use escapement_engine::WriteOutcome;
 use escapement_store::{Store, StoreFault, Write};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -64,11 +65,15 @@ impl<S: Store> Writer<S> {
     /// Group commit: while one commit runs the next one's writes gather in the channel.
     fn run(mut self) -> S {
         while self.take_waiting() {
-            let (writes, ids) = self.next_batch();
+            let (writes, jobs) = self.next_batch();
             let outcomes = self.commit(&writes);
-            let stored = ids.into_iter().zip(outcomes).collect();
+            let stored = jobs.iter().map(|job| job.write).zip(outcomes.iter().cloned());
             // The engine ends before the writer when the process stops; then nobody needs the answer.
-            let _engine_ended = self.stored.send(stored);
+            let _engine_ended = self.stored.send(stored.collect());
+            // Behind the answer, for which callers wait.
+            for (job, outcome) in jobs.iter().zip(&outcomes) {
+                execution_log::written(&job.content, outcome);
+            }
         }
         self.committer.into_store()
     }
@@ -96,8 +101,8 @@ impl<S: Store> Writer<S> {
         true
     }
 
-    fn next_batch(&mut self) -> (Vec<Write>, Vec<WriteId>) {
-        let (mut writes, mut ids) = (Vec::new(), Vec::new());
+    fn next_batch(&mut self) -> (Vec<Write>, Vec<Job>) {
+        let (mut writes, mut jobs) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         while writes.len() < COMMIT_WRITES_MAX && bytes < COMMIT_BYTES_MAX {
             let Some(job) = self.waiting.pop_front() else {
@@ -106,9 +111,9 @@ impl<S: Store> Writer<S> {
             let write = encode(&job.content);
             bytes += record_bytes(&write);
             writes.push(write);
-            ids.push(job.write);
+            jobs.push(job);
         }
-        (writes, ids)
+        (writes, jobs)
     }
 
     fn commit(&mut self, writes: &[Write]) -> Vec<WriteOutcome> {

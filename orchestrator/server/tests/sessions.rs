@@ -240,7 +240,10 @@ async fn an_operator_must_name_one_worker_that_is_there() {
         (hex, None),
     ] {
         let instance_id = instance_id.to_owned();
-        let asked = v1::DeclareWorkerDeadRequest { instance_id };
+        let asked = v1::DeclareWorkerDeadRequest {
+            instance_id,
+            force: false,
+        };
         let status = fleet.declare_worker_dead(asked).await.unwrap_err();
         assert_refused(&status, field);
     }
@@ -278,10 +281,14 @@ async fn a_worker_that_is_declared_dead_loses_its_session_and_what_it_had_starte
             assert!(matches!(session.next().await, Some(Message::HeartbeatAck(_))));
         }
     }
-    let asked = v1::DeclareWorkerDeadRequest {
+    let mut asked = v1::DeclareWorkerDeadRequest {
         instance_id: "07070707070707070707070707070707".to_owned(),
+        force: false,
     };
     let mut fleet = orchestrator.fleet().await;
+    let refused = fleet.declare_worker_dead(asked.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
+    asked.force = true;
     let answer = fleet.declare_worker_dead(asked).await.unwrap().into_inner();
     assert_eq!((answer.attempts_lost, answer.attempts_returned), (1, 1));
     let next = session.next().await;

@@ -45,10 +45,12 @@ impl Options {
     /// [`InitError::UnknownFormat`] if the format is neither `plain` nor `json`.
     pub fn from_env() -> Result<Self, InitError> {
         let mut options = Self::default();
-        if let Ok(filter) = std::env::var("ESCAPEMENT_LOG") {
+        // An empty one is not set.
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        if let Some(filter) = variable("ESCAPEMENT_LOG") {
             options.filter = filter;
         }
-        if let Ok(format) = std::env::var("ESCAPEMENT_LOG_FORMAT") {
+        if let Some(format) = variable("ESCAPEMENT_LOG_FORMAT") {
             options.format = match format.as_str() {
                 "plain" => Format::Plain,
                 "json" => Format::Json,

@@ -10,7 +10,7 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tracing::{debug, error, info, warn};
+use tracing::{error, info};
 
 fn main() -> ExitCode {
     if let Some(code) = evaluator::exit_code_if_asked() {
@@ -75,7 +75,10 @@ fn run() -> ExitCode {
 }
 
 fn builder(options: &Options, config: &Arc<Config>) -> WorkerBuilder {
-    let worker_id = options.worker_id.clone().unwrap_or_else(host_name);
+    let worker_id = options
+        .worker_id
+        .clone()
+        .unwrap_or_else(escapement_sdk::host_name);
     let label = worker_id.clone();
     let builder = Worker::builder(options.orchestrator.clone())
         .worker_id(worker_id)
@@ -93,31 +96,9 @@ fn builder(options: &Options, config: &Arc<Config>) -> WorkerBuilder {
 /// Tells whoever started the worker that it is ready,
 /// one line of JSON each time that a session is established.
 fn announce(event: &SessionEvent, worker_id: &str) {
-    match event {
-        SessionEvent::Connected {
-            orchestrator,
-            refused_actions,
-            ..
-        } => {
-            for (action, reason) in refused_actions {
-                warn!(%action, %reason, "the orchestrator does not take an action");
-            }
-            let line = json!({ "event": "connected", "orchestrator": orchestrator, "worker_id": worker_id });
-            escapement_process::announce(&line.to_string());
-        }
-        // The SDK has its own, louder line for it.
-        SessionEvent::Disconnected { reason, .. } => debug!(%reason, "session ended"),
-        _ => {}
-    }
-}
-
-fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name: String = name.trim().chars().take(255).collect();
-    if name.is_empty() {
-        "worker".to_owned()
-    } else {
-        name
+    if let SessionEvent::Connected { orchestrator, .. } = event {
+        let line = json!({ "event": "connected", "orchestrator": orchestrator, "worker_id": worker_id });
+        escapement_process::announce(&line.to_string());
     }
 }
 

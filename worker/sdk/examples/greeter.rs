@@ -1,6 +1,5 @@
 //! A worker with one action. Start an orchestrator, then `cargo run -p escapement-sdk --example greeter`.
 
-use escapement_process::telemetry;
 use escapement_sdk::{StepContext, StepError, Worker};
 use serde_json::json;
 use std::error::Error;
@@ -12,7 +11,7 @@ struct Greet {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    telemetry::init(&telemetry::Options::from_env()?)?;
+    escapement_sdk::log_to_stderr()?;
     let address =
         std::env::var("ESCAPEMENT_ORCHESTRATOR").unwrap_or_else(|_| "http://127.0.0.1:7400".to_owned());
     Worker::builder(address)

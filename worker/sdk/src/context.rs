@@ -1,6 +1,7 @@
 //! What a handler knows about the attempt that it runs. Never shows another step's output or the rest of the
 //! plan.
 
+use crate::clock;
 use crate::error::StepError;
 use escapement_model::limits::WARNINGS_MAX;
 use escapement_model::opaque::Malformed;
@@ -9,7 +10,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// The attempt that a handler runs. Cheap to clone; all clones are the same attempt.
@@ -36,7 +37,8 @@ pub(crate) struct Facts {
     pub(crate) plan_id: String,
     pub(crate) step_id: String,
     pub(crate) attempt: u32,
-    pub(crate) deadline: Instant,
+    /// On the clock of leases and limits.
+    pub(crate) deadline: Duration,
     pub(crate) environment: Opaque,
     pub(crate) headers: BTreeMap<String, String>,
 }
@@ -82,10 +84,7 @@ impl StepContext {
     /// What is left until the attempt times out; zero afterwards. At the limit the handler is cancelled,
     /// then aborted.
     pub fn time_left(&self) -> Duration {
-        self.shared
-            .facts
-            .deadline
-            .saturating_duration_since(Instant::now())
+        self.shared.facts.deadline.saturating_sub(clock::now())
     }
 
     /// The execution's environment as JSON, decoded when it is asked for first.

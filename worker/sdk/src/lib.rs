@@ -32,11 +32,17 @@
 //! It returns anything that serialises to a JSON object, or a [`StepError`].
 //! Numbers travel as doubles: send 64-bit integers as texts.
 //!
+//! A crate of your own needs beside this one `serde` 1 with `derive`, `serde_json` 1, and `tokio` 1 with `macros` and `rt-multi-thread`.
+//!
+//! A worker speaks by `tracing`: sessions that begin and end, actions that are refused, drains, and at `debug` each attempt.
+//! [`log_to_stderr`] shows that; a program with a subscriber of its own sees it there.
+//!
 //! Inside, `machine` and `session` are the protocol as a state machine without I/O and without a clock,
 //! and `shell` gives it both.
 //! [`testing::machine`] is the same machine for simulations.
 
 mod action;
+mod clock;
 mod context;
 mod error;
 mod handler;
@@ -48,12 +54,25 @@ pub mod testing;
 mod token;
 mod worker;
 
+use escapement_process::telemetry;
+
 pub use action::Action;
 pub use context::StepContext;
 pub use error::{StepError, WorkerError};
 pub use escapement_model::{BootId, Opaque, SessionId, Severity, codes};
+pub use escapement_process::telemetry::InitError as LogError;
 pub use levels::WorkerHandle;
-pub use worker::{SessionEvent, Worker, WorkerBuilder};
+pub use worker::{SessionEvent, Worker, WorkerBuilder, host_name};
+
+/// Shows on stderr what the worker and its program say by `tracing`, without ever waiting for stderr.
+///
+/// `ESCAPEMENT_LOG` holds what to show, `info` by default, and `ESCAPEMENT_LOG_FORMAT` how: `plain` or `json`.
+///
+/// # Errors
+/// [`LogError`] if one of the two variables is not valid, or a subscriber is there already.
+pub fn log_to_stderr() -> Result<(), LogError> {
+    telemetry::init(&telemetry::Options::from_env()?)
+}
 
 /// The example of the README is compiled with the documentation tests.
 #[cfg(doctest)]

@@ -335,6 +335,7 @@ impl Machine {
                 let event = SessionEvent::Disconnected {
                     orchestrator: member.address.clone(),
                     reason: refusal.to_string(),
+                    left: false,
                 };
                 self.commands.push_back((id, Command::Tell(event)));
                 if !member.leaves && !self.stopping {

@@ -176,13 +176,15 @@ impl Session {
     /// The stream ended, or could not be opened. `random` is any number, uniformly drawn.
     pub(crate) fn handle_disconnected(&mut self, now_ms: u64, random: u64, reason: String) {
         self.handle_timeout(now_ms);
-        if matches!(self.link, Link::Leaving { .. }) && self.stop.is_some() {
+        let left = matches!(self.link, Link::Leaving { .. });
+        if left && self.stop.is_some() {
             self.finish(Ok(()));
         }
         if !matches!(self.link, Link::Waiting { .. }) {
             self.effects.command(Command::Tell(SessionEvent::Disconnected {
                 orchestrator: self.address.clone(),
                 reason,
+                left,
             }));
         }
         self.effects.clear_stream();

@@ -9,6 +9,7 @@ mod bodies;
 mod connection;
 mod threads;
 
+use crate::clock;
 use crate::error::WorkerError;
 use crate::levels::WorkerHandle;
 use crate::machine::{Machine, OrchestratorId};
@@ -21,7 +22,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
@@ -63,11 +64,13 @@ fn run_on_this_thread(
     let end = runtime.block_on(Shell::new(worker, handlers_runtime).run(stop));
     // A name that is still being resolved must not hold up the end.
     runtime.shutdown_background();
+    escapement_process::flush();
     end
 }
 
 struct Shell {
-    started_at: Instant,
+    /// On the clock of leases and limits.
+    started_at: Duration,
     token: Option<BearerToken>,
     machine: Machine,
     bodies: Bodies,
@@ -81,7 +84,7 @@ struct Shell {
 impl Shell {
     fn new(worker: Worker, handlers_runtime: Handle) -> Self {
         Self {
-            started_at: Instant::now(),
+            started_at: clock::now(),
             machine: Machine::of(0, &worker),
             token: worker.token,
             bodies: Bodies::new(handlers_runtime, worker.handlers),
@@ -95,8 +98,8 @@ impl Shell {
     async fn run(mut self, mut stop: oneshot::Receiver<()>) -> Result<(), WorkerError> {
         let mut stopping = false;
         let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
-        // What the alarm is set for.
-        let mut alarm_ms = None;
+        // What the alarm is set for, and whether bodies ran then.
+        let mut alarm_for = None;
         let mut levels = self.handle.subscribe();
         // What the program asked for before it ran stands in the first `Hello` already.
         let asked_before = levels.borrow_and_update().clone();
@@ -110,15 +113,17 @@ impl Shell {
                 return end;
             }
             let wake_at_ms = self.machine.poll_timeout().unwrap_or(u64::MAX);
-            if alarm_ms != Some(wake_at_ms) {
+            let has_bodies = !self.bodies.is_empty();
+            if alarm_for != Some((wake_at_ms, has_bodies)) {
                 // The wish changes rarely, and a timer costs.
-                let sleep_ms = wake_at_ms.saturating_sub(self.now_ms()).min(SLEEP_MS_MAX);
+                // A timer stands still while the machine sleeps, so bodies need a look at the clock soon after it wakes up.
+                let longest_ms = if has_bodies { LOOK_MS } else { SLEEP_MS_MAX };
+                let sleep_ms = wake_at_ms.saturating_sub(self.now_ms()).min(longest_ms);
                 alarm
                     .as_mut()
                     .reset(tokio::time::Instant::now() + Duration::from_millis(sleep_ms));
-                alarm_ms = Some(wake_at_ms);
+                alarm_for = Some((wake_at_ms, has_bodies));
             }
-            let has_bodies = !self.bodies.is_empty();
             let (machine, connections) = (&self.machine, &mut self.connections);
             self.turn = self.turn.wrapping_add(1);
             let next = next_of(connections, self.turn, |id| machine.wants_to_transmit(id));
@@ -155,7 +160,7 @@ impl Shell {
                     Next::Writable => {}
                     Next::Read(event) => self.read(id, event),
                 },
-                () = alarm.as_mut() => alarm_ms = None,
+                () = alarm.as_mut() => alarm_for = None,
             }
         }
     }
@@ -208,7 +213,7 @@ impl Shell {
 
     fn disconnect(&mut self, from: OrchestratorId, reason: String) {
         self.connections.remove(&from);
-        let random = getrandom::u64().unwrap_or_else(|_| u64::from(self.started_at.elapsed().subsec_nanos()));
+        let random = getrandom::u64().unwrap_or_else(|_| u64::from(clock::now().subsec_nanos()));
         let now_ms = self.now_ms();
         self.machine.handle_disconnected(now_ms, from, random, reason);
     }
@@ -226,7 +231,17 @@ impl Shell {
                     warn!(action, reason, "action refused");
                 }
             }
-            SessionEvent::Disconnected { orchestrator, reason } => warn!(orchestrator, reason, "no session"),
+            SessionEvent::Disconnected {
+                orchestrator,
+                reason,
+                left,
+            } => {
+                if *left {
+                    info!(orchestrator, reason, "session ended");
+                } else {
+                    warn!(orchestrator, reason, "no session; the worker tries again");
+                }
+            }
             SessionEvent::Drained { orchestrator } => {
                 warn!(
                     orchestrator,
@@ -255,7 +270,8 @@ impl Shell {
     /// Milliseconds since the start, rounded down: an end of a lease that is counted from a sending never
     /// comes late.
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.started_at.elapsed().as_millis()).expect("a process does not run for ages")
+        let elapsed = clock::now().saturating_sub(self.started_at);
+        u64::try_from(elapsed.as_millis()).expect("a process does not run for ages")
     }
 }
 
@@ -283,6 +299,8 @@ async fn next_of(
     .await
 }
 
+/// The longest sleep while bodies run.
+const LOOK_MS: u64 = 100;
 /// The longest sleep; the session may have nothing to wait for.
 const SLEEP_MS_MAX: u64 = 60_000;
 /// Ended bodies that are reported in one message, at most.

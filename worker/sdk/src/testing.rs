@@ -1,12 +1,13 @@
 //! Contexts for testing handlers without a worker, and a worker without I/O for simulations.
 //! Not used by a worker that runs.
 
+use crate::clock;
 use crate::context::{Facts, StepContext};
 use crate::error::StepError;
 use escapement_model::Opaque;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The worker as a state machine, for simulations of many of them under a virtual clock.
 ///
@@ -60,7 +61,7 @@ impl ContextBuilder {
                 plan_id: "22222222-2222-4222-8222-222222222222".to_owned(),
                 step_id: "33333333-3333-4333-8333-333333333333".to_owned(),
                 attempt: 1,
-                deadline: Instant::now() + Duration::from_secs(60),
+                deadline: clock::now() + Duration::from_secs(60),
                 environment: Opaque::default(),
                 headers: BTreeMap::new(),
             },
@@ -95,7 +96,7 @@ impl ContextBuilder {
     /// Sets what is left of the attempt's time.
     #[must_use]
     pub fn time_left(mut self, time_left: Duration) -> Self {
-        self.facts.deadline = Instant::now() + time_left;
+        self.facts.deadline = clock::now().saturating_add(time_left);
         self
     }
 
@@ -115,6 +116,11 @@ impl ContextBuilder {
 /// Cancels the attempt, as the orchestrator would.
 pub fn cancel(context: &StepContext) {
     context.cancel();
+}
+
+/// Lets all workers of this process see what they see after their machine has slept for that long.
+pub fn sleep_machine(slept: Duration) {
+    clock::sleep_machine(slept);
 }
 
 /// Takes the warnings that the handler has added so far.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use escapement_model::limits::{
     LABEL_CHARS_MAX, SESSION_ACTIONS_MAX, SESSION_IN_FLIGHT_MAX, SESSION_MESSAGE_BYTES_MAX, WORKER_LABELS_MAX,
 };
-use escapement_model::{BootId, InstanceId, SessionId};
+use escapement_model::{BootId, SessionId};
 use escapement_wire::worker::v1::Hello;
 use prost::Message;
 use serde::Serialize;
@@ -56,6 +56,8 @@ pub enum SessionEvent {
         orchestrator: String,
         /// Why, for people.
         reason: String,
+        /// True if the worker has taken its leave: it stops, or the orchestrator asked it to reconnect.
+        left: bool,
     },
     /// An operator drains this worker: it gets no new work from this orchestrator.
     /// What runs goes on, and the worker stays connected until it is asked to stop.
@@ -146,8 +148,7 @@ pub struct WorkerBuilder {
 }
 
 impl WorkerBuilder {
-    /// A label for people, 1 to 255 code points; several workers may share one. Default: `worker-` and
-    /// random digits.
+    /// A label for people, 1 to 255 code points; several workers may share one. Default: [`host_name`].
     #[must_use]
     pub fn worker_id(mut self, worker_id: impl Into<String>) -> Self {
         self.worker_id = Some(worker_id.into());
@@ -183,7 +184,7 @@ impl WorkerBuilder {
     }
 
     /// The token that the worker shows to every orchestrator, as `authorization: Bearer TOKEN`.
-    /// Visible ASCII characters only.
+    /// Visible ASCII characters only. The orchestrator does not check it yet; a proxy before it may.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(Secret(token.into()));
@@ -270,9 +271,7 @@ impl WorkerBuilder {
             .map_or(Ok(()), |problem| Err(WorkerError::InvalidConfiguration(problem)))?;
         let mut instance_id = [0; 16];
         getrandom::fill(&mut instance_id).map_err(WorkerError::NoRandomness)?;
-        let worker_id = self
-            .worker_id
-            .unwrap_or_else(|| format!("worker-{}", &InstanceId::new(instance_id).to_hex()[..8]));
+        let worker_id = self.worker_id.unwrap_or_else(host_name);
         let hello = Hello {
             worker_id,
             instance_id: Bytes::copy_from_slice(&instance_id),
@@ -367,6 +366,23 @@ impl WorkerBuilder {
             let repeated = || (!names.insert(name)).then(|| format!("action {name:?} has two handlers"));
             handler.action.problem().or_else(repeated)
         })
+    }
+}
+
+/// The name of this host, at most 255 code points of it, or else `worker`. The default label of a worker.
+pub fn host_name() -> String {
+    let name = rustix::system::uname();
+    let name: String = name
+        .nodename()
+        .to_string_lossy()
+        .trim()
+        .chars()
+        .take(LABEL_CHARS_MAX)
+        .collect();
+    if name.is_empty() {
+        "worker".to_owned()
+    } else {
+        name
     }
 }
 

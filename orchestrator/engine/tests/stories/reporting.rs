@@ -6,6 +6,7 @@ use escapement_engine::{
     AckVerdict, AttemptReport, CallerId, CancelReason, FromWorker, InFlight, InFlightPhase, Input,
     KeepOrStop, RejectReason, ReleaseReason, Reply, SessionKey, ToWorker, WaitFor,
 };
+use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, Opaque, codes};
 
 fn success() -> AttemptReport {
@@ -171,6 +172,11 @@ fn an_attempt_that_was_given_up_is_lost() {
     );
     let error = world.settlement(1).result.error.clone().unwrap();
     assert_eq!(error.code, codes::WORKER_LOST);
+    let known = StructBuilder::new()
+        .text("worker", "worker-1")
+        .text("evidence", "released")
+        .build();
+    assert_eq!(error.cause.unwrap().context, known);
     assert_eq!(cancels(&mut world, 1).len(), 1);
 }
 

@@ -165,6 +165,8 @@ impl World {
             }
             Effect::EmitEvent(_) => self.log.push("emit event".into()),
             Effect::NotifyErrorHandler(_) => self.log.push("notify error handler".into()),
+            // Its attempts tell the same, each for itself.
+            Effect::WorkerLost { .. } => {}
             Effect::Drained { n_unfinished } => self.log.push(format!("drained, {n_unfinished} left")),
             Effect::GiveUp { .. } => self.log.push("give up".into()),
         }

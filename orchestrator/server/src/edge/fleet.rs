@@ -5,7 +5,7 @@ use crate::convert::answer::count;
 use crate::convert::fleet;
 use crate::engine_link::Lane;
 use crate::status::{Kind, Rejection};
-use escapement_engine::{Input, Reply, WorkerSelector};
+use escapement_engine::{Input, Reply, SessionState, WorkerSelector};
 use escapement_model::InstanceId;
 use escapement_wire::v1;
 use escapement_wire::v1::fleet_service_server::FleetService;
@@ -21,6 +21,23 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) fn new(edge: Edge) -> Self {
         Self { edge }
+    }
+
+    /// Refuses what would lose the steps of a worker that works.
+    async fn refuse_if_alive(&self, instance_id: InstanceId) -> Result<(), Status> {
+        let Reply::Workers(workers) = self.edge.engine.call(Lane::Control, Input::ListWorkers).await? else {
+            unreachable!("a question for the workers is answered with the workers");
+        };
+        let heard_ms_max = self.edge.greeting.heartbeat_interval_ms.saturating_mul(2);
+        let alive = workers.iter().find(|worker| {
+            worker.instance_id == instance_id
+                && worker.state == SessionState::Active
+                && worker.heartbeat_age_ms < heard_ms_max
+        });
+        match alive {
+            Some(worker) => Err(Rejection::WorkerAlive(worker.heartbeat_age_ms).into()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -71,7 +88,11 @@ impl FleetService for Fleet {
         &self,
         request: Request<v1::DeclareWorkerDeadRequest>,
     ) -> Result<Response<v1::DeclareWorkerDeadResponse>, Status> {
-        let instance_id = instance_id(&request.into_inner().instance_id)?;
+        let v1::DeclareWorkerDeadRequest { instance_id, force } = request.into_inner();
+        let instance_id = self::instance_id(&instance_id)?;
+        if !force {
+            self.refuse_if_alive(instance_id).await?;
+        }
         let declare = |caller| Input::DeclareWorkerDead { caller, instance_id };
         match self.edge.engine.call(Lane::Control, declare).await? {
             Reply::DeclaredDead { n_lost, n_returned } => {

@@ -108,6 +108,7 @@ fn effect(at_ms: u64, effect: &Effect) -> Option<Line> {
         | Effect::Load { .. }
         | Effect::EmitEvent(_)
         | Effect::NotifyErrorHandler(_)
+        | Effect::WorkerLost { .. }
         | Effect::Drained { .. }
         | Effect::GiveUp { .. } => return None,
     };

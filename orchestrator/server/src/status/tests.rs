@@ -134,6 +134,12 @@ fn every_rejection_of_the_shell_has_its_status() {
         ),
         (Rejection::NoSuchWorker, Code::NotFound, "NO_SUCH_WORKER", false),
         (
+            Rejection::WorkerAlive(900),
+            Code::FailedPrecondition,
+            "WORKER_ALIVE",
+            false,
+        ),
+        (
             Rejection::RecordRewritten,
             Code::Aborted,
             "RECORD_REWRITTEN",

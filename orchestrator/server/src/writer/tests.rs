@@ -2,7 +2,7 @@
 
 use super::*;
 use escapement_contract::{PlanDraft, RequestDraft, StepDraft, validate_request};
-use escapement_engine::{StoreWrite, WriteConflict, WriteFailure};
+use escapement_engine::{StoreWrite, WriteConflict, WriteFailure, WriteId};
 use escapement_model::{ExecutionId, Opaque};
 use escapement_store::{Conflict, Outcome, Reader, Removal, StoreFault};
 use std::sync::Arc;

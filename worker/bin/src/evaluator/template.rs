@@ -21,25 +21,31 @@ pub(super) fn render(template: &str, document: &[u8], bytes_max: usize) -> Reply
     environment.set_fuel(Some(TEMPLATE_FUEL));
     let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
     environment.set_syntax(syntax.expect("the default delimiters are valid"));
-    let template = match environment.template_from_str(template) {
-        Ok(template) => template,
-        Err(error) => return Reply::Malformed(describe(&error)),
+    environment.set_debug(true);
+    let compiled = match environment.template_from_str(template) {
+        Ok(compiled) => compiled,
+        Err(error) => return Reply::Malformed(describe(&error, template)),
     };
     let mut output = Bounded {
         bytes: Vec::new(),
         bytes_max,
     };
-    match template.render_captured_to(Value::from(Serde(data)), &mut output) {
+    match compiled.render_captured_to(Value::from(Serde(data)), &mut output) {
         Ok(_) => Reply::Text(String::from_utf8_lossy(&output.bytes).into_owned()),
         Err(error) if error.kind() == ErrorKind::WriteFailure => {
             Reply::Failed(format!("more than {bytes_max} bytes of output"))
         }
-        Err(error) => Reply::Failed(describe(&error)),
+        Err(error) => Reply::Failed(describe(&error, template)),
     }
 }
 
-fn describe(error: &minijinja::Error) -> String {
+/// The text of an error and its causes, with the part of the template that it is about: a name that has no value.
+fn describe(error: &minijinja::Error, template: &str) -> String {
     let mut text = error.to_string();
+    let part = error.range().and_then(|range| template.get(range));
+    if let Some(part) = part.filter(|part| part.len() <= PART_BYTES_MAX) {
+        text.push_str(&format!(": {part}"));
+    }
     let mut source = error.source();
     while let Some(cause) = source {
         text.push_str(": ");
@@ -48,6 +54,9 @@ fn describe(error: &minijinja::Error) -> String {
     }
     text
 }
+
+/// Bytes of a template that an error repeats.
+const PART_BYTES_MAX: usize = 100;
 
 struct Bounded {
     bytes: Vec<u8>,

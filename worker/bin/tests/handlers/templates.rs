@@ -79,6 +79,15 @@ async fn endless_work_and_endless_output_are_stopped() {
 }
 
 #[tokio::test]
+async fn a_name_without_a_value_is_told() {
+    for (template, name) in [("{{ who }}", "who"), ("{{ data.inner.deep }}", "data.inner.deep")] {
+        let payload = json!({ "template": template, "data": { "data": {} } });
+        let error = render(payload).await.unwrap_err();
+        assert!(error.message().ends_with(&format!(": {name}")), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn files_carry_templates_data_and_texts() {
     let (config, directory) = with_root();
     fs::write(directory.path().join("t"), "{{ who.name }} is {{ what }}").unwrap();

@@ -11,10 +11,11 @@ use serde_json::json;
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
+use tracing::{debug, info};
 
 /// All bodies that run. Dropping it aborts them.
 pub(super) struct Bodies {
@@ -57,7 +58,7 @@ impl Bodies {
         self.running.is_empty()
     }
 
-    pub(super) fn start(&mut self, job: Job, deadline: Instant) {
+    pub(super) fn start(&mut self, job: Job, deadline: Duration) {
         let assignment = job.assignment;
         let handler = self
             .handlers
@@ -73,6 +74,13 @@ impl Bodies {
             environment: assignment.environment.unwrap_or_default(),
             headers: assignment.headers,
         });
+        debug!(
+            action = context.action(),
+            execution_id = context.execution_id(),
+            step_id = context.step_id(),
+            attempt = context.attempt(),
+            "attempt started"
+        );
         let payload = assignment.payload.unwrap_or_default();
         let abort = match &handler.body {
             Body::Async(body) => {
@@ -117,6 +125,13 @@ impl Bodies {
 
     pub(super) fn cancel(&self, token: AttemptToken) {
         if let Some(running) = self.running.get(&token) {
+            info!(
+                action = running.context.action(),
+                execution_id = running.context.execution_id(),
+                step_id = running.context.step_id(),
+                attempt = running.context.attempt(),
+                "attempt cancelled: its limit, its lease or the drain is over, or it is not wanted any more"
+            );
             running.context.cancel();
         }
     }
@@ -191,6 +206,20 @@ impl Bodies {
             Err(Some(panic)) => BodyEnd::Failure(panicked(context.action(), panic.as_ref())),
             Err(None) => BodyEnd::Aborted,
         };
+        // Codes only: a text may hold what came with the plan.
+        let outcome = match &end {
+            BodyEnd::Success { .. } => "success",
+            BodyEnd::Failure(error) => error.code(),
+            BodyEnd::Aborted => "aborted",
+        };
+        debug!(
+            action = context.action(),
+            execution_id = context.execution_id(),
+            step_id = context.step_id(),
+            attempt = context.attempt(),
+            outcome,
+            "attempt ended"
+        );
         (token, end)
     }
 }

@@ -1,0 +1,100 @@
+//! Log lines about executions, from the thread that makes them durable: what is logged is in the store.
+//! Names ids and codes only; what callers and handlers wrote stands in no log.
+
+use escapement_contract::{AuditKind, Settlement, Status};
+use escapement_engine::{StoreWrite, WriteOutcome};
+use tracing::{Level, debug, enabled, info};
+
+/// Logs writes that are durable.
+pub(crate) fn written(content: &StoreWrite, outcome: &WriteOutcome) {
+    if !matches!(outcome, WriteOutcome::Durable) {
+        return;
+    }
+    match content {
+        StoreWrite::Accept {
+            execution_id,
+            request,
+            started_at,
+            ..
+        } => {
+            let plan_id = request.plan().id();
+            let starts = started_at.is_some();
+            info!(%execution_id, %plan_id, starts, "execution accepted");
+        }
+        StoreWrite::Start { execution_id, .. } => info!(%execution_id, "execution started"),
+        StoreWrite::Settle { settlement } => settled(settlement),
+    }
+}
+
+fn settled(settlement: &Settlement) {
+    let result = &settlement.result;
+    let execution_id = result.execution_id;
+    if enabled!(Level::DEBUG) {
+        for entry in &settlement.audit {
+            step(&execution_id.to_string(), entry.at_unix_ms, &entry.kind);
+        }
+    }
+    let Some(error) = &result.error else {
+        debug!(%execution_id, duration_ms = result.duration_ms, "execution succeeded");
+        return;
+    };
+    let step_id = error.step_id.map(|step_id| step_id.to_string());
+    let (code, duration_ms) = (error.code.as_str(), result.duration_ms);
+    let (steps_executed, steps_total) = (result.steps_executed, result.steps_total);
+    match result.status {
+        Status::Partial => {
+            info!(%execution_id, code, step_id, steps_executed, steps_total, duration_ms, "execution ended in part");
+        }
+        Status::Success | Status::Failure => {
+            info!(%execution_id, code, step_id, steps_executed, steps_total, duration_ms, "execution failed");
+        }
+    }
+}
+
+/// What an attempt or a step went through, with the time when it did.
+fn step(execution_id: &str, at_unix_ms: i64, kind: &AuditKind) {
+    let event = kind.name();
+    match kind {
+        AuditKind::AttemptAssigned {
+            step_id,
+            attempt,
+            worker,
+        } => debug!(execution_id, at_unix_ms, %step_id, attempt, worker = &**worker, "{event}"),
+        AuditKind::AttemptReturned {
+            step_id,
+            attempt,
+            evidence,
+        } => debug!(execution_id, at_unix_ms, %step_id, attempt, evidence = evidence.as_str(), "{event}"),
+        AuditKind::AttemptFailed {
+            step_id,
+            attempt,
+            error,
+        } => debug!(execution_id, at_unix_ms, %step_id, attempt, code = error.code, "{event}"),
+        AuditKind::RetryScheduled {
+            step_id,
+            next_attempt,
+            delay_ms,
+        } => debug!(execution_id, at_unix_ms, %step_id, next_attempt, delay_ms, "{event}"),
+        AuditKind::StepCompleted {
+            step_id, attempts, ..
+        } => {
+            debug!(execution_id, at_unix_ms, %step_id, attempts, "{event}");
+        }
+        AuditKind::StepNotCompleted {
+            step_id,
+            attempts,
+            reason,
+            error,
+        } => {
+            let (reason, code) = (reason.as_str(), error.code.as_str());
+            debug!(execution_id, at_unix_ms, %step_id, attempts, reason, code, "{event}");
+        }
+        AuditKind::Accepted { .. }
+        | AuditKind::Started { .. }
+        | AuditKind::StepWaiting { .. }
+        | AuditKind::AttemptStarted { .. }
+        | AuditKind::MandatoryAction { .. }
+        | AuditKind::StepsIncomplete { .. }
+        | AuditKind::Settled { .. } => {}
+    }
+}
