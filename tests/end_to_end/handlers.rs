@@ -45,6 +45,25 @@ fn object_of(bytes: usize) -> Opaque {
     object
 }
 
+#[tokio::test]
+async fn a_worker_that_allows_no_program_gets_no_step_that_runs_one() {
+    let world = World::start().await;
+    let _plain = world.stock_worker("plain", |settings| settings).await;
+    let _configured = world
+        .stock_worker("configured", |settings| settings.flag("--allow-program", "sh"))
+        .await;
+    let program = json!({ "program": "sh", "args": ["-c", "true"] });
+    let calls: Vec<_> = (0..20)
+        .map(|_| {
+            let step = step(0, "process.run").payload(program.clone());
+            world.executing(request(plan([step])))
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(call.await.unwrap().unwrap().status(), Status::Success);
+    }
+}
+
 //
 #[tokio::test]
 async fn a_handler_that_panics_is_an_unknown_error_and_the_worker_lives_on() {
