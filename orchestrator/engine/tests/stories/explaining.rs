@@ -551,7 +551,7 @@ fn positions_are_counted_up_to_a_bound() {
     assert!(places.iter().all(|n_before| *n_before == COUNTED_MAX));
     let words = explained.explanation.steps[7].words(explained.request.plan());
     assert!(
-        words.contains("16384 or more steps come there before it"),
+        words.contains("16384 or more steps come before this one"),
         "{words}"
     );
 }
