@@ -219,11 +219,9 @@ impl Fleet {
         let action = self.action(queue.action);
         let ordinary = action.free.first().map(|(_, session)| *session);
         ordinary.or_else(|| {
-            action.sessions.iter().copied().find(|session| {
-                let session = self.sessions.get(session).filter(|session| session.takes_work());
-                let offered = session.and_then(|session| session.actions.get(&queue.action));
-                offered.is_some_and(|offered| offered.has_waiting_slot(queue.depth))
-            })
+            let mut free = action.free_to_wait.range((queue.depth, SessionKey(0))..);
+            let (depth, session) = *free.next()?;
+            (depth == queue.depth).then_some(session)
         })
     }
 
@@ -272,23 +270,22 @@ impl Fleet {
         };
         let load = session.in_flight;
         let has_slot = session.has_ordinary_slot();
+        let takes_work = session.takes_work();
         for (action, offered) in &mut session.actions {
             let listed = (has_slot && offered.has_ordinary_slot()).then_some(load);
-            if listed == offered.listed_load || !is_wanted(*action) {
+            let depths = if takes_work { offered.waiting_depths() } else { 0 };
+            if (listed, depths) == (offered.listed_load, offered.listed_depths) || !is_wanted(*action) {
                 continue;
             }
-            let free = &mut self
-                .actions
-                .get_mut(action)
-                .expect("an offered action is kept")
-                .free;
+            let state = self.actions.get_mut(action).expect("an offered action is kept");
             if let Some(before) = offered.listed_load {
-                free.remove(&(before, key));
+                state.free.remove(&(before, key));
             }
             if let Some(load) = listed {
-                free.insert((load, key));
+                state.free.insert((load, key));
             }
-            offered.listed_load = listed;
+            state.list_depths(key, offered.listed_depths, depths);
+            (offered.listed_load, offered.listed_depths) = (listed, depths);
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::worker::{ActionRefusal, ActionSpec};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::mem::take;
 use escapement_model::limits;
 
 impl Engine {
@@ -44,6 +45,7 @@ impl Engine {
                     waits: spec.waits,
                     in_flight: BTreeMap::new(),
                     listed_load: None,
+                    listed_depths: 0,
                 },
             );
             self.fleet.action_mut(action).holders += u32::from(repeated.is_none());
@@ -147,15 +149,14 @@ impl Engine {
 
     fn withdraw_action(&mut self, key: SessionKey, action: ActionKey) {
         let now_ms = self.now.monotonic_ms;
-        let listed = self
-            .session_mut(key)
-            .actions
-            .get_mut(&action)
-            .and_then(|offered| offered.listed_load.take());
+        let offered = self.session_mut(key).actions.get_mut(&action);
+        let listed = offered.map(|offered| (offered.listed_load.take(), take(&mut offered.listed_depths)));
+        let (load, depths) = listed.unwrap_or_default();
         let state = self.fleet.action_mut(action);
-        if let Some(load) = listed {
+        if let Some(load) = load {
             state.free.remove(&(load, key));
         }
+        state.list_depths(key, depths, 0);
         if state.sessions.remove(&key) && state.sessions.is_empty() {
             state.grace_until_ms = now_ms.saturating_add(self.config.registration_grace_ms);
         }

@@ -7,6 +7,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::cmp::Reverse;
 use escapement_contract::StepIndex;
+use escapement_model::limits::NESTING_DEPTH_MAX;
 
 /// Names an action inside the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +49,8 @@ pub(crate) struct Action {
     pub(crate) sessions: BTreeSet<SessionKey>,
     /// Those with a free ordinary slot, the least loaded first.
     pub(crate) free: BTreeSet<(u32, SessionKey)>,
+    /// Those that offer it as one whose attempts only wait, each under the depths of nesting at which it has a slot.
+    pub(crate) free_to_wait: BTreeSet<(u32, SessionKey)>,
     pub(crate) in_flight: u32,
     /// Sessions that offer it or did and are not gone; their books refer to it.
     pub(crate) holders: u32,
@@ -66,10 +69,27 @@ impl Action {
             queues: BTreeMap::new(),
             sessions: BTreeSet::new(),
             free: BTreeSet::new(),
+            free_to_wait: BTreeSet::new(),
             in_flight: 0,
             holders: 0,
             was_offered: false,
             grace_until_ms,
+        }
+    }
+
+    /// Lists a session under the depths at which it is free to wait now, a bit for each, in place of those before.
+    pub(crate) fn list_depths(&mut self, session: SessionKey, before: u16, now: u16) {
+        let is_in = |depths: u16, depth: u32| depths & (1 << depth) != 0;
+        for depth in 0..=NESTING_DEPTH_MAX {
+            match (is_in(before, depth), is_in(now, depth)) {
+                (false, true) => {
+                    self.free_to_wait.insert((depth, session));
+                }
+                (true, false) => {
+                    self.free_to_wait.remove(&(depth, session));
+                }
+                (true, true) | (false, false) => {}
+            }
         }
     }
 

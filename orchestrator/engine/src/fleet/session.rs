@@ -7,6 +7,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use escapement_model::limits::NESTING_DEPTH_MAX;
 use escapement_model::planted::{self, Bug};
 use escapement_model::{AttemptToken, InstanceId, SessionId};
 
@@ -70,6 +71,8 @@ pub(crate) struct SessionAction {
     pub(crate) in_flight: BTreeMap<u32, u32>,
     /// The load under which the session is listed as free.
     pub(crate) listed_load: Option<u32>,
+    /// The depths under which it is listed as free to wait, a bit for each.
+    pub(crate) listed_depths: u16,
 }
 
 /// What the next flush sends.
@@ -178,9 +181,13 @@ impl SessionAction {
         !self.waits && self.has_own_slot(0)
     }
 
-    /// A slot of an action whose attempts only wait: the action's own, for each depth.
-    pub(crate) fn has_waiting_slot(&self, depth: u32) -> bool {
-        self.waits && self.has_own_slot(depth)
+    /// The depths at which an action whose attempts only wait has a slot, a bit for each.
+    pub(crate) fn waiting_depths(&self) -> u16 {
+        if !self.waits {
+            return 0;
+        }
+        let free = (0..=NESTING_DEPTH_MAX).filter(|depth| self.has_own_slot(*depth));
+        free.fold(0, |depths, depth| depths | 1 << depth)
     }
 
     fn has_own_slot(&self, depth: u32) -> bool {
