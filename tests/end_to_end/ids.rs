@@ -29,6 +29,33 @@ async fn the_same_request_again_attaches_to_the_execution_that_runs() {
     assert_eq!(worker.n_assignments_sent().await, 0, "it ran once");
 }
 
+//
+#[tokio::test]
+async fn the_same_request_gets_its_result_while_new_work_is_refused() {
+    let world = World::start_with(|settings| settings.flag("--max-queued-executions", 1)).await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 4).await;
+    let settled = request(plan([step(0, WORK)]));
+    let call = world.executing(settled.clone());
+    worker.complete_next(json!({ "ran": "once" })).await;
+    let result = call.await.unwrap().unwrap();
+
+    let filling = world.executing(request(plan([step(0, WORK)])));
+    let assignment = worker.started().await;
+    let full = world
+        .try_execute(request(plan([step(0, WORK)])))
+        .await
+        .unwrap_err();
+    assert_eq!(reason(&full, Code::ResourceExhausted), "QUEUE_FULL");
+    assert_eq!(world.execute(settled.clone()).await, result);
+    assert_eq!(world.submit(&settled).await.result.as_ref(), Some(&result));
+    let mut another = settled;
+    another.user_id = Some("somebody else".to_owned());
+    let used = world.try_execute(another).await.unwrap_err();
+    assert_eq!(reason(&used, Code::AlreadyExists), "EXECUTION_ID_IN_USE");
+    worker.succeed(&assignment, json!({})).await;
+    filling.await.unwrap().unwrap();
+}
+
 //
 #[tokio::test]
 async fn the_same_request_gets_the_same_result_after_settling_and_after_a_restart() {

@@ -100,6 +100,43 @@ impl Edge {
         Ok(Held { value, room })
     }
 
+    //
+    /// The reply to a request that the engine refuses and may not know any more: what was accepted before is answered
+    /// by the store also while new work is refused. Without a write, and without a slot.
+    pub(super) async fn decided_before(
+        &self,
+        asked: &PlanRequest,
+        refusal: Refusal,
+    ) -> Result<Reply, Rejection> {
+        let refused = Rejection::Refused(refusal);
+        let Some(execution_id) = asked.execution_id() else {
+            return Err(refused);
+        };
+        match refusal {
+            Refusal::QueueFull
+            | Refusal::Draining
+            | Refusal::StoreFull
+            | Refusal::TooManyChildren
+            | Refusal::NestedTooDeep => {}
+            Refusal::ExecutionIdUsed | Refusal::PlanIdUsed { .. } | Refusal::StoreFailed => {
+                return Err(refused);
+            }
+        }
+        let read = self.readers.read(Reading::Submission, move |reader| {
+            if let Some(stored) = reader.execution(execution_id)? {
+                return Ok(Some(stored.summary.request_digest));
+            }
+            let removed = reader.removed(execution_id)?;
+            Ok(removed.map(|removed| removed.request_digest))
+        });
+        match read.await {
+            Ok(Some(accepted)) if accepted == *asked.digest() => Ok(Reply::NotLive),
+            Ok(Some(_)) => Err(self.id_in_use(asked, execution_id).await),
+            // What cannot be read now can be asked for again, as what is refused can.
+            Ok(None) | Err(_) => Err(refused),
+        }
+    }
+
     /// An execution by the store, whole.
     pub(super) async fn stored(
         &self,

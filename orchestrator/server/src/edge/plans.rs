@@ -73,7 +73,7 @@ impl Plans {
             Reply::Refused(Refusal::ExecutionIdUsed) => {
                 Err(self.edge.id_in_use(asked.as_deref(), execution_id).await.into())
             }
-            Reply::Refused(refusal) => Err(Rejection::Refused(refusal).into()),
+            Reply::Refused(refusal) => Ok((self.edge.decided_before(&asked, refusal).await?, execution_id)),
             reply => Ok((reply, execution_id)),
         }
     }
