@@ -56,7 +56,10 @@ pub(super) async fn measure(stage: &mut Stage) {
         800,
         300,
     );
-    let request = DeclareWorkerDeadRequest { instance_id, force: true };
+    let request = DeclareWorkerDeadRequest {
+        instance_id,
+        force: true,
+    };
     let declare = async |_| drop(fleet.declare_worker_dead(request.clone()).await.unwrap());
     stage.cost(dead, 1, declare).await;
 
