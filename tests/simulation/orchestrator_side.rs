@@ -265,6 +265,7 @@ impl World {
                 self.tally().count("events");
             }
             Effect::NotifyErrorHandler(_) | Effect::WorkerLost { .. } => {}
+            Effect::Note(_) => self.tally().count("notices"),
             Effect::Drained { .. } => {
                 self.process().is_drained = true;
                 let (boot, after_ms) = (self.process().boot, self.dice.roll(1_500));
@@ -378,7 +379,7 @@ impl World {
                     self.outcome_answered(token, verdict, Some(report));
                 }
             }
-            (Call::Operate, Reply::Workers(_) | Reply::NoSuchWorker) => {}
+            (Call::Operate, Reply::WorkersDrain { .. } | Reply::NoSuchWorker) => {}
             (Call::Operate, Reply::DeclaredDead { .. }) => self.tally().count("declared dead"),
             (Call::Workers, Reply::Workers(views)) => {
                 let rest = views.len() == self.seats.len()

@@ -40,7 +40,7 @@ impl Replayer {
                 self.accepted.insert(*execution_id, accepted);
             }
             StoreWrite::Settle { settlement } => self.judge(settlement),
-            StoreWrite::Start { .. } => {}
+            StoreWrite::Start { .. } | StoreWrite::RememberActions { .. } => {}
         }
     }
 

@@ -174,7 +174,7 @@ impl Storage {
                 match &job.content {
                     StoreWrite::Accept { execution_id, .. } => self.accepted.insert(*execution_id),
                     StoreWrite::Settle { settlement } => self.settled.insert(settlement.result.execution_id),
-                    StoreWrite::Start { .. } => false,
+                    StoreWrite::Start { .. } | StoreWrite::RememberActions { .. } => false,
                 };
             }
         }

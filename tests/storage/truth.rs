@@ -55,6 +55,7 @@ impl Truth {
                     StoredState::Settled => Some(Conflict::AlreadySettled),
                 }
             }),
+            Write::RememberActions(_) => Outcome::Done { number: 0 },
             Write::Settle {
                 execution_id,
                 status,

@@ -74,9 +74,10 @@ pub enum ExecutionWhy {
 }
 
 /// The place of an execution among those that wait to start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdmissionFacts {
-    /// Executions that start before it, at most [`COUNTED_MAX`].
+    /// Executions that start before it, at most [`COUNTED_MAX`]. Of those that are held back, only those that wait for
+    /// the same actions.
     pub n_before: u64,
     /// Executions that run.
     pub n_running: u32,
@@ -84,6 +85,21 @@ pub struct AdmissionFacts {
     pub n_running_max: u32,
     /// The orchestrator stops: nothing starts any more.
     pub is_draining: bool,
+    /// Present if the execution is held back.
+    pub held_back: Option<HeldBackFacts>,
+}
+
+/// Why an execution is held back: no live worker could begin with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldBackFacts {
+    /// An action of its first steps.
+    pub action: Arc<str>,
+    /// How many others would do as well.
+    pub n_others: u32,
+    /// Milliseconds since the last worker that offered it left; `None` if none did since the orchestrator started.
+    pub absent_for_ms: Option<u64>,
+    /// Milliseconds for which it stays registered without a worker; `None`: for as long as the operator declares it.
+    pub registered_for_ms: Option<u64>,
 }
 
 /// How a write goes that an execution waits for.
@@ -257,7 +273,7 @@ pub struct QueueFacts {
     pub n_workers: u32,
     /// Free slots for it at these.
     pub n_slots_free: u32,
-    /// Where no live worker offers it: milliseconds until the step ends for that.
+    /// If no live worker offers it and the operator does not declare it: milliseconds until the step ends for that.
     pub expires_in_ms: Option<u64>,
 }
 

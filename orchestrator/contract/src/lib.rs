@@ -42,8 +42,8 @@ pub use execution::{
 };
 pub use explain::{
     AdmissionFacts, COUNTED_MAX, DEPENDENCIES_LISTED_MAX, End, EndedBy, ExecutionFacts, ExecutionWhy,
-    Explanation, OpenDependencies, QueueFacts, StepFacts, StepWhy, WorkerFacts, WriteFacts, explain_queued,
-    explain_settled,
+    Explanation, HeldBackFacts, OpenDependencies, QueueFacts, StepFacts, StepWhy, WorkerFacts, WriteFacts,
+    explain_queued, explain_settled,
 };
 pub use input_log::{InputLog, LoggedInput};
 pub use outcome::{Outcome, Reported};

@@ -1,19 +1,25 @@
-//! Who runs next: the queue by priority and age, and the limit of running executions. Starts nothing by itself.
+//! Who runs next: the queue by priority and age, without those that no worker could begin, and the limit of running
+//! executions. Starts nothing by itself.
 
+use crate::by_need::ByNeed;
 use crate::engine::Engine;
 use crate::live::ExecutionKey;
+use crate::need::{NeedKey, Needs};
 use crate::parked::Place;
-use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use core::cmp::Reverse;
-use escapement_contract::Input as ContractInput;
+use escapement_contract::{Input as ContractInput, Request};
 use escapement_model::planted::{self, Bug};
 
 /// The executions that wait for their start, and how many run.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    queue: BTreeSet<Place>,
+    pub(crate) needs: Needs,
+    queue: ByNeed<Place>,
     /// Those that stay in memory wherever they stand, because somebody watches them.
-    pinned: BTreeSet<Place>,
+    pinned: ByNeed<Place>,
+    /// Those whose accepts are being written and that will wait for their start.
+    accepting: ByNeed<Place>,
     running: usize,
 }
 
@@ -28,15 +34,23 @@ impl Admission {
         (Reverse(priority), key)
     }
 
-    pub(crate) fn enqueue(&mut self, priority: i32, key: ExecutionKey) {
-        self.queue.insert(Self::place(priority, key));
+    /// Keeps the place of an execution whose accept is being written.
+    pub(crate) fn reserve(&mut self, place: Place, need: NeedKey) {
+        self.accepting.insert(place, need, self.needs.is_held(need));
     }
 
-    pub(crate) fn remove(&mut self, priority: i32, key: ExecutionKey) {
-        let place = (Reverse(priority), key);
-        if !self.queue.remove(&place) {
-            self.pinned.remove(&place);
-        }
+    /// The execution waits for its start from now on.
+    pub(crate) fn enqueue(&mut self, place: Place, need: NeedKey) {
+        let is_held = self.needs.is_held(need);
+        self.accepting.remove(place, need, is_held);
+        self.queue.insert(place, need, is_held);
+    }
+
+    pub(crate) fn remove(&mut self, place: Place, need: NeedKey) {
+        let is_held = self.needs.is_held(need);
+        let _where = self.queue.remove(place, need, is_held)
+            || self.pinned.remove(place, need, is_held)
+            || self.accepting.remove(place, need, is_held);
     }
 
     /// Executions in the queue whose requests are in memory, pinned ones not counted.
@@ -44,9 +58,9 @@ impl Admission {
         self.queue.len()
     }
 
-    /// All places: those of the queue, and the pinned ones.
-    pub(crate) fn places(&self) -> (&BTreeSet<Place>, &BTreeSet<Place>) {
-        (&self.queue, &self.pinned)
+    /// Those among them that are not held back.
+    pub(crate) fn n_queued_open(&self) -> usize {
+        self.queue.n_open()
     }
 
     /// Executions that run, nested ones not counted.
@@ -54,22 +68,46 @@ impl Admission {
         self.running
     }
 
-    /// The last of the queue.
-    pub(crate) fn last(&self) -> Option<Place> {
-        self.queue.last().copied()
+    /// The last of the queue that is not held back.
+    pub(crate) fn last_open(&self) -> Option<Place> {
+        self.queue.last_open()
     }
 
-    pub(crate) fn pin(&mut self, priority: i32, key: ExecutionKey) {
-        let place = (Reverse(priority), key);
-        assert!(self.queue.remove(&place), "what is pinned waits");
-        self.pinned.insert(place);
+    /// The last of the queue that is held back.
+    pub(crate) fn last_held(&self) -> Option<Place> {
+        self.queue.last_held()
+    }
+
+    /// How many executions of one need wait in memory.
+    pub(crate) fn n_of(&self, need: NeedKey) -> usize {
+        self.queue.n_of(need) + self.pinned.n_of(need)
+    }
+
+    /// Those in memory that start before a place, and those that are held back for the same need, in no order.
+    pub(crate) fn before(&self, place: Place, need: NeedKey) -> impl Iterator<Item = Place> {
+        let is_held = self.needs.is_held(need);
+        let queued = self.queue.before(place, need, is_held);
+        queued.chain(self.pinned.before(place, need, is_held))
+    }
+
+    pub(crate) fn pin(&mut self, place: Place, need: NeedKey) {
+        let is_held = self.needs.is_held(need);
+        assert!(self.queue.remove(place, need, is_held), "what is pinned waits");
+        self.pinned.insert(place, need, is_held);
     }
 
     /// Does nothing to what is not pinned.
-    pub(crate) fn unpin(&mut self, priority: i32, key: ExecutionKey) {
-        let place = (Reverse(priority), key);
-        if self.pinned.remove(&place) {
-            self.queue.insert(place);
+    pub(crate) fn unpin(&mut self, place: Place, need: NeedKey) {
+        let is_held = self.needs.is_held(need);
+        if self.pinned.remove(place, need, is_held) {
+            self.queue.insert(place, need, is_held);
+        }
+    }
+
+    /// A need is held back from now on, or is not any more.
+    pub(crate) fn switch(&mut self, need: NeedKey, is_held: bool) {
+        for places in [&mut self.queue, &mut self.pinned, &mut self.accepting] {
+            places.switch(need, is_held);
         }
     }
 
@@ -84,23 +122,26 @@ impl Admission {
             .expect("a slot is freed once, by who took it");
     }
 
-    /// True where an execution that comes now may start without overtaking anybody.
+    //
+    /// True if an execution that comes now may start without overtaking any that could: none of these is in memory,
+    /// and there is a slot for each whose accept is being written.
     pub(crate) fn is_open(&self, running_max: usize) -> bool {
-        self.queue.is_empty() && self.pinned.is_empty() && self.running < running_max
+        self.queue.n_open() == 0
+            && self.pinned.n_open() == 0
+            && self.running + self.accepting.n_open() < running_max
     }
 
     /// Who starts next; nobody where that would overtake the first of the parked ones.
-    fn next(&mut self, running_max: usize, first_parked: Option<Place>) -> Option<ExecutionKey> {
+    fn next(&self, running_max: usize, first_parked: Option<Place>) -> Option<ExecutionKey> {
         if self.running >= running_max {
             return None;
         }
-        let (queued, pinned) = (self.queue.first(), self.pinned.first());
-        let place = *queued.into_iter().chain(pinned).min()?;
+        let (queued, pinned) = (self.queue.first_open(), self.pinned.first_open());
+        let place = queued.into_iter().chain(pinned).min()?;
         //
         if first_parked.is_some_and(|first| first < place) {
             return None;
         }
-        self.remove(place.0.0, place.1);
         Some(place.1)
     }
 }
@@ -113,10 +154,105 @@ impl Engine {
         }
         let running_max = self.config.max_running_executions;
         while let Some(key) = self.admission.next(running_max, self.parked.first()) {
+            self.leave_queue(key);
             self.admission.take_slot();
             self.live.at_mut(key).holds_slot = true;
             // A deadline that is over ends the execution first, and then the start is refused.
             let _already_over = self.act(key, ContractInput::Start);
         }
     }
+
+    /// Where an execution in memory stands in the queue.
+    pub(crate) fn place_of(&self, key: ExecutionKey) -> Place {
+        Admission::place(self.live.at(key).request.plan().priority(), key)
+    }
+
+    /// The execution waits for its start once its accept is durable.
+    pub(crate) fn reserve_place(&mut self, key: ExecutionKey) {
+        let (place, need) = (self.place_of(key), self.take_need(key));
+        self.live.at_mut(key).need = Some(need);
+        self.admission.reserve(place, need);
+    }
+
+    /// The execution waits for its start, in memory.
+    pub(crate) fn enter_queue(&mut self, key: ExecutionKey) {
+        let place = self.place_of(key);
+        let need = match self.live.at(key).need {
+            Some(need) => need,
+            None => self.take_need(key),
+        };
+        self.live.at_mut(key).need = Some(need);
+        self.admission.enqueue(place, need);
+    }
+
+    /// The execution does not wait for its start any more. Does nothing to what did not.
+    pub(crate) fn leave_queue(&mut self, key: ExecutionKey) {
+        let place = self.place_of(key);
+        if let Some(need) = self.live.at_mut(key).need.take() {
+            self.admission.remove(place, need);
+            self.give_back_need(need);
+        }
+    }
+
+    //
+    /// True if the execution may start with its accept.
+    pub(crate) fn may_start_now(&mut self, key: ExecutionKey) -> bool {
+        self.follow_changes();
+        self.drain.is_none()
+            && self.parked.first().is_none()
+            && self.admission.is_open(self.config.max_running_executions)
+            && self.may_begin(key)
+    }
+
+    //
+    /// True if a worker could begin with the execution now, or if it would end at its start.
+    pub(crate) fn may_begin(&self, key: ExecutionKey) -> bool {
+        let live = self.live.at(key);
+        let may_begin = first_actions(&live.request).any(|name| !self.is_absent(name));
+        may_begin || !live.execution.meets_preconditions(live.clock.at(self.now.monotonic_ms))
+    }
+
+    /// What the execution needs, counted as needed once more.
+    fn take_need(&mut self, key: ExecutionKey) -> NeedKey {
+        let live = self.live.at(key);
+        if !live.execution.meets_preconditions(live.clock.at(self.now.monotonic_ms)) {
+            return NeedKey::NONE;
+        }
+        let mut actions: Vec<_> = first_actions(&live.request)
+            .map(|name| self.fleet.action_key(name))
+            .collect();
+        actions.sort_unstable();
+        actions.dedup();
+        for action in &actions {
+            self.note_named(*action);
+            self.begin_to_follow(*action);
+        }
+        let fleet = &self.fleet;
+        let is_absent = |action| fleet.action(action).is_known_absent;
+        let need = self.admission.needs.take(&actions, is_absent);
+        if self.admission.needs.is_held(need) {
+            self.note_held(&actions);
+        }
+        for action in actions {
+            self.forget_action_if_unused(action);
+        }
+        need
+    }
+
+    pub(crate) fn give_back_need(&mut self, need: NeedKey) {
+        let unneeded = self.admission.needs.give_back(need);
+        for action in unneeded.iter().flat_map(|actions| actions.iter()) {
+            self.forget_action_if_unused(*action);
+        }
+    }
+}
+
+/// The actions of the steps that would be dispatched at once if the execution started.
+fn first_actions(request: &Request) -> impl Iterator<Item = &str> {
+    let plan = request.plan();
+    let steps = plan.canonical_order().iter().map(|step| plan.step(*step));
+    let roots = steps.filter(|step| step.depends_on().is_empty());
+    roots
+        .take(request.max_concurrent_steps() as usize)
+        .map(|step| step.action())
 }

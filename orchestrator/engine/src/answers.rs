@@ -214,8 +214,7 @@ impl Engine {
             .ended
             .remember(token, later, self.config.ended_attempts_max);
         self.fleet.load_changed(attempt.session);
-        self.fleet
-            .forget_action_if_unused(attempt.action, self.now.monotonic_ms);
+        self.forget_action_if_unused(attempt.action);
     }
 }
 

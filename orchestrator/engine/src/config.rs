@@ -1,5 +1,7 @@
 //! What the operator may set and what the shell must bring. Reads neither flags nor environment.
 
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use escapement_model::BootId;
 
 /// Settings of one engine. Every duration is in milliseconds.
@@ -17,8 +19,12 @@ pub struct EngineConfig {
     pub queued_in_memory_max: usize,
     /// What a deadline that the caller leaves open grants for waiting in the queue.
     pub queue_allowance_ms: u64,
-    /// How long an action stays registered after its last worker left, and after the start.
+    /// For how long after the start every action counts as registered.
     pub registration_grace_ms: u64,
+    /// For how long an action stays registered after its last worker left.
+    pub registration_memory_ms: u64,
+    /// Actions that are registered without a worker; a `*` at the end of a name stands for anything.
+    pub declared_actions: Vec<Arc<str>>,
     /// Time between a worker's heartbeats.
     pub heartbeat_interval_ms: u64,
     /// How long a worker may go on without an acknowledged heartbeat.
@@ -63,6 +69,8 @@ impl EngineConfig {
             queued_in_memory_max: 10_000,
             queue_allowance_ms: 3_600_000,
             registration_grace_ms: 10_000,
+            registration_memory_ms: 3_600_000,
+            declared_actions: Vec::new(),
             heartbeat_interval_ms: limits::HEARTBEAT_INTERVAL_MS,
             lease_ms: limits::LEASE_MS,
             lease_margin_ms: limits::LEASE_MARGIN_MS,

@@ -1,6 +1,6 @@
 //! Which waiting step goes to which worker. Hands nothing out without a credit; sends nothing.
 
-use crate::engine::{Engine, Timer};
+use crate::engine::Engine;
 use crate::fleet::{ActionKey, Attempt, QueueKey, Waiting, WaitingKey};
 use crate::input::SessionKey;
 use crate::live::ExecutionKey;
@@ -20,9 +20,12 @@ impl Engine {
         let action = self.fleet.action_key(plan.step(step).action());
         if !self.fleet.action(action).is_registered(self.now.monotonic_ms) {
             self.not_found.push((key, step, attempt));
-            self.fleet.forget_action_if_unused(action, self.now.monotonic_ms);
+            self.forget_action_if_unused(action);
             return;
         }
+        self.note_named(action);
+        let live = self.live.at_mut(key);
+        let plan = live.request.plan();
         let queue = QueueKey {
             action,
             depth: live.depth,
@@ -42,7 +45,7 @@ impl Engine {
                 attempt,
             },
         );
-        self.arm_grace(queue.action);
+        self.arm_registration(queue.action);
     }
 
     /// Admits and hands out until nothing more can be done now.
@@ -94,6 +97,7 @@ impl Engine {
     // an action that nobody offers is a fatal error of its step.
     fn settle_not_found(&mut self) {
         while let Some((key, step, attempt)) = self.not_found.pop() {
+            self.note_not_found(key, step);
             // A limit that ran out meanwhile has ended the attempt already.
             if self.live.contains(key) {
                 let _already_over = self.act(key, ContractInput::ActionNotFound { step, attempt });
@@ -192,23 +196,5 @@ impl Engine {
             .chain_update(self.fleet.tokens_made.to_le_bytes())
             .finalize();
         AttemptToken::from_slice(&digest[..16]).expect("sixteen bytes of a digest are a token")
-    }
-
-    /// Arms the end of the registration grace of an action that nobody offers and somebody waits for.
-    pub(crate) fn arm_grace(&mut self, action: ActionKey) {
-        let state = self.fleet.action(action);
-        let due_ms = state.sessions.is_empty().then_some(state.grace_until_ms);
-        self.timers.set(Timer::Grace(action), due_ms);
-    }
-
-    pub(crate) fn grace_over(&mut self, action: ActionKey) {
-        for queue in self.fleet.queues_of(action) {
-            while let Some(waiting) = self.fleet.pop_waiting(queue) {
-                self.live.at_mut(waiting.execution).waiting.remove(&waiting.step);
-                self.not_found
-                    .push((waiting.execution, waiting.step, waiting.attempt));
-            }
-        }
-        self.fleet.forget_action_if_unused(action, self.now.monotonic_ms);
     }
 }

@@ -60,6 +60,8 @@ pub enum Effect {
         /// Attempts that had not, and wait for another worker.
         n_returned: u32,
     },
+    /// Tell the operator, in the log.
+    Note(Notice),
     /// The drain is over: the process may exit.
     Drained {
         /// Executions that still run when the grace is over; the restart settles them.
@@ -101,6 +103,42 @@ pub enum StoreWrite {
         /// Result and record.
         settlement: Arc<Settlement>,
     },
+    /// What is known of actions whose workers may be away. Losing it harms no execution that was accepted.
+    RememberActions {
+        /// Each name once; at most 1,024.
+        memories: Vec<ActionMemory>,
+    },
+}
+
+/// What the store keeps of an action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionMemory {
+    /// Its name.
+    pub name: Arc<str>,
+    /// For how many milliseconds it stays registered without a worker; `None`: forget it.
+    pub left_ms: Option<u64>,
+}
+
+/// What operators should know though no call asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Executions begin to be held back, because no live worker offers the action.
+    HeldBack {
+        /// Its name.
+        action: Arc<str>,
+    },
+    /// A worker offers an action again for which executions were held back.
+    Offered {
+        /// Its name.
+        action: Arc<str>,
+    },
+    /// Steps ended with `ACTION_NOT_FOUND`.
+    NotFound {
+        /// The name of their action.
+        action: Arc<str>,
+        /// How many since that was said last.
+        n_steps: u64,
+    },
 }
 
 /// The answer to a call.
@@ -125,6 +163,13 @@ pub enum Reply {
     Refused(Refusal),
     /// The workers, by worker id.
     Workers(Vec<WorkerView>),
+    /// These workers get no new work any more.
+    WorkersDrain {
+        /// By worker id.
+        workers: Vec<WorkerView>,
+        /// Names of actions of theirs that no other live worker offers, sorted.
+        actions_without_worker: Vec<Arc<str>>,
+    },
     /// The actions, by name.
     Actions(Vec<ActionView>),
     /// A piece of the record, in order, without gaps; shared by all who wait for the same.
@@ -133,6 +178,15 @@ pub enum Reply {
     OutcomeAcks(Vec<(AttemptToken, AckVerdict)>),
     /// No session has this instance id or worker id.
     NoSuchWorker,
+    /// The action is registered no more, unless a worker offers it again.
+    ActionForgotten {
+        /// It was registered.
+        was_known: bool,
+        /// Queued executions that would have begun with it, and fail with `ACTION_NOT_FOUND` in their turn.
+        n_queued: usize,
+    },
+    /// A live worker offers the action, or the operator declares it: forgetting it would have no effect.
+    ActionInUse,
     /// The worker's attempts are settled.
     DeclaredDead {
         /// Attempts that had started.
@@ -242,4 +296,9 @@ pub struct ActionView {
     pub in_flight: u32,
     /// Steps that wait for a worker.
     pub waiting: u32,
+    /// The operator declares it.
+    pub is_declared: bool,
+    /// For how many milliseconds it stays registered if no worker offers it meanwhile; `None` if one does, or if it is
+    /// declared.
+    pub registered_for_ms: Option<u64>,
 }

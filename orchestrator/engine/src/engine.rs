@@ -4,7 +4,7 @@ use crate::admission::Admission;
 use crate::config::EngineConfig;
 use crate::drain::Drain;
 use crate::effect::{Effect, Reply, StoreWrite};
-use crate::fleet::{ActionKey, Fleet};
+use crate::fleet::{ActionKey, Fleet, Registrations};
 use crate::input::{CallerId, Input, SessionKey, WriteId};
 use crate::live::{ExecutionKey, LiveSet};
 use crate::parked::ParkedSet;
@@ -56,8 +56,10 @@ pub(crate) enum Timer {
     Pause(SessionKey),
     /// A session may have to be asked what it has.
     Snapshot(SessionKey),
-    /// The registration grace of an action ends.
-    Grace(ActionKey),
+    /// The registration of an action that no session offers ends.
+    Registration(ActionKey),
+    /// The store is told of registrations, and the log of steps whose actions are not registered.
+    Registrations,
     /// Requests that could not be read are asked for again.
     Loads,
     /// The drain's grace ends.
@@ -88,8 +90,12 @@ impl Engine {
             config.queued_in_memory_max >= 1,
             "what runs next must fit into memory"
         );
-        let fleet = Fleet::new(now.monotonic_ms.saturating_add(config.registration_grace_ms));
-        Self {
+        let boot_grace_until_ms = now.monotonic_ms.saturating_add(config.registration_grace_ms);
+        let fleet = Fleet::new(Registrations::new(
+            boot_grace_until_ms,
+            config.declared_actions.clone(),
+        ));
+        let mut engine = Self {
             config,
             now,
             live: LiveSet::default(),
@@ -107,7 +113,9 @@ impl Engine {
             callers: BTreeMap::new(),
             drain: None,
             effects: VecDeque::new(),
-        }
+        };
+        engine.start_registrations();
+        engine
     }
 
     /// Takes one input. Timers that are due by `now` fire before it.
@@ -128,7 +136,9 @@ impl Engine {
             Input::ListActions(caller) => self.reply(caller, Reply::Actions(self.action_views())),
             Input::ReportOutcomes { caller, items } => self.report_outcomes(caller, items),
             Input::DrainWorker { caller, worker } => self.drain_worker(caller, &worker),
+            Input::ForgetAction { caller, name } => self.forget_registration(caller, &name),
             Input::DeclareWorkerDead { caller, instance_id } => self.declare_worker_dead(caller, instance_id),
+            Input::RecoverAction(memory) => self.recover_action(memory),
             Input::Recover(recovered) => self.recover(recovered),
             Input::RecoverParked(recovered) => self.recover_parked(recovered),
             Input::Loaded {
@@ -151,9 +161,11 @@ impl Engine {
     /// Ends a batch of inputs: admits, hands out, and puts together what goes to the workers.
     pub fn finish_batch(&mut self, now: Moment) {
         self.fire_due_timers(now);
+        self.follow_changes();
         self.park_excess();
         self.dispatch();
         self.load_requests();
+        self.write_memories();
         self.flush_sessions();
         self.finish_drain();
     }
@@ -177,7 +189,7 @@ impl Engine {
     fn fire_due_timers(&mut self, now: Moment) {
         self.forgive_pause(now);
         self.now = now;
-        self.parked.expire(now.monotonic_ms);
+        self.parked.expire(now.monotonic_ms, &self.admission.needs);
         while let Some(timer) = self.timers.pop_due(now.monotonic_ms) {
             match timer {
                 Timer::Execution(key) => self.execution_due(key),
@@ -186,14 +198,16 @@ impl Engine {
                 Timer::Cancels(session) => self.repeat_cancels(session),
                 Timer::Pause(session) => self.pause_over(session),
                 Timer::Snapshot(session) => self.snapshot_due(session),
-                Timer::Grace(action) => self.grace_over(action),
+                Timer::Registration(action) => self.registration_over(action),
+                Timer::Registrations => self.look_at_registrations(),
                 Timer::Loads => self.loads_paused = false,
                 Timer::Drain => self.drain_due(),
             }
         }
     }
 
-    /// A process that was stopped for a while read no heartbeats meanwhile: nobody is declared dead for that.
+    /// A process that was stopped for a while read no heartbeats meanwhile: no worker is declared dead for that, and no
+    /// action forgotten.
     fn forgive_pause(&mut self, now: Moment) {
         let since = now.monotonic_ms - self.now.monotonic_ms;
         let late = self
@@ -202,6 +216,7 @@ impl Engine {
             .is_some_and(|due| now.monotonic_ms.saturating_sub(due) > PAUSE_MS);
         if late && since > PAUSE_MS {
             self.renew_leases(now.monotonic_ms);
+            self.extend_registrations(since);
         }
     }
 

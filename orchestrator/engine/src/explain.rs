@@ -7,7 +7,8 @@ use crate::engine::{Engine, Timer};
 use crate::fleet::{Action, ActionKey, QueueKey, Waiting, WaitingKey};
 use crate::input::CallerId;
 use crate::live::{ExecutionKey, Live};
-use crate::parked::{ParkedSet, Place};
+use crate::need::NeedKey;
+use crate::parked::Place;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Keys;
@@ -16,8 +17,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::iter::Peekable;
 use escapement_contract::{
-    AdmissionFacts, COUNTED_MAX, ExecutionFacts, ExecutionWhy, Explanation, QueueFacts, Request, StepFacts,
-    StepIndex, StepWhy, WorkerFacts, WriteFacts,
+    AdmissionFacts, COUNTED_MAX, ExecutionFacts, ExecutionWhy, Explanation, HeldBackFacts, QueueFacts,
+    Request, StepFacts, StepIndex, StepWhy, WorkerFacts, WriteFacts,
 };
 use escapement_model::ExecutionId;
 
@@ -47,6 +48,7 @@ pub struct ExplainedParked {
 
 impl Engine {
     pub(crate) fn explain(&mut self, caller: CallerId, execution_id: ExecutionId) {
+        self.follow_changes();
         let reply = match self.durable(execution_id) {
             Some(key) => Reply::Explained(Box::new(self.explained(key))),
             None => self
@@ -75,7 +77,7 @@ impl Engine {
         Some(ExplainedParked {
             at_unix_ms: self.now.unix_ms,
             execution: ExecutionFacts {
-                why: ExecutionWhy::Queued(Some(self.admission_facts(parked.place()))),
+                why: ExecutionWhy::Queued(Some(self.admission_facts(parked.place(), parked.need))),
                 ends_in_ms: Some(parked.due_ms.saturating_sub(self.now.monotonic_ms)),
             },
         })
@@ -85,7 +87,7 @@ impl Engine {
         match why {
             ExecutionWhy::Queued(admission) => {
                 let place = Admission::place(live.request.plan().priority(), key);
-                *admission = Some(self.admission_facts(place));
+                *admission = live.need.map(|need| self.admission_facts(place, need));
             }
             ExecutionWhy::Starting(write) | ExecutionWhy::Settling { write, .. } => {
                 *write = self.write_facts(key);
@@ -94,15 +96,30 @@ impl Engine {
         }
     }
 
-    fn admission_facts(&self, place: Place) -> AdmissionFacts {
-        let queued = self.admission.before(place);
-        let parked = self.parked.before(place);
+    fn admission_facts(&self, place: Place, need: NeedKey) -> AdmissionFacts {
+        let is_held = self.admission.needs.is_held(need);
+        let queued = self.admission.before(place, need);
+        let parked = self.parked.before(place, need, is_held);
         AdmissionFacts {
             n_before: queued.chain(parked).take(COUNTED_MAX as usize).count() as u64,
             n_running: count(self.admission.n_running()),
             n_running_max: count(self.config.max_running_executions),
             is_draining: self.drain.is_some(),
+            held_back: is_held.then(|| self.held_back_facts(need)).flatten(),
         }
+    }
+
+    //
+    fn held_back_facts(&self, need: NeedKey) -> Option<HeldBackFacts> {
+        let actions = self.admission.needs.actions(need);
+        let action = self.fleet.action(*actions.first()?);
+        let now_ms = self.now.monotonic_ms;
+        Some(HeldBackFacts {
+            action: Arc::clone(&action.name),
+            n_others: count(actions.len() - 1),
+            absent_for_ms: action.was_offered.then(|| now_ms - action.left_at_ms),
+            registered_for_ms: action.registered_for_ms(now_ms),
+        })
     }
 
     //
@@ -186,7 +203,9 @@ impl Engine {
             n_workers: count(action.sessions.len()),
             n_slots_free: self.action_free_slots(queue.action, action),
             //
-            expires_in_ms: (!is_offered).then(|| action.grace_until_ms.saturating_sub(self.now.monotonic_ms)),
+            expires_in_ms: (!is_offered)
+                .then(|| action.registered_for_ms(self.now.monotonic_ms))
+                .flatten(),
         }
     }
 
@@ -222,23 +241,6 @@ const ENDS_NOW: QueueFacts = QueueFacts {
     n_slots_free: 0,
     expires_in_ms: Some(0),
 };
-
-impl Admission {
-    /// Those that start before a place, in no order.
-    fn before(&self, place: Place) -> impl Iterator<Item = Place> {
-        let (queue, pinned) = self.places();
-        queue.range(..place).chain(pinned.range(..place)).copied()
-    }
-}
-
-impl ParkedSet {
-    /// Those that start before a place, in no order.
-    fn before(&self, place: Place) -> impl Iterator<Item = Place> {
-        self.places()
-            .take_while(move |before| *before < place)
-            .chain(self.places_coming().filter(move |before| *before < place))
-    }
-}
 
 fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)

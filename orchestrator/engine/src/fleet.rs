@@ -5,6 +5,7 @@ mod allowance;
 mod attempt;
 mod last_hello;
 mod memory;
+mod registrations;
 mod session;
 mod snapshots;
 
@@ -22,6 +23,7 @@ pub(crate) use allowance::{Allowance, cost_of, cost_of_entries};
 pub(crate) use attempt::{Attempt, Over};
 pub(crate) use last_hello::LastHello;
 pub(crate) use memory::Memory;
+pub(crate) use registrations::Registrations;
 pub(crate) use session::{Identity, Session, SessionAction};
 pub(crate) use snapshots::{Pace, Snapshots};
 
@@ -53,12 +55,11 @@ pub(crate) struct Fleet {
     pub(crate) unflushed: BTreeSet<SessionKey>,
     /// Until then a loss may be the network's: many sessions were counted as silent.
     pub(crate) many_are_silent_until_ms: u64,
-    /// Until then every action counts as registered: its workers may not have come back yet.
-    boot_grace_until_ms: u64,
+    pub(crate) registrations: Registrations,
 }
 
 impl Fleet {
-    pub(crate) fn new(boot_grace_until_ms: u64) -> Self {
+    pub(crate) fn new(registrations: Registrations) -> Self {
         Self {
             sessions: BTreeMap::new(),
             instances: BTreeMap::new(),
@@ -76,7 +77,7 @@ impl Fleet {
             half_listed: BTreeSet::new(),
             unflushed: BTreeSet::new(),
             many_are_silent_until_ms: 0,
-            boot_grace_until_ms,
+            registrations,
         }
     }
 
@@ -89,8 +90,9 @@ impl Fleet {
         let key = ActionKey(self.last_action);
         let name: Arc<str> = Arc::from(name);
         self.names.insert(Arc::clone(&name), key);
-        self.actions
-            .insert(key, Action::new(name, self.boot_grace_until_ms));
+        let is_declared = self.registrations.declares(&name);
+        let until_ms = self.registrations.boot_grace_until_ms;
+        self.actions.insert(key, Action::new(name, until_ms, is_declared));
         key
     }
 
@@ -137,21 +139,25 @@ impl Fleet {
         self.names.values().map(|key| (*key, self.action(*key)))
     }
 
-    /// Forgets an action that nobody offers, needs or remembers.
-    pub(crate) fn forget_action_if_unused(&mut self, key: ActionKey, now_ms: u64) {
-        let Some(action) = self.actions.get(&key) else {
-            return;
-        };
-        if action.is_registered(now_ms)
-            || action.holders > 0
-            || action.in_flight > 0
-            || action.n_waiting() > 0
-        {
-            return;
+    /// True if no session, no attempt and no step refers to an action, and it is not registered.
+    pub(crate) fn is_unused(&self, key: ActionKey, now_ms: u64) -> bool {
+        self.actions.get(&key).is_some_and(|action| {
+            !action.is_registered(now_ms)
+                && action.holders == 0
+                && action.in_flight == 0
+                && action.n_waiting() == 0
+        })
+    }
+
+    pub(crate) fn forget_action(&mut self, key: ActionKey) {
+        if let Some(action) = self.actions.remove(&key) {
+            self.action_text_bytes -= action.text_bytes();
+            self.names.remove(&action.name);
         }
-        let action = self.actions.remove(&key).expect("it was there a line ago");
-        self.action_text_bytes -= action.text_bytes();
-        self.names.remove(&action.name);
+    }
+
+    pub(crate) fn has_action(&self, key: ActionKey) -> bool {
+        self.actions.contains_key(&key)
     }
 
     pub(crate) fn add_waiting(&mut self, queue: QueueKey, key: WaitingKey, waiting: Waiting) {

@@ -1,6 +1,8 @@
 //! Everything that can happen to an engine. Carries no channel and no clock.
 
+use crate::effect::ActionMemory;
 use crate::worker::{AttemptReport, FromWorker};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -60,12 +62,19 @@ pub enum Input {
         /// Attempts that ended.
         items: Vec<(AttemptToken, AttemptReport)>,
     },
-    /// An operator takes workers out of service. Answered by the workers that drain now, or `NoSuchWorker`.
+    /// An operator takes workers out of service. Answered by `WorkersDrain` or `NoSuchWorker`.
     DrainWorker {
         /// Who.
         caller: CallerId,
         /// Which.
         worker: WorkerSelector,
+    },
+    /// An operator ends the memory of an action. Answered by `ActionForgotten` or `ActionInUse`.
+    ForgetAction {
+        /// Who.
+        caller: CallerId,
+        /// Its name.
+        name: String,
     },
     /// An operator says that a worker process is gone. Answered by `DeclaredDead` or `NoSuchWorker`.
     DeclareWorkerDead {
@@ -74,7 +83,9 @@ pub enum Input {
         /// Which.
         instance_id: InstanceId,
     },
-    /// An execution that the store holds unsettled; only before anything else, oldest first.
+    /// An action that the store remembers; only before anything else.
+    RecoverAction(ActionMemory),
+    /// An execution that the store holds unsettled; only before anything but the actions, oldest first.
     Recover(Recovered),
     /// A queued execution that the store holds and whose request is not wanted yet; behind all others, oldest first.
     RecoverParked(RecoveredParked),

@@ -10,6 +10,7 @@ extern crate alloc;
 
 mod admission;
 mod answers;
+mod by_need;
 mod cancel;
 mod clock;
 mod config;
@@ -27,11 +28,13 @@ mod input;
 mod lease;
 mod limits;
 mod live;
+mod need;
 mod offer;
 mod operator;
 mod parked;
 mod parking;
 mod pump;
+mod registration;
 mod report;
 mod session;
 mod session_end;
@@ -44,7 +47,10 @@ mod watch;
 mod worker;
 
 pub use config::EngineConfig;
-pub use effect::{ActionView, Effect, ExecutionView, Refusal, Reply, SessionState, StoreWrite, WorkerView};
+pub use effect::{
+    ActionMemory, ActionView, Effect, ExecutionView, Notice, Refusal, Reply, SessionState, StoreWrite,
+    WorkerView,
+};
 pub use engine::Engine;
 pub use explain::{Explained, ExplainedParked};
 pub use input::{

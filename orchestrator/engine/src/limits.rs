@@ -44,3 +44,13 @@ pub(crate) const HEADER_OVERHEAD_BYTES: usize = 16;
 pub(crate) const TOKEN_ITEM_BYTES: usize = 64;
 /// More than a verdict and its framing take beside bytes that are no token.
 pub(crate) const UNREADABLE_OVERHEAD_BYTES: usize = 24;
+/// Actions that the needs of queued executions name, those of each need counted; beyond it no further need is held back.
+pub(crate) const NEEDED_ACTIONS_MAX: usize = 16_384;
+/// Actions that are remembered after their last workers left; half of them if no execution asked for them.
+pub(crate) const ACTIONS_REMEMBERED_MAX: usize = 4_096;
+/// Memories of actions in one write.
+pub(crate) const ACTION_MEMORIES_WRITTEN_MAX: usize = 1_024;
+/// How often the store is told what is left of the memories, in milliseconds.
+pub(crate) const REGISTRATIONS_LOOKED_AT_EVERY_MS: u64 = 60_000;
+/// Names of actions that are not registered, each told once within that time.
+pub(crate) const NOT_FOUND_NAMES_MAX: usize = 100;

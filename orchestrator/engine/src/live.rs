@@ -3,6 +3,7 @@
 use crate::clock::WallClock;
 use crate::fleet::{QueueKey, WaitingKey};
 use crate::input::{CallerId, Submission, UntilDecided, WaitFor};
+use crate::need::NeedKey;
 use crate::watch::Watchers;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -42,6 +43,8 @@ pub(crate) struct Live {
     pub(crate) depth: u32,
     /// Executions that its steps asked for and that are live.
     pub(crate) n_children: usize,
+    /// What it needs to begin with, while it waits for its start or for the write of its accept before that.
+    pub(crate) need: Option<NeedKey>,
     /// Counts against the limit of running executions.
     pub(crate) holds_slot: bool,
     /// Its start is durable: a crash would not take it back.

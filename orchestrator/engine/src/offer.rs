@@ -112,8 +112,10 @@ impl Engine {
         if session.is_active() {
             let actions: Vec<ActionKey> = session.actions.keys().copied().collect();
             for action in actions {
-                self.fleet.action_mut(action).sessions.insert(key);
-                self.arm_grace(action);
+                let state = self.fleet.action_mut(action);
+                if state.sessions.insert(key) && state.sessions.len() == 1 {
+                    self.action_came(action);
+                }
             }
         }
         self.fleet.refresh_free(key);
@@ -124,7 +126,7 @@ impl Engine {
         self.withdraw_actions(key);
     }
 
-    /// Takes a session's actions back; the registration grace of those that nobody else offers begins.
+    /// Takes a session's actions back; the registration memory of those that no other session offers begins.
     pub(crate) fn withdraw_actions(&mut self, key: SessionKey) {
         self.fleet.refresh_free(key);
         let actions: Vec<ActionKey> = self.session_mut(key).actions.keys().copied().collect();
@@ -143,12 +145,11 @@ impl Engine {
                 // Its name stays registered for a while; new names all the time must not pile up the texts of all.
                 self.fleet.describe(action, String::new(), String::new());
             }
-            self.fleet.forget_action_if_unused(action, self.now.monotonic_ms);
+            self.forget_action_if_unused(action);
         }
     }
 
     fn withdraw_action(&mut self, key: SessionKey, action: ActionKey) {
-        let now_ms = self.now.monotonic_ms;
         let offered = self.session_mut(key).actions.get_mut(&action);
         let listed = offered.map(|offered| (offered.listed_load.take(), take(&mut offered.listed_depths)));
         let (load, depths) = listed.unwrap_or_default();
@@ -158,9 +159,8 @@ impl Engine {
         }
         state.list_depths(key, depths, 0);
         if state.sessions.remove(&key) && state.sessions.is_empty() {
-            state.grace_until_ms = now_ms.saturating_add(self.config.registration_grace_ms);
+            self.action_left(action);
         }
-        self.arm_grace(action);
     }
 
     /// The worker says that it has no such handler any more.

@@ -6,7 +6,8 @@ use crate::fleet::Identity;
 use crate::input::{CallerId, SessionKey, WorkerSelector};
 use crate::limits::INSTANCES_REMEMBERED_MAX;
 use crate::worker::SessionErrorCode;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use escapement_contract::Evidence;
 use escapement_model::InstanceId;
 
@@ -31,8 +32,22 @@ impl Engine {
                 self.tell_drain_started(*key);
             }
         }
-        let views = self.worker_views_of(|key| chosen.contains_key(&key));
-        self.reply(caller, Reply::Workers(views));
+        let workers = self.worker_views_of(|key| chosen.contains_key(&key));
+        let offered = workers.iter().flat_map(|worker| &worker.actions);
+        let actions_without_worker: BTreeSet<Arc<str>> = offered
+            .filter(|name| {
+                let action = self.fleet.find_action(name);
+                action.is_none_or(|key| self.fleet.action(key).sessions.is_empty())
+            })
+            .cloned()
+            .collect();
+        self.reply(
+            caller,
+            Reply::WorkersDrain {
+                workers,
+                actions_without_worker: actions_without_worker.into_iter().collect(),
+            },
+        );
     }
 
     //

@@ -1,8 +1,10 @@
 //! Queued executions whose requests stand in the store alone, each in about 200 bytes. Decides nothing.
 
+use crate::by_need::ByNeed;
 use crate::clock::WallClock;
 use crate::input::{CallerId, Watch};
 use crate::live::ExecutionKey;
+use crate::need::{NeedKey, Needs};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -21,6 +23,7 @@ pub(crate) struct Parked {
     pub(crate) clock: WallClock,
     /// Its deadline on the monotonic clock.
     pub(crate) due_ms: u64,
+    pub(crate) need: NeedKey,
     pub(crate) load: Load,
 }
 
@@ -51,15 +54,15 @@ pub(crate) struct Interest {
 pub(crate) struct ParkedSet {
     by_id: BTreeMap<ExecutionId, Parked>,
     /// Those whose requests were not asked for and whose deadlines are not over: they may still start.
-    queue: BTreeSet<(Place, ExecutionId)>,
-    /// Those whose requests were asked for and have not come.
-    coming: BTreeSet<(Place, ExecutionId)>,
+    queue: ByNeed<(Place, ExecutionId)>,
+    /// Those whose requests were asked for and have not come, and whose deadlines are not over.
+    coming: ByNeed<(Place, ExecutionId)>,
     /// Those whose deadlines are not over.
     by_due: BTreeSet<(u64, ExecutionId)>,
     /// Those whose deadlines were over before they were asked for, in that order. May name some that are on their way or gone.
     overdue: VecDeque<ExecutionId>,
-    /// Those that somebody wants to watch, in that order. May name some that are on their way or gone.
-    watched: VecDeque<ExecutionId>,
+    /// Those that somebody wants to watch and that are not on their way; the oldest come first.
+    watched: BTreeMap<ExecutionKey, ExecutionId>,
     interest: BTreeMap<ExecutionKey, Interest>,
     n_ahead: usize,
     n_watched: usize,
@@ -76,72 +79,78 @@ impl ParkedSet {
         self.by_id.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
-    }
-
     pub(crate) fn find(&self, execution_id: ExecutionId) -> Option<&Parked> {
         self.by_id.get(&execution_id)
     }
 
-    pub(crate) fn insert(&mut self, execution_id: ExecutionId, parked: Parked) {
+    pub(crate) fn insert(&mut self, execution_id: ExecutionId, parked: Parked, is_held: bool) {
         assert_eq!(parked.load, Load::None, "what was in memory needs no load");
         let before = self.by_id.insert(execution_id, parked);
         assert!(before.is_none(), "an execution is parked once");
-        self.queue.insert((parked.place(), execution_id));
+        self.queue
+            .insert((parked.place(), execution_id), parked.need, is_held);
         self.by_due.insert((parked.due_ms, execution_id));
     }
 
     /// Takes one out whose request has come, or never will.
-    pub(crate) fn remove(&mut self, execution_id: ExecutionId) -> (Parked, Interest) {
-        let parked = self.take_arrived(execution_id);
+    pub(crate) fn remove(&mut self, execution_id: ExecutionId, needs: &Needs) -> (Parked, Interest) {
+        let parked = self.take_arrived(execution_id, needs);
         self.by_id.remove(&execution_id);
         self.by_due.remove(&(parked.due_ms, execution_id));
+        self.watched.remove(&parked.key);
         let interest = self.interest.remove(&parked.key).unwrap_or_default();
         (parked, interest)
     }
 
     /// The request did not come this time: whatever it was asked for still holds.
-    pub(crate) fn put_back(&mut self, execution_id: ExecutionId, now_ms: u64) -> Parked {
-        let parked = self.take_arrived(execution_id);
+    pub(crate) fn put_back(&mut self, execution_id: ExecutionId, now_ms: u64, needs: &Needs) -> Parked {
+        let parked = self.take_arrived(execution_id, needs);
         self.at_mut(execution_id).load = Load::None;
         if parked.due_ms <= now_ms {
             self.overdue.push_back(execution_id);
         } else {
-            self.queue.insert((parked.place(), execution_id));
+            let is_held = needs.is_held(parked.need);
+            self.queue
+                .insert((parked.place(), execution_id), parked.need, is_held);
         }
         if self
             .interest
             .get(&parked.key)
             .is_some_and(|interest| !interest.watches.is_empty())
         {
-            self.watched.push_back(execution_id);
+            self.watched.insert(parked.key, execution_id);
         }
         parked
     }
 
-    /// The first place of those that may still start, whether its request is on its way or not.
+    /// The first place of those that may start now, whether its request is on its way or not.
     pub(crate) fn first(&self) -> Option<Place> {
-        let (idle, coming) = (self.queue.first(), self.coming.first());
-        idle.into_iter().chain(coming).map(|(place, _)| *place).min()
+        let (idle, coming) = (self.queue.first_open(), self.coming.first_open());
+        idle.into_iter().chain(coming).map(|(place, _)| place).min()
     }
 
-    /// The first place of those that may still start and whose requests were not asked for.
+    /// The first place of those that may start now and whose requests were not asked for.
     pub(crate) fn first_idle(&self) -> Option<Place> {
-        self.queue.first().map(|(place, _)| *place)
+        self.queue.first_open().map(|(place, _)| place)
     }
 
-    /// The places of those that may still start and whose requests were not asked for, in order.
-    pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
-        self.queue.iter().map(|(place, _)| *place)
+    /// Those that start before one, and those that are held back for the same need, in no order.
+    pub(crate) fn before(&self, place: Place, need: NeedKey, is_held: bool) -> impl Iterator<Item = Place> {
+        let item = (place, ExecutionId::from_random([0; 16]));
+        let idle = self.queue.before(item, need, is_held);
+        let coming = self.coming.before(item, need, is_held);
+        idle.chain(coming).map(|(place, _)| place)
     }
 
-    /// The places of those that may still start and whose requests are on their way, in order. There are few.
-    pub(crate) fn places_coming(&self) -> impl Iterator<Item = Place> {
-        let coming = self.coming.iter();
-        coming
-            .filter(|(_, execution_id)| self.by_id[execution_id].load != Load::Overdue)
-            .map(|(place, _)| *place)
+    /// How many of one need there are whose deadlines are not over.
+    pub(crate) fn n_of(&self, need: NeedKey) -> usize {
+        self.queue.n_of(need) + self.coming.n_of(need)
+    }
+
+    /// A need is held back from now on, or is not any more.
+    pub(crate) fn switch(&mut self, need: NeedKey, is_held: bool) {
+        self.queue.switch(need, is_held);
+        self.coming.switch(need, is_held);
     }
 
     /// Requests that were asked for because their turns come soon.
@@ -154,27 +163,37 @@ impl ParkedSet {
         self.n_watched
     }
 
-    /// Asks for the first request of the queue that was not asked for.
-    pub(crate) fn ask_ahead(&mut self) -> Option<ExecutionId> {
-        let (_, execution_id) = *self.queue.first()?;
-        self.ask(execution_id, Load::Ahead);
+    /// Asks for the request of the first that may start and was not asked for.
+    pub(crate) fn ask_ahead(&mut self, needs: &Needs) -> Option<ExecutionId> {
+        let (_, execution_id) = self.queue.first_open()?;
+        self.ask(execution_id, Load::Ahead, needs);
         self.n_ahead += 1;
         Some(execution_id)
     }
 
     /// Asks for the next one whose deadline is over.
-    pub(crate) fn ask_overdue(&mut self) -> Option<ExecutionId> {
-        let execution_id = next_idle(&mut self.overdue, &self.by_id)?;
-        self.ask(execution_id, Load::Overdue);
+    pub(crate) fn ask_overdue(&mut self, needs: &Needs) -> Option<ExecutionId> {
+        let execution_id = loop {
+            let execution_id = self.overdue.pop_front()?;
+            let parked = self.by_id.get(&execution_id);
+            if parked.is_some_and(|parked| parked.load == Load::None) {
+                break execution_id;
+            }
+        };
+        self.ask(execution_id, Load::Overdue, needs);
         Some(execution_id)
     }
 
     /// Asks for the next one that somebody wants to watch.
-    pub(crate) fn ask_watched(&mut self) -> Option<ExecutionId> {
-        let execution_id = next_idle(&mut self.watched, &self.by_id)?;
-        self.ask(execution_id, Load::Watched);
-        self.n_watched += 1;
-        Some(execution_id)
+    pub(crate) fn ask_watched(&mut self, needs: &Needs) -> Option<ExecutionId> {
+        loop {
+            let (_, execution_id) = self.watched.pop_first()?;
+            if self.by_id[&execution_id].load == Load::None {
+                self.ask(execution_id, Load::Watched, needs);
+                self.n_watched += 1;
+                return Some(execution_id);
+            }
+        }
     }
 
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
@@ -182,14 +201,17 @@ impl ParkedSet {
     }
 
     /// Takes those whose deadlines are over by now out of the queue: they hold up nobody any more.
-    pub(crate) fn expire(&mut self, now_ms: u64) {
+    pub(crate) fn expire(&mut self, now_ms: u64, needs: &Needs) {
         while let Some((due_ms, execution_id)) = self.by_due.first().copied()
             && due_ms <= now_ms
         {
             self.by_due.pop_first();
-            let place = self.at_mut(execution_id).place();
-            if self.queue.remove(&(place, execution_id)) {
+            let parked = *self.at_mut(execution_id);
+            let (item, is_held) = ((parked.place(), execution_id), needs.is_held(parked.need));
+            if self.queue.remove(item, parked.need, is_held) {
                 self.overdue.push_back(execution_id);
+            } else {
+                self.coming.remove(item, parked.need, is_held);
             }
         }
     }
@@ -207,7 +229,7 @@ impl ParkedSet {
         let execution_id = watch.execution_id;
         let key = self.at_mut(execution_id).key;
         self.interest.entry(key).or_default().watches.push(watch);
-        self.watched.push_back(execution_id);
+        self.watched.insert(key, execution_id);
     }
 
     pub(crate) fn forget_caller(&mut self, key: ExecutionKey, caller: CallerId) {
@@ -216,26 +238,30 @@ impl ParkedSet {
         };
         interest.waiters.retain(|other| *other != caller);
         interest.watches.retain(|watch| watch.caller != caller);
+        if interest.watches.is_empty() {
+            self.watched.remove(&key);
+        }
         if interest.waiters.is_empty() && interest.watches.is_empty() {
             self.interest.remove(&key);
         }
     }
 
-    fn ask(&mut self, execution_id: ExecutionId, load: Load) {
+    fn ask(&mut self, execution_id: ExecutionId, load: Load, needs: &Needs) {
         let parked = self.at_mut(execution_id);
         assert_eq!(parked.load, Load::None, "a request is asked for once");
         parked.load = load;
-        let place = (parked.place(), execution_id);
-        self.queue.remove(&place);
-        self.coming.insert(place);
+        let (item, need) = ((parked.place(), execution_id), parked.need);
+        let is_held = needs.is_held(need);
+        if self.queue.remove(item, need, is_held) {
+            self.coming.insert(item, need, is_held);
+        }
     }
 
-    fn take_arrived(&mut self, execution_id: ExecutionId) -> Parked {
+    fn take_arrived(&mut self, execution_id: ExecutionId, needs: &Needs) -> Parked {
         let parked = *self.at_mut(execution_id);
-        assert!(
-            self.coming.remove(&(parked.place(), execution_id)),
-            "what comes was asked for"
-        );
+        assert_ne!(parked.load, Load::None, "what comes was asked for");
+        let item = (parked.place(), execution_id);
+        self.coming.remove(item, parked.need, needs.is_held(parked.need));
         match parked.load {
             Load::Ahead => self.n_ahead -= 1,
             Load::Watched => self.n_watched -= 1,
@@ -249,17 +275,4 @@ impl ParkedSet {
             .get_mut(&execution_id)
             .expect("the id of a parked execution")
     }
-}
-
-/// The first of a list that is still parked and not on its way.
-fn next_idle(list: &mut VecDeque<ExecutionId>, by_id: &BTreeMap<ExecutionId, Parked>) -> Option<ExecutionId> {
-    while let Some(execution_id) = list.pop_front() {
-        if by_id
-            .get(&execution_id)
-            .is_some_and(|parked| parked.load == Load::None)
-        {
-            return Some(execution_id);
-        }
-    }
-    None
 }

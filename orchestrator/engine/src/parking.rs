@@ -1,7 +1,8 @@
 //! Which queued executions keep their requests in memory, and when a request is read back. Reads nothing itself.
 //!
-//! In memory are the first of the queue, up to a limit, and those that somebody watches. Whatever else waits is parked:
-//! its request is asked for when its turn comes near, when its deadline is over, and when somebody wants to watch it.
+//! In memory are the first of those that may start, up to a limit, and those that somebody watches; what is held back
+//! fills what is left. Whatever else waits is parked: its request is asked for when its turn comes near, when its
+//! deadline is over, and when somebody wants to watch it.
 
 use crate::clock::WallClock;
 use crate::effect::{Effect, Reply};
@@ -9,6 +10,7 @@ use crate::engine::{Engine, Timer};
 use crate::input::{CallerId, LoadOutcome, Recovered, RecoveredParked, WaitFor, Watch};
 use crate::limits::{LOADS_AHEAD_MAX, LOADS_WATCHED_MAX, OVERDUE_LOADED_MAX};
 use crate::live::{ExecutionKey, Stage};
+use crate::need::NeedKey;
 use crate::parked::{Interest, Load, Parked};
 use crate::submit::new_live;
 use alloc::sync::Arc;
@@ -16,23 +18,30 @@ use escapement_contract::{Execution, Input as ContractInput, Phase, Request, due
 use escapement_model::ExecutionId;
 
 impl Engine {
-    /// Parks whatever is behind the limit, or behind something that is parked: then the first of the queue are in memory.
+    //
+    /// Parks whatever is beyond the limit, what is held back before anything else, and what stands behind a parked
+    /// execution that may start: then the first of those that may start are in memory.
     pub(crate) fn park_excess(&mut self) {
-        while let Some(last) = self.admission.last() {
+        loop {
             let is_beyond = self.admission.n_queued() > self.config.queued_in_memory_max;
-            let is_behind = self.parked.first_idle().is_some_and(|first| first < last);
-            if !is_beyond && !is_behind {
-                return;
+            let held = self.admission.last_held().filter(|_| is_beyond);
+            let open = self.admission.last_open().filter(|last| {
+                let is_behind = self.parked.first_idle().is_some_and(|first| first < *last);
+                is_beyond || is_behind
+            });
+            match held.or(open) {
+                Some(last) => self.park(last.1),
+                None => return,
             }
-            self.park(last.1);
         }
     }
 
     fn park(&mut self, key: ExecutionKey) {
+        let place = self.place_of(key);
         let live = self.live.at(key);
-        let priority = live.request.plan().priority();
+        let need = live.need.expect("what is parked has waited in the queue");
         if !live.watchers.is_empty() {
-            return self.admission.pin(priority, key);
+            return self.admission.pin(place, need);
         }
         let live = self.live.remove(key).expect("the key of a live execution");
         assert_eq!(
@@ -40,20 +49,20 @@ impl Engine {
             Phase::Queued,
             "what waits has not started"
         );
-        self.admission.remove(priority, key);
+        self.admission.remove(place, need);
         self.timers.set(Timer::Execution(key), None);
         let due_ms = live.execution.next_due_ms();
-        self.parked.insert(
-            live.execution_id,
-            Parked {
-                key,
-                digest: *live.request.digest(),
-                priority,
-                clock: live.clock,
-                due_ms: due_ms.expect("a queued execution has a deadline"),
-                load: Load::None,
-            },
-        );
+        let parked = Parked {
+            key,
+            digest: *live.request.digest(),
+            priority: live.request.plan().priority(),
+            clock: live.clock,
+            due_ms: due_ms.expect("a queued execution has a deadline"),
+            need,
+            load: Load::None,
+        };
+        let is_held = self.admission.needs.is_held(need);
+        self.parked.insert(live.execution_id, parked, is_held);
         self.parked.add_waiters(key, live.waiters);
     }
 
@@ -74,8 +83,11 @@ impl Engine {
                 clock: WallClock::set(self.now),
                 //
                 due_ms: due_at_unix(recovered.deadline_ms, self.now),
+                // Its request is read once in its turn, and tells.
+                need: NeedKey::NONE,
                 load: Load::None,
             },
+            false,
         );
     }
 
@@ -85,13 +97,13 @@ impl Engine {
             return;
         }
         while self.parked.n_watched() < LOADS_WATCHED_MAX
-            && let Some(execution_id) = self.parked.ask_watched()
+            && let Some(execution_id) = self.parked.ask_watched(&self.admission.needs)
         {
             self.effects.push_back(Effect::Load { execution_id });
         }
         // Those whose ends are not written yet count: on a full disk the rest waits where it takes no memory.
         while self.n_overdue < OVERDUE_LOADED_MAX
-            && let Some(execution_id) = self.parked.ask_overdue()
+            && let Some(execution_id) = self.parked.ask_overdue(&self.admission.needs)
         {
             self.n_overdue += 1;
             self.effects.push_back(Effect::Load { execution_id });
@@ -100,8 +112,8 @@ impl Engine {
             return;
         }
         while self.parked.n_ahead() < LOADS_AHEAD_MAX
-            && self.admission.n_queued() + self.parked.n_ahead() < self.config.queued_in_memory_max
-            && let Some(execution_id) = self.parked.ask_ahead()
+            && self.admission.n_queued_open() + self.parked.n_ahead() < self.config.queued_in_memory_max
+            && let Some(execution_id) = self.parked.ask_ahead(&self.admission.needs)
         {
             self.effects.push_back(Effect::Load { execution_id });
         }
@@ -114,12 +126,14 @@ impl Engine {
                 self.unpark(recovered);
             }
             LoadOutcome::Damaged => {
-                let (parked, interest) = self.parked.remove(execution_id);
+                let (parked, interest) = self.parked.remove(execution_id, &self.admission.needs);
+                self.give_back_need(parked.need);
                 self.forget_overdue(parked.load == Load::Overdue);
                 self.tell_not_live(interest);
             }
             LoadOutcome::Failed => {
-                let parked = self.parked.put_back(execution_id, self.now.monotonic_ms);
+                let now_ms = self.now.monotonic_ms;
+                let parked = self.parked.put_back(execution_id, now_ms, &self.admission.needs);
                 self.forget_overdue(parked.load == Load::Overdue);
                 self.pause_loads();
             }
@@ -148,7 +162,7 @@ impl Engine {
             deadline_ms,
             ..
         } = recovered;
-        let (parked, interest) = self.parked.remove(execution_id);
+        let (parked, interest) = self.parked.remove(execution_id, &self.admission.needs);
         let execution = Execution::accept(
             Arc::clone(&request),
             execution_id,
@@ -156,13 +170,13 @@ impl Engine {
             deadline_ms,
             parked.clock.at(self.now.monotonic_ms),
         );
-        let priority = request.plan().priority();
         let mut live = new_live(execution, request, execution_id, parked.clock);
         live.stage = Stage::Durable;
         live.counts_as_overdue = parked.load == Load::Overdue;
         live.waiters = interest.waiters;
         self.live.insert_at(parked.key, live);
-        self.admission.enqueue(priority, parked.key);
+        self.enter_queue(parked.key);
+        self.give_back_need(parked.need);
         self.act(parked.key, ContractInput::Tick)
             .expect("time always passes");
         for watch in interest.watches {
@@ -213,9 +227,10 @@ impl Engine {
     pub(crate) fn unpin_unwatched(&mut self, key: ExecutionKey) {
         if let Some(live) = self.live.find_mut(key)
             && live.watchers.is_empty()
+            && let Some(need) = live.need
         {
-            let priority = live.request.plan().priority();
-            self.admission.unpin(priority, key);
+            let place = self.place_of(key);
+            self.admission.unpin(place, need);
         }
     }
 

@@ -52,8 +52,7 @@ impl Engine {
                 ContractEffect::Dispatch { step, attempt } => self.enqueue(key, step, attempt),
                 ContractEffect::Withdraw { step, reason, .. } => self.withdraw(key, step, reason),
                 ContractEffect::PersistResult(settlement) => {
-                    let priority = live.request.plan().priority();
-                    self.admission.remove(priority, key);
+                    self.leave_queue(key);
                     if planted::is_on(Bug::DoubleSettle) {
                         let settlement = settlement.clone();
                         self.write(key, StoreWrite::Settle { settlement });

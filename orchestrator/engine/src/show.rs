@@ -71,7 +71,7 @@ impl Engine {
             .filter(|(_, action)| action.is_registered(now_ms));
         registered
             // During the grace after the start an action that was only asked for is not offered by anybody.
-            .filter(|(_, action)| action.was_offered)
+            .filter(|(_, action)| action.was_offered || action.is_declared)
             .map(|(key, action)| self.action_view(key, action))
             .collect()
     }
@@ -85,6 +85,10 @@ impl Engine {
             free_slots: self.action_free_slots(key, action),
             in_flight: action.in_flight,
             waiting: action.n_waiting() as u32,
+            is_declared: action.is_declared,
+            registered_for_ms: (action.sessions.is_empty())
+                .then(|| action.registered_for_ms(self.now.monotonic_ms))
+                .flatten(),
         }
     }
 

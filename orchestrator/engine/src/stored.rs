@@ -8,6 +8,9 @@ use escapement_contract::{Input as ContractInput, Phase};
 
 impl Engine {
     pub(crate) fn stored(&mut self, write: WriteId, outcome: WriteOutcome) {
+        if self.memories_stored(write, outcome) {
+            return;
+        }
         let mut pending = self
             .writes
             .remove(&write)
@@ -39,7 +42,9 @@ impl Engine {
                 WriteOutcome::Conflict(WriteConflict::AlreadyThere),
             ) if pending.failures > 0 => match pending.content {
                 StoreWrite::Settle { .. } => self.settled(pending.key),
-                StoreWrite::Start { .. } | StoreWrite::Accept { .. } => self.started(pending.key),
+                StoreWrite::Start { .. } | StoreWrite::Accept { .. } | StoreWrite::RememberActions { .. } => {
+                    self.started(pending.key);
+                }
             },
             (StoreWrite::Start { .. } | StoreWrite::Settle { .. }, WriteOutcome::Conflict(conflict)) => {
                 unreachable!("the store forgot an execution that it had accepted: {conflict:?}");
@@ -47,6 +52,7 @@ impl Engine {
             (StoreWrite::Start { .. } | StoreWrite::Settle { .. }, WriteOutcome::Failed(failure)) => {
                 self.write_failed(write, pending, failure);
             }
+            (StoreWrite::RememberActions { .. }, _) => unreachable!("memories wait for no answer of theirs"),
         }
     }
 
@@ -58,7 +64,6 @@ impl Engine {
         };
         let settlement = live.settlement.take();
         live.until_decided = UntilDecided::default();
-        let priority = live.request.plan().priority();
         let submitters = core::mem::take(&mut live.submitters);
         let undecided = core::mem::take(&mut live.undecided);
         if started {
@@ -66,7 +71,7 @@ impl Engine {
         } else if let Some(settlement) = settlement {
             self.write(key, StoreWrite::Settle { settlement });
         } else {
-            self.admission.enqueue(priority, key);
+            self.enter_queue(key);
         }
         for (caller, wait_for) in submitters {
             match wait_for {
@@ -86,6 +91,7 @@ impl Engine {
 
     /// An execution whose accept did not become durable: as if it had never been.
     fn abandon(&mut self, key: ExecutionKey, reply: &Reply) {
+        self.leave_queue(key);
         let live = self
             .live
             .remove(key)

@@ -182,10 +182,8 @@ impl Engine {
     //
     fn start_with_accept(&mut self, key: ExecutionKey) -> Option<i64> {
         let nested = self.live.at(key).parent.is_some() && !planted::is_on(Bug::NestedWaits);
-        let open = self.drain.is_none()
-            && self.parked.is_empty()
-            && self.admission.is_open(self.config.max_running_executions);
-        if !nested && !open {
+        if !nested && !self.may_start_now(key) {
+            self.reserve_place(key);
             return None;
         }
         if !nested {
@@ -280,13 +278,12 @@ impl Engine {
             //
             None => Execution::accept(shared, execution_id, accepted_at, deadline_ms, self.now),
         };
-        let priority = request.plan().priority();
         let mut live = new_live(execution, request, execution_id, WallClock::set(self.now));
         live.stage = Stage::Durable;
         live.start_is_durable = started_at.is_some();
         let key = self.live.insert(live);
         if started_at.is_none() || planted::is_on(Bug::RegressOnReload) {
-            self.admission.enqueue(priority, key);
+            self.enter_queue(key);
         }
         self.pump(key);
     }
@@ -319,6 +316,7 @@ pub(crate) fn new_live(
         parent: None,
         depth: 0,
         n_children: 0,
+        need: None,
         holds_slot: false,
         start_is_durable: false,
         submitters: Vec::new(),

@@ -1,7 +1,7 @@
 //! What the operator may set: flags and `ESCAPEMENT_*` variables. Opens nothing and starts nothing.
 
 use crate::failure::{EXIT_USAGE, Failure};
-use crate::limits::{PEER_BYTES_MAX, PEERS_MAX};
+use crate::limits::{DECLARED_ACTIONS_MAX, PEER_BYTES_MAX, PEERS_MAX};
 use clap::Parser;
 use clap::builder::BoolishValueParser;
 use escapement_engine::EngineConfig;
@@ -106,11 +106,29 @@ pub struct Config {
           value_parser = clap::value_parser!(u64).range(0..=YEAR_MS))]
     pub queue_allowance_ms: u64,
 
-    /// Milliseconds that an action stays registered after its last worker left and after the start; 0 to
+    /// Milliseconds after the start in which every action counts as registered, so that workers can come back; 0 to
     /// 86400000.
     #[arg(long, env = "ESCAPEMENT_REGISTRATION_GRACE_MS", value_name = "MS", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(0..=DAY_MS))]
     pub registration_grace_ms: u64,
+
+    /// Milliseconds that an action stays registered after its last worker left; 0 to 31536000000 (a year). A time in
+    /// which the orchestrator does not run does not count. Until then executions that begin with the action wait in the
+    /// queue, bounded by their deadlines; after that they end with ACTION_NOT_FOUND.
+    #[arg(long, env = "ESCAPEMENT_REGISTRATION_MEMORY_MS", value_name = "MS", default_value_t = 3_600_000,
+          value_parser = clap::value_parser!(u64).range(0..=YEAR_MS))]
+    pub registration_memory_ms: u64,
+
+    /// Action that is registered though no worker ever offered it, 1 to 100 code points; a * at its end stands for
+    /// anything. At most 1024, each with a flag of its own or separated by commas.
+    #[arg(
+        long = "declare-action",
+        env = "ESCAPEMENT_DECLARE_ACTIONS",
+        value_name = "NAME",
+        value_delimiter = ',',
+        value_parser = parse_action
+    )]
+    pub declared_actions: Vec<String>,
 
     /// Milliseconds that a worker may go on without an acknowledged heartbeat; 1000 to 600000. Its work is settled one
     /// second later.
@@ -258,6 +276,11 @@ impl Config {
             let problem = format!("is given {} times; the most is {PEERS_MAX}", self.peers.len());
             return Some(("--peer", problem));
         }
+        if self.declared_actions.len() > DECLARED_ACTIONS_MAX {
+            let n = self.declared_actions.len();
+            let problem = format!("is given {n} times; the most is {DECLARED_ACTIONS_MAX}");
+            return Some(("--declare-action", problem));
+        }
         let keeps_everything = self.keep_settled_ms.is_none() && self.keep_settled_count.is_none();
         if self.keep_ids_ms.is_some() && keeps_everything {
             let problem = "forgets ids of removed executions, and none is ever removed; give --keep-settled-ms or \
@@ -301,6 +324,12 @@ impl Config {
             queued_in_memory_max: self.max_queued_in_memory as usize,
             queue_allowance_ms: self.queue_allowance_ms,
             registration_grace_ms: self.registration_grace_ms,
+            registration_memory_ms: self.registration_memory_ms,
+            declared_actions: self
+                .declared_actions
+                .iter()
+                .map(|name| name.as_str().into())
+                .collect(),
             heartbeat_interval_ms: self.heartbeat_interval_ms(),
             lease_ms: self.lease_ms,
             max_sessions: self.max_sessions as usize,
@@ -322,6 +351,14 @@ fn parse_webhook(text: &str) -> Result<Uri, String> {
     match uri.host() {
         Some(host) if !host.is_empty() => Ok(uri),
         _ => Err("names no host".to_owned()),
+    }
+}
+
+fn parse_action(text: &str) -> Result<String, String> {
+    if (1..=limits::ACTION_CHARS_MAX).contains(&text.chars().count()) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("must have 1 to {limits::ACTION_CHARS_MAX} code points"))
     }
 }
 

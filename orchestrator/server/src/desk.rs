@@ -8,12 +8,12 @@ use crate::failure::{EXIT_STORE, stop_here};
 use crate::limits::SESSION_QUEUE_UNIT_BYTES;
 use crate::sinks::Sinks;
 use crate::writer::Job;
-use escapement_engine::{CallerId, Effect, Reply, SessionKey, ToWorker};
+use escapement_engine::{CallerId, Effect, Notice, Reply, SessionKey, ToWorker};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
 use tokio::sync::{oneshot, watch};
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 /// The maps from callers and sessions to their channels, and the ways to the writer and the sinks.
 #[derive(Debug)]
@@ -103,6 +103,7 @@ impl Desk {
                 let evidence = evidence.as_str();
                 warn!(%worker_id, evidence, n_lost, n_returned, "worker is gone with attempts that it had");
             }
+            Effect::Note(notice) => log(&notice),
             Effect::Drained { n_unfinished } => {
                 self.drained.send_replace(Some(n_unfinished));
             }
@@ -160,6 +161,20 @@ impl Desk {
         if let Some(OpenSession { link, error }) = self.sessions.remove(&session) {
             // The reader may have ended by itself.
             let _reader_ended = link.closed.send(error.unwrap_or(reason));
+        }
+    }
+}
+
+fn log(notice: &Notice) {
+    match notice {
+        Notice::HeldBack { action } => {
+            warn!(%action, "no live worker offers this action; executions that begin with it wait in the queue");
+        }
+        Notice::Offered { action } => {
+            info!(%action, "a worker offers this action again; executions that waited for it start");
+        }
+        Notice::NotFound { action, n_steps } => {
+            warn!(%action, n_steps, "steps ended with ACTION_NOT_FOUND: the action is not registered");
         }
     }
 }

@@ -137,6 +137,8 @@ pub const REPORTED_OUTCOMES_MAX: usize = 4_096;
 pub const PEERS_MAX: usize = 64;
 /// Bytes of the address of one of them.
 pub const PEER_BYTES_MAX: usize = 512;
+/// Actions that an operator may declare.
+pub const DECLARED_ACTIONS_MAX: usize = 1_024;
 
 /// Bytes of lines of the session journal that wait to be written. What does not fit is dropped and counted.
 pub const JOURNAL_BYTES_MAX: usize = 64 << 20;

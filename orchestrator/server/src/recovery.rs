@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use crate::limits::{RECOVERY_PAGE, RECOVERY_SUMMARIES_PAGE};
 use crate::records;
-use escapement_engine::{Input, LoadOutcome, Recovered, RecoveredParked};
+use escapement_engine::{ActionMemory, Input, LoadOutcome, Recovered, RecoveredParked};
 use escapement_model::ExecutionId;
 use escapement_store::{Reader, StoreFault, StoredExecution, StoredState, StoredSummary};
 use std::sync::Arc;
@@ -13,6 +13,8 @@ use tracing::{error, warn};
 /// What was accepted and is not settled.
 #[derive(Debug, Default)]
 pub struct Unsettled {
+    /// Actions that stay registered for a while though no worker offers them.
+    pub actions: Vec<ActionMemory>,
     /// Read whole: what had started, and the oldest of what is queued.
     pub whole: Vec<Recovered>,
     /// What else is queued, oldest first, page by page; all of it younger than what is queued in `whole`.
@@ -38,8 +40,10 @@ impl Unsettled {
 
     /// What an engine is told of them, in this order, before anything else.
     pub fn into_inputs(self) -> impl Iterator<Item = Input> {
+        let actions = self.actions.into_iter().map(Input::RecoverAction);
         let parked = self.parked.into_iter().flatten().map(Input::RecoverParked);
-        self.whole.into_iter().map(Input::Recover).chain(parked)
+        let whole = self.whole.into_iter().map(Input::Recover);
+        actions.chain(whole).chain(parked)
     }
 }
 
@@ -61,7 +65,10 @@ pub fn unsettled_within(
     accept_loss: bool,
     in_memory_max: usize,
 ) -> Result<Unsettled, Failure> {
-    let mut all = Unsettled::default();
+    let mut all = Unsettled {
+        actions: remembered_actions(reader),
+        ..Unsettled::default()
+    };
     let mut after = None;
     while all.whole.len() < in_memory_max {
         let n_wanted = RECOVERY_PAGE.min(in_memory_max - all.whole.len());
@@ -97,6 +104,23 @@ pub fn unsettled_within(
         }
         all.parked.push(parked);
     }
+}
+
+//
+/// The actions that the store remembers; none if it does not read: that holds up no start.
+fn remembered_actions(reader: &dyn Reader) -> Vec<ActionMemory> {
+    let memories = reader.remembered_actions().unwrap_or_else(|fault| {
+        warn!(
+            error = &fault as &dyn std::error::Error,
+            "remembered actions cannot be read and are forgotten"
+        );
+        Vec::new()
+    });
+    let memory = |memory: escapement_store::ActionMemory| ActionMemory {
+        name: memory.name.into(),
+        left_ms: memory.left_ms,
+    };
+    memories.into_iter().map(memory).collect()
 }
 
 /// The request of a queued execution, as the engine asks for it.

@@ -65,6 +65,8 @@ pub enum Rejection {
     RecordRewritten,
     /// The worker that is to be declared dead works; this many milliseconds ago it was heard.
     WorkerAlive(u64),
+    /// A live worker offers the action, or the operator declares it.
+    ActionInUse,
     /// There are too many calls of a kind.
     Overloaded(Kind),
     /// The request was not complete in time.
@@ -258,6 +260,13 @@ impl From<Rejection> for Status {
                      force, which loses the steps that it runs."
                 ),
                 [("heartbeat_age_ms", heartbeat_age_ms.to_string())],
+            ),
+            Rejection::ActionInUse => plain(
+                Code::FailedPrecondition,
+                "ACTION_IN_USE",
+                "A live worker offers the action, or --declare-action names it: forgetting it would change nothing."
+                    .to_owned(),
+                [],
             ),
             Rejection::RecordRewritten => plain(
                 Code::Aborted,

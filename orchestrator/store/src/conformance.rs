@@ -84,6 +84,10 @@ pub const STORIES: &[(&str, Story)] = &[
         restarts::what_was_acknowledged_is_there_after_a_restart,
     ),
     (
+        "actions are remembered until they are forgotten",
+        restarts::actions_are_remembered_until_they_are_forgotten,
+    ),
+    (
         "numbers go on after a restart",
         restarts::numbers_go_on_after_a_restart,
     ),

@@ -22,7 +22,7 @@ pub use fault::{FaultSource, StoreFault};
 pub use memory::{Memory, MemoryDisk, MemoryFault};
 pub use removal::{REMOVED_PER_STEP_MAX, Removal, Removed, RemovedExecution};
 pub use stored::{Counts, ListFilter, StoredExecution, StoredState, StoredSummary};
-pub use write::{AcceptWrite, Conflict, Outcome, Write};
+pub use write::{AcceptWrite, ActionMemory, Conflict, Outcome, Write};
 
 /// The one writer of a store.
 ///
@@ -135,6 +135,12 @@ pub trait Reader: Send {
         let page = self.unsettled(after, limit)?;
         Ok(page.into_iter().map(|execution| execution.summary).collect())
     }
+
+    /// The actions that are remembered, by name. What does not read as a memory is left out.
+    ///
+    /// # Errors
+    /// As the implementation fails.
+    fn remembered_actions(&self) -> Result<Vec<ActionMemory>, StoreFault>;
 
     /// How many executions are in which state.
     ///

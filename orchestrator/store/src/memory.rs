@@ -13,7 +13,7 @@ use escapement_model::ExecutionId;
 
 use self::contents::{Change, Contents};
 use crate::{
-    Counts, ListFilter, Outcome, Reader, Removal, Removed, RemovedExecution, Store, StoreFault,
+    ActionMemory, Counts, ListFilter, Outcome, Reader, Removal, Removed, RemovedExecution, Store, StoreFault,
     StoredExecution, StoredSummary, Write,
 };
 
@@ -259,6 +259,10 @@ impl Reader for MemoryReader {
 
     fn unsettled(&self, after: Option<u64>, limit: usize) -> Result<Vec<StoredExecution>, StoreFault> {
         self.read(|contents| contents.unsettled(after, limit))
+    }
+
+    fn remembered_actions(&self) -> Result<Vec<ActionMemory>, StoreFault> {
+        self.read(Contents::remembered_actions)
     }
 
     fn counts(&self) -> Result<Counts, StoreFault> {

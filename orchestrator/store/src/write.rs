@@ -32,6 +32,17 @@ pub enum Write {
         /// The audit record.
         audit: Bytes,
     },
+    /// Keeps these memories, each in place of an earlier one of the same name. Never conflicts.
+    RememberActions(Vec<ActionMemory>),
+}
+
+/// What is kept of an action whose workers may be away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionMemory {
+    /// Unique in the store.
+    pub name: String,
+    /// Milliseconds; opaque to the store. `None` forgets the action.
+    pub left_ms: Option<u64>,
 }
 
 /// A new execution: index columns and the record of what was accepted.
@@ -70,7 +81,7 @@ pub struct AcceptWrite {
 pub enum Outcome {
     /// It is durable.
     Done {
-        /// Number of the execution.
+        /// Number of the execution; 0 if the write was about none.
         number: u64,
     },
     /// It changed nothing.

@@ -383,7 +383,7 @@ fn a_backup_of_the_first_schema_is_restored_as_the_newest() {
     Connection::open(&file)
         .unwrap()
         .execute_batch(
-            "DROP TABLE removed_execution; ALTER TABLE tally DROP COLUMN n_removed; \
+            "DROP TABLE action_memory; DROP TABLE removed_execution; ALTER TABLE tally DROP COLUMN n_removed; \
              ALTER TABLE tally DROP COLUMN n_forgotten; ALTER TABLE execution DROP COLUMN start_checksum; \
              ALTER TABLE execution DROP COLUMN outline; \
              PRAGMA user_version = 1",

@@ -87,7 +87,7 @@ fn a_store_of_the_first_schema_is_brought_to_the_newest_and_keeps_everything() {
     drop(store);
     tamper(
         &directory,
-        "DROP TABLE removed_execution; ALTER TABLE tally DROP COLUMN n_removed; \
+        "DROP TABLE action_memory; DROP TABLE removed_execution; ALTER TABLE tally DROP COLUMN n_removed; \
          ALTER TABLE tally DROP COLUMN n_forgotten; \
          ALTER TABLE execution DROP COLUMN outline;
          ALTER TABLE execution DROP COLUMN start_checksum; PRAGMA user_version = 1",

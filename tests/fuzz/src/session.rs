@@ -190,6 +190,7 @@ impl World {
                 seq,
                 message,
             } => self.fleet.sent(session, seq, message),
+            Effect::Note(_) => {}
             Effect::CloseSession(session) => self.fleet.closed(session),
             Effect::Load { .. } => unreachable!("few executions wait, so none waits beyond memory"),
             Effect::EmitEvent(persisted) | Effect::NotifyErrorHandler(persisted) => {

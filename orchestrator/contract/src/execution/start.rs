@@ -56,6 +56,11 @@ impl Execution {
         core::mem::replace(&mut self.start_is_being_written, false)
     }
 
+    /// True if a start now would not end the execution at once.
+    pub fn meets_preconditions(&self, now: Moment) -> bool {
+        self.unmet_precondition(now).is_none()
+    }
+
     /// What the contract asks of a context before its execution, in the order of its appendix.
     fn unmet_precondition(&self, now: Moment) -> Option<ExecutionError> {
         //

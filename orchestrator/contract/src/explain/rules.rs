@@ -11,6 +11,9 @@ impl ExecutionFacts {
     pub fn rules(&self) -> Vec<&'static str> {
         match &self.why {
             ExecutionWhy::Queued(Some(admission)) if admission.is_draining => Vec::from(["R-9.7", "R-3.2"]),
+            ExecutionWhy::Queued(Some(admission)) if admission.held_back.is_some() => {
+                Vec::from(["R-2.17", "R-2.15", "R-3.2"])
+            }
             ExecutionWhy::Queued(_) => Vec::from(["R-2.17", "R-3.2"]),
             ExecutionWhy::Starting(write) => with_write(&["R-9.3", "R-3.3"], *write),
             ExecutionWhy::Running { .. } => Vec::from(["R-2.3", "R-3.3"]),

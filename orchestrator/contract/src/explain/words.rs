@@ -1,8 +1,8 @@
 //! The facts as one or two plain sentences. The only place that has words for them.
 
 use super::{
-    AdmissionFacts, COUNTED_MAX, End, EndedBy, ExecutionFacts, ExecutionWhy, OpenDependencies, QueueFacts,
-    StepFacts, StepWhy, WorkerFacts, WriteFacts,
+    AdmissionFacts, COUNTED_MAX, End, EndedBy, ExecutionFacts, ExecutionWhy, HeldBackFacts, OpenDependencies,
+    QueueFacts, StepFacts, StepWhy, WorkerFacts, WriteFacts,
 };
 use crate::audit::NotCompleted;
 use crate::execution::{Evidence, StepState};
@@ -68,6 +68,9 @@ impl AdmissionFacts {
             return "The orchestrator stops and starts nothing more; it is queued again after the restart."
                 .to_string();
         }
+        if let Some(held_back) = &self.held_back {
+            return held_back.words(self.n_before);
+        }
         let Self {
             n_before,
             n_running,
@@ -82,6 +85,39 @@ impl AdmissionFacts {
                 counted(*n, "execution starts", "executions start")
             ),
         }
+    }
+}
+
+impl HeldBackFacts {
+    fn words(&self, n_before: u64) -> String {
+        let or_others = match self.n_others {
+            0 => String::new(),
+            n => format!(
+                ", or one of {}",
+                counted(u64::from(n), "other action", "other actions")
+            ),
+        };
+        let since = self
+            .absent_for_ms
+            .map_or_else(String::new, |ms| format!(" since {}", Span(ms)));
+        let before = match n_before {
+            0 => String::new(),
+            n => format!(
+                " {} before it.",
+                counted(n, "execution starts", "executions start")
+            ),
+        };
+        let until = match self.registered_for_ms {
+            Some(ms) => format!(
+                "stays registered for {}, and without a worker it ends with ACTION_NOT_FOUND then",
+                Span(ms)
+            ),
+            None => "is declared by the operator".to_string(),
+        };
+        format!(
+            "Held back: no live worker offers {}{or_others}{since}; it starts once one does.{before} The action {until}.",
+            self.action
+        )
     }
 }
 
@@ -326,6 +362,9 @@ fn words_of_queue(queue: Option<&QueueFacts>, action: &str) -> String {
              ACTION_NOT_FOUND in {}.",
             Span(left_ms)
         ),
+        (0, None) => {
+            format!("No live worker offers {action}, which the operator declares; {before} once one does.")
+        }
         (n_workers, _) => format!(
             "Waits for a free slot of {action}: {} with {} free; {before}.",
             counted(u64::from(n_workers), "worker offers it", "workers offer it"),

@@ -148,7 +148,7 @@ impl World {
                 self.n_steps_completed += u64::from(persisted.result.steps_executed);
             }
             Effect::CloseSession(_) => {}
-            Effect::NotifyErrorHandler(_) | Effect::WorkerLost { .. } => {}
+            Effect::NotifyErrorHandler(_) | Effect::WorkerLost { .. } | Effect::Note(_) => {}
             Effect::Drained { .. } | Effect::GiveUp { .. } => panic!("nothing ends here"),
         }
     }

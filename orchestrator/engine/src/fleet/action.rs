@@ -56,12 +56,28 @@ pub(crate) struct Action {
     pub(crate) holders: u32,
     /// Somebody offered it once.
     pub(crate) was_offered: bool,
+    /// The operator declares it: it is registered without a session.
+    pub(crate) is_declared: bool,
+    /// An execution asked for it.
+    pub(crate) was_named: bool,
+    /// Since when it is offered, if it is.
+    pub(crate) offered_since_ms: u64,
+    /// When its last session left, if none is there.
+    pub(crate) left_at_ms: u64,
     /// Registered until then, even without a session.
-    pub(crate) grace_until_ms: u64,
+    pub(crate) registered_until_ms: u64,
+    /// Kept in mind, here and in the store, for the registration memory after its last session leaves.
+    pub(crate) is_remembered: bool,
+    /// How much of its memory the store was told last, in milliseconds.
+    pub(crate) written_left_ms: Option<u64>,
+    /// What the needs of queued executions know: it is registered, and no session offers it.
+    pub(crate) is_known_absent: bool,
+    /// It was told that executions are held back for want of it.
+    pub(crate) is_told_absent: bool,
 }
 
 impl Action {
-    pub(crate) fn new(name: Arc<str>, grace_until_ms: u64) -> Self {
+    pub(crate) fn new(name: Arc<str>, registered_until_ms: u64, is_declared: bool) -> Self {
         Self {
             name,
             description: String::new(),
@@ -73,7 +89,15 @@ impl Action {
             in_flight: 0,
             holders: 0,
             was_offered: false,
-            grace_until_ms,
+            is_declared,
+            was_named: false,
+            offered_since_ms: 0,
+            left_at_ms: 0,
+            registered_until_ms,
+            is_remembered: false,
+            written_left_ms: None,
+            is_known_absent: false,
+            is_told_absent: false,
         }
     }
 
@@ -93,9 +117,19 @@ impl Action {
         }
     }
 
-    // registered while a live session offers it, or one did within the grace.
+    //
     pub(crate) fn is_registered(&self, now_ms: u64) -> bool {
-        !self.sessions.is_empty() || now_ms < self.grace_until_ms
+        !self.sessions.is_empty() || self.is_declared || now_ms < self.registered_until_ms
+    }
+
+    /// Registered, and no session offers it.
+    pub(crate) fn is_absent(&self, now_ms: u64) -> bool {
+        self.sessions.is_empty() && self.is_registered(now_ms)
+    }
+
+    /// For how much longer it is registered without a session, in milliseconds; `None`: for as long as it is declared.
+    pub(crate) fn registered_for_ms(&self, now_ms: u64) -> Option<u64> {
+        (!self.is_declared).then(|| self.registered_until_ms.saturating_sub(now_ms))
     }
 
     /// Bytes of its description and its schema.

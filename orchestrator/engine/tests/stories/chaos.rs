@@ -185,6 +185,7 @@ impl Run {
                 StoreWrite::Settle { settlement } => {
                     self.queued.remove(&settlement.result.execution_id);
                 }
+                StoreWrite::RememberActions { .. } => {}
             }
         }
     }

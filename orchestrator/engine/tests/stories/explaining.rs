@@ -236,6 +236,7 @@ fn what_is_queued_says_who_is_before_it_whether_it_is_in_memory_or_not() {
         config.max_running_executions = 1;
         config.queued_in_memory_max = 2;
     });
+    world.worker(1, 0, &["a"]);
     let first = world.submit(100, &plan(100, &["a"]).build(), WaitFor::Settled);
     let ids: Vec<ExecutionId> = (1..=5)
         .map(|n| {
@@ -261,6 +262,7 @@ fn what_is_queued_says_who_is_before_it_whether_it_is_in_memory_or_not() {
             other => panic!("{other:?}"),
         };
         let expected = AdmissionFacts {
+            held_back: None,
             n_before,
             n_running: 1,
             n_running_max: 1,
@@ -281,6 +283,36 @@ fn what_is_queued_says_who_is_before_it_whether_it_is_in_memory_or_not() {
         explain(&mut world, ids[0]).explanation.execution.rules(),
         ["R-9.7", "R-3.2"]
     );
+}
+
+// R-2.17
+#[test]
+fn what_is_held_back_says_for_want_of_which_action_and_until_when() {
+    let mut world = World::with(|config| config.queued_in_memory_max = 1);
+    world.worker(1, 1, &["a", "b"]);
+    world.submit(8, &plan(8, &["a", "b"]).build(), WaitFor::Settled);
+    let assignment = world.one_assignment(1);
+    world.complete(1, assignment.token);
+    world.input(Input::SessionClosed(SessionKey(1)));
+    world.pass(20_000);
+    let first = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let second = world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    let both = plan(3, &["a", "b"]).draft(|draft| draft.max_concurrent_steps = Some(2));
+    let both = world.submit(3, &both.build(), WaitFor::Settled);
+    let words = |world: &mut World, id| match ask(world, id) {
+        Reply::Explained(explained) => explained.explanation.execution.words(),
+        Reply::ExplainedParked(facts) => facts.execution.words(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        words(&mut world, first),
+        "Held back: no live worker offers a since 20 s; it starts once one does. The action stays registered for 59 min, \
+         and without a worker it ends with ACTION_NOT_FOUND then. Its deadline ends it in 61 min at the latest."
+    );
+    assert!(words(&mut world, second).contains(" 1 execution starts before it. "));
+    assert!(words(&mut world, both).contains("offers a, or one of 1 other action since"));
+    let held = explain(&mut world, first).explanation.execution;
+    assert_eq!(held.rules(), ["R-2.17", "R-2.15", "R-3.2"]);
 }
 
 // R-9.2, R-9.3
@@ -368,8 +400,10 @@ fn an_end_that_finds_no_space_is_not_told_and_the_want_of_space_is() {
 // R-2.15, R-2.14
 #[test]
 fn a_step_whose_action_nobody_offers_says_how_long_it_waits_for_somebody() {
-    let mut world = World::new();
+    let mut world = World::with(|config| config.registration_memory_ms = 10_000);
+    world.worker(1, 0, &["fetch"]);
     let id = world.submit(1, &plan(1, &["fetch"]).build(), WaitFor::Settled);
+    world.input(Input::SessionClosed(SessionKey(1)));
     world.pass(4_000);
     let facts = step(&mut world, id, 0);
     assert_eq!(
@@ -382,7 +416,7 @@ fn a_step_whose_action_nobody_offers_says_how_long_it_waits_for_somebody() {
         "No live worker offers fetch; once one does, this step comes first. Without one it ends with \
          ACTION_NOT_FOUND in 6000 ms."
     );
-    world.worker(1, 0, &["fetch"]);
+    world.worker(2, 0, &["fetch"]);
     let facts = step(&mut world, id, 0);
     assert_eq!(
         (queue(&facts).expires_in_ms, facts.ends_in_ms),
@@ -392,7 +426,7 @@ fn a_step_whose_action_nobody_offers_says_how_long_it_waits_for_somebody() {
         words(&mut world, id, 0),
         "Waits for a free slot of fetch: 1 worker offers it with 0 slots free; this step comes first."
     );
-    world.input(Input::SessionClosed(SessionKey(1)));
+    world.input(Input::SessionClosed(SessionKey(2)));
     assert_eq!(queue(&step(&mut world, id, 0)).expires_in_ms, Some(10_000));
     world.pass(9_999);
     assert_eq!(step(&mut world, id, 0).ends_in_ms, Some(1));
@@ -535,6 +569,7 @@ fn where_attempts_only_wait_each_depth_has_a_queue_of_its_own() {
 #[test]
 fn positions_are_counted_up_to_a_bound() {
     let mut world = World::with(|config| config.max_running_executions = 1_000);
+    world.worker(1, 0, &["a"]);
     let actions = vec!["a"; 1_000];
     let mut last = None;
     for n in 1..=18 {

@@ -20,7 +20,7 @@ fn drain(world: &mut World, worker: WorkerSelector) -> Reply {
 
 fn drained(world: &mut World, worker: WorkerSelector) -> Vec<WorkerView> {
     match drain(world, worker) {
-        Reply::Workers(workers) => workers,
+        Reply::WorkersDrain { workers, .. } => workers,
         other => panic!("the workers that drain, not {other:?}"),
     }
 }

@@ -431,9 +431,9 @@ fn on_a_full_disk_the_limit_of_what_waits_beyond_memory_still_counts() {
     let mut world = World::with(|config| {
         config.max_running_executions = 1;
         config.queued_in_memory_max = 1;
-        // The one that runs waits for a worker.
-        config.registration_grace_ms = 1_000_000;
     });
+    // The one that runs waits for a slot.
+    world.worker(1, 0, &["a"]);
     for n in 1..=3 {
         world.submit(n, &plan(n, &["a"]).build(), WaitFor::Settled);
     }

@@ -8,8 +8,8 @@ use escapement_contract::{
 };
 use escapement_engine::{
     ActionSpec, Assignment, AttemptReport, CallerId, Effect, Engine, EngineConfig, FromWorker, Hello,
-    InFlight, Input, LoadOutcome, Piece, Recovered, Reply, SessionKey, StoreWrite, Submission, ToWorker,
-    UntilDecided, WaitFor, Watch, WorkerView, WriteId, WriteOutcome,
+    InFlight, Input, LoadOutcome, Notice, Piece, Recovered, Reply, SessionKey, StoreWrite, Submission,
+    ToWorker, UntilDecided, WaitFor, Watch, WorkerView, WriteId, WriteOutcome,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, SessionId};
@@ -35,6 +35,11 @@ pub struct World {
     pub replies: BTreeMap<u64, Reply>,
     pub sent: Vec<(u64, ToWorker)>,
     pub closed: Vec<u64>,
+    /// What the store was told of actions, by name.
+    pub memories: BTreeMap<Arc<str>, Option<u64>>,
+    /// What becomes of that.
+    pub memory_outcome: WriteOutcome,
+    pub notices: Vec<Notice>,
     pub auditor: Auditor,
     pub replayer: Replayer,
     /// Everything that left, in order, by name.
@@ -82,6 +87,9 @@ impl World {
             replies: BTreeMap::new(),
             sent: Vec::new(),
             closed: Vec::new(),
+            memories: BTreeMap::new(),
+            memory_outcome: WriteOutcome::Durable,
+            notices: Vec::new(),
             auditor: Auditor::default(),
             replayer: Replayer::default(),
             log: Vec::new(),
@@ -121,6 +129,18 @@ impl World {
 
     fn carry_out(&mut self, effect: Effect) -> Option<Input> {
         match effect {
+            Effect::Write {
+                write,
+                content: StoreWrite::RememberActions { memories },
+            } => {
+                let memories = memories.into_iter();
+                self.memories
+                    .extend(memories.map(|memory| (memory.name, memory.left_ms)));
+                return Some(Input::Stored {
+                    write,
+                    outcome: self.memory_outcome,
+                });
+            }
             Effect::Write { write, content } => {
                 self.keep(&content);
                 self.log.push(match content {
@@ -128,6 +148,7 @@ impl World {
                     StoreWrite::Accept { .. } => "write accept and start".into(),
                     StoreWrite::Start { .. } => "write start".into(),
                     StoreWrite::Settle { .. } => "write settle".into(),
+                    StoreWrite::RememberActions { .. } => unreachable!("it is answered above"),
                 });
                 self.writes.push((write, content));
                 return self.store_answers.then_some(Input::Stored {
@@ -167,6 +188,7 @@ impl World {
             Effect::NotifyErrorHandler(_) => self.log.push("notify error handler".into()),
             // Its attempts tell the same, each for itself.
             Effect::WorkerLost { .. } => {}
+            Effect::Note(notice) => self.notices.push(notice),
             Effect::Drained { n_unfinished } => self.log.push(format!("drained, {n_unfinished} left")),
             Effect::GiveUp { .. } => self.log.push("give up".into()),
         }
@@ -185,6 +207,11 @@ impl World {
     /// What a restart finds of an execution that was accepted and has not started.
     pub fn recovered(&self, execution_id: ExecutionId) -> Recovered {
         self.accepted[&execution_id].clone()
+    }
+
+    /// The store of another world is this one's.
+    pub fn take_accepted(&mut self, other: &World) {
+        self.accepted.clone_from(&other.accepted);
     }
 
     /// One of the executions that were accepted and did not start at once.

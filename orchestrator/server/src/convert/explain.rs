@@ -32,6 +32,11 @@ pub fn execution(
             queue_position: Some(long(admission.n_before)),
             executions_running: Some(answer::count(admission.n_running)),
             executions_running_max: Some(answer::count(admission.n_running_max)),
+            held_back_for_action: (admission.held_back.as_ref())
+                .map(|held_back| held_back.action.to_string()),
+            action_registered_for_ms: (admission.held_back.as_ref())
+                .and_then(|held_back| held_back.registered_for_ms)
+                .map(long),
             ..plain
         },
         ExecutionWhy::Starting(write) | ExecutionWhy::Settling { write, .. } => v1::ExecutionExplanation {

@@ -42,5 +42,9 @@ pub fn action(view: &ActionView) -> v1::Action {
         free_slots: count(view.free_slots),
         in_flight: count(view.in_flight),
         waiting: count(view.waiting),
+        declared: view.is_declared,
+        registered_for_ms: view
+            .registered_for_ms
+            .map(|ms| i64::try_from(ms).unwrap_or(i64::MAX)),
     }
 }

@@ -6,7 +6,7 @@ use crate::convert::fleet;
 use crate::engine_link::Lane;
 use crate::status::{Kind, Rejection};
 use escapement_engine::{Input, Reply, SessionState, WorkerSelector};
-use escapement_model::InstanceId;
+use escapement_model::{InstanceId, limits};
 use escapement_wire::v1;
 use escapement_wire::v1::fleet_service_server::FleetService;
 use tonic::{Request, Response, Status};
@@ -74,10 +74,19 @@ impl FleetService for Fleet {
         let worker = selector(request.into_inner())?;
         let drain = |caller| Input::DrainWorker { caller, worker };
         match self.edge.engine.call(Lane::Control, drain).await? {
-            Reply::Workers(workers) => {
-                info!(workers = workers.len(), "operator drains workers");
-                let workers = workers.iter().map(fleet::worker).collect();
-                Ok(Response::new(v1::DrainWorkerResponse { workers }))
+            Reply::WorkersDrain {
+                workers,
+                actions_without_worker,
+            } => {
+                info!(
+                    workers = workers.len(),
+                    ?actions_without_worker,
+                    "operator drains workers"
+                );
+                Ok(Response::new(v1::DrainWorkerResponse {
+                    workers: workers.iter().map(fleet::worker).collect(),
+                    actions_without_worker: actions_without_worker.iter().map(ToString::to_string).collect(),
+                }))
             }
             Reply::NoSuchWorker => Err(Rejection::NoSuchWorker.into()),
             other => unreachable!("a drain is answered with workers, not with {other:?}"),
@@ -104,6 +113,34 @@ impl FleetService for Fleet {
             }
             Reply::NoSuchWorker => Err(Rejection::NoSuchWorker.into()),
             other => unreachable!("a declaration is answered with counts, not with {other:?}"),
+        }
+    }
+
+    async fn forget_action(
+        &self,
+        request: Request<v1::ForgetActionRequest>,
+    ) -> Result<Response<v1::ForgetActionResponse>, Status> {
+        let name = request.into_inner().name;
+        if !(1..=limits::ACTION_CHARS_MAX).contains(&name.chars().count()) {
+            let message = format!("must have 1 to {} code points", limits::ACTION_CHARS_MAX);
+            return Err(Rejection::InvalidField {
+                field: "name",
+                message,
+            }
+            .into());
+        }
+        let action = name.clone();
+        let forget = |caller| Input::ForgetAction { caller, name };
+        match self.edge.engine.call(Lane::Control, forget).await? {
+            Reply::ActionForgotten { was_known, n_queued } => {
+                info!(action, was_known, n_queued, "operator forgets an action");
+                Ok(Response::new(v1::ForgetActionResponse {
+                    known: was_known,
+                    queued_executions: i32::try_from(n_queued).unwrap_or(i32::MAX),
+                }))
+            }
+            Reply::ActionInUse => Err(Rejection::ActionInUse.into()),
+            other => unreachable!("forgetting is answered by what was forgotten, not by {other:?}"),
         }
     }
 }

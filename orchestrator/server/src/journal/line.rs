@@ -77,6 +77,8 @@ fn input(at_ms: u64, input: &Input) -> Option<Line> {
         | Input::CallerGone(_)
         | Input::ListWorkers(_)
         | Input::ListActions(_)
+        | Input::ForgetAction { .. }
+        | Input::RecoverAction(_)
         | Input::Recover(_)
         | Input::RecoverParked(_)
         | Input::Loaded { .. }
@@ -109,6 +111,7 @@ fn effect(at_ms: u64, effect: &Effect) -> Option<Line> {
         | Effect::EmitEvent(_)
         | Effect::NotifyErrorHandler(_)
         | Effect::WorkerLost { .. }
+        | Effect::Note(_)
         | Effect::Drained { .. }
         | Effect::GiveUp { .. } => return None,
     };

@@ -146,6 +146,12 @@ fn every_rejection_of_the_shell_has_its_status() {
             false,
         ),
         (
+            Rejection::ActionInUse,
+            Code::FailedPrecondition,
+            "ACTION_IN_USE",
+            false,
+        ),
+        (
             Rejection::Overloaded(Kind::Reads),
             Code::ResourceExhausted,
             "OVERLOADED",

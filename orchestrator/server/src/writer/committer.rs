@@ -95,7 +95,8 @@ impl<S: Store> Committer<S> {
     }
 
     //
-    /// There is no space for all of them. Accepts are refused together: what was accepted before them needs the rest.
+    /// There is no space for all of them. Accepts are refused together, and memories of actions with them: what was
+    /// accepted before them needs the rest.
     ///
     /// No start and no end belongs to an accept of its own batch, so the order of what is left says the same.
     fn commit_what_fits(&mut self, writes: &[Write]) -> Result<Vec<WriteOutcome>, StoreFault> {
@@ -103,7 +104,7 @@ impl<S: Store> Committer<S> {
         if planted::is_on(Bug::FullIsDurable) {
             return Ok(vec![WriteOutcome::Durable; writes.len()]);
         }
-        let is_accept = |write: &Write| matches!(write, Write::Accept(_));
+        let is_accept = |write: &Write| matches!(write, Write::Accept(_) | Write::RememberActions(_));
         let n_accepts = writes.iter().filter(|write| is_accept(write)).count();
         if n_accepts == writes.len() || writes.len() == 1 {
             return Ok(vec![FULL; writes.len()]);

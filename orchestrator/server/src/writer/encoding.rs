@@ -2,7 +2,7 @@
 
 use crate::records;
 use escapement_contract::{AuditKind, Settlement, Status};
-use escapement_engine::{StoreWrite, WriteConflict, WriteOutcome};
+use escapement_engine::{ActionMemory, StoreWrite, WriteConflict, WriteOutcome};
 use escapement_model::planted::{self, Bug};
 use escapement_store::{AcceptWrite, Conflict, Outcome, Write};
 
@@ -52,6 +52,13 @@ pub fn encode(content: &StoreWrite) -> Write {
                 audit,
             }
         }
+        StoreWrite::RememberActions { memories } => {
+            let memory = |memory: &ActionMemory| escapement_store::ActionMemory {
+                name: memory.name.to_string(),
+                left_ms: memory.left_ms,
+            };
+            Write::RememberActions(memories.iter().map(memory).collect())
+        }
     }
 }
 
@@ -77,6 +84,7 @@ pub(super) fn record_bytes(write: &Write) -> usize {
         Write::Accept(accept) => accept.record.len(),
         Write::Start { .. } => 0,
         Write::Settle { result, audit, .. } => result.len() + audit.len(),
+        Write::RememberActions(memories) => memories.iter().map(|memory| memory.name.len()).sum(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::{Make, Sample, commit, reader, stored};
-use crate::{Conflict, ListFilter, Outcome, Write};
+use crate::{ActionMemory, Conflict, ListFilter, Outcome, Write};
 
 pub(super) fn what_was_acknowledged_is_there_after_a_restart(make: Make<'_>) {
     let mut subject = make();
@@ -27,6 +27,36 @@ pub(super) fn what_was_acknowledged_is_there_after_a_restart(make: Make<'_>) {
             .expect("reads");
         assert_eq!(audit.as_ref(), Some(&settled.audit));
         assert_eq!(reader(&mut *subject).unsettled(None, 10).expect("reads").len(), 2);
+    }
+}
+
+pub(super) fn actions_are_remembered_until_they_are_forgotten(make: Make<'_>) {
+    let memory = |name: &str, left_ms| ActionMemory {
+        name: name.to_owned(),
+        left_ms,
+    };
+    let mut subject = make();
+    let sample = Sample::new(330);
+    let first = vec![
+        memory("b", Some(7)),
+        memory("a", Some(0)),
+        memory("gone", None),
+        memory("\u{e9}", Some(u64::from(u32::MAX))),
+    ];
+    let outcomes = commit(&mut *subject, &[Write::RememberActions(first), sample.accept()]);
+    assert_eq!(
+        outcomes,
+        [Outcome::Done { number: 0 }, Outcome::Done { number: 1 }]
+    );
+    subject.reopen();
+    let changed = vec![memory("b", Some(3)), memory("a", None)];
+    commit(&mut *subject, &[Write::RememberActions(changed)]);
+    let expected = [memory("b", Some(3)), memory("\u{e9}", Some(u64::from(u32::MAX)))];
+    for _ in 0..2 {
+        let remembered = reader(&mut *subject).remembered_actions().expect("reads");
+        assert_eq!(remembered, expected);
+        assert_eq!(reader(&mut *subject).counts().expect("reads").accepted(), 1);
+        subject.reopen();
     }
 }
 

@@ -351,6 +351,21 @@ impl Reader for EmbeddedReader {
         Ok(page)
     }
 
+    fn remembered_actions(&self) -> Result<Vec<ActionMemory>, StoreFault> {
+        let select = "SELECT name, left_ms FROM action_memory ORDER BY name";
+        let mut select = self.connection.prepare_cached(select).map_err(working)?;
+        let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+        let rows: Vec<(String, i64)> = rows.and_then(Iterator::collect).map_err(working)?;
+        let memories = rows.into_iter().filter_map(|(name, left_ms)| {
+            let left_ms = u64::try_from(left_ms).ok()?;
+            Some(ActionMemory {
+                name,
+                left_ms: Some(left_ms),
+            })
+        });
+        Ok(memories.collect())
+    }
+
     fn counts(&self) -> Result<Counts, StoreFault> {
         Tally::load(&self.connection)
             .map(|tally| tally.counts())

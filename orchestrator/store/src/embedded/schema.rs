@@ -8,11 +8,12 @@ use super::connection::opening;
 use crate::StoreFault;
 
 /// The migrations; the schema version is the count of those that were applied. Never edited, only added to.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("0001_executions.sql"),
     include_str!("0002_removal.sql"),
     include_str!("0003_starts.sql"),
     include_str!("0004_outlines.sql"),
+    include_str!("0005_actions.sql"),
 ];
 
 /// Marks the file as ours: "ESCP".

@@ -13,7 +13,7 @@ use super::connection::{reading, working};
 use super::reader::fetch;
 use super::tally::Tally;
 use super::tombstones;
-use crate::{AcceptWrite, Conflict, Outcome, RemovedExecution, StoreFault, StoredState, Write};
+use crate::{AcceptWrite, ActionMemory, Conflict, Outcome, RemovedExecution, StoreFault, StoredState, Write};
 
 const INSERT_EXECUTION: &str = "INSERT OR IGNORE INTO execution (number, execution_id, plan_id, \
      request_digest, priority, accepted_at, deadline_ms, parent_execution_id, plan_name, user_id, \
@@ -67,10 +67,30 @@ pub(super) fn apply(
                 };
                 settle(connection, tally, execution_id, &ending)?
             }
+            Write::RememberActions(memories) => remember_actions(connection, memories)?,
         });
     }
     end(connection, tally, &before)?;
     Ok(outcomes)
+}
+
+fn remember_actions(connection: &Connection, memories: &[ActionMemory]) -> Result<Outcome, StoreFault> {
+    for ActionMemory { name, left_ms } in memories {
+        let left_ms = left_ms.map(|left_ms| i64::try_from(left_ms).unwrap_or(i64::MAX));
+        let (sql, left_ms) = match left_ms {
+            Some(left_ms) => (
+                "INSERT INTO action_memory (name, left_ms) VALUES (?1, ?2) \
+                 ON CONFLICT (name) DO UPDATE SET left_ms = excluded.left_ms",
+                left_ms,
+            ),
+            None => ("DELETE FROM action_memory WHERE name = ?1 AND ?2 = 0", 0),
+        };
+        connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute(params![name, left_ms]))
+            .map_err(working)?;
+    }
+    Ok(Outcome::Done { number: 0 })
 }
 
 /// Opens the transaction of a batch, on what this process has left in the file.

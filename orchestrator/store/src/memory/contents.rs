@@ -7,7 +7,7 @@ use bytes::Bytes;
 use escapement_model::{ExecutionId, PlanId};
 
 use crate::{
-    AcceptWrite, Conflict, Counts, ListFilter, Outcome, REMOVED_PER_STEP_MAX, Removal, Removed,
+    AcceptWrite, ActionMemory, Conflict, Counts, ListFilter, Outcome, REMOVED_PER_STEP_MAX, Removal, Removed,
     RemovedExecution, StoredExecution, StoredState, StoredSummary, Write,
 };
 
@@ -30,6 +30,7 @@ pub(super) struct Contents {
     removed: VecDeque<RemovedExecution>,
     removed_by_id: BTreeMap<ExecutionId, RemovedExecution>,
     removed_by_plan: BTreeMap<PlanId, ExecutionId>,
+    actions: BTreeMap<String, u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -63,8 +64,26 @@ impl Contents {
                 entry.execution.result = Some(result.clone());
                 entry.audit = Some(audit.clone());
             }),
+            Write::RememberActions(memories) => {
+                for ActionMemory { name, left_ms } in memories {
+                    match left_ms {
+                        Some(left_ms) => self.actions.insert(name.clone(), *left_ms),
+                        None => self.actions.remove(name),
+                    };
+                }
+                Ok(0)
+            }
         };
         applied.map_or_else(Outcome::Conflict, |number| Outcome::Done { number })
+    }
+
+    pub(super) fn remembered_actions(&self) -> Vec<ActionMemory> {
+        let actions = self.actions.iter();
+        let memory = |(name, left_ms): (&String, &u64)| ActionMemory {
+            name: name.clone(),
+            left_ms: Some(*left_ms),
+        };
+        actions.map(memory).collect()
     }
 
     fn accept(&mut self, write: &AcceptWrite) -> Result<u64, Conflict> {

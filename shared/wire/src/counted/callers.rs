@@ -51,9 +51,11 @@ uncounted! { true:
     GetExecutionRequest WaitExecutionRequest ListExecutionsRequest WatchExecutionRequest ListAuditEntriesRequest
     ReplayExecutionRequest ExportExecutionRequest
     ListWorkersRequest ListActionsRequest DrainWorkerRequest DeclareWorkerDeadRequest
+    ForgetActionRequest
 }
 
 uncounted! { false:
+    ForgetActionResponse
     SubmitPlanResponse ExecutePlanResponse ValidatePlanResponse GetExecutionResponse WaitExecutionResponse
     ListExecutionsResponse WatchExecutionResponse ListAuditEntriesResponse SubscribeEventsResponse
     ExplainExecutionResponse ReplayExecutionResponse ExportExecutionResponse SimulatePlanResponse

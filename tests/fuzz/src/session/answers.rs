@@ -32,7 +32,7 @@ impl Disk {
             "a write is repeated only where it failed"
         );
         match &content {
-            StoreWrite::Accept { .. } => {}
+            StoreWrite::Accept { .. } | StoreWrite::RememberActions { .. } => {}
             StoreWrite::Start { execution_id, .. } => {
                 assert!(
                     self.accepted.contains_key(execution_id),
@@ -54,7 +54,7 @@ impl Disk {
 
     /// The write of a new execution is not repeated: nobody was told of it.
     pub(crate) fn failed(&mut self, write: WriteId, content: &StoreWrite) {
-        if !matches!(content, StoreWrite::Accept { .. }) {
+        if matches!(content, StoreWrite::Start { .. } | StoreWrite::Settle { .. }) {
             self.failed.insert(write);
         }
     }
@@ -94,6 +94,7 @@ impl Disk {
                 assert!(is_first, "an execution is settled once");
                 self.n_successes += usize::from(settlement.result.error.is_none());
             }
+            StoreWrite::RememberActions { .. } => {}
         }
         WriteOutcome::Durable
     }
@@ -271,7 +272,7 @@ impl Callers {
             | (Wants::Explanation, Reply::ExplainedParked(_) | Reply::NotLive)
             | (Wants::Workers, Reply::Workers(_))
             | (Wants::Actions, Reply::Actions(_))
-            | (Wants::Drained, Reply::Workers(_) | Reply::NoSuchWorker)
+            | (Wants::Drained, Reply::WorkersDrain { .. } | Reply::NoSuchWorker)
             | (Wants::Dead, Reply::DeclaredDead { .. } | Reply::NoSuchWorker) => true,
             (Wants::Watch(next), Reply::Entries(entries, _)) => entries
                 .iter()

@@ -1,0 +1,310 @@
+//! Which actions are registered though no worker offers them, and what is told of it.
+
+use crate::world::{World, action, plan};
+use escapement_contract::Status;
+use escapement_engine::{
+    ActionMemory, ActionView, CallerId, FromWorker, Input, Notice, Reply, SessionKey, WaitFor,
+    WorkerSelector, WriteFailure, WriteOutcome,
+};
+use escapement_model::codes;
+
+const HOUR_MS: u64 = 3_600_000;
+
+fn actions(world: &mut World) -> Vec<ActionView> {
+    world.input(Input::ListActions(CallerId(9_000)));
+    match world.replies.remove(&9_000) {
+        Some(Reply::Actions(actions)) => actions,
+        other => panic!("the actions, not {other:?}"),
+    }
+}
+
+fn forget(world: &mut World, name: &str) -> Reply {
+    let (caller, name) = (CallerId(9_000), name.to_owned());
+    world.input(Input::ForgetAction { caller, name });
+    world.replies.remove(&9_000).unwrap()
+}
+
+fn close(world: &mut World, session: u64) {
+    world.input(Input::SessionClosed(SessionKey(session)));
+}
+
+fn code(world: &World, caller: u64) -> String {
+    world
+        .settlement(caller)
+        .result
+        .error
+        .as_ref()
+        .unwrap()
+        .code
+        .to_string()
+}
+
+fn written(world: &World, name: &str) -> Option<u64> {
+    world.memories.get(name).copied().flatten()
+}
+
+/// A world whose worker offered "a", had an execution of it, and left half a minute after the start.
+fn left() -> World {
+    let mut world = World::new();
+    world.pass(30_000);
+    world.worker(1, 1, &["a"]);
+    world.submit(1_000, &plan(1_000, &["a"]).build(), WaitFor::Settled);
+    let assignment = world.one_assignment(1);
+    world.complete(1, assignment.token);
+    close(&mut world, 1);
+    world
+}
+
+//
+#[test]
+fn an_action_is_remembered_after_its_last_worker_left() {
+    let mut world = left();
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.pass(HOUR_MS - 1);
+    assert_eq!(actions(&mut world)[0].registered_for_ms, Some(1));
+    assert!(!world.replies.contains_key(&1));
+    world.pass(1);
+    assert_eq!(code(&world, 1), codes::ACTION_NOT_FOUND);
+    assert!(actions(&mut world).is_empty());
+    assert_eq!(written(&world, "a"), None);
+    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    assert_eq!(code(&world, 2), codes::ACTION_NOT_FOUND);
+}
+
+//
+#[test]
+fn a_memory_lasts_over_a_restart_for_as_long_as_was_left_of_it() {
+    let mut before = left();
+    assert_eq!(
+        written(&before, "a"),
+        Some(HOUR_MS),
+        "told as soon as an execution asked for it"
+    );
+    before.pass(600_000);
+    let left_ms = written(&before, "a").unwrap();
+    assert!(
+        (HOUR_MS - 600_000..HOUR_MS - 500_000).contains(&left_ms),
+        "{left_ms}"
+    );
+    let mut world = World::new();
+    world.input(Input::RecoverAction(ActionMemory {
+        name: "a".into(),
+        left_ms: Some(left_ms),
+    }));
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.pass(left_ms - 1);
+    assert!(!world.replies.contains_key(&1));
+    world.pass(1);
+    assert_eq!(code(&world, 1), codes::ACTION_NOT_FOUND);
+    assert_eq!(written(&world, "a"), None);
+}
+
+//
+#[test]
+fn a_time_in_which_the_orchestrator_stood_still_does_not_count() {
+    let mut world = World::new();
+    world.pass(5_000);
+    // The grace after the start, for a name that no worker ever offered.
+    world.submit(1, &plan(1, &["late"]).build(), WaitFor::Settled);
+    world.now_ms += 15_000;
+    world.input(Input::Tick);
+    assert!(!world.replies.contains_key(&1), "its worker could not come");
+    world.worker(1, 1, &["late"]);
+    let assignment = world.one_assignment(1);
+    world.complete(1, assignment.token);
+    assert_eq!(world.status(1), Status::Success);
+    close(&mut world, 1);
+    world.now_ms += 3 * HOUR_MS;
+    world.input(Input::Tick);
+    world.submit(2, &plan(2, &["late"]).build(), WaitFor::Settled);
+    world.pass(HOUR_MS - 100_000);
+    assert!(!world.replies.contains_key(&2));
+    world.pass(160_000);
+    assert_eq!(code(&world, 2), codes::ACTION_NOT_FOUND);
+}
+
+//
+#[test]
+fn a_memory_that_is_not_written_hurts_nothing_and_is_tried_again() {
+    let mut world = World::new();
+    world.memory_outcome = WriteOutcome::Failed(WriteFailure::Full);
+    world.worker(1, 1, &["a"]);
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let assignment = world.one_assignment(1);
+    world.complete(1, assignment.token);
+    assert_eq!(world.status(1), Status::Success);
+    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Accepted);
+    assert!(
+        matches!(world.replies[&2], Reply::Accepted(_)),
+        "a full disk is not told by a memory"
+    );
+    world.memories.clear();
+    world.memory_outcome = WriteOutcome::Durable;
+    world.heartbeat(1, &[]);
+    world.pass(60_000);
+    assert!(world.memories.contains_key("a"));
+}
+
+//
+#[test]
+fn names_that_come_and_go_and_that_no_execution_asked_for_are_not_remembered() {
+    let mut world = World::new();
+    world.pass(60_000);
+    for session in 1..=20 {
+        let specs = (0..500)
+            .map(|n| action(&format!("invented-{session}-{n}")))
+            .collect();
+        world.hello(session, session as u8, 1, specs, Vec::new());
+        world.say(session, FromWorker::Goodbye);
+    }
+    world.pass(10_000);
+    assert!(actions(&mut world).is_empty());
+    assert!(world.memories.is_empty());
+    // Offered for longer: half of the room and no more.
+    for session in 21..=30 {
+        let specs = (0..500)
+            .map(|n| action(&format!("lasting-{session}-{n}")))
+            .collect();
+        world.hello(session, session as u8, 1, specs, Vec::new());
+    }
+    world.pass(10_000);
+    (21..=30).for_each(|session| world.say(session, FromWorker::Goodbye));
+    world.pass(60_000);
+    assert_eq!(actions(&mut world).len(), 2_048);
+    assert_eq!(
+        world
+            .memories
+            .values()
+            .filter(|left_ms| left_ms.is_some())
+            .count(),
+        2_048
+    );
+}
+
+//
+#[test]
+fn a_declared_action_is_registered_without_a_worker() {
+    let mut world = World::with(|config| config.declared_actions = vec!["exact".into(), "some.*".into()]);
+    world.pass(10_000);
+    let listed = actions(&mut world);
+    assert_eq!(
+        (listed.len(), &*listed[0].name, listed[0].is_declared),
+        (1, "exact", true)
+    );
+    for (n, name) in [(1, "exact"), (2, "some.thing"), (3, "something")] {
+        world.submit(n, &plan(n, &[name]).build(), WaitFor::Settled);
+    }
+    world.pass(600_000);
+    assert!(!world.replies.contains_key(&1) && !world.replies.contains_key(&2));
+    assert_eq!(code(&world, 3), codes::ACTION_NOT_FOUND);
+    assert!(matches!(forget(&mut world, "exact"), Reply::ActionInUse));
+    world.worker(1, 2, &["exact", "some.thing"]);
+    assert_eq!(world.assignments(1).len(), 2);
+}
+
+//
+#[test]
+fn an_operator_ends_a_memory_at_once() {
+    let mut world = left();
+    for n in 1..=3 {
+        world.submit(n, &plan(n, &["a"]).build(), WaitFor::Settled);
+    }
+    let Reply::ActionForgotten { was_known, n_queued } = forget(&mut world, "a") else {
+        panic!("it is forgotten")
+    };
+    assert_eq!((was_known, n_queued), (true, 3));
+    assert!((1..=3).all(|caller| code(&world, caller) == codes::ACTION_NOT_FOUND));
+    assert_eq!(written(&world, "a"), None);
+    assert!(matches!(
+        forget(&mut world, "a"),
+        Reply::ActionForgotten {
+            was_known: false,
+            n_queued: 0
+        }
+    ));
+    world.worker(2, 1, &["a"]);
+    assert!(matches!(forget(&mut world, "a"), Reply::ActionInUse));
+}
+
+//
+#[test]
+fn a_drain_says_which_actions_it_leaves_without_a_worker() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a", "b"]);
+    world.worker(2, 1, &["b"]);
+    let worker = WorkerSelector::WorkerId("worker-1".into());
+    let caller = CallerId(1);
+    world.input(Input::DrainWorker { caller, worker });
+    let Reply::WorkersDrain {
+        actions_without_worker,
+        ..
+    } = &world.replies[&1]
+    else {
+        panic!("{:?}", world.replies[&1])
+    };
+    assert_eq!(actions_without_worker.len(), 1);
+    assert_eq!(&*actions_without_worker[0], "a");
+}
+
+//
+#[test]
+fn the_log_hears_once_of_each_absence_and_of_steps_that_end_for_it() {
+    let mut world = left();
+    assert!(world.notices.is_empty(), "no execution waits for it");
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    world.pass(120_000);
+    let action = || "a".into();
+    assert_eq!(world.notices, [Notice::HeldBack { action: action() }]);
+    world.worker(2, 1, &["a"]);
+    assert_eq!(world.notices[1..], [Notice::Offered { action: action() }]);
+    for n in 3..=5 {
+        world.submit(n, &plan(n, &["nobody"]).build(), WaitFor::Settled);
+    }
+    world.pass(60_000);
+    let not_found = |n_steps| Notice::NotFound {
+        action: "nobody".into(),
+        n_steps,
+    };
+    let told = world
+        .notices
+        .iter()
+        .filter(|notice| matches!(notice, Notice::NotFound { .. }));
+    assert_eq!(told.cloned().collect::<Vec<_>>(), [not_found(1), not_found(2)]);
+}
+
+/// After a restart workers are expected to come back: what waits for them is told once they should have.
+//
+#[test]
+fn nothing_is_said_of_an_absence_before_the_grace_after_the_start_is_over() {
+    let mut world = World::new();
+    world.input(Input::RecoverAction(ActionMemory {
+        name: "a".into(),
+        left_ms: Some(HOUR_MS),
+    }));
+    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.pass(9_999);
+    assert!(world.notices.is_empty());
+    world.pass(1);
+    assert_eq!(world.notices, [Notice::HeldBack { action: "a".into() }]);
+}
+
+/// Names that no worker ever offered are held back during the grace after the start, and end when it does.
+//
+#[test]
+fn invented_names_end_when_the_grace_after_the_start_does() {
+    const N: u64 = 1_000;
+    let mut world = World::with(|config| config.max_running_executions = 8);
+    for n in 1..=N {
+        world.submit(n, &plan(n, &[&format!("invented-{n}")]).build(), WaitFor::Settled);
+    }
+    world.worker(1, 1, &["a"]);
+    world.pass(10_000);
+    assert!((1..=N).all(|caller| code(&world, caller) == codes::ACTION_NOT_FOUND));
+    assert_eq!(actions(&mut world).len(), 1);
+    let told = world
+        .notices
+        .iter()
+        .filter(|notice| matches!(notice, Notice::NotFound { .. }));
+    assert_eq!(told.count(), 100);
+}
