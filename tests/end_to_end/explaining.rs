@@ -127,11 +127,20 @@ async fn what_is_queued_says_what_is_before_it() {
 //
 #[tokio::test]
 async fn a_step_says_which_worker_it_waits_for_and_which_has_it() {
-    let world = World::start_with(|settings| settings.flag("--registration-grace-ms", 600_000)).await;
+    let world = World::start().await;
+    let without_slots = ScriptedWorker::connect(&world.orchestrator, &[WORK, "other"], 0).await;
     let waiting = request(plan([step(0, WORK), step(1, "other"), step(2, "other")])).concurrent(2);
     world.submit(&waiting).await;
-    let nobody = step_in(&world, &waiting.id(), 0, StepState::Waiting).await;
-    assert_eq!((nobody.workers, nobody.queue_position), (Some(0), Some(0)));
+    step_in(&world, &waiting.id(), 0, StepState::Waiting).await;
+    without_slots.goodbye().await;
+    let without_worker = async || {
+        let step = step_in(&world, &waiting.id(), 0, StepState::Waiting).await;
+        (step.workers == Some(0)).then_some(step)
+    };
+    let nobody = wait_for("the worker to be gone", LIMIT, without_worker)
+        .await
+        .unwrap();
+    assert_eq!(nobody.queue_position, Some(0));
     assert!(nobody.action_expires_in_ms.unwrap() > 500_000);
     assert_eq!(nobody.rules, ["R-2.15", "R-2.14"]);
     let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
@@ -412,7 +421,8 @@ async fn an_execution_is_explained_at_any_time_of_its_life() {
 
 #[tokio::test]
 async fn the_largest_plan_is_explained_in_one_answer() {
-    let world = World::start_with(|settings| settings.flag("--registration-grace-ms", 600_000)).await;
+    let world = World::start().await;
+    let _without_slots = ScriptedWorker::connect(&world.orchestrator, &[WORK], 0).await;
     let chained = |number: usize| {
         let before: Vec<usize> = (number.saturating_sub(80)..number).collect();
         step(number, WORK).after(&before)

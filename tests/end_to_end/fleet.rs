@@ -8,7 +8,9 @@ use escapement_tests::wait_for;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;
 use escapement_wire::v1::worker::State;
-use escapement_wire::v1::{Action, GetExecutionRequest, ListActionsRequest, ListWorkersRequest, Worker};
+use escapement_wire::v1::{
+    Action, GetExecutionRequest, ListActionsRequest, ListWorkersRequest, Worker, execution,
+};
 use escapement_wire::worker::v1::ActionSpec;
 use serde_json::json;
 
@@ -75,10 +77,9 @@ async fn an_action_whose_worker_comes_within_the_grace_is_waited_for() {
             execution_id: id.clone(),
         };
         let answer = world.orchestrator.plans().get_execution(asked).await.ok()?;
-        let progress = answer.into_inner().execution?.progress?;
-        (progress.steps_waiting == 1).then_some(())
+        (answer.into_inner().execution?.state() == execution::State::Queued).then_some(())
     };
-    wait_for("the step to wait", LIMIT, waits).await.unwrap();
+    wait_for("the execution to wait", LIMIT, waits).await.unwrap();
     let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
     worker.complete_next(json!({})).await;
     assert_eq!(call.await.unwrap().unwrap().status(), Status::Success);

@@ -13,6 +13,7 @@ mod status_details;
 mod story;
 mod world;
 
+mod absences;
 mod admission;
 mod attempts;
 mod backup;

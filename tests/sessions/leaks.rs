@@ -59,6 +59,7 @@ async fn after_many_sessions_with_every_kind_of_end_nothing_is_left_of_them() {
         settings
             .lease(2_000, 500)
             .flag("--registration-grace-ms", 1_000)
+            .flag("--registration-memory-ms", 1_000)
             // Plans whose worker is gone run on until its lease is over, and none is to wait for them.
             .flag("--max-running-executions", 2 * n_cycles)
     })

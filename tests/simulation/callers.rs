@@ -5,8 +5,9 @@ use crate::plans::{self, Ids};
 use crate::world::{Happening, World};
 use escapement_contract::Request;
 use escapement_model::ExecutionId;
-use escapement_tests::history::{self, Answer, Ask, CallId, Entry, State, Surface};
+use escapement_tests::history::{self, Answer, Ask, CallId, Entry, State, Surface, hash_of_bytes};
 use escapement_wire::v1;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// One caller.
@@ -347,6 +348,7 @@ impl World {
                     plan: request.plan().id(),
                     digest: u64::from_be_bytes(digest),
                     priority: request.plan().priority(),
+                    queue: queue_of(self.jobs[job].id, request),
                     waits,
                 };
             }
@@ -562,4 +564,18 @@ impl Told {
             Self::Broken => "a broken connection",
         }
     }
+}
+
+/// The same for executions that begin with the same actions. One that names its deadline may be one that ends at its start, and
+/// that is not held back with the others: it has a queue of its own.
+fn queue_of(id: ExecutionId, request: &Request) -> u64 {
+    if request.deadline_ms().is_some() {
+        return hash_of_bytes(id.to_string().as_bytes());
+    }
+    let plan = request.plan();
+    let steps = plan.canonical_order().iter().map(|index| plan.step(*index));
+    let first = steps.filter(|step| step.depends_on().is_empty());
+    let first = first.take(request.max_concurrent_steps() as usize);
+    let actions: BTreeSet<&str> = first.map(|step| step.action()).collect();
+    hash_of_bytes(actions.into_iter().collect::<Vec<_>>().join(" ").as_bytes())
 }

@@ -10,7 +10,7 @@
 //! # let plan = escapement_model::PlanId::from_random([2; 16]);
 //! let mut checker = Checker::new();
 //! checker.life(Life::Began);
-//! let call = checker.ask(Ask::Submit { execution, plan, digest: 7, priority: 0, waits: false });
+//! let call = checker.ask(Ask::Submit { execution, plan, digest: 7, priority: 0, queue: 0, waits: false });
 //! checker.answer(call, Answer::State(State::Queued));
 //! checker.life(Life::PowerCut);
 //! checker.life(Life::Began);
@@ -85,12 +85,13 @@ impl Checker {
                 plan,
                 digest,
                 priority,
+                queue,
                 ..
             } => {
                 self.report.count("submissions", 1);
                 self.books
                     .entry(*execution)
-                    .or_insert_with(|| Book::new(at, *priority))
+                    .or_insert_with(|| Book::new(at, *queue, *priority))
                     .asked_for(*plan, *digest);
                 let plan_use = self.plans.entry(*plan).or_insert_with(|| PlanUse {
                     first_asker: *execution,

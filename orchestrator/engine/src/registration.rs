@@ -27,7 +27,7 @@ impl Engine {
     /// An action that is remembered from before the restart.
     pub(crate) fn recover_action(&mut self, memory: ActionMemory) {
         let Some(left_ms) = memory.left_ms else { return };
-        if !self.has_room_to_remember(false) {
+        if !self.has_room_to_remember(true) {
             return;
         }
         let key = self.fleet.action_key(&memory.name);
@@ -35,6 +35,8 @@ impl Engine {
         let until_ms = self.now.monotonic_ms.saturating_add(left_ms);
         let action = self.fleet.action_mut(key);
         action.was_offered = true;
+        // The store does not say so, and all that it holds is to be kept.
+        action.was_named = true;
         action.written_left_ms = memory.left_ms;
         action.left_at_ms = self.now.monotonic_ms;
         action.registered_until_ms = action.registered_until_ms.max(until_ms);
@@ -301,16 +303,10 @@ impl Engine {
                 self.remember_if_worth_it(key);
             }
             self.tell_store_if_it_must_know(key);
-            let action = self.fleet.action(key);
-            if action.is_known_absent && action.is_remembered && self.admission.needs.name(key) {
-                let held = self
-                    .admission
-                    .needs
-                    .of(key)
-                    .find(|need| self.admission.needs.is_held(*need));
-                if held.is_some() {
-                    self.note_held(&[key]);
-                }
+            let needs = &self.admission.needs;
+            let is_absent = self.fleet.action(key).is_absent(self.now.monotonic_ms);
+            if is_absent && needs.of(key).any(|need| needs.is_held(need)) {
+                self.note_held(&[key]);
             }
         }
     }

@@ -358,7 +358,7 @@ fn parse_action(text: &str) -> Result<String, String> {
     if (1..=limits::ACTION_CHARS_MAX).contains(&text.chars().count()) {
         Ok(text.to_owned())
     } else {
-        Err(format!("must have 1 to {limits::ACTION_CHARS_MAX} code points"))
+        Err(format!("must have 1 to {} code points", limits::ACTION_CHARS_MAX))
     }
 }
 

@@ -266,11 +266,14 @@ fn asked(known: &Known, waits: bool) -> Ask {
         execution_id: None,
         ..known.request.clone()
     };
+    let first = plan.steps.iter().filter(|step| step.depends_on.is_empty());
+    let first: Vec<&str> = first.map(|step| step.action.as_str()).collect();
     Ask::Submit {
         execution: known.id,
         plan: plan_in(&plan.id),
         digest: hash_of_bytes(&without_id.encode_to_vec()),
         priority: plan.priority.unwrap_or(0),
+        queue: hash_of_bytes(first.join(" ").as_bytes()),
         waits,
     }
 }

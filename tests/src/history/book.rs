@@ -67,7 +67,8 @@ impl fmt::Display for Witness {
 /// One execution.
 #[derive(Debug)]
 pub(super) struct Book {
-    pub(super) priority: i32,
+    /// Its queue, and its priority in it.
+    pub(super) place: (u64, i32),
     pub(super) first_asked: u64,
     pub(super) is_nested: bool,
     /// By rank: the first observation of it or of a higher one.
@@ -98,9 +99,9 @@ pub(super) struct Book {
 const REFUSALS_KEPT: usize = 4;
 
 impl Book {
-    pub(super) fn new(at: u64, priority: i32) -> Self {
+    pub(super) fn new(at: u64, queue: u64, priority: i32) -> Self {
         Self {
-            priority,
+            place: (queue, priority),
             first_asked: at,
             is_nested: false,
             reached: [None; 4],

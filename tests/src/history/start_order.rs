@@ -1,4 +1,4 @@
-//! Which of two queued executions may start first, judged without clocks.
+//! Which of two queued executions may start first, judged without clocks, among those that the same workers begin.
 //!
 //! B goes before A where its priority is higher, or is the same and B was accepted before A was asked for.
 //! A has overtaken B where A was seen queued by a question that left after B was known to be accepted,
@@ -6,15 +6,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 use escapement_model::ExecutionId;
 
 use super::book::{Book, Witness};
 
-/// Those that were seen to run, by priority.
+/// Those that were seen to run, by queue and priority.
 #[derive(Debug, Default)]
 pub(super) struct StartOrder {
-    by_priority: BTreeMap<i32, Started>,
+    by_place: BTreeMap<(u64, i32), Started>,
 }
 
 /// Rising in both times: an entry that is not above the last one proves nothing new.
@@ -53,7 +54,7 @@ impl StartOrder {
             return;
         }
         let name = Overtaker { execution, witness };
-        let started = self.by_priority.entry(book.priority).or_default();
+        let started = self.by_place.entry(book.place).or_default();
         push(&mut started.by_last_queued_ask, book.last_queued_ask, name);
         push(&mut started.by_first_asked, book.first_asked, name);
     }
@@ -62,11 +63,11 @@ impl StartOrder {
     pub(super) fn overtaken(&self, book: &Book, witness: &Witness) -> Option<&Overtaker> {
         let accepted_at = book.known_accepted_at().filter(|_| !book.is_nested)?;
         let lower = self
-            .by_priority
-            .range(..book.priority)
+            .by_place
+            .range(lower_than(book.place))
             .find_map(|(_, started)| find(&started.by_last_queued_ask, witness.asked, accepted_at));
         lower.or_else(|| {
-            let equal = self.by_priority.get(&book.priority)?;
+            let equal = self.by_place.get(&book.place)?;
             find(&equal.by_first_asked, witness.asked, accepted_at)
         })
     }
@@ -86,7 +87,7 @@ pub(super) struct Start<'a> {
 pub(super) fn by_clock(mut starts: Vec<Start<'_>>) -> Vec<(Start<'_>, Start<'_>)> {
     starts.retain(|start| !start.book.is_nested);
     starts.sort_by_key(|start| start.started_at);
-    let mut earlier: BTreeMap<i32, [Option<(u64, Start<'_>)>; 2]> = BTreeMap::new();
+    let mut earlier: BTreeMap<(u64, i32), [Option<(u64, Start<'_>)>; 2]> = BTreeMap::new();
     let mut found = Vec::new();
     for same_time in starts.chunk_by(|one, other| one.started_at == other.started_at) {
         for start in same_time {
@@ -94,9 +95,9 @@ pub(super) fn by_clock(mut starts: Vec<Start<'_>>) -> Vec<(Start<'_>, Start<'_>)
                 continue;
             };
             let lower = earlier
-                .range(..start.book.priority)
+                .range(lower_than(start.book.place))
                 .map(|(_, [queued, _])| queued);
-            let equal = earlier.get(&start.book.priority).map(|[_, asked]| asked);
+            let equal = earlier.get(&start.book.place).map(|[_, asked]| asked);
             let overtaker = lower
                 .chain(equal)
                 .flatten()
@@ -104,7 +105,7 @@ pub(super) fn by_clock(mut starts: Vec<Start<'_>>) -> Vec<(Start<'_>, Start<'_>)
             found.extend(overtaker.map(|(_, overtaker)| (*start, *overtaker)));
         }
         for start in same_time {
-            let latest = earlier.entry(start.book.priority).or_default();
+            let latest = earlier.entry(start.book.place).or_default();
             for (latest, asked) in latest
                 .iter_mut()
                 .zip([start.book.last_queued_ask, start.book.first_asked])
@@ -116,6 +117,11 @@ pub(super) fn by_clock(mut starts: Vec<Start<'_>>) -> Vec<(Start<'_>, Start<'_>)
         }
     }
     found
+}
+
+/// The places of lower priority in the same queue.
+fn lower_than((queue, priority): (u64, i32)) -> Range<(u64, i32)> {
+    (queue, i32::MIN)..(queue, priority)
 }
 
 fn push(list: &mut Vec<Known>, asked: u64, name: Overtaker) {

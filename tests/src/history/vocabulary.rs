@@ -28,6 +28,9 @@ pub enum Ask {
         digest: u64,
         /// Of the plan; higher starts first.
         priority: i32,
+        /// Executions with the same number are begun by the same workers, and are held back together or not at all: among
+        /// these alone the order of starts is judged.
+        queue: u64,
         /// The answer is the result.
         waits: bool,
     },

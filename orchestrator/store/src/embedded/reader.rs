@@ -16,7 +16,8 @@ use super::connection::{reading, working};
 use super::tally::Tally;
 use super::tombstones;
 use crate::{
-    Counts, ListFilter, Reader, RemovedExecution, StoreFault, StoredExecution, StoredState, StoredSummary,
+    ActionMemory, Counts, ListFilter, Reader, RemovedExecution, StoreFault, StoredExecution, StoredState,
+    StoredSummary,
 };
 
 /// Bytes of records at which a page of unsettled executions ends early.

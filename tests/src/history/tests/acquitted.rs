@@ -199,6 +199,22 @@ fn an_order_that_cannot_be_known_is_no_violation() {
     told.answer(early, QUEUED);
     told.accuses_nobody();
 
+    // Other workers begin it, and none was there for the first.
+    let mut told = Told::new();
+    told.accepted(1);
+    let other = told.checker.ask(Ask::Submit {
+        execution: execution(2),
+        plan: plan(2),
+        digest: 2,
+        priority: 0,
+        queue: 1,
+        waits: false,
+    });
+    told.answer(other, QUEUED);
+    told.got(2, RUNNING);
+    told.got(1, QUEUED);
+    told.accuses_nobody();
+
     // A child goes ahead of the queue.
     let mut told = Told::new();
     told.accepted(1);

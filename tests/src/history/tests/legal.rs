@@ -152,6 +152,7 @@ impl World {
                 plan: plan(n),
                 digest: u64::from(n),
                 priority: priority(n),
+                queue: 0,
                 waits: false,
             },
             // The same id with another request.
@@ -160,6 +161,7 @@ impl World {
                 plan: plan(n + 100),
                 digest: u64::from(n) + 100,
                 priority: priority(n),
+                queue: 0,
                 waits: false,
             },
             5 => Ask::List,

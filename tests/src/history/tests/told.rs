@@ -80,6 +80,7 @@ impl Told {
             plan: plan(of_plan),
             digest: u64::from(digest),
             priority,
+            queue: 0,
             waits: false,
         })
     }
@@ -90,6 +91,7 @@ impl Told {
             plan: plan(n),
             digest: u64::from(n),
             priority: 0,
+            queue: 0,
             waits: true,
         })
     }
