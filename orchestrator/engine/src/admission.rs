@@ -209,13 +209,19 @@ impl Engine {
     pub(crate) fn may_begin(&self, key: ExecutionKey) -> bool {
         let live = self.live.at(key);
         let may_begin = first_actions(&live.request).any(|name| !self.is_absent(name));
-        may_begin || !live.execution.meets_preconditions(live.clock.at(self.now.monotonic_ms))
+        may_begin
+            || !live
+                .execution
+                .meets_preconditions(live.clock.at(self.now.monotonic_ms))
     }
 
     /// What the execution needs, counted as needed once more.
     fn take_need(&mut self, key: ExecutionKey) -> NeedKey {
         let live = self.live.at(key);
-        if !live.execution.meets_preconditions(live.clock.at(self.now.monotonic_ms)) {
+        if !live
+            .execution
+            .meets_preconditions(live.clock.at(self.now.monotonic_ms))
+        {
             return NeedKey::NONE;
         }
         let mut actions: Vec<_> = first_actions(&live.request)
