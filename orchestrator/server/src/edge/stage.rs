@@ -12,8 +12,8 @@ use escapement_contract::Moment;
 use escapement_engine::{CallerId, Effect, Engine, EngineConfig, Input, Reply};
 use escapement_model::{BootId, ExecutionId, Opaque};
 use escapement_store::{
-    Counts, ListFilter, Memory, Outcome, Reader, Removal, Removed, RemovedExecution, Store, StoreFault,
-    StoredExecution, StoredSummary, Write,
+    ActionMemory, Counts, ListFilter, Memory, Outcome, Reader, Removal, Removed, RemovedExecution, Store,
+    StoreFault, StoredExecution, StoredSummary, Write,
 };
 use escapement_wire::v1;
 use std::collections::HashMap;
@@ -114,7 +114,7 @@ async fn run_engine(mut end: EngineEnd, mut store: Counting, removal: Removal) {
                     let waiting = callers.remove(&caller).expect("each caller is answered once");
                     let _gave_up = waiting.send(reply);
                 }
-                Effect::EmitEvent(_) | Effect::NotifyErrorHandler(_) => {}
+                Effect::EmitEvent(_) | Effect::NotifyErrorHandler(_) | Effect::Note(_) => {}
                 other => panic!("{other:?} is not for this stage"),
             }
         }
@@ -175,6 +175,10 @@ impl Reader for CountingReader {
 
     fn unsettled(&self, after: Option<u64>, limit: usize) -> Result<Vec<StoredExecution>, StoreFault> {
         self.reader.unsettled(after, limit)
+    }
+
+    fn remembered_actions(&self) -> Result<Vec<ActionMemory>, StoreFault> {
+        self.reader.remembered_actions()
     }
 
     fn counts(&self) -> Result<Counts, StoreFault> {
