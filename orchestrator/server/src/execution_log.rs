@@ -23,6 +23,7 @@ pub(crate) fn written(content: &StoreWrite, outcome: &WriteOutcome) {
         }
         StoreWrite::Start { execution_id, .. } => info!(%execution_id, "execution started"),
         StoreWrite::Settle { settlement } => settled(settlement),
+        StoreWrite::RememberActions { .. } => {}
     }
 }
 

@@ -197,7 +197,9 @@ impl World {
                 let id = persisted.result.execution_id;
                 assert!(self.disk.is_settled(id), "nothing is told before it is durable");
             }
-            Effect::WorkerLost { n_lost, n_returned, .. } => {
+            Effect::WorkerLost {
+                n_lost, n_returned, ..
+            } => {
                 assert!(n_lost + n_returned > 0, "a worker without attempts is no loss");
             }
             Effect::Drained { .. } => {
