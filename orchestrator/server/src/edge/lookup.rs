@@ -102,14 +102,15 @@ impl Edge {
 
     //
     /// The reply to a request that the engine refuses and may not know any more: what was accepted before is answered
-    /// by the store also while new work is refused. Without a write, and without a slot.
+    /// by the store also while new work is refused. Without a write, and without a slot. `named`: the id that the request
+    /// names, and its digest.
     pub(super) async fn decided_before(
         &self,
-        asked: &PlanRequest,
+        named: Option<(ExecutionId, [u8; 32])>,
         refusal: Refusal,
     ) -> Result<Reply, Rejection> {
         let refused = Rejection::Refused(refusal);
-        let Some(execution_id) = asked.execution_id() else {
+        let Some((execution_id, digest)) = named else {
             return Err(refused);
         };
         match refusal {
@@ -130,8 +131,8 @@ impl Edge {
             Ok(removed.map(|removed| removed.request_digest))
         });
         match read.await {
-            Ok(Some(accepted)) if accepted == *asked.digest() => Ok(Reply::NotLive),
-            Ok(Some(_)) => Err(self.id_in_use(asked, execution_id).await),
+            Ok(Some(accepted)) if accepted == digest => Ok(Reply::NotLive),
+            Ok(Some(_)) => Err(self.id_in_use(None, execution_id).await),
             // What cannot be read now can be asked for again, as what is refused can.
             Ok(None) | Err(_) => Err(refused),
         }

@@ -57,6 +57,7 @@ impl Plans {
             validate_request(draft, self.edge.max_concurrent_steps).map_err(Rejection::Violations)?;
         let fresh_id = super::fresh_execution_id(clock::unix_ms());
         let execution_id = request.execution_id().unwrap_or(fresh_id);
+        let named = request.execution_id().map(|named| (named, *request.digest()));
         let request = Arc::new(request);
         // A call that waits for the result holds no plan: the engine gives up those that wait in the queue.
         let asked = matches!(wait_for, WaitFor::Accepted).then(|| Arc::clone(&request));
@@ -73,7 +74,7 @@ impl Plans {
             Reply::Refused(Refusal::ExecutionIdUsed) => {
                 Err(self.edge.id_in_use(asked.as_deref(), execution_id).await.into())
             }
-            Reply::Refused(refusal) => Ok((self.edge.decided_before(&asked, refusal).await?, execution_id)),
+            Reply::Refused(refusal) => Ok((self.edge.decided_before(named, refusal).await?, execution_id)),
             reply => Ok((reply, execution_id)),
         }
     }
