@@ -4,10 +4,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use escapement_tests::Binaries;
+use escapement_tests::{Binaries, skip};
 
 use crate::place::{ORDINARY, Place, STRANGER};
 use crate::stage::{Stage, folder};
+
+/// Everything below is read-only, without a change that anybody else sees.
+const READ_ONLY: Place = Place::new(
+    "read-only file system",
+    concat!(
+        r#"exec unshare --map-root-user --mount sh -c 'mount --bind "$HERE" "$HERE" && "#,
+        r#"mount -o remount,bind,ro "$HERE" && exec "$@"' sh "$@""#
+    ),
+);
 
 fn run(place: &Place, here: &Path, arguments: &[&str]) -> Output {
     let mut command = place.command(&Binaries::build().unwrap().orchestrator, here);
@@ -100,4 +109,34 @@ async fn what_another_user_owns_is_refused_and_left_as_it_is() {
     let orchestrator = stage.serve(&ORDINARY, &[]).await;
     stage.expect_kept(&orchestrator).await;
     set_mode(&none, 0o755);
+}
+
+#[tokio::test]
+async fn a_read_only_file_system_can_be_looked_at_and_not_be_served_from() {
+    let stage = stage_with_store().await;
+    let here = stage.directory.path();
+    let probe = READ_ONLY.command(Path::new("/bin/true"), here).output().unwrap();
+    if !probe.status.success() {
+        skip("a mount name space of its own");
+        return;
+    }
+    expect_refused(&READ_ONLY, here, &serve("store"), "store");
+    expect_refused(&READ_ONLY, here, &serve("new"), "new");
+    expect_refused(
+        &READ_ONLY,
+        here,
+        &["backup", "--store-path", "store", "--to", "copy"],
+        "copy",
+    );
+    expect_refused(
+        &READ_ONLY,
+        here,
+        &["restore", "--store-path", "new", "--from", "backup"],
+        "new",
+    );
+    for _ in 0..2 {
+        let checked = run(&READ_ONLY, here, &["check", "--store-path", "store"]);
+        let said = String::from_utf8_lossy(&checked.stderr);
+        assert_eq!(checked.status.code(), Some(0), "{said}");
+    }
 }

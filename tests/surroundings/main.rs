@@ -11,6 +11,7 @@
 mod place;
 mod stage;
 
+mod clocks;
 mod commands;
 mod directories;
 mod limits;
