@@ -3,6 +3,7 @@
 //! Tests no shell: sockets and threads are other targets' business.
 //!
 //! `ESCAPEMENT_SEED=123` runs one seed and prints its events where it fails, `ESCAPEMENT_TRACE=file` writes all of them.
+//! `ESCAPEMENT_WRITE=1` keeps the hashes of the traces anew, for a change of behaviour that is meant.
 //! `ESCAPEMENT_SEEDS_FROM=1000 ESCAPEMENT_SEEDS=100000 ESCAPEMENT_THREADS=2 ESCAPEMENT_REPORT=file` runs a campaign.
 
 mod callers;
@@ -25,6 +26,7 @@ mod settle;
 mod storage;
 mod tally;
 mod trace;
+mod traces;
 mod truth;
 mod watching;
 mod worker_side;
@@ -117,6 +119,7 @@ fn whatever_happens_every_execution_settles_once_and_no_rule_is_broken() {
             "{n_seeds} seeds prove too little: {too_few:#?}"
         );
     }
+    traces::expect_kept(from, n_seeds, sum.trace_hash);
     if let Ok(path) = std::env::var("ESCAPEMENT_REPORT") {
         std::fs::write(path, sum.report()).expect("the report can be written");
     }
@@ -137,6 +140,7 @@ fn threads_change_nothing_of_any_seed() {
     let (one, four) = (seeds::run(1, SEEDS_COMPARED, 1), seeds::run(1, SEEDS_COMPARED, 4));
     assert_eq!(one.trace_hash, four.trace_hash);
     assert_eq!(one.tally, four.tally);
+    traces::expect_kept(1, SEEDS_COMPARED, one.trace_hash);
 }
 
 #[test]
