@@ -67,7 +67,7 @@ fn large() -> SubmitPlanRequest {
 }
 
 fn scene() -> (World, Told) {
-    // Without a worker the first one waits, and nothing is written but what is asked for.
+    // Without a worker all of them are held back, and nothing is written but what is asked for.
     let world = World::new()
         .flag("--max-running-executions", 1)
         .flag("--registration-grace-ms", 3_600_000);

@@ -202,7 +202,7 @@ async fn a_queue_beyond_memory_runs_in_its_order_across_a_kill() {
     assert!(n_queued >= size.n_plans - size.running_max - TOGETHER);
     let while_queued_kib = resident_kib_max(&world);
 
-    // Those that have started wait for a worker; the kill is their end.
+    // Without a worker all of them are held back, so the kill ends none.
     let begun = std::time::Instant::now();
     world.crash_and_restart().await;
     let restarted_in = begun.elapsed();
