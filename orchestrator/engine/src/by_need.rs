@@ -133,10 +133,7 @@ impl<T: Ord + Copy> Ends<T> {
     }
 }
 
-fn ends<T: Copy>(part: &BTreeSet<T>) -> (Option<T>, Option<T>)
-where
-    T: Ord,
-{
+fn ends<T: Ord + Copy>(part: &BTreeSet<T>) -> (Option<T>, Option<T>) {
     (part.first().copied(), part.last().copied())
 }
 

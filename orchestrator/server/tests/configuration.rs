@@ -17,6 +17,7 @@ fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_orchestrator"));
     command
         .args(arguments)
+        .env_clear()
         .envs(variables.iter().copied())
         .output()
         .unwrap()

@@ -220,7 +220,7 @@ async fn an_operator_must_name_one_worker_that_is_there() {
     let mut fleet = orchestrator.fleet().await;
     let hex = "07070707070707070707070707070707";
     let table = [
-        ("", "", Some("instance_id")),
+        ("", "", Some("worker_id")),
         ("short", "", Some("instance_id")),
         (hex, "worker", Some("worker_id")),
         (hex, "", None),

@@ -78,6 +78,7 @@ async fn a_request_is_answered_alike_when_it_is_repeated_even_after_a_restart() 
 async fn what_ran_when_the_process_was_killed_is_settled_by_the_next_start() {
     let directory = TestDirectory::new("killed");
     let orchestrator = Orchestrator::start(&directory, &[]).await;
+    let (_silent, _) = Session::open(&orchestrator, "copy").await;
     let submitted = orchestrator
         .plans()
         .await
@@ -105,6 +106,7 @@ async fn a_silent_connection_and_an_open_watch_do_not_keep_the_process_from_endi
     let orchestrator = Orchestrator::start(&directory, &["--drain-grace-ms", "100"]).await;
     let mut plans = orchestrator.plans().await;
     let _silent = TcpStream::connect(orchestrator.address()).await.unwrap();
+    let (_worker, _) = Session::open(&orchestrator, "copy").await;
     let mut health = HealthClient::new(orchestrator.channel().await);
     let mut health = health
         .watch(HealthCheckRequest::default())
@@ -128,7 +130,7 @@ async fn a_silent_connection_and_an_open_watch_do_not_keep_the_process_from_endi
     assert_eq!(health.message().await.unwrap().unwrap().status, 1);
     orchestrator.signal();
     assert_eq!(health.message().await.unwrap().unwrap().status, 2);
-    // What runs has no worker; the grace ends before it does.
+    // Its worker says nothing of what runs; the grace ends before it does.
     assert_eq!(orchestrator.ended().await, Some(75));
 }
 
@@ -201,7 +203,8 @@ async fn a_second_signal_ends_it_at_once() {
         .unwrap()
         .into_inner();
     assert_eq!(health.message().await.unwrap().unwrap().status, 1);
-    // Has no worker, so it runs until its plan's limit.
+    // Its worker says nothing, so it runs until its plan's limit.
+    let (_silent, _) = Session::open(&orchestrator, "copy").await;
     orchestrator
         .plans()
         .await

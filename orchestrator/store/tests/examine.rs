@@ -105,7 +105,7 @@ fn a_store_of_another_schema_is_refused_and_untouched() {
         fault,
         StoreFault::Incompatible {
             found: 1,
-            known: 3,
+            known: 5,
             ..
         }
     ));
