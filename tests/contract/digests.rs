@@ -1,6 +1,6 @@
 //! When two requests are the same, what is warned of, and how large a plan may be.
 
-use crate::documents::{CONCURRENCY_LIMIT, UNIX_MS, object_of, request, step, step_id};
+use crate::documents::{CONCURRENCY_LIMIT, UNIX_MS, object_of, request, step_id};
 use escapement_contract::{PlanDraft, RequestDraft, RetryPolicyDraft, validate_plan, validate_request};
 use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
@@ -192,41 +192,4 @@ fn a_plan_of_four_mebibytes_is_accepted_and_one_byte_more_is_not() {
     plan.name.push('x');
     let violations = validate_plan(plan).unwrap_err();
     assert_eq!((violations.len(), violations.first().field.as_str()), (1, "plan"));
-}
-
-#[test]
-fn what_is_probably_not_meant_is_a_warning() {
-    //
-    let warnings = |change: fn(&mut PlanDraft)| -> Vec<(String, &'static str)> {
-        let mut plan = request().plan.unwrap();
-        plan.steps[0].timeout_ms = Some(1);
-        change(&mut plan);
-        let plan = validate_plan(plan).unwrap();
-        plan.warnings()
-            .into_iter()
-            .map(|finding| (finding.field, finding.code))
-            .collect()
-    };
-    assert_eq!(warnings(|_| {}), []);
-    let codes = |change| {
-        warnings(change)
-            .into_iter()
-            .map(|(_, code)| code)
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(codes(|plan| plan.steps[3].on_failure = 2), [] as [&str; 0]);
-    assert_eq!(
-        codes(|plan| plan.steps[3].timeout_ms = Some(60_001)),
-        ["STEP_LIMIT_NEVER_BINDS"]
-    );
-    assert_eq!(
-        codes(|plan| plan.steps[3].timeout_ms = Some(59_999)),
-        [] as [&str; 0]
-    );
-    // At the same instant the plan's limit comes first, and no step starts before the plan.
-    assert_eq!(
-        codes(|plan| plan.steps[3].timeout_ms = Some(60_000)),
-        ["STEP_LIMIT_NEVER_BINDS"]
-    );
-    assert_eq!(codes(|plan| plan.steps = vec![step(0)]), ["NO_STEP_LIMITS"]);
 }

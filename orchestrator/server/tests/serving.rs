@@ -155,6 +155,7 @@ async fn a_live_watch_shows_the_steps_as_they_run_and_ends_with_the_result() {
     let mut plans = orchestrator.plans().await;
     // It is there, so that the execution starts, and takes nothing.
     let mut hello = Worker::hello("copy");
+    hello.instance_id = vec![8; 16].into();
     hello.max_in_flight = 0;
     let (_full, mut welcomed) = Worker::open(&orchestrator, Some(Request::Hello(hello))).await;
     welcomed.message().await.unwrap().unwrap();

@@ -27,6 +27,7 @@ fn what_is_probably_not_meant_is_a_warning() {
         warnings(limited().step("a").limit(1000)),
         ["plan.steps[1].timeout_ms STEP_LIMIT_NEVER_BINDS"]
     );
+    assert!(warnings(limited().step("a").limit(999)).is_empty());
     let no_limits = "plan.steps NO_STEP_LIMITS";
     assert_eq!(warnings(plan().step("a")), [no_limits]);
     let never = "plan.steps[1].on_failure RETRY_NEVER_HAPPENS";
