@@ -340,6 +340,7 @@ async fn what_a_restart_interrupts_is_explained_afterwards() {
         );
         assert_eq!(step.rules, ["R-3.9", "R-9.6"]);
     }
+    let _without_slots = ScriptedWorker::connect(&world.orchestrator, &[WORK], 0).await;
     step_in(&world, &queued.id(), 0, StepState::Waiting).await;
 }
 

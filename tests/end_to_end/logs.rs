@@ -9,6 +9,8 @@ use serde_json::json;
 
 /// Stands in every environment and payload here, and nowhere else.
 const SECRET: &str = "swordfish-8d41c7";
+/// With the frames, which a level alone does not show.
+const EVERYTHING: &str = "trace,h2=trace";
 
 fn with_secret(request: ExecutePlanRequest) -> ExecutePlanRequest {
     let environment = json!({ "region": SECRET, "token": { "inner": [SECRET] } });
@@ -34,8 +36,8 @@ async fn assert_kept(mut world: World, mut worker: Worker) {
 }
 
 async fn talkative() -> (World, Worker) {
-    let world = World::start_with(|settings| settings.flag("--log", "trace")).await;
-    let worker = world.stock_worker("stock", |settings| settings.flag("--log", "trace"));
+    let world = World::start_with(|settings| settings.flag("--log", EVERYTHING)).await;
+    let worker = world.stock_worker("stock", |settings| settings.flag("--log", EVERYTHING));
     let worker = worker.await;
     (world, worker)
 }

@@ -185,6 +185,7 @@ async fn there_is_no_call_that_cancels_or_changes_an_execution() {
         "EventService/SubscribeEvents",
         "FleetService/DeclareWorkerDead",
         "FleetService/DrainWorker",
+        "FleetService/ForgetAction",
         "FleetService/ListActions",
         "FleetService/ListWorkers",
         "PlanExecutionService/ExecutePlan",

@@ -149,14 +149,16 @@ async fn a_deadline_that_passes_while_the_orchestrator_is_down_ends_what_was_que
 #[tokio::test]
 async fn after_two_kills_in_a_row_every_accepted_execution_has_one_result() {
     let mut world = World::start_with(one_at_a_time).await;
+    let _without_slots = ScriptedWorker::connect(&world.orchestrator, &[WORK], 0).await;
     let mut accepted = Vec::new();
     for _ in 0..6 {
         let request = request(plan([step(0, WORK)]));
         world.submit(&request).await;
         accepted.push(request.id());
     }
-    // Without a worker the first one runs and waits. Each kill ends the one that runs.
+    // Without a free slot the first one runs and waits. Each kill ends the one that runs.
     world.crash_and_restart().await;
+    let _without_slots = ScriptedWorker::connect(&world.orchestrator, &[WORK], 0).await;
     world.result_of(&accepted[0]).await;
     let second_runs = async || (world.execution(&accepted[1]).await.state() == State::Running).then_some(());
     escapement_tests::wait_for("the second to run", crate::world::LIMIT, second_runs)
@@ -183,6 +185,7 @@ async fn after_two_kills_in_a_row_every_accepted_execution_has_one_result() {
 #[tokio::test]
 async fn the_queue_keeps_its_order_through_a_restart() {
     let mut world = World::start_with(one_at_a_time).await;
+    let _without_slots = ScriptedWorker::connect(&world.orchestrator, &[WORK], 0).await;
     world.submit(&request(plan([step(0, WORK)]))).await;
     let mut queued = Vec::new();
     for priority in [0, 5, -1, 5] {
