@@ -76,7 +76,7 @@ fn a_second_orchestrator_on_the_directory_is_refused() {
         "{said}"
     );
     assert!(
-        said.contains(&format!("process {} on host", std::process::id())),
+        said.contains(&format!("process {:<7} on host", std::process::id())),
         "{said}"
     );
     // A lock that somebody takes for a leftover and deletes changes nothing.

@@ -160,7 +160,8 @@ impl Files for FileSystem {
             return Ok(None);
         }
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let holder = format!("process {} on host {}\n", std::process::id(), host.trim());
+        // A pid has at most seven digits; every process writes as many bytes.
+        let holder = format!("process {:<7} on host {}\n", std::process::id(), host.trim());
         file.set_len(0)?;
         file.write_all_at(holder.as_bytes(), 0)?;
         Ok(Some(Box::new((file, directory))))
