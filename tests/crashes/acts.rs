@@ -50,7 +50,10 @@ impl Scene {
     pub(crate) fn first() -> Self {
         Self {
             act: Act::First,
-            world: World::new().flag("--max-running-executions", 1),
+            // What is remembered of actions is written at moments of its own, which no two runs share.
+            world: World::new()
+                .flag("--max-running-executions", 1)
+                .flag("--registration-memory-ms", 0),
             told: Told::default(),
         }
     }
