@@ -98,7 +98,7 @@ fn progress(progress: &Progress) -> v1::ExecutionProgress {
 /// An execution as the store holds it, with its result and the progress that follows from it.
 ///
 /// # Errors
-/// [`Unreadable`] where a record does not decode.
+/// [`Unreadable`] where a record does not decode, or where the request is damaged and the result has other ids.
 pub fn stored_execution(stored: &StoredExecution) -> Result<v1::Execution, Unreadable> {
     let mut execution = listed_execution(&stored.summary);
     if stored.summary.state == StoredState::Queued {
@@ -112,6 +112,14 @@ pub fn stored_execution(stored: &StoredExecution) -> Result<v1::Execution, Unrea
     }
     if let Some(record) = &stored.result {
         let result = records::decode_result(record)?;
+        // Without its request, nothing but the result vouches for the ids of the row.
+        let are_other =
+            (&result.execution_id, &result.plan_id) != (&execution.execution_id, &execution.plan_id);
+        if stored.record.is_empty() && are_other {
+            return Err(Unreadable::Meaningless(
+                "the result is of another execution or plan".to_owned(),
+            ));
+        }
         execution.progress = Some(v1::ExecutionProgress {
             steps_total: result.steps_total,
             steps_completed: result.steps_executed,
