@@ -12,7 +12,7 @@ use escapement_tests::raw_session::RawSession;
 use escapement_tests::wait_for;
 use escapement_wire::v1::fleet_service_client::FleetServiceClient;
 use escapement_wire::v1::{
-    DeclareWorkerDeadRequest, DrainWorkerRequest, ListActionsRequest, ListWorkersRequest,
+    DeclareWorkerDeadRequest, DrainWorkerRequest, ForgetActionRequest, ListActionsRequest, ListWorkersRequest,
 };
 use escapement_wire::worker::v1::session_request::Message;
 use escapement_wire::worker::v1::{ActionSpec, Hello};
@@ -94,6 +94,17 @@ pub(super) async fn measure(stage: &mut Stage) {
     let actions = kind("FleetService/ListActions", "of the same workers", 300, 300);
     let list = async |_| drop(fleet.list_actions(ListActionsRequest {}).await.unwrap());
     stage.cost(actions, 2, list).await;
+    let forgotten = kind(
+        "FleetService/ForgetAction",
+        "a name that nothing offers, beside 20,000 others",
+        20,
+        20,
+    );
+    let forget = async |_| {
+        let name = "nothing".to_owned();
+        drop(fleet.clone().forget_action(ForgetActionRequest { name }).await);
+    };
+    stage.cost(forgotten, 2, forget).await;
     let drained = kind("FleetService/DrainWorker", "all of them, by one label", 300, 300);
     let request = DrainWorkerRequest {
         worker_id: "scripted".to_owned(),

@@ -205,6 +205,9 @@ fn accepts(n_queued: u64, n_parked: u64) -> u64 {
         .map(|last| (last.execution_id, last.clone()))
         .into_iter()
         .collect();
+    // Without a slot: the first one starts, and nothing ends.
+    let worker = world.hello(1, 1, 0, Vec::new());
+    world.inputs(worker);
     world.inputs(queued.into_iter().map(Input::Recover).collect());
     let behind = 1 + n_queued..1 + n_queued + n_parked;
     world.inputs(behind.map(|n| parked(n, [n as u8; 32])).collect());
