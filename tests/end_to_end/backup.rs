@@ -275,10 +275,7 @@ async fn check_finds_a_flipped_bit_and_everything_else_stays_readable() {
         let result = calls::result_of(orchestrator.plans(), id, LIMIT).await.unwrap();
         assert_eq!(result.status(), Status::Success);
     }
-    let request = ReplayExecutionRequest {
-        execution_id: hit,
-        ..ReplayExecutionRequest::default()
-    };
+    let request = ReplayExecutionRequest { execution_id: hit };
     let refused = orchestrator.plans().replay_execution(request).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::DataLoss);
 }

@@ -86,7 +86,7 @@ impl Engine {
         }
     }
 
-    //
+    // a nested plan comes in as any other; only whether it is nested is looked at.
     /// The parent that makes a request nested: one whose steps may run. Any other that is named is a note.
     fn parent_of(&self, request: &Request) -> Option<ExecutionKey> {
         let parent = self.live.find(request.parent_execution_id()?)?;

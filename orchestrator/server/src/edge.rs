@@ -25,7 +25,7 @@ pub(crate) mod settled;
 pub(crate) mod simulate;
 pub(crate) mod spelling;
 #[cfg(test)]
-pub(crate) mod stage;
+pub(crate) mod testing;
 pub(crate) mod watch;
 
 use crate::convert::session_out::Greeting;

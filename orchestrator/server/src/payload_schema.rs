@@ -19,7 +19,9 @@ pub(crate) struct Mismatch {
     pub(crate) problem: String,
 }
 
-/// What is wrong with a payload, at most [`MISMATCHES_MAX`]. Takes what it looks at from the budget; where that ends, nothing more is found.
+/// Returns what is wrong with a payload, at most [`MISMATCHES_MAX`].
+///
+/// Takes what it looks at from the budget, and finds nothing more once that is used up.
 pub(crate) fn mismatches(schema: &Value, payload: &[u8], budget: &mut usize) -> Vec<Mismatch> {
     let mut check = Check {
         root: schema,

@@ -1,4 +1,5 @@
-//! Opaque objects to JSON values and back. Used by workers and tools, and by the orchestrator for what leaves it as JSON; what it decides needs no JSON.
+//! Opaque objects to JSON values and back.
+//! Used by workers and tools, and by the orchestrator for what leaves it as JSON; what it decides needs no JSON.
 
 use escapement_model::Opaque;
 use escapement_model::opaque::{ListBuilder, Malformed, StructBuilder, ValueView, entries, items};

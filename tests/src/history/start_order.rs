@@ -82,12 +82,15 @@ pub(super) struct Start<'a> {
     pub(super) witness: Witness,
 }
 
+/// Of one place: the latest of those that were queued, and the latest of all, each with when it was asked for.
+type Earlier<'a> = [Option<(u64, Start<'a>)>; 2];
+
 /// Who started before somebody that comes before it, by the times at which they say they started.
 /// Only where the wall clock never jumped. Both of each pair: who was overtaken, and by whom.
 pub(super) fn by_clock(mut starts: Vec<Start<'_>>) -> Vec<(Start<'_>, Start<'_>)> {
     starts.retain(|start| !start.book.is_nested);
     starts.sort_by_key(|start| start.started_at);
-    let mut earlier: BTreeMap<(u64, i32), [Option<(u64, Start<'_>)>; 2]> = BTreeMap::new();
+    let mut earlier: BTreeMap<(u64, i32), Earlier<'_>> = BTreeMap::new();
     let mut found = Vec::new();
     for same_time in starts.chunk_by(|one, other| one.started_at == other.started_at) {
         for start in same_time {

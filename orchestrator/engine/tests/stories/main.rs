@@ -17,6 +17,7 @@ mod odd_workers;
 mod operators;
 mod parking;
 mod persisting;
+mod plans;
 mod planting;
 mod puppet;
 mod registering;

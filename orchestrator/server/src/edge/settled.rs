@@ -191,11 +191,6 @@ async fn encode_settled(
 }
 
 impl SettledRecords {
-    #[cfg(test)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
     fn join(&self, execution_id: ExecutionId) -> Joined {
         let mut under_way = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = under_way.entry(execution_id).or_default();
@@ -384,6 +379,13 @@ impl<'a> Entries<'a> {
 
 /// `entries` of the message that is stored.
 const ENTRIES_TAG: u32 = 1;
+
+#[cfg(test)]
+impl SettledRecords {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
 
 #[cfg(test)]
 mod tests;

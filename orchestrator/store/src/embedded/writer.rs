@@ -30,7 +30,8 @@ const SELECT_PROGRESS: &str = "SELECT execution_id, state, status, started_at, s
      FROM execution WHERE number = ?1";
 const UPDATE_START: &str =
     "UPDATE execution SET state = ?2, started_at = ?3, start_checksum = ?4 WHERE number = ?1";
-const UPDATE_SETTLE: &str = "UPDATE execution SET state = ?2, status = ?3, started_at = ?4, settled_at = ?5, outline = ?6 WHERE number = ?1";
+const UPDATE_SETTLE: &str = "UPDATE execution SET state = ?2, status = ?3, started_at = ?4, settled_at = ?5, outline = ?6 \
+    WHERE number = ?1";
 
 /// Applies the batch and leaves the new tally behind; after an error, a transaction may still be open.
 pub(super) fn apply(

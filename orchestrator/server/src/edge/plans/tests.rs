@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
-use crate::edge::stage::{Stage, plan_that_fails_at_once};
+use crate::edge::testing::{Stage, plan_that_fails_at_once};
 use escapement_store::Removal;
 
 //

@@ -3,7 +3,7 @@
 use super::*;
 use crate::convert::request::request_draft;
 use crate::edge::fresh_execution_id;
-use crate::edge::stage::{Stage, plan_that_fails_at_once};
+use crate::edge::testing::{Stage, plan_that_fails_at_once};
 use crate::limits::WATCHED_RECORD_TIMEOUT;
 use crate::readers::Reading;
 use crate::writer::encode;
@@ -12,7 +12,7 @@ use escapement_engine::StoreWrite;
 use escapement_store::{Removal, Store, Write};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::{advance, timeout};
 use tokio_stream::StreamExt;
 
 fn entries(n_entries: u64) -> Vec<AuditEntry> {
@@ -122,7 +122,8 @@ async fn a_watcher_that_reads_slowly_loses_the_record_and_not_its_place() {
     for sequence in 1..=4 {
         let answer = answers.next().await.unwrap().unwrap();
         assert_eq!(answer.entry.unwrap().sequence, sequence);
-        sleep(2 * WATCHED_RECORD_TIMEOUT).await;
+        advance(2 * WATCHED_RECORD_TIMEOUT).await;
+        tokio::task::yield_now().await;
         assert!(stage.edge.settled.is_empty(), "nothing of it is held");
     }
     assert!(answers.next().await.is_none());
