@@ -100,7 +100,7 @@ fn every_list_and_map_of_the_worker_protocol_is_counted() {
         assert_eq!(counted(lists), lists_of(request, &all), "{name}");
         n_requests += 1;
     }
-    assert_eq!(n_requests, 17);
+    assert!(n_requests > with_lists.len(), "{n_requests} requests");
 }
 
 #[test]
