@@ -1,18 +1,14 @@
 //! A little world around one engine: a clock that stands still until told, a store that answers when told, scripted workers.
 
 use crate::auditor::Auditor;
-pub use crate::plans::{PlanBuilder, plan, uuid};
+pub use crate::plans::plan;
 use crate::replaying::{self, Replayer};
-use escapement_contract::{
-    AuditKind, Moment, Outcome, PlanDraft, Request, RequestDraft, RetryPolicyDraft, Settlement, Status,
-    StepDraft, validate_request,
-};
+use escapement_contract::{AuditKind, Moment, Outcome, Request, Settlement, Status};
 use escapement_engine::{
     ActionSpec, Assignment, AttemptReport, CallerId, Effect, Engine, EngineConfig, FromWorker, Hello,
     InFlight, Input, LoadOutcome, Notice, Piece, Recovered, Reply, SessionKey, StoreWrite, Submission,
     ToWorker, UntilDecided, WaitFor, Watch, WorkerView, WriteId, WriteOutcome,
 };
-use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, SessionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
