@@ -78,8 +78,14 @@ async fn working(url: &str, is_over: &AtomicBool) -> Vec<Duration> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_callers_delays_no_worker_and_is_refused_in_order() {
-    // Few may be queued, so that writes meet a limit as well.
-    let mut den = Den::start_with(|settings| settings.flag("--max-queued-executions", 3_000)).await;
+    // Few may be queued, so that writes meet a limit as well. What the flood left ends with its worker.
+    let mut den = Den::start_with(|settings| {
+        settings
+            .flag("--max-queued-executions", 3_000)
+            .flag("--registration-grace-ms", 1_000)
+            .flag("--registration-memory-ms", 0)
+    })
+    .await;
     den.stop_canary().await;
     let is_over = Arc::new(AtomicBool::new(false));
     let working = work(den.orchestrator.url(), Arc::clone(&is_over));
