@@ -35,7 +35,7 @@ pub(crate) struct Live {
     pub(crate) request: Arc<Request>,
     pub(crate) execution_id: ExecutionId,
     pub(crate) stage: Stage,
-    /// What the execution is told of the wall clock.
+    /// The wall clock by which the execution lives.
     pub(crate) clock: WallClock,
     /// The execution whose step asked for this one; it may have ended since. `None`: not nested.
     pub(crate) parent: Option<ExecutionKey>,

@@ -211,7 +211,7 @@ impl NoConfig {
                 ExitCode::from(EXIT_USAGE)
             }
             NoConfig::Arguments(error) => {
-                // Help or version; whoever closed stdout does not want to see it.
+                // Help or version; a closed stdout loses it, and nothing else.
                 let _closed = error.print();
                 ExitCode::SUCCESS
             }

@@ -29,7 +29,7 @@ fn run() -> ExitCode {
                 escapement_process::say(shown.to_string().trim_end());
                 return ExitCode::from(EXIT_USAGE);
             }
-            // Help or version; whoever closed stdout does not want to see it.
+            // Help or version; a closed stdout loses it, and nothing else.
             let _closed = shown.print();
             return ExitCode::SUCCESS;
         }

@@ -112,7 +112,7 @@ impl Plan {
     }
 }
 
-/// What is missing for retries; `None` where there can be some.
+/// Returns what is missing for retries; `None` if there can be some.
 fn never_retries(policy: &RetryPolicy) -> Option<&'static str> {
     if policy.can_retry() {
         None

@@ -345,7 +345,7 @@ fn all_sessions_together_offer_so_many_actions_and_texts_about_them() {
     }
     world.hello(100, 100, 1, specs(65_500, 50, 0), vec![]);
     assert_eq!(refused(&mut world, 100), 14, "36 of them are known");
-    // 64 MiB of texts; whoever says the same again needs no more room.
+    // 64 MiB of texts; a session that says the same again needs no more room.
     for n in 0..32 {
         let session = 101 + n as u64;
         world.hello(

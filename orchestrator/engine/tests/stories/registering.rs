@@ -1,4 +1,4 @@
-//! Which actions are registered though no worker offers them, and what is told of it.
+//! Which actions are registered though no worker offers them, and what the store and the log hear.
 
 use crate::world::{World, action, plan};
 use escapement_contract::Status;

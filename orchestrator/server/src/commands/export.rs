@@ -62,7 +62,7 @@ fn one(directory: &Path, execution_id: ExecutionId) -> Result<Record, Failure> {
     record(stored, audit)?.ok_or_else(|| missing("is not settled"))
 }
 
-/// `None` where it is not settled.
+/// `None` if it is not settled.
 fn record(stored: StoredExecution, audit: Option<Bytes>) -> Result<Option<Record>, Failure> {
     let (Some(result), Some(audit)) = (stored.result, audit) else {
         return Ok(None);

@@ -163,7 +163,7 @@ fn step_to_wire(plan: &Plan, step: &Step) -> v1::PlanStep {
     }
 }
 
-/// The path of the first field in which two requests differ, but for the execution id; `None` where they are the same.
+/// Returns the path of the first field in which two requests differ, the execution id aside; `None` if they are the same.
 pub fn first_difference(one: &v1::SubmitPlanRequest, other: &v1::SubmitPlanRequest) -> Option<String> {
     macro_rules! differing {
         ($one:expr, $other:expr; $($field:ident)*) => {

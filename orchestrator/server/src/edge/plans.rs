@@ -43,7 +43,7 @@ impl Plans {
 
     /// Hands a request in; gives the reply and the id under which the execution goes.
     ///
-    /// What is handed in counts until it is decided, whoever still waits for it.
+    /// What is handed in counts until it is decided, also if its caller has left.
     async fn submit(
         &self,
         mut request: v1::SubmitPlanRequest,
