@@ -20,7 +20,7 @@ from collections import deque
 import grpc
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from escapement_log import log_to_stderr
+from escapement_log import LogHandler, log_to_stderr
 
 PROTO_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "proto")
 sys.path.append(os.environ.get("ESCAPEMENT_PROTO_DIR") or PROTO_DIR)
@@ -438,7 +438,12 @@ class Worker:
         self.end_at = self.quit_at = math.inf  # when handlers are ended, and when nothing is awaited any more
 
     def run(self):
-        """Works until SIGTERM, SIGINT or SIGHUP has come and all is answered. Returns why it was refused, or ''."""
+        """Works until SIGTERM, SIGINT or SIGHUP has come and all is answered. Returns why it was refused, or ''.
+
+        Its warnings go to stderr where the program has set up no logging.
+        """
+        if not log.hasHandlers():  # else the module's handler of last resort would wait for stderr
+            log.addHandler(LogHandler())
         asyncio.run(self._run())
         return self.error
 
