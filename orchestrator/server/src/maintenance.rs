@@ -28,8 +28,9 @@ pub(crate) struct Maintenance {
 }
 
 impl Maintenance {
-    /// Its first step is due at once. `newest_ms` is the latest time in the store, Unix milliseconds: a machine that
-    /// begins in a wrong year must not remove everything, so all but a day of the time since then is no age.
+    /// Its first step is due at once. `newest_ms` is what [`Embedded::newest_ms`](escapement_store::Embedded::newest_ms)
+    /// says: a machine that begins in a wrong year, or that was in one, must not remove everything, so all but a day of
+    /// the time since then is no age.
     pub(crate) fn new(mut policy: Removal, clock: Clock, newest_ms: Option<i64>) -> Self {
         let now = Instant::now();
         let start = clock.now();

@@ -266,8 +266,8 @@ impl Embedded {
         &self.opening
     }
 
-    /// The latest time among the newest executions and the last removal, Unix milliseconds; `None` in a store that
-    /// has none, and where it cannot be read.
+    /// The latest time among the newest executions and the last removal, or the earliest one since the clock was set
+    /// back among those executions, Unix milliseconds; `None` in a store that has none, and where it cannot be read.
     pub fn newest_ms(&self) -> Option<i64> {
         removal::newest_ms(&self.connection).ok().flatten()
     }

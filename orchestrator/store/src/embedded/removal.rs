@@ -98,17 +98,31 @@ fn add(stretches: &mut Option<Vec<Stretch>>, number: u64, time: i64) {
     }
 }
 
-/// The latest time among the executions with the highest numbers and the last removal.
+/// The latest time among the executions with the highest numbers and the last removal; if the clock was set back among
+/// those executions, the earliest time since.
 pub(super) fn newest_ms(connection: &Connection) -> rusqlite::Result<Option<i64>> {
-    let sql = "SELECT max(accepted_at, coalesce(settled_at, accepted_at)) FROM execution NOT INDEXED \
+    let sql = "SELECT accepted_at, coalesce(settled_at, accepted_at) FROM execution NOT INDEXED \
                ORDER BY number DESC LIMIT ?1";
-    let of_executions = connection
+    let mut times = connection
         .prepare(sql)?
-        .query_map([NEWEST_MAX], |row| row.get(0))?
-        .collect::<rusqlite::Result<Vec<i64>>>()?;
+        .query_map([NEWEST_MAX], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<Vec<(i64, i64)>>>()?;
+    times.reverse();
+    let mut latest_accept = i64::MIN;
+    let set_back = times.iter().filter_map(|&(accepted_at, settled_at)| {
+        latest_accept = latest_accept.max(accepted_at);
+        let earliest = accepted_at.min(settled_at);
+        (earliest < latest_accept.saturating_sub(SLACK_MS)).then_some(earliest)
+    });
+    if let Some(earliest) = set_back.min() {
+        return Ok(Some(earliest));
+    }
     let sql = "SELECT removed_at FROM removed_execution NOT INDEXED ORDER BY place DESC LIMIT 1";
     let of_removal = connection.query_row(sql, [], |row| row.get(0)).optional()?;
-    Ok(of_executions.into_iter().chain(of_removal).max())
+    let of_executions = times
+        .iter()
+        .map(|&(accepted_at, settled_at)| accepted_at.max(settled_at));
+    Ok(of_executions.chain(of_removal).max())
 }
 
 /// What a step wants to remove, and where its walk ended.
