@@ -152,6 +152,26 @@ pub(crate) fn plan_of(actions: &[&str], ends_with_failure: bool) -> SubmitPlanRe
     }
 }
 
+/// As many references as fit a plan; in a cycle each step depends on the next as well.
+pub(crate) fn dense(is_cyclic: bool) -> Plan {
+    let request = plan_of(&[FAILS; limits::STEPS_MAX], false);
+    let mut plan = request.plan.expect("a submission has a plan");
+    let ids: Vec<String> = plan.steps.iter().map(|step| step.id.clone()).collect();
+    for (n, step) in plan.steps.iter_mut().enumerate() {
+        step.depends_on = (1..=REFERENCES)
+            .filter_map(|back| match is_cyclic {
+                true => Some((n + ids.len() - back) % ids.len()),
+                false => n.checked_sub(back),
+            })
+            .map(|at| ids[at].clone())
+            .collect();
+        if is_cyclic {
+            step.depends_on.push(ids[(n + 1) % ids.len()].clone());
+        }
+    }
+    plan
+}
+
 /// Runs a plan to its end and gives its execution.
 pub(crate) async fn settled(den: &Den, request: SubmitPlanRequest) -> String {
     let id = request.execution_id.clone().expect("a submission has an id");
@@ -169,3 +189,5 @@ pub(crate) async fn large_record(den: &Den) -> String {
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// Failures that fit one message.
 const TOGETHER: usize = 150;
+/// References of a step to earlier ones: 38 bytes each.
+const REFERENCES: usize = 100;

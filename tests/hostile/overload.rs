@@ -2,6 +2,7 @@
 
 use crate::den::{Den, LIMIT, scale, submission};
 use crate::frames::{GET, LIST, SUBMIT, call};
+use crate::large::dense;
 use crate::wire::{Flood, Wire};
 use escapement_tests::{ScriptedWorker, calls, fresh_id, let_pass};
 use escapement_wire::v1::fleet_service_client::FleetServiceClient;
@@ -199,6 +200,42 @@ fn large_plan() -> ValidatePlanRequest {
         }),
         ..ValidatePlanRequest::default()
     }
+}
+
+/// Plans that take longest to read and validate, as many as there is room for: they wait for each other, and nobody else
+/// waits for them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dear_plans_delay_each_other_and_no_small_caller() {
+    let mut den = Den::start().await;
+    let dear = ValidatePlanRequest {
+        plan: Some(dense(true)),
+        ..ValidatePlanRequest::default()
+    };
+    let mut flood = JoinSet::new();
+    for _ in 0..scale(10, 48) {
+        let mut plans = PlanExecutionServiceClient::new(den.channel().await);
+        let dear = dear.clone();
+        flood.spawn(async move {
+            let begin = Instant::now();
+            let answered = plans.validate_plan(dear).await;
+            assert!(!answered.unwrap().into_inner().violations.is_empty());
+            begin.elapsed()
+        });
+    }
+    let mut waited = flood.join_all().await;
+    let mut took = den.stop_canary().await;
+    waited.sort();
+    took.sort();
+    let (dear, most) = (waited[waited.len() / 2], took[took.len() - 1]);
+    eprintln!(
+        "dear plans: {dear:?} each; {} calls of others, most {most:?}",
+        took.len()
+    );
+    assert!(
+        most < dear / 2,
+        "a small caller waited {most:?}, a dear plan {dear:?}"
+    );
+    den.finish("dear plans", 512).await;
 }
 
 /// Half-sent questions in every place that there is: whoever sends a whole one is served all the same.

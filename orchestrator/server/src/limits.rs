@@ -160,6 +160,8 @@ pub const READS_PER_TURN: u32 = 4;
 pub const SERVED_AT_ONCE_BYTES_MAX: usize = 1 << 10;
 /// Frames of such a plan.
 pub const SERVED_AT_ONCE_FRAMES_MAX: usize = 4;
+/// Bytes of a request of a caller above which it is read and validated on threads for such requests only: 64 KiB.
+pub const LARGE_REQUEST_BYTES: usize = 64 << 10;
 /// HTTP/2: unread bytes of one connection. Small frames that pile up beyond it end the whole connection.
 pub const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 /// HTTP/2: unread bytes of one stream.

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::convert::session_out::Greeting;
 use crate::desk::Desk;
 use crate::drain::{self, Serving};
+use crate::edge::connection::CallerThreads;
 use crate::edge::listen::Connections;
 use crate::edge::{Edge, routes};
 use crate::engine_link::{self, EngineLink};
@@ -56,6 +57,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let recovered = recovery::unsettled_within(reader.as_ref(), config.accept_loss, in_memory_max)?;
     let runtime = start_runtime("edge")?;
     let callers = start_runtime("callers")?;
+    let large = start_runtime("large")?;
     let listener = runtime.block_on(listen(config.listen))?;
     let identity = Identity::draw()?;
     let sinks = runtime.block_on(async { Sinks::start(config, identity.boot_id) })?;
@@ -112,6 +114,10 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         config.queue_allowance_ms,
         closing_rx,
     );
+    let caller_threads = CallerThreads {
+        small: callers.handle().clone(),
+        large: large.handle().clone(),
+    };
     let ended = runtime.block_on(serve(
         config,
         listener,
@@ -119,11 +125,12 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         engine,
         drained_rx,
         closing,
-        Arc::new(Connections::new(connections_max, callers.handle().clone())),
+        Arc::new(Connections::new(connections_max, caller_threads)),
     ));
     // Calls that are still open hold readers and links; they end with the runtime.
     runtime.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
     callers.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
+    large.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
     join("engine", engine_thread);
     join("loader", loader);
     drop(scrub);
@@ -205,13 +212,14 @@ fn start_scrub(config: &Config, store: &Embedded) -> Result<Option<Scrub>, Failu
     Ok(Some(scrub))
 }
 
-/// One of the two runtimes. Each has half as many threads as there are processors, and one at least:
+/// One of the runtimes: for connections and workers, for callers, and for callers with large requests.
+/// Each has half as many threads as there are processors, and one at least:
 /// what one processor can do alone costs more when it is handed from thread to thread.
 fn start_runtime(threads: &str) -> Result<Runtime, Failure> {
     let n_processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     tokio::runtime::Builder::new_multi_thread()
         .thread_name(threads)
-        .worker_threads((n_processors / RUNTIMES).max(1))
+        .worker_threads((n_processors / THREADS_SHARE).max(1))
         .enable_all()
         .build()
         .map_err(|source| Failure::System {
@@ -293,5 +301,5 @@ fn join<T>(thread: &'static str, handle: JoinHandle<T>) -> Option<T> {
 
 /// Open files beside connections: those of the store and of the sinks.
 const OTHER_FILES_MAX: u64 = 128;
-/// The runtime that talks to everybody, and the one that serves callers.
-const RUNTIMES: usize = 2;
+/// Each runtime has a thread for so many processors.
+const THREADS_SHARE: usize = 2;

@@ -1,5 +1,5 @@
-//! The beginning of a request's body: as much of it as is there already, up to a bound.
-//! Waits for nothing, and drops and changes nothing of the body.
+//! The beginning of a request's body: as much of it as is there already, up to a bound, and what it says of the rest.
+//! Drops and changes nothing of the body but empty frames.
 
 use crate::limits::{SERVED_AT_ONCE_BYTES_MAX, SERVED_AT_ONCE_FRAMES_MAX};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ pub(crate) struct Begun<B: Body> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Begun<B> {
-    /// Reads what is there.
+    /// Reads what is there. Waits for nothing.
     pub(crate) async fn read(mut rest: B) -> Self {
         let mut beginning = VecDeque::new();
         let mut bytes = 0;
@@ -49,6 +49,35 @@ impl<B: Body<Data = Bytes> + Unpin> Begun<B> {
     /// True for a small body that is there to its end.
     pub(crate) fn is_small_and_whole(&self) -> bool {
         self.is_whole
+    }
+
+    /// Returns the bytes of the message that comes, as its head says. Waits for the head; 0 if the body ends before that.
+    pub(crate) async fn announced(&mut self) -> usize {
+        loop {
+            if let Some(length) = self.length() {
+                return length;
+            }
+            if self.is_whole || matches!(self.beginning.back(), Some(Err(_))) {
+                return 0;
+            }
+            match poll_fn(|cx| Pin::new(&mut self.rest).poll_frame(cx)).await {
+                // Without end they would be kept without end.
+                Some(Ok(frame)) if frame.data_ref().is_some_and(Bytes::is_empty) => {}
+                Some(frame) => self.beginning.push_back(frame),
+                None => self.is_whole = true,
+            }
+        }
+    }
+
+    /// What the head says: a flag, and the length in four bytes. `None` while it is not there.
+    fn length(&self) -> Option<usize> {
+        let frames = self
+            .beginning
+            .iter()
+            .filter_map(|frame| frame.as_ref().ok()?.data_ref());
+        let mut head = frames.flatten().copied().skip(1);
+        let length = [head.next()?, head.next()?, head.next()?, head.next()?];
+        Some(u32::from_be_bytes(length) as usize)
     }
 }
 

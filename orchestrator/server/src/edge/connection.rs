@@ -9,10 +9,10 @@ use super::request_body::RequestBody;
 use super::routes::{kind_of, message_bytes_max};
 use crate::limits::{
     CONNECTION_CLOSE_TIMEOUT, CONNECTION_IDLE_MAX, CONNECTION_WINDOW_BYTES, HEADER_LIST_BYTES_MAX,
-    KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, PREFACE_PAUSE, PREFACE_TIMEOUT, STREAM_WINDOW_BYTES,
-    STREAMS_PER_CONNECTION_MAX,
+    KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, LARGE_REQUEST_BYTES, PREFACE_PAUSE, PREFACE_TIMEOUT,
+    STREAM_WINDOW_BYTES, STREAMS_PER_CONNECTION_MAX,
 };
-use crate::status::Rejection;
+use crate::status::{Kind, Rejection};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
@@ -47,6 +47,14 @@ impl Cutter {
     }
 }
 
+/// The threads on which calls of callers are served. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct CallerThreads {
+    pub(crate) small: Handle,
+    /// For requests so large that reading and validating one takes a while; only others of them wait for that.
+    pub(crate) large: Handle,
+}
+
 #[derive(Debug, Default)]
 struct Shared {
     open_requests: AtomicUsize,
@@ -60,7 +68,7 @@ pub(crate) async fn serve(
     stream: TcpStream,
     routes: Routes,
     gate: Gate,
-    callers: Handle,
+    callers: CallerThreads,
     closing: watch::Receiver<bool>,
 ) {
     // HTTP/2 pings find a dead peer only after the preface: before it, silence is ended here.
@@ -170,8 +178,7 @@ async fn drive(connection: Connection, shared: &Shared, mut closing: watch::Rece
 struct ConnectionService {
     routes: Routes,
     gate: Gate,
-    /// Where calls of callers are served.
-    callers: Handle,
+    callers: CallerThreads,
     shared: Arc<Shared>,
 }
 
@@ -207,12 +214,14 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
                 // Threads of their own: what workers and operators say waits for no caller.
                 Some(callers) => {
                     let (head, body) = request.into_parts();
-                    let body = Begun::read(body).await;
+                    let mut body = Begun::read(body).await;
                     let is_quick = kind.hands_in() && body.is_small_and_whole();
+                    let is_large = kind != Kind::Reflections && body.announced().await > LARGE_REQUEST_BYTES;
                     let answer = routes.call(hyper::Request::from_parts(head, body));
+                    let threads = if is_large { callers.large } else { callers.small };
                     match is_quick {
                         true => answer.await?,
-                        false => served_by(&callers, answer).await,
+                        false => served_by(threads, answer).await,
                     }
                 }
             };
@@ -229,11 +238,11 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
 
 /// The answer to a call that is served elsewhere. Dropping the future ends the serving.
 async fn served_by(
-    callers: &Handle,
+    threads: Handle,
     answer: impl Future<Output = Result<hyper::Response<Body>, Infallible>> + Send + 'static,
 ) -> hyper::Response<Body> {
     let mut serving = JoinSet::new();
-    serving.spawn_on(answer, callers);
+    serving.spawn_on(answer, &threads);
     match serving.join_next().await {
         Some(Ok(Ok(answer))) => answer,
         Some(Err(ended)) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),

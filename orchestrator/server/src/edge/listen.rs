@@ -1,12 +1,11 @@
 //! The accept loop: one task for each connection, up to a limit. Knows neither HTTP nor services.
 
-use super::connection;
+use super::connection::{self, CallerThreads};
 use super::gate::Gate;
 use crate::limits::ACCEPT_PAUSE;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tonic::service::Routes;
 use tracing::{debug, warn};
@@ -18,13 +17,12 @@ pub(crate) struct Connections {
     max: u32,
     /// Shared by all of them.
     gate: Gate,
-    /// The threads that serve callers.
-    callers: Handle,
+    callers: CallerThreads,
 }
 
 impl Connections {
     /// Room for so many.
-    pub(crate) fn new(max: u32, callers: Handle) -> Self {
+    pub(crate) fn new(max: u32, callers: CallerThreads) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(max as usize)),
             max,

@@ -4,7 +4,7 @@ use super::*;
 use std::convert::Infallible;
 
 /// Gives its frames at once; then it ends, or says nothing more.
-struct Frames(VecDeque<usize>, bool);
+struct Frames(VecDeque<Vec<u8>>, bool);
 
 impl Body for Frames {
     type Data = Bytes;
@@ -15,7 +15,7 @@ impl Body for Frames {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.0.pop_front() {
-            Some(length) => Poll::Ready(Some(Ok(Frame::data(Bytes::from(vec![7; length]))))),
+            Some(data) => Poll::Ready(Some(Ok(Frame::data(data.into())))),
             None if self.1 => Poll::Ready(None),
             None => Poll::Pending,
         }
@@ -24,7 +24,11 @@ impl Body for Frames {
 
 /// Whether a body counts as small and whole, and its frames as they are given behind that.
 async fn begun(frames: &[usize], ends: bool) -> (bool, Vec<usize>) {
-    let mut body = Begun::read(Frames(frames.iter().copied().collect(), ends)).await;
+    let mut body = Begun::read(Frames(
+        frames.iter().map(|length| vec![7; *length]).collect(),
+        ends,
+    ))
+    .await;
     let is_small_and_whole = body.is_small_and_whole();
     let mut given = Vec::new();
     while let Poll::Ready(Some(frame)) = poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await {
@@ -55,4 +59,20 @@ async fn what_is_large_or_cut_up_or_not_there_is_given_unchanged_too() {
     ] {
         assert_eq!(begun(frames, ends).await, (false, frames.to_vec()), "{frames:?}");
     }
+}
+
+/// A message of so many bytes, cut into frames of at most so many.
+fn message(bytes: u32, frame_bytes: usize) -> Frames {
+    let head = [&[0][..], &bytes.to_be_bytes()].concat();
+    Frames(head.chunks(frame_bytes).map(<[u8]>::to_vec).collect(), true)
+}
+
+#[tokio::test]
+async fn the_announced_length_is_read_however_the_head_is_cut() {
+    for frame_bytes in [1, 2, 4, 5] {
+        let mut body = Begun::read(message(70_000, frame_bytes)).await;
+        assert_eq!(body.announced().await, 70_000);
+    }
+    let mut cut_off = Begun::read(Frames([vec![0, 1, 0]].into(), true)).await;
+    assert_eq!(cut_off.announced().await, 0);
 }
