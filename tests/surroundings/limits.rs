@@ -2,9 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use escapement_tests::{
-    Binaries, ChildProcess, Orchestrator, OrchestratorSettings, PlanDocument, calls, fresh_id,
+    Binaries, ChildProcess, Orchestrator, OrchestratorSettings, PlanDocument, calls, fresh_id, let_pass,
 };
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::{GetExecutionRequest, SimulatePlanRequest};
@@ -94,11 +95,20 @@ async fn an_orchestrator_without_free_descriptors_serves_again_when_there_are_so
     }
     drop(callers);
     stage.execute(&orchestrator).await;
+    set_limit(&stage, &ORDINARY, &orchestrator.process, "--nofile=1:");
+    let caller = TcpStream::connect(orchestrator.address()).await.unwrap();
+    // It tries again every tenth of a second.
+    let_pass(Duration::from_millis(500)).await;
+    set_limit(&stage, &ORDINARY, &orchestrator.process, "--nofile=64:");
+    drop(caller);
+    stage.execute(&orchestrator).await;
     stage.expect_kept(&orchestrator).await;
     assert_eq!(
         orchestrator.process.terminate(LIMIT).await.unwrap().code(),
         Some(0)
     );
+    let log = orchestrator.process.stderr();
+    assert_eq!(log.matches("Too many open files").count(), 1, "{log}");
 }
 
 /// A directory that every user can write to.
@@ -108,13 +118,12 @@ fn open_to_all(stage: &Stage) {
 }
 
 #[tokio::test]
-async fn an_orchestrator_without_new_threads_serves_again_when_there_are_some() {
+async fn an_orchestrator_without_new_threads_serves_with_those_that_it_has() {
     let mut stage = Stage::new();
     open_to_all(&stage);
     let mut orchestrator = stage.serve(&STRANGER, &[]).await;
     stage.execute(&orchestrator).await;
     set_limit(&stage, &STRANGER, &orchestrator.process, NO_THREADS);
-    // What needs a new thread may fail, at once.
     let simulation = SimulatePlanRequest {
         plan: echo().submit().plan,
         ..SimulatePlanRequest::default()
@@ -122,12 +131,11 @@ async fn an_orchestrator_without_new_threads_serves_again_when_there_are_some() 
     for _ in 0..4 {
         let mut plans = orchestrator.plans();
         let call = plans.simulate_plan(simulation.clone());
-        let _may_fail = tokio::time::timeout(LIMIT, call).await.expect("an answer");
+        tokio::time::timeout(LIMIT, call).await.unwrap().unwrap();
     }
     set_limit(&stage, &STRANGER, &orchestrator.process, MANY_THREADS);
     stage.execute(&orchestrator).await;
     stage.expect_kept(&orchestrator).await;
-    orchestrator.plans().simulate_plan(simulation).await.unwrap();
     assert_eq!(
         orchestrator.process.terminate(LIMIT).await.unwrap().code(),
         Some(0)

@@ -100,6 +100,11 @@ pub const PAYLOAD_CHECK_STEPS_MAX: usize = 100_000;
 /// Warnings about payloads in one answer.
 pub const PAYLOAD_WARNINGS_MAX: usize = 100;
 
+/// Threads of each runtime for what blocks: readers, replays, simulations and records that are encoded. The rest waits.
+pub const BLOCKING_THREADS_MAX: usize = 16;
+/// Time after which such a thread ends if it has nothing to do: practically never.
+pub const BLOCKING_THREADS_KEPT: Duration = Duration::from_secs(365 * 24 * 3_600);
+
 /// Plans that are simulated at a time, each on a thread of its own.
 pub const SIMULATIONS_MAX: usize = 2;
 /// Simulations that have a place or wait for one. Others are refused at once.
@@ -153,6 +158,8 @@ pub const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(300);
 pub const CONNECTION_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause after a connection could not be accepted, for example for want of file descriptors.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Time without such a failure after which connections count as accepted again.
+pub const ACCEPT_CALM: Duration = Duration::from_secs(10);
 /// Reads of one connection, of some 16 KiB each, after which others get their turn.
 pub const READS_PER_TURN: u32 = 4;
 /// Bytes of a plan that is handed in and served by the thread that has read it, without a way to the threads of callers.

@@ -12,6 +12,7 @@ use crate::engine_link::{self, EngineLink};
 use crate::engine_thread::{self, EngineStart};
 use crate::failure::Failure;
 use crate::journal::Journal;
+use crate::limits::{BLOCKING_THREADS_KEPT, BLOCKING_THREADS_MAX};
 use crate::maintenance::Maintenance;
 use crate::readers::Readers;
 use crate::scrub::Scrub;
@@ -217,15 +218,20 @@ fn start_scrub(config: &Config, store: &Embedded) -> Result<Option<Scrub>, Failu
 /// what one processor can do alone costs more when it is handed from thread to thread.
 fn start_runtime(threads: &str) -> Result<Runtime, Failure> {
     let n_processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-    tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_name(threads)
         .worker_threads((n_processors / THREADS_SHARE).max(1))
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_keep_alive(BLOCKING_THREADS_KEPT)
         .enable_all()
         .build()
         .map_err(|source| Failure::System {
             what: "runtime",
             source,
-        })
+        })?;
+    // The first of them: with one there, what finds no other thread waits for it; without one it would panic.
+    drop(runtime.spawn_blocking(|| ()));
+    Ok(runtime)
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {

@@ -2,13 +2,13 @@
 
 use super::connection::{self, CallerThreads};
 use super::gate::Gate;
-use crate::limits::ACCEPT_PAUSE;
+use crate::limits::{ACCEPT_CALM, ACCEPT_PAUSE};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tonic::service::Routes;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 /// The open connections.
 #[derive(Debug)]
@@ -45,6 +45,7 @@ impl Connections {
         routes: Routes,
         mut closing: watch::Receiver<bool>,
     ) {
+        let mut failing: Option<Failing> = None;
         loop {
             // Biased: once it closes, nobody else is let in.
             let accepted = tokio::select! {
@@ -53,9 +54,12 @@ impl Connections {
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, _peer)) => self.start(stream, routes.clone(), closing.clone()),
+                Ok((stream, _peer)) => {
+                    failing = failing.and_then(Failing::accepted);
+                    self.start(stream, routes.clone(), closing.clone());
+                }
                 Err(error) => {
-                    warn!(%error, "connection not accepted");
+                    failing = Some(Failing::failed(failing, &error));
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -76,5 +80,33 @@ impl Connections {
             let _permit = permit;
             connection::serve(stream, routes, gate, callers, closing).await;
         });
+    }
+}
+
+/// A time in which connections cannot be accepted. Said once where it begins, and where it ends.
+#[derive(Clone, Copy, Debug)]
+struct Failing {
+    n_failures: u64,
+    last: Instant,
+}
+
+impl Failing {
+    fn failed(before: Option<Self>, error: &std::io::Error) -> Self {
+        if before.is_none() {
+            warn!(%error, "connections are not accepted");
+        }
+        Self {
+            n_failures: before.map_or(0, |before| before.n_failures) + 1,
+            last: Instant::now(),
+        }
+    }
+
+    /// `None` once it is over.
+    fn accepted(self) -> Option<Self> {
+        if self.last.elapsed() < ACCEPT_CALM {
+            return Some(self);
+        }
+        info!(n_failures = self.n_failures, "connections are accepted again");
+        None
     }
 }
