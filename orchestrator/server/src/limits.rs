@@ -41,9 +41,10 @@ pub const STORED_BATCH_MAX: usize = 64;
 pub const WATCHED_ENTRIES_MAX: usize = 64;
 /// About the bytes of these entries: 16 KiB, unless one alone is larger. The watchers of an execution share them.
 pub const WATCHED_BYTES_MAX: usize = 16 << 10;
-/// Bytes of records of settled executions that watchers hold together: 64 MiB. Watchers of one execution share its record.
+/// Bytes of records of settled executions that are held for watchers and for further pages: 64 MiB in all. Those who want the
+/// same record share it.
 pub const WATCHED_RECORDS_BYTES_MAX: usize = 64 << 20;
-/// Time that a watcher holds such a record; one that has not read it by then goes on with another reading of it.
+/// Time that such a record is held for a watcher, or after a page. Whoever has not read it by then goes on with another reading.
 pub const WATCHED_RECORD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Writes in one commit.

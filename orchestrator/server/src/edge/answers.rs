@@ -19,7 +19,7 @@ use tracing::debug;
 pub(crate) struct AnswerRooms {
     callers: Arc<Semaphore>,
     control: Arc<Semaphore>,
-    /// For records from which watchers are answered.
+    /// For records from which watchers, and those who list entries page by page, are answered.
     records: Arc<Semaphore>,
 }
 
@@ -68,7 +68,7 @@ impl AnswerRooms {
         AnswerRoom(Some(Arc::new(permit.expect("the semaphore is never closed"))))
     }
 
-    /// Room for a record from which watchers are answered; `None` if there is none now.
+    /// Room for a record that is kept for more than one answer; `None` if there is none now.
     pub(crate) fn take_for_record(&self, bytes: usize) -> Option<AnswerRoom> {
         let Some(n_units) = record_units(bytes) else {
             return Some(AnswerRoom(None));
@@ -84,6 +84,12 @@ impl AnswerRooms {
         };
         let permit = Arc::clone(&self.records).acquire_many_owned(n_units).await;
         AnswerRoom(Some(Arc::new(permit.expect("the semaphore is never closed"))))
+    }
+
+    /// True for room that was taken for a record. False for a small one, which needs none.
+    pub(crate) fn is_for_record(&self, room: &AnswerRoom) -> bool {
+        let permit = room.0.as_ref();
+        permit.is_some_and(|permit| Arc::ptr_eq(permit.semaphore(), &self.records))
     }
 
     /// The answer to a call.

@@ -1,5 +1,6 @@
 //! The records of settled executions, a piece at a time, for those who list or watch them.
-//! Keeps no record but for a watcher that reads it, and then for a bounded time; all who want the same one share it.
+//! Keeps no record but for those who read it or come back for more, and then for a bounded time; all who want the same one
+//! share it.
 
 use super::Edge;
 use super::answers::AnswerRoom;
@@ -35,7 +36,7 @@ pub(crate) struct SettledRecord {
     audit: Bytes,
     result: Bytes,
     /// For as long as it is there.
-    _room: AnswerRoom,
+    room: AnswerRoom,
 }
 
 /// A piece of such a record.
@@ -65,7 +66,7 @@ pub(crate) struct Placed {
 #[derive(Debug)]
 pub(crate) struct KeptRecord {
     record: Arc<Mutex<Option<Joined>>>,
-    _limit: JoinSet<()>,
+    limit: JoinSet<()>,
 }
 
 /// Why there is no record for a watcher.
@@ -83,17 +84,28 @@ impl From<Rejection> for NotKept {
 }
 
 impl Edge {
-    /// Looks at the record of an execution that the engine does not hold any more, for one answer.
-    pub(crate) async fn with_settled_record<T>(
+    /// A piece of the record of an execution that the engine does not hold any more, for one answer.
+    ///
+    /// If more follows and the record is large, it is kept for a while if there is room, so that the next piece needs no reading.
+    pub(crate) async fn settled_piece(
         &self,
         execution_id: ExecutionId,
-        look: impl FnOnce(&SettledRecord) -> Result<T, Rejection>,
-    ) -> Result<T, Rejection> {
+        from_sequence: u64,
+        piece: Piece,
+    ) -> Result<SettledPiece, Rejection> {
         let joined = self.settled.join(execution_id);
         let answers = self.answers.clone();
-        let take = move |bytes| answers.take(Kind::Reads, bytes);
+        let take = move |bytes| {
+            let room = answers.take_for_record(bytes);
+            room.map_or_else(|| answers.take(Kind::Reads, bytes), Ok)
+        };
         let read = || self.read_settled(execution_id, Reading::Answer, take);
-        look(joined.shared.get_or_try_init(read).await?)
+        let record = joined.shared.get_or_try_init(read).await?;
+        let piece = record.piece(from_sequence, piece)?;
+        if piece.has_more && self.answers.is_for_record(&record.room) {
+            KeptRecord::new(joined).keep_on();
+        }
+        Ok(piece)
     }
 
     /// The record of a settled execution, for a watcher. Waits until there is room for it.
@@ -165,7 +177,7 @@ impl Edge {
             execution_id,
             audit,
             result,
-            _room: room,
+            room,
         })
     }
 }
@@ -184,7 +196,7 @@ async fn encode_settled(
     let (audit, result) = encoded.map_err(|_panicked_or_stopping| Rejection::StoreUnreadable)?;
     Ok(SettledRecord {
         execution_id,
-        _room: take(audit.len() + result.len())?,
+        room: take(audit.len() + result.len())?,
         audit,
         result,
     })
@@ -235,10 +247,12 @@ impl KeptRecord {
             let lost = lost.lock().unwrap_or_else(PoisonError::into_inner).take();
             drop(lost);
         });
-        Self {
-            record,
-            _limit: limit,
-        }
+        Self { record, limit }
+    }
+
+    /// Keeps it to the end of its time, whoever asks for it meanwhile.
+    fn keep_on(mut self) {
+        self.limit.detach_all();
     }
 
     /// Looks at the record; `None` once it is lost.

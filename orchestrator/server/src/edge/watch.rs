@@ -73,9 +73,8 @@ impl Edge {
         match self.engine.call(Lane::Reads, look).await? {
             Reply::Entries(entries, IsAll(is_all)) => Ok(page(&entries, is_all)),
             Reply::NotLive => {
-                let read =
-                    self.with_settled_record(execution_id, |record| record.piece(from_sequence, piece));
-                Ok(stored_page(read.await?))
+                let piece = self.settled_piece(execution_id, from_sequence, piece);
+                Ok(stored_page(piece.await?))
             }
             other => unreachable!("a question for entries is not answered with {other:?}"),
         }

@@ -24,7 +24,7 @@ fn record(n_entries: i64) -> SettledRecord {
         execution_id: id(),
         audit: list.encode_to_vec().into(),
         result: Bytes::new(),
-        _room: Held::small(()).room,
+        room: Held::small(()).room,
     }
 }
 

@@ -116,6 +116,21 @@ async fn a_settled_record_is_read_once_however_large_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_large_record_is_read_once_for_all_its_pages_and_then_forgotten() {
+    let (stage, id) = settled_before(300, 20_000);
+    let mut next_sequence = 1;
+    while next_sequence != 0 {
+        let page = stage.edge.audit_page(id, next_sequence, 20).await.unwrap();
+        assert_eq!(page.entries[0].sequence, next_sequence as i64);
+        next_sequence = page.next_sequence as u64;
+    }
+    assert_eq!(stage.reads.n_records.load(Ordering::Relaxed), 1);
+    let nothing = timeout(2 * WATCHED_RECORD_TIMEOUT, std::future::pending::<()>()).await;
+    assert!(nothing.is_err());
+    assert!(stage.edge.settled.is_empty(), "nothing of it is held");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watcher_that_reads_slowly_loses_the_record_and_not_its_place() {
     let (stage, id) = settled_before(4, 20_000);
     let mut answers = stage.edge.watch(id, 1, None, None).await.unwrap();
