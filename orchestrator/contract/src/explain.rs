@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use escapement_model::{Severity, StepId};
 
 /// Positions in queues are counted up to this; it stands for that many or more.
-pub const COUNTED_MAX: u64 = 16_384;
+pub const COUNTED_MAX: u64 = 1_000;
 /// Dependencies of one step that are listed; all are counted.
 pub const DEPENDENCIES_LISTED_MAX: usize = 32;
 

@@ -116,7 +116,9 @@ impl From<NoReply> for Status {
             // The engine ends only when the orchestrator does.
             NoReply::Gone => Rejection::Stopping,
             NoReply::Overloaded(Lane::Writes) => Rejection::Overloaded(Kind::Writes),
-            NoReply::Overloaded(Lane::Reads | Lane::Open) => Rejection::Overloaded(Kind::Reads),
+            NoReply::Overloaded(Lane::Reads | Lane::LongReads | Lane::Open) => {
+                Rejection::Overloaded(Kind::Reads)
+            }
             NoReply::Overloaded(Lane::Control) => Rejection::Overloaded(Kind::Controls),
             NoReply::Overloaded(Lane::Workers) => Rejection::Overloaded(Kind::Reports),
         };

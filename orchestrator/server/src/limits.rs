@@ -13,6 +13,8 @@ pub const WORKERS_LANE_MAX: usize = 8_192;
 pub const WRITES_LANE_MAX: usize = 4_096;
 /// Questions of callers that wait for the engine.
 pub const READS_LANE_MAX: usize = 4_096;
+/// Questions of callers that take the engine long, and that wait for it.
+pub const LONG_READS_LANE_MAX: usize = 1_024;
 /// Open calls, such as watches, that ask on and have their place in the queue of the engine; the others wait for one.
 pub const OPEN_LANE_MAX: usize = 1_024;
 /// Questions of operators that the engine takes in one batch. One of them may list 10,000 workers.
@@ -23,6 +25,9 @@ pub const WORKERS_BATCH_MAX: usize = 512;
 pub const WRITES_BATCH_MAX: usize = 128;
 /// Questions of callers that the engine takes in one batch.
 pub const READS_BATCH_MAX: usize = 128;
+/// Questions of callers that take long that the engine takes in one batch. One of them may look at 1,024 steps and 16,384
+/// entries of a record, or at 65,536 actions.
+pub const LONG_READS_BATCH_MAX: usize = 4;
 /// Open calls that ask on that the engine takes in one batch.
 pub const OPEN_BATCH_MAX: usize = 256;
 /// Notices of callers that gave up that the engine takes in one batch: more than it takes calls.

@@ -30,7 +30,7 @@ impl Edge {
         // An execution may go on between a question to the engine and one to the store.
         for _ in 0..QUESTIONS_MAX {
             let ask = |caller| Input::Explain { caller, execution_id };
-            let parked = match self.engine.call(Lane::Reads, ask).await? {
+            let parked = match self.engine.call(Lane::LongReads, ask).await? {
                 Reply::Explained(explained) => {
                     return self.answers.answer(Kind::Reads, live(&explained, &wanted)?);
                 }

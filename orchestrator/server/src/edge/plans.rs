@@ -161,7 +161,7 @@ impl PlanExecutionService for Plans {
             let missing = plan.missing_context_keys(environment);
             warnings.extend(missing.into_iter().map(advice::of_missing_key));
         }
-        let actions = self.edge.actions(Lane::Reads).await?;
+        let actions = self.edge.actions(Lane::LongReads).await?;
         warnings.extend(self.edge.payload_warnings(&plan, &actions).await);
         let offered: BTreeSet<&str> = actions
             .iter()

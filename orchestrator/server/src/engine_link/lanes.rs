@@ -1,4 +1,4 @@
-//! The order in which the engine takes what waits for it: operators, workers, plans, questions, open calls.
+//! The order in which the engine takes what waits for it: operators, workers, plans, questions, long questions, open calls.
 //! Handles nothing.
 //!
 //! Every lane has bounds of its own, so a flood in one fills no other,
@@ -6,8 +6,9 @@
 
 use super::Message;
 use crate::limits::{
-    CONTROL_BATCH_MAX, CONTROL_LANE_MAX, OPEN_BATCH_MAX, OPEN_LANE_MAX, READS_BATCH_MAX, READS_LANE_MAX,
-    READS_PATIENCE, WORKERS_BATCH_MAX, WORKERS_LANE_MAX, WRITES_BATCH_MAX, WRITES_LANE_MAX, WRITES_PATIENCE,
+    CONTROL_BATCH_MAX, CONTROL_LANE_MAX, LONG_READS_BATCH_MAX, LONG_READS_LANE_MAX, OPEN_BATCH_MAX,
+    OPEN_LANE_MAX, READS_BATCH_MAX, READS_LANE_MAX, READS_PATIENCE, WORKERS_BATCH_MAX, WORKERS_LANE_MAX,
+    WRITES_BATCH_MAX, WRITES_LANE_MAX, WRITES_PATIENCE,
 };
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -23,6 +24,8 @@ pub(crate) enum Lane {
     Writes,
     /// Questions of callers.
     Reads,
+    /// Questions of callers that take the engine long: why an execution waits, and which actions there are.
+    LongReads,
     /// Calls that were let in before and ask on: watchers for the next piece, callers of an accepted plan for its result.
     /// Open calls are bounded, so each may wait for its place.
     Open,
@@ -75,7 +78,7 @@ impl Lanes {
 impl LaneEnds {
     /// Waits for a message of any lane; `None` where nobody can send any more.
     pub(crate) async fn recv(&mut self) -> Option<Message> {
-        let [control, workers, writes, reads, open] = &mut self.0;
+        let [control, workers, writes, reads, long_reads, open] = &mut self.0;
         // Biased: in the order of the lanes. `top_up` takes from the others.
         tokio::select! {
             biased;
@@ -83,6 +86,7 @@ impl LaneEnds {
             message = workers.recv() => message,
             message = writes.recv() => message,
             message = reads.recv() => message,
+            message = long_reads.recv() => message,
             message = open.recv() => message,
         }
     }
@@ -111,6 +115,7 @@ impl Lane {
             Lane::Workers => WORKERS_LANE_MAX,
             Lane::Writes => WRITES_LANE_MAX,
             Lane::Reads => READS_LANE_MAX,
+            Lane::LongReads => LONG_READS_LANE_MAX,
             Lane::Open => OPEN_LANE_MAX,
         }
     }
@@ -121,6 +126,7 @@ impl Lane {
             Lane::Workers => WORKERS_BATCH_MAX,
             Lane::Writes => WRITES_BATCH_MAX,
             Lane::Reads => READS_BATCH_MAX,
+            Lane::LongReads => LONG_READS_BATCH_MAX,
             Lane::Open => OPEN_BATCH_MAX,
         }
     }
@@ -130,17 +136,18 @@ impl Lane {
         match self {
             Lane::Control | Lane::Workers | Lane::Open => None,
             Lane::Writes => Some(WRITES_PATIENCE),
-            Lane::Reads => Some(READS_PATIENCE),
+            Lane::Reads | Lane::LongReads => Some(READS_PATIENCE),
         }
     }
 }
 
-const N_LANES: usize = 5;
+const N_LANES: usize = 6;
 const ORDER: [Lane; N_LANES] = [
     Lane::Control,
     Lane::Workers,
     Lane::Writes,
     Lane::Reads,
+    Lane::LongReads,
     Lane::Open,
 ];
 

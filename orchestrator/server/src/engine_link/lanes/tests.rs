@@ -2,7 +2,8 @@
 
 use crate::engine_link::{EngineEnd, EngineLink, Lane, Message, NoReply, Route, link};
 use crate::limits::{
-    OPEN_BATCH_MAX, READS_BATCH_MAX, READS_LANE_MAX, WORKERS_BATCH_MAX, WRITES_BATCH_MAX, WRITES_LANE_MAX,
+    LONG_READS_BATCH_MAX, OPEN_BATCH_MAX, READS_BATCH_MAX, READS_LANE_MAX, WORKERS_BATCH_MAX,
+    WRITES_BATCH_MAX, WRITES_LANE_MAX,
 };
 use escapement_engine::Input;
 use tokio::task::JoinSet;
@@ -79,7 +80,13 @@ async fn every_batch_takes_from_every_lane() {
     let mut calls = JoinSet::new();
     flood(&link, &mut calls, Lane::Open, OPEN_BATCH_MAX + 1);
     flood(&link, &mut calls, Lane::Reads, 1);
+    flood(&link, &mut calls, Lane::LongReads, 128);
     all_wait().await;
-    let batch = batch(&mut end);
-    assert_eq!(batch.len(), WORKERS_BATCH_MAX + 1 + OPEN_BATCH_MAX);
+    let n_taken = |n_reads| WORKERS_BATCH_MAX + n_reads + LONG_READS_BATCH_MAX;
+    assert_eq!(batch(&mut end).len(), n_taken(1) + OPEN_BATCH_MAX);
+    assert_eq!(
+        batch(&mut end).len(),
+        n_taken(0) + 1,
+        "the others kept their places"
+    );
 }
