@@ -285,9 +285,9 @@ pub struct ActionView {
     /// Its name.
     pub name: Arc<str>,
     /// As a worker described it.
-    pub description: String,
+    pub description: Arc<str>,
     /// JSON Schema, or empty.
-    pub input_schema: String,
+    pub input_schema: Arc<str>,
     /// Active sessions that offer it.
     pub workers: u32,
     /// Attempts that could start now.

@@ -13,7 +13,6 @@ use crate::input::SessionKey;
 use crate::limits::{ACTION_TEXTS_BYTES_MAX, ACTIONS_MAX};
 use crate::worker::{AckVerdict, ActionSpec};
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use escapement_model::{AttemptToken, InstanceId};
@@ -114,7 +113,7 @@ impl Fleet {
     }
 
     /// Keeps what a worker says about an action, in place of what was said before.
-    pub(crate) fn describe(&mut self, key: ActionKey, description: String, input_schema: String) {
+    pub(crate) fn describe(&mut self, key: ActionKey, description: Arc<str>, input_schema: Arc<str>) {
         let action = self
             .actions
             .get_mut(&key)

@@ -6,6 +6,7 @@ use crate::input::SessionKey;
 use crate::worker::{ActionRefusal, ActionSpec};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem::take;
 use escapement_model::limits;
@@ -36,7 +37,8 @@ impl Engine {
                 continue;
             }
             let action = self.fleet.action_key(&spec.name);
-            self.fleet.describe(action, spec.description, spec.input_schema);
+            self.fleet
+                .describe(action, spec.description.into(), spec.input_schema.into());
             self.fleet.action_mut(action).was_offered = true;
             let repeated = offered.insert(
                 action,
@@ -143,7 +145,7 @@ impl Engine {
             state.holders -= 1;
             if state.holders == 0 {
                 // Its name stays registered for a while; new names all the time must not pile up the texts of all.
-                self.fleet.describe(action, String::new(), String::new());
+                self.fleet.describe(action, Arc::default(), Arc::default());
             }
             self.forget_action_if_unused(action);
         }

@@ -79,8 +79,8 @@ impl Engine {
     fn action_view(&self, key: ActionKey, action: &Action) -> ActionView {
         ActionView {
             name: Arc::clone(&action.name),
-            description: action.description.clone(),
-            input_schema: action.input_schema.clone(),
+            description: Arc::clone(&action.description),
+            input_schema: Arc::clone(&action.input_schema),
             workers: action.sessions.len() as u32,
             free_slots: self.action_free_slots(key, action),
             in_flight: action.in_flight,

@@ -3,7 +3,6 @@
 use crate::input::SessionKey;
 use crate::live::ExecutionKey;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::cmp::Reverse;
 use escapement_contract::StepIndex;
@@ -41,8 +40,8 @@ pub(crate) struct Waiting {
 #[derive(Debug)]
 pub(crate) struct Action {
     pub(crate) name: Arc<str>,
-    pub(crate) description: String,
-    pub(crate) input_schema: String,
+    pub(crate) description: Arc<str>,
+    pub(crate) input_schema: Arc<str>,
     /// By depth of nesting.
     pub(crate) queues: BTreeMap<u32, BTreeMap<WaitingKey, Waiting>>,
     /// Active sessions that offer it.
@@ -80,8 +79,8 @@ impl Action {
     pub(crate) fn new(name: Arc<str>, registered_until_ms: u64, is_declared: bool) -> Self {
         Self {
             name,
-            description: String::new(),
-            input_schema: String::new(),
+            description: Arc::default(),
+            input_schema: Arc::default(),
             queues: BTreeMap::new(),
             sessions: BTreeSet::new(),
             free: BTreeSet::new(),

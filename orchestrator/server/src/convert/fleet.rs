@@ -36,8 +36,8 @@ pub fn worker(view: &WorkerView) -> v1::Worker {
 pub fn action(view: &ActionView) -> v1::Action {
     v1::Action {
         name: view.name.as_ref().to_owned(),
-        description: view.description.clone(),
-        input_schema: view.input_schema.clone(),
+        description: view.description.as_ref().to_owned(),
+        input_schema: view.input_schema.as_ref().to_owned(),
         workers: count(view.workers),
         free_slots: count(view.free_slots),
         in_flight: count(view.in_flight),

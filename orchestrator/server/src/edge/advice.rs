@@ -44,7 +44,7 @@ fn schemas_of(plan: &Plan, actions: &[ActionView]) -> BTreeMap<String, String> {
         .iter()
         .filter(|action| action.workers > 0 && !action.input_schema.is_empty());
     let published: BTreeMap<&str, &str> = published
-        .map(|action| (action.name.as_ref(), action.input_schema.as_str()))
+        .map(|action| (action.name.as_ref(), action.input_schema.as_ref()))
         .collect();
     let mut schemas = BTreeMap::new();
     let mut bytes_left = SCHEMAS_BYTES_MAX;
