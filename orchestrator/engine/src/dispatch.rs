@@ -1,11 +1,10 @@
 //! Which waiting step goes to which worker. Hands nothing out without a credit; sends nothing.
 
 use crate::engine::Engine;
-use crate::fleet::{ActionKey, Attempt, QueueKey, Waiting, WaitingKey};
+use crate::fleet::{Attempt, QueueKey, Waiting, WaitingKey};
 use crate::input::SessionKey;
 use crate::live::ExecutionKey;
 use crate::worker::Assignment;
-use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use core::cmp::Reverse;
 use escapement_contract::{Input as ContractInput, StepIndex};
@@ -68,19 +67,10 @@ impl Engine {
             return false;
         }
         let mut handed_out = false;
-        let mut open: BTreeSet<(WaitingKey, QueueKey)> = BTreeSet::new();
-        let mut wanted: BTreeSet<ActionKey> = BTreeSet::new();
-        for queue in self.fleet.waiting_queues() {
-            open.extend(self.fleet.first_waiting(queue).map(|first| (first, queue)));
-            wanted.insert(queue.action);
-        }
-        if open.is_empty() {
-            return false;
-        }
-        self.fleet.list_under(&wanted);
         // the first in the common order that any worker has a slot for.
+        let mut open = self.fleet.take_servable();
         while let Some((_, queue)) = open.pop_first() {
-            self.fleet.list_changed_under(&wanted);
+            self.fleet.list_changed_under_waiting();
             let Some(session) = self.fleet.free_session(queue) else {
                 continue;
             };

@@ -44,8 +44,9 @@ pub(crate) struct Fleet {
     action_text_bytes: usize,
     names: BTreeMap<Arc<str>, ActionKey>,
     last_action: u64,
-    /// Queues in which at least one step waits.
-    waiting_queues: BTreeSet<QueueKey>,
+    /// Queues in which at least one step waits and to which a step or a free session came since no session was found
+    /// for them.
+    servable: BTreeSet<QueueKey>,
     /// Sessions whose load has changed since they were listed as free, or not, under any of their actions.
     changed: BTreeSet<SessionKey>,
     /// Sessions whose load has changed before, and that are listed right only where somebody looks.
@@ -71,7 +72,7 @@ impl Fleet {
             action_text_bytes: 0,
             names: BTreeMap::new(),
             last_action: 0,
-            waiting_queues: BTreeSet::new(),
+            servable: BTreeSet::new(),
             changed: BTreeSet::new(),
             half_listed: BTreeSet::new(),
             unflushed: BTreeSet::new(),
@@ -165,7 +166,7 @@ impl Fleet {
             .entry(queue.depth)
             .or_default()
             .insert(key, waiting);
-        self.waiting_queues.insert(queue);
+        self.servable.insert(queue);
     }
 
     pub(crate) fn remove_waiting(&mut self, queue: QueueKey, place: WaitingKey) {
@@ -191,31 +192,27 @@ impl Fleet {
             .map(|(key, _)| *key)
     }
 
-    pub(crate) fn waiting_queues(&self) -> impl Iterator<Item = QueueKey> {
-        self.waiting_queues.iter().copied()
+    /// Brings the lists of the actions that steps wait for up to date and takes the queues that a session may be free for,
+    /// each with its first step.
+    pub(crate) fn take_servable(&mut self) -> BTreeSet<(WaitingKey, QueueKey)> {
+        self.list_under_waiting();
+        let queues = core::mem::take(&mut self.servable).into_iter();
+        queues
+            .filter_map(|queue| Some((self.first_waiting(queue)?, queue)))
+            .collect()
     }
 
     /// The queues of an action; none where it was forgotten.
     pub(crate) fn queues_of(&self, key: ActionKey) -> Vec<QueueKey> {
-        let depths = self
-            .actions
-            .get(&key)
-            .map(|action| action.queues.keys())
-            .into_iter()
-            .flatten();
-        depths
-            .map(|depth| QueueKey {
-                action: key,
-                depth: *depth,
-            })
-            .collect()
+        let action = self.actions.get(&key).into_iter();
+        action.flat_map(|action| action.queue_keys(key)).collect()
     }
 
     fn drop_queue_if_empty(&mut self, queue: QueueKey) {
         let queues = &mut self.action_mut(queue.action).queues;
         if queues.get(&queue.depth).is_some_and(BTreeMap::is_empty) {
             queues.remove(&queue.depth);
-            self.waiting_queues.remove(&queue);
+            self.servable.remove(&queue);
         }
     }
 
@@ -243,20 +240,20 @@ impl Fleet {
         self.changed.insert(key);
     }
 
-    /// Brings the lists of some actions up to date, whatever changed before.
-    pub(crate) fn list_under(&mut self, actions: &BTreeSet<ActionKey>) {
+    /// Brings the lists of the actions that steps wait for up to date, whatever changed before.
+    fn list_under_waiting(&mut self) {
         self.half_listed.append(&mut self.changed);
         let keys = core::mem::take(&mut self.half_listed);
         for key in &keys {
-            self.list(*key, |action| actions.contains(&action));
+            self.list(*key, Action::has_waiting);
         }
         self.half_listed = keys;
     }
 
     /// Brings them up to date with what changed since they were the last time.
-    pub(crate) fn list_changed_under(&mut self, actions: &BTreeSet<ActionKey>) {
+    pub(crate) fn list_changed_under_waiting(&mut self) {
         while let Some(key) = self.changed.pop_first() {
-            self.list(key, |action| actions.contains(&action));
+            self.list(key, Action::has_waiting);
             self.half_listed.insert(key);
         }
     }
@@ -269,7 +266,7 @@ impl Fleet {
         }
     }
 
-    fn list(&mut self, key: SessionKey, is_wanted: impl Fn(ActionKey) -> bool) {
+    fn list(&mut self, key: SessionKey, is_wanted: impl Fn(&Action) -> bool) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
@@ -279,10 +276,17 @@ impl Fleet {
         for (action, offered) in &mut session.actions {
             let listed = (has_slot && offered.has_ordinary_slot()).then_some(load);
             let depths = if takes_work { offered.waiting_depths() } else { 0 };
-            if (listed, depths) == (offered.listed_load, offered.listed_depths) || !is_wanted(*action) {
+            if (listed, depths) == (offered.listed_load, offered.listed_depths) {
                 continue;
             }
             let state = self.actions.get_mut(action).expect("an offered action is kept");
+            if !is_wanted(state) {
+                continue;
+            }
+            let is_freed = listed.is_some() && offered.listed_load.is_none();
+            if is_freed || depths & !offered.listed_depths != 0 {
+                self.servable.extend(state.queue_keys(*action));
+            }
             if let Some(before) = offered.listed_load {
                 state.free.remove(&(before, key));
             }

@@ -1,6 +1,6 @@
 //! The engine with a store that answers at once and workers that follow a script.
 
-use crate::plans::{Shape, execution_id};
+use crate::plans::{Shape, action, execution_id};
 use crate::world::{Handler, World, recovered, submission, watch};
 use crate::{Workload, measured_by_callgrind};
 use escapement_engine::{
@@ -87,6 +87,11 @@ pub(crate) const WORKLOADS: &[Workload] = &[
         name: "engine-heartbeat-2000",
         operation: "heartbeat",
         run: heartbeats,
+    },
+    Workload {
+        name: "engine-hand-out-beside-busy",
+        operation: "attempt",
+        run: hand_outs,
     },
     Workload {
         name: "engine-explain-1024",
@@ -269,7 +274,7 @@ fn resume() -> u64 {
     world.handler = Handler::Holds;
     let request = Shape::independent(256).request(1);
     world.inputs(vec![submission(1, &request, WaitFor::Settled)]);
-    let in_flight = world.held.iter().map(|token| InFlight {
+    let in_flight = world.held.iter().map(|(_, token)| InFlight {
         token: *token,
         phase: InFlightPhase::Running,
     });
@@ -301,6 +306,35 @@ fn heartbeats() -> u64 {
     }
     assert_eq!(world.n_heartbeats, N_SESSIONS, "all are acknowledged");
     N_SESSIONS
+}
+
+/// Attempts end one by one where every session is busy and steps wait for every action: each slot is taken again at once.
+fn hand_outs() -> u64 {
+    const N_SESSIONS: u64 = 200;
+    const N_ACTIONS: u64 = 50;
+    let mut world = World::new(|_| {});
+    world.actions = (1..=N_ACTIONS).map(action).collect();
+    for n in 1..=N_SESSIONS {
+        world.worker(n, n, 1);
+    }
+    world.handler = Handler::Holds;
+    let submit = |n: u64| {
+        let shape = Shape {
+            action: 1 + n % N_ACTIONS,
+            ..Shape::chain(1)
+        };
+        submission(n, &shape.request(n), WaitFor::Settled)
+    };
+    world.inputs((0..N_SESSIONS + 2 * N_ACTIONS).map(submit).collect());
+    let held = world.held.clone();
+    assert_eq!(held.len() as u64, N_SESSIONS, "all are busy");
+    world.counts = true;
+    for (session, token) in held.into_iter().take(N_ACTIONS as usize) {
+        world.now_ms += 1;
+        world.complete(session, token);
+    }
+    assert_eq!(world.n_attempts, N_SESSIONS + N_ACTIONS, "no slot stays free");
+    N_ACTIONS
 }
 
 /// Why the steps of a plan wait, of which a worker has a part. The facts are the engine's work, the words the contract's.

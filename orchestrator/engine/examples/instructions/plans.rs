@@ -14,6 +14,8 @@ pub(crate) struct Shape {
     pub(crate) dependencies: usize,
     /// `max_concurrent_steps`.
     pub(crate) at_a_time: i32,
+    /// Which of the workers' actions the steps name; 0 for the usual one.
+    pub(crate) action: u64,
     /// `max_attempts` of each step; any failure is retried, 100 ms later.
     pub(crate) attempts: i32,
 }
@@ -25,6 +27,7 @@ impl Shape {
             steps,
             dependencies: 1,
             at_a_time: 1,
+            action: 0,
             attempts: 1,
         }
     }
@@ -35,6 +38,7 @@ impl Shape {
             steps,
             dependencies: 0,
             at_a_time: AT_A_TIME,
+            action: 0,
             attempts: 1,
         }
     }
@@ -48,7 +52,7 @@ impl Shape {
         let step_id = |step: usize| StepId::from_random(spread(n << 16 | step as u64)).to_string();
         let step = |step: usize| StepDraft {
             id: step_id(step),
-            action: ACTION.into(),
+            action: action(self.action),
             payload: Some(payload.clone()),
             depends_on: (step.saturating_sub(self.dependencies)..step)
                 .map(step_id)
@@ -100,7 +104,15 @@ pub(crate) fn spread(n: u64) -> [u8; 16] {
     (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
 }
 
-/// The action of every step.
+/// The name of an action of many.
+pub(crate) fn action(n: u64) -> String {
+    match n {
+        0 => ACTION.to_owned(),
+        n => format!("{ACTION}-{n}"),
+    }
+}
+
+/// The usual action.
 pub(crate) const ACTION: &str = "render";
 /// Steps at a time where they do not depend on one another; the orchestrator's own limit.
 const AT_A_TIME: i32 = 256;

@@ -31,6 +31,8 @@ pub(crate) struct World {
     /// What the engine does from now on is counted.
     pub(crate) counts: bool,
     pub(crate) handler: Handler,
+    /// What every worker offers.
+    pub(crate) actions: Vec<String>,
     /// What the store holds of queued executions.
     pub(crate) stored: BTreeMap<ExecutionId, Recovered>,
     effects: Vec<Effect>,
@@ -38,7 +40,7 @@ pub(crate) struct World {
     said: BTreeMap<SessionKey, u64>,
     output: Opaque,
     /// Attempts that handlers hold.
-    pub(crate) held: Vec<AttemptToken>,
+    pub(crate) held: Vec<(SessionKey, AttemptToken)>,
     pub(crate) n_accepted: u64,
     pub(crate) n_settled: u64,
     pub(crate) n_steps_completed: u64,
@@ -64,6 +66,7 @@ impl World {
             now_ms,
             counts: false,
             handler: Handler::Completes,
+            actions: ACTIONS.map(str::to_owned).to_vec(),
             stored: BTreeMap::new(),
             // Enough for any batch, so that its growth is not counted.
             effects: Vec::with_capacity(4096),
@@ -160,7 +163,7 @@ impl World {
                 let tokens: Vec<_> = items.iter().map(|item| item.token).collect();
                 batch.push(self.says(session, answers(tokens.clone(), Vec::new())));
                 if matches!(self.handler, Handler::Holds) {
-                    return self.held.extend(tokens);
+                    return self.held.extend(tokens.into_iter().map(|token| (session, token)));
                 }
                 let reports = items.iter().map(|item| (item.token, self.report(item))).collect();
                 batch.push(self.says(
@@ -183,19 +186,32 @@ impl World {
         }
     }
 
+    /// A handler that holds an attempt completes it.
+    pub(crate) fn complete(&mut self, session: SessionKey, token: AttemptToken) {
+        let outcomes = FromWorker::Outcomes {
+            items: vec![(token, self.completed())],
+            unreadable: Vec::new(),
+        };
+        let said = self.says(session, outcomes);
+        self.inputs(vec![said]);
+    }
+
     fn report(&self, assignment: &Assignment) -> AttemptReport {
         let fails = matches!(self.handler, Handler::FailsBefore(last) if assignment.attempt < last);
-        AttemptReport::Outcome(if fails {
-            Outcome::Failed(Reported {
-                code: "BUSY".into(),
-                message: "come back later".into(),
-                ..Reported::default()
-            })
-        } else {
-            Outcome::Completed {
-                output: self.output.clone(),
-                warnings: Vec::new(),
-            }
+        if !fails {
+            return self.completed();
+        }
+        AttemptReport::Outcome(Outcome::Failed(Reported {
+            code: "BUSY".into(),
+            message: "come back later".into(),
+            ..Reported::default()
+        }))
+    }
+
+    fn completed(&self) -> AttemptReport {
+        AttemptReport::Outcome(Outcome::Completed {
+            output: self.output.clone(),
+            warnings: Vec::new(),
         })
     }
 
@@ -237,22 +253,13 @@ impl World {
             input_schema: String::new(),
             waits: false,
         };
-        let others = [
-            "deploy",
-            "fetch",
-            "notify",
-            "query",
-            "scan",
-            "transform",
-            "verify",
-        ];
         let previous_session_id = (!in_flight.is_empty()).then(|| session_id(session - 1));
         let hello = Hello {
             protocol_min: 1,
             protocol_max: 1,
             worker_id: format!("worker-{instance}").into(),
             instance_id: InstanceId::new(spread(instance)),
-            actions: others.into_iter().chain([ACTION]).map(action).collect(),
+            actions: self.actions.iter().map(|name| action(name)).collect(),
             max_in_flight,
             in_flight,
             labels: BTreeMap::from([("zone".into(), "north-1".into())]),
@@ -328,4 +335,14 @@ fn moment(now_ms: u64) -> Moment {
     }
 }
 
+const ACTIONS: [&str; 8] = [
+    "deploy",
+    "fetch",
+    "notify",
+    "query",
+    "scan",
+    "transform",
+    "verify",
+    ACTION,
+];
 const START_UNIX_MS: i64 = 1_700_000_000_000;

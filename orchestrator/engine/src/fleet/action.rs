@@ -136,6 +136,19 @@ impl Action {
         self.description.len() + self.input_schema.len()
     }
 
+    /// The queues in which steps wait for it, under its key.
+    pub(crate) fn queue_keys(&self, action: ActionKey) -> impl Iterator<Item = QueueKey> {
+        let depths = self.queues.keys();
+        depths.map(move |depth| QueueKey {
+            action,
+            depth: *depth,
+        })
+    }
+
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.queues.is_empty()
+    }
+
     pub(crate) fn n_waiting(&self) -> usize {
         self.queues.values().map(BTreeMap::len).sum()
     }

@@ -431,6 +431,17 @@ impl Run {
                 "in flight never exceeds the credits"
             );
         }
+        self.world.input(Input::ListActions(caller));
+        let Some(Reply::Actions(actions)) = self.world.replies.remove(&caller.0) else {
+            panic!("actions are listed")
+        };
+        self.world.log.pop();
+        for action in actions {
+            assert!(
+                action.waiting == 0 || action.free_slots == 0,
+                "nothing waits beside a free slot: {action:?}"
+            );
+        }
         let settled = &self.settled;
         self.waiting
             .retain(|caller| match self.world.replies.get(caller) {
