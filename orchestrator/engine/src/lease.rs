@@ -21,6 +21,7 @@ impl Engine {
         self.renew_lease(key);
         let session = self.session_mut(key);
         session.held_back = false;
+        session.lease_extended = false;
         session.deaf_since_ms = None;
         self.fleet.refresh_free(key);
     }
@@ -56,7 +57,7 @@ impl Engine {
         self.lose_session(key, Evidence::LeaseExpired);
     }
 
-    /// One more lease, once. The worker has expired by itself all the same, so it gets no work until it is heard.
+    /// One more lease, once until it is heard. The worker has expired by itself all the same, so it gets no work until it is heard.
     fn extend_lease(&mut self, key: SessionKey) {
         let due_ms = self.now.monotonic_ms.saturating_add(self.config.lease_ms);
         let session = self.session_mut(key);

@@ -24,7 +24,7 @@ pub(crate) struct Session {
     pub(crate) drain_told: bool,
     pub(crate) opened_at_ms: u64,
     pub(crate) heard_at_ms: u64,
-    /// It was silent together with many others and got a second lease; there is no third.
+    /// It was silent together with many others and got a second lease; there is no third before its next heartbeat.
     pub(crate) lease_extended: bool,
     /// It gets no work before its next heartbeat: its lease was extended, or it may not hear what is sent to it.
     pub(crate) held_back: bool,
