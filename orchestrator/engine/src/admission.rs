@@ -3,7 +3,7 @@
 
 use crate::by_need::ByNeed;
 use crate::engine::Engine;
-use crate::live::ExecutionKey;
+use crate::live::{ExecutionKey, Stage};
 use crate::need::{NeedKey, Needs};
 use crate::parked::Place;
 use alloc::vec::Vec;
@@ -19,7 +19,7 @@ pub(crate) struct Admission {
     /// Those that stay in memory wherever they stand, because somebody watches them.
     pinned: ByNeed<Place>,
     /// Those whose accepts are being written and that will wait for their start.
-    accepting: ByNeed<Place>,
+    accepting: usize,
     running: usize,
 }
 
@@ -34,23 +34,29 @@ impl Admission {
         (Reverse(priority), key)
     }
 
-    /// Keeps the place of an execution whose accept is being written.
-    pub(crate) fn reserve(&mut self, place: Place, need: NeedKey) {
-        self.accepting.insert(place, need, self.needs.is_held(need));
+    /// The accept of an execution that will wait for its start is being written.
+    pub(crate) fn reserve(&mut self) {
+        self.accepting += 1;
+    }
+
+    /// Such an accept is answered.
+    pub(crate) fn end_reservation(&mut self) {
+        self.accepting = self.accepting.checked_sub(1).expect("an accept is answered once");
     }
 
     /// The execution waits for its start from now on.
     pub(crate) fn enqueue(&mut self, place: Place, need: NeedKey) {
-        let is_held = self.needs.is_held(need);
-        self.accepting.remove(place, need, is_held);
-        self.queue.insert(place, need, is_held);
+        self.queue.insert(place, need, self.needs.is_held(need));
     }
 
     pub(crate) fn remove(&mut self, place: Place, need: NeedKey) {
         let is_held = self.needs.is_held(need);
-        let _where = self.queue.remove(place, need, is_held)
-            || self.pinned.remove(place, need, is_held)
-            || self.accepting.remove(place, need, is_held);
+        let _where = self.queue.remove(place, need, is_held) || self.pinned.remove(place, need, is_held);
+    }
+
+    /// Executions that wait for their start, or for the write of their accept before that, with requests in memory.
+    pub(crate) fn n_waiting(&self) -> usize {
+        self.queue.len() + self.pinned.len() + self.accepting
     }
 
     /// Executions in the queue whose requests are in memory, pinned ones not counted.
@@ -106,7 +112,7 @@ impl Admission {
 
     /// A need is held back from now on, or is not any more.
     pub(crate) fn switch(&mut self, need: NeedKey, is_held: bool) {
-        for places in [&mut self.queue, &mut self.pinned, &mut self.accepting] {
+        for places in [&mut self.queue, &mut self.pinned] {
             places.switch(need, is_held);
         }
     }
@@ -124,11 +130,9 @@ impl Admission {
 
     //
     /// True if an execution that comes now may start without overtaking any that could: none of these is in memory,
-    /// and there is a slot for each whose accept is being written.
+    /// and there is a slot for each whose accept is being written, held back or not.
     pub(crate) fn is_open(&self, running_max: usize) -> bool {
-        self.queue.n_open() == 0
-            && self.pinned.n_open() == 0
-            && self.running + self.accepting.n_open() < running_max
+        self.queue.n_open() == 0 && self.pinned.n_open() == 0 && self.running + self.accepting < running_max
     }
 
     /// Who starts next; nobody where that would overtake the first of the parked ones.
@@ -169,29 +173,39 @@ impl Engine {
 
     /// The execution waits for its start once its accept is durable.
     pub(crate) fn reserve_place(&mut self, key: ExecutionKey) {
-        let (place, need) = (self.place_of(key), self.take_need(key));
+        let need = self.take_need(key);
         self.live.at_mut(key).need = Some(need);
-        self.admission.reserve(place, need);
+        self.admission.reserve();
     }
 
     /// The execution waits for its start, in memory.
     pub(crate) fn enter_queue(&mut self, key: ExecutionKey) {
-        let place = self.place_of(key);
-        let need = match self.live.at(key).need {
-            Some(need) => need,
-            None => self.take_need(key),
+        let live = self.live.at(key);
+        let place = Admission::place(live.request.plan().priority(), key);
+        let need = match live.need {
+            Some(need) => {
+                self.admission.end_reservation();
+                need
+            }
+            None => {
+                let need = self.take_need(key);
+                self.live.at_mut(key).need = Some(need);
+                need
+            }
         };
-        self.live.at_mut(key).need = Some(need);
         self.admission.enqueue(place, need);
     }
 
     /// The execution does not wait for its start any more. Does nothing to what did not.
     pub(crate) fn leave_queue(&mut self, key: ExecutionKey) {
-        let place = self.place_of(key);
-        if let Some(need) = self.live.at_mut(key).need.take() {
-            self.admission.remove(place, need);
-            self.give_back_need(need);
+        let live = self.live.at_mut(key);
+        let place = Admission::place(live.request.plan().priority(), key);
+        let Some(need) = live.need.take() else { return };
+        match live.stage {
+            Stage::Accepting { .. } => self.admission.end_reservation(),
+            Stage::Durable => self.admission.remove(place, need),
         }
+        self.give_back_need(need);
     }
 
     //

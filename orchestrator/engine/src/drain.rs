@@ -43,7 +43,7 @@ impl Engine {
         if self.drain.is_none() {
             return;
         }
-        let n_unfinished = self.live.n_running();
+        let n_unfinished = self.live.len() - self.admission.n_waiting();
         let idle = self.writes.is_empty() && n_unfinished == 0;
         let Some(drain) = &mut self.drain else { return };
         if drain.reported || !(drain.expired || idle) {

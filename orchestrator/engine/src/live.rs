@@ -155,14 +155,6 @@ impl LiveSet {
         self.by_key.get_mut(&key).expect("the key of a live execution")
     }
 
-    /// Executions that have started and whose results are not durable.
-    pub(crate) fn n_running(&self) -> usize {
-        self.by_key
-            .values()
-            .filter(|live| live.execution.phase() != Phase::Queued)
-            .count()
-    }
-
     pub(crate) fn contains(&self, key: ExecutionKey) -> bool {
         self.by_key.contains_key(&key)
     }
