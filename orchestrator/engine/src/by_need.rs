@@ -41,12 +41,40 @@ impl<T> Default for Ends<T> {
 
 impl<T: Ord + Copy> ByNeed<T> {
     pub(crate) fn insert(&mut self, item: T, need: NeedKey, is_held: bool) {
-        self.change(need, is_held, |part| part.insert(item));
+        let part = self.parts.entry(need).or_default();
+        let (first, last) = ends(part);
+        assert!(part.insert(item), "an item is in it once");
+        let listed = if is_held { &mut self.held } else { &mut self.open };
+        if first.is_none_or(|first| item < first) {
+            relist(&mut listed.firsts, need, first, Some(item));
+        }
+        if last.is_none_or(|last| item > last) {
+            relist(&mut listed.lasts, need, last, Some(item));
+        }
+        listed.n_items += 1;
     }
 
     /// Takes an item out; false if it is not there.
     pub(crate) fn remove(&mut self, item: T, need: NeedKey, is_held: bool) -> bool {
-        self.change(need, is_held, |part| part.remove(&item))
+        let Some(part) = self.parts.get_mut(&need) else {
+            return false;
+        };
+        if !part.remove(&item) {
+            return false;
+        }
+        let listed = if is_held { &mut self.held } else { &mut self.open };
+        let (first, last) = ends(part);
+        if first.is_none_or(|first| item < first) {
+            relist(&mut listed.firsts, need, Some(item), first);
+        }
+        if last.is_none_or(|last| item > last) {
+            relist(&mut listed.lasts, need, Some(item), last);
+        }
+        listed.n_items -= 1;
+        if part.is_empty() {
+            self.parts.remove(&need);
+        }
+        true
     }
 
     /// Holds a part back from now on, or does not any more.
@@ -106,24 +134,6 @@ impl<T: Ord + Copy> ByNeed<T> {
         let own = own.into_iter().flat_map(move |part| part.range(..item));
         open.into_iter().flatten().chain(own).copied()
     }
-
-    fn change(
-        &mut self,
-        need: NeedKey,
-        is_held: bool,
-        change: impl FnOnce(&mut BTreeSet<T>) -> bool,
-    ) -> bool {
-        let part = self.parts.entry(need).or_default();
-        let (before, n_before) = (ends(part), part.len());
-        let is_changed = change(part);
-        let listed = if is_held { &mut self.held } else { &mut self.open };
-        listed.list(need, before, ends(part));
-        listed.n_items = listed.n_items + part.len() - n_before;
-        if part.is_empty() {
-            self.parts.remove(&need);
-        }
-        is_changed
-    }
 }
 
 impl<T: Ord + Copy> Ends<T> {
@@ -138,9 +148,6 @@ fn ends<T: Ord + Copy>(part: &BTreeSet<T>) -> (Option<T>, Option<T>) {
 }
 
 fn relist<T: Ord>(list: &mut BTreeSet<(T, NeedKey)>, need: NeedKey, before: Option<T>, after: Option<T>) {
-    if before == after {
-        return;
-    }
     if let Some(item) = before {
         list.remove(&(item, need));
     }

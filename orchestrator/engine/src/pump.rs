@@ -67,12 +67,13 @@ impl Engine {
 
     /// Brings timer and watchers up to date after anything happened to an execution.
     pub(crate) fn after_change(&mut self, key: ExecutionKey) {
-        let due_ms = self
-            .live
-            .find_mut(key)
-            .and_then(|live| live.execution.next_due_ms());
+        let Some(live) = self.live.find_mut(key) else {
+            return self.timers.set(Timer::Execution(key), None);
+        };
+        live.note_shown();
+        let (due_ms, is_watched) = (live.execution.next_due_ms(), !live.watchers.is_empty());
         self.timers.set(Timer::Execution(key), due_ms);
-        if self.live.contains(key) {
+        if is_watched {
             self.show_watchers(key);
         }
     }

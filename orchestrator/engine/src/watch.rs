@@ -61,10 +61,6 @@ impl Engine {
     // from the decision of the outcome until it is durable nothing is added: a crash would take it back.
     pub(crate) fn show_watchers(&mut self, key: ExecutionKey) {
         let live = self.live.at_mut(key);
-        live.note_shown();
-        if live.watchers.0.is_empty() {
-            return;
-        }
         let audit = live.shown_audit();
         // Most wait for the same entry: they share the piece.
         let mut last: Option<(Wanted, Reply)> = None;
@@ -119,7 +115,7 @@ impl Live {
 
     // the last entry of an execution whose start is being written is that start,
     // and what its end adds is not told before that is durable.
-    fn note_shown(&mut self) {
+    pub(crate) fn note_shown(&mut self) {
         let n_entries = self.execution.audit().len();
         self.n_shown = match self.execution.phase() {
             Phase::Starting => n_entries - 1,
