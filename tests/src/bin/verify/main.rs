@@ -13,7 +13,28 @@ use std::process::ExitCode;
 use check::Check;
 use count::Count;
 
+const USAGE: &str = "\
+usage: cargo verify
+
+Runs every check: format, lints, documentation and all tests, each one even if others failed.
+Installs the tools that the tests need where it may, and names those that are missing.
+Exits with 0 if everything holds, 1 if something does not, and 64 if it does not understand its arguments.
+
+Settings of the environment:
+  ESCAPEMENT_SKIP_NOTHING   if it is set, a test that is skipped for want of a tool is a failure
+  CARGO_TARGET_DIR          where it builds; tools are installed into its folder `tools`
+
+One test target alone: cargo test -p escapement-tests --test TARGET [FILTER]";
+
 fn main() -> ExitCode {
+    if let Some(argument) = std::env::args().nth(1) {
+        if matches!(argument.as_str(), "--help" | "-h") {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("cargo verify takes no argument, and got `{argument}`\n\n{USAGE}");
+        return ExitCode::from(EXIT_USAGE);
+    }
     match verify() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -80,6 +101,9 @@ fn verify() -> std::io::Result<bool> {
     println!("{count}");
     Ok(count.failed == 0 && (may_skip || count.skipped == 0))
 }
+
+/// The code of `sysexits.h` for a command line that is not understood.
+const EXIT_USAGE: u8 = 64;
 
 fn folder_above(path: &Path) -> std::io::Result<PathBuf> {
     path.parent()
