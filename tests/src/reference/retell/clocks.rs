@@ -38,7 +38,11 @@ impl Clocks {
 
     pub(super) fn sleeps(&mut self, entry: &AuditEntry, step: usize, delay_ms: u64) {
         let delay_ms = i64::try_from(delay_ms).unwrap_or(i64::MAX);
-        self.wakes_at[step] = entry.at.saturating_add(delay_ms);
+        // An attempt is over at its limit, however late a busy machine notes that.
+        let over_at = self.step_limits_ms[step].map_or(entry.at, |limit_ms| {
+            entry.at.min(self.assigned_at[step].saturating_add(limit_ms))
+        });
+        self.wakes_at[step] = over_at.saturating_add(delay_ms);
     }
 
     ///
