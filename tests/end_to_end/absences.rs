@@ -1,13 +1,16 @@
 //! No worker is there for a while, over the grace after the start and over a restart: what is queued waits.
+//! `ESCAPEMENT_LONG=1` is for 3,000 plans and a minute, and prints how long one worker takes for them.
 
 use crate::plans::{RequestWords, StepWords, plan, request, step};
 use crate::world::World;
+use escapement_tests::let_pass;
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::{
     Action, ExplainExecutionRequest, ForgetActionRequest, ListActionsRequest, PlanStep,
 };
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 fn delay() -> PlanStep {
     step(0, "delay").payload(json!({ "ms": 1 }))
@@ -33,7 +36,8 @@ async fn the_grace_is_over(world: &World) {
 //
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_absence_of_workers_fails_nothing_that_is_queued() {
-    const N_PLANS: usize = 60;
+    let is_long = std::env::var_os("ESCAPEMENT_LONG").is_some();
+    let (n_plans, absence) = if is_long { (3_000, 60) } else { (60, 0) };
     let mut world = World::start_with(|settings| {
         settings
             .flag("--registration-grace-ms", 200)
@@ -47,7 +51,7 @@ async fn an_absence_of_workers_fails_nothing_that_is_queued() {
     worker.process.kill().unwrap();
     the_grace_is_over(&world).await;
     let mut ids = Vec::new();
-    for _ in 0..N_PLANS {
+    for _ in 0..n_plans {
         let request = request(plan([delay()]));
         assert_eq!(world.submit(&request).await.state(), State::Queued);
         ids.push(request.id());
@@ -66,16 +70,22 @@ async fn an_absence_of_workers_fails_nothing_that_is_queued() {
         (Some(20), "R-2.17")
     );
 
+    let_pass(Duration::from_secs(absence)).await;
     world.crash_and_restart().await;
     the_grace_is_over(&world).await;
     assert!(action(&world, "delay").await.unwrap().registered_for_ms.is_some());
     for id in &ids {
         assert_eq!(world.execution(id).await.state(), State::Queued);
     }
+    let began = Instant::now();
     let _worker = world.stock_worker("second", |settings| settings).await;
     for id in &ids {
         assert_eq!(world.result_of(id).await.status(), Status::Success);
     }
+    println!(
+        "{n_plans} plans after an absence: {:.1} s",
+        began.elapsed().as_secs_f32()
+    );
 }
 
 //
