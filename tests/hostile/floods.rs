@@ -181,7 +181,7 @@ async fn pings_and_settings_without_end() {
             let frame = frame.clone();
             each(&den, 2, move |address| {
                 let frames = frame.repeat(1_000);
-                async move { again(address, &[], &frames, scale(500, 5_000), deaf).await }
+                async move { again(address, &[], &frames, scale(200, 5_000), deaf).await }
             })
             .await;
         }

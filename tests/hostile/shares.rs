@@ -62,18 +62,33 @@ impl Shares {
         }
     }
 
-    fn minus(self, before: Self) -> Self {
+    /// All of them, in the order of the fields.
+    pub(crate) fn all(self) -> [Duration; 5] {
+        [self.engine, self.writer, self.edge, self.callers, self.aside]
+    }
+
+    fn of_all([engine, writer, edge, callers, aside]: [Duration; 5]) -> Self {
         Self {
-            engine: self.engine.saturating_sub(before.engine),
-            writer: self.writer.saturating_sub(before.writer),
-            edge: self.edge.saturating_sub(before.edge),
-            callers: self.callers.saturating_sub(before.callers),
-            aside: self.aside.saturating_sub(before.aside),
+            engine,
+            writer,
+            edge,
+            callers,
+            aside,
         }
     }
 
+    /// What each took of `n` in all.
+    pub(crate) fn each_of(self, n: u32) -> Self {
+        Self::of_all(self.all().map(|share| share / n))
+    }
+
+    fn minus(self, before: Self) -> Self {
+        let (now, before) = (self.all(), before.all());
+        Self::of_all(std::array::from_fn(|n| now[n].saturating_sub(before[n])))
+    }
+
     fn total(self) -> Duration {
-        self.engine + self.writer + self.edge + self.callers + self.aside
+        self.all().into_iter().sum()
     }
 }
 

@@ -39,38 +39,40 @@ async fn plans(stage: &mut Stage) {
             ..ValidatePlanRequest::default()
         };
         let ask = async |_| drop(plans.validate_plan(request.clone()).await.unwrap());
-        stage.cost(kind, 2, ask).await;
+        stage.cost(kind, 1, ask).await;
     }
-    let worst = "the same plan, an environment of 1 MiB in 80,000 keys, which lacks one";
-    let kind = Kind {
-        name: "PlanExecutionService/SubmitPlan",
-        worst,
+    let kind = |name| Kind {
+        name,
+        worst: "the same plan, an environment of 1 MiB in 80,000 keys, which lacks one",
         engine_max: 60,
         other_max: 400,
     };
     // It ends at its start, and so nothing of it is left.
+    let dear = || (Some(dense(false)), Some(many_keys()));
     let submit = async |_| {
+        let (plan, environment) = dear();
         let request = SubmitPlanRequest {
-            plan: Some(dense(false)),
-            environment: Some(many_keys()),
+            plan,
+            environment,
             ..SubmitPlanRequest::default()
         };
         plans.submit_plan(request).await.unwrap();
     };
-    stage.cost(kind, 2, submit).await;
-    let kind = Kind {
-        name: "PlanExecutionService/ExecutePlan",
-        ..kind
-    };
+    stage
+        .cost(kind("PlanExecutionService/SubmitPlan"), 1, submit)
+        .await;
     let execute = async |_| {
+        let (plan, environment) = dear();
         let request = ExecutePlanRequest {
-            plan: Some(dense(false)),
-            environment: Some(many_keys()),
+            plan,
+            environment,
             ..ExecutePlanRequest::default()
         };
         plans.execute_plan(request).await.unwrap();
     };
-    stage.cost(kind, 2, execute).await;
+    stage
+        .cost(kind("PlanExecutionService/ExecutePlan"), 1, execute)
+        .await;
     let kind = Kind {
         name: "PlanExecutionService/SimulatePlan",
         worst: "the same plan, each step with an output of 10 KiB",
@@ -93,7 +95,7 @@ async fn plans(stage: &mut Stage) {
         ..SimulatePlanRequest::default()
     };
     let simulate = async |_| drop(plans.simulate_plan(request.clone()).await.unwrap());
-    stage.cost(kind, 2, simulate).await;
+    stage.cost(kind, 1, simulate).await;
 }
 
 /// What is settled, with a record and a result as large as they come.

@@ -4,7 +4,6 @@ use super::{Cost, Kind};
 use crate::den::Den;
 use crate::shares::Shares;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
-use std::time::Duration;
 use tonic::transport::Channel;
 
 pub(super) struct Stage {
@@ -50,18 +49,5 @@ impl Stage {
         assert!(self.den.orchestrator.process.is_running(), "the process lives");
         self.den.orchestrator.process.kill().unwrap();
         self.costs
-    }
-}
-
-impl Shares {
-    fn each_of(self, n: u32) -> Self {
-        let each = |share: Duration| share / n;
-        Self {
-            engine: each(self.engine),
-            writer: each(self.writer),
-            edge: each(self.edge),
-            callers: each(self.callers),
-            aside: each(self.aside),
-        }
     }
 }
