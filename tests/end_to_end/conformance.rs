@@ -6,6 +6,7 @@ mod flawed_worker;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 use escapement_tests::{Binaries, PrivateDirectory, checkout, tool};
 
@@ -137,27 +138,46 @@ fn a_worker_without_a_flaw_passes_and_each_flaw_is_found() {
         ),
         (Flaw::ForgetsANumber, &["messages_are_numbered"]),
     ];
-    for (flaw, checks) in expected {
-        let judgement = judge_flawed(flaw);
-        for check in checks {
-            assert!(
-                judgement.failed.contains(*check),
-                "{flaw:?} passes {check}:\n{}",
-                judgement.told
-            );
+    // The kits wait more than they work, so a few run side by side.
+    let next = Mutex::new(expected.into_iter());
+    std::thread::scope(|scope| {
+        for _ in 0..KITS {
+            scope.spawn(|| {
+                loop {
+                    let Some((flaw, checks)) = next.lock().unwrap().next() else {
+                        return;
+                    };
+                    is_found(flaw, checks);
+                }
+            });
         }
-        // What cannot be without the flaw's own effect may fail as well.
-        let beside: Vec<_> = judgement
-            .failed
-            .iter()
-            .filter(|name| !checks.contains(&name.as_str()))
-            .collect();
-        let excused = |name: &str| flaw.spoils().contains(&name);
+    });
+}
+
+/// The kit finds the flaw, and what it spoils at most.
+fn is_found(flaw: Flaw, checks: &[&str]) {
+    let judgement = judge_flawed(flaw);
+    for check in checks {
         assert!(
-            beside.iter().all(|name| excused(name)),
-            "{flaw:?} fails {beside:?}:\n{}",
+            judgement.failed.contains(*check),
+            "{flaw:?} passes {check}:\n{}",
             judgement.told
         );
-        assert_eq!(judgement.success, judgement.failed.is_empty());
     }
+    // What cannot be without the flaw's own effect may fail as well.
+    let beside: Vec<_> = judgement
+        .failed
+        .iter()
+        .filter(|name| !checks.contains(&name.as_str()))
+        .collect();
+    let excused = |name: &str| flaw.spoils().contains(&name);
+    assert!(
+        beside.iter().all(|name| excused(name)),
+        "{flaw:?} fails {beside:?}:\n{}",
+        judgement.told
+    );
+    assert_eq!(judgement.success, judgement.failed.is_empty());
 }
+
+/// Kits that run at the same time.
+const KITS: usize = 3;
