@@ -163,8 +163,8 @@ pub struct Config {
     #[arg(long, env = "ESCAPEMENT_EVENT_WEBHOOK", value_name = "URL", value_parser = parse_webhook)]
     pub event_webhook: Option<Uri>,
 
-    /// File to append one line of JSON to for every execution that fails, best effort. It is opened once: rotate it by
-    /// copying and truncating (`copytruncate`).
+    /// File to append one line of JSON to for every execution that fails, best effort. It can be rotated by renaming:
+    /// the next line goes to a new file of this name, without a signal.
     #[arg(long, env = "ESCAPEMENT_ERROR_HANDLER_PATH", value_name = "FILE")]
     pub error_handler_path: Option<PathBuf>,
 
@@ -180,7 +180,7 @@ pub struct Config {
     pub peers: Vec<String>,
 
     /// File to append one line of JSON to for every message to and from workers, for people who write workers.
-    /// It holds attempt tokens, and never payloads, environments, outputs or texts of errors. Opened once, as above.
+    /// It holds attempt tokens, and never payloads, environments, outputs or texts of errors. Rotated as above.
     #[arg(long, env = "ESCAPEMENT_SESSION_JOURNAL", value_name = "FILE")]
     pub session_journal: Option<PathBuf>,
 

@@ -17,6 +17,7 @@ pub mod records;
 pub mod render;
 pub mod status;
 
+mod append_file;
 mod clock;
 mod desk;
 mod drain;

@@ -1,8 +1,8 @@
 //! The journal's file and the thread that appends to it. Knows no line but the one about lines that are lost.
 
 use super::line::dropped;
-use escapement_store::embedded::open_private;
-use std::fs::{File, OpenOptions};
+use crate::append_file::AppendFile;
+use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +10,8 @@ use std::sync::mpsc::Receiver;
 use tracing::{info, warn};
 
 /// Opens the file to append to it. It is its owner's alone, because it holds attempt tokens.
-pub(super) fn open(path: &Path) -> std::io::Result<File> {
-    let mut file = open_private(OpenOptions::new().append(true).create(true), path)?;
+pub(super) fn open(path: &Path) -> std::io::Result<AppendFile> {
+    let mut file = AppendFile::open(path)?;
     if ends_within_a_line(&file, path)? {
         file.write_all(b"\n")?;
     }
@@ -19,7 +19,7 @@ pub(super) fn open(path: &Path) -> std::io::Result<File> {
 }
 
 /// True for what a process left that was killed while it wrote. A pipe or a terminal has no such end.
-fn ends_within_a_line(file: &File, path: &Path) -> std::io::Result<bool> {
+fn ends_within_a_line(file: &AppendFile, path: &Path) -> std::io::Result<bool> {
     let metadata = file.metadata()?;
     if !metadata.is_file() || metadata.len() == 0 {
         return Ok(false);

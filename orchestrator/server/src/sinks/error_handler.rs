@@ -1,15 +1,13 @@
-//! Appends one line of JSON for every failure to a file, from a thread of its own. Never truncates, never
-//! rotates.
+//! Appends one line of JSON for every failure to a file, from a thread of its own. Never truncates, never rotates.
 
 use super::losses::Losses;
 use super::{Waiting, note, room_for, take_room};
+use crate::append_file::AppendFile;
 use crate::convert::{answer, json};
 use crate::failure::Failure;
 use crate::limits::{ERROR_HANDLER_QUEUE_BYTES_MAX, ERROR_HANDLER_QUEUE_MAX};
 use escapement_contract::PlanResult;
-use escapement_store::embedded::open_private;
 use prost::Message;
-use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -31,12 +29,10 @@ impl ErrorHandler {
     /// # Errors
     /// Where the file cannot be appended to, or there is no thread.
     pub(super) fn start(path: &Path) -> Result<Self, Failure> {
-        let file = open_private(OpenOptions::new().append(true).create(true), path).map_err(|source| {
-            Failure::Append {
-                setting: "--error-handler-path",
-                path: path.to_owned(),
-                source,
-            }
+        let file = AppendFile::open(path).map_err(|source| Failure::Append {
+            setting: "--error-handler-path",
+            path: path.to_owned(),
+            source,
         })?;
         let (failures, failures_rx) = sync_channel(ERROR_HANDLER_QUEUE_MAX);
         let thread = std::thread::Builder::new()
@@ -72,7 +68,7 @@ impl Drop for ErrorHandler {
     }
 }
 
-fn append_all(mut file: File, failures: Receiver<Waiting<PlanResult>>) {
+fn append_all(mut file: AppendFile, failures: Receiver<Waiting<PlanResult>>) {
     let mut not_written = Losses::new("error_handler");
     for Waiting { value, _room } in failures {
         note(&mut not_written, append(&mut file, &value).is_ok());
@@ -80,7 +76,7 @@ fn append_all(mut file: File, failures: Receiver<Waiting<PlanResult>>) {
 }
 
 /// In one write, so that lines of two processes do not mix.
-fn append(file: &mut File, result: &PlanResult) -> std::io::Result<()> {
+fn append(file: &mut AppendFile, result: &PlanResult) -> std::io::Result<()> {
     let mut line = json::result(result).to_string();
     line.push('\n');
     file.write_all(line.as_bytes())
