@@ -3,20 +3,12 @@
 use crate::world::{World, action, plan};
 use escapement_contract::Status;
 use escapement_engine::{
-    ActionMemory, ActionView, CallerId, FromWorker, Input, Notice, Reply, SessionKey, WaitFor,
-    WorkerSelector, WriteFailure, WriteOutcome,
+    ActionMemory, CallerId, FromWorker, Input, Notice, Reply, SessionKey, WaitFor, WorkerSelector,
+    WriteFailure, WriteOutcome,
 };
 use escapement_model::codes;
 
 const HOUR_MS: u64 = 3_600_000;
-
-fn actions(world: &mut World) -> Vec<ActionView> {
-    world.input(Input::ListActions(CallerId(9_000)));
-    match world.replies.remove(&9_000) {
-        Some(Reply::Actions(actions)) => actions,
-        other => panic!("the actions, not {other:?}"),
-    }
-}
 
 fn forget(world: &mut World, name: &str) -> Reply {
     let (caller, name) = (CallerId(9_000), name.to_owned());
@@ -61,11 +53,11 @@ fn an_action_is_remembered_after_its_last_worker_left() {
     let mut world = left();
     world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
     world.pass(HOUR_MS - 1);
-    assert_eq!(actions(&mut world)[0].registered_for_ms, Some(1));
+    assert_eq!(world.actions()[0].registered_for_ms, Some(1));
     assert!(!world.replies.contains_key(&1));
     world.pass(1);
     assert_eq!(code(&world, 1), codes::ACTION_NOT_FOUND);
-    assert!(actions(&mut world).is_empty());
+    assert!(world.actions().is_empty());
     assert_eq!(written(&world, "a"), None);
     world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
     assert_eq!(code(&world, 2), codes::ACTION_NOT_FOUND);
@@ -158,7 +150,7 @@ fn names_that_come_and_go_and_that_no_execution_asked_for_are_not_remembered() {
         world.say(session, FromWorker::Goodbye);
     }
     world.pass(10_000);
-    assert!(actions(&mut world).is_empty());
+    assert!(world.actions().is_empty());
     assert!(world.memories.is_empty());
     // Offered for longer: half of the room and no more.
     for session in 21..=30 {
@@ -170,7 +162,7 @@ fn names_that_come_and_go_and_that_no_execution_asked_for_are_not_remembered() {
     world.pass(10_000);
     (21..=30).for_each(|session| world.say(session, FromWorker::Goodbye));
     world.pass(60_000);
-    assert_eq!(actions(&mut world).len(), 2_048);
+    assert_eq!(world.actions().len(), 2_048);
     assert_eq!(
         world
             .memories
@@ -186,7 +178,7 @@ fn names_that_come_and_go_and_that_no_execution_asked_for_are_not_remembered() {
 fn a_declared_action_is_registered_without_a_worker() {
     let mut world = World::with(|config| config.declared_actions = vec!["exact".into(), "some.*".into()]);
     world.pass(10_000);
-    let listed = actions(&mut world);
+    let listed = world.actions();
     assert_eq!(
         (listed.len(), &*listed[0].name, listed[0].is_declared),
         (1, "exact", true)
@@ -301,7 +293,7 @@ fn invented_names_end_when_the_grace_after_the_start_does() {
     world.worker(1, 1, &["a"]);
     world.pass(10_000);
     assert!((1..=N).all(|caller| code(&world, caller) == codes::ACTION_NOT_FOUND));
-    assert_eq!(actions(&mut world).len(), 1);
+    assert_eq!(world.actions().len(), 1);
     let told = world
         .notices
         .iter()

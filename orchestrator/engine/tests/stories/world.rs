@@ -5,8 +5,8 @@ pub use crate::plans::plan;
 use crate::replaying::{self, Replayer};
 use escapement_contract::{AuditKind, Moment, Outcome, Request, Settlement, Status};
 use escapement_engine::{
-    ActionSpec, Assignment, AttemptReport, CallerId, Effect, Engine, EngineConfig, FromWorker, Hello,
-    InFlight, Input, LoadOutcome, Notice, Piece, Recovered, Reply, SessionKey, StoreWrite, Submission,
+    ActionSpec, ActionView, Assignment, AttemptReport, CallerId, Effect, Engine, EngineConfig, FromWorker,
+    Hello, InFlight, Input, LoadOutcome, Notice, Piece, Recovered, Reply, SessionKey, StoreWrite, Submission,
     ToWorker, UntilDecided, WaitFor, Watch, WorkerView, WriteId, WriteOutcome,
 };
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, SessionId};
@@ -445,6 +445,15 @@ impl World {
         match self.replies.remove(&caller.0) {
             Some(Reply::Workers(workers)) => workers,
             other => panic!("workers are listed, not {other:?}"),
+        }
+    }
+
+    pub fn actions(&mut self) -> Vec<ActionView> {
+        let caller = CallerId(u64::MAX);
+        self.input(Input::ListActions(caller));
+        match self.replies.remove(&caller.0) {
+            Some(Reply::Actions(actions)) => actions,
+            other => panic!("actions are listed, not {other:?}"),
         }
     }
 
