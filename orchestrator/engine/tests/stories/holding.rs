@@ -40,6 +40,25 @@ fn what_no_worker_could_begin_takes_no_slot_and_no_time_and_others_pass_it() {
     assert!((1..=3).all(|caller| world.status(caller) == Status::Success));
 }
 
+//
+#[test]
+fn what_runs_and_lost_its_workers_keeps_its_slot_no_longer_than_they_are_remembered() {
+    let mut world = World::with(|config| config.max_running_executions = 1);
+    left(&mut world, 1, &["a"]);
+    world.worker(2, 1, &["b"]);
+    let patient = plan(1, &["b", "a"]).plan(|plan| plan.timeout_ms = Some(7_200_000));
+    world.submit(1, &patient.build(), WaitFor::Settled);
+    world.submit(2, &plan(2, &["b"]).build(), WaitFor::Settled);
+    assert_eq!(serve(&mut world, 2), ["plan 1"]);
+    world.pass(3_599_999);
+    world.worker(3, 1, &["b"]);
+    assert!(world.assignments(3).is_empty(), "the slot is taken");
+    world.pass(1);
+    let error = world.settlement(1).result.error.clone().unwrap();
+    assert_eq!(error.code, codes::ACTION_NOT_FOUND);
+    assert_eq!(serve(&mut world, 3), ["plan 2"]);
+}
+
 //
 #[test]
 fn one_of_the_steps_that_would_be_dispatched_at_once_is_enough() {
