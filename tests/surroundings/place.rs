@@ -64,7 +64,7 @@ pub(crate) const SILENT: [Place; 5] = [
 ];
 
 /// Everything else that is odd and must change nothing.
-pub(crate) const ODD: [Place; 13] = [
+pub(crate) const ODD: [Place; 14] = [
     Place::new("stdin closed", r#"exec "$@" <&-"#),
     Place::new("stdout closed", r#"exec "$@" >&-"#),
     Place::new("stdout on a full disk", r#"exec "$@" >/dev/full"#),
@@ -81,6 +81,17 @@ pub(crate) const ODD: [Place; 13] = [
         concat!(
             r#"unset HOME; TMPDIR=/nowhere SQLITE_TMPDIR=/nowhere "#,
             r#"exec "$@""#
+        ),
+    ),
+    // Of `/tmp` only the directory of the test is left. Ordinary on a machine that allows no mounts or has the programs there.
+    Place::new(
+        "read-only temporary directory",
+        concat!(
+            r#"case "$1" in /tmp/*) exec "$@";; esac; case "$HERE" in /tmp/*) ;; *) exec "$@";; esac; "#,
+            r#"unshare --map-root-user --mount true 2>/dev/null || exec "$@"; "#,
+            r#"exec unshare --map-root-user --mount sh -e -c 'own=$(echo "$HERE" | cut -d/ -f1-3); "#,
+            r#"exec 7<"$own"; mount -t tmpfs none /tmp; mkdir "$own"; mount -c --bind /proc/self/fd/7 "$own"; "#,
+            r#"mount -o remount,ro /tmp; exec 7<&-; exec "$@"' sh "$@""#
         ),
     ),
     Place::new("unknown locale", r#"LC_ALL=xx_YY.KOI8-R LANG=nonsense exec "$@""#),
