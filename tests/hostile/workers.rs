@@ -10,7 +10,7 @@ use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClie
 use escapement_wire::worker::v1::session_error::Code;
 use escapement_wire::worker::v1::session_request::Message;
 use escapement_wire::worker::v1::session_response::Message as Answer;
-use escapement_wire::worker::v1::{Heartbeat, Hello};
+use escapement_wire::worker::v1::{Drain, Heartbeat, Hello};
 use rustix::process::setpriority_process;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -143,6 +143,49 @@ async fn invented_attempts_entitle_to_no_message() {
     den.finish("invented attempts", 64).await;
 }
 
+/// What a session says costs memory while it is read. A session at rest holds what it is called and what it offers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_at_rest_holds_nothing_of_its_large_messages() {
+    let den = Den::start().await;
+    let before = den.size();
+    let mut sessions = Vec::new();
+    for n in 0..N_AT_REST {
+        let hello = Hello {
+            build: "b".repeat(LARGE_BYTES),
+            ..greeting(n)
+        };
+        let mut session = greeted(den.address(), hello).await;
+        if n % 2 == 0 {
+            let reason = "r".repeat(LARGE_BYTES);
+            let drain = Drain {
+                reason,
+                ..Drain::default()
+            };
+            session.send(Message::Drain(drain)).await.unwrap();
+        }
+        // What a session says next, as it does every few seconds, takes the place of what was large.
+        let heartbeat = Heartbeat {
+            n: 1,
+            ..Heartbeat::default()
+        };
+        session.send(Message::Heartbeat(heartbeat)).await.unwrap();
+        let mut flooded = Flooded::default();
+        while flooded.n_acknowledged == 0 && !flooded.is_over {
+            read(&mut session, &mut flooded, SILENCE).await;
+        }
+        assert!(!flooded.is_over, "{flooded:?}");
+        sessions.push(session);
+    }
+    let held = den.size().resident_mib.saturating_sub(before.resident_mib);
+    eprintln!("{N_AT_REST} sessions at rest hold {held} MiB");
+    assert!(
+        held < 2 * N_AT_REST,
+        "{N_AT_REST} sessions at rest hold {held} MiB"
+    );
+    drop(sessions);
+    den.finish("large messages of many workers", 128).await;
+}
+
 /// A worker with a plan of its own every so often, on a thread of its own. Gives how long each took.
 struct Neighbour {
     is_over: Arc<AtomicBool>,
@@ -256,6 +299,9 @@ const N_LARGE: u64 = 64;
 const SHARE_MAX: f64 = 0.1;
 /// Memory that one session may take: what waits for the engine and for the worker, and what it offers.
 const SESSION_MIB_MAX: u64 = 96;
+/// Sessions, and bytes of what each says: nearly as many as a message may have.
+const N_AT_REST: u64 = 24;
+const LARGE_BYTES: usize = 3_900 << 10;
 const SILENCE: Duration = Duration::from_millis(50);
 /// Plans of the quiet worker begin so far from each other.
 const PACE: Duration = Duration::from_millis(50);

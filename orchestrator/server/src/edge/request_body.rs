@@ -1,10 +1,13 @@
 //! The body of a request: how long it may take to come, how large it may be, and how much of all bodies may be on its way.
 //! Knows no message.
 
+mod cut;
+
 use super::gate::Incomplete;
 use crate::limits::{REQUEST_TIMEOUT, SMALL_REQUEST_BYTES};
 use crate::status::{Kind, Rejection};
 use bytes::Bytes;
+use cut::MessageCut;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -107,8 +110,15 @@ impl Drop for BudgetShare {
 #[derive(Debug)]
 pub(crate) struct RequestBody<B> {
     body: B,
-    /// `None` for a stream of messages.
-    limits: Option<BodyLimits>,
+    rules: Rules,
+}
+
+#[derive(Debug)]
+enum Rules {
+    /// For one message.
+    One(BodyLimits),
+    /// For a stream of messages.
+    Many(MessageCut),
 }
 
 #[derive(Debug)]
@@ -130,9 +140,14 @@ struct Announced {
 }
 
 impl Announced {
+    /// Bytes of it that are still to come.
+    fn n_missing(&self) -> usize {
+        self.head.len() - self.n_read
+    }
+
     /// The length of the message, once, as soon as all of its bytes are there.
     fn read(&mut self, data: &[u8]) -> Option<usize> {
-        let n_missing = self.head.len() - self.n_read;
+        let n_missing = self.n_missing();
         let taken = &data[..data.len().min(n_missing)];
         self.head[self.n_read..][..taken.len()].copy_from_slice(taken);
         self.n_read += taken.len();
@@ -179,13 +194,14 @@ impl<B> RequestBody<B> {
         };
         Self {
             body,
-            limits: Some(limits),
+            rules: Rules::One(limits),
         }
     }
 
-    /// A body that may stay open for ever.
+    /// A body of any number of messages that may stay open for ever.
     pub(crate) fn unlimited(body: B) -> Self {
-        Self { body, limits: None }
+        let rules = Rules::Many(MessageCut::default());
+        Self { body, rules }
     }
 }
 
@@ -200,11 +216,12 @@ where
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let Self { body, limits } = &mut *self;
-        let polled = Pin::new(&mut *body).poll_frame(cx);
-        let Some(limits) = limits else {
-            return polled.map_err(Into::into);
+        let Self { body, rules } = &mut *self;
+        let limits = match rules {
+            Rules::One(limits) => limits,
+            Rules::Many(cut) => return cut.poll_frame(body, cx),
         };
+        let polled = Pin::new(&mut *body).poll_frame(cx);
         let refused = |rejection| Poll::Ready(Some(Err(Status::from(rejection).into())));
         match polled {
             // What is there counts, however late it is read; so the time is looked at only here.
@@ -229,11 +246,16 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        let is_all_given = match &self.rules {
+            Rules::One(_) => true,
+            Rules::Many(cut) => cut.is_all_given(),
+        };
+        is_all_given && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        // Of a part that is not given yet nothing is known here, and nothing depends on it.
+        SizeHint::default()
     }
 }
 
