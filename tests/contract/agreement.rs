@@ -4,12 +4,12 @@ use crate::cases::check_cases;
 use crate::driver::{Driver, accept, step_indices};
 use crate::generate::{Scenario, scenarios};
 use crate::reference::border;
+use escapement_codec::audit;
 use escapement_contract::{
     AuditEntry, AuditKind, Effect, ExecutionError, PlanResult, Settlement, Status, StepIndex, WithdrawReason,
 };
 use escapement_model::Severity;
 use escapement_model::opaque::{ValueView, entries, items};
-use escapement_orchestrator::convert::audit;
 use escapement_tests::reference::errors::Classified;
 use escapement_tests::reference::interpret::Interpreter;
 use escapement_tests::reference::retell;

@@ -5,8 +5,8 @@ mod plans;
 mod run;
 
 use crate::cases::check_cases;
+use escapement_codec::stored::encode_result;
 use escapement_contract::{Certificate, DurationBound};
-use escapement_orchestrator::records::encode_result;
 use escapement_tests::Dice;
 use proptest::prelude::any;
 use proptest::test_runner::TestCaseError;

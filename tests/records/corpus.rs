@@ -59,14 +59,14 @@ fn both_readers_take_a_file_apart_in_the_same_way() {
     for (name, file) in all() {
         let parts = readers::parts(&file);
         assert_eq!(readers::file_of(&parts), file, "{name}");
-        let read = escapement_orchestrator::record::file::read(&file).unwrap();
+        let read = escapement_codec::archive::file::read(&file).unwrap();
         assert!(read.faults.is_empty(), "{name}: {:?}", read.faults);
         let entries = parts.iter().filter(|(kind, _)| *kind == Kind::Entry);
         assert!(
             entries.map(|(_, content)| content).eq(read.record.entries.iter()),
             "{name}"
         );
-        let pieces: Vec<Bytes> = escapement_orchestrator::record::file::pieces(read.record).collect();
+        let pieces: Vec<Bytes> = escapement_codec::archive::file::pieces(read.record).collect();
         assert_eq!(pieces.concat(), file, "{name}");
     }
 }
@@ -75,7 +75,7 @@ fn both_readers_take_a_file_apart_in_the_same_way() {
 #[test]
 fn both_readers_compute_the_same_digests() {
     for (name, file) in all() {
-        let read = escapement_orchestrator::record::file::read(&file).unwrap();
+        let read = escapement_codec::archive::file::read(&file).unwrap();
         let checked = chain::check(&file);
         let request = read.record.decode_request().unwrap();
         assert_eq!(checked.request_digest, Some(*request.digest()), "{name}");

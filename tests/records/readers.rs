@@ -1,8 +1,8 @@
 //! Both readers of record files behind one question: is anything wrong, and which entry first.
 
 use bytes::Bytes;
-use escapement_orchestrator::record::check::{self, Part};
-use escapement_orchestrator::record::file;
+use escapement_codec::archive::check::{self, Part};
+use escapement_codec::archive::file;
 use escapement_tests::chain::{self, Kind};
 
 /// What one reader says.

@@ -4,13 +4,14 @@
 use crate::callers::{Asked, CallNumber, Question, Told};
 use crate::orchestrator::Call;
 use crate::world::{Happening, World};
+use escapement_codec::execution;
+use escapement_codec::stored;
 use escapement_contract::Persisted;
 use escapement_engine::{
     CallerId, ExecutionView, Input, LoadOutcome, Refusal, Reply, Submission, UntilDecided, WaitFor,
 };
 use escapement_model::ExecutionId;
-use escapement_orchestrator::convert::answer;
-use escapement_orchestrator::{records, recovery};
+use escapement_orchestrator::recovery;
 use escapement_store::{ListFilter, StoredExecution, StoredState, StoredSummary};
 use escapement_tests::history::{State, hash_of_result};
 use std::sync::Arc;
@@ -147,7 +148,7 @@ impl World {
             (Question::Submit { waits: true, .. }, Reply::Settled(settled)) => {
                 self.check_settled(&settled);
                 self.tally().count("results told");
-                let result = hash_of_result(&answer::result(&settled.result));
+                let result = hash_of_result(&execution::result(&settled.result));
                 self.tell(call, Told::State(State::Settled { result }));
             }
             (Question::Wait { id, .. }, Reply::Settled(_) | Reply::NotLive) => self.describe(call, id),
@@ -301,7 +302,7 @@ pub(crate) fn stored_state(stored: &StoredExecution) -> State {
     let id = stored.summary.execution_id;
     match (&stored.result, stored.summary.started_at) {
         (Some(record), _) => {
-            let result = records::decode_result(record).expect("a result can be read");
+            let result = stored::decode_result(record).expect("a result can be read");
             assert_eq!(
                 result.execution_id,
                 id.to_string(),

@@ -1,8 +1,8 @@
 //! Feeds the checker of the sessions with the journal that the orchestrator would have written, each message of which must
 //! be the one on the wire. Judges nothing else itself.
 
+use escapement_codec::session_journal::{Event, line};
 use escapement_model::BootId;
-use escapement_orchestrator::journal::{Event, line};
 use escapement_tests::session_checker::{Checker, CheckerSettings, Records, Report};
 use escapement_tests::session_journal::{FromWorker, Journal, ToWorker, What};
 use escapement_tests::session_wire;

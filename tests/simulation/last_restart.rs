@@ -4,9 +4,10 @@
 use crate::disk::End;
 use crate::edge::stored_state;
 use crate::world::World;
+use escapement_codec::archive::Archive;
+use escapement_codec::archive::check;
+use escapement_codec::stored;
 use escapement_model::ExecutionId;
-use escapement_orchestrator::record::{Record, check};
-use escapement_orchestrator::records;
 use escapement_store::{ListFilter, StoredExecution};
 use escapement_tests::history::{Answer, Ask, Life, Surface};
 use escapement_tests::reference::{Facts, retell};
@@ -93,7 +94,7 @@ impl World {
             return;
         }
         let audit = self.storage.reader().audit(id).expect("the store can be read");
-        let record = Record::of_store(
+        let record = Archive::of_store(
             id,
             stored.summary.request_digest,
             stored.record.clone(),
@@ -130,8 +131,8 @@ impl World {
         let result = stored.result.as_ref().expect("it has settled");
         let audit = self.storage.reader().audit(id).expect("the store can be read");
         Final {
-            entries: records::decode_audit(&audit.expect("it has settled")).expect("a record can be read"),
-            result: records::decode_result(result).expect("a result can be read"),
+            entries: stored::decode_audit(&audit.expect("it has settled")).expect("a record can be read"),
+            result: stored::decode_result(result).expect("a result can be read"),
             settled_by: self.storage.settled_by(id),
         }
     }

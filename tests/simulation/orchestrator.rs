@@ -6,11 +6,11 @@ use crate::dice::Dice;
 use crate::scenario::Scenario;
 use crate::truth::{ProcessKey, Report};
 use crate::watching::WHOLE;
+use escapement_codec::session_out::Greeting;
 use escapement_contract::Moment;
 use escapement_engine::{CallerId, Engine, EngineConfig, Input, SessionKey, Watch};
 use escapement_model::limits::{HEARTBEAT_INTERVAL_MS, LEASE_MS};
 use escapement_model::{AttemptToken, BootId, ExecutionId};
-use escapement_orchestrator::convert::session_out::Greeting;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

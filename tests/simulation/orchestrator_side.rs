@@ -9,14 +9,16 @@ use crate::trace::Trace;
 use crate::truth::{ProcessKey, Report};
 use crate::world::{Happening, World};
 use bytes::Bytes;
+use escapement_codec::execution;
+use escapement_codec::session_in;
+use escapement_codec::session_journal::Event;
+use escapement_codec::session_out;
 use escapement_engine::{
     AckVerdict, CallerId, Effect, FromWorker, Input, Reply, SessionErrorCode, SessionKey, SessionState,
     ToWorker,
 };
 use escapement_model::limits::SESSION_MESSAGE_BYTES_MAX;
 use escapement_model::{AttemptToken, ExecutionId, SessionId};
-use escapement_orchestrator::convert::{answer, session_in, session_out};
-use escapement_orchestrator::journal::Event;
 use escapement_tests::history::{Life, hash_of_result};
 use escapement_wire::worker::v1::{SessionRequest, SessionResponse};
 use prost::Message as _;
@@ -260,7 +262,7 @@ impl World {
             }
             Effect::EmitEvent(settled) => {
                 self.check_settled(&settled);
-                let result = hash_of_result(&answer::result(&settled.result));
+                let result = hash_of_result(&execution::result(&settled.result));
                 self.history.event(settled.result.execution_id, result);
                 self.tally().count("events");
             }

@@ -5,11 +5,11 @@ use crate::callers::{CallNumber, Question, Reads, Seen, Told};
 use crate::edge::{Read, stored_state};
 use crate::orchestrator::Call;
 use crate::world::{Happening, World};
+use escapement_codec::audit;
+use escapement_codec::stored;
 use escapement_contract::AuditEntry;
 use escapement_engine::{Input, IsAll, Piece, Reply, Watch};
 use escapement_model::ExecutionId;
-use escapement_orchestrator::convert::audit;
-use escapement_orchestrator::records;
 use escapement_tests::history::{End, Entry, State};
 use escapement_wire::v1;
 
@@ -133,7 +133,7 @@ impl World {
             return Told::Refused("STORE_FAILED");
         };
         let record = self.storage.reader().audit(id).expect("the store can be read");
-        let entries = records::decode_audit(&record.expect("what is settled has a record"));
+        let entries = stored::decode_audit(&record.expect("what is settled has a record"));
         let entries = entries.expect("a record can be read");
         let skipped = usize::try_from(from - 1).expect("it is small");
         let before = skipped.checked_sub(1).and_then(|before| entries.get(before));

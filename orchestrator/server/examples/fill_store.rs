@@ -6,6 +6,7 @@
 //! that its write-ahead log is left as a crash would leave it.
 #![allow(clippy::print_stdout, reason = "its answer is its output")]
 
+use escapement_codec::store_write::encode;
 use escapement_contract::{
     Effect, Execution, Input, Moment, Outcome, PlanDraft, Request, RequestDraft, Settlement, StepDraft,
     StepIndex, validate_request,
@@ -13,7 +14,6 @@ use escapement_contract::{
 use escapement_engine::StoreWrite;
 use escapement_model::ExecutionId;
 use escapement_model::opaque::StructBuilder;
-use escapement_orchestrator::writer::encode;
 use escapement_store::{Embedded, EmbeddedOptions, Outcome as Written, Store, Write};
 use std::error::Error;
 use std::path::PathBuf;

@@ -2,11 +2,11 @@
 //! Starts no engine and opens no port.
 
 mod export;
+mod render;
 mod verify;
 
 use crate::config::{Config, NoConfig};
 use crate::failure::Failure;
-use crate::render;
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 use escapement_process::settings;
@@ -151,7 +151,7 @@ pub enum Command {
     /// with --plan. A plan that breaks rules is not drawn: they are said.
     ///
     /// Exit codes: 0 drawn; 64 wrong flags; 65 the input cannot be drawn; 73 a file cannot be used.
-    Render(render::command::Flags),
+    Render(render::Flags),
 }
 
 /// Flags of `backup`.
@@ -228,7 +228,7 @@ pub fn run_command(command: &Command) -> Result<(), Failure> {
         Command::Drop(flags) => run_drop(flags),
         Command::Export(flags) => export::run(flags),
         Command::Verify(flags) => verify::run(flags),
-        Command::Render(flags) => render::command::run(flags),
+        Command::Render(flags) => render::run(flags),
     }
 }
 

@@ -2,12 +2,12 @@
 //! loses it
 //! or is closed, as its limit says.
 
-use crate::convert::session_out::session_error_code;
 use crate::engine_link::{Outbound, Route, SessionLink};
 use crate::failure::{EXIT_STORE, stop_here};
 use crate::limits::SESSION_QUEUE_UNIT_BYTES;
 use crate::sinks::Sinks;
 use crate::writer::Job;
+use escapement_codec::session_out::session_error_code;
 use escapement_engine::{CallerId, Effect, Notice, Reply, SessionKey, ToWorker};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -23,12 +23,10 @@ pub(crate) mod session;
 pub(crate) mod session_stream;
 pub(crate) mod settled;
 pub(crate) mod simulate;
-pub(crate) mod spelling;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod watch;
 
-use crate::convert::session_out::Greeting;
 use crate::engine_link::{EngineLink, Lane, NoReply};
 use crate::limits::{
     PAYLOAD_CHECKS_MAX, REPLAYS_MAX, SILENT_SESSIONS_MAX, UNDECIDED_BYTES_MAX, UNDECIDED_UNIT_BYTES,
@@ -37,6 +35,7 @@ use crate::readers::Readers;
 use crate::sinks::Subscribers;
 use crate::status::{Kind, Rejection};
 use answers::AnswerRooms;
+use escapement_codec::session_out::Greeting;
 use escapement_model::ExecutionId;
 use prost::Message;
 use settled::SettledRecords;

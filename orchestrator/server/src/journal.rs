@@ -2,12 +2,10 @@
 //! Never waits: lines that the file does not take in time are dropped and counted.
 
 mod file;
-mod line;
-
-pub use self::line::{Event, line};
 
 use crate::failure::Failure;
 use crate::limits::JOURNAL_BYTES_MAX;
+use escapement_codec::session_journal::{Event, dropped, line};
 use escapement_contract::Moment;
 use escapement_model::BootId;
 use std::io::Write;
@@ -117,7 +115,7 @@ impl Lines {
 
     fn tell_dropped(&mut self) {
         if self.n_dropped > 0 {
-            self.batch.push_str(&line::dropped(self.n_dropped));
+            self.batch.push_str(&dropped(self.n_dropped));
             self.batch.push('\n');
             self.n_dropped = 0;
         }

@@ -8,13 +8,7 @@ pub mod config;
 pub mod failure;
 pub mod limits;
 
-pub mod convert;
-pub mod journal;
-pub mod page_token;
-mod payload_schema;
-pub mod record;
-pub mod records;
-pub mod render;
+mod journal;
 pub mod status;
 
 mod append_file;

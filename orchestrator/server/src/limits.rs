@@ -121,10 +121,6 @@ pub const SIMULATIONS_PATIENCE: Duration = Duration::from_secs(5);
 pub const SIMULATION_INPUTS_MAX: usize = 1_000_000;
 /// Bytes of the answer to one simulation: 16 MiB.
 pub const SIMULATION_BYTES_MAX: usize = 16 << 20;
-/// Stubs of one simulation.
-pub const STUBS_MAX: usize = 4_096;
-/// Attempts of one stub.
-pub const STUB_ATTEMPTS_MAX: usize = 1_000;
 
 /// Messages that wait to be sent to one worker.
 ///

@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::limits::{RECOVERY_PAGE, RECOVERY_SUMMARIES_PAGE};
-use crate::records;
+use escapement_codec::stored;
 use escapement_engine::{ActionMemory, Input, LoadOutcome, Recovered, RecoveredParked};
 use escapement_model::ExecutionId;
 use escapement_store::{Reader, StoreFault, StoredExecution, StoredState, StoredSummary};
@@ -196,8 +196,8 @@ fn recovered_parked(summary: &StoredSummary) -> RecoveredParked {
     }
 }
 
-fn recovered(stored: StoredExecution) -> Result<Recovered, records::Unreadable> {
-    let request = records::decode_accepted(&stored.record)?;
+fn recovered(stored: StoredExecution) -> Result<Recovered, stored::Unreadable> {
+    let request = stored::decode_accepted(&stored.record)?;
     let summary = stored.summary;
     if *request.digest() != summary.request_digest {
         // It runs all the same; only a repeat of the request would be taken for another one.

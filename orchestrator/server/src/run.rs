@@ -2,7 +2,6 @@
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::convert::session_out::Greeting;
 use crate::desk::Desk;
 use crate::drain::{self, Serving};
 use crate::edge::connection::CallerThreads;
@@ -18,6 +17,7 @@ use crate::readers::Readers;
 use crate::scrub::Scrub;
 use crate::sinks::Sinks;
 use crate::{loader, recovery, writer};
+use escapement_codec::session_out::Greeting;
 use escapement_engine::EngineConfig;
 use escapement_model::BootId;
 use escapement_process::telemetry::InitError;

@@ -3,14 +3,13 @@
 //! Decides nothing, and acknowledges nothing that is not durable.
 
 mod committer;
-mod encoding;
 
 use crate::engine_thread::StoredBatch;
 use crate::execution_log;
 use crate::failure::{EXIT_STORE, ExitOnPanic, stop_here};
 use crate::limits::{COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, STORE_LOOK_INTERVAL};
 use crate::maintenance::Maintenance;
-use encoding::record_bytes;
+use escapement_codec::store_write::{blob_bytes, encode};
 use escapement_engine::WriteOutcome;
 use escapement_store::{Store, StoreFault, Write};
 use std::collections::VecDeque;
@@ -21,7 +20,6 @@ use tokio::sync::mpsc::UnboundedSender;
 use tracing::error;
 
 pub use committer::{Committer, Job};
-pub use encoding::{encode, outcome};
 
 /// Starts the thread. It ends, and gives the store back, when the engine's end of `jobs` is gone and
 /// everything was
@@ -109,7 +107,7 @@ impl<S: Store> Writer<S> {
                 break;
             };
             let write = encode(&job.content);
-            bytes += record_bytes(&write);
+            bytes += blob_bytes(&write);
             writes.push(write);
             jobs.push(job);
         }

@@ -5,12 +5,12 @@ mod made;
 use crate::reference::border;
 use crate::seeds;
 use crate::source::Source;
+use escapement_codec::stored::{decode_audit, decode_result, encode_audit, encode_result};
 use escapement_contract::{
     Delivery, Effect, Evidence, Execution, Input, Moment, Outcome, Phase, PlanResult, Request, RequestDraft,
     Status, StepIndex, StepState, chain_seed, replay, validate_request,
 };
 use escapement_model::Severity;
-use escapement_orchestrator::records::{decode_audit, decode_result, encode_audit, encode_result};
 use escapement_tests::reference::decided::Command;
 use escapement_tests::reference::interpret::Interpreter;
 use made::{completed, draft, outcome};

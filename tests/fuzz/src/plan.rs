@@ -3,11 +3,11 @@
 use crate::reference::validate::findings;
 use crate::seeds;
 use crate::source::Source;
+use escapement_codec::request::{request_draft, submit_of_execute};
+use escapement_codec::stored::{decode_accepted, encode_accepted};
 use escapement_contract::{Plan, Request, RequestDraft, validate_plan, validate_request};
 use escapement_model::codes::{DEPENDENCY_UNRESOLVED, INVALID_PAYLOAD};
 use escapement_model::{ExecutionId, Opaque};
-use escapement_orchestrator::convert::request::{request_draft, submit_of_execute};
-use escapement_orchestrator::records::{decode_accepted, encode_accepted};
 use escapement_wire::v1;
 use prost::Message;
 use std::collections::BTreeSet;
@@ -56,7 +56,7 @@ pub(crate) fn run(input: &[u8]) {
             if let Some(plan) = request.plan {
                 let of_plan = violations.iter().any(|finding| finding.field.starts_with("plan"));
                 assert_eq!(
-                    validate_plan(escapement_orchestrator::convert::request::plan_draft(plan)).is_err(),
+                    validate_plan(escapement_codec::request::plan_draft(plan)).is_err(),
                     of_plan,
                     "a plan is judged by itself as in its request"
                 );

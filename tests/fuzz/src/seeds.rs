@@ -1,13 +1,13 @@
 //! Real messages to begin with, made here and never drawn at random. Targets add what only they understand.
 
 use bytes::Bytes;
+use escapement_codec::request::request_draft;
+use escapement_codec::stored;
 use escapement_contract::{
     Execution, Input, Moment, Outcome, Phase, Reported, Request, Settlement, validate_request,
 };
 use escapement_model::opaque::{ListBuilder, StructBuilder};
 use escapement_model::{ExecutionId, Opaque};
-use escapement_orchestrator::convert::request::request_draft;
-use escapement_orchestrator::records;
 use escapement_wire::v1;
 use escapement_wire::worker::v1 as worker;
 use std::sync::Arc;
@@ -415,7 +415,7 @@ pub(crate) fn settlement() -> Arc<Settlement> {
 /// The result record and the audit record of that execution.
 pub(crate) fn settled() -> (Vec<u8>, Vec<u8>) {
     let settlement = settlement();
-    let result = records::encode_result(&settlement.result);
-    let audit = records::encode_audit(&settlement.audit);
+    let result = stored::encode_result(&settlement.result);
+    let audit = stored::encode_audit(&settlement.audit);
     (result.to_vec(), audit.to_vec())
 }

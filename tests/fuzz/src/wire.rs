@@ -4,9 +4,9 @@
 use crate::seeds;
 use crate::tree;
 use bytes::Bytes;
+use escapement_codec::simulation as convert;
 use escapement_contract::{replay, validate_request};
 use escapement_model::{ExecutionId, Opaque};
-use escapement_orchestrator::convert::simulate as convert;
 use escapement_simulator::simulate;
 use escapement_wire::counted::{Counted, has_more_entries};
 use escapement_wire::v1;

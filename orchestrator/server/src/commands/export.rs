@@ -3,11 +3,11 @@
 
 use super::{StorePath, say};
 use crate::failure::Failure;
-use crate::record::Record;
-use crate::record::file::pieces;
 use bytes::Bytes;
 use clap::Args;
 use clap::builder::BoolishValueParser;
+use escapement_codec::archive::Archive;
+use escapement_codec::archive::file::pieces;
 use escapement_model::ExecutionId;
 use escapement_store::embedded::{Examiner, open_private, open_reader};
 use escapement_store::{StoreFault, StoredExecution, StoredSummary};
@@ -49,7 +49,7 @@ pub(super) fn run(flags: &Export) -> Result<(), Failure> {
     }
 }
 
-fn one(directory: &Path, execution_id: ExecutionId) -> Result<Record, Failure> {
+fn one(directory: &Path, execution_id: ExecutionId) -> Result<Archive, Failure> {
     let failed = super::undone("execution is not exported");
     let reader = open_reader(directory).map_err(&failed)?;
     let missing = |why: &str| Failure::NotExported {
@@ -63,7 +63,7 @@ fn one(directory: &Path, execution_id: ExecutionId) -> Result<Record, Failure> {
 }
 
 /// `None` if it is not settled.
-fn record(stored: StoredExecution, audit: Option<Bytes>) -> Result<Option<Record>, Failure> {
+fn record(stored: StoredExecution, audit: Option<Bytes>) -> Result<Option<Archive>, Failure> {
     let (Some(result), Some(audit)) = (stored.result, audit) else {
         return Ok(None);
     };
@@ -72,7 +72,7 @@ fn record(stored: StoredExecution, audit: Option<Bytes>) -> Result<Option<Record
         request_digest,
         ..
     } = stored.summary;
-    Record::of_store(execution_id, request_digest, stored.record, result, &audit)
+    Archive::of_store(execution_id, request_digest, stored.record, result, &audit)
         .map(Some)
         .map_err(|unreadable| Failure::DamagedRecord {
             execution_id,
@@ -148,7 +148,7 @@ fn export_all(directory: &Path, to: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn export(record: Record, execution_id: ExecutionId, to: &Path) -> Result<(), Failure> {
+fn export(record: Archive, execution_id: ExecutionId, to: &Path) -> Result<(), Failure> {
     let n_entries = record.entries.len();
     let n_bytes = write(record, to).map_err(|source| Failure::NotExported {
         why: format!("{} cannot be written", to.display()),
@@ -165,7 +165,7 @@ fn export(record: Record, execution_id: ExecutionId, to: &Path) -> Result<(), Fa
 }
 
 /// Writes a new file, whole or not at all.
-fn write(record: Record, to: &Path) -> std::io::Result<usize> {
+fn write(record: Archive, to: &Path) -> std::io::Result<usize> {
     let mut file = open_private(OpenOptions::new().write(true).create_new(true), to)?;
     let written = pieces(record).try_fold(0, |n_bytes, piece| {
         file.write_all(&piece)?;

@@ -2,13 +2,13 @@
 
 use super::say;
 use crate::failure::Failure;
-use crate::record::check::{Verdict, hex, verify};
-use crate::record::file::{FileFault, RecordFile, is_record_file, read};
-use crate::record::seal::Seal;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use clap::Args;
+use escapement_codec::archive::check::{Verdict, hex, verify};
+use escapement_codec::archive::file::{ArchiveFile, FileFault, is_archive, read};
+use escapement_codec::stored::seal::Seal;
 use serde_json::{Deserializer, json};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -72,7 +72,7 @@ pub(super) fn run(flags: &Verify) -> Result<(), Failure> {
 
 fn check(path: &Path, bytes: &Bytes, sum: &mut Sum) {
     let (verdict, faults) = match read(bytes) {
-        Ok(RecordFile { record, faults }) => {
+        Ok(ArchiveFile { record, faults }) => {
             sum.execution_id = Some(record.execution_id.to_string());
             let seal = record.seal.as_ref().and_then(|seal| Seal::decode(seal).ok());
             sum.seal = seal.map(|seal| hex(&seal.seal));
@@ -126,7 +126,7 @@ pub(super) fn load(path: &Path) -> Result<Bytes, String> {
     if bytes.trim_ascii_start().starts_with(b"{") {
         bytes = from_json(&bytes)?;
     }
-    if is_record_file(&bytes) {
+    if is_archive(&bytes) {
         return Ok(Bytes::from(bytes));
     }
     Err("it does not begin as a record file does".to_owned())

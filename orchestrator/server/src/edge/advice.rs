@@ -2,9 +2,9 @@
 
 use super::Edge;
 use crate::limits::{PAYLOAD_CHECK_STEPS_MAX, PAYLOAD_WARNINGS_MAX, SCHEMAS_BYTES_MAX};
-use crate::payload_schema::{Mismatch, mismatches};
 use escapement_contract::{Finding, Plan, looks_like_seconds};
 use escapement_engine::ActionView;
+use escapement_insight::payload_schema::{Mismatch, mismatches};
 use escapement_wire::v1;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -5,12 +5,12 @@
 
 use super::Edge;
 use super::lookup::damaged;
-use crate::convert::explain as convert;
-use crate::convert::recorded;
 use crate::engine_link::Lane;
 use crate::readers::Reading;
-use crate::records::{self, Unreadable};
 use crate::status::{Kind, Rejection};
+use escapement_codec::audit_from_wire;
+use escapement_codec::explanation as convert;
+use escapement_codec::stored::{self, Unreadable};
 use escapement_contract::{AuditKind, Explanation, Plan, StepIndex, explain_queued, explain_settled};
 use escapement_engine::{Explained, ExplainedParked, Input, Refusal, Reply};
 use escapement_model::{ExecutionId, StepId};
@@ -79,7 +79,7 @@ fn explain_stored(
 ) -> Result<Result<Found, Rejection>, StoreFault> {
     let execution_id = stored.summary.execution_id;
     let unreadable = |unreadable: Unreadable| damaged(execution_id, &unreadable);
-    let accepted = || records::decode_accepted(&stored.record).map_err(unreadable);
+    let accepted = || stored::decode_accepted(&stored.record).map_err(unreadable);
     let explained = match (stored.summary.state, parked, &stored.result) {
         (StoredState::Queued, Some(parked), _) => accepted().and_then(|request| {
             let explanation = Explanation {
@@ -94,15 +94,16 @@ fn explain_stored(
                 return Ok(Ok(Found::NoRecord));
             };
             accepted().and_then(|request| {
-                let result = records::decode_result(result).map_err(unreadable)?;
-                let status = recorded::status(result.status()).map_err(|_| Rejection::RecordDamaged)?;
-                let entries = records::decode_audit(&audit).map_err(unreadable)?;
+                let result = stored::decode_result(result).map_err(unreadable)?;
+                let status =
+                    audit_from_wire::status(result.status()).map_err(|_| Rejection::RecordDamaged)?;
+                let entries = stored::decode_audit(&audit).map_err(unreadable)?;
                 // What an entry of another version says explains nothing.
                 let kinds = entries
                     .into_iter()
-                    .filter_map(|entry| recorded::kind(entry.event?).ok());
+                    .filter_map(|entry| audit_from_wire::kind(entry.event?).ok());
                 let kinds: Vec<AuditKind> = kinds.collect();
-                let error = result.error.map(recorded::error).transpose();
+                let error = result.error.map(audit_from_wire::error).transpose();
                 let error = error.map_err(|_| Rejection::RecordDamaged)?;
                 let explanation = explain_settled(request.plan(), kinds.iter(), status, error.as_ref());
                 let (state, at) = (State::Settled, result.completed_at);

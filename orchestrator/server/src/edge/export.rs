@@ -4,7 +4,7 @@
 use super::answers::{Held, UntilTaken};
 use super::connection::Cutter;
 use super::{Answers, Edge, execution_id};
-use crate::record::file::{Pieces, pieces};
+use escapement_codec::archive::file::{Pieces, pieces};
 use escapement_wire::v1;
 use futures_core::Stream;
 use std::pin::Pin;

@@ -1,10 +1,10 @@
 //! `FleetService`: workers and actions for operators, and their way to take workers out of service. Decides nothing.
 
 use super::Edge;
-use crate::convert::answer::count;
-use crate::convert::fleet;
 use crate::engine_link::Lane;
 use crate::status::{Kind, Rejection};
+use escapement_codec::execution::count;
+use escapement_codec::fleet;
 use escapement_engine::{Input, Reply, SessionState, WorkerSelector};
 use escapement_model::{InstanceId, limits};
 use escapement_wire::v1;

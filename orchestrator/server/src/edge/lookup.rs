@@ -3,12 +3,15 @@
 
 use super::Edge;
 use super::answers::Held;
-use crate::convert::{answer, certificate as convert, request};
 use crate::engine_link::{Lane, NoReply};
 use crate::readers::Reading;
-use crate::records::{self, Unreadable};
 use crate::status::{Kind, Rejection};
 use bytes::Bytes;
+use escapement_codec::certificate as convert;
+use escapement_codec::execution;
+use escapement_codec::request;
+use escapement_codec::stored::{self, Unreadable};
+use escapement_codec::stored_execution::stored_execution;
 use escapement_contract::Request as PlanRequest;
 use escapement_engine::{ActionView, ExecutionView, Input, Refusal, Reply};
 use escapement_model::ExecutionId;
@@ -29,7 +32,7 @@ impl Edge {
     /// How an execution stands now, by the engine where it is live, else by the store.
     pub(crate) async fn execution(&self, execution_id: ExecutionId) -> Result<Held<v1::Execution>, Status> {
         match self.live(execution_id).await? {
-            Some(view) => Ok(Held::small(answer::live_execution(&view))),
+            Some(view) => Ok(Held::small(execution::live_execution(&view))),
             None => Ok(self.stored_execution(execution_id, Reading::Answer).await?),
         }
     }
@@ -44,7 +47,7 @@ impl Edge {
             let plan = view.request.plan();
             return Ok(v1::Execution {
                 certificate: Some(convert::certificate(plan, view.request.certificate())),
-                ..answer::live_execution(&view)
+                ..execution::live_execution(&view)
             });
         }
         // Whoever answers takes room for the whole of it.
@@ -52,11 +55,11 @@ impl Edge {
         let damaged = |unreadable| damaged(execution_id, &unreadable);
         let certificate = match stored.record.is_empty() {
             true => None,
-            false => records::accepted_certificate(&stored.record).map_err(damaged)?,
+            false => stored::accepted_certificate(&stored.record).map_err(damaged)?,
         };
         Ok(v1::Execution {
             certificate,
-            ..answer::stored_execution(&stored).map_err(damaged)?
+            ..stored_execution(&stored).map_err(damaged)?
         })
     }
 
@@ -81,8 +84,7 @@ impl Edge {
         reading: Reading,
     ) -> Result<Held<v1::Execution>, Rejection> {
         let Held { value: stored, room } = self.ended(execution_id, reading).await?;
-        let value =
-            answer::stored_execution(&stored).map_err(|unreadable| damaged(execution_id, &unreadable))?;
+        let value = stored_execution(&stored).map_err(|unreadable| damaged(execution_id, &unreadable))?;
         Ok(Held { value, room })
     }
 
@@ -96,7 +98,7 @@ impl Edge {
         // Accepted, not settled and not with the engine: its write is in doubt, and only asking again tells.
         let record = stored.result.ok_or(Rejection::Refused(Refusal::StoreFailed))?;
         let value =
-            records::decode_result(&record).map_err(|unreadable| damaged(execution_id, &unreadable))?;
+            stored::decode_result(&record).map_err(|unreadable| damaged(execution_id, &unreadable))?;
         Ok(Held { value, room })
     }
 
@@ -196,7 +198,7 @@ impl Edge {
                 let stored = self.stored(execution_id, Reading::Answer).await;
                 stored
                     .ok()
-                    .and_then(|held| records::accepted_request(&held.value.record).ok())
+                    .and_then(|held| stored::accepted_request(&held.value.record).ok())
             }
             Err(_) => None,
         };

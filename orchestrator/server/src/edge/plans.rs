@@ -2,22 +2,24 @@
 
 use super::answers::{Held, with_room};
 use super::connection::Cutter;
-use super::spelling::Speller;
 use super::{Answers, Edge, advice, execution_id};
 use crate::clock;
-use crate::convert::certificate::certificate as convert_certificate;
-use crate::convert::{answer, request as convert};
 use crate::engine_link::Lane;
 use crate::limits::{
     EXECUTIONS_PAGE_DEFAULT, EXECUTIONS_PAGE_MAX, WAIT_TIMEOUT_MS_DEFAULT, WAIT_TIMEOUT_MS_MAX,
 };
-use crate::page_token;
 use crate::readers::Reading;
 use crate::status::{Kind, Rejection};
+use escapement_codec::certificate::certificate as convert_certificate;
+use escapement_codec::execution;
+use escapement_codec::page_token;
+use escapement_codec::request as convert;
+use escapement_codec::stored_execution;
 use escapement_contract::{
     Plan, Request as PlanRequest, RequestDraft, validate_concurrency, validate_plan, validate_request,
 };
 use escapement_engine::{Input, Refusal, Reply, Submission, UntilDecided, WaitFor};
+use escapement_insight::spelling::Speller;
 use escapement_model::planted::{self, Bug};
 use escapement_model::{ExecutionId, limits};
 use escapement_store::{ListFilter, Reader, StoreFault, StoredState, StoredSummary};
@@ -92,7 +94,7 @@ impl PlanExecutionService for Plans {
             (Reply::Settled(settlement), _) => {
                 let bytes = settlement.result.result_payload.len();
                 let room = self.edge.answers.take(Kind::Executes, bytes)?;
-                let value = answer::result(&settlement.result);
+                let value = execution::result(&settlement.result);
                 Held { value, room }
             }
             // The same request was accepted before, and that execution is over.
@@ -112,7 +114,7 @@ impl PlanExecutionService for Plans {
     ) -> Result<Response<v1::SubmitPlanResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
         let execution = match self.submit(request, &metadata, WaitFor::Accepted).await? {
-            (Reply::Accepted(view), _) => Held::small(answer::live_execution(&view)),
+            (Reply::Accepted(view), _) => Held::small(execution::live_execution(&view)),
             (Reply::NotLive, execution_id) => {
                 let execution = self
                     .edge
@@ -246,7 +248,7 @@ impl PlanExecutionService for Plans {
             }
             Some(_) | None => String::new(),
         };
-        let executions = summaries.iter().map(answer::listed_execution).collect();
+        let executions = summaries.iter().map(stored_execution::listed_execution).collect();
         let answer = v1::ListExecutionsResponse {
             executions,
             next_page_token,

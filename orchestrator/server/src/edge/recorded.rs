@@ -5,8 +5,8 @@ use super::answers::Held;
 use super::lookup::damaged;
 use crate::engine_link::Lane;
 use crate::readers::Reading;
-use crate::record::Record;
 use crate::status::{Kind, Rejection};
+use escapement_codec::archive::Archive;
 use escapement_engine::{Input, Refusal, Reply};
 use escapement_model::ExecutionId;
 use escapement_store::StoredState;
@@ -14,7 +14,7 @@ use tonic::Status;
 
 impl Edge {
     /// Every stored byte of a settled execution, and the room for them.
-    pub(super) async fn record(&self, execution_id: ExecutionId) -> Result<Held<Record>, Status> {
+    pub(super) async fn record(&self, execution_id: ExecutionId) -> Result<Held<Archive>, Status> {
         match self
             .engine
             .call(Lane::Reads, |caller| Input::Describe { caller, execution_id })
@@ -27,7 +27,7 @@ impl Edge {
         }
     }
 
-    async fn stored_record(&self, execution_id: ExecutionId) -> Result<Held<Record>, Rejection> {
+    async fn stored_record(&self, execution_id: ExecutionId) -> Result<Held<Archive>, Rejection> {
         let reading = Reading::Answer;
         let answers = self.answers.clone();
         let read = self.readers.read(reading, move |reader| {
@@ -57,7 +57,7 @@ impl Edge {
             return Err(Rejection::RecordDamaged);
         };
         let digest = stored.summary.request_digest;
-        let record = Record::of_store(execution_id, digest, stored.record, result, &audit);
+        let record = Archive::of_store(execution_id, digest, stored.record, result, &audit);
         let value = record.map_err(|unreadable| damaged(execution_id, &unreadable))?;
         Ok(Held { value, room })
     }

@@ -3,8 +3,8 @@
 use super::answers::Held;
 use super::{Edge, execution_id};
 use crate::limits::READERS_PATIENCE;
-use crate::record::check::{Difference, Verdict, verify};
 use crate::status::{Kind, Rejection};
+use escapement_codec::archive::check::{Difference, Verdict, verify};
 use escapement_wire::v1;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;

@@ -1,12 +1,12 @@
 //! `WorkerService.ReportOutcomes`: outcomes that come without a session. The engine judges each.
 
 use super::Edge;
-use crate::convert::session_in::{UnreadableToken, attempt_outcome};
-use crate::convert::session_out::ack_verdict;
 use crate::engine_link::Lane;
 use crate::limits::REPORTED_OUTCOMES_MAX;
 use crate::status::Rejection;
 use bytes::Bytes;
+use escapement_codec::session_in::{UnreadableToken, attempt_outcome};
+use escapement_codec::session_out::ack_verdict;
 use escapement_engine::{AckVerdict, AttemptReport, Input, Reply};
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1;

@@ -6,13 +6,13 @@
 use super::connection::Cutter;
 use super::session_stream::SessionStream;
 use super::{Edge, random_bytes, reports};
-use crate::convert::session_in::{self, WrongStructure};
-use crate::convert::session_out::session_error_code;
 use crate::engine_link::{EngineGone, EngineLink, Lane, Outbound, SessionLink};
 use crate::limits::{
     SESSION_CLOSE_TIMEOUT, SESSION_QUEUE_MAX, SESSION_UNHANDLED_UNIT_BYTES, SESSION_UNHANDLED_UNITS_MAX,
 };
 use crate::status::{Kind, Rejection};
+use escapement_codec::session_in::{self, WrongStructure};
+use escapement_codec::session_out::session_error_code;
 use escapement_engine::{Input, SessionErrorCode, SessionKey};
 use escapement_model::limits::{HELLO_TIMEOUT_MS, LABEL_CHARS_MAX};
 use escapement_model::{InstanceId, SessionId};

@@ -1,8 +1,8 @@
 //! What goes to one worker, as the engine numbered it. Decides nothing; ends when the engine's end of the queue is
 //! gone and the queue is empty, or with an error of the shell.
 
-use crate::convert::session_out::{self, Greeting};
 use crate::engine_link::Outbound;
+use escapement_codec::session_out::{self, Greeting};
 use escapement_engine::{SessionErrorCode, ToWorker};
 use escapement_model::limits::SESSION_MESSAGE_BYTES_MAX;
 use escapement_wire::worker::v1;

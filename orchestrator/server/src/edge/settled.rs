@@ -7,9 +7,9 @@ use super::answers::AnswerRoom;
 use super::lookup::damaged;
 use crate::limits::WATCHED_RECORD_TIMEOUT;
 use crate::readers::Reading;
-use crate::records::{self, Unreadable};
 use crate::status::{Kind, Rejection};
 use bytes::Bytes;
+use escapement_codec::stored::{self, Unreadable};
 use escapement_contract::Persisted;
 use escapement_engine::{Piece, Refusal};
 use escapement_model::ExecutionId;
@@ -189,8 +189,8 @@ async fn encode_settled(
     take: impl FnOnce(usize) -> Result<AnswerRoom, NotKept>,
 ) -> Result<SettledRecord, NotKept> {
     let encoding = spawn_blocking(move || {
-        let audit = records::encode_audit(&settlement.audit);
-        (audit, records::encode_result(&settlement.result))
+        let audit = stored::encode_audit(&settlement.audit);
+        (audit, stored::encode_result(&settlement.result))
     });
     let encoded = encoding.await;
     let (audit, result) = encoded.map_err(|_panicked_or_stopping| Rejection::StoreUnreadable)?;
@@ -323,7 +323,7 @@ impl SettledRecord {
 
     /// How it ended.
     pub(crate) fn result(&self) -> Result<v1::PlanResult, Rejection> {
-        records::decode_result(&self.result).map_err(|unreadable| damaged(self.execution_id, &unreadable))
+        stored::decode_result(&self.result).map_err(|unreadable| damaged(self.execution_id, &unreadable))
     }
 
     fn damaged(&self, error: prost::DecodeError) -> Rejection {

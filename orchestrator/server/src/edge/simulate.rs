@@ -1,11 +1,11 @@
 //! Plans against stubbed outcomes, on a virtual clock. Stores nothing, and asks neither the engine nor the store.
 
 use super::Edge;
-use crate::convert::simulate as convert;
 use crate::limits::{
     SIMULATION_BYTES_MAX, SIMULATION_INPUTS_MAX, SIMULATIONS_MAX, SIMULATIONS_PATIENCE, SIMULATIONS_QUEUE_MAX,
 };
 use crate::status::{Kind, Rejection};
+use escapement_codec::simulation as convert;
 use escapement_contract::{Finding, Request as PlanRequest, default_deadline, validate_request};
 use escapement_model::limits::VIOLATIONS_MAX;
 use escapement_model::{ExecutionId, codes};

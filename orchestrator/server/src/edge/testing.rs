@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::Edge;
-use crate::convert::session_out::Greeting;
 use crate::engine_link::{EngineEnd, Message, Route, link};
 use crate::readers::Readers;
-use crate::writer::{encode, outcome};
 use bytes::Bytes;
+use escapement_codec::session_out::Greeting;
+use escapement_codec::store_write::{encode, outcome};
 use escapement_contract::Moment;
 use escapement_engine::{CallerId, Effect, Engine, EngineConfig, Input, Reply};
 use escapement_model::{BootId, ExecutionId, Opaque};

@@ -3,9 +3,10 @@
 use super::losses::Losses;
 use super::{Waiting, note, room_for, take_room};
 use crate::append_file::AppendFile;
-use crate::convert::{answer, json};
 use crate::failure::Failure;
 use crate::limits::{ERROR_HANDLER_QUEUE_BYTES_MAX, ERROR_HANDLER_QUEUE_MAX};
+use escapement_codec::event_json;
+use escapement_codec::execution;
 use escapement_contract::PlanResult;
 use prost::Message;
 use std::io::Write;
@@ -51,7 +52,7 @@ impl ErrorHandler {
 
     /// True if the thread will write it; false if it is too far behind.
     pub(super) fn take(&self, result: &PlanResult) -> bool {
-        let bytes = answer::result(result).encoded_len();
+        let bytes = execution::result(result).encoded_len();
         let waiting = take_room(&self.room, bytes, result.clone());
         let failures = self.failures.as_ref().zip(waiting);
         failures.is_some_and(|(failures, waiting)| failures.try_send(waiting).is_ok())
@@ -77,7 +78,7 @@ fn append_all(mut file: AppendFile, failures: Receiver<Waiting<PlanResult>>) {
 
 /// In one write, so that lines of two processes do not mix.
 fn append(file: &mut AppendFile, result: &PlanResult) -> std::io::Result<()> {
-    let mut line = json::result(result).to_string();
+    let mut line = event_json::result(result).to_string();
     line.push('\n');
     file.write_all(line.as_bytes())
 }

@@ -1,7 +1,8 @@
 //! A terminal event while it waits for those who want it: the attributes and the result, and nothing else of its execution.
 
-use crate::convert::{answer, json};
 use crate::limits::EVENT_DATA_BYTES_MAX;
+use escapement_codec::event_json;
+use escapement_codec::execution;
 use escapement_contract::PlanResult;
 use escapement_model::BootId;
 use escapement_wire::v1;
@@ -22,8 +23,8 @@ pub(crate) struct TerminalEvent {
 impl TerminalEvent {
     //
     pub(crate) fn of(result: &PlanResult, boot_id: BootId) -> Self {
-        let attributes = json::event_attributes(result, boot_id);
-        let data_bytes = answer::result(result).encoded_len();
+        let attributes = event_json::event_attributes(result, boot_id);
+        let data_bytes = execution::result(result).encoded_len();
         let has_data = data_bytes <= EVENT_DATA_BYTES_MAX;
         Self {
             bytes: attributes.encoded_len() + if has_data { data_bytes } else { 0 },
@@ -49,7 +50,7 @@ impl TerminalEvent {
     /// For a subscriber.
     pub(crate) fn to_wire(&self) -> v1::CloudEvent {
         v1::CloudEvent {
-            data: self.data.as_ref().map(answer::result),
+            data: self.data.as_ref().map(execution::result),
             ..self.attributes.clone()
         }
     }
@@ -61,7 +62,7 @@ impl TerminalEvent {
 
     /// In CloudEvents 1.0 structured form.
     pub(crate) fn to_json(&self) -> Value {
-        json::event(&self.attributes, self.data.as_ref())
+        event_json::event(&self.attributes, self.data.as_ref())
     }
 }
 

@@ -1,6 +1,6 @@
 //! One commit with everything that may go wrong with it. Starts no thread, ends no process and waits for nothing.
 
-use super::encoding::{encode, outcome};
+use escapement_codec::store_write::{encode, outcome};
 use escapement_engine::{StoreWrite, WriteFailure, WriteId, WriteOutcome};
 use escapement_model::planted::{self, Bug};
 use escapement_store::{Store, StoreFault, Write};

@@ -1,8 +1,8 @@
 //! The plans that callers of a run hand in, validated once for each thread.
 
 use crate::seeds;
+use escapement_codec::request::request_draft;
 use escapement_contract::{Request, validate_request};
-use escapement_orchestrator::convert::request::request_draft;
 use escapement_wire::v1;
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
-use crate::convert::request::request_draft;
 use crate::edge::fresh_execution_id;
 use crate::edge::testing::{Stage, plan_that_fails_at_once};
 use crate::limits::WATCHED_RECORD_TIMEOUT;
 use crate::readers::Reading;
-use crate::writer::encode;
+use escapement_codec::request::request_draft;
+use escapement_codec::store_write::encode;
 use escapement_contract::{AuditKind, validate_request};
 use escapement_engine::StoreWrite;
 use escapement_store::{Removal, Store, Write};

@@ -1,0 +1,23 @@
+//! Wire messages, stored blobs and exported archives, to and from what contract and engine know; one file for each subject.
+//! Decides nothing: what is valid is the contract's business. Opens no file, has no clock and no runtime.
+
+pub mod audit;
+pub mod audit_from_wire;
+pub mod certificate;
+pub mod execution;
+pub mod request;
+
+pub mod event_json;
+pub mod explanation;
+pub mod fleet;
+pub mod page_token;
+pub mod simulation;
+
+pub mod session_in;
+pub mod session_journal;
+pub mod session_out;
+
+pub mod archive;
+pub mod store_write;
+pub mod stored;
+pub mod stored_execution;

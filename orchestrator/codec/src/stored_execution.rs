@@ -1,0 +1,76 @@
+//! Executions as the store holds them, to the wire. Reads no store.
+
+use crate::stored::{self, Unreadable};
+use escapement_store::{StoredExecution, StoredState, StoredSummary};
+use escapement_wire::v1;
+use escapement_wire::v1::execution::State;
+
+/// An execution as the store holds it, with its result and the progress that follows from it.
+///
+/// # Errors
+/// [`Unreadable`] where a record does not decode, or where the request is damaged and the result has other ids.
+pub fn stored_execution(stored: &StoredExecution) -> Result<v1::Execution, Unreadable> {
+    let mut execution = listed_execution(&stored.summary);
+    if stored.summary.state == StoredState::Queued {
+        // The same as an engine would show.
+        let steps_total = stored::accepted_steps(&stored.record)?;
+        execution.progress = Some(v1::ExecutionProgress {
+            steps_total,
+            steps_pending: steps_total,
+            ..v1::ExecutionProgress::default()
+        });
+    }
+    if let Some(record) = &stored.result {
+        let result = stored::decode_result(record)?;
+        // Without its request, nothing but the result vouches for the ids of the row.
+        let are_other =
+            (&result.execution_id, &result.plan_id) != (&execution.execution_id, &execution.plan_id);
+        if stored.record.is_empty() && are_other {
+            return Err(Unreadable::Meaningless(
+                "the result is of another execution or plan".to_owned(),
+            ));
+        }
+        execution.progress = Some(v1::ExecutionProgress {
+            steps_total: result.steps_total,
+            steps_completed: result.steps_executed,
+            steps_not_completed: result.steps_total.saturating_sub(result.steps_executed),
+            ..v1::ExecutionProgress::default()
+        });
+        execution.result = Some(result);
+    }
+    Ok(execution)
+}
+
+/// An execution as lists show it: without progress and result.
+pub fn listed_execution(summary: &StoredSummary) -> v1::Execution {
+    let outline = summary.outline.as_ref().and_then(stored::decode_outline);
+    let number = |of: fn(&v1::StoredOutline) -> i32| outline.as_ref().map(of);
+    v1::Execution {
+        duration_ms: outline.as_ref().map(|outline| outline.duration_ms),
+        steps_executed: number(|outline| outline.steps_executed),
+        steps_total: number(|outline| outline.steps_total),
+        interrupted: outline.as_ref().is_some_and(|outline| outline.interrupted),
+        error_code: outline.and_then(|outline| outline.error_code),
+        execution_id: summary.execution_id.to_string(),
+        plan_id: summary.plan_id.to_string(),
+        plan_name: summary.plan_name.clone(),
+        state: match summary.state {
+            StoredState::Queued => State::Queued as i32,
+            StoredState::Running => State::Running as i32,
+            StoredState::Settled => State::Settled as i32,
+        },
+        priority: summary.priority,
+        accepted_at: summary.accepted_at,
+        started_at: summary.started_at,
+        settled_at: summary.settled_at,
+        deadline_ms: summary.deadline_ms,
+        parent_execution_id: summary.parent_execution_id.map(|id| id.to_string()),
+        user_id: summary.user_id.clone(),
+        request_id: summary.request_id.clone(),
+        tags: summary.tags.clone(),
+        progress: None,
+        result: None,
+        status: i32::from(summary.status),
+        certificate: None,
+    }
+}

@@ -1,0 +1,51 @@
+//! Drawings of plans and executions: the graph and the timeline, for a terminal or as SVG.
+//! Beside them the names that a misspelt name may have meant, and what a payload's published schema says of it.
+//! Everything is a function of its arguments; nothing here executes or changes a plan.
+
+mod answers;
+mod explained;
+mod exported;
+mod graph;
+mod input;
+mod json;
+mod layout;
+pub mod payload_schema;
+mod plan;
+mod rails;
+#[cfg(test)]
+mod samples;
+pub mod scene;
+pub mod spelling;
+mod story;
+
+mod svg;
+mod text;
+mod words;
+
+pub use input::read;
+pub use json::Problem;
+pub use svg::svg;
+pub use text::text;
+
+/// What of a scene is drawn, where it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// How the steps depend on each other.
+    Dag,
+    /// What they did when.
+    Timeline,
+    /// Both.
+    Both,
+}
+
+impl View {
+    /// True where the graph is wanted.
+    pub fn shows_graph(self) -> bool {
+        self != View::Timeline
+    }
+
+    /// True where the timeline is wanted.
+    pub fn shows_timeline(self) -> bool {
+        self != View::Dag
+    }
+}
