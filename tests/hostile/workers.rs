@@ -282,7 +282,11 @@ async fn a_quiet_worker_goes_on_beside_floods_of_every_message() {
     );
     assert!(most < Duration::from_secs(2), "the quiet worker waited {most:?}");
     let due = began.elapsed().as_secs_f64() / PACE.as_secs_f64();
-    assert!(took.len() as f64 > due / 8.0, "{} plans of {due:.0}", took.len());
+    assert!(
+        took.len() as f64 > due * PACE_KEPT_MIN,
+        "{} plans of {due:.0}",
+        took.len()
+    );
     den.finish("floods of many workers", scale(256, 512)).await;
 }
 
@@ -305,6 +309,8 @@ const LARGE_BYTES: usize = 3_900 << 10;
 const SILENCE: Duration = Duration::from_millis(50);
 /// Plans of the quiet worker begin so far from each other.
 const PACE: Duration = Duration::from_millis(50);
+/// The part of its pace that it keeps, while attackers and orchestrator share a machine that does other things as well.
+const PACE_KEPT_MIN: f64 = 1.0 / 3.0;
 const N_ATTACKERS: usize = 2 * DEAR.len();
 /// The nicest of all, in the kernel's terms.
 const LOWEST_PRIORITY: i32 = 19;
