@@ -11,7 +11,7 @@ use escapement_engine::{
     CallerId, ExecutionView, Input, LoadOutcome, Refusal, Reply, Submission, UntilDecided, WaitFor,
 };
 use escapement_model::ExecutionId;
-use escapement_orchestrator::recovery;
+use escapement_orchestrator::storage::recovery;
 use escapement_store::{ListFilter, StoredExecution, StoredState, StoredSummary};
 use escapement_tests::history::{State, hash_of_result};
 use std::sync::Arc;

@@ -6,8 +6,8 @@ use crate::disk::{Disk, End, OpenStore};
 use crate::replaying::Replayer;
 use escapement_engine::{StoreWrite, WriteId, WriteOutcome};
 use escapement_model::ExecutionId;
-use escapement_orchestrator::recovery::{self, Unsettled};
-use escapement_orchestrator::writer::{Committer, Job};
+use escapement_orchestrator::storage::recovery::{self, Unsettled};
+use escapement_orchestrator::storage::writer::{Committer, Job};
 use escapement_store::{Reader, Store, StoreFault};
 use std::collections::{BTreeMap, BTreeSet};
 

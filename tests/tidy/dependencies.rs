@@ -17,11 +17,13 @@ const PURE: [&str; 4] = [
 ];
 /// The disk below the store in tests: the only crate with `unsafe`, and below SQLite itself.
 const TEST_DISK: &str = "escapement-test-disk";
-const ORCHESTRATOR: [&str; 5] = [
+const ORCHESTRATOR: [&str; 7] = [
     "escapement-contract",
     "escapement-engine",
     "escapement-simulator",
     "escapement-store",
+    "escapement-codec",
+    "escapement-insight",
     "escapement-orchestrator",
 ];
 

@@ -1,6 +1,6 @@
 //! What the operator may set: flags and `ESCAPEMENT_*` variables. Opens nothing and starts nothing.
 
-use crate::failure::{EXIT_USAGE, Failure};
+use crate::exit::{EXIT_USAGE, Failure};
 use crate::limits::{DECLARED_ACTIONS_MAX, PEER_BYTES_MAX, PEERS_MAX};
 use clap::Parser;
 use clap::builder::BoolishValueParser;

@@ -1,32 +1,27 @@
-//! The orchestrator's shell: configuration, gRPC edge, store writer, event sinks, start and stop.
-//! Decides nothing about an execution: the contract and the engine do, and this crate carries it out.
+//! The orchestrator's shell: the process and its settings, the engine's host, the threads around the store, the gRPC services,
+//! the sinks of events. Decides nothing about an execution: the contract and the engine do, and this crate carries it out.
 //!
+//! In reading order; each folder may use those below it and the single files, and none of those above.
 //! The library target exists for tests; the binary `orchestrator` only reads its arguments and calls it.
 
-pub mod commands;
-pub mod config;
-pub mod failure;
-pub mod limits;
+pub mod process;
 
-mod journal;
+mod grpc;
+
+mod host;
+
+mod sinks;
+
+pub mod storage;
+
+pub mod config;
+pub mod exit;
+pub mod limits;
 pub mod status;
 
 mod append_file;
+mod call_class;
 mod clock;
-mod desk;
-mod drain;
-mod edge;
-mod engine_link;
-mod engine_thread;
-mod execution_log;
-mod loader;
-mod maintenance;
-mod readers;
-pub mod recovery;
-mod run;
-mod scrub;
-mod sinks;
-pub mod writer;
 
 pub use config::Config;
-pub use run::run;
+pub use process::run::run;

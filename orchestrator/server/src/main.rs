@@ -1,6 +1,6 @@
 //! The binary `orchestrator`: reads its arguments and serves, or does the one thing that it was told. Does nothing else.
 
-use escapement_orchestrator::commands::{Task, run_command};
+use escapement_orchestrator::process::commands::{Task, run_command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -12,7 +12,7 @@ use self::error_handler::ErrorHandler;
 use self::losses::Losses;
 use self::webhook::Webhook;
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::exit::Failure;
 use crate::limits::{SUBSCRIBER_QUEUE_BYTES_MAX, SUBSCRIBER_QUEUE_MAX};
 use escapement_contract::{Persisted, PlanResult};
 use escapement_model::BootId;

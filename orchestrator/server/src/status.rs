@@ -1,6 +1,7 @@
 //! Every rejection and every fault that a caller may see, as a gRPC status with `google.rpc` details.
 //! The only place that knows which code and which reason an answer has.
 
+use crate::call_class::CallClass;
 use crate::limits::{
     REQUEST_TIMEOUT, SIMULATION_BYTES_MAX, STATUS_DETAILS_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX,
 };
@@ -68,7 +69,7 @@ pub enum Rejection {
     /// A live worker offers the action, or the operator declares it.
     ActionInUse,
     /// There are too many calls of a kind.
-    Overloaded(Kind),
+    Overloaded(CallClass),
     /// The request was not complete in time.
     RequestTooSlow,
     /// The request is larger than any of its kind may be.
@@ -100,79 +101,6 @@ impl Rejection {
         match self {
             Rejection::ExecutionRemoved(removed) => Rejection::RequestRemoved(removed),
             other => other,
-        }
-    }
-}
-
-/// Kinds of calls, each of which has bounds of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Plans that are handed in.
-    Writes,
-    /// Plans that are handed in by callers who wait for the result.
-    Executes,
-    /// Questions that are answered at once.
-    Reads,
-    /// Callers that wait for a result.
-    Waits,
-    /// Callers that watch an execution.
-    Watches,
-    /// Subscribers to events.
-    Subscriptions,
-    /// Questions and orders of operators.
-    Controls,
-    /// Outcomes without a session.
-    Reports,
-    /// Sessions.
-    Sessions,
-    /// Questions for the health.
-    Health,
-    /// Questions for the API itself.
-    Reflections,
-}
-
-impl Kind {
-    fn as_str(self) -> &'static str {
-        match self {
-            Kind::Writes => "submissions",
-            Kind::Executes => "executing calls",
-            Kind::Reads => "reads",
-            Kind::Waits => "waiting calls",
-            Kind::Watches => "watches",
-            Kind::Subscriptions => "subscriptions",
-            Kind::Controls => "calls of operators",
-            Kind::Reports => "reports of outcomes",
-            Kind::Sessions => "new sessions",
-            Kind::Health => "health checks",
-            Kind::Reflections => "reflections",
-        }
-    }
-
-    /// False for what workers, operators and supervisors ask.
-    pub(crate) fn is_of_callers(self) -> bool {
-        !matches!(
-            self,
-            Kind::Sessions | Kind::Reports | Kind::Controls | Kind::Health
-        )
-    }
-
-    /// True for calls that hand a plan in.
-    pub(crate) fn hands_in(self) -> bool {
-        matches!(self, Kind::Writes | Kind::Executes)
-    }
-
-    /// Workers come back after UNAVAILABLE, as they do after a restart.
-    fn overload_code(self) -> Code {
-        match self {
-            Kind::Sessions | Kind::Reports | Kind::Health => Code::Unavailable,
-            Kind::Writes
-            | Kind::Executes
-            | Kind::Reads
-            | Kind::Waits
-            | Kind::Watches
-            | Kind::Subscriptions
-            | Kind::Controls
-            | Kind::Reflections => Code::ResourceExhausted,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Appends one line of JSON for every failure to a file, from a thread of its own. Never truncates, never rotates.
 
-use super::losses::Losses;
 use super::{Waiting, note, room_for, take_room};
 use crate::append_file::AppendFile;
-use crate::failure::Failure;
+use crate::exit::Failure;
 use crate::limits::{ERROR_HANDLER_QUEUE_BYTES_MAX, ERROR_HANDLER_QUEUE_MAX};
+use crate::sinks::losses::Losses;
 use escapement_codec::event_json;
 use escapement_codec::execution;
 use escapement_contract::PlanResult;
@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 
 /// The way to the thread. Dropping it waits until everything that was taken is written.
 #[derive(Debug)]
-pub(super) struct ErrorHandler {
+pub(crate) struct ErrorHandler {
     failures: Option<SyncSender<Waiting<PlanResult>>>,
     room: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
@@ -29,7 +29,7 @@ impl ErrorHandler {
     ///
     /// # Errors
     /// Where the file cannot be appended to, or there is no thread.
-    pub(super) fn start(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn start(path: &Path) -> Result<Self, Failure> {
         let file = AppendFile::open(path).map_err(|source| Failure::Append {
             setting: "--error-handler-path",
             path: path.to_owned(),
@@ -51,7 +51,7 @@ impl ErrorHandler {
     }
 
     /// True if the thread will write it; false if it is too far behind.
-    pub(super) fn take(&self, result: &PlanResult) -> bool {
+    pub(crate) fn take(&self, result: &PlanResult) -> bool {
         let bytes = execution::result(result).encoded_len();
         let waiting = take_room(&self.room, bytes, result.clone());
         let failures = self.failures.as_ref().zip(waiting);

@@ -6,7 +6,7 @@ use tracing::{info, warn};
 
 /// The count, and whether losing goes on.
 #[derive(Debug)]
-pub(super) struct Losses {
+pub(crate) struct Losses {
     sink: &'static str,
     n_lost: u64,
     /// While losing goes on: how much was lost before it began, and the last loss.
@@ -14,7 +14,7 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    pub(super) fn new(sink: &'static str) -> Self {
+    pub(crate) fn new(sink: &'static str) -> Self {
         Self {
             sink,
             n_lost: 0,
@@ -23,7 +23,7 @@ impl Losses {
     }
 
     /// One event more is lost. True if that is the first for a while.
-    pub(super) fn lost(&mut self, now: Instant) -> bool {
+    pub(crate) fn lost(&mut self, now: Instant) -> bool {
         let begins = self.since.is_none();
         let before = self.since.map_or(self.n_lost, |(before, _)| before);
         self.since = Some((before, now));
@@ -35,7 +35,7 @@ impl Losses {
     }
 
     /// An event was taken. How many were lost meanwhile, if that is over: nothing was lost for `SINK_CALM`.
-    pub(super) fn taken(&mut self, now: Instant) -> Option<u64> {
+    pub(crate) fn taken(&mut self, now: Instant) -> Option<u64> {
         let (before, last) = self.since?;
         if now.saturating_duration_since(last) < SINK_CALM {
             return None;

@@ -1,9 +1,9 @@
 //! Posts each event to one URL as a CloudEvent. Repeats nothing: an event that is not taken is counted and
 //! gone.
 
-use super::losses::Losses;
 use super::{TerminalEvent, Waiting, note, room_for, take_room};
 use crate::limits::{WEBHOOK_QUEUE_BYTES_MAX, WEBHOOK_QUEUE_MAX, WEBHOOK_TIMEOUT};
+use crate::sinks::losses::Losses;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, Uri, header};
@@ -16,14 +16,14 @@ use tokio::time::timeout;
 
 /// The way to the task, which ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Webhook {
+pub(crate) struct Webhook {
     events: mpsc::Sender<Waiting<Arc<TerminalEvent>>>,
     room: Arc<Semaphore>,
 }
 
 impl Webhook {
     /// Starts the task.
-    pub(super) fn start(url: Uri) -> Self {
+    pub(crate) fn start(url: Uri) -> Self {
         let (events, mut events_rx) = mpsc::channel::<Waiting<Arc<TerminalEvent>>>(WEBHOOK_QUEUE_MAX);
         tokio::spawn(async move {
             let client: Client<HttpConnector, Full<Bytes>> =
@@ -41,7 +41,7 @@ impl Webhook {
     }
 
     /// True if the task will post it; false if it is too far behind.
-    pub(super) fn take(&self, event: &Arc<TerminalEvent>) -> bool {
+    pub(crate) fn take(&self, event: &Arc<TerminalEvent>) -> bool {
         let waiting = take_room(&self.room, event.bytes(), Arc::clone(event));
         waiting.is_some_and(|waiting| self.events.try_send(waiting).is_ok())
     }

@@ -152,13 +152,13 @@ fn every_rejection_of_the_shell_has_its_status() {
             false,
         ),
         (
-            Rejection::Overloaded(Kind::Reads),
+            Rejection::Overloaded(CallClass::Reads),
             Code::ResourceExhausted,
             "OVERLOADED",
             true,
         ),
         (
-            Rejection::Overloaded(Kind::Reports),
+            Rejection::Overloaded(CallClass::Reports),
             Code::Unavailable,
             "OVERLOADED",
             true,
@@ -223,7 +223,7 @@ fn a_used_plan_id_names_the_execution_that_has_it() {
 
 #[test]
 fn a_caller_that_is_not_let_in_learns_of_what_there_is_too_much() {
-    let rejection = Rejection::Overloaded(Kind::Watches);
+    let rejection = Rejection::Overloaded(CallClass::Watches);
     let details = check(rejection, Code::ResourceExhausted, "OVERLOADED", true);
     assert_eq!(details.error_info().unwrap().metadata["kind"], "watches");
 }

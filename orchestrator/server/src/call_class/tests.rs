@@ -1,0 +1,59 @@
+//! The class of each call, by its path.
+
+use super::{CallClass, class_of};
+
+#[test]
+fn each_class_of_call_is_known_by_its_path() {
+    let kinds = [
+        (
+            "/escapement.v1.PlanExecutionService/SubmitPlan",
+            CallClass::Writes,
+        ),
+        (
+            "/escapement.v1.PlanExecutionService/ExecutePlan",
+            CallClass::Executes,
+        ),
+        (
+            "/escapement.v1.PlanExecutionService/ValidatePlan",
+            CallClass::Reads,
+        ),
+        (
+            "/escapement.v1.PlanExecutionService/GetExecution",
+            CallClass::Reads,
+        ),
+        (
+            "/escapement.v1.PlanExecutionService/WaitExecution",
+            CallClass::Waits,
+        ),
+        (
+            "/escapement.v1.PlanExecutionService/ListExecutions",
+            CallClass::Reads,
+        ),
+        (
+            "/escapement.v1.PlanExecutionService/WatchExecution",
+            CallClass::Watches,
+        ),
+        (
+            "/escapement.v1.PlanExecutionService/ListAuditEntries",
+            CallClass::Reads,
+        ),
+        (
+            "/escapement.v1.EventService/SubscribeEvents",
+            CallClass::Subscriptions,
+        ),
+        ("/escapement.v1.FleetService/ListWorkers", CallClass::Controls),
+        ("/escapement.v1.FleetService/DrainWorker", CallClass::Controls),
+        ("/escapement.worker.v1.WorkerService/Session", CallClass::Sessions),
+        (
+            "/escapement.worker.v1.WorkerService/ReportOutcomes",
+            CallClass::Reports,
+        ),
+        ("/grpc.health.v1.Health/Check", CallClass::Health),
+        ("/grpc.health.v1.Health/Watch", CallClass::Health),
+        ("/nothing", CallClass::Reads),
+        ("", CallClass::Reads),
+    ];
+    for (path, kind) in kinds {
+        assert_eq!(class_of(path), kind, "{path}");
+    }
+}

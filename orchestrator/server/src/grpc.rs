@@ -1,0 +1,157 @@
+//! The gRPC edge: connections, services, and what each call asks of the engine and the store.
+//! The only part that knows gRPC. Decides nothing about an execution.
+
+pub(crate) mod services;
+
+pub(crate) mod session;
+
+pub(crate) mod queries;
+
+pub(crate) mod transport;
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+use self::queries::settled::SettledRecords;
+use self::queries::simulate::Simulations;
+use self::transport::response_budget::AnswerRooms;
+use crate::call_class::CallClass;
+use crate::host::handle::{EngineLink, Lane, NoReply};
+use crate::limits::{
+    PAYLOAD_CHECKS_MAX, REPLAYS_MAX, SILENT_SESSIONS_MAX, UNDECIDED_BYTES_MAX, UNDECIDED_UNIT_BYTES,
+};
+use crate::sinks::Subscribers;
+use crate::status::Rejection;
+use crate::storage::readers::Readers;
+use escapement_codec::session_out::Greeting;
+use escapement_model::ExecutionId;
+use prost::Message;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::sync::watch::Receiver;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::Status;
+
+/// What every service shares. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Edge {
+    pub(crate) engine: EngineLink,
+    pub(crate) readers: Readers,
+    pub(crate) settled: SettledRecords,
+    pub(crate) answers: AnswerRooms,
+    /// Room for plans that were handed in and of which it is not known yet whether they are accepted.
+    pub(crate) undecided: Arc<Semaphore>,
+    /// Places for executions that are replayed.
+    pub(crate) replays: Arc<Semaphore>,
+    /// Places for plans whose payloads are held against schemas.
+    pub(crate) payload_checks: Arc<Semaphore>,
+    /// Room for sessions that have not said anything.
+    pub(crate) silent_sessions: Arc<Semaphore>,
+    pub(crate) events: Subscribers,
+    pub(crate) greeting: Greeting,
+    pub(crate) max_concurrent_steps: u32,
+    pub(crate) simulations: Simulations,
+    /// True once streams that nothing else ends must end.
+    pub(crate) closing: Receiver<bool>,
+}
+
+impl Edge {
+    pub(crate) fn new(
+        engine: EngineLink,
+        readers: Readers,
+        events: Subscribers,
+        greeting: Greeting,
+        max_concurrent_steps: u32,
+        queue_allowance_ms: u64,
+        closing: Receiver<bool>,
+    ) -> Self {
+        Self {
+            engine,
+            readers,
+            settled: SettledRecords::default(),
+            answers: AnswerRooms::new(),
+            undecided: Arc::new(Semaphore::new(UNDECIDED_BYTES_MAX / UNDECIDED_UNIT_BYTES)),
+            replays: Arc::new(Semaphore::new(REPLAYS_MAX)),
+            payload_checks: Arc::new(Semaphore::new(PAYLOAD_CHECKS_MAX)),
+            silent_sessions: Arc::new(Semaphore::new(SILENT_SESSIONS_MAX)),
+            events,
+            greeting,
+            max_concurrent_steps,
+            simulations: Simulations::new(max_concurrent_steps, queue_allowance_ms),
+            closing,
+        }
+    }
+
+    /// Room for one plan, until it is decided whether it is accepted. Nobody waits for it.
+    pub(crate) fn room_to_decide(&self, plan: &impl Message) -> Result<OwnedSemaphorePermit, Rejection> {
+        let n_units = plan.encoded_len() / UNDECIDED_UNIT_BYTES + 1;
+        let n_units = u32::try_from(n_units).unwrap_or(u32::MAX);
+        Arc::clone(&self.undecided)
+            .try_acquire_many_owned(n_units)
+            .map_err(|_| Rejection::Overloaded(CallClass::Writes))
+    }
+}
+
+/// A stream of answers.
+pub(crate) type Answers<T> = Pin<Box<dyn futures_core::Stream<Item = Result<T, Status>> + Send>>;
+
+impl From<NoReply> for Status {
+    fn from(no_reply: NoReply) -> Self {
+        let rejection = match no_reply {
+            // The engine ends only when the orchestrator does.
+            NoReply::Gone => Rejection::Stopping,
+            NoReply::Overloaded(Lane::Writes) => Rejection::Overloaded(CallClass::Writes),
+            NoReply::Overloaded(Lane::Reads | Lane::LongReads | Lane::Open) => {
+                Rejection::Overloaded(CallClass::Reads)
+            }
+            NoReply::Overloaded(Lane::Control) => Rejection::Overloaded(CallClass::Controls),
+            NoReply::Overloaded(Lane::Workers) => Rejection::Overloaded(CallClass::Reports),
+        };
+        rejection.into()
+    }
+}
+
+/// Reads an execution id from a request.
+pub(crate) fn execution_id(text: &str) -> Result<ExecutionId, Rejection> {
+    text.parse()
+        .map_err(|invalid: escapement_model::InvalidId| Rejection::InvalidField {
+            field: "execution_id",
+            message: invalid.to_string(),
+        })
+}
+
+/// An id for an execution whose caller names none.
+///
+/// It begins with the time, so that ids of the same moment stand side by side in the index of the store: a commit writes
+/// one page of it, and not a page for each execution. The 74 bits after the time are random.
+pub(crate) fn fresh_execution_id(unix_ms: i64) -> ExecutionId {
+    let mut bytes: [u8; 16] = random_bytes();
+    bytes[..6].copy_from_slice(&unix_ms.to_be_bytes()[2..]);
+    ExecutionId::from_random(bytes)
+}
+
+/// Random bytes of the operating system, without which no id is safe.
+pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes once it has given the first");
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fresh_execution_id;
+
+    #[test]
+    fn ids_rise_with_time_and_differ_within_a_moment() {
+        let ids: Vec<_> = (0..64)
+            .map(|moment| fresh_execution_id(1_700_000_000_000 + moment))
+            .collect();
+        assert!(ids.is_sorted());
+        assert_ne!(fresh_execution_id(0), fresh_execution_id(0));
+        assert_eq!(
+            ids[0].to_string().parse(),
+            Ok(ids[0]),
+            "a UUID v4 like every other"
+        );
+    }
+}

@@ -1,0 +1,42 @@
+//! Everything that is recorded of a settled execution, as a file in pieces. Changes nothing.
+//! Holds the record as it is stored and one piece of the file.
+
+use crate::grpc::transport::connection_abort::ConnectionAbort;
+use crate::grpc::transport::response_budget::{Held, UntilTaken};
+use crate::grpc::{Answers, Edge, execution_id};
+use escapement_codec::archive::file::{Pieces, pieces};
+use escapement_wire::v1;
+use futures_core::Stream;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tonic::{Response, Status};
+
+impl Edge {
+    pub(crate) async fn export_execution(
+        &self,
+        request: &v1::ExportExecutionRequest,
+        abort: Option<ConnectionAbort>,
+    ) -> Result<Response<Answers<v1::ExportExecutionResponse>>, Status> {
+        let execution_id = execution_id(&request.execution_id)?;
+        let Held { value: record, room } = self.record(execution_id).await?;
+        Ok(Response::new(Box::pin(Export {
+            pieces: pieces(record),
+            _until_taken: room.until_taken(abort),
+        })))
+    }
+}
+
+/// The file on its way. The room is given back, and the limit of time ends, when it is dropped.
+struct Export {
+    pieces: Pieces,
+    _until_taken: UntilTaken,
+}
+
+impl Stream for Export {
+    type Item = Result<v1::ExportExecutionResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let piece = self.pieces.next();
+        Poll::Ready(piece.map(|data| Ok(v1::ExportExecutionResponse { data: data.into() })))
+    }
+}

@@ -1,0 +1,233 @@
+//! Answers that come from the store, and the two questions that several services ask of the engine.
+//! Changes nothing.
+
+use crate::call_class::CallClass;
+use crate::grpc::Edge;
+use crate::grpc::transport::response_budget::Held;
+use crate::host::handle::{Lane, NoReply};
+use crate::status::Rejection;
+use crate::storage::readers::Reading;
+use bytes::Bytes;
+use escapement_codec::certificate as convert;
+use escapement_codec::execution;
+use escapement_codec::request;
+use escapement_codec::stored::{self, Unreadable};
+use escapement_codec::stored_execution::stored_execution;
+use escapement_contract::Request as PlanRequest;
+use escapement_engine::{ActionView, ExecutionView, Input, Refusal, Reply};
+use escapement_model::ExecutionId;
+use escapement_store::{Reader, StoreFault, StoredExecution};
+use escapement_wire::v1;
+use tonic::Status;
+use tracing::error;
+
+impl Edge {
+    /// The actions that are registered.
+    pub(crate) async fn actions(&self, lane: Lane) -> Result<Vec<ActionView>, NoReply> {
+        let Reply::Actions(actions) = self.engine.call(lane, Input::ListActions).await? else {
+            unreachable!("a question for the actions is answered with the actions");
+        };
+        Ok(actions)
+    }
+
+    /// How an execution stands now, by the engine where it is live, else by the store.
+    pub(crate) async fn execution(&self, execution_id: ExecutionId) -> Result<Held<v1::Execution>, Status> {
+        match self.live(execution_id).await? {
+            Some(view) => Ok(Held::small(execution::live_execution(&view))),
+            None => Ok(self.stored_execution(execution_id, Reading::Answer).await?),
+        }
+    }
+
+    /// The same with the certificate of its plan.
+    pub(crate) async fn certified_execution(
+        &self,
+        execution_id: ExecutionId,
+    ) -> Result<v1::Execution, Status> {
+        if let Some(view) = self.live(execution_id).await? {
+            // the record says the same, but may not be written yet.
+            let plan = view.request.plan();
+            return Ok(v1::Execution {
+                certificate: Some(convert::certificate(plan, view.request.certificate())),
+                ..execution::live_execution(&view)
+            });
+        }
+        // Whoever answers takes room for the whole of it.
+        let Held { value: stored, .. } = self.ended(execution_id, Reading::Answer).await?;
+        let damaged = |unreadable| damaged(execution_id, &unreadable);
+        let certificate = match stored.record.is_empty() {
+            true => None,
+            false => stored::accepted_certificate(&stored.record).map_err(damaged)?,
+        };
+        Ok(v1::Execution {
+            certificate,
+            ..stored_execution(&stored).map_err(damaged)?
+        })
+    }
+
+    /// What the engine knows of an execution; `None` where it does not hold it.
+    async fn live(&self, execution_id: ExecutionId) -> Result<Option<ExecutionView>, Status> {
+        match self
+            .engine
+            .call(Lane::Reads, |caller| Input::Describe { caller, execution_id })
+            .await?
+        {
+            Reply::Described(view) => Ok(Some(view)),
+            Reply::NotLive => Ok(None),
+            Reply::Refused(refusal) => Err(Rejection::Refused(refusal).into()),
+            other => unreachable!("a question for one execution is not answered with {other:?}"),
+        }
+    }
+
+    /// An execution by the store alone.
+    pub(crate) async fn stored_execution(
+        &self,
+        execution_id: ExecutionId,
+        reading: Reading,
+    ) -> Result<Held<v1::Execution>, Rejection> {
+        let Held { value: stored, room } = self.ended(execution_id, reading).await?;
+        let value = stored_execution(&stored).map_err(|unreadable| damaged(execution_id, &unreadable))?;
+        Ok(Held { value, room })
+    }
+
+    /// The result of an execution that the engine does not hold any more.
+    pub(crate) async fn stored_result(
+        &self,
+        execution_id: ExecutionId,
+        reading: Reading,
+    ) -> Result<Held<v1::PlanResult>, Rejection> {
+        let Held { value: stored, room } = self.ended(execution_id, reading).await?;
+        // Accepted, not settled and not with the engine: its write is in doubt, and only asking again tells.
+        let record = stored.result.ok_or(Rejection::Refused(Refusal::StoreFailed))?;
+        let value =
+            stored::decode_result(&record).map_err(|unreadable| damaged(execution_id, &unreadable))?;
+        Ok(Held { value, room })
+    }
+
+    //
+    /// The reply to a request that the engine refuses and may not know any more: what was accepted before is answered
+    /// by the store also while new work is refused. Without a write, and without a slot. `named`: the id that the request
+    /// names, and its digest.
+    pub(crate) async fn decided_before(
+        &self,
+        named: Option<(ExecutionId, [u8; 32])>,
+        refusal: Refusal,
+    ) -> Result<Reply, Rejection> {
+        let refused = Rejection::Refused(refusal);
+        let Some((execution_id, digest)) = named else {
+            return Err(refused);
+        };
+        match refusal {
+            Refusal::QueueFull
+            | Refusal::Draining
+            | Refusal::StoreFull
+            | Refusal::TooManyChildren
+            | Refusal::NestedTooDeep => {}
+            Refusal::ExecutionIdUsed | Refusal::PlanIdUsed { .. } | Refusal::StoreFailed => {
+                return Err(refused);
+            }
+        }
+        let read = self.readers.read(Reading::Submission, move |reader| {
+            if let Some(stored) = reader.execution(execution_id)? {
+                return Ok(Some(stored.summary.request_digest));
+            }
+            let removed = reader.removed(execution_id)?;
+            Ok(removed.map(|removed| removed.request_digest))
+        });
+        match read.await {
+            Ok(Some(accepted)) if accepted == digest => Ok(Reply::NotLive),
+            Ok(Some(_)) => Err(self.id_in_use(None, execution_id).await),
+            // What cannot be read now can be asked for again, as what is refused can.
+            Ok(None) | Err(_) => Err(refused),
+        }
+    }
+
+    /// An execution by the store, whole.
+    pub(crate) async fn stored(
+        &self,
+        execution_id: ExecutionId,
+        reading: Reading,
+    ) -> Result<Held<StoredExecution>, Rejection> {
+        let read = move |reader: &dyn Reader| reader.execution(execution_id);
+        self.read_one(execution_id, reading, read).await
+    }
+
+    /// The same for an answer that says how it ended: a damaged request does not hide a result that is whole.
+    async fn ended(
+        &self,
+        execution_id: ExecutionId,
+        reading: Reading,
+    ) -> Result<Held<StoredExecution>, Rejection> {
+        let read = move |reader: &dyn Reader| reader.execution_or_ending(execution_id);
+        self.read_one(execution_id, reading, read).await
+    }
+
+    async fn read_one(
+        &self,
+        execution_id: ExecutionId,
+        reading: Reading,
+        read: impl FnOnce(&dyn Reader) -> Result<Option<StoredExecution>, StoreFault> + Send + 'static,
+    ) -> Result<Held<StoredExecution>, Rejection> {
+        let answers = self.answers.clone();
+        let read = self.readers.read(reading, move |reader| {
+            let Some(stored) = read(reader)? else {
+                return Ok(None);
+            };
+            // Before the reader is free again: no more of this is held without room than there are readers.
+            let bytes = stored.result.as_ref().map_or(0, Bytes::len);
+            let room = answers.take(CallClass::Reads, bytes);
+            Ok(Some(room.map(|room| Held { value: stored, room })))
+        });
+        match read.await? {
+            Some(stored) => stored,
+            None => Err(self.absent(execution_id, reading).await?),
+        }
+    }
+
+    /// Why a request is refused whose execution id is in use: names the field in which it differs from what was accepted,
+    /// as far as that can be read.
+    pub(crate) async fn id_in_use(
+        &self,
+        asked: Option<&PlanRequest>,
+        execution_id: ExecutionId,
+    ) -> Rejection {
+        let Some(asked) = asked else {
+            return Rejection::ExecutionIdInUse { differs: None };
+        };
+        let accepted = match self.live(execution_id).await {
+            Ok(Some(view)) => Some(request::request_to_wire(&view.request, execution_id)),
+            Ok(None) => {
+                let stored = self.stored(execution_id, Reading::Answer).await;
+                stored
+                    .ok()
+                    .and_then(|held| stored::accepted_request(&held.value.record).ok())
+            }
+            Err(_) => None,
+        };
+        let asked = request::request_to_wire(asked, execution_id);
+        Rejection::ExecutionIdInUse {
+            differs: accepted.and_then(|accepted| request::first_difference(&accepted, &asked)),
+        }
+    }
+
+    /// Why an execution is not there. Asked last: it may have been removed since it was looked for.
+    pub(crate) async fn absent(
+        &self,
+        execution_id: ExecutionId,
+        reading: Reading,
+    ) -> Result<Rejection, Rejection> {
+        let removed = self
+            .readers
+            .read(reading, move |reader| reader.removed(execution_id))
+            .await?;
+        Ok(removed.map_or(
+            Rejection::ExecutionNotFound(execution_id),
+            Rejection::ExecutionRemoved,
+        ))
+    }
+}
+
+/// The records of an execution do not decode.
+pub(crate) fn damaged(execution_id: ExecutionId, unreadable: &Unreadable) -> Rejection {
+    error!(%execution_id, error = unreadable as &dyn std::error::Error, "record cannot be read");
+    Rejection::RecordDamaged
+}

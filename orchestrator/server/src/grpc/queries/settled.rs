@@ -1,0 +1,406 @@
+//! The records of settled executions, a piece at a time, for those who list or watch them.
+//! Keeps no record but for those who read it or come back for more, and then for a bounded time; all who want the same one
+//! share it.
+
+use super::lookup::damaged;
+use crate::call_class::CallClass;
+use crate::grpc::Edge;
+use crate::grpc::transport::response_budget::AnswerRoom;
+use crate::limits::WATCHED_RECORD_TIMEOUT;
+use crate::status::Rejection;
+use crate::storage::readers::Reading;
+use bytes::Bytes;
+use escapement_codec::stored::{self, Unreadable};
+use escapement_contract::Persisted;
+use escapement_engine::{Piece, Refusal};
+use escapement_model::ExecutionId;
+use escapement_wire::v1;
+use prost::Message;
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tokio::sync::OnceCell;
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::sleep;
+
+/// The records that are being read. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SettledRecords(Arc<Mutex<HashMap<ExecutionId, Weak<Shared>>>>);
+
+/// One reading of a record, for all who want it meanwhile.
+type Shared = OnceCell<SettledRecord>;
+
+/// The whole record of a settled execution, as it is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct SettledRecord {
+    execution_id: ExecutionId,
+    audit: Bytes,
+    result: Bytes,
+    /// For as long as it is there.
+    room: AnswerRoom,
+}
+
+/// A piece of such a record.
+#[derive(Debug, Default)]
+pub(crate) struct SettledPiece {
+    /// In order, without gaps.
+    pub(crate) entries: Vec<v1::AuditEntry>,
+    /// True where the last of them, if any, is not the last of the record.
+    pub(crate) has_more: bool,
+}
+
+/// A place in a record, in front of one of its entries. It stays right for as long as the execution is settled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    offset: usize,
+}
+
+/// One entry of a record, and what follows it.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    pub(crate) entry: v1::AuditEntry,
+    /// `None` behind the last one.
+    pub(crate) next: Option<Place>,
+}
+
+/// A record that a watcher reads, and that it has lost once it took too long.
+#[derive(Debug)]
+pub(crate) struct KeptRecord {
+    record: Arc<Mutex<Option<Joined>>>,
+    limit: JoinSet<()>,
+}
+
+/// Why there is no record for a watcher.
+#[derive(Debug)]
+enum NotKept {
+    /// There is no room for so many bytes now.
+    NoRoom(usize),
+    Rejected(Rejection),
+}
+
+impl From<Rejection> for NotKept {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejected(rejection)
+    }
+}
+
+impl Edge {
+    /// A piece of the record of an execution that the engine does not hold any more, for one answer.
+    ///
+    /// If more follows and the record is large, it is kept for a while if there is room, so that the next piece needs no reading.
+    pub(crate) async fn settled_piece(
+        &self,
+        execution_id: ExecutionId,
+        from_sequence: u64,
+        piece: Piece,
+    ) -> Result<SettledPiece, Rejection> {
+        let joined = self.settled.join(execution_id);
+        let answers = self.answers.clone();
+        let take = move |bytes| {
+            let room = answers.take_for_record(bytes);
+            room.map_or_else(|| answers.take(CallClass::Reads, bytes), Ok)
+        };
+        let read = || self.read_settled(execution_id, Reading::Answer, take);
+        let record = joined.shared.get_or_try_init(read).await?;
+        let piece = record.piece(from_sequence, piece)?;
+        if piece.has_more && self.answers.is_for_record(&record.room) {
+            KeptRecord::new(joined).keep_on();
+        }
+        Ok(piece)
+    }
+
+    /// The record of a settled execution, for a watcher. Waits until there is room for it.
+    ///
+    /// `settlement`: how it ended, if the watcher was there. Then nothing is read, and removal comes too late for it.
+    pub(crate) async fn keep_record(
+        &self,
+        execution_id: ExecutionId,
+        mut settlement: Option<Persisted>,
+    ) -> Result<KeptRecord, Rejection> {
+        let mut room = None;
+        loop {
+            let joined = self.settled.join(execution_id);
+            let (answers, room_had) = (self.answers.clone(), room.take());
+            let take = move |bytes| {
+                let room = room_had.or_else(|| answers.take_for_record(bytes));
+                room.ok_or(NotKept::NoRoom(bytes))
+            };
+            // Held for one try only: while this waits for room it holds nothing of the record.
+            let read = match settlement.take() {
+                Some(settlement) => {
+                    let encode = || encode_settled(execution_id, settlement, take);
+                    joined.shared.get_or_try_init(encode).await.map(|_| ())
+                }
+                None => {
+                    let read = || self.read_settled(execution_id, Reading::Watch, take);
+                    joined.shared.get_or_try_init(read).await.map(|_| ())
+                }
+            };
+            match read {
+                Ok(()) => return Ok(KeptRecord::new(joined)),
+                Err(NotKept::Rejected(rejection)) => return Err(rejection),
+                Err(NotKept::NoRoom(bytes)) => {
+                    drop(joined);
+                    room = Some(self.answers.wait_for_record(bytes).await);
+                }
+            }
+        }
+    }
+
+    async fn read_settled<E: From<Rejection> + Send + 'static>(
+        &self,
+        execution_id: ExecutionId,
+        reading: Reading,
+        take: impl FnOnce(usize) -> Result<AnswerRoom, E> + Send + 'static,
+    ) -> Result<SettledRecord, E> {
+        let read = self.readers.read(reading, move |reader| {
+            let Some(stored) = reader.execution(execution_id)? else {
+                return Ok(None);
+            };
+            let audit = reader.audit(execution_id)?;
+            let bytes = [&stored.result, &audit].map(|record| record.as_ref().map_or(0, Bytes::len));
+            // Before the reader is free again: no more of this is held without room than there are readers.
+            let room = take(bytes.iter().sum());
+            Ok(Some(room.map(|room| (stored.result, audit, room))))
+        });
+        let Some(found) = read.await? else {
+            return Err(self.absent(execution_id, reading).await?.into());
+        };
+        let (result, audit, room) = found?;
+        // Accepted, not settled and not with the engine: its write is in doubt, and only asking again tells.
+        let result = result.ok_or(Rejection::Refused(Refusal::StoreFailed))?;
+        let Some(audit) = audit else {
+            // It was there a moment ago, settled: it has been removed since, or its record is damaged.
+            self.stored(execution_id, reading).await?;
+            return Err(Rejection::RecordDamaged.into());
+        };
+        Ok(SettledRecord {
+            execution_id,
+            audit,
+            result,
+            room,
+        })
+    }
+}
+
+/// The record that the store has of an execution that has just settled. On a thread of its own: it may be large.
+async fn encode_settled(
+    execution_id: ExecutionId,
+    settlement: Persisted,
+    take: impl FnOnce(usize) -> Result<AnswerRoom, NotKept>,
+) -> Result<SettledRecord, NotKept> {
+    let encoding = spawn_blocking(move || {
+        let audit = stored::encode_audit(&settlement.audit);
+        (audit, stored::encode_result(&settlement.result))
+    });
+    let encoded = encoding.await;
+    let (audit, result) = encoded.map_err(|_panicked_or_stopping| Rejection::StoreUnreadable)?;
+    Ok(SettledRecord {
+        execution_id,
+        room: take(audit.len() + result.len())?,
+        audit,
+        result,
+    })
+}
+
+impl SettledRecords {
+    fn join(&self, execution_id: ExecutionId) -> Joined {
+        let mut under_way = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = under_way.entry(execution_id).or_default();
+        let shared = slot.upgrade().unwrap_or_else(|| {
+            let fresh = Arc::default();
+            *slot = Arc::downgrade(&fresh);
+            fresh
+        });
+        Joined {
+            records: self.clone(),
+            execution_id,
+            shared,
+        }
+    }
+}
+
+/// Part in the reading of a record. The last one to leave forgets it, however it leaves.
+#[derive(Debug)]
+struct Joined {
+    records: SettledRecords,
+    execution_id: ExecutionId,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        // Nobody joins or leaves meanwhile: both need the lock.
+        let mut under_way = self.records.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if Arc::strong_count(&self.shared) == 1 {
+            under_way.remove(&self.execution_id);
+        }
+    }
+}
+
+impl KeptRecord {
+    fn new(joined: Joined) -> Self {
+        let record = Arc::new(Mutex::new(Some(joined)));
+        let lost = Arc::clone(&record);
+        let mut limit = JoinSet::new();
+        limit.spawn(async move {
+            sleep(WATCHED_RECORD_TIMEOUT).await;
+            let lost = lost.lock().unwrap_or_else(PoisonError::into_inner).take();
+            drop(lost);
+        });
+        Self { record, limit }
+    }
+
+    /// Keeps it to the end of its time, whoever asks for it meanwhile.
+    fn keep_on(mut self) {
+        self.limit.detach_all();
+    }
+
+    /// Looks at the record; `None` once it is lost.
+    pub(crate) fn look<T>(
+        &self,
+        look: impl FnOnce(&SettledRecord) -> Result<T, Rejection>,
+    ) -> Option<Result<T, Rejection>> {
+        let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        let record = record.as_ref()?.shared.get();
+        Some(look(record.expect("it is kept once it is read")))
+    }
+}
+
+impl SettledRecord {
+    /// The entries from a sequence number on, as many as there are and fit. One fits, however large.
+    pub(crate) fn piece(&self, from_sequence: u64, piece: Piece) -> Result<SettledPiece, Rejection> {
+        self.cut(from_sequence, piece)
+            .map_err(|error| self.damaged(error))
+    }
+
+    /// The place of an entry, or of the last one if there are fewer.
+    ///
+    /// # Errors
+    /// [`Rejection::RecordRewritten`] if the entry before it does not have the hash `after`.
+    pub(crate) fn find(&self, from_sequence: u64, after: Option<&[u8]>) -> Result<Place, Rejection> {
+        let mut place = None;
+        let mut before = None;
+        let mut next_offset = 0;
+        for (found, sequence) in self.entries(Place::default()).zip(1..=from_sequence.max(1)) {
+            let (entry, behind) = found.map_err(|error| self.damaged(error))?;
+            if sequence + 1 == from_sequence {
+                before = Some(entry);
+            }
+            place = Some(Place { offset: next_offset });
+            next_offset = behind;
+        }
+        if let Some(after) = after {
+            let before = before.map(v1::AuditEntry::decode).transpose();
+            let before = before.map_err(|error| self.damaged(error))?;
+            if before.is_none_or(|before| before.hash != after) {
+                return Err(Rejection::RecordRewritten);
+            }
+        }
+        // What ended has entries.
+        place.ok_or(Rejection::RecordDamaged)
+    }
+
+    /// The entry at a place.
+    pub(crate) fn at(&self, place: Place) -> Result<Placed, Rejection> {
+        let mut entries = self.entries(place);
+        let placed = || {
+            let Some((entry, offset)) = entries.next().transpose()? else {
+                return Ok(None);
+            };
+            let entry = v1::AuditEntry::decode(entry)?;
+            let has_more = entries.next().transpose()?.is_some();
+            let next = has_more.then_some(Place { offset });
+            Ok(Some(Placed { entry, next }))
+        };
+        let placed = { placed }().map_err(|error| self.damaged(error))?;
+        placed.ok_or(Rejection::RecordDamaged)
+    }
+
+    /// Bytes of how it ended.
+    pub(crate) fn result_bytes(&self) -> usize {
+        self.result.len()
+    }
+
+    /// How it ended.
+    pub(crate) fn result(&self) -> Result<v1::PlanResult, Rejection> {
+        stored::decode_result(&self.result).map_err(|unreadable| damaged(self.execution_id, &unreadable))
+    }
+
+    fn damaged(&self, error: prost::DecodeError) -> Rejection {
+        damaged(self.execution_id, &Unreadable::Wire(error))
+    }
+
+    /// Decodes the wanted entries and no others.
+    fn cut(&self, from_sequence: u64, piece: Piece) -> Result<SettledPiece, prost::DecodeError> {
+        let mut cut = SettledPiece::default();
+        let mut bytes = 0;
+        for (found, sequence) in self.entries(Place::default()).zip(1..) {
+            let (entry, _) = found?;
+            if sequence < from_sequence {
+                continue;
+            }
+            bytes += entry.len();
+            let fits = cut.entries.len() < piece.entries_max && bytes <= piece.bytes_max;
+            if !fits && !cut.entries.is_empty() {
+                cut.has_more = true;
+                break;
+            }
+            cut.entries.push(v1::AuditEntry::decode(entry)?);
+        }
+        Ok(cut)
+    }
+
+    fn entries(&self, from: Place) -> Entries<'_> {
+        Entries {
+            rest: self.audit.get(from.offset..).unwrap_or_default(),
+            n_bytes: self.audit.len(),
+        }
+    }
+}
+
+/// The encoded entries of a record from a place on, each with the offset behind it.
+struct Entries<'a> {
+    rest: &'a [u8],
+    /// Of the whole record.
+    n_bytes: usize,
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<(&'a [u8], usize), prost::DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_entry().transpose()
+    }
+}
+
+impl<'a> Entries<'a> {
+    fn next_entry(&mut self) -> Result<Option<(&'a [u8], usize)>, prost::DecodeError> {
+        while !self.rest.is_empty() {
+            let (tag, wire_type) = decode_key(&mut self.rest)?;
+            if (tag, wire_type) != (ENTRIES_TAG, WireType::LengthDelimited) {
+                skip_field(wire_type, tag, &mut self.rest, DecodeContext::default())?;
+                continue;
+            }
+            let length = usize::try_from(decode_varint(&mut self.rest)?).unwrap_or(usize::MAX);
+            // What is cut off does not decode.
+            let (entry, behind) = self.rest.split_at(length.min(self.rest.len()));
+            self.rest = behind;
+            return Ok(Some((entry, self.n_bytes - behind.len())));
+        }
+        Ok(None)
+    }
+}
+
+/// `entries` of the message that is stored.
+const ENTRIES_TAG: u32 = 1;
+
+#[cfg(test)]
+impl SettledRecords {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

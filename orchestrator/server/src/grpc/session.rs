@@ -1,0 +1,345 @@
+//! `WorkerService`: one stream per worker. Reads whatever else happens, and never waits for the writing side.
+//! The engine decides what a session may do; the shell decides only when a stream is over.
+//!
+//! It waits for the engine, though: what one session has said and the engine has not handled is bounded.
+
+pub(crate) mod reports;
+pub(crate) mod stream;
+
+use self::stream::SessionStream;
+use super::{Edge, random_bytes};
+use crate::call_class::CallClass;
+use crate::grpc::transport::connection_abort::ConnectionAbort;
+use crate::host::handle::{EngineGone, EngineLink, Lane, Outbound, SessionLink};
+use crate::limits::{
+    SESSION_CLOSE_TIMEOUT, SESSION_QUEUE_MAX, SESSION_UNHANDLED_UNIT_BYTES, SESSION_UNHANDLED_UNITS_MAX,
+};
+use crate::status::Rejection;
+use escapement_codec::session_in::{self, WrongStructure};
+use escapement_codec::session_out::session_error_code;
+use escapement_engine::{Input, SessionErrorCode, SessionKey};
+use escapement_model::limits::{HELLO_TIMEOUT_MS, LABEL_CHARS_MAX};
+use escapement_model::{InstanceId, SessionId};
+use escapement_wire::worker::v1;
+use escapement_wire::worker::v1::session_request::Message;
+use escapement_wire::worker::v1::worker_service_server::WorkerService;
+use prost::Message as _;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+use tonic::{Request, Response, Status, Streaming};
+use tracing::{debug, info};
+
+/// The service.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    edge: Edge,
+}
+
+impl Sessions {
+    pub(crate) fn new(edge: Edge) -> Self {
+        Self { edge }
+    }
+}
+
+#[tonic::async_trait]
+impl WorkerService for Sessions {
+    type SessionStream = SessionStream;
+
+    async fn report_outcomes(
+        &self,
+        request: Request<v1::ReportOutcomesRequest>,
+    ) -> Result<Response<v1::ReportOutcomesResponse>, Status> {
+        let answer = reports::report_outcomes(&self.edge, request.into_inner()).await?;
+        Ok(Response::new(answer))
+    }
+
+    /// Answers at once, because a client's call resolves only then; the handshake comes on the stream.
+    async fn session(
+        &self,
+        request: Request<Streaming<v1::SessionRequest>>,
+    ) -> Result<Response<SessionStream>, Status> {
+        let Ok(silence) = Arc::clone(&self.edge.silent_sessions).try_acquire_owned() else {
+            return Err(Rejection::Overloaded(CallClass::Sessions).into());
+        };
+        let abort = request.extensions().get::<ConnectionAbort>().cloned();
+        let (outbound, queue) = mpsc::channel(SESSION_QUEUE_MAX);
+        let (end, end_rx) = oneshot::channel();
+        let (alive, stream_gone) = oneshot::channel();
+        let reader = SessionReader {
+            inbound: request.into_inner(),
+            engine: self.edge.engine.clone(),
+            stream_gone,
+            abort,
+            end: Some(end),
+            is_gone: false,
+        };
+        tokio::spawn(reader.run(outbound, silence));
+        Ok(Response::new(SessionStream::new(
+            queue,
+            self.edge.greeting.clone(),
+            end_rx,
+            alive,
+        )))
+    }
+}
+
+/// The reading side of one session.
+struct SessionReader {
+    inbound: Streaming<v1::SessionRequest>,
+    engine: EngineLink,
+    /// Resolves when the response stream is gone.
+    stream_gone: oneshot::Receiver<Infallible>,
+    abort: Option<ConnectionAbort>,
+    end: Option<oneshot::Sender<Status>>,
+    /// True once `stream_gone` has resolved; it must not be asked again.
+    is_gone: bool,
+}
+
+/// An open session, as its reader knows it.
+struct OpenSession {
+    key: SessionKey,
+    /// Weak, so that the stream ends when the engine lets go of it.
+    outbound: mpsc::WeakSender<Outbound>,
+    /// Resolves when the engine has let go, and says why.
+    engine_closed: oneshot::Receiver<&'static str>,
+    /// What the engine has not handled; its queue is shared by all sessions.
+    unhandled: Arc<Semaphore>,
+}
+
+impl SessionReader {
+    async fn run(mut self, outbound: mpsc::Sender<Outbound>, silence: OwnedSemaphorePermit) {
+        let Some(first) = self.first(&outbound).await else {
+            return self.close(outbound).await;
+        };
+        drop(silence);
+        let (closed, engine_closed) = oneshot::channel();
+        let weak = outbound.downgrade();
+        let link = SessionLink::new(outbound, closed);
+        // The engine hears of a stream only once it has spoken: silent ones cost it nothing.
+        let Ok(key) = self
+            .engine
+            .open_session(SessionId::new(random_bytes()), link)
+            .await
+        else {
+            return;
+        };
+        let mut session = OpenSession {
+            key,
+            outbound: weak,
+            engine_closed,
+            unhandled: Arc::new(Semaphore::new(SESSION_UNHANDLED_UNITS_MAX as usize)),
+        };
+        let name = WorkerName::of(&first);
+        name.log_begin(key);
+        let reason = self.talk(first, &mut session).await;
+        name.log_end(key, reason);
+        // The engine's thread may have ended.
+        let _ended = self.engine.tell(Lane::Workers, Input::SessionClosed(key)).await;
+        self.linger().await;
+    }
+
+    /// The first message, within the time for it.
+    async fn first(&mut self, outbound: &mpsc::Sender<Outbound>) -> Option<v1::SessionRequest> {
+        let patience = Duration::from_millis(HELLO_TIMEOUT_MS);
+        // Biased: a stream that is gone needs no first message.
+        let first = tokio::select! {
+            biased;
+            _ = &mut self.stream_gone => {
+                self.is_gone = true;
+                return None;
+            }
+            first = timeout(patience, self.inbound.message()) => first,
+        };
+        match first {
+            Ok(Ok(first)) => first,
+            Ok(Err(status)) => {
+                self.end_with(status);
+                None
+            }
+            Err(_elapsed) => {
+                violate(outbound, format!("no Hello within {HELLO_TIMEOUT_MS} ms"));
+                None
+            }
+        }
+    }
+
+    /// Passes messages on until either side ends the stream; says why it ended.
+    async fn talk(&mut self, first: v1::SessionRequest, session: &mut OpenSession) -> &'static str {
+        let mut next = Some(first);
+        let mut said_goodbye = false;
+        while let Some(request) = next {
+            said_goodbye |= matches!(request.message, Some(Message::Goodbye(_)));
+            if let Err(reason) = self.pass_on(request, session).await {
+                return reason;
+            }
+            // Biased: an end comes before another message, and the engine's before that of the stream, which follows it.
+            let read = tokio::select! {
+                biased;
+                reason = &mut session.engine_closed => return reason.unwrap_or(ORCHESTRATOR_STOPS),
+                _ = &mut self.stream_gone => {
+                    self.is_gone = true;
+                    return if said_goodbye { "goodbye" } else { "connection lost" };
+                }
+                read = self.inbound.message() => read,
+            };
+            next = match read {
+                Ok(next) => next,
+                Err(status) => {
+                    // What follows a message that does not decode cannot be trusted.
+                    debug!(session = session.key.0, %status, "session stream broken");
+                    self.end_with(status);
+                    return "stream broken";
+                }
+            };
+        }
+        if said_goodbye { "goodbye" } else { "stream ended" }
+    }
+
+    /// Hands one message to the engine.
+    ///
+    /// # Errors
+    /// Why the session must end.
+    async fn pass_on(
+        &mut self,
+        request: v1::SessionRequest,
+        session: &OpenSession,
+    ) -> Result<(), &'static str> {
+        let seq = request.seq;
+        let n_units = queue_units(&request);
+        let incoming = match session_in::incoming(request) {
+            Ok(incoming) => incoming,
+            Err(WrongStructure(why)) => {
+                if let Some(outbound) = session.outbound.upgrade() {
+                    violate(&outbound, why.to_owned());
+                }
+                return Err(session_error_code(SessionErrorCode::ProtocolViolation).as_str_name());
+            }
+        };
+        if incoming.dropped_items > 0 {
+            debug!(
+                session = session.key.0,
+                dropped_items = incoming.dropped_items,
+                "items without a token dropped"
+            );
+        }
+        let said = Input::SessionMessage {
+            session: session.key,
+            seq,
+            message: incoming.message,
+        };
+        // Only now: what waits is what was read, which is smaller than the message can be.
+        let room = session.room(n_units).await;
+        let passed_on = self.engine.pass_on(said, room).await;
+        passed_on.map_err(|EngineGone| ORCHESTRATOR_STOPS)
+    }
+
+    async fn close(self, outbound: mpsc::Sender<Outbound>) {
+        drop(outbound);
+        self.linger().await;
+    }
+
+    /// Gives the worker time to take what was sent, reading on so that its own writes do not get stuck;
+    /// then cuts the connection of one that does not.
+    async fn linger(mut self) {
+        if self.is_gone {
+            return;
+        }
+        let patience = sleep(SESSION_CLOSE_TIMEOUT);
+        tokio::pin!(patience);
+        let mut inbound_is_open = true;
+        loop {
+            // Biased: the usual end comes first.
+            tokio::select! {
+                biased;
+                _ = &mut self.stream_gone => return,
+                () = &mut patience => break,
+                read = self.inbound.message(), if inbound_is_open => {
+                    inbound_is_open = matches!(read, Ok(Some(_)));
+                }
+            }
+        }
+        if let Some(abort) = self.abort {
+            debug!("worker does not read; its connection was cut");
+            abort.abort();
+        }
+    }
+
+    fn end_with(&mut self, status: Status) {
+        if let Some(end) = self.end.take() {
+            // The stream may be gone already.
+            let _gone = end.send(status);
+        }
+    }
+}
+
+impl OpenSession {
+    /// Waits until the engine has handled enough of what this session said before.
+    async fn room(&self, n_units: u32) -> OwnedSemaphorePermit {
+        Arc::clone(&self.unhandled)
+            .acquire_many_owned(n_units)
+            .await
+            .expect("nobody closes it")
+    }
+}
+
+/// What a message takes of its session's part of the engine's queue; never more than there is.
+fn queue_units(request: &v1::SessionRequest) -> u32 {
+    let n_more = request.encoded_len() / SESSION_UNHANDLED_UNIT_BYTES;
+    u32::try_from(n_more).map_or(SESSION_UNHANDLED_UNITS_MAX, |n_more| {
+        SESSION_UNHANDLED_UNITS_MAX.min(n_more.saturating_add(1))
+    })
+}
+
+/// Who a session says it is, for the log.
+struct WorkerName {
+    worker_id: String,
+    instance_id: String,
+}
+
+impl WorkerName {
+    /// Empty for a session that does not begin with a hello.
+    fn of(first: &v1::SessionRequest) -> Self {
+        let (worker_id, instance_id) = match &first.message {
+            Some(Message::Hello(hello)) => (hello.worker_id.as_str(), hello.instance_id.as_ref()),
+            _ => Default::default(),
+        };
+        Self {
+            // Not checked yet: a log line must not grow with what a worker says.
+            worker_id: worker_id.chars().take(LABEL_CHARS_MAX).collect(),
+            instance_id: InstanceId::from_slice(instance_id).map_or_else(String::new, |id| id.to_hex()),
+        }
+    }
+
+    fn log_begin(&self, key: SessionKey) {
+        let Self {
+            worker_id,
+            instance_id,
+        } = self;
+        info!(session = key.0, worker_id, instance_id, "worker session begins");
+    }
+
+    fn log_end(&self, key: SessionKey, reason: &str) {
+        let Self {
+            worker_id,
+            instance_id,
+        } = self;
+        info!(
+            session = key.0,
+            worker_id, instance_id, reason, "worker session ended"
+        );
+    }
+}
+
+/// Says why the session ends. Where even that does not fit into the queue, the end itself must do.
+fn violate(outbound: &mpsc::Sender<Outbound>, detail: String) {
+    let _full = outbound.try_send(Outbound::Violation { detail });
+}
+
+/// Why a session ended that the engine did not end.
+const ORCHESTRATOR_STOPS: &str = "orchestrator stops";
+
+#[cfg(test)]
+mod tests;

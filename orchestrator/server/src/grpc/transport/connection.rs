@@ -1,0 +1,326 @@
+//! One connection: HTTP/2 with our own limits on silence, idleness and a slow end.
+//! Knows no service.
+
+use super::body_prefetch::Begun;
+use super::call_limits::Gate;
+use super::call_slots::Place;
+use super::connection_abort::ConnectionAbort;
+use super::fair_stream::FairStream;
+use super::request_body::RequestBody;
+use super::response_budget::{AnswerRoom, UntilTaken};
+use crate::call_class::{CallClass, class_of, message_bytes_max};
+use crate::limits::{
+    CONNECTION_CLOSE_TIMEOUT, CONNECTION_IDLE_MAX, CONNECTION_WINDOW_BYTES, HEADER_LIST_BYTES_MAX,
+    KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, LARGE_REQUEST_BYTES, PREFACE_PAUSE, PREFACE_TIMEOUT,
+    STREAM_WINDOW_BYTES, STREAMS_PER_CONNECTION_MAX,
+};
+use crate::status::Rejection;
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::ready;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::Service;
+use tonic::service::Routes;
+use tracing::debug;
+
+/// The threads on which calls of callers are served. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct CallerThreads {
+    pub(crate) small: Handle,
+    /// For requests so large that reading and validating one takes a while; only others of them wait for that.
+    pub(crate) large: Handle,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    open_requests: AtomicUsize,
+    /// Rises with every request, so that a look from time to time sees whether there were any.
+    requests: AtomicUsize,
+    abort: ConnectionAbort,
+}
+
+/// Serves one connection until it ends. When `closing` turns true it gets a short time to finish.
+pub(crate) async fn serve(
+    stream: TcpStream,
+    routes: Routes,
+    gate: Gate,
+    callers: CallerThreads,
+    closing: watch::Receiver<bool>,
+) {
+    // HTTP/2 pings find a dead peer only after the preface: before it, silence is ended here.
+    if !speaks(&stream, closing.clone()).await {
+        debug!("connection without a preface closed");
+        return;
+    }
+    let shared = Arc::new(Shared::default());
+    let service = ConnectionService {
+        routes,
+        gate,
+        callers,
+        shared: Arc::clone(&shared),
+    };
+    let connection = settings().serve_connection(TokioIo::new(FairStream::new(stream)), service);
+    drive(connection, &shared, closing).await;
+}
+
+/// True once the preface is there, or anything else that is for HTTP/2 to judge.
+async fn speaks(stream: &TcpStream, mut closing: watch::Receiver<bool>) -> bool {
+    // Biased: who speaks is served, and told to go in the proper way.
+    tokio::select! {
+        biased;
+        () = preface(stream) => true,
+        _ = closing.wait_for(|closing| *closing) => false,
+        () = sleep(PREFACE_TIMEOUT) => false,
+    }
+}
+
+/// Waits for the whole preface, for what is none, or for the end of the connection. Takes nothing from the stream.
+async fn preface(stream: &TcpStream) {
+    let mut said = [0; PREFACE.len()];
+    loop {
+        // Looks at the bytes themselves: a stream may be called readable while there is nothing to read.
+        let Ok(n_said) = stream.peek(&mut said).await else {
+            return;
+        };
+        if n_said == 0 || said[..n_said] != PREFACE[..n_said] || n_said == PREFACE.len() {
+            return;
+        }
+        let ready = stream.ready(Interest::READABLE).await;
+        if ready.is_ok_and(|ready| ready.is_read_closed()) {
+            return;
+        }
+        sleep(PREFACE_PAUSE).await;
+    }
+}
+
+fn settings() -> http2::Builder<TokioExecutor> {
+    let mut settings = http2::Builder::new(TokioExecutor::new());
+    settings
+        .timer(TokioTimer::new())
+        .adaptive_window(false)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .max_header_list_size(HEADER_LIST_BYTES_MAX)
+        .keep_alive_interval(KEEPALIVE_INTERVAL)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT);
+    settings
+}
+
+type Connection = http2::Connection<TokioIo<FairStream<TcpStream>>, ConnectionService, TokioExecutor>;
+
+async fn drive(connection: Connection, shared: &Shared, mut closing: watch::Receiver<bool>) {
+    let mut connection = pin!(connection);
+    let mut is_closing = false;
+    let mut requests_seen = 0;
+    let mut due = Instant::now() + CONNECTION_IDLE_MAX;
+    loop {
+        // Biased: progress of the connection comes first, because its end makes all else void.
+        let told_to_go = tokio::select! {
+            biased;
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    debug!(%error, "connection ended");
+                }
+                return;
+            }
+            () = shared.abort.aborted() => return,
+            _ = closing.wait_for(|closing| *closing), if !is_closing => true,
+            () = sleep_until(due) => {
+                if is_closing {
+                    debug!("connection did not end in time and was cut");
+                    return;
+                }
+                let requests = shared.requests.load(Ordering::Relaxed);
+                let is_idle = requests == requests_seen && shared.open_requests.load(Ordering::Relaxed) == 0;
+                requests_seen = requests;
+                is_idle
+            }
+        };
+        if told_to_go {
+            is_closing = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        due = Instant::now()
+            + if is_closing {
+                CONNECTION_CLOSE_TIMEOUT
+            } else {
+                CONNECTION_IDLE_MAX
+            };
+    }
+}
+
+/// The services behind one connection, counting its open requests.
+struct ConnectionService {
+    routes: Routes,
+    gate: Gate,
+    callers: CallerThreads,
+    shared: Arc<Shared>,
+}
+
+impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
+    type Response = hyper::Response<CountedBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, mut request: hyper::Request<Incoming>) -> Self::Future {
+        let kind = class_of(request.uri().path());
+        let (place, incomplete) = match self.gate.enter(kind) {
+            Ok(let_in) => let_in,
+            // Nothing of the request is read, and nothing of it is kept.
+            Err(rejection) => return Box::pin(ready(Ok(refused(rejection)))),
+        };
+        let abort = self.shared.abort.clone();
+        request.extensions_mut().insert(abort.clone());
+        let open = OpenRequest::new(&self.shared, place);
+        // Routes are always ready: `poll_ready` of the router says so at once.
+        let bytes = self.gate.bytes_of(kind);
+        let request = request.map(|body| match bytes {
+            None => RequestBody::unlimited(body),
+            Some(bytes) => {
+                let place = incomplete.map(|incomplete| (incomplete, kind));
+                RequestBody::limited(body, message_bytes_max(kind), bytes, place)
+            }
+        });
+        let mut routes = self.routes.clone();
+        let callers = kind.is_of_callers().then(|| self.callers.clone());
+        Box::pin(async move {
+            let mut answer = match callers {
+                None => routes.call(request).await?,
+                // Threads of their own: what workers and operators say waits for no caller.
+                Some(callers) => {
+                    let (head, body) = request.into_parts();
+                    let mut body = Begun::read(body).await;
+                    let is_quick = kind.hands_in() && body.is_small_and_whole();
+                    let is_large =
+                        kind != CallClass::Reflections && body.announced().await > LARGE_REQUEST_BYTES;
+                    let answer = routes.call(hyper::Request::from_parts(head, body));
+                    let threads = if is_large { callers.large } else { callers.small };
+                    match is_quick {
+                        true => answer.await?,
+                        false => served_by(threads, answer).await,
+                    }
+                }
+            };
+            let room = answer.extensions_mut().remove::<AnswerRoom>();
+            Ok(answer.map(|body| CountedBody {
+                body,
+                rest: Bytes::new(),
+                _open: Some(open),
+                _room: room.map(|room| room.until_taken(Some(abort))),
+            }))
+        })
+    }
+}
+
+/// The answer to a call that is served elsewhere. Dropping the future ends the serving.
+async fn served_by(
+    threads: Handle,
+    answer: impl Future<Output = Result<hyper::Response<Body>, Infallible>> + Send + 'static,
+) -> hyper::Response<Body> {
+    let mut serving = JoinSet::new();
+    serving.spawn_on(answer, &threads);
+    match serving.join_next().await {
+        Some(Ok(Ok(answer))) => answer,
+        Some(Err(ended)) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+        // The orchestrator ends.
+        Some(Err(_)) | None => Status::from(Rejection::Stopping).into_http(),
+    }
+}
+
+fn refused(rejection: Rejection) -> hyper::Response<CountedBody> {
+    let answer = Status::from(rejection).into_http::<Body>();
+    answer.map(|body| CountedBody {
+        body,
+        rest: Bytes::new(),
+        _open: None,
+        _room: None,
+    })
+}
+
+/// Counts one request for as long as it lives, and keeps its place.
+struct OpenRequest(
+    Arc<Shared>,
+    #[expect(dead_code, reason = "given back on drop")] Option<Place>,
+);
+
+impl OpenRequest {
+    fn new(shared: &Arc<Shared>, place: Option<Place>) -> Self {
+        shared.open_requests.fetch_add(1, Ordering::Relaxed);
+        shared.requests.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(shared), place)
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.0.open_requests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A response body that keeps its request counted.
+struct CountedBody {
+    body: Body,
+    /// Of the last frame, what is not handed over yet.
+    rest: Bytes,
+    /// `None` for a request that was not let in.
+    _open: Option<OpenRequest>,
+    /// For a large answer.
+    _room: Option<UntilTaken>,
+}
+
+impl http_body::Body for CountedBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if self.rest.is_empty() {
+            match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+                other => return other,
+            }
+        }
+        // HTTP/2 takes a whole frame as soon as there is a window for one byte of it, and the answer would count as taken.
+        let length = self.rest.len().min(FRAME_BYTES_MAX);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        // What a streamed answer has left is not known; nothing depends on it.
+        SizeHint::default()
+    }
+}
+
+/// Bytes of an answer that are handed over at a time.
+const FRAME_BYTES_MAX: usize = 16 << 10;
+
+/// How a client that speaks HTTP/2 begins.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,20 @@
+//! The way of a call to end the whole connection that it came on. Knows no connection.
+
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Ends the connection that a request came on. Stands among the extensions of every request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ConnectionAbort(Arc<Notify>);
+
+impl ConnectionAbort {
+    /// Drops the connection with everything on it.
+    pub(crate) fn abort(&self) {
+        self.0.notify_one();
+    }
+
+    /// Returns once it is to be dropped.
+    pub(crate) async fn aborted(&self) {
+        self.0.notified().await;
+    }
+}

@@ -1,0 +1,267 @@
+//! The body of a request: how long it may take to come, how large it may be, and how much of all bodies may be on its way.
+//! Knows no message.
+
+mod cut;
+
+use super::call_slots::Incomplete;
+use crate::call_class::CallClass;
+use crate::limits::{REQUEST_TIMEOUT, SMALL_REQUEST_BYTES};
+use crate::status::Rejection;
+use bytes::Bytes;
+use cut::MessageCut;
+use http_body::{Body, Frame, SizeHint};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use tokio::time::{Sleep, sleep};
+use tonic::Status;
+
+/// The bytes that incomplete requests together may hold. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct BodyBudget(Arc<Budget>);
+
+#[derive(Debug)]
+struct Budget {
+    max: usize,
+    taken: AtomicUsize,
+    /// Where the same bytes count as well.
+    whole: Option<BodyBudget>,
+}
+
+impl BodyBudget {
+    /// A budget of so many bytes.
+    pub(crate) fn new(max: usize) -> Self {
+        Self::with(max, None)
+    }
+
+    /// A budget of one in so many of its bytes, which count in both.
+    pub(crate) fn part(&self, share: usize) -> Self {
+        Self::with(self.0.max / share, Some(self.clone()))
+    }
+
+    fn with(max: usize, whole: Option<Self>) -> Self {
+        let taken = AtomicUsize::new(0);
+        Self(Arc::new(Budget { max, taken, whole }))
+    }
+
+    /// Nothing of it is taken.
+    fn share(self) -> BudgetShare {
+        BudgetShare {
+            budget: self,
+            bytes_free: SMALL_REQUEST_BYTES,
+            bytes: 0,
+        }
+    }
+
+    /// False where so much is not left; then nothing more is taken.
+    fn take(&self, bytes: usize) -> bool {
+        let Budget { max, taken, whole } = &*self.0;
+        // Relaxed: only the number counts, and nothing else is read by it.
+        let more = |taken: usize| taken.checked_add(bytes).filter(|sum| sum <= max);
+        let is_taken = taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok();
+        if is_taken && whole.as_ref().is_some_and(|whole| !whole.take(bytes)) {
+            taken.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        is_taken
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.0.taken.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(whole) = &self.0.whole {
+            whole.give_back(bytes);
+        }
+    }
+}
+
+/// What one request has taken; given back with its end.
+#[derive(Debug)]
+struct BudgetShare {
+    budget: BodyBudget,
+    /// What it may have before anything counts.
+    bytes_free: usize,
+    bytes: usize,
+}
+
+impl BudgetShare {
+    /// False where so much is not left; then nothing more is taken.
+    fn take(&mut self, bytes: usize) -> bool {
+        let free = bytes.min(self.bytes_free);
+        let is_taken = self.budget.take(bytes - free);
+        if is_taken {
+            self.bytes_free -= free;
+            self.bytes += bytes - free;
+        }
+        is_taken
+    }
+}
+
+impl Drop for BudgetShare {
+    fn drop(&mut self) {
+        self.budget.give_back(self.bytes);
+    }
+}
+
+/// The body of a request, within the limits of its kind.
+///
+/// The body is dropped as soon as its message is read, so what waits for an answer is not limited here.
+#[derive(Debug)]
+pub(crate) struct RequestBody<B> {
+    body: B,
+    rules: Rules,
+}
+
+#[derive(Debug)]
+enum Rules {
+    /// For one message.
+    One(BodyLimits),
+    /// For a stream of messages.
+    Many(MessageCut),
+}
+
+#[derive(Debug)]
+struct BodyLimits {
+    time_up: Pin<Box<Sleep>>,
+    share: BudgetShare,
+    announced: Announced,
+    /// Bytes of the message at the most.
+    bytes_max: usize,
+    /// What its call loses where others have come whole; `None` once it is complete.
+    place: Option<(Incomplete, CallClass)>,
+}
+
+/// What the beginning of a body says of its message: a flag, and the length in four bytes.
+#[derive(Debug, Default)]
+struct Announced {
+    head: [u8; 5],
+    n_read: usize,
+}
+
+impl Announced {
+    /// Bytes of it that are still to come.
+    fn n_missing(&self) -> usize {
+        self.head.len() - self.n_read
+    }
+
+    /// The length of the message, once, as soon as all of its bytes are there.
+    fn read(&mut self, data: &[u8]) -> Option<usize> {
+        let n_missing = self.n_missing();
+        let taken = &data[..data.len().min(n_missing)];
+        self.head[self.n_read..][..taken.len()].copy_from_slice(taken);
+        self.n_read += taken.len();
+        let is_known_now = n_missing > 0 && self.n_read == self.head.len();
+        let [_, length @ ..] = self.head;
+        is_known_now.then_some(u32::from_be_bytes(length) as usize)
+    }
+}
+
+impl BodyLimits {
+    /// Takes what has come into account.
+    fn admit(&mut self, data: &[u8]) -> Result<(), Rejection> {
+        let bytes_max = self.bytes_max;
+        match self.announced.read(data) {
+            Some(bytes) if bytes > bytes_max => Err(Rejection::RequestTooLarge { bytes, bytes_max }),
+            _ if !self.share.take(data.len()) => Err(Rejection::RequestsTooLarge),
+            _ => Ok(()),
+        }
+    }
+
+    fn poll_gave_way(&self, cx: &Context<'_>) -> Poll<CallClass> {
+        let Some((incomplete, kind)) = &self.place else {
+            return Poll::Pending;
+        };
+        incomplete.poll_gave_way(cx).map(|()| *kind)
+    }
+}
+
+impl<B> RequestBody<B> {
+    /// A body of one message of at most `bytes_max` that is complete within [`REQUEST_TIMEOUT`] from now and counts
+    /// against the budget.
+    pub(crate) fn limited(
+        body: B,
+        bytes_max: usize,
+        budget: BodyBudget,
+        place: Option<(Incomplete, CallClass)>,
+    ) -> Self {
+        let limits = BodyLimits {
+            time_up: Box::pin(sleep(REQUEST_TIMEOUT)),
+            share: budget.share(),
+            announced: Announced::default(),
+            bytes_max,
+            place,
+        };
+        Self {
+            body,
+            rules: Rules::One(limits),
+        }
+    }
+
+    /// A body of any number of messages that may stay open for ever.
+    pub(crate) fn unlimited(body: B) -> Self {
+        let rules = Rules::Many(MessageCut::default());
+        Self { body, rules }
+    }
+}
+
+impl<B> Body for RequestBody<B>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let Self { body, rules } = &mut *self;
+        let limits = match rules {
+            Rules::One(limits) => limits,
+            Rules::Many(cut) => return cut.poll_frame(body, cx),
+        };
+        let polled = Pin::new(&mut *body).poll_frame(cx);
+        let refused = |rejection| Poll::Ready(Some(Err(Status::from(rejection).into())));
+        match polled {
+            // What is there counts, however late it is read; so the time is looked at only here.
+            Poll::Pending if limits.time_up.as_mut().poll(cx).is_ready() => {
+                refused(Rejection::RequestTooSlow)
+            }
+            Poll::Pending => match limits.poll_gave_way(cx) {
+                Poll::Ready(kind) => refused(Rejection::Overloaded(kind)),
+                Poll::Pending => Poll::Pending,
+            },
+            Poll::Ready(frame) => {
+                let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+                if let Some(Err(rejection)) = data.map(|data| limits.admit(data)) {
+                    return refused(rejection);
+                }
+                if frame.is_none() || body.is_end_stream() {
+                    limits.place = None;
+                }
+                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let is_all_given = match &self.rules {
+            Rules::One(_) => true,
+            Rules::Many(cut) => cut.is_all_given(),
+        };
+        is_all_given && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        // Of a part that is not given yet nothing is known here, and nothing depends on it.
+        SizeHint::default()
+    }
+}
+
+/// As the routes take it; a [`Status`] in it becomes the answer.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! The budget of bytes, and the limit of time, of large answers that their callers have not read yet. Knows no message.
+
+use super::connection_abort::ConnectionAbort;
+use crate::call_class::CallClass;
+use crate::limits::{
+    ANSWER_TAKE_TIMEOUT, ANSWERS_BYTES_MAX, CONTROL_ANSWERS_BYTES_MAX, SMALL_ANSWER_BYTES,
+    WATCHED_RECORDS_BYTES_MAX,
+};
+use crate::status::Rejection;
+use prost::Message;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tonic::{Response, Status};
+use tracing::debug;
+
+/// The room. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct AnswerRooms {
+    callers: Arc<Semaphore>,
+    control: Arc<Semaphore>,
+    /// For records from which watchers, and those who list entries page by page, are answered.
+    records: Arc<Semaphore>,
+}
+
+/// The room of one answer; given back when the last clone is dropped.
+/// Stands among the extensions of a response, so that it lasts as long as its body.
+#[derive(Clone, Debug)]
+pub(crate) struct AnswerRoom(Option<Arc<OwnedSemaphorePermit>>);
+
+/// Something that goes into an answer, and the room for it.
+#[derive(Debug)]
+pub(crate) struct Held<T> {
+    pub(crate) value: T,
+    pub(crate) room: AnswerRoom,
+}
+
+impl AnswerRooms {
+    pub(crate) fn new() -> Self {
+        let units = |bytes| Arc::new(Semaphore::new(bytes / SMALL_ANSWER_BYTES));
+        Self {
+            callers: units(ANSWERS_BYTES_MAX),
+            control: units(CONTROL_ANSWERS_BYTES_MAX),
+            records: units(WATCHED_RECORDS_BYTES_MAX),
+        }
+    }
+
+    /// Room for so many bytes. A small answer needs none.
+    ///
+    /// # Errors
+    /// There is no room now.
+    pub(crate) fn take(&self, kind: CallClass, bytes: usize) -> Result<AnswerRoom, Rejection> {
+        let Some(n_units) = units(bytes) else {
+            return Ok(AnswerRoom(None));
+        };
+        let permit = Arc::clone(self.of(kind)).try_acquire_many_owned(n_units);
+        permit
+            .map(|permit| AnswerRoom(Some(Arc::new(permit))))
+            .map_err(|_| Rejection::Overloaded(kind))
+    }
+
+    /// The same, for whoever can wait.
+    pub(crate) async fn wait(&self, kind: CallClass, bytes: usize) -> AnswerRoom {
+        let Some(n_units) = units(bytes) else {
+            return AnswerRoom(None);
+        };
+        let permit = Arc::clone(self.of(kind)).acquire_many_owned(n_units).await;
+        AnswerRoom(Some(Arc::new(permit.expect("the semaphore is never closed"))))
+    }
+
+    /// Room for a record that is kept for more than one answer; `None` if there is none now.
+    pub(crate) fn take_for_record(&self, bytes: usize) -> Option<AnswerRoom> {
+        let Some(n_units) = record_units(bytes) else {
+            return Some(AnswerRoom(None));
+        };
+        let permit = Arc::clone(&self.records).try_acquire_many_owned(n_units).ok()?;
+        Some(AnswerRoom(Some(Arc::new(permit))))
+    }
+
+    /// The same, for a caller that can wait.
+    pub(crate) async fn wait_for_record(&self, bytes: usize) -> AnswerRoom {
+        let Some(n_units) = record_units(bytes) else {
+            return AnswerRoom(None);
+        };
+        let permit = Arc::clone(&self.records).acquire_many_owned(n_units).await;
+        AnswerRoom(Some(Arc::new(permit.expect("the semaphore is never closed"))))
+    }
+
+    /// True for room that was taken for a record. False for a small one, which needs none.
+    pub(crate) fn is_for_record(&self, room: &AnswerRoom) -> bool {
+        let permit = room.0.as_ref();
+        permit.is_some_and(|permit| Arc::ptr_eq(permit.semaphore(), &self.records))
+    }
+
+    /// The answer to a call.
+    ///
+    /// # Errors
+    /// It is large and there is no room for it now.
+    pub(crate) fn answer<T: Message>(&self, kind: CallClass, message: T) -> Result<Response<T>, Status> {
+        let room = self.take(kind, message.encoded_len())?;
+        Ok(with_room(message, room))
+    }
+
+    fn of(&self, kind: CallClass) -> &Arc<Semaphore> {
+        if kind.is_of_callers() {
+            &self.callers
+        } else {
+            &self.control
+        }
+    }
+}
+
+impl AnswerRoom {
+    /// Cuts the connection where the answer is large and is not taken in time. Ends when it is dropped.
+    pub(crate) fn until_taken(self, abort: Option<ConnectionAbort>) -> UntilTaken {
+        let limit = self.0.as_ref().zip(abort).map(|(_, abort)| {
+            let mut limit = JoinSet::new();
+            limit.spawn(async move {
+                sleep(ANSWER_TAKE_TIMEOUT).await;
+                debug!("a large answer was not taken; its connection was cut");
+                abort.abort();
+            });
+            limit
+        });
+        UntilTaken {
+            _room: self,
+            _limit: limit,
+        }
+    }
+}
+
+/// An answer that is on its way.
+#[derive(Debug)]
+pub(crate) struct UntilTaken {
+    _room: AnswerRoom,
+    /// `None` for a small answer.
+    _limit: Option<JoinSet<()>>,
+}
+
+impl<T> Held<T> {
+    /// Something that is not there for long, or that others hold anyway.
+    pub(crate) fn small(value: T) -> Self {
+        Self {
+            value,
+            room: AnswerRoom(None),
+        }
+    }
+}
+
+/// The answer to a call, which has its room.
+pub(crate) fn with_room<T>(message: T, room: AnswerRoom) -> Response<T> {
+    let mut response = Response::new(message);
+    response.extensions_mut().insert(room);
+    response
+}
+
+/// Units of so many bytes; `None` for a small answer. The largest answer has fewer than there are.
+fn units(bytes: usize) -> Option<u32> {
+    let n_units = bytes / SMALL_ANSWER_BYTES;
+    (n_units > 0).then(|| u32::try_from(n_units).unwrap_or(u32::MAX))
+}
+
+/// The same for a record. One that is larger than all the room there is takes all of it.
+fn record_units(bytes: usize) -> Option<u32> {
+    units(bytes.min(WATCHED_RECORDS_BYTES_MAX))
+}
+
+#[cfg(test)]
+mod tests;

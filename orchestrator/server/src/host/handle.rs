@@ -1,0 +1,233 @@
+//! The way from the edge to the engine and back: messages in, replies and session messages out.
+//! Knows no gRPC and takes no lock; the maps from callers to their channels live on the engine's thread.
+
+mod lanes;
+
+use escapement_engine::{CallerId, Input, Reply, SessionKey, ToWorker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+pub(crate) use self::lanes::{Lane, LaneEnds};
+use self::lanes::{Lanes, NotSent};
+use crate::limits::SESSION_QUEUE_MAX;
+
+/// What the engine's thread is told.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Something happened; the route says where answers go.
+    Input(Input, Route),
+    /// A worker said something. Its room in the queue is given back once it is handled.
+    Said(Input, OwnedSemaphorePermit),
+    /// The last message: end the thread.
+    Stop,
+}
+
+/// Where the engine's answers to an input go.
+#[derive(Debug)]
+pub(crate) enum Route {
+    /// Nowhere.
+    None,
+    /// To a caller, once.
+    Caller(CallerId, oneshot::Sender<Reply>),
+    /// To a worker, until either side closes.
+    Session(SessionKey, SessionLink),
+}
+
+/// What goes to a worker.
+#[derive(Debug)]
+pub(crate) enum Outbound {
+    /// The engine says so, and numbers it.
+    Engine {
+        /// 1, 2, 3, ... on each stream.
+        seq: u64,
+        /// What.
+        message: ToWorker,
+        /// What it takes of the queue; given back when it is sent.
+        _room: OwnedSemaphorePermit,
+    },
+    /// The shell ends the stream, because the worker broke the protocol in a way that the engine cannot see.
+    Violation {
+        /// For people.
+        detail: String,
+    },
+}
+
+/// The engine's end of a session. Dropping it ends the session's stream after what was sent.
+#[derive(Debug)]
+pub(crate) struct SessionLink {
+    /// Bounded by credits, and by `SESSION_QUEUE_MAX` for a worker that does not read.
+    pub(crate) outbound: mpsc::Sender<Outbound>,
+    /// Bounds what all messages in `outbound` hold together: `SESSION_QUEUE_MAX` units.
+    pub(crate) room: Arc<Semaphore>,
+    /// Tells the session's reader that the engine is done with it, and why. Dropped where the engine itself ends.
+    pub(crate) closed: oneshot::Sender<&'static str>,
+}
+
+impl SessionLink {
+    /// An end with an empty queue.
+    pub(crate) fn new(outbound: mpsc::Sender<Outbound>, closed: oneshot::Sender<&'static str>) -> Self {
+        Self {
+            outbound,
+            room: Arc::new(Semaphore::new(SESSION_QUEUE_MAX)),
+            closed,
+        }
+    }
+}
+
+/// The engine's thread has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EngineGone;
+
+/// Why a call has no reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoReply {
+    /// The engine's thread has ended.
+    Gone,
+    /// Too many wait for the engine; it has not heard of this call.
+    Overloaded(Lane),
+}
+
+/// The receiving ends, for the engine's thread.
+#[derive(Debug)]
+pub(crate) struct EngineEnd {
+    pub(crate) messages: LaneEnds,
+    pub(crate) gone: mpsc::UnboundedReceiver<CallerId>,
+}
+
+/// The edge's way to the engine. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct EngineLink(Arc<Ends>);
+
+#[derive(Debug)]
+struct Ends {
+    lanes: Lanes,
+    /// Callers that gave up. Unbounded, because `drop` cannot wait, and yet bounded: at most one entry for each
+    /// call that went through a lane, and every batch takes more of these than it takes calls from the lanes.
+    gone: mpsc::UnboundedSender<CallerId>,
+    // Numbers are drawn here and not by the engine's thread, because a caller that gives up must know its
+    // own.
+    next_caller: AtomicU64,
+    next_session: AtomicU64,
+}
+
+/// Makes both ends.
+pub(crate) fn link() -> (EngineLink, EngineEnd) {
+    let (lanes, messages) = lanes::lanes();
+    let (gone, gone_rx) = mpsc::unbounded_channel();
+    let ends = Ends {
+        lanes,
+        gone,
+        next_caller: AtomicU64::new(1),
+        next_session: AtomicU64::new(1),
+    };
+    (
+        EngineLink(Arc::new(ends)),
+        EngineEnd {
+            messages,
+            gone: gone_rx,
+        },
+    )
+}
+
+impl EngineLink {
+    /// Hands in a call and waits for its reply. Dropping the future tells the engine that nobody waits any
+    /// more.
+    ///
+    /// # Errors
+    /// [`NoReply`] where the engine ends first, or does not even get the call for a while.
+    pub(crate) async fn call(
+        &self,
+        lane: Lane,
+        input: impl FnOnce(CallerId) -> Input,
+    ) -> Result<Reply, NoReply> {
+        let caller = self.new_caller();
+        let (reply, reply_rx) = oneshot::channel();
+        let message = Message::Input(input(caller), Route::Caller(caller, reply));
+        let sent = self.0.lanes.send(lane, message).await;
+        sent.map_err(|not_sent| match not_sent {
+            NotSent::Gone => NoReply::Gone,
+            NotSent::Full => NoReply::Overloaded(lane),
+        })?;
+        let mut waiting = WaitingCall {
+            reply: reply_rx,
+            caller,
+            link: self,
+            is_answered: false,
+        };
+        let reply = (&mut waiting.reply).await;
+        waiting.is_answered = true;
+        reply.map_err(|_| NoReply::Gone)
+    }
+
+    /// Tells the engine something that is not answered.
+    ///
+    /// # Errors
+    /// [`EngineGone`] where the engine has ended.
+    pub(crate) async fn tell(&self, lane: Lane, input: Input) -> Result<(), EngineGone> {
+        self.send(lane, Message::Input(input, Route::None)).await
+    }
+
+    /// Tells the engine what a worker said.
+    ///
+    /// # Errors
+    /// [`EngineGone`] where the engine has ended.
+    pub(crate) async fn pass_on(&self, said: Input, room: OwnedSemaphorePermit) -> Result<(), EngineGone> {
+        self.send(Lane::Workers, Message::Said(said, room)).await
+    }
+
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// [`EngineGone`] where the engine has ended.
+    pub(crate) async fn open_session(
+        &self,
+        session_id: escapement_model::SessionId,
+        link: SessionLink,
+    ) -> Result<SessionKey, EngineGone> {
+        let session = SessionKey(self.0.next_session.fetch_add(1, Ordering::Relaxed));
+        let input = Input::SessionOpened { session, session_id };
+        let opened = Message::Input(input, Route::Session(session, link));
+        self.send(Lane::Workers, opened).await?;
+        Ok(session)
+    }
+
+    /// Asks the thread to end after this batch. It may have ended already.
+    /// Calls that still wait in a lane end as those that wait for a reply do.
+    pub(crate) async fn stop(&self) {
+        let _ended_already = self.send(Lane::Control, Message::Stop).await;
+    }
+
+    fn new_caller(&self) -> CallerId {
+        CallerId(self.0.next_caller.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn gave_up(&self, caller: CallerId) {
+        // The engine's thread may have ended; then nobody needs to know.
+        let _ended_already = self.0.gone.send(caller);
+    }
+
+    /// Of lanes that wait as long as it takes.
+    async fn send(&self, lane: Lane, message: Message) -> Result<(), EngineGone> {
+        self.0.lanes.send(lane, message).await.map_err(|_| EngineGone)
+    }
+}
+
+/// A call that was handed in. The channel is closed before the engine is told, so that whichever of both
+/// messages
+/// the engine's thread reads first, it sees that nobody waits.
+struct WaitingCall<'a> {
+    reply: oneshot::Receiver<Reply>,
+    caller: CallerId,
+    link: &'a EngineLink,
+    is_answered: bool,
+}
+
+impl Drop for WaitingCall<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.reply.close();
+            self.link.gave_up(self.caller);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! `verify`: checks and replays record files. Opens no store.
+
+use super::say;
+use crate::exit::Failure;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use clap::Args;
+use escapement_codec::archive::check::{Verdict, hex, verify};
+use escapement_codec::archive::file::{ArchiveFile, FileFault, is_archive, read};
+use escapement_codec::stored::seal::Seal;
+use serde_json::{Deserializer, json};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Flags of `verify`.
+#[derive(Args, Clone, Debug)]
+pub struct Verify {
+    /// Record files: as `export` makes them, or what grpcurl prints for ExportExecution; `-` is stdin.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+}
+
+/// What came of all files.
+#[derive(Default)]
+struct Sum {
+    n_bad: u64,
+    n_unreadable: u64,
+    n_incomplete: u64,
+    n_entries: u64,
+    n_inputs: u64,
+    /// Of the last one.
+    execution_id: Option<String>,
+    /// Of the last one, in hexadecimal digits: who keeps it elsewhere knows the record again.
+    seal: Option<String>,
+}
+
+pub(crate) fn run(flags: &Verify) -> Result<(), Failure> {
+    let mut sum = Sum::default();
+    for path in &flags.files {
+        match load(path) {
+            Ok(bytes) => check(path, &bytes, &mut sum),
+            Err(said) => {
+                sum.n_unreadable += 1;
+                say(&json!({"event": "unreadable", "file": path.to_string_lossy(), "said": said}));
+            }
+        }
+    }
+    let mut last = json!({
+        "event": "verified",
+        "files": flags.files.len(),
+        "bad": sum.n_bad,
+        "unreadable": sum.n_unreadable,
+        "incomplete": sum.n_incomplete,
+        "entries": sum.n_entries,
+        "inputs": sum.n_inputs,
+    });
+    if flags.files.len() == 1 {
+        last["execution_id"] = sum.execution_id.into();
+        last["seal"] = sum.seal.into();
+    }
+    say(&last);
+    if sum.n_bad == 0 && sum.n_unreadable == 0 {
+        return Ok(());
+    }
+    Err(Failure::NotVerified {
+        n_bad: sum.n_bad,
+        n_unreadable: sum.n_unreadable,
+    })
+}
+
+fn check(path: &Path, bytes: &Bytes, sum: &mut Sum) {
+    let (verdict, faults) = match read(bytes) {
+        Ok(ArchiveFile { record, faults }) => {
+            sum.execution_id = Some(record.execution_id.to_string());
+            let seal = record.seal.as_ref().and_then(|seal| Seal::decode(seal).ok());
+            sum.seal = seal.map(|seal| hex(&seal.seal));
+            (verify(&record), faults)
+        }
+        Err(fault) => (Verdict::default(), vec![fault]),
+    };
+    faults.iter().for_each(|fault| tell_fault(path, fault));
+    for difference in &verdict.differences {
+        say(&json!({
+            "event": "difference",
+            "file": path.to_string_lossy(),
+            "part": difference.part.as_str(),
+            "sequence": difference.sequence,
+            "recorded": difference.recorded,
+            "replayed": difference.replayed,
+        }));
+    }
+    let is_bad = !(verdict.is_good() && faults.is_empty());
+    sum.n_bad += u64::from(is_bad);
+    sum.n_incomplete += u64::from(!is_bad && !verdict.is_complete);
+    sum.n_entries += verdict.n_entries;
+    sum.n_inputs += verdict.n_inputs;
+}
+
+/// A fault of the file around the record. Where an entry should stand there it is named.
+fn tell_fault(path: &Path, fault: &FileFault) {
+    say(&json!({
+        "event": "difference",
+        "file": path.to_string_lossy(),
+        "part": if fault.sequence.is_some() { "entry" } else { "file" },
+        "sequence": fault.sequence.unwrap_or(0),
+        "recorded": fault.to_string(),
+        "replayed": "a whole record file",
+    }));
+}
+
+/// The bytes of a record file, whichever way it is written. `-` is stdin.
+pub(crate) fn load(path: &Path) -> Result<Bytes, String> {
+    let mut bytes = Vec::new();
+    let limit = FILE_BYTES_MAX + 1;
+    let n_bytes = if path == Path::new("-") {
+        std::io::stdin().lock().take(limit).read_to_end(&mut bytes)
+    } else {
+        let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+        file.take(limit).read_to_end(&mut bytes)
+    };
+    if n_bytes.map_err(|error| error.to_string())? as u64 > FILE_BYTES_MAX {
+        return Err("it is larger than any record".to_owned());
+    }
+    if bytes.trim_ascii_start().starts_with(b"{") {
+        bytes = from_json(&bytes)?;
+    }
+    if is_archive(&bytes) {
+        return Ok(Bytes::from(bytes));
+    }
+    Err("it does not begin as a record file does".to_owned())
+}
+
+/// The pieces of a file out of a stream of `{"data": "..."}`.
+fn from_json(text: &[u8]) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    for piece in Deserializer::from_slice(text).into_iter::<BTreeMap<String, String>>() {
+        let piece = piece.map_err(|error| format!("it is no stream of JSON objects: {error}"))?;
+        let data = piece.get("data").ok_or("an object has no text `data`")?;
+        let decoded = STANDARD.decode_vec(data, &mut bytes);
+        decoded.map_err(|error| format!("`data` is no Base64: {error}"))?;
+    }
+    Ok(bytes)
+}
+
+/// Bytes of a file at most: 256 MiB. A record in Base64 has less than half.
+const FILE_BYTES_MAX: u64 = 256 << 20;

@@ -1,0 +1,314 @@
+//! From a configuration to a process that serves, and back down. Decides nothing about an execution.
+
+use super::drain;
+use super::drain::Serving;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::exit::Failure;
+use crate::grpc::transport::connection::CallerThreads;
+use crate::grpc::transport::listen::Connections;
+use crate::grpc::{Edge, services};
+use crate::host::effects::Desk;
+use crate::host::engine_loop;
+use crate::host::engine_loop::EngineStart;
+use crate::host::handle;
+use crate::host::handle::EngineLink;
+use crate::host::journal::Journal;
+use crate::limits::{BLOCKING_THREADS_KEPT, BLOCKING_THREADS_MAX};
+use crate::sinks::Sinks;
+use crate::storage::readers::Readers;
+use crate::storage::retention::Maintenance;
+use crate::storage::scrub::Scrub;
+use crate::storage::{loader, recovery, writer};
+use escapement_codec::session_out::Greeting;
+use escapement_engine::EngineConfig;
+use escapement_model::BootId;
+use escapement_process::telemetry::InitError;
+use escapement_process::{files, telemetry};
+use escapement_store::{Embedded, EmbeddedOptions, Store};
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::sync::{Arc, mpsc as std_mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+use tracing::{info, warn};
+
+/// Serves until a signal asks for the end.
+///
+/// # Errors
+/// [`Failure`]: why it does not start, or that its end was cut short.
+pub fn run(config: &Config) -> Result<(), Failure> {
+    telemetry::init(&config.telemetry).map_err(|error| match error {
+        InitError::NoThread(source) => Failure::System {
+            what: "thread for the log",
+            source,
+        },
+        error => Failure::Configuration {
+            setting: config.given.naming_variable("--log"),
+            problem: format!("is refused: {error}"),
+        },
+    })?;
+    config.given.warn_of_unknown();
+    let connections_max = connections_max(config.max_connections);
+    let clock = Clock::start();
+    let store = open_store(config)?;
+    let readers = Readers::open(&store).map_err(Failure::Store)?;
+    let reader = store.reader().map_err(Failure::Store)?;
+    let in_memory_max = config.max_queued_in_memory as usize;
+    let recovered = recovery::unsettled_within(reader.as_ref(), config.accept_loss, in_memory_max)?;
+    let runtime = start_runtime("edge")?;
+    let callers = start_runtime("callers")?;
+    let large = start_runtime("large")?;
+    let listener = runtime.block_on(listen(config.listen))?;
+    let identity = Identity::draw()?;
+    let sinks = runtime.block_on(async { Sinks::start(config, identity.boot_id) })?;
+    let events = sinks.subscribers();
+    let engine_config = config.engine(identity.boot_id, identity.token_key);
+    let greeting = greeting(config, &engine_config);
+    let journal = Journal::start(config.session_journal.as_deref(), identity.boot_id, clock.now())?;
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        boot_id = %identity.boot_id,
+        store_path = %std::path::absolute(&config.store_path).unwrap_or_default().display(),
+        unsettled = recovered.len(),
+        settings = %config.given,
+        "starting"
+    );
+    for interrupted in recovered.interrupted() {
+        info!(execution_id = %interrupted, "execution was running when the last process ended; it is settled as failed");
+    }
+
+    let (jobs, jobs_rx) = std_mpsc::channel();
+    let (stored, stored_rx) = mpsc::unbounded_channel();
+    let (wanted, wanted_rx) = std_mpsc::channel();
+    let (loaded, loaded_rx) = mpsc::unbounded_channel();
+    let (drained, drained_rx) = watch::channel(None);
+    let (closing, closing_rx) = watch::channel(false);
+    let (engine, end) = handle::link();
+    let no_thread = |source| Failure::System {
+        what: "thread",
+        source,
+    };
+    let loader = loader::spawn(reader, wanted_rx, loaded).map_err(no_thread)?;
+    let scrub = start_scrub(config, &store)?;
+    let maintenance = Maintenance::new(config.removal(), clock, store.newest_ms());
+    let writer = writer::spawn(store, jobs_rx, stored, maintenance).map_err(no_thread)?;
+    let desk = Desk::new(jobs, sinks, drained);
+    let start = EngineStart {
+        config: engine_config,
+        clock,
+        recovered,
+        end,
+        stored: stored_rx,
+        loader: wanted,
+        loaded: loaded_rx,
+        desk,
+        journal,
+    };
+    let engine_thread = engine_loop::spawn(start).map_err(no_thread)?;
+    let edge = Edge::new(
+        engine.clone(),
+        readers,
+        events,
+        greeting,
+        config.max_concurrent_steps,
+        config.queue_allowance_ms,
+        closing_rx,
+    );
+    let caller_threads = CallerThreads {
+        small: callers.handle().clone(),
+        large: large.handle().clone(),
+    };
+    let ended = runtime.block_on(serve(
+        config,
+        listener,
+        edge,
+        engine,
+        drained_rx,
+        closing,
+        Arc::new(Connections::new(connections_max, caller_threads)),
+    ));
+    // Calls that are still open hold readers and links; they end with the runtime.
+    runtime.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
+    callers.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
+    large.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
+    join("engine", engine_thread);
+    join("loader", loader);
+    drop(scrub);
+    // Closed last, when no reader is left: then it leaves nothing for the next start to copy.
+    drop(join("writer", writer));
+    info!("stopped");
+    ended
+}
+
+async fn serve(
+    config: &Config,
+    listener: TcpListener,
+    edge: Edge,
+    engine: EngineLink,
+    drained: watch::Receiver<Option<usize>>,
+    closing: watch::Sender<bool>,
+    connections: Arc<Connections>,
+) -> Result<(), Failure> {
+    let stop = escapement_process::stop_signal();
+    let address = listener.local_addr().map_err(|source| Failure::Listen {
+        address: config.listen,
+        source,
+    })?;
+    let (routes, health) = services::build(&edge).await;
+    let accepting = Arc::clone(&connections);
+    let accept_closing = edge.closing.clone();
+    let accept = tokio::spawn(async move { accepting.accept(listener, routes, accept_closing).await });
+    announce(address);
+    info!(%address, "serving");
+    stop.await;
+    let serving = Serving {
+        engine,
+        health,
+        drained,
+        closing,
+        connections,
+        accept,
+    };
+    drain::drain(serving, config.drain_grace_ms).await
+}
+
+fn open_store(config: &Config) -> Result<Embedded, Failure> {
+    let options = EmbeddedOptions {
+        accept_loss: config.accept_loss,
+        ..EmbeddedOptions::default()
+    };
+    let store = Embedded::open(&config.store_path, options).map_err(Failure::Store)?;
+    let opening = store.opening();
+    info!(
+        store_path = %opening.directory.display(),
+        schema_version = opening.schema_version,
+        is_new = opening.is_new,
+        "store open"
+    );
+    for repaired in &opening.repaired {
+        warn!(repaired, "store repaired with the loss accepted");
+    }
+    if let Some(mode) = opening.mode_for_others {
+        warn!(
+            store_path = %opening.directory.display(),
+            mode = format!("{mode:04o}"),
+            "directory of the store is open to other users; its files are not"
+        );
+    }
+    Ok(store)
+}
+
+/// The look through the store in the background, where the operator wants it.
+fn start_scrub(config: &Config, store: &Embedded) -> Result<Option<Scrub>, Failure> {
+    if config.scrub_interval_ms == 0 {
+        return Ok(None);
+    }
+    let examiner = store.examiner().map_err(Failure::Store)?;
+    let interval = Duration::from_millis(config.scrub_interval_ms);
+    let scrub = Scrub::start(examiner, interval).map_err(|source| Failure::System {
+        what: "thread",
+        source,
+    })?;
+    Ok(Some(scrub))
+}
+
+/// One of the runtimes: for connections and workers, for callers, and for callers with large requests.
+/// Each has half as many threads as there are processors, and one at least:
+/// what one processor can do alone costs more when it is handed from thread to thread.
+fn start_runtime(threads: &str) -> Result<Runtime, Failure> {
+    let n_processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_name(threads)
+        .worker_threads((n_processors / THREADS_SHARE).max(1))
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_keep_alive(BLOCKING_THREADS_KEPT)
+        .enable_all()
+        .build()
+        .map_err(|source| Failure::System {
+            what: "runtime",
+            source,
+        })?;
+    // The first of them: with one there, what finds no other thread waits for it; without one it would panic.
+    drop(runtime.spawn_blocking(|| ()));
+    Ok(runtime)
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| Failure::Listen { address, source })
+}
+
+/// What is random about one process lifetime.
+struct Identity {
+    boot_id: BootId,
+    token_key: [u8; 32],
+}
+
+impl Identity {
+    fn draw() -> Result<Self, Failure> {
+        let (mut boot_id, mut token_key) = ([0; 16], [0; 32]);
+        getrandom::fill(&mut boot_id)
+            .and_then(|()| getrandom::fill(&mut token_key))
+            .map_err(|error| Failure::System {
+                what: "randomness",
+                source: std::io::Error::other(error.to_string()),
+            })?;
+        Ok(Self {
+            boot_id: BootId::new(boot_id),
+            token_key,
+        })
+    }
+}
+
+fn greeting(config: &Config, engine: &EngineConfig) -> Greeting {
+    Greeting {
+        boot_id: engine.boot_id,
+        heartbeat_interval_ms: engine.heartbeat_interval_ms,
+        lease_ms: engine.lease_ms,
+        peers: config.peers.as_slice().into(),
+    }
+}
+
+/// As many connections as were asked for, or as there can be open files.
+fn connections_max(asked: u32) -> u32 {
+    let Some(open_files) = files::raise_limit() else {
+        return asked;
+    };
+    let fitting = open_files.saturating_sub(OTHER_FILES_MAX.min(open_files / 2));
+    match u32::try_from(fitting) {
+        Ok(fitting) if fitting < asked => {
+            warn!(
+                open_files,
+                max_connections = asked,
+                lowered_to = fitting,
+                "the limit of open files allows fewer connections than --max-connections; raise it, or lower the setting"
+            );
+            fitting
+        }
+        Ok(_) | Err(_) => asked,
+    }
+}
+
+/// The one line on stdout, for whoever started the process and must know the port.
+fn announce(address: SocketAddr) {
+    // An address needs no escapes.
+    escapement_process::announce(&format!(r#"{{"event":"serving","address":"{address}"}}"#));
+}
+
+/// A thread that panics ends the process, so what comes here is always a result.
+fn join<T>(thread: &'static str, handle: JoinHandle<T>) -> Option<T> {
+    handle
+        .join()
+        .inspect_err(|_| tracing::error!(thread, "thread ended with a panic"))
+        .ok()
+}
+
+/// Open files beside connections: those of the store and of the sinks.
+const OTHER_FILES_MAX: u64 = 128;
+/// Each runtime has a thread for so many processors.
+const THREADS_SHARE: usize = 2;

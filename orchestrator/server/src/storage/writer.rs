@@ -1,0 +1,150 @@
+//! The thread that owns the store: takes every write that waits, commits them together, reports what came of
+//! them.
+//! Decides nothing, and acknowledges nothing that is not durable.
+
+mod committer;
+
+use super::execution_log;
+use super::retention::Maintenance;
+use crate::exit::{EXIT_STORE, ExitOnPanic, stop_here};
+use crate::limits::{COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, STORE_LOOK_INTERVAL};
+use escapement_codec::store_write::{blob_bytes, encode};
+use escapement_engine::{WriteId, WriteOutcome};
+use escapement_store::{Store, StoreFault, Write};
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tracing::error;
+
+pub use self::committer::{Committer, Job};
+
+/// What came of the writes of one commit.
+pub(crate) type StoredBatch = Vec<(WriteId, WriteOutcome)>;
+
+/// The way from the writer back to the engine.
+///
+/// Unbounded, so that the writer never waits for the engine while the engine waits for nobody: they cannot block each
+/// other. Bounded all the same by construction: it holds at most one outcome for each write that the engine has open,
+/// and these are bounded by the executions that it holds.
+pub(crate) type StoredReceiver = UnboundedReceiver<StoredBatch>;
+
+/// Starts the thread. It ends, and gives the store back, when the engine's end of `jobs` is gone and
+/// everything was
+/// written.
+///
+/// `jobs` is unbounded for the reason given at `StoredReceiver`, and bounded in the same way.
+///
+/// # Errors
+/// Where the operating system gives no thread.
+pub(crate) fn spawn<S: Store + 'static>(
+    store: S,
+    jobs: Receiver<Vec<Job>>,
+    stored: UnboundedSender<StoredBatch>,
+    maintenance: Maintenance,
+) -> std::io::Result<JoinHandle<S>> {
+    std::thread::Builder::new()
+        .name("writer".to_owned())
+        .spawn(move || {
+            let _exit_on_panic = ExitOnPanic { thread: "writer" };
+            Writer {
+                committer: Committer::new(store),
+                jobs,
+                stored,
+                waiting: VecDeque::new(),
+                maintenance,
+            }
+            .run()
+        })
+}
+
+struct Writer<S> {
+    committer: Committer<S>,
+    jobs: Receiver<Vec<Job>>,
+    stored: UnboundedSender<StoredBatch>,
+    /// Taken from the channel and not committed yet, in order.
+    waiting: VecDeque<Job>,
+    maintenance: Maintenance,
+}
+
+impl<S: Store> Writer<S> {
+    /// Group commit: while one commit runs the next one's writes gather in the channel.
+    fn run(mut self) -> S {
+        while self.take_waiting() {
+            let (writes, jobs) = self.next_batch();
+            let outcomes = self.commit(&writes);
+            let stored = jobs.iter().map(|job| job.write).zip(outcomes.iter().cloned());
+            // The engine ends before the writer when the process stops; then nobody needs the answer.
+            let _engine_ended = self.stored.send(stored.collect());
+            // Behind the answer, for which callers wait.
+            for (job, outcome) in jobs.iter().zip(&outcomes) {
+                execution_log::written(&job.content, outcome);
+            }
+        }
+        self.committer.into_store()
+    }
+
+    /// Waits for a write and takes what else is there; false where no more can come.
+    fn take_waiting(&mut self) -> bool {
+        self.maintain(true);
+        while self.waiting.is_empty() {
+            let patience = self.maintenance.patience(Instant::now());
+            let patience = patience.map_or(STORE_LOOK_INTERVAL, |patience| patience.min(STORE_LOOK_INTERVAL));
+            match self.jobs.recv_timeout(patience) {
+                Ok(jobs) => self.waiting.extend(jobs),
+                Err(RecvTimeoutError::Timeout) => {
+                    // A store that was taken away is noticed before somebody writes.
+                    let _nothing = self.commit(&[]);
+                    self.maintain(false);
+                }
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+        while self.waiting.len() < COMMIT_WRITES_MAX {
+            let Ok(jobs) = self.jobs.try_recv() else { break };
+            self.waiting.extend(jobs);
+        }
+        true
+    }
+
+    fn next_batch(&mut self) -> (Vec<Write>, Vec<Job>) {
+        let (mut writes, mut jobs) = (Vec::new(), Vec::new());
+        let mut bytes = 0;
+        while writes.len() < COMMIT_WRITES_MAX && bytes < COMMIT_BYTES_MAX {
+            let Some(job) = self.waiting.pop_front() else {
+                break;
+            };
+            let write = encode(&job.content);
+            bytes += blob_bytes(&write);
+            writes.push(write);
+            jobs.push(job);
+        }
+        (writes, jobs)
+    }
+
+    fn commit(&mut self, writes: &[Write]) -> Vec<WriteOutcome> {
+        self.committer
+            .commit_writes(writes)
+            .unwrap_or_else(|fault| give_up(&fault))
+    }
+
+    /// Takes a step of removal where one is due.
+    fn maintain(&mut self, writes_may_wait: bool) {
+        if self.maintenance.is_due(Instant::now(), writes_may_wait) {
+            let stepped = self.maintenance.step(self.committer.store_mut());
+            stepped.unwrap_or_else(|fault| give_up(&fault));
+        }
+    }
+}
+
+fn give_up(fault: &StoreFault) -> ! {
+    error!(
+        error = fault as &dyn std::error::Error,
+        "store failed; nothing more is acknowledged"
+    );
+    stop_here(EXIT_STORE)
+}
+
+#[cfg(test)]
+mod tests;

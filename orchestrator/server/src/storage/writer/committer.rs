@@ -1,0 +1,136 @@
+//! One commit with everything that may go wrong with it. Starts no thread, ends no process and waits for nothing.
+
+use escapement_codec::store_write::{encode, outcome};
+use escapement_engine::{StoreWrite, WriteFailure, WriteId, WriteOutcome};
+use escapement_model::planted::{self, Bug};
+use escapement_store::{Store, StoreFault, Write};
+use tracing::{info, warn};
+
+/// One write that the engine asked for.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Comes back with the outcome.
+    pub write: WriteId,
+    /// What.
+    pub content: StoreWrite,
+}
+
+/// A store, and what was said of its state.
+#[derive(Debug)]
+pub struct Committer<S> {
+    store: S,
+    /// True after a commit that failed and may be tried again.
+    is_refusing: bool,
+}
+
+impl<S: Store> Committer<S> {
+    /// Over a store that has been opened.
+    pub fn new(store: S) -> Self {
+        Self {
+            store,
+            is_refusing: false,
+        }
+    }
+
+    /// The store, for what is no write of the engine.
+    pub fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// Gives the store back.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
+    /// Commits these writes in their order; one outcome for each of them, in the same order.
+    ///
+    /// What is answered as durable is durable, and what is answered in any other way has changed nothing.
+    /// An accept never takes the place of a start or of an end: where all do not fit, the accepts are left out.
+    ///
+    /// # Errors
+    /// Where nothing more may be acknowledged, not even what this batch may have committed already: end the process.
+    pub fn commit(&mut self, jobs: &[Job]) -> Result<Vec<(WriteId, WriteOutcome)>, StoreFault> {
+        let writes: Vec<Write> = jobs.iter().map(|job| encode(&job.content)).collect();
+        let outcomes = self.commit_writes(&writes)?;
+        Ok(jobs.iter().map(|job| job.write).zip(outcomes).collect())
+    }
+
+    /// The same for writes that are encoded already.
+    pub(crate) fn commit_writes(&mut self, writes: &[Write]) -> Result<Vec<WriteOutcome>, StoreFault> {
+        match self.store.commit(writes) {
+            Ok(outcomes) => {
+                if !writes.is_empty() && std::mem::take(&mut self.is_refusing) {
+                    info!("store takes writes again");
+                }
+                Ok(outcomes.into_iter().map(outcome).collect())
+            }
+            Err(fault @ StoreFault::Full(_)) => {
+                self.note_refusal(&fault);
+                self.commit_what_fits(writes)
+            }
+            Err(fault @ StoreFault::Busy(_)) => {
+                self.note_refusal(&fault);
+                Ok(vec![WriteOutcome::Failed(WriteFailure::Busy); writes.len()])
+            }
+            // Nothing was written, and the batch goes through without the write that met the damage.
+            Err(StoreFault::Corrupt { .. }) if writes.len() > 1 => self.commit_halves(writes),
+            Err(fault @ StoreFault::Corrupt { .. }) if matches!(writes, [Write::Accept(_)]) => {
+                warn!(
+                    error = &fault as &dyn std::error::Error,
+                    "execution not accepted: what it is in conflict with is damaged"
+                );
+                Ok(vec![WriteOutcome::Failed(WriteFailure::Busy)])
+            }
+            // Damage included: an accepted execution whose start or end cannot be recorded cannot go on.
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Finds the one write that is in the way with few commits, and keeps the order.
+    fn commit_halves(&mut self, writes: &[Write]) -> Result<Vec<WriteOutcome>, StoreFault> {
+        let (first, second) = writes.split_at(writes.len() / 2);
+        let mut outcomes = self.commit_writes(first)?;
+        outcomes.extend(self.commit_writes(second)?);
+        Ok(outcomes)
+    }
+
+    //
+    /// There is no space for all of them. Accepts are refused together, and memories of actions with them: what was
+    /// accepted before them needs the rest.
+    ///
+    /// No start and no end belongs to an accept of its own batch, so the order of what is left says the same.
+    fn commit_what_fits(&mut self, writes: &[Write]) -> Result<Vec<WriteOutcome>, StoreFault> {
+        const FULL: WriteOutcome = WriteOutcome::Failed(WriteFailure::Full);
+        if planted::is_on(Bug::FullIsDurable) {
+            return Ok(vec![WriteOutcome::Durable; writes.len()]);
+        }
+        let is_accept = |write: &Write| matches!(write, Write::Accept(_) | Write::RememberActions(_));
+        let n_accepts = writes.iter().filter(|write| is_accept(write)).count();
+        if n_accepts == writes.len() || writes.len() == 1 {
+            return Ok(vec![FULL; writes.len()]);
+        }
+        if n_accepts == 0 {
+            return self.commit_halves(writes);
+        }
+        let others: Vec<Write> = writes.iter().filter(|write| !is_accept(write)).cloned().collect();
+        let mut outcomes = self.commit_writes(&others)?.into_iter();
+        let outcome_of = |write: &Write| match is_accept(write) {
+            true => FULL,
+            false => outcomes.next().expect("one outcome for each write"),
+        };
+        Ok(writes.iter().map(outcome_of).collect())
+    }
+
+    /// Says it once, until a commit goes through.
+    fn note_refusal(&mut self, fault: &StoreFault) {
+        if !std::mem::replace(&mut self.is_refusing, true) {
+            warn!(
+                error = fault as &dyn std::error::Error,
+                "store takes no writes now"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

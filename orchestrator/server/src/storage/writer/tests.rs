@@ -1,0 +1,207 @@
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use super::*;
+use escapement_contract::{PlanDraft, RequestDraft, StepDraft, validate_request};
+use escapement_engine::{StoreWrite, WriteConflict, WriteFailure, WriteId};
+use escapement_model::{ExecutionId, Opaque};
+use escapement_store::{Conflict, Outcome, Reader, Removal, StoreFault};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use tokio::sync::mpsc::unbounded_channel;
+
+/// Answers commits as it is told, then with success, and keeps the sizes of the batches.
+#[derive(Default)]
+struct Scripted {
+    answers: VecDeque<Result<Vec<Outcome>, StoreFault>>,
+    batches: Vec<usize>,
+    /// With this one every conflict is damaged.
+    damaged: Option<ExecutionId>,
+}
+
+impl Store for Scripted {
+    fn remove_settled(
+        &mut self,
+        _policy: &escapement_store::Removal,
+        _now_unix_ms: i64,
+    ) -> Result<escapement_store::Removed, StoreFault> {
+        unreachable!("nobody removes anything here")
+    }
+
+    fn commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, StoreFault> {
+        self.batches.push(batch.len());
+        let is_damaged = |write: &Write| matches!(write, Write::Accept(accept) if Some(accept.execution_id) == self.damaged);
+        if batch.iter().any(is_damaged) {
+            return Err(StoreFault::Corrupt {
+                number: 1,
+                part: "execution",
+            });
+        }
+        let success = || Ok(vec![Outcome::Done { number: 1 }; batch.len()]);
+        self.answers.pop_front().unwrap_or_else(success)
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, StoreFault> {
+        Err(StoreFault::Fatal("no test reads".into()))
+    }
+}
+
+fn keeping_everything() -> Maintenance {
+    Maintenance::new(Removal::default(), crate::clock::Clock::start(), None)
+}
+
+pub(crate) fn job(number: u64) -> Job {
+    let execution_id = ExecutionId::from_random([1; 16]);
+    Job {
+        write: WriteId(number),
+        content: StoreWrite::Start {
+            execution_id,
+            started_at: 1,
+        },
+    }
+}
+
+/// Runs a writer over these batches of jobs; gives the sizes of its commits and all outcomes in order.
+fn run(
+    answers: Vec<Result<Vec<Outcome>, StoreFault>>,
+    batches: Vec<Vec<Job>>,
+) -> (Vec<usize>, Vec<(WriteId, WriteOutcome)>) {
+    let store = Scripted {
+        answers: answers.into(),
+        ..Scripted::default()
+    };
+    run_over(store, batches)
+}
+
+fn run_over(store: Scripted, batches: Vec<Vec<Job>>) -> (Vec<usize>, Vec<(WriteId, WriteOutcome)>) {
+    let (jobs, jobs_rx) = channel();
+    let (stored, mut stored_rx) = unbounded_channel();
+    for batch in batches {
+        jobs.send(batch).unwrap();
+    }
+    drop(jobs);
+    let store = spawn(store, jobs_rx, stored, keeping_everything())
+        .unwrap()
+        .join()
+        .unwrap();
+    let mut outcomes = Vec::new();
+    while let Ok(stored) = stored_rx.try_recv() {
+        outcomes.extend(stored);
+    }
+    (store.batches, outcomes)
+}
+
+#[test]
+fn what_waits_is_committed_together_and_answered_in_order() {
+    let (commits, outcomes) = run(Vec::new(), vec![vec![job(1), job(2)], vec![job(3)], vec![job(4)]]);
+    assert_eq!(commits, [4]);
+    let expected: Vec<_> = (1..=4)
+        .map(|number| (WriteId(number), WriteOutcome::Durable))
+        .collect();
+    assert_eq!(outcomes, expected);
+}
+
+#[test]
+fn a_commit_takes_no_more_writes_than_its_limit_and_loses_none() {
+    let n_jobs = COMMIT_WRITES_MAX + 10;
+    let (commits, outcomes) = run(Vec::new(), vec![(0..n_jobs as u64).map(job).collect()]);
+    assert_eq!(commits, [COMMIT_WRITES_MAX, 10]);
+    assert!(outcomes.iter().map(|(write, _)| write.0).eq(0..n_jobs as u64));
+}
+
+#[test]
+fn a_store_that_is_busy_fails_each_write_of_the_batch_and_the_next_one_goes_on() {
+    let n_first = COMMIT_WRITES_MAX as u64;
+    let busy = || Err(StoreFault::Busy("lock".into()));
+    let (commits, outcomes) = run(
+        vec![busy()],
+        vec![(0..n_first).map(job).collect(), vec![job(n_first)]],
+    );
+    assert_eq!(commits, [COMMIT_WRITES_MAX, 1]);
+    let (last, first) = outcomes.split_last().unwrap();
+    assert!(
+        first
+            .iter()
+            .all(|(_, outcome)| *outcome == WriteOutcome::Failed(WriteFailure::Busy))
+    );
+    assert_eq!(*last, (WriteId(n_first), WriteOutcome::Durable));
+}
+
+#[test]
+fn each_conflict_is_reported_for_its_own_write() {
+    let other = ExecutionId::from_random([2; 16]);
+    let table = [
+        (
+            Conflict::ExecutionIdUsed {
+                request_digest: [3; 32],
+            },
+            WriteConflict::ExecutionIdUsed {
+                request_digest: [3; 32],
+            },
+        ),
+        (
+            Conflict::PlanIdUsed { execution_id: other },
+            WriteConflict::PlanIdUsed { execution_id: other },
+        ),
+        (Conflict::NotFound, WriteConflict::NotFound),
+        (Conflict::AlreadyStarted, WriteConflict::AlreadyThere),
+        (Conflict::AlreadySettled, WriteConflict::AlreadyThere),
+    ];
+    for (conflict, expected) in table {
+        let answer = vec![Outcome::Done { number: 1 }, Outcome::Conflict(conflict)];
+        let (_, outcomes) = run(vec![Ok(answer)], vec![vec![job(1), job(2)]]);
+        assert_eq!(outcomes[0].1, WriteOutcome::Durable);
+        assert_eq!(outcomes[1].1, WriteOutcome::Conflict(expected));
+    }
+}
+
+#[test]
+fn an_acceptance_that_meets_a_damaged_execution_fails_alone() {
+    let damaged = ExecutionId::from_random([9; 16]);
+    let store = Scripted {
+        damaged: Some(damaged),
+        ..Scripted::default()
+    };
+    let jobs = vec![job(1), job(2), acceptance(3, damaged), job(4)];
+    let (_, outcomes) = run_over(store, vec![jobs, vec![acceptance(5, damaged)]]);
+    let expected = [
+        WriteOutcome::Durable,
+        WriteOutcome::Durable,
+        WriteOutcome::Failed(WriteFailure::Busy),
+        WriteOutcome::Durable,
+        WriteOutcome::Failed(WriteFailure::Busy),
+    ];
+    assert!(outcomes.iter().map(|(write, _)| write.0).eq(1..=5));
+    assert!(outcomes.iter().map(|(_, outcome)| *outcome).eq(expected));
+}
+
+pub(crate) fn acceptance(number: u64, execution_id: ExecutionId) -> Job {
+    let step = StepDraft {
+        id: ExecutionId::from_random([3; 16]).to_string(),
+        action: "copy".to_owned(),
+        payload: Some(Opaque::default()),
+        ..StepDraft::default()
+    };
+    let plan = PlanDraft {
+        id: ExecutionId::from_random([4; 16]).to_string(),
+        version: 1,
+        created_at: 1,
+        steps: vec![step],
+        name: "plan".to_owned(),
+        context_requirements: vec!["key".to_owned()],
+        ..PlanDraft::default()
+    };
+    let draft = RequestDraft {
+        plan: Some(plan),
+        ..RequestDraft::default()
+    };
+    Job {
+        write: WriteId(number),
+        content: StoreWrite::Accept {
+            execution_id,
+            request: Arc::new(validate_request(draft, 1).unwrap()),
+            accepted_at: 1,
+            deadline_ms: 2,
+            started_at: None,
+        },
+    }
+}
