@@ -47,6 +47,8 @@ pub(crate) struct Fleet {
     /// Queues in which at least one step waits and to which a step or a free session came since no session was found
     /// for them.
     servable: BTreeSet<QueueKey>,
+    /// Queues in which at least one step waits.
+    n_queues: usize,
     /// Sessions whose load has changed since they were listed as free, or not, under any of their actions.
     changed: BTreeSet<SessionKey>,
     /// Sessions whose load has changed before, and that are listed right only where somebody looks.
@@ -73,6 +75,7 @@ impl Fleet {
             names: BTreeMap::new(),
             last_action: 0,
             servable: BTreeSet::new(),
+            n_queues: 0,
             changed: BTreeSet::new(),
             half_listed: BTreeSet::new(),
             unflushed: BTreeSet::new(),
@@ -161,11 +164,14 @@ impl Fleet {
     }
 
     pub(crate) fn add_waiting(&mut self, queue: QueueKey, key: WaitingKey, waiting: Waiting) {
-        self.action_mut(queue.action)
+        let steps = self
+            .action_mut(queue.action)
             .queues
             .entry(queue.depth)
-            .or_default()
-            .insert(key, waiting);
+            .or_default();
+        let is_new = steps.is_empty();
+        steps.insert(key, waiting);
+        self.n_queues += usize::from(is_new);
         self.servable.insert(queue);
     }
 
@@ -195,11 +201,15 @@ impl Fleet {
     /// Brings the lists of the actions that steps wait for up to date and takes the queues that a session may be free for,
     /// each with its first step.
     pub(crate) fn take_servable(&mut self) -> BTreeSet<(WaitingKey, QueueKey)> {
+        let mut first_steps = BTreeSet::new();
+        if self.n_queues == 0 {
+            return first_steps;
+        }
         self.list_under_waiting();
-        let queues = core::mem::take(&mut self.servable).into_iter();
-        queues
-            .filter_map(|queue| Some((self.first_waiting(queue)?, queue)))
-            .collect()
+        for queue in core::mem::take(&mut self.servable) {
+            first_steps.extend(self.first_waiting(queue).map(|first| (first, queue)));
+        }
+        first_steps
     }
 
     /// The queues of an action; none where it was forgotten.
@@ -212,6 +222,7 @@ impl Fleet {
         let queues = &mut self.action_mut(queue.action).queues;
         if queues.get(&queue.depth).is_some_and(BTreeMap::is_empty) {
             queues.remove(&queue.depth);
+            self.n_queues -= 1;
             self.servable.remove(&queue);
         }
     }
