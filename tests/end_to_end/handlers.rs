@@ -1,6 +1,6 @@
 //! What handlers do wrong, and what it counts as.
 
-use crate::plans::{StepWords, WORK, json_of, plan, request, step, step_id};
+use crate::plans::{RequestWords, StepWords, WORK, json_of, plan, request, step, step_id};
 use crate::recording_worker::RecordingWorker;
 use crate::world::World;
 use bytes::Bytes;
@@ -8,10 +8,11 @@ use escapement_model::Opaque;
 use escapement_model::limits::OUTPUT_BYTES_MAX;
 use escapement_model::opaque::StructBuilder;
 use escapement_tests::ScriptedWorker;
+use escapement_wire::v1::audit_entry::Event;
 use escapement_wire::v1::execution_error::Severity;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;
-use escapement_wire::v1::{ExecutionError, PlanResult};
+use escapement_wire::v1::{AuditEntry, ExecutionError, PlanResult};
 use escapement_wire::worker::v1::attempt_outcome::Outcome;
 use escapement_wire::worker::v1::outcome_ack::Verdict;
 use escapement_wire::worker::v1::{Failure, Success};
@@ -62,6 +63,54 @@ async fn a_worker_that_allows_no_program_gets_no_step_that_runs_one() {
     for call in calls {
         assert_eq!(call.await.unwrap().unwrap().status(), Status::Success);
     }
+}
+
+//
+#[tokio::test]
+async fn a_program_that_one_worker_may_not_run_goes_to_the_one_that_may() {
+    let world = World::start().await;
+    let (sh, true_) = ("sh", "true");
+    let _workers = [
+        world
+            .stock_worker(sh, |settings| settings.flag("--allow-program", sh))
+            .await,
+        world
+            .stock_worker(true_, |settings| settings.flag("--allow-program", true_))
+            .await,
+    ];
+    let run = |program: &str| {
+        let step = step(0, "process.run").payload(json!({ "program": program, "args": ["-c", "true"] }));
+        request(plan([step.on_failure(OnFailure::Skip)]))
+    };
+    let workers_of = |record: &[AuditEntry]| -> Vec<String> {
+        let assigned = record.iter().filter_map(|entry| match &entry.event {
+            Some(Event::AttemptAssigned(assigned)) => Some(assigned.worker_id.clone()),
+            _ => None,
+        });
+        assigned.collect()
+    };
+    let calls: Vec<_> = (0..20)
+        .map(|n| [sh, true_][n % 2])
+        .map(|program| (program, run(program)))
+        .map(|(program, request)| (program, request.id(), world.executing(request)))
+        .collect();
+    for (program, id, call) in calls {
+        let result = call.await.unwrap().unwrap();
+        assert_eq!(
+            (result.status(), result.steps_executed),
+            (Status::Success, 1),
+            "{result:?}"
+        );
+        let workers = workers_of(&world.record_of(&id).await);
+        assert_eq!(workers.last().map(String::as_str), Some(program), "{workers:?}");
+    }
+
+    let nobodys = run("env");
+    let error = fatal(world.execute(nobodys.clone()).await, "PROCESS_NOT_ALLOWED");
+    assert!(error.message.contains("--allow-program"), "{error:?}");
+    let mut workers = workers_of(&world.record_of(&nobodys.id()).await);
+    workers.sort();
+    assert_eq!(workers, [sh, true_], "each is asked once");
 }
 
 //
@@ -193,7 +242,7 @@ async fn codes_and_messages_of_workers_are_held_to_their_limits() {
             code: reported.to_owned(),
             message: "m".repeat(1_200),
             severity: said.into(),
-            context: None,
+            ..Failure::default()
         };
         assert_eq!(
             worker.report(&assignment, Outcome::Failure(failure)).await,

@@ -217,6 +217,7 @@ async fn fatal(stage: &Stage) -> Recorded {
         context: Some(object(
             &json!({ "disk": { "free": 0, "of": 1e18 }, "since": null }),
         )),
+        not_here: false,
     };
     worker.report(&assignment, Outcome::Failure(failure)).await;
     worker.goodbye().await;

@@ -59,15 +59,12 @@ fn of_step(state: StepState, step: StepIndex, inputs: &mut Vec<Input>) {
         StepState::Assigned { attempt } => {
             inputs.extend([
                 Input::AttemptStarted { step, attempt },
-                Input::AttemptReturned {
-                    step,
-                    attempt,
-                    evidence: Evidence::Released,
-                },
+                returned(step, attempt, Evidence::Released),
             ]);
             inputs.extend(outcomes().map(|outcome| ended(step, attempt, outcome)));
         }
         StepState::Started { attempt } => {
+            inputs.push(returned(step, attempt, Evidence::Refused));
             let outcomes = outcomes().into_iter().chain([Outcome::Lost]);
             inputs.extend(outcomes.map(|outcome| ended(step, attempt, outcome)));
         }
@@ -155,11 +152,7 @@ fn of_other_states(state: StepState, step: StepIndex, attempt: u32, inputs: &mut
     if !is_assigned {
         inputs.extend([
             Input::AttemptStarted { step, attempt },
-            Input::AttemptReturned {
-                step,
-                attempt,
-                evidence: Evidence::Released,
-            },
+            returned(step, attempt, Evidence::Released),
         ]);
     }
     if !is_assigned && !is_started {
@@ -167,6 +160,14 @@ fn of_other_states(state: StepState, step: StepIndex, attempt: u32, inputs: &mut
     }
     if !is_started {
         inputs.push(ended(step, attempt, Outcome::Lost));
+    }
+}
+
+fn returned(step: StepIndex, attempt: u32, evidence: Evidence) -> Input {
+    Input::AttemptReturned {
+        step,
+        attempt,
+        evidence,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::border;
 use crate::pair::chain_of;
 use crate::plans::place_of;
-use escapement_contract::AuditKind;
+use escapement_contract::{AuditKind, Evidence};
 use escapement_model::Severity;
 use escapement_tests::reference::decided::Said;
 use escapement_tests::reference::errors::Classified;
@@ -19,7 +19,11 @@ pub(crate) fn of(kind: &AuditKind) -> Said {
         AuditKind::StepWaiting { step_id, attempt } => Said::Waiting(place_of(step_id), *attempt),
         AuditKind::AttemptAssigned { step_id, attempt, .. } => Said::Assigned(place_of(step_id), *attempt),
         AuditKind::AttemptStarted { step_id, attempt } => Said::AttemptStarted(place_of(step_id), *attempt),
-        AuditKind::AttemptReturned { step_id, attempt, .. } => Said::Returned(place_of(step_id), *attempt),
+        AuditKind::AttemptReturned {
+            step_id,
+            attempt,
+            evidence,
+        } => Said::Returned(place_of(step_id), *attempt, *evidence == Evidence::Refused),
         AuditKind::AttemptFailed {
             step_id,
             attempt,

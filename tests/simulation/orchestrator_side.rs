@@ -281,10 +281,11 @@ impl World {
     }
 
     fn outcome_answered(&mut self, token: AttemptToken, verdict: AckVerdict, called: Option<Report>) {
-        if verdict == AckVerdict::Accepted {
+        self.truth.verdict(token, verdict, called);
+        // What a worker may not do is no outcome yet: another worker may get the attempt.
+        if verdict == AckVerdict::Accepted && !self.truth.is_refused(token) {
             self.history.outcome_accepted(token);
         }
-        self.truth.verdict(token, verdict, called);
     }
 
     fn send_to_worker(&mut self, session: SessionKey, seq: u64, message: ToWorker) {

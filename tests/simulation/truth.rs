@@ -73,6 +73,8 @@ struct Process {
 pub(crate) enum Report {
     Success,
     Failure(String),
+    /// A failure that is `not_here`.
+    Refused(String),
     Released,
 }
 
@@ -80,6 +82,7 @@ impl Report {
     pub(crate) fn of(outcome: &WireOutcome) -> Self {
         match outcome {
             WireOutcome::Success(_) => Self::Success,
+            WireOutcome::Failure(failure) if failure.not_here => Self::Refused(failure.code.clone()),
             WireOutcome::Failure(failure) => Self::Failure(failure.code.clone()),
             WireOutcome::Released(_) => Self::Released,
         }
@@ -106,6 +109,18 @@ impl Truth {
             is_called: false,
             accepted: None,
         };
+        let tokens = self
+            .steps
+            .get(&(attempt.execution, step))
+            .map_or(&[][..], |of_step| &of_step.tokens);
+        let is_refused = |token: &AttemptToken| {
+            let earlier = &self.attempts[token];
+            (earlier.by, earlier.number) == (by, attempt.number) && self.is_refused(*token)
+        };
+        assert!(
+            !tokens.iter().any(is_refused),
+            "{by:?} has refused {step} before, and gets it again"
+        );
         let before = self.attempts.insert(assignment.token, attempt);
         assert!(before.is_none(), "token {} is handed out twice", assignment.token);
         self.steps
@@ -161,7 +176,10 @@ impl Truth {
         let token = self.must_not_run(now_ms, step, attempt, evidence.as_str());
         let attempt = self.attempts.get_mut(&token).expect("it was handed out");
         attempt.returned = Some((now_ms, evidence));
-        let may_have_run = matches!(evidence, Evidence::LeaseExpired | Evidence::DeclaredDead);
+        let may_have_run = matches!(
+            evidence,
+            Evidence::LeaseExpired | Evidence::DeclaredDead | Evidence::Refused
+        );
         assert!(
             may_have_run || attempt.started_at_ms.is_none(),
             "{token} is handed out again uncounted for {}, and its body has run",
@@ -217,6 +235,11 @@ impl Truth {
             .accepted
             .replace(report.expect("only what was reported is accepted"));
         assert!(before.is_none(), "two outcomes of {token} are accepted");
+    }
+
+    /// Its worker said that it may not do it, and that was accepted.
+    pub(crate) fn is_refused(&self, token: AttemptToken) -> bool {
+        matches!(self.attempts[&token].accepted, Some(Report::Refused(_)))
     }
 
     // ---- what a worker does ----
@@ -378,9 +401,12 @@ fn is_in_record(entries: &[WireEntry], attempt: &Attempt, report: &Report) -> bo
         (Some(Event::StepCompleted(done)), Report::Success) => {
             (&done.step_id, done.attempts) == (&step, number)
         }
-        (Some(Event::AttemptFailed(failed)), Report::Failure(_) | Report::Released) => {
+        (Some(Event::AttemptReturned(returned)), Report::Refused(_)) => {
+            (&returned.step_id, returned.attempt) == (&step, number) && returned.evidence == "refused"
+        }
+        (Some(Event::AttemptFailed(failed)), Report::Failure(_) | Report::Refused(_) | Report::Released) => {
             let code = match report {
-                Report::Failure(code) => code,
+                Report::Failure(code) | Report::Refused(code) => code,
                 Report::Success | Report::Released => "WORKER_LOST",
             };
             (&failed.step_id, failed.attempt) == (&step, number)

@@ -304,10 +304,10 @@ impl World {
         process.check_capacity(&shape, &body);
         process.bodies.insert(token, body);
         let longest_ms = if name == "slow" { 8_000 } else { 900 };
-        let end = if self.dice.percent(80) {
-            Ending::Success
-        } else {
-            Ending::Failure
+        let end = match self.dice.roll(100) {
+            0..=79 => Ending::Success,
+            80..=89 => Ending::Failure,
+            _ => Ending::NotHere,
         };
         // Some never end by themselves.
         if !self.dice.percent(3) {
@@ -404,6 +404,7 @@ impl World {
                 warnings: Vec::new(),
             },
             Ending::Failure => BodyEnd::Failure(StepError::new("FLAKY", "now and then")),
+            Ending::NotHere => BodyEnd::Failure(StepError::new("NOT_HERE", "this worker may not").not_here()),
             Ending::Aborted => BodyEnd::Aborted,
         };
         self.with_machine(seat, |machine, clock_ms| {

@@ -134,6 +134,8 @@ pub(crate) enum Happening {
 pub(crate) enum Ending {
     Success,
     Failure,
+    /// The worker may not do it.
+    NotHere,
     Aborted,
 }
 

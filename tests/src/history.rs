@@ -256,7 +256,8 @@ impl Checker {
         self.hand_outs.take(&hand_out, &mut self.report);
     }
 
-    /// The orchestrator told a worker that its outcome is accepted, `duplicate` and the other verdicts not meant.
+    /// The orchestrator told a worker that its outcome is accepted; not meant are `duplicate` and the other
+    /// verdicts, and a failure that is `not_here`.
     pub fn outcome_accepted(&mut self, token: AttemptToken) {
         let at = self.tick();
         self.report.count("accepted outcomes", 1);

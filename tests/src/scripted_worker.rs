@@ -331,7 +331,7 @@ impl ScriptedWorker {
             code: code.to_owned(),
             message: format!("{code} as told."),
             severity: severity.into(),
-            context: None,
+            ..Failure::default()
         };
         self.report(assignment, Outcome::Failure(failure)).await
     }

@@ -47,6 +47,10 @@ class StepError(Exception):
     """What a handler raises to fail its step: `StepError(code, message, severity)`."""
 
 
+class NotHere(StepError):
+    """Raised in its place where this worker may not do the step, nothing was done, and another worker may."""
+
+
 class Drop(Exception):
     """The stream is to be dropped; the text says why."""
 
@@ -407,6 +411,7 @@ class Session:
                     raise StepError("RESOURCE_EXHAUSTED", "the output is too large", "fatal")
         except StepError as error:
             result.failure.CopyFrom(failure(*error.args[:3]))
+            result.failure.not_here = isinstance(error, NotHere)
         except BaseException as error:
             log.exception("the handler of %r failed", attempt.assignment.action)
             result.failure.CopyFrom(failure("UNKNOWN_ERROR", f"{type(error).__name__}: {error}", "fatal"))

@@ -184,6 +184,7 @@ const EVIDENCE: &[Evidence] = &[
     Evidence::SnapshotOmits,
     Evidence::Goodbye,
     Evidence::DeclaredDead,
+    Evidence::Refused,
 ];
 
 const REASONS: &[NotCompleted] = &[

@@ -182,6 +182,9 @@ fn report(outcome: Option<WireOutcome>) -> AttemptReport {
     let outcome = match outcome {
         Some(WireOutcome::Released(released)) => return AttemptReport::Released(release_reason(&released)),
         Some(WireOutcome::Success(success)) => completed(success),
+        Some(WireOutcome::Failure(failure)) if failure.not_here => {
+            return AttemptReport::Refused(reported(failure));
+        }
         Some(WireOutcome::Failure(failure)) => Outcome::Failed(reported(failure)),
         None => undecodable("The outcome says neither success nor failure nor released."),
     };

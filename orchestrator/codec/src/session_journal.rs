@@ -257,6 +257,7 @@ fn outcome((token, report): &(AttemptToken, AttemptReport)) -> String {
         AttemptReport::Outcome(Outcome::Undecodable { .. }) => "invalid",
         // No worker says so of its own attempt.
         AttemptReport::Outcome(Outcome::Lost) => "lost",
+        AttemptReport::Refused(_) => "refused",
         AttemptReport::Released(_) => "released",
     };
     pair(token, kind)

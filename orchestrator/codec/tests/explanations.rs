@@ -106,7 +106,7 @@ fn outcome(dice: &mut Dice) -> Outcome {
     }
 }
 
-const EVIDENCE: [Evidence; 7] = [
+const EVIDENCE: [Evidence; 8] = [
     Evidence::Rejected,
     Evidence::Released,
     Evidence::LeaseExpired,
@@ -114,6 +114,7 @@ const EVIDENCE: [Evidence; 7] = [
     Evidence::SnapshotOmits,
     Evidence::Goodbye,
     Evidence::DeclaredDead,
+    Evidence::Refused,
 ];
 
 /// One execution to its end; `look` sees every state on the way.

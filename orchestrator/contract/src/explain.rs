@@ -192,7 +192,7 @@ pub enum StepWhy {
     Waiting {
         /// 1 for the first.
         attempt: u32,
-        /// How it is known that this attempt did not run at the worker that had it before.
+        /// How it is known that this attempt had no effect at the worker that had it before.
         returned: Option<Evidence>,
         /// Its place in the queue of its action; `None` where nobody filled it in.
         queue: Option<QueueFacts>,

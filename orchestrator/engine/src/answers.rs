@@ -90,25 +90,33 @@ impl Engine {
         if let Some(over) = attempt.over {
             return over.later;
         }
-        let (outcome, verdict) = match report {
-            AttemptReport::Outcome(outcome @ Outcome::Undecodable { .. }) => (outcome, AckVerdict::Invalid),
-            AttemptReport::Outcome(outcome) => (outcome, AckVerdict::Accepted),
-            AttemptReport::Released(reason) => (self.released(attempt, reason), AckVerdict::Accepted),
+        let mut verdict = AckVerdict::Accepted;
+        let settled = match report {
+            AttemptReport::Outcome(outcome) => {
+                if matches!(outcome, Outcome::Undecodable { .. }) {
+                    verdict = AckVerdict::Invalid;
+                }
+                self.end_attempt(attempt, outcome)
+            }
+            AttemptReport::Refused(error) => self.attempt_refused(attempt, error),
+            AttemptReport::Released(reason) => self.end_attempt(attempt, self.released(attempt, reason)),
         };
-        match self.end_attempt(attempt, outcome) {
+        match settled {
             Ok(()) => verdict,
             Err(_late) => AckVerdict::AlreadyEnded,
         }
     }
 
-    fn end_attempt(&mut self, attempt: &Attempt, outcome: Outcome) -> Result<(), Refused> {
+    pub(crate) fn end_attempt(&mut self, attempt: &Attempt, outcome: Outcome) -> Result<(), Refused> {
         let Attempt {
             execution,
             step,
             number,
             ..
         } = *attempt;
-        self.live.at_mut(execution).attempts.remove(&step);
+        let live = self.live.at_mut(execution);
+        live.attempts.remove(&step);
+        live.refused.remove(&step);
         let ended = ContractInput::AttemptEnded {
             step,
             attempt: number,
@@ -140,7 +148,7 @@ impl Engine {
             Gone::Lost
         } else {
             self.release(token, AckVerdict::Stale);
-            self.hand_out_again(&attempt, evidence);
+            let _already_over = self.hand_out_again(&attempt, evidence);
             Gone::Returned
         }
     }
@@ -170,7 +178,7 @@ impl Engine {
         })
     }
 
-    fn hand_out_again(&mut self, attempt: &Attempt, evidence: Evidence) {
+    pub(crate) fn hand_out_again(&mut self, attempt: &Attempt, evidence: Evidence) -> Result<(), Refused> {
         let Attempt {
             execution,
             step,
@@ -183,7 +191,7 @@ impl Engine {
             attempt: number,
             evidence,
         };
-        let _already_over = self.act(execution, returned);
+        self.act(execution, returned)
     }
 
     /// What is told about an attempt that nobody has.
@@ -225,6 +233,6 @@ fn words_of_loss(evidence: Evidence) -> &'static str {
         Evidence::Goodbye => "The worker left without the end of the attempt.",
         Evidence::ResumeOmits | Evidence::SnapshotOmits => "The worker does not have the attempt any more.",
         Evidence::Rejected => "The worker refused the attempt after it had started it.",
-        Evidence::Released => "The worker gave the attempt up.",
+        Evidence::Released | Evidence::Refused => "The worker gave the attempt up.",
     }
 }

@@ -28,13 +28,14 @@ impl Engine {
         let queue = QueueKey {
             action,
             depth: live.depth,
+            refused_by: live.refused.get(&step).cloned().unwrap_or_default(),
         };
         let place = WaitingKey {
             priority: Reverse(plan.priority()),
             execution: key,
             position: plan.position(step),
         };
-        live.waiting.insert(step, (queue, place));
+        live.waiting.insert(step, (queue.clone(), place));
         self.fleet.add_waiting(
             queue,
             place,
@@ -44,7 +45,7 @@ impl Engine {
                 attempt,
             },
         );
-        self.arm_registration(queue.action);
+        self.arm_registration(action);
     }
 
     /// Admits and hands out until nothing more can be done now.
@@ -71,15 +72,15 @@ impl Engine {
         let mut open = self.fleet.take_servable();
         while let Some((_, queue)) = open.pop_first() {
             self.fleet.list_changed_under_waiting();
-            let Some(session) = self.fleet.free_session(queue) else {
+            let Some(session) = self.fleet.free_session(&queue) else {
                 continue;
             };
-            let Some(waiting) = self.fleet.pop_waiting(queue) else {
+            let Some(waiting) = self.fleet.pop_waiting(&queue) else {
                 continue;
             };
-            self.assign(queue, waiting, session);
+            self.assign(&queue, waiting, session);
             handed_out = true;
-            open.extend(self.fleet.first_waiting(queue).map(|first| (first, queue)));
+            open.extend(self.fleet.first_waiting(&queue).map(|first| (first, queue)));
         }
         handed_out
     }
@@ -95,7 +96,7 @@ impl Engine {
         }
     }
 
-    fn assign(&mut self, queue: QueueKey, waiting: Waiting, session_key: SessionKey) {
+    fn assign(&mut self, queue: &QueueKey, waiting: Waiting, session_key: SessionKey) {
         let Waiting {
             execution: key,
             step,

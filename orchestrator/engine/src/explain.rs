@@ -162,13 +162,13 @@ impl Engine {
     fn places(&self, live: &Live) -> Vec<Option<QueueFacts>> {
         let mut by_queue: BTreeMap<QueueKey, Vec<(WaitingKey, StepIndex)>> = BTreeMap::new();
         for (step, (queue, place)) in &live.waiting {
-            by_queue.entry(*queue).or_default().push((*place, *step));
+            by_queue.entry(queue.clone()).or_default().push((*place, *step));
         }
         let mut places = vec![None; live.request.plan().steps().len()];
         for (queue, mut waiting) in by_queue {
             waiting.sort_unstable();
-            let facts = self.queue_facts(queue);
-            let mut others = self.served_by_the_same(queue);
+            let facts = self.queue_facts(&queue);
+            let mut others = self.served_by_the_same(&queue);
             let mut n_before = 0;
             for (place, step) in waiting {
                 while n_before < COUNTED_MAX && others.next_before(place) {
@@ -181,12 +181,12 @@ impl Engine {
     }
 
     /// The places that compete with those of a queue.
-    fn served_by_the_same(&self, queue: QueueKey) -> Merged<'_> {
+    fn served_by_the_same(&self, queue: &QueueKey) -> Merged<'_> {
         let action = self.fleet.action(queue.action);
         // Where attempts only wait, each depth has slots of its own.
         let is_shared = action.sessions.is_empty() || !self.only_waits(queue.action, action);
         let queues = action.queues.iter();
-        let competing = queues.filter(|(depth, _)| is_shared || **depth == queue.depth);
+        let competing = queues.filter(|(other, _)| is_shared || other.depth == queue.depth);
         Merged(competing.map(|(_, places)| places.keys().peekable()).collect())
     }
 
@@ -195,7 +195,7 @@ impl Engine {
         sessions.all(|session| self.fleet.sessions[session].actions[&key].waits)
     }
 
-    fn queue_facts(&self, queue: QueueKey) -> QueueFacts {
+    fn queue_facts(&self, queue: &QueueKey) -> QueueFacts {
         let action = self.fleet.action(queue.action);
         let is_offered = !action.sessions.is_empty();
         QueueFacts {
@@ -222,7 +222,7 @@ impl Engine {
     }
 }
 
-/// The places of several queues. There are few: one for each depth of nesting.
+/// The places of several queues. There are few: one for each depth of nesting, and for each set of workers that refused.
 struct Merged<'a>(Vec<Peekable<Keys<'a, WaitingKey, Waiting>>>);
 
 impl Merged<'_> {

@@ -17,7 +17,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use escapement_model::{AttemptToken, InstanceId};
 
-pub(crate) use action::{Action, ActionKey, QueueKey, Waiting, WaitingKey};
+pub(crate) use action::{Action, ActionKey, QueueKey, RefusedBy, Waiting, WaitingKey};
 pub(crate) use allowance::{Allowance, cost_of, cost_of_entries};
 pub(crate) use attempt::{Attempt, Over};
 pub(crate) use last_hello::LastHello;
@@ -167,7 +167,7 @@ impl Fleet {
         let steps = self
             .action_mut(queue.action)
             .queues
-            .entry(queue.depth)
+            .entry(queue.clone())
             .or_default();
         let is_new = steps.is_empty();
         steps.insert(key, waiting);
@@ -175,25 +175,25 @@ impl Fleet {
         self.servable.insert(queue);
     }
 
-    pub(crate) fn remove_waiting(&mut self, queue: QueueKey, place: WaitingKey) {
-        if let Some(steps) = self.action_mut(queue.action).queues.get_mut(&queue.depth) {
+    pub(crate) fn remove_waiting(&mut self, queue: &QueueKey, place: WaitingKey) {
+        if let Some(steps) = self.action_mut(queue.action).queues.get_mut(queue) {
             steps.remove(&place);
             self.drop_queue_if_empty(queue);
         }
     }
 
     /// Takes the first step that waits in a queue.
-    pub(crate) fn pop_waiting(&mut self, queue: QueueKey) -> Option<Waiting> {
-        let steps = self.action_mut(queue.action).queues.get_mut(&queue.depth)?;
+    pub(crate) fn pop_waiting(&mut self, queue: &QueueKey) -> Option<Waiting> {
+        let steps = self.action_mut(queue.action).queues.get_mut(queue)?;
         let (_, waiting) = steps.pop_first()?;
         self.drop_queue_if_empty(queue);
         Some(waiting)
     }
 
-    pub(crate) fn first_waiting(&self, queue: QueueKey) -> Option<WaitingKey> {
+    pub(crate) fn first_waiting(&self, queue: &QueueKey) -> Option<WaitingKey> {
         self.action(queue.action)
             .queues
-            .get(&queue.depth)?
+            .get(queue)?
             .first_key_value()
             .map(|(key, _)| *key)
     }
@@ -207,7 +207,7 @@ impl Fleet {
         }
         self.list_under_waiting();
         for queue in core::mem::take(&mut self.servable) {
-            first_steps.extend(self.first_waiting(queue).map(|first| (first, queue)));
+            first_steps.extend(self.first_waiting(&queue).map(|first| (first, queue)));
         }
         first_steps
     }
@@ -215,26 +215,31 @@ impl Fleet {
     /// The queues of an action; none where it was forgotten.
     pub(crate) fn queues_of(&self, key: ActionKey) -> Vec<QueueKey> {
         let action = self.actions.get(&key).into_iter();
-        action.flat_map(|action| action.queue_keys(key)).collect()
+        action.flat_map(|action| action.queues.keys().cloned()).collect()
     }
 
-    fn drop_queue_if_empty(&mut self, queue: QueueKey) {
+    fn drop_queue_if_empty(&mut self, queue: &QueueKey) {
         let queues = &mut self.action_mut(queue.action).queues;
-        if queues.get(&queue.depth).is_some_and(BTreeMap::is_empty) {
-            queues.remove(&queue.depth);
+        if queues.get(queue).is_some_and(BTreeMap::is_empty) {
+            queues.remove(queue);
             self.n_queues -= 1;
-            self.servable.remove(&queue);
+            self.servable.remove(queue);
         }
     }
 
     /// Among the sessions with a free slot the least loaded one, as far as the list of the action is up to date.
-    pub(crate) fn free_session(&self, queue: QueueKey) -> Option<SessionKey> {
+    pub(crate) fn free_session(&self, queue: &QueueKey) -> Option<SessionKey> {
         let action = self.action(queue.action);
-        let ordinary = action.free.first().map(|(_, session)| *session);
-        ordinary.or_else(|| {
-            let mut free = action.free_to_wait.range((queue.depth, SessionKey(0))..);
-            let (depth, session) = *free.next()?;
-            (depth == queue.depth).then_some(session)
+        // At most `REFUSALS_MAX` are passed over.
+        let may_do =
+            |key: &SessionKey| queue.refused_by.len() == 0 || queue.refused_by.admits(&self.sessions[key]);
+        let mut ordinary = action.free.iter().map(|(_, session)| *session);
+        ordinary.find(may_do).or_else(|| {
+            let free = action.free_to_wait.range((queue.depth, SessionKey(0))..);
+            let mut same_depth = free
+                .take_while(|(depth, _)| *depth == queue.depth)
+                .map(|(_, session)| *session);
+            same_depth.find(may_do)
         })
     }
 
@@ -296,7 +301,7 @@ impl Fleet {
             }
             let is_freed = listed.is_some() && offered.listed_load.is_none();
             if is_freed || depths & !offered.listed_depths != 0 {
-                self.servable.extend(state.queue_keys(*action));
+                self.servable.extend(state.queues.keys().cloned());
             }
             if let Some(before) = offered.listed_load {
                 state.free.remove(&(before, key));

@@ -34,6 +34,7 @@ mod operator;
 mod parked;
 mod parking;
 mod pump;
+mod refusal;
 mod registration;
 mod report;
 mod session;

@@ -1,7 +1,7 @@
 //! The executions that are accepted, or about to be, and not settled. Decides nothing.
 
 use crate::clock::WallClock;
-use crate::fleet::{QueueKey, WaitingKey};
+use crate::fleet::{QueueKey, RefusedBy, WaitingKey};
 use crate::input::{CallerId, Submission, UntilDecided, WaitFor};
 use crate::need::NeedKey;
 use crate::watch::Watchers;
@@ -63,6 +63,8 @@ pub(crate) struct Live {
     pub(crate) n_shown: usize,
     /// Steps that wait for a worker, with their queue and their place in it.
     pub(crate) waiting: BTreeMap<StepIndex, (QueueKey, WaitingKey)>,
+    /// Which workers have refused the attempt under way of a step.
+    pub(crate) refused: BTreeMap<StepIndex, RefusedBy>,
     /// Steps that a worker has.
     pub(crate) attempts: BTreeMap<StepIndex, AttemptToken>,
     /// Counts against the limit of those that were read back because their deadlines were over.

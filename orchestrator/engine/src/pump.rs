@@ -80,8 +80,9 @@ impl Engine {
 
     fn withdraw(&mut self, key: ExecutionKey, step: StepIndex, reason: WithdrawReason) {
         let live = self.live.at_mut(key);
+        live.refused.remove(&step);
         if let Some((queue, place)) = live.waiting.remove(&step) {
-            self.fleet.remove_waiting(queue, place);
+            self.fleet.remove_waiting(&queue, place);
         }
         if let Some(token) = self.live.at_mut(key).attempts.remove(&step) {
             let reason = match reason {

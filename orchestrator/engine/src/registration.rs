@@ -158,7 +158,7 @@ impl Engine {
             return;
         }
         for queue in self.fleet.queues_of(key) {
-            while let Some(waiting) = self.fleet.pop_waiting(queue) {
+            while let Some(waiting) = self.fleet.pop_waiting(&queue) {
                 self.live.at_mut(waiting.execution).waiting.remove(&waiting.step);
                 self.not_found
                     .push((waiting.execution, waiting.step, waiting.attempt));

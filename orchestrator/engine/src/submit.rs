@@ -326,6 +326,7 @@ pub(crate) fn new_live(
         watchers: Watchers::default(),
         n_shown: 0,
         waiting: BTreeMap::new(),
+        refused: BTreeMap::new(),
         attempts: BTreeMap::new(),
         counts_as_overdue: false,
         settlement: None,

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use escapement_contract::{Outcome, Request, StepIndex};
+use escapement_contract::{Outcome, Reported, Request, StepIndex};
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, SessionId};
 
 /// A message of a worker.
@@ -153,6 +153,8 @@ pub enum RejectReason {
 pub enum AttemptReport {
     /// The handler has a result.
     Outcome(Outcome),
+    /// The worker may not do it and did nothing; another worker may. The error counts if no other one is there.
+    Refused(Reported),
     /// The handler started and has no result.
     Released(ReleaseReason),
 }

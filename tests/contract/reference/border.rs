@@ -128,9 +128,14 @@ pub(crate) fn input(input: &core::Input) -> Input {
             step: step.as_usize(),
             attempt: *attempt,
         },
-        core::Input::AttemptReturned { step, attempt, .. } => Input::AttemptReturned {
+        core::Input::AttemptReturned {
+            step,
+            attempt,
+            evidence,
+        } => Input::AttemptReturned {
             step: step.as_usize(),
             attempt: *attempt,
+            is_refused: *evidence == core::Evidence::Refused,
         },
         core::Input::AttemptEnded {
             step,

@@ -390,7 +390,7 @@ async fn body(item: Assignment, ended: mpsc::Sender<AttemptOutcome>) {
                 _ => Severity::Error,
             }
             .into(),
-            context: None,
+            ..Failure::default()
         }),
         "delay" => {
             let ms = fields["ms"].as_f64().unwrap_or_default();

@@ -461,7 +461,7 @@ fn attempt_of(state: StepState) -> Option<u32> {
     }
 }
 
-const EVIDENCE: [Evidence; 7] = [
+const EVIDENCE: [Evidence; 8] = [
     Evidence::Rejected,
     Evidence::Released,
     Evidence::LeaseExpired,
@@ -469,6 +469,7 @@ const EVIDENCE: [Evidence; 7] = [
     Evidence::SnapshotOmits,
     Evidence::Goodbye,
     Evidence::DeclaredDead,
+    Evidence::Refused,
 ];
 
 pub(crate) use made::seeds;

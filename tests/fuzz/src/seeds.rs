@@ -194,6 +194,7 @@ fn failure(code: &str) -> worker::Failure {
         message: "it did not work".to_owned(),
         severity: 2,
         context: Some(environment()),
+        not_here: false,
     }
 }
 

@@ -128,6 +128,7 @@ pub(super) async fn warnings(stage: &Stage) -> Recorded {
         message: "\u{26a0} attention \u{1f9ed}".to_owned(),
         severity: severity.into(),
         context,
+        not_here: false,
     };
     let success = Success {
         output: Some(object(&json!({ "rows": 12 }))),

@@ -30,7 +30,8 @@ pub enum Said {
     /// It says that it runs.
     AttemptStarted(usize, u32),
     /// It never ran.
-    Returned(usize, u32),
+    /// Step, attempt, and whether its worker may not do it.
+    Returned(usize, u32, bool),
     /// It ended without completing the step.
     Failed(usize, u32, Classified),
     /// A step, the attempt to come, and how long it sleeps.

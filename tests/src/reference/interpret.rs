@@ -250,11 +250,16 @@ impl Interpreter {
                 self.said.push(Said::AttemptStarted(step, attempt));
                 self.states[step] = StepState::Started { attempt };
             }
-            (StepState::Assigned { attempt: current }, Input::AttemptReturned { .. })
-                if current == attempt =>
-            {
+            (StepState::Assigned { attempt: current }, Input::AttemptReturned { is_refused, .. })
+            | (
+                StepState::Started { attempt: current },
+                Input::AttemptReturned {
+                    is_refused: is_refused @ true,
+                    ..
+                },
+            ) if current == attempt => {
                 //
-                self.said.push(Said::Returned(step, attempt));
+                self.said.push(Said::Returned(step, attempt, *is_refused));
                 self.step_due[step] = None;
                 self.dispatch(step, attempt);
             }

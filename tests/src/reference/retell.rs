@@ -190,9 +190,14 @@ impl Teller {
                 let (step, attempt) = (*step, *attempt);
                 self.handle(entry, &Input::AttemptStarted { step, attempt })
             }
-            Said::Returned(step, attempt) => {
-                let (step, attempt) = (*step, *attempt);
-                self.handle(entry, &Input::AttemptReturned { step, attempt })
+            Said::Returned(step, attempt, is_refused) => {
+                let (step, attempt, is_refused) = (*step, *attempt, *is_refused);
+                let returned = Input::AttemptReturned {
+                    step,
+                    attempt,
+                    is_refused,
+                };
+                self.handle(entry, &returned)
             }
             Said::Failed(step, attempt, error) => {
                 let (step, attempt) = (*step, *attempt);

@@ -64,6 +64,8 @@ pub enum Input {
     AttemptReturned {
         step: usize,
         attempt: u32,
+        /// The worker says that it may not do it and did nothing.
+        is_refused: bool,
     },
     AttemptEnded {
         step: usize,

@@ -192,7 +192,10 @@ impl Books {
         let before = *attempt.reported.get_or_insert(kind);
         // What was handed out again in the meantime was handed out by what was known then.
         if attempt.is_live() {
-            attempt.started |= matches!(kind, OutcomeKind::Success | OutcomeKind::Failure);
+            attempt.started |= matches!(
+                kind,
+                OutcomeKind::Success | OutcomeKind::Failure | OutcomeKind::Refused
+            );
             attempt.released |= kind == OutcomeKind::Released;
         }
         if before != kind && !self.settings.careless_workers.contains(&worker) {

@@ -162,7 +162,11 @@ impl<'a> Judge<'a> {
         for (key, evidences) in &self.returned {
             for (at, name) in evidences.iter().enumerate() {
                 let hand_out = self.handed_out.get(key).and_then(|hand_outs| hand_outs.get(at));
-                if !hand_out.is_some_and(|(_, attempt)| attempt.evidence.allows(name)) {
+                let is_explained = hand_out.is_some_and(|(_, attempt)| match name.as_str() {
+                    "refused" => attempt.may_have_ended_with(&[OutcomeKind::Refused]),
+                    name => attempt.evidence.allows(name),
+                });
+                if !is_explained {
                     unexplained.push((
                         *key,
                         format!("returned by `{name}`, which the journal does not explain"),
@@ -183,6 +187,9 @@ impl<'a> Judge<'a> {
                 let failed = self.failed.get(key);
                 let failed_with =
                     |wanted: &str| failed.is_some_and(|codes| codes.iter().any(|code| code == wanted));
+                let returned = self.returned.get(key);
+                let was_returned =
+                    |wanted: &str| returned.is_some_and(|names| names.iter().any(|name| name == wanted));
                 let State::Accepted(kind) = attempt.state else {
                     continue;
                 };
@@ -193,11 +200,8 @@ impl<'a> Judge<'a> {
                     OutcomeKind::Failure | OutcomeKind::Invalid => {
                         failed.is_some() || self.not_completed.get(&key.0) == Some(&key.1)
                     }
-                    OutcomeKind::Released => {
-                        let returned = self.returned.get(key);
-                        failed_with("WORKER_LOST")
-                            || returned.is_some_and(|names| names.iter().any(|n| n == "released"))
-                    }
+                    OutcomeKind::Refused => failed.is_some() || was_returned("refused"),
+                    OutcomeKind::Released => failed_with("WORKER_LOST") || was_returned("released"),
                 };
                 if !stands {
                     lost.push((
@@ -251,11 +255,18 @@ impl<'a> Judge<'a> {
     fn judge_waits(&mut self) {
         let mut waiting: BTreeMap<Key, i64> = BTreeMap::new();
         let mut waits: Vec<(Key, i64, i64)> = Vec::new();
+        let was_refused = |key: Key| {
+            let returned = self.returned.get(&key);
+            returned.is_some_and(|names| names.iter().any(|name| name == "refused"))
+        };
         for entry in self.entries {
             match &entry.event {
+                // A free slot of a worker that has refused is none for it.
+                Some(Entry::StepWaiting(step)) if was_refused(key(&step.step_id, step.attempt)) => {}
                 Some(Entry::StepWaiting(step)) => {
                     waiting.insert(key(&step.step_id, step.attempt), entry.at);
                 }
+                Some(Entry::AttemptReturned(step)) if was_refused(key(&step.step_id, step.attempt)) => {}
                 Some(Entry::AttemptReturned(step)) => {
                     waiting.insert(key(&step.step_id, step.attempt), entry.at);
                 }
@@ -300,8 +311,8 @@ impl<'a> Judge<'a> {
 
 /// True where the journal holds a reason for an attempt to fail with this code.
 fn is_explained(code: &str, hand_outs: &[&Attempt]) -> bool {
-    let is_failure =
-        |attempt: &&Attempt| attempt.may_have_ended_with(&[OutcomeKind::Failure, OutcomeKind::Invalid]);
+    let failures = [OutcomeKind::Failure, OutcomeKind::Refused, OutcomeKind::Invalid];
+    let is_failure = |attempt: &&Attempt| attempt.may_have_ended_with(&failures);
     if hand_outs.iter().any(is_failure) {
         return true;
     }

@@ -114,7 +114,10 @@ impl Books {
                 && believed
                 && attempt.is_live()
             {
-                attempt.started |= matches!(kind, OutcomeKind::Success | OutcomeKind::Failure);
+                attempt.started |= matches!(
+                    kind,
+                    OutcomeKind::Success | OutcomeKind::Failure | OutcomeKind::Refused
+                );
                 attempt.released |= *kind == OutcomeKind::Released;
             }
             self.judge_verdict(event, *token, *kind, *verdict, None);

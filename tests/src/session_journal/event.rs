@@ -226,6 +226,8 @@ pub enum RejectReason {
 pub enum OutcomeKind {
     Success,
     Failure,
+    /// A failure that is `not_here`.
+    Refused,
     Released,
     /// It cannot be read.
     Invalid,

@@ -179,6 +179,7 @@ fn outcome(item: &v1::AttemptOutcome) -> Option<(Hex, OutcomeKind)> {
             Some(output) if output.check().is_err() => OutcomeKind::Invalid,
             _ => OutcomeKind::Success,
         },
+        Some(Outcome::Failure(failure)) if failure.not_here => OutcomeKind::Refused,
         Some(Outcome::Failure(_)) => OutcomeKind::Failure,
         Some(Outcome::Released(_)) => OutcomeKind::Released,
         None => OutcomeKind::Invalid,

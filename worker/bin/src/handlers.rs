@@ -47,7 +47,7 @@ pub(crate) async fn until_cancelled<T>(
     }
 }
 
-/// The root, or `FILE_ACCESS_OFF`.
+/// The root, or `FILE_ACCESS_OFF`: ask before the first effect, since another worker may have one.
 pub(crate) fn root_of(config: &Config) -> Result<&Root, StepError> {
     let off = || {
         StepError::new(
@@ -55,6 +55,7 @@ pub(crate) fn root_of(config: &Config) -> Result<&Root, StepError> {
             "this worker sees no files; start it with --root DIRECTORY",
         )
         .fatal()
+        .not_here()
     };
     config.root.as_ref().ok_or_else(off)
 }

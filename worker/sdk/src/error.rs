@@ -21,6 +21,7 @@ pub struct StepError {
     message: String,
     severity: Option<Severity>,
     context: Map<String, Value>,
+    is_not_here: bool,
 }
 
 impl StepError {
@@ -35,6 +36,7 @@ impl StepError {
             message: message.into(),
             severity: None,
             context: Map::new(),
+            is_not_here: false,
         }
     }
 
@@ -67,6 +69,17 @@ impl StepError {
         self.severity(Severity::Warn)
     }
 
+    /// Says that this worker may not do the step, that the handler did nothing of it, and that another worker may.
+    ///
+    /// The step is handed to a worker that has not said so, without using up an attempt.
+    /// The error counts as any other if there is no such worker, or if 16 have said so.
+    /// A handler MUST NOT say it after anything that has an effect outside.
+    #[must_use]
+    pub fn not_here(mut self) -> Self {
+        self.is_not_here = true;
+        self
+    }
+
     /// Adds diagnostic data: the entries of an object, or any other value under the key `value`.
     ///
     /// More than 16 KiB encoded is dropped, with a note in the message.
@@ -94,6 +107,11 @@ impl StepError {
     /// How bad it is, where the handler said so.
     pub fn stated_severity(&self) -> Option<Severity> {
         self.severity
+    }
+
+    /// True if another worker may do the step.
+    pub fn is_not_here(&self) -> bool {
+        self.is_not_here
     }
 
     /// The diagnostic data.

@@ -347,6 +347,7 @@ fn evidence_to_wire(evidence: Evidence) -> WireEvidence {
         Evidence::SnapshotOmits => WireEvidence::SnapshotOmits,
         Evidence::Goodbye => WireEvidence::Goodbye,
         Evidence::DeclaredDead => WireEvidence::DeclaredDead,
+        Evidence::Refused => WireEvidence::Refused,
     }
 }
 
@@ -360,6 +361,7 @@ fn evidence_from_wire(wire: i32) -> Option<Evidence> {
         WireEvidence::SnapshotOmits => Some(Evidence::SnapshotOmits),
         WireEvidence::Goodbye => Some(Evidence::Goodbye),
         WireEvidence::DeclaredDead => Some(Evidence::DeclaredDead),
+        WireEvidence::Refused => Some(Evidence::Refused),
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) const CODES: [&str; 6] = [
     "",
     "BROKEN",
 ];
-pub(crate) const EVIDENCE: [Evidence; 7] = [
+pub(crate) const EVIDENCE: [Evidence; 8] = [
     Evidence::Rejected,
     Evidence::Released,
     Evidence::LeaseExpired,
@@ -51,6 +51,7 @@ pub(crate) const EVIDENCE: [Evidence; 7] = [
     Evidence::SnapshotOmits,
     Evidence::Goodbye,
     Evidence::DeclaredDead,
+    Evidence::Refused,
 ];
 pub(crate) const SEVERITIES: [Option<Severity>; 4] = [
     None,

@@ -60,8 +60,10 @@ impl Execution {
         attempt: u32,
         evidence: Evidence,
     ) -> bool {
-        // what a worker said it started may have run, so only an attempt before that can be returned.
-        if self.state_of(Some(step)) != Some(StepState::Assigned { attempt }) {
+        // what a worker said it started may have had effects, unless that worker says that it had none.
+        let state = self.state_of(Some(step));
+        let is_refused = evidence == Evidence::Refused && state == Some(StepState::Started { attempt });
+        if !(state == Some(StepState::Assigned { attempt }) || is_refused) {
             return false;
         }
         let (steps, plan) = self.running();

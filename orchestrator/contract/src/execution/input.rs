@@ -29,7 +29,7 @@ pub enum Input {
         /// As in the `Dispatch` effect.
         attempt: u32,
     },
-    /// The attempt provably never ran. It is dispatched again under the same number.
+    /// The attempt provably had no effect. It is dispatched again under the same number.
     AttemptReturned {
         /// The step.
         step: StepIndex,
@@ -89,7 +89,7 @@ impl Input {
     }
 }
 
-/// How it is known that an attempt never ran.
+/// How it is known that an attempt had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// The worker refused it.
@@ -106,6 +106,8 @@ pub enum Evidence {
     Goodbye,
     /// An operator said that the worker is gone.
     DeclaredDead,
+    /// The worker may not do it and did nothing; another worker may. The only one for an attempt that started.
+    Refused,
 }
 
 impl Evidence {
@@ -119,6 +121,7 @@ impl Evidence {
             Evidence::SnapshotOmits => "snapshot_omits",
             Evidence::Goodbye => "goodbye",
             Evidence::DeclaredDead => "declared_dead",
+            Evidence::Refused => "refused",
         }
     }
 }

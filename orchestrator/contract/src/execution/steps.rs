@@ -102,7 +102,7 @@ pub(super) struct Account {
     pub(super) reason: Option<NotCompleted>,
     /// Warnings in the record, once it has completed.
     pub(super) n_warnings: u8,
-    /// How it is known that the attempt under way did not run where it was before.
+    /// How it is known that the attempt under way had no effect where it was before.
     pub(super) returned: Option<Evidence>,
     /// It ended because nobody offers its action.
     pub(super) was_not_offered: bool,

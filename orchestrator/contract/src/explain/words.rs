@@ -420,6 +420,7 @@ fn words_of_evidence(evidence: Evidence) -> &'static str {
         Evidence::SnapshotOmits => "the worker was asked and did not have it",
         Evidence::Goodbye => "the worker took its leave",
         Evidence::DeclaredDead => "an operator declared the worker dead",
+        Evidence::Refused => "the worker may not do it, and another one may",
     }
 }
 

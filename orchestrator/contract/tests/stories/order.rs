@@ -208,6 +208,7 @@ fn an_attempt_that_started_is_not_returned() {
     for evidence in [
         Evidence::Rejected,
         Evidence::Released,
+        Evidence::LeaseExpired,
         Evidence::ResumeOmits,
         Evidence::SnapshotOmits,
         Evidence::Goodbye,
@@ -219,6 +220,25 @@ fn an_attempt_that_started_is_not_returned() {
             evidence,
         });
     }
+}
+
+//
+#[test]
+fn an_attempt_that_its_worker_may_not_do_is_dispatched_again_uncounted_even_if_it_started() {
+    let mut story = plan().step("a").limit(100).running();
+    story.says(&["dispatch a#1"]);
+    story
+        .hand("a")
+        .at(90)
+        .give_back("a", Evidence::Refused)
+        .says(&["dispatch a#1"]);
+    story
+        .assign("a")
+        .at(91)
+        .give_back("a", Evidence::Refused)
+        .says(&["dispatch a#1"]);
+    story.at(500).tick().says(&[]);
+    story.complete("a").says(&["persist_result success 1/1"]);
 }
 
 //

@@ -1,22 +1,47 @@
 //! What workers can do, and who waits for it.
 
+use super::Session;
 use crate::input::SessionKey;
 use crate::live::ExecutionKey;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::cmp::Reverse;
 use escapement_contract::StepIndex;
+use escapement_model::InstanceId;
 use escapement_model::limits::NESTING_DEPTH_MAX;
 
 /// Names an action inside the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ActionKey(pub(crate) u64);
 
-/// Names a queue: one for each action and depth of nesting, so that a child never waits behind its own parent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Names a queue: one for each action and depth of nesting, so that a child never waits behind its own parent,
+/// and for each set of workers that refused, so that no step waits behind one that fewer workers may do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QueueKey {
     pub(crate) action: ActionKey,
     pub(crate) depth: u32,
+    pub(crate) refused_by: RefusedBy,
+}
+
+/// The worker processes that have refused an attempt. Mostly there are none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RefusedBy(Option<Arc<BTreeSet<InstanceId>>>);
+
+impl RefusedBy {
+    pub(crate) fn insert(&mut self, instance_id: InstanceId) {
+        Arc::make_mut(self.0.get_or_insert_default()).insert(instance_id);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |instances| instances.len())
+    }
+
+    /// True if the session's process has not refused.
+    pub(crate) fn admits(&self, session: &Session) -> bool {
+        let Some(instances) = &self.0 else { return true };
+        let identity = session.identity.as_ref();
+        identity.is_some_and(|identity| !instances.contains(&identity.instance_id))
+    }
 }
 
 // steps of different executions compete by priority, then age; those of one execution in canonical order.
@@ -42,8 +67,7 @@ pub(crate) struct Action {
     pub(crate) name: Arc<str>,
     pub(crate) description: Arc<str>,
     pub(crate) input_schema: Arc<str>,
-    /// By depth of nesting.
-    pub(crate) queues: BTreeMap<u32, BTreeMap<WaitingKey, Waiting>>,
+    pub(crate) queues: BTreeMap<QueueKey, BTreeMap<WaitingKey, Waiting>>,
     /// Active sessions that offer it.
     pub(crate) sessions: BTreeSet<SessionKey>,
     /// Those with a free ordinary slot, the least loaded first.
@@ -134,15 +158,6 @@ impl Action {
     /// Bytes of its description and its schema.
     pub(crate) fn text_bytes(&self) -> usize {
         self.description.len() + self.input_schema.len()
-    }
-
-    /// The queues in which steps wait for it, under its key.
-    pub(crate) fn queue_keys(&self, action: ActionKey) -> impl Iterator<Item = QueueKey> {
-        let depths = self.queues.keys();
-        depths.map(move |depth| QueueKey {
-            action,
-            depth: *depth,
-        })
     }
 
     pub(crate) fn has_waiting(&self) -> bool {

@@ -20,6 +20,7 @@ mod persisting;
 mod plans;
 mod planting;
 mod puppet;
+mod refusing;
 mod registering;
 mod replaying;
 mod reporting;

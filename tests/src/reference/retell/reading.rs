@@ -51,9 +51,11 @@ impl Places {
             Event::AttemptStarted(started) => {
                 Said::AttemptStarted(place(&started.step_id)?, number(started.attempt)?)
             }
-            Event::AttemptReturned(returned) => {
-                Said::Returned(place(&returned.step_id)?, number(returned.attempt)?)
-            }
+            Event::AttemptReturned(returned) => Said::Returned(
+                place(&returned.step_id)?,
+                number(returned.attempt)?,
+                returned.evidence == "refused",
+            ),
             Event::AttemptFailed(failed) => Said::Failed(
                 place(&failed.step_id)?,
                 number(failed.attempt)?,

@@ -115,6 +115,32 @@ fn i3_an_accepted_outcome_is_not_in_the_record() {
 }
 
 #[test]
+fn a_refused_attempt_is_handed_out_again_or_fails() {
+    let mut script = Script::new();
+    script
+        .greet(1, 1, 4)
+        .greet(2, 2, 4)
+        .assign(1, 1, 1, 1)
+        .done(1, 1, "refused")
+        .assign(2, 2, 1, 1)
+        .done(2, 2, "refused");
+    let record = |evidence: &str| {
+        vec![
+            assigned(1, 1),
+            returned(1, 1, evidence),
+            assigned(1, 1),
+            failed(1, 1, "NOT_ALLOWED"),
+        ]
+    };
+    recorded(&mut script, record("refused")).is_clean();
+    recorded(&mut script, record("rejected")).violates(I6);
+    recorded(&mut script, record("refused")[..3].to_vec()).is_clean();
+    let mut script = Script::new();
+    script.greet(1, 1, 4).assign(1, 1, 1, 1).done(1, 1, "refused");
+    recorded(&mut script, vec![assigned(1, 1)]).violates(I3);
+}
+
+#[test]
 fn i6_the_record_does_not_fit_the_journal() {
     let mut events = record();
     events[1] = returned(1, 1, "goodbye");

@@ -120,7 +120,7 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
             "{}:{} is not allowed here; this worker has --allow-host {}",
             target.host, target.port, config.hosts
         );
-        return Err(StepError::new("HTTP_HOST_NOT_ALLOWED", message));
+        return Err(StepError::new("HTTP_HOST_NOT_ALLOWED", message).not_here());
     }
     let (body, is_json) = body(&input, &config).await?;
     let ask = Ask {

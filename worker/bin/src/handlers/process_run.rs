@@ -194,7 +194,7 @@ fn command(input: &Input, config: &Config, directory: Option<&Directory>) -> Res
             input.program,
             allowed.join(",")
         );
-        StepError::new("PROCESS_NOT_ALLOWED", message)
+        StepError::new("PROCESS_NOT_ALLOWED", message).not_here()
     })?;
     let mut command = Command::new(path);
     command

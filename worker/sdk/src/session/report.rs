@@ -127,6 +127,7 @@ fn failure(error: &StepError) -> Failure {
         message,
         severity: severity.into(),
         context,
+        not_here: error.is_not_here(),
     }
 }
 

@@ -109,6 +109,24 @@ fn what_has_no_room_is_rejected_and_what_waits_has_room_of_its_own() {
 }
 
 #[test]
+fn a_step_that_this_worker_may_not_do_is_said_to_be_for_another() {
+    let mut story = Story::welcomed();
+    story.assign(1, "work", 5_000);
+    story.body_fails(1, StepError::new("NOT_ALLOWED", "not here").not_here());
+    story.assign(2, "work", 5_000);
+    story.body_fails(2, StepError::new("BUSY", "later"));
+    let outcomes = story.heard_outcomes();
+    let not_here = outcomes.iter().map(|item| match &item.outcome {
+        Some(Outcome::Failure(failure)) => (failure.code.as_str(), failure.not_here),
+        other => panic!("it fails, not {other:?}"),
+    });
+    assert_eq!(
+        not_here.collect::<Vec<_>>(),
+        [("NOT_ALLOWED", true), ("BUSY", false)]
+    );
+}
+
+#[test]
 fn the_same_assignment_twice_starts_one_body() {
     let mut story = Story::welcomed();
     story.assign(1, "work", 5_000);
