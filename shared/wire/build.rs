@@ -25,6 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
         .build_transport(false)
+        .client_mod_attribute(".", "#[cfg(feature = \"client\")]")
+        .server_mod_attribute(".", "#[cfg(feature = \"server\")]")
         .extern_path(".google.protobuf.Struct", "::escapement_model::Opaque")
         .bytes(".escapement.worker.v1")
         .btree_map(".")

@@ -158,6 +158,41 @@ fn of_the_orchestrator_only_the_server_knows_grpc() {
     }
 }
 
+/// Asks cargo, because it is the features of the wire types that decide.
+#[test]
+fn codec_and_insight_are_built_without_grpc_and_without_a_runtime() {
+    for name in ["escapement-codec", "escapement-insight"] {
+        let tree = std::process::Command::new(env!("CARGO"))
+            .args([
+                "tree",
+                "--locked",
+                "--offline",
+                "--edges",
+                "normal",
+                "--prefix",
+                "none",
+            ])
+            .args(["--package", name])
+            .current_dir(checkout::root())
+            .output()
+            .unwrap();
+        assert!(tree.status.success(), "{tree:?}");
+        let tree = String::from_utf8(tree.stdout).unwrap();
+        let reached: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+        assert!(reached.contains("escapement-wire"), "{tree}");
+        for other in ["tokio", "tonic", "hyper"] {
+            assert!(!reached.contains(other), "{name} must never depend on {other}");
+        }
+    }
+}
+
+#[test]
+fn only_the_commands_that_draw_and_the_server_know_insight() {
+    for name in ["escapement-codec", "escapement-store", "escapement-engine"] {
+        assert_never(name, &["escapement-insight", "escapement-orchestrator"]);
+    }
+}
+
 #[test]
 fn only_the_server_serves_health_and_reflection() {
     let serves = ["tonic-health", "tonic-reflection"];

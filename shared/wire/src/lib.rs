@@ -1,5 +1,7 @@
 //! The wire types of both APIs, generated from `proto/`, the way from opaque objects to JSON and back,
 //! and a bound on what decoding costs. Holds no rule and no state.
+//!
+//! The messages alone need no gRPC. The features `client` and `server` add the generated clients and services.
 
 pub mod counted;
 pub mod json;
@@ -11,7 +13,7 @@ pub mod json;
     reason = "generated; the protos are the documentation"
 )]
 pub mod v1 {
-    tonic::include_proto!("escapement.v1");
+    include!(concat!(env!("OUT_DIR"), "/escapement.v1.rs"));
 }
 
 /// `escapement.worker`.
@@ -23,7 +25,7 @@ pub mod worker {
         reason = "generated; the protos are the documentation"
     )]
     pub mod v1 {
-        tonic::include_proto!("escapement.worker.v1");
+        include!(concat!(env!("OUT_DIR"), "/escapement.worker.v1.rs"));
     }
 }
 
