@@ -1,6 +1,6 @@
 //! What an orchestrator process holds. Says nothing about memory.
 
-use crate::arena::{Arena, scale};
+use crate::arena::Arena;
 
 /// Counts at one moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,9 +27,9 @@ impl Leaks {
     pub(crate) fn are_within(self, before: Self) -> bool {
         self.n_sessions <= before.n_sessions
             && self.n_descriptors <= before.n_descriptors
-            && self.n_threads <= before.n_threads + scale(IDLE_THREADS_MAX, 0)
+            && self.n_threads <= before.n_threads + KEPT_THREADS_MAX
     }
 }
 
-/// Threads for blocking calls outlive their last call by 10 s; only long runs wait for that.
-const IDLE_THREADS_MAX: usize = 2;
+/// Each of three runtimes keeps the threads for blocking calls that it once had: 16 at most.
+const KEPT_THREADS_MAX: usize = 3 * 16;
