@@ -94,6 +94,7 @@ fn outcome_of(assignment: &Assignment) -> AttemptOutcome {
             message: "\u{1f552}".repeat(limits::MESSAGE_CHARS_MAX),
             severity: Severity::Error.into(),
             context: Some(object_of(limits::ERROR_CONTEXT_BYTES_MAX - 64)),
+            not_here: false,
         }),
         LARGE => Outcome::Success(Success {
             output: Some(object_of(limits::OUTPUT_BYTES_MAX - 64)),
