@@ -24,7 +24,7 @@ pub(crate) struct Shares {
 impl Shares {
     /// So far.
     pub(crate) fn of(process: u32) -> Self {
-        // A runtime starts its own threads first; what blocks is done on others of the same name.
+        // A runtime's workers have their threads first; what blocks is done on others of the same name.
         let n_threads = available_parallelism().map_or(1, NonZero::get).div_ceil(2);
         let (mut n_edge, mut n_callers) = (0, 0);
         let mut shares = Self::default();

@@ -232,7 +232,11 @@ fn start_runtime(threads: &str) -> Result<Runtime, Failure> {
             what: "runtime",
             source,
         })?;
-    // The first of them: with one there, what finds no other thread waits for it; without one it would panic.
+    // A worker has its thread before the first thread for what blocks is there, as a look at the threads expects.
+    runtime
+        .block_on(runtime.spawn(async {}))
+        .expect("nothing in it panics");
+    // With one there, what finds no other thread waits for it; without one it would panic.
     drop(runtime.spawn_blocking(|| ()));
     Ok(runtime)
 }
