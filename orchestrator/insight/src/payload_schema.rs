@@ -19,7 +19,7 @@ pub struct Mismatch {
     pub problem: String,
 }
 
-/// Returns what is wrong with a payload, at most [`MISMATCHES_MAX`].
+/// Returns what is wrong with a payload, at most 8.
 ///
 /// Takes what it looks at from the budget, and finds nothing more once that is used up.
 pub fn mismatches(schema: &Value, payload: &[u8], budget: &mut usize) -> Vec<Mismatch> {
