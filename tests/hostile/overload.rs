@@ -125,8 +125,9 @@ async fn a_flood_of_callers_delays_no_worker_and_is_refused_in_order() {
         took[n_answers * 99 / 100],
     );
     assert!(n_answers > 20, "the worker was heard all the time");
+    // One that had to wait for the flood to end would wait 5 s; a loaded machine makes one of 1.5 s wait 3.
     assert!(
-        most < Duration::from_secs(2),
+        most < Duration::from_secs(4),
         "a worker waited {most:?} behind callers"
     );
     // The flood is over: everything works.
