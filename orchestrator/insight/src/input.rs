@@ -2,13 +2,12 @@
 
 use super::answers;
 use super::exported;
-use super::json::{Object, Problem};
+use super::json::{Problem, answered};
 use super::plan;
 use super::scene::Scene;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use escapement_codec::archive::file::is_archive;
 use escapement_contract::Plan;
+use escapement_wire::v1;
 use serde_json::Value;
 
 /// Reads an input, with the plan beside it where one is given.
@@ -19,37 +18,38 @@ pub fn read(input: &[u8], plan: Option<&[u8]>) -> Result<Scene, Problem> {
     if is_archive(input) {
         return exported(input, plan);
     }
-    let plan_beside = || plan.map(plan_beside).transpose();
     let documents = documents(input)?;
-    let objects: Vec<Object<'_>> = documents
-        .iter()
-        .map(|document| Object::new(document, ""))
-        .collect::<Result<_, _>>()?;
-    let first = objects
+    let first = documents
         .first()
         .ok_or_else(|| Problem(format!("the input is empty; {EXPECTED}")))?;
-    if first.has("data") {
-        return exported(&joined(&objects)?, plan);
+    if has(first, "data") {
+        return exported(&joined(&documents)?, plan);
     }
-    let plan = plan_beside()?;
-    if first.has("entries") || first.has("entry") {
+    let plan = plan.map(plan_beside).transpose()?;
+    if has(first, "entries") || has(first, "entry") {
         let plan = plan
             .ok_or_else(|| Problem("a record does not hold its plan: give it with --plan FILE".to_owned()))?;
-        return answers::recorded(Scene::of_plan(&plan), &entries(&objects)?);
+        return answers::recorded(Scene::of_plan(&plan), &entries(&documents)?);
     }
-    if let [_, _, ..] = objects.as_slice() {
+    if let [_, _, ..] = documents.as_slice() {
         return Err(Problem(format!(
             "the input has more than one document; {EXPECTED}"
         )));
     }
-    if first.has("timeline") || first.has("audit") || first.has("result") {
-        return answers::simulated(plan.as_ref().map(Scene::of_plan), first);
+    if has(first, "timeline") || has(first, "audit") || has(first, "result") {
+        let answer = answered("escapement.v1.SimulatePlanResponse", "", first)?;
+        return answers::simulated(plan.as_ref().map(Scene::of_plan), answer);
     }
-    let is_plan = first.has("steps") || first.has("plan");
+    let is_plan = has(first, "steps") || has(first, "plan");
     match plan {
         Some(_) if is_plan => Err(Problem("the input is a plan itself: leave --plan out".to_owned())),
         _ => Ok(Scene::of_plan(&plan_of(first)?)),
     }
+}
+
+/// `null` counts as absent.
+fn has(document: &Value, name: &str) -> bool {
+    document.get(name).is_some_and(|value| !value.is_null())
 }
 
 /// A record file.
@@ -62,32 +62,37 @@ fn exported(file: &[u8], plan: Option<&[u8]>) -> Result<Scene, Problem> {
     }
 }
 
-/// The file of which a stream holds the pieces, in Base64.
-fn joined(pieces: &[Object<'_>]) -> Result<Vec<u8>, Problem> {
+/// Joins the record file of which a stream of JSON holds the pieces, as grpcurl prints them.
+///
+/// # Errors
+/// [`Problem`]: what is no such stream.
+pub fn exported_file(text: &[u8]) -> Result<Vec<u8>, Problem> {
+    joined(&documents(text)?)
+}
+
+fn joined(pieces: &[Value]) -> Result<Vec<u8>, Problem> {
     let mut file = Vec::new();
     for piece in pieces {
-        let decoded = STANDARD.decode_vec(piece.text("data")?, &mut file);
-        decoded.map_err(|error| Problem(format!("data is no Base64: {error}")))?;
+        let piece: v1::ExportExecutionResponse =
+            answered("escapement.v1.ExportExecutionResponse", "", piece)?;
+        file.extend_from_slice(&piece.data);
     }
     Ok(file)
 }
 
 /// The plan that `--plan` names.
 fn plan_beside(input: &[u8]) -> Result<Plan, Problem> {
-    let read = || {
-        let document = serde_json::from_slice(strip(input)).map_err(no_json)?;
-        plan_of(&Object::new(&document, "")?)
-    };
+    let read = || plan_of(&serde_json::from_slice(strip(input)).map_err(no_json)?);
     read().map_err(|Problem(problem)| Problem(format!("--plan: {problem}")))
 }
 
 /// A plan document, or a request with one inside.
-fn plan_of(document: &Object<'_>) -> Result<Plan, Problem> {
-    if document.has("steps") {
+fn plan_of(document: &Value) -> Result<Plan, Problem> {
+    if has(document, "steps") {
         return plan::plan(document);
     }
-    match document.object("plan")? {
-        Some(document) => plan::plan(&document),
+    match document.get("plan").filter(|plan| !plan.is_null()) {
+        Some(document) => plan::plan(document),
         None => Err(Problem(format!(
             "the input is none of what can be drawn; {EXPECTED}"
         ))),
@@ -95,11 +100,20 @@ fn plan_of(document: &Object<'_>) -> Result<Plan, Problem> {
 }
 
 /// The entries of a record that may have come in several pages, or one by one.
-fn entries<'a>(pages: &[Object<'a>]) -> Result<Vec<Object<'a>>, Problem> {
+fn entries(pages: &[Value]) -> Result<Vec<v1::AuditEntry>, Problem> {
     let mut entries = Vec::new();
     for page in pages {
-        entries.extend(page.objects("entries")?);
-        entries.extend(page.object("entry")?);
+        if let Some(Value::Array(items)) = page.get("entries")
+            && items.len() > ENTRIES_MAX
+        {
+            return Err(Problem(format!("entries has more than {ENTRIES_MAX} items")));
+        }
+        let list: v1::ListAuditEntriesResponse =
+            answered("escapement.v1.ListAuditEntriesResponse", "", page)?;
+        entries.extend(list.entries);
+        if let Some(entry) = page.get("entry").filter(|entry| !entry.is_null()) {
+            entries.push(answered("escapement.v1.AuditEntry", "entry", entry)?);
+        }
     }
     Ok(entries)
 }
@@ -136,6 +150,9 @@ fn no_json(error: serde_json::Error) -> Problem {
 
 /// Values of a document. The largest answer has fewer, and each takes many times its size in memory.
 const VALUES_MAX: usize = 8 << 20;
+
+/// Entries of one page: more than a record can have.
+const ENTRIES_MAX: usize = 1 << 20;
 
 const EXPECTED: &str = "expected a plan document, a request with a plan, an exported record (the file or the JSON of \
                         ExportExecution), the JSON of a SimulatePlanResponse, or the JSON of a ListAuditEntriesResponse \

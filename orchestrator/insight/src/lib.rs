@@ -22,7 +22,7 @@ mod svg;
 mod text;
 mod words;
 
-pub use input::read;
+pub use input::{exported_file, read};
 pub use json::Problem;
 pub use svg::svg;
 pub use text::text;

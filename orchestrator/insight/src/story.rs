@@ -2,104 +2,41 @@
 
 use super::scene::{Activity, Outcome, Scene, Span, State, Step, Story};
 use escapement_model::StepId;
+use escapement_wire::v1;
+use escapement_wire::v1::audit_entry::Event;
+use escapement_wire::v1::plan_result::Status;
 use std::collections::BTreeMap;
 
-/// What a record tells of one step, or of the execution.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Event {
-    /// Unix milliseconds.
-    pub at_unix_ms: i64,
-    /// What happened.
-    pub happened: Happened,
-}
-
-/// What happened; a drawing needs no more of a record.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Happened {
-    /// Something that is not drawn; its time counts.
-    Else,
-    /// The execution started.
-    Started {
-        /// Unix milliseconds.
-        started_at: i64,
-    },
-    /// Something with a step.
-    Step {
-        /// The step.
-        step: StepId,
-        /// What.
-        what: OfStep,
-    },
-    /// The execution ended.
-    Settled {
-        /// `success`, `partial` or `failure`.
-        status: String,
-    },
-}
-
-/// What happened to a step.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum OfStep {
-    /// It waits for a worker.
-    Waiting {
-        /// 1 for the first.
-        attempt: u32,
-    },
-    /// A worker has it.
-    Assigned {
-        /// 1 for the first.
-        attempt: u32,
-    },
-    /// The attempt never ran.
-    Returned,
-    /// The attempt ended without completing the step.
-    AttemptFailed {
-        /// Why.
-        error_code: String,
-    },
-    /// It sleeps.
-    BackingOff {
-        /// The attempt to come.
-        next_attempt: u32,
-    },
-    /// It completed.
-    Completed {
-        /// How many attempts it took.
-        attempts: u32,
-    },
-    /// It ended without completing.
-    NotCompleted {
-        /// How many attempts were made.
-        attempts: u32,
-        /// `skipped`, `failed` and so on.
-        reason: String,
-        /// Why.
-        error_code: String,
-    },
-}
-
-/// An event of a step that the plan does not have.
+/// Why entries are not the record of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct UnknownStep(pub StepId);
+pub(super) enum Untold {
+    /// The plan has no such step.
+    UnknownStep(StepId),
+    /// An entry is about a step whose id is none.
+    NoStepId {
+        /// Its place among the entries, from 0.
+        entry: usize,
+    },
+}
 
 /// Adds a record to a plan.
 ///
 /// # Errors
-/// [`UnknownStep`] where the plan has no such step.
-pub(super) fn with_events(mut scene: Scene, events: &[Event]) -> Result<Scene, UnknownStep> {
-    let started_at = events.iter().find_map(|event| match event.happened {
-        Happened::Started { started_at } => Some(started_at),
+/// [`Untold`] if an entry is about a step that the plan does not have.
+pub(super) fn with_entries(mut scene: Scene, entries: &[v1::AuditEntry]) -> Result<Scene, Untold> {
+    let started_at = entries.iter().find_map(|entry| match &entry.event {
+        Some(Event::Started(started)) => Some(started.started_at),
         _ => None,
     });
-    let origin = started_at
-        .or(events.first().map(|event| event.at_unix_ms))
-        .unwrap_or(0);
+    let origin = started_at.or(entries.first().map(|entry| entry.at)).unwrap_or(0);
     let mut teller = Teller::new(&mut scene);
     let mut now_ms = 0;
-    for event in events {
+    for (at, entry) in entries.iter().enumerate() {
         // The clock of a record may have been set back; a drawing goes on.
-        now_ms = since(origin, event.at_unix_ms).max(now_ms);
-        teller.tell(event, now_ms)?;
+        now_ms = since(origin, entry.at).max(now_ms);
+        if let Some(event) = &entry.event {
+            teller.tell(event, at, now_ms)?;
+        }
     }
     let (spans, status) = teller.end(now_ms);
     scene.tell(Story {
@@ -109,6 +46,14 @@ pub(super) fn with_events(mut scene: Scene, events: &[Event]) -> Result<Scene, U
         duration_ms: now_ms,
     });
     Ok(scene)
+}
+
+/// `success`, `partial` or `failure`; empty for none of them.
+pub(super) fn status(status: Status) -> String {
+    match status {
+        Status::Unspecified => String::new(),
+        status => status.as_str_name().to_owned(),
+    }
 }
 
 /// Finds the states of steps from what they did last, where a record that says them is not at hand.
@@ -172,70 +117,17 @@ impl<'a> Teller<'a> {
         }
     }
 
-    fn tell(&mut self, event: &Event, now_ms: u64) -> Result<(), UnknownStep> {
-        match &event.happened {
-            Happened::Else | Happened::Started { .. } => {}
-            Happened::Settled { status } => self.status.clone_from(status),
-            Happened::Step { step, what } => {
-                let at = *self.places.get(step).ok_or(UnknownStep(*step))?;
-                self.tell_of_step(at, what, now_ms);
+    /// `entry`: the place of the event's entry.
+    fn tell(&mut self, event: &Event, entry: usize, now_ms: u64) -> Result<(), Untold> {
+        let Some(id) = step_id(event) else {
+            if let Event::Settled(settled) = event {
+                self.status = status(settled.status());
             }
-        }
-        Ok(())
-    }
-
-    fn tell_of_step(&mut self, at: usize, what: &OfStep, now_ms: u64) {
-        let next = match what {
-            OfStep::Waiting { attempt } => {
-                self.close(at, now_ms, Outcome::Open);
-                self.step(at).state = State::Waiting;
-                Some((Activity::Waiting, *attempt))
-            }
-            OfStep::Assigned { attempt } => {
-                self.close(at, now_ms, Outcome::Open);
-                self.step(at).state = State::Running;
-                self.step(at).n_attempts = *attempt;
-                Some((Activity::Running, *attempt))
-            }
-            OfStep::BackingOff { next_attempt } => {
-                self.close(at, now_ms, Outcome::Open);
-                self.step(at).state = State::BackingOff;
-                Some((Activity::BackingOff, *next_attempt))
-            }
-            OfStep::Returned => {
-                self.close(at, now_ms, Outcome::Returned);
-                // It never ran, so it is none; the next one has its number.
-                self.step(at).n_attempts = self.step(at).n_attempts.saturating_sub(1);
-                None
-            }
-            OfStep::AttemptFailed { error_code } => {
-                self.close(at, now_ms, Outcome::Failed(error_code.clone()));
-                None
-            }
-            OfStep::Completed { attempts } => {
-                self.close(at, now_ms, Outcome::Completed);
-                self.step(at).state = State::Completed;
-                self.step(at).n_attempts = *attempts;
-                None
-            }
-            OfStep::NotCompleted {
-                attempts,
-                reason,
-                error_code,
-            } => {
-                self.close(at, now_ms, Outcome::Failed(error_code.clone()));
-                let step = self.step(at);
-                step.state = if reason == "skipped" {
-                    State::Skipped
-                } else {
-                    State::Failed
-                };
-                step.n_attempts = *attempts;
-                step.error_code.clone_from(error_code);
-                None
-            }
+            return Ok(());
         };
-        if let Some((activity, attempt)) = next {
+        let id = id.parse().map_err(|_| Untold::NoStepId { entry })?;
+        let at = *self.places.get(&id).ok_or(Untold::UnknownStep(id))?;
+        if let Some((activity, attempt)) = self.tell_of_step(at, event, now_ms) {
             self.open[at] = Some(Span {
                 step: at,
                 activity,
@@ -244,6 +136,64 @@ impl<'a> Teller<'a> {
                 to_ms: now_ms,
                 outcome: Outcome::Open,
             });
+        }
+        Ok(())
+    }
+
+    /// Returns what the step does from now on, with the number of the attempt.
+    fn tell_of_step(&mut self, at: usize, event: &Event, now_ms: u64) -> Option<(Activity, u32)> {
+        match event {
+            Event::StepWaiting(said) => {
+                self.close(at, now_ms, Outcome::Open);
+                self.step(at).state = State::Waiting;
+                Some((Activity::Waiting, count(said.attempt)))
+            }
+            Event::AttemptAssigned(said) => {
+                self.close(at, now_ms, Outcome::Open);
+                self.step(at).state = State::Running;
+                self.step(at).n_attempts = count(said.attempt);
+                Some((Activity::Running, count(said.attempt)))
+            }
+            Event::RetryScheduled(said) => {
+                self.close(at, now_ms, Outcome::Open);
+                self.step(at).state = State::BackingOff;
+                Some((Activity::BackingOff, count(said.next_attempt)))
+            }
+            Event::AttemptReturned(_) => {
+                self.close(at, now_ms, Outcome::Returned);
+                // It never ran, so it is none; the next one has its number.
+                self.step(at).n_attempts = self.step(at).n_attempts.saturating_sub(1);
+                None
+            }
+            Event::AttemptFailed(said) => {
+                self.close(at, now_ms, Outcome::Failed(error_code(said.error.as_ref())));
+                None
+            }
+            Event::StepCompleted(said) => {
+                self.close(at, now_ms, Outcome::Completed);
+                self.step(at).state = State::Completed;
+                self.step(at).n_attempts = count(said.attempts);
+                None
+            }
+            Event::StepNotCompleted(said) => {
+                let code = error_code(said.error.as_ref());
+                self.close(at, now_ms, Outcome::Failed(code.clone()));
+                let step = self.step(at);
+                step.state = if said.reason == "skipped" {
+                    State::Skipped
+                } else {
+                    State::Failed
+                };
+                step.n_attempts = count(said.attempts);
+                step.error_code = code;
+                None
+            }
+            Event::Accepted(_)
+            | Event::Started(_)
+            | Event::AttemptStarted(_)
+            | Event::MandatoryAction(_)
+            | Event::StepsIncomplete(_)
+            | Event::Settled(_) => None,
         }
     }
 
@@ -274,4 +224,31 @@ impl<'a> Teller<'a> {
         self.spans.sort_by_key(|span| (span.step, span.from_ms));
         (self.spans, self.status)
     }
+}
+
+/// The step whose part of the drawing an event changes.
+fn step_id(event: &Event) -> Option<&str> {
+    match event {
+        Event::StepWaiting(said) => Some(&said.step_id),
+        Event::AttemptAssigned(said) => Some(&said.step_id),
+        Event::RetryScheduled(said) => Some(&said.step_id),
+        Event::AttemptReturned(said) => Some(&said.step_id),
+        Event::AttemptFailed(said) => Some(&said.step_id),
+        Event::StepCompleted(said) => Some(&said.step_id),
+        Event::StepNotCompleted(said) => Some(&said.step_id),
+        Event::Accepted(_)
+        | Event::Started(_)
+        | Event::AttemptStarted(_)
+        | Event::MandatoryAction(_)
+        | Event::StepsIncomplete(_)
+        | Event::Settled(_) => None,
+    }
+}
+
+fn error_code(error: Option<&v1::ExecutionError>) -> String {
+    error.map(|error| error.error_code.clone()).unwrap_or_default()
+}
+
+fn count(number: i32) -> u32 {
+    u32::try_from(number).unwrap_or(0)
 }

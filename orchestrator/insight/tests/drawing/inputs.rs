@@ -44,31 +44,31 @@ fn a_field_of_another_type_is_named() {
     let problems = [
         (
             broken(|plan| plan["steps"] = json!({})),
-            "steps must be a list and is an object",
+            "steps: invalid type: map, expected a list",
         ),
         (
             broken(|plan| plan["steps"][1] = json!(7)),
-            "steps[1] must be an object and is a number",
+            "steps[1]: invalid type: integer `7`",
         ),
         (
             broken(|plan| plan["steps"][1]["depends_on"][0] = json!(7)),
-            "steps[1].depends_on[0] must be a text and is a number",
+            "steps[1].depends_on[0]: invalid type: integer `7`, expected a string",
         ),
         (
             broken(|plan| plan["timeout_ms"] = json!(1.5)),
-            "timeout_ms must be a whole number",
+            "timeout_ms: expected integer value",
         ),
         (
             broken(|plan| plan["version"] = json!("4294967296")),
-            "version is no 32-bit number",
+            "version: number too large",
         ),
         (
             broken(|plan| plan["steps"][0]["on_failure"] = json!("stop")),
-            "steps[0].on_failure is none of halt, skip, retry",
+            "steps[0].on_failure: unrecognized enum value 'stop'",
         ),
         (
             broken(|plan| plan["steps"][0]["depend_on"] = json!([])),
-            "steps[0].depend_on is no field that there is",
+            "steps[0]: unrecognized field name 'depend_on'",
         ),
     ];
     for (problem, expected) in problems {

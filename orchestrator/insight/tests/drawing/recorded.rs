@@ -143,9 +143,9 @@ fn a_record_holds_its_plan_and_takes_no_other() {
 #[test]
 fn pieces_in_json_that_are_no_record_are_refused() {
     for (input, expected) in [
-        (r#"{"data": "!"}"#, "data is no Base64"),
+        (r#"{"data": "!"}"#, "data: invalid base64"),
         (r#"{"data": "AAAA"}"#, "this is no record file"),
-        (r#"{"data": 7}"#, "data must be a text"),
+        (r#"{"data": 7}"#, "data: invalid type"),
     ] {
         let problem = read(input.as_bytes(), None).expect_err("it is refused").0;
         assert!(problem.contains(expected), "{problem}");

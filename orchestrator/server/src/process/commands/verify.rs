@@ -2,15 +2,13 @@
 
 use super::say;
 use crate::exit::Failure;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use clap::Args;
 use escapement_codec::archive::check::{Verdict, hex, verify};
 use escapement_codec::archive::file::{ArchiveFile, FileFault, is_archive, read};
 use escapement_codec::stored::seal::Seal;
-use serde_json::{Deserializer, json};
-use std::collections::BTreeMap;
+use escapement_insight::{Problem, exported_file};
+use serde_json::json;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -124,24 +122,12 @@ pub(crate) fn load(path: &Path) -> Result<Bytes, String> {
         return Err("it is larger than any record".to_owned());
     }
     if bytes.trim_ascii_start().starts_with(b"{") {
-        bytes = from_json(&bytes)?;
+        bytes = exported_file(&bytes).map_err(|Problem(problem)| problem)?;
     }
     if is_archive(&bytes) {
         return Ok(Bytes::from(bytes));
     }
     Err("it does not begin as a record file does".to_owned())
-}
-
-/// The pieces of a file out of a stream of `{"data": "..."}`.
-fn from_json(text: &[u8]) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    for piece in Deserializer::from_slice(text).into_iter::<BTreeMap<String, String>>() {
-        let piece = piece.map_err(|error| format!("it is no stream of JSON objects: {error}"))?;
-        let data = piece.get("data").ok_or("an object has no text `data`")?;
-        let decoded = STANDARD.decode_vec(data, &mut bytes);
-        decoded.map_err(|error| format!("`data` is no Base64: {error}"))?;
-    }
-    Ok(bytes)
 }
 
 /// Bytes of a file at most: 256 MiB. A record in Base64 has less than half.
