@@ -12,7 +12,7 @@ pub(crate) const OVERDUE_LOADED_MAX: usize = 256;
 pub(crate) const WORKER_LIST_MAX: usize = SESSION_ATTEMPTS_MAX;
 /// Entries of a worker's message that cost as much of its allowance as another message.
 pub(crate) const ENTRIES_PER_MESSAGE: usize = 16;
-/// Worker processes that may refuse one attempt; then it ends, whoever else offers its action.
+/// Worker processes that may refuse one attempt; then it ends, even if others offer its action.
 pub(crate) const REFUSALS_MAX: usize = 16;
 /// Bytes of texts in a worker's message that count as an entry.
 pub(crate) const TEXT_BYTES_PER_ENTRY: usize = 1 << 10;

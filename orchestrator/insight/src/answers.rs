@@ -100,7 +100,7 @@ fn span(item: v1::TimelineSpan, step: usize) -> Option<Span> {
 /// Entries are numbered from 1; half a record would be drawn as if the rest had not happened.
 fn without_gaps(entries: &[v1::AuditEntry]) -> Result<(), Problem> {
     for (expected, entry) in (1..).zip(entries) {
-        // 0 is no number: whoever wrote this by hand may leave it out.
+        // 0 is no number: a record written by hand may leave it out.
         let found = entry.sequence;
         if found != 0 && found != expected {
             let at = expected - 1;

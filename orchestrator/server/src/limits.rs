@@ -49,7 +49,7 @@ pub const WATCHED_BYTES_MAX: usize = 16 << 10;
 /// Bytes of records of settled executions that are held for watchers and for further pages: 64 MiB in all. Those who want the
 /// same record share it.
 pub const WATCHED_RECORDS_BYTES_MAX: usize = 64 << 20;
-/// Time that such a record is held for a watcher, or after a page. Whoever has not read it by then goes on with another reading.
+/// Time that such a record is held for a watcher, or after a page. A reader that is not done by then goes on with another reading.
 pub const WATCHED_RECORD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Writes in one commit.

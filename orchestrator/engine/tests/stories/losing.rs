@@ -339,7 +339,7 @@ fn whoever_got_a_second_lease_gets_no_work_until_it_is_heard() {
 }
 
 #[test]
-fn whoever_is_heard_again_may_get_another_second_lease() {
+fn a_worker_that_is_heard_again_may_get_another_second_lease() {
     let mut world = fleet(5);
     for n in 1..=2 {
         world.pass(12_000);

@@ -251,7 +251,7 @@ impl KeptRecord {
         Self { record, limit }
     }
 
-    /// Keeps it to the end of its time, whoever asks for it meanwhile.
+    /// Keeps it to the end of its time, however often it is asked for meanwhile.
     fn keep_on(mut self) {
         self.limit.detach_all();
     }
