@@ -86,41 +86,50 @@ pub(super) struct Start<'a> {
 type Earlier<'a> = [Option<(u64, Start<'a>)>; 2];
 
 /// Who started before somebody that comes before it, by the times at which they say they started.
-/// Only where the wall clock never jumped. Both of each pair: who was overtaken, and by whom.
+/// Only if the wall clock never jumped. Both of each pair: who was overtaken, and by whom.
 pub(super) fn by_clock(mut starts: Vec<Start<'_>>) -> Vec<(Start<'_>, Start<'_>)> {
     starts.retain(|start| !start.book.is_nested);
     starts.sort_by_key(|start| start.started_at);
     let mut earlier: BTreeMap<(u64, i32), Earlier<'_>> = BTreeMap::new();
+    let mut n_earlier = 0;
     let mut found = Vec::new();
-    for same_time in starts.chunk_by(|one, other| one.started_at == other.started_at) {
-        for start in same_time {
-            let Some(accepted_at) = start.book.known_accepted_at() else {
-                continue;
-            };
-            let lower = earlier
-                .range(lower_than(start.book.place))
-                .map(|(_, [queued, _])| queued);
-            let equal = earlier.get(&start.book.place).map(|[_, asked]| asked);
-            let overtaker = lower
-                .chain(equal)
-                .flatten()
-                .find(|(asked, _)| *asked > accepted_at);
-            found.extend(overtaker.map(|(_, overtaker)| (*start, *overtaker)));
+    for start in &starts {
+        while starts[n_earlier].started_at + CLOCKS_DIFFER_MAX_MS < start.started_at {
+            remember(&mut earlier, starts[n_earlier]);
+            n_earlier += 1;
         }
-        for start in same_time {
-            let latest = earlier.entry(start.book.place).or_default();
-            for (latest, asked) in latest
-                .iter_mut()
-                .zip([start.book.last_queued_ask, start.book.first_asked])
-            {
-                if latest.is_none_or(|(known, _)| asked > known) {
-                    *latest = Some((asked, *start));
-                }
-            }
-        }
+        let Some(accepted_at) = start.book.known_accepted_at() else {
+            continue;
+        };
+        let lower = earlier
+            .range(lower_than(start.book.place))
+            .map(|(_, [queued, _])| queued);
+        let equal = earlier.get(&start.book.place).map(|[_, asked]| asked);
+        let overtaker = lower
+            .chain(equal)
+            .flatten()
+            .find(|(asked, _)| *asked > accepted_at);
+        found.extend(overtaker.map(|(_, overtaker)| (*start, *overtaker)));
     }
     found
 }
+
+fn remember<'a>(earlier: &mut BTreeMap<(u64, i32), Earlier<'a>>, start: Start<'a>) {
+    let latest = earlier.entry(start.book.place).or_default();
+    for (latest, asked) in latest
+        .iter_mut()
+        .zip([start.book.last_queued_ask, start.book.first_asked])
+    {
+        if latest.is_none_or(|(known, _)| asked > known) {
+            *latest = Some((asked, start));
+        }
+    }
+}
+
+/// How far the clocks of two executions may be apart: each is the wall clock at its accept, in whole milliseconds,
+/// and runs on with the monotonic one. So a pair that starts in one moment can differ by 1 ms, and by what the wall
+/// clock was slewed between the accepts.
+const CLOCKS_DIFFER_MAX_MS: i64 = 3;
 
 /// The places of lower priority in the same queue.
 fn lower_than((queue, priority): (u64, i32)) -> Range<(u64, i32)> {

@@ -409,12 +409,12 @@ fn starts_by_an_even_clock_keep_the_order() {
     let mut told = Told::new();
     told.accepted(1);
     told.accepted(2);
-    told.got(1, running(1001));
+    told.got(1, running(1004));
     told.got(2, running(1000));
     told.checker.starts_must_be_in_order();
     told.breaks(
         Rule::Order,
-        &["started at 1001 by call 6", "started at 1000 by call 8"],
+        &["started at 1004 by call 6", "started at 1000 by call 8"],
     );
 
     // A higher priority that came later, while the lower one was queued yet.
@@ -423,9 +423,9 @@ fn starts_by_an_even_clock_keep_the_order() {
     told.accepted_with(2, 5);
     told.got(1, QUEUED);
     told.got(1, running(1000));
-    told.got(2, running(1001));
+    told.got(2, running(1004));
     told.checker.starts_must_be_in_order();
-    told.breaks(Rule::Order, &["started at 1001", "started at 1000"]);
+    told.breaks(Rule::Order, &["started at 1004", "started at 1000"]);
 }
 
 #[test]

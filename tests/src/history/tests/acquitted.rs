@@ -234,16 +234,21 @@ fn starts_at_one_time_or_of_an_open_order_are_no_violation() {
     told.accepted(2);
     told.accepted(3);
     told.got(1, running(1000));
-    told.got(2, running(1001));
-    told.got(3, running(1001));
+    told.got(2, running(1010));
+    told.got(3, running(1010));
     told.accepted_with(4, 9);
-    told.got(4, running(1002));
+    told.got(4, running(1020));
     // Two whose submissions overlapped.
     let [five, six] = [5, 6].map(|n| told.submit(n));
     told.answer(five, QUEUED);
     told.answer(six, QUEUED);
-    told.got(6, running(1003));
-    told.got(5, running(1004));
+    told.got(6, running(1030));
+    told.got(5, running(1040));
+    // Two that start together, and whose clocks were set in different parts of a millisecond.
+    told.accepted(7);
+    told.accepted(8);
+    told.got(8, running(1050));
+    told.got(7, running(1051));
     told.checker.starts_must_be_in_order();
     told.accuses_nobody();
 }
