@@ -158,32 +158,57 @@ fn of_the_orchestrator_only_the_server_knows_grpc() {
     }
 }
 
-/// Asks cargo, because it is the features of the wire types that decide.
 #[test]
 fn codec_and_insight_are_built_without_grpc_and_without_a_runtime() {
     for name in ["escapement-codec", "escapement-insight"] {
-        let tree = std::process::Command::new(env!("CARGO"))
-            .args([
-                "tree",
-                "--locked",
-                "--offline",
-                "--edges",
-                "normal",
-                "--prefix",
-                "none",
-            ])
-            .args(["--package", name])
-            .current_dir(checkout::root())
-            .output()
-            .unwrap();
-        assert!(tree.status.success(), "{tree:?}");
-        let tree = String::from_utf8(tree.stdout).unwrap();
-        let reached: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
-        assert!(reached.contains("escapement-wire"), "{tree}");
+        let built = built_with(name);
+        assert!(built.contains("escapement-wire"), "{built:?}");
         for other in ["tokio", "tonic", "hyper"] {
-            assert!(!reached.contains(other), "{name} must never depend on {other}");
+            assert!(!built.contains(other), "{name} must never depend on {other}");
         }
     }
+}
+
+#[test]
+fn a_handler_author_compiles_no_command_line_no_log_format_and_no_server() {
+    let built = built_with("escapement-sdk");
+    assert!(built.contains("tonic"), "{built:?}");
+    for other in [
+        "clap",
+        "tracing-subscriber",
+        "regex-automata",
+        "axum",
+        "prost-reflect",
+    ] {
+        assert!(
+            !built.contains(other),
+            "escapement-sdk must never depend on {other}"
+        );
+    }
+}
+
+/// Everything that a crate is built with when nobody asks for a feature of it. Asks cargo, because features decide.
+fn built_with(name: &str) -> BTreeSet<String> {
+    let tree = std::process::Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--locked",
+            "--offline",
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+        ])
+        .args(["--package", name])
+        .current_dir(checkout::root())
+        .output()
+        .unwrap();
+    assert!(tree.status.success(), "{tree:?}");
+    let tree = String::from_utf8(tree.stdout).unwrap();
+    tree.lines()
+        .filter_map(|line| line.split(' ').next())
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]

@@ -6,8 +6,7 @@ use clap::Parser;
 use clap::builder::BoolishValueParser;
 use escapement_engine::EngineConfig;
 use escapement_model::{BootId, limits};
-use escapement_process::settings::{self, Given};
-use escapement_process::telemetry;
+use escapement_process::settings::{self, Given, Logging};
 use escapement_store::Removal;
 use hyper::Uri;
 use std::net::SocketAddr;
@@ -186,7 +185,7 @@ pub struct Config {
 
     /// What to log and how.
     #[command(flatten)]
-    pub telemetry: telemetry::Options,
+    pub logging: Logging,
 
     /// What was set, and by what.
     #[arg(skip)]

@@ -1,25 +1,34 @@
 //! How a process speaks, starts and stops: what it says on stderr and stdout, and the signals that ask for an end.
 //! Reads no configuration file, opens no port, and decides nothing about how long an end may take.
+//!
+//! Without a feature there is only [`stop_signal`]: that is all that every worker has to compile.
 
+#[cfg(feature = "settings")]
 pub mod files;
+#[cfg(feature = "log")]
 mod log;
+#[cfg(feature = "settings")]
 pub mod settings;
 pub mod signal;
+#[cfg(feature = "log")]
 pub mod telemetry;
 
 pub use signal::stop_signal;
 
-/// Says something on stderr that no filter hides. Does not wait: see [`telemetry::init`].
+/// Says something on stderr that no filter hides. Does not wait: see [`telemetry`].
+#[cfg(feature = "log")]
 pub fn say(text: &str) {
     log::say(text);
 }
 
 /// Says a line on stdout, for the program that started this one. Does not wait, and drops what nobody reads.
+#[cfg(feature = "log")]
 pub fn announce(line: &str) {
     log::announce(line);
 }
 
 /// Waits until everything that was said and logged is written, for a second at most. The last call of a program.
+#[cfg(feature = "log")]
 pub fn flush() {
     log::flush();
 }

@@ -3,12 +3,44 @@
 //! A variable that is empty counts as not set. A mistake names the variable if it comes from one.
 //! A variable that no program knows is told of, with the name that is nearest.
 
+use crate::telemetry::{self, Format, InitError};
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, Parser};
 use std::ffi::OsString;
 use std::fmt;
 use tracing::warn;
+
+/// What to log and how. Flatten it into the arguments of a program with `#[command(flatten)]`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Logging {
+    /// What to log: a level, or directives such as `info,escapement_sdk=debug`.
+    #[arg(
+        long = "log",
+        env = "ESCAPEMENT_LOG",
+        value_name = "FILTER",
+        default_value = "info"
+    )]
+    pub filter: String,
+    /// How to write a log line.
+    #[arg(
+        long = "log-format",
+        env = "ESCAPEMENT_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value = "plain"
+    )]
+    pub format: Format,
+}
+
+impl Logging {
+    /// Begins to log, see [`telemetry::init`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn init(&self) -> Result<(), InitError> {
+        telemetry::init(&self.filter, self.format)
+    }
+}
 
 /// Reads the arguments, the program's name first, and the variables of this process.
 ///

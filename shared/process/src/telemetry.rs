@@ -8,61 +8,9 @@ use tracing::{error, field};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{Directive, LevelFilter};
 
-/// What to log and how. Flatten it into the arguments of a binary with `#[command(flatten)]`.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Options {
-    /// What to log: a level, or directives such as `info,escapement_sdk=debug`.
-    #[arg(
-        long = "log",
-        env = "ESCAPEMENT_LOG",
-        value_name = "FILTER",
-        default_value = "info"
-    )]
-    pub filter: String,
-    /// How to write a log line.
-    #[arg(
-        long = "log-format",
-        env = "ESCAPEMENT_LOG_FORMAT",
-        value_name = "FORMAT",
-        default_value = "plain"
-    )]
-    pub format: Format,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            filter: "info".to_owned(),
-            format: Format::Plain,
-        }
-    }
-}
-
-impl Options {
-    /// Reads `ESCAPEMENT_LOG` and `ESCAPEMENT_LOG_FORMAT`, for programs without arguments of their own.
-    ///
-    /// # Errors
-    /// [`InitError::UnknownFormat`] if the format is neither `plain` nor `json`.
-    pub fn from_env() -> Result<Self, InitError> {
-        let mut options = Self::default();
-        // An empty one is not set.
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        if let Some(filter) = variable("ESCAPEMENT_LOG") {
-            options.filter = filter;
-        }
-        if let Some(format) = variable("ESCAPEMENT_LOG_FORMAT") {
-            options.format = match format.as_str() {
-                "plain" => Format::Plain,
-                "json" => Format::Json,
-                _ => return Err(InitError::UnknownFormat(format)),
-            };
-        }
-        Ok(options)
-    }
-}
-
 /// The form of a log line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "settings", derive(clap::ValueEnum))]
 pub enum Format {
     /// For people.
     #[default]
@@ -123,15 +71,15 @@ impl std::error::Error for InitError {
 ///
 /// # Errors
 /// [`InitError`] if the filter is not valid, there is no thread, or a subscriber is there already; nothing is installed then.
-pub fn init(options: &Options) -> Result<(), InitError> {
-    let filter = filter(&options.filter)?;
+pub fn init(filter: &str, format: Format) -> Result<(), InitError> {
+    let filter = parse_filter(filter)?;
     let lines = log::start().map_err(InitError::NoThread)?;
     let builder = tracing_subscriber::fmt()
         .with_writer(lines)
         // It would say on stderr, and panic there, what cannot be said on stderr.
         .log_internal_errors(false)
         .with_env_filter(filter);
-    let installed = match options.format {
+    let installed = match format {
         Format::Plain => {
             let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
             builder.with_ansi(colours).try_init()
@@ -143,9 +91,25 @@ pub fn init(options: &Options) -> Result<(), InitError> {
     Ok(())
 }
 
+/// Does what [`init`] does, by the variables `ESCAPEMENT_LOG` and `ESCAPEMENT_LOG_FORMAT`: for programs without arguments
+/// of their own. A variable that is empty is not set.
+///
+/// # Errors
+/// As [`init`], and [`InitError::UnknownFormat`] if the format is neither `plain` nor `json`.
+pub fn init_from_env() -> Result<(), InitError> {
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let filter = variable("ESCAPEMENT_LOG");
+    let format = match variable("ESCAPEMENT_LOG_FORMAT").as_deref() {
+        None | Some("plain") => Format::Plain,
+        Some("json") => Format::Json,
+        Some(other) => return Err(InitError::UnknownFormat(other.to_owned())),
+    };
+    init(filter.as_deref().unwrap_or(DEFAULT_FILTER), format)
+}
+
 /// The filter that the text asks for. A level that it gives to everything spares the crates of others:
 /// what they say at `debug`, each frame of HTTP/2, would bury what this process says.
-fn filter(text: &str) -> Result<EnvFilter, InitError> {
+fn parse_filter(text: &str) -> Result<EnvFilter, InitError> {
     let plain = text
         .split(',')
         .map(str::trim)
@@ -191,6 +155,9 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     );
 }
 
+/// What is logged if nobody says otherwise.
+const DEFAULT_FILTER: &str = "info";
+
 /// Beginnings of the targets of crates that others wrote.
 const FOREIGN: [&str; 6] = ["h2", "hyper", "rustls", "tokio", "tonic", "tower"];
 
@@ -208,7 +175,7 @@ mod tests {
             ("info, waring", "waring"),
             ("info,=", "="),
         ] {
-            let said = filter(text).unwrap_err().to_string();
+            let said = parse_filter(text).unwrap_err().to_string();
             assert!(
                 said.starts_with(&format!("{broken:?} in the log filter")),
                 "{text}: {said}"
@@ -224,7 +191,7 @@ mod tests {
             ("warn", &["warn"]),
             ("info,escapement_sdk=debug", &["escapement_sdk=debug", "info"]),
         ] {
-            let shown = filter(text).unwrap().to_string();
+            let shown = parse_filter(text).unwrap().to_string();
             let directives: Vec<&str> = shown.split(',').collect();
             for directive in expected {
                 assert!(directives.contains(directive), "{text}: {shown}");

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use escapement_process::stop_signal;
-use escapement_process::telemetry::{Format, InitError, Options, init};
+use escapement_process::telemetry::{Format, InitError, init};
 use std::process::Command;
 use std::time::Duration;
 
@@ -23,10 +23,9 @@ async fn the_first_signal_that_asks_for_the_end_resolves_the_future_even_before_
 
 #[test]
 fn a_second_start_is_refused() {
-    let options = Options {
-        filter: "off".to_owned(),
-        format: Format::Json,
-    };
-    init(&options).unwrap();
-    assert!(matches!(init(&options), Err(InitError::AlreadyInstalled)));
+    init("off", Format::Json).unwrap();
+    assert!(matches!(
+        init("off", Format::Json),
+        Err(InitError::AlreadyInstalled)
+    ));
 }

@@ -1,7 +1,6 @@
 //! The program `worker`. Reads the configuration, runs the worker, and says how it ended;
 //! everything else is the library's.
 
-use escapement_process::telemetry;
 use escapement_sdk::{SessionEvent, Worker, WorkerBuilder, WorkerError};
 use escapement_worker::config::Config;
 use escapement_worker::options::Options;
@@ -34,7 +33,7 @@ fn run() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
-    if let Err(fault) = telemetry::init(&options.telemetry) {
+    if let Err(fault) = options.logging.init() {
         return usage(
             &options
                 .given

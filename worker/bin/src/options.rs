@@ -1,8 +1,7 @@
 //! What the operator may set: flags and `ESCAPEMENT_*` variables. Checks nothing beyond the form of a value.
 
 use clap::Parser;
-use escapement_process::settings::{self, Given};
-use escapement_process::telemetry;
+use escapement_process::settings::{self, Given, Logging};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
@@ -104,7 +103,7 @@ pub struct Options {
 
     /// Logging.
     #[command(flatten)]
-    pub telemetry: telemetry::Options,
+    pub logging: Logging,
 
     /// What was set, and by what.
     #[arg(skip)]

@@ -35,7 +35,7 @@
 //! A crate of your own needs beside this one `serde` 1 with `derive`, `serde_json` 1, and `tokio` 1 with `macros` and `rt-multi-thread`.
 //!
 //! A worker speaks by `tracing`: sessions that begin and end, actions that are refused, drains, and at `debug` each attempt.
-//! [`log_to_stderr`] shows that; a program with a subscriber of its own sees it there.
+//! `log_to_stderr`, with the feature `log`, shows that; a program with a subscriber of its own sees it there.
 //!
 //! Inside, `machine` and `session` are the protocol as a state machine without I/O and without a clock,
 //! and `shell` gives it both.
@@ -54,14 +54,16 @@ pub mod testing;
 mod token;
 mod worker;
 
+#[cfg(feature = "log")]
 use escapement_process::telemetry;
 
 pub use action::Action;
 pub use context::StepContext;
 pub use error::{StepError, WorkerError};
 pub use escapement_model::{BootId, Opaque, SessionId, Severity, codes};
-pub use escapement_process::telemetry::InitError as LogError;
 pub use levels::WorkerHandle;
+#[cfg(feature = "log")]
+pub use telemetry::InitError as LogError;
 pub use worker::{SessionEvent, Worker, WorkerBuilder, host_name};
 
 /// Shows on stderr what the worker and its program say by `tracing`, without ever waiting for stderr.
@@ -70,11 +72,12 @@ pub use worker::{SessionEvent, Worker, WorkerBuilder, host_name};
 ///
 /// # Errors
 /// [`LogError`] if one of the two variables is not valid, or a subscriber is there already.
+#[cfg(feature = "log")]
 pub fn log_to_stderr() -> Result<(), LogError> {
-    telemetry::init(&telemetry::Options::from_env()?)
+    telemetry::init_from_env()
 }
 
 /// The example of the README is compiled with the documentation tests.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "log"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

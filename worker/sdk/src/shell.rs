@@ -64,6 +64,7 @@ fn run_on_this_thread(
     let end = runtime.block_on(Shell::new(worker, handlers_runtime).run(stop));
     // A name that is still being resolved must not hold up the end.
     runtime.shutdown_background();
+    #[cfg(feature = "log")]
     escapement_process::flush();
     end
 }

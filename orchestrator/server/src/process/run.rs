@@ -23,8 +23,8 @@ use crate::storage::{loader, recovery, writer};
 use escapement_codec::session_out::Greeting;
 use escapement_engine::EngineConfig;
 use escapement_model::BootId;
+use escapement_process::files;
 use escapement_process::telemetry::InitError;
-use escapement_process::{files, telemetry};
 use escapement_store::{Embedded, EmbeddedOptions, Store};
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -41,7 +41,7 @@ use tracing::{info, warn};
 /// # Errors
 /// [`Failure`]: why it does not start, or that its end was cut short.
 pub fn run(config: &Config) -> Result<(), Failure> {
-    telemetry::init(&config.telemetry).map_err(|error| match error {
+    config.logging.init().map_err(|error| match error {
         InitError::NoThread(source) => Failure::System {
             what: "thread for the log",
             source,
