@@ -77,7 +77,7 @@ fn is_at_rest(world: &mut World) -> bool {
     let workers_rest = world.seats.iter().all(|seat| {
         seat.process.as_ref().is_some_and(|process| {
             process.bodies.is_empty()
-                && process.machine.bodies() == 0
+                && process.machine.tasks() == 0
                 && process.machine.in_flight() == 0
                 && !process.is_stopping
         })
@@ -121,7 +121,7 @@ fn unrest(world: &World) -> String {
                 text += &format!(
                     "\n  seat {n}: bodies {:?}, machine {} bodies, {} in flight, stopping {}, drained {}",
                     process.bodies,
-                    process.machine.bodies(),
+                    process.machine.tasks(),
                     process.machine.in_flight(),
                     process.is_stopping,
                     process.is_drained,

@@ -11,7 +11,7 @@ use escapement_engine::{AttemptReport, Input};
 use escapement_model::limits::SESSION_MESSAGE_BYTES_MAX;
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, Opaque};
-use escapement_sdk::testing::machine::{BodyEnd, Command, Job, Machine, OrchestratorId};
+use escapement_sdk::testing::machine::{Command, Machine, OrchestratorId, TaskEnd, TaskStart};
 use escapement_sdk::{SessionEvent, StepError, WorkerError};
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
@@ -272,8 +272,8 @@ impl World {
         }
     }
 
-    fn start(&mut self, seat: usize, job: Job) {
-        let Job {
+    fn start(&mut self, seat: usize, job: TaskStart) {
+        let TaskStart {
             token, assignment, ..
         } = job;
         let by = self.seats[seat].key(seat).expect("it has a process");
@@ -399,13 +399,13 @@ impl World {
         process.bodies.remove(&token);
         self.truth.body_ends(now_ms, token);
         let end = match end {
-            Ending::Success => BodyEnd::Success {
+            Ending::Success => TaskEnd::Success {
                 output: output(token),
                 warnings: Vec::new(),
             },
-            Ending::Failure => BodyEnd::Failure(StepError::new("FLAKY", "now and then")),
-            Ending::NotHere => BodyEnd::Failure(StepError::new("NOT_HERE", "this worker may not").not_here()),
-            Ending::Aborted => BodyEnd::Aborted,
+            Ending::Failure => TaskEnd::Failure(StepError::new("FLAKY", "now and then")),
+            Ending::NotHere => TaskEnd::Failure(StepError::new("NOT_HERE", "this worker may not").not_here()),
+            Ending::Aborted => TaskEnd::Aborted,
         };
         self.with_machine(seat, |machine, clock_ms| {
             machine.handle_ended(clock_ms, token, end)

@@ -1,11 +1,11 @@
 //! The configuration after it was checked: a `Config` holds nothing that cannot work. Runs no handler.
 
 use crate::actions::{self, Offer};
+use crate::api_client::Orchestrator;
 use crate::handlers::{http_request, llm_chat, process_run};
 use crate::http_client::{Target, port_of};
 use crate::options::Options;
-use crate::orchestrator::Orchestrator;
-use crate::root::Root;
+use crate::sandbox::Root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;

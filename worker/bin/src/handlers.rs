@@ -15,7 +15,7 @@ pub mod template_render;
 
 use crate::config::Config;
 use crate::limits::INPUT_FILE_BYTES_MAX;
-use crate::root::{Root, wrong_content};
+use crate::sandbox::{Root, wrong_content};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use escapement_sdk::{StepContext, StepError, codes};

@@ -6,15 +6,16 @@
 
 pub mod options;
 
-pub mod actions;
 pub mod config;
-pub mod digest;
-pub mod evaluate;
-pub mod evaluator;
+
+pub mod actions;
 pub mod handlers;
+
+pub mod api_client;
+pub mod digest;
+pub mod eval;
 pub mod http_client;
 pub mod limits;
-pub mod orchestrator;
 pub mod output_size;
 pub mod process;
-pub mod root;
+pub mod sandbox;

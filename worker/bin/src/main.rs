@@ -4,7 +4,7 @@
 use escapement_sdk::{SessionEvent, Worker, WorkerBuilder, WorkerError};
 use escapement_worker::config::Config;
 use escapement_worker::options::Options;
-use escapement_worker::{actions, evaluator};
+use escapement_worker::{actions, eval};
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tracing::{error, info};
 
 fn main() -> ExitCode {
-    if let Some(code) = evaluator::exit_code_if_asked() {
+    if let Some(code) = eval::child::exit_code_if_asked() {
         return code;
     }
     let code = run();

@@ -1,5 +1,5 @@
-//! Turns typed handlers into bodies of one shape: encoded input in, encoded output or error out.
-//! Does not know when a body runs, or what becomes of its result.
+//! Turns typed handlers into functions of one shape: encoded input in, encoded output or error out.
+//! Does not know when a handler runs, or what becomes of its result.
 
 use crate::action::Action;
 use crate::context::StepContext;
@@ -12,38 +12,38 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// What a body ends with.
-pub(crate) type BodyResult = Result<Opaque, StepError>;
-type BodyFuture = Pin<Box<dyn Future<Output = BodyResult> + Send>>;
+/// What a handler ends with.
+pub(crate) type HandlerResult = Result<Opaque, StepError>;
+type BodyFuture = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 type AsyncBody = Arc<dyn Fn(Opaque, StepContext) -> BodyFuture + Send + Sync>;
-type BlockingBody = Arc<dyn Fn(Opaque, StepContext) -> BodyResult + Send + Sync>;
+type BlockingBody = Arc<dyn Fn(Opaque, StepContext) -> HandlerResult + Send + Sync>;
 
 /// An action and what runs it.
 #[derive(Clone, Debug)]
 pub(crate) struct Handler {
     pub(crate) action: Action,
-    pub(crate) body: Body,
+    pub(crate) function: HandlerFn,
 }
 
 /// What runs an attempt.
 #[derive(Clone)]
-pub(crate) enum Body {
+pub(crate) enum HandlerFn {
     /// On the caller's runtime.
     Async(AsyncBody),
     /// On the blocking threads of the caller's runtime.
     Blocking(BlockingBody),
 }
 
-impl fmt::Debug for Body {
+impl fmt::Debug for HandlerFn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Body::Async(_) => "Async",
-            Body::Blocking(_) => "Blocking",
+            HandlerFn::Async(_) => "Async",
+            HandlerFn::Blocking(_) => "Blocking",
         })
     }
 }
 
-impl Body {
+impl HandlerFn {
     pub(crate) fn from_async<I, O, F, R>(handler: F) -> Self
     where
         I: DeserializeOwned,
@@ -52,7 +52,7 @@ impl Body {
         R: Future<Output = Result<O, StepError>> + Send + 'static,
     {
         let handler = Arc::new(handler);
-        Body::Async(Arc::new(move |payload, context| {
+        HandlerFn::Async(Arc::new(move |payload, context| {
             let handler = handler.clone();
             // Everything runs inside the future, so that a panic anywhere ends this task only.
             Box::pin(async move {
@@ -72,7 +72,7 @@ impl Body {
         O: Serialize,
         F: Fn(I, StepContext) -> Result<O, StepError> + Send + Sync + 'static,
     {
-        Body::Blocking(Arc::new(move |payload, context| {
+        HandlerFn::Blocking(Arc::new(move |payload, context| {
             let input = decode(&payload, context.action())?;
             let output = handler(input, context.clone())?;
             encode(&output, context.action())
@@ -108,7 +108,7 @@ fn decode<I: DeserializeOwned>(payload: &Opaque, action: &str) -> Result<I, Step
     })
 }
 
-fn encode<O: Serialize>(output: &O, action: &str) -> BodyResult {
+fn encode<O: Serialize>(output: &O, action: &str) -> HandlerResult {
     let defect = |detail: String| {
         let message = format!("the handler of {action:?} returned an output that {detail}");
         StepError::new(codes::UNKNOWN_ERROR, message).fatal()

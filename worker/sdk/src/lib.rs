@@ -42,11 +42,11 @@
 //! [`testing::machine`] is the same machine for simulations.
 
 mod action;
+mod capacity;
 mod clock;
 mod context;
 mod error;
 mod handler;
-mod levels;
 mod machine;
 mod session;
 mod shell;
@@ -58,10 +58,10 @@ mod worker;
 use escapement_process::telemetry;
 
 pub use action::Action;
+pub use capacity::WorkerHandle;
 pub use context::StepContext;
 pub use error::{StepError, WorkerError};
 pub use escapement_model::{BootId, Opaque, SessionId, Severity, codes};
-pub use levels::WorkerHandle;
 #[cfg(feature = "log")]
 pub use telemetry::InitError as LogError;
 pub use worker::{SessionEvent, Worker, WorkerBuilder, host_name};

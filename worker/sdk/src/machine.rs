@@ -2,7 +2,7 @@
 //! one with each peer that this orchestrator names, and one capacity for all of them.
 //! Does no I/O, reads no clock, draws no random number, runs no handler.
 //!
-//! Whoever drives it owns the streams, the bodies and the clock.
+//! Whoever drives it owns the streams, the handler tasks and the clock.
 //! They call `handle_*` when something happened, and then `poll_command` and `poll_transmit`
 //! until both are empty, and `handle_timeout` at the time that `poll_timeout` names.
 //! Times are milliseconds on any clock that never goes back.
@@ -10,10 +10,10 @@
 #[cfg(test)]
 mod tests;
 
+use crate::capacity::CapacityOverrides;
 use crate::error::WorkerError;
-use crate::levels::Levels;
-use crate::session::shared::Shared;
-use crate::session::{BodyEnd, Command, Session};
+use crate::session::worker_state::WorkerState;
+use crate::session::{Command, Session, TaskEnd};
 use crate::worker::{SessionEvent, Worker};
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::{Hello, SessionRequest, SessionResponse};
@@ -24,7 +24,7 @@ use std::time::Duration;
 /// One worker, over all its orchestrators and all its streams.
 #[derive(Debug)]
 pub struct Machine {
-    shared: Shared,
+    worker_state: WorkerState,
     drain_grace_ms: u64,
     members: BTreeMap<OrchestratorId, Member>,
     members_ever: u32,
@@ -70,7 +70,7 @@ impl Machine {
             leaves: false,
         };
         Self {
-            shared: Shared::new(hello),
+            worker_state: WorkerState::new(hello),
             drain_grace_ms,
             members: BTreeMap::from([(OrchestratorId::CONFIGURED, configured)]),
             members_ever: 1,
@@ -95,7 +95,9 @@ impl Machine {
     /// A message was read.
     pub fn handle_message(&mut self, now_ms: u64, from: OrchestratorId, response: SessionResponse) {
         if let Some(member) = self.members.get_mut(&from) {
-            member.session.handle_message(now_ms, response, &mut self.shared);
+            member
+                .session
+                .handle_message(now_ms, response, &mut self.worker_state);
         }
         self.review(now_ms);
     }
@@ -108,9 +110,9 @@ impl Machine {
         self.review(now_ms);
     }
 
-    /// A body ended.
-    pub fn handle_ended(&mut self, now_ms: u64, token: AttemptToken, end: BodyEnd) {
-        self.shared.release(token);
+    /// A handler task ended.
+    pub fn handle_ended(&mut self, now_ms: u64, token: AttemptToken, end: TaskEnd) {
+        self.worker_state.release(token);
         let owner = self.members.values_mut().find(|member| member.session.has(token));
         if let Some(member) = owner {
             member.session.handle_ended(now_ms, token, end);
@@ -136,24 +138,24 @@ impl Machine {
     }
 
     /// The program wants more or less work. Every session is told.
-    pub(crate) fn handle_levels(&mut self, levels: &Levels) {
-        levels.apply_to(&mut self.shared);
+    pub(crate) fn handle_overrides(&mut self, overrides: &CapacityOverrides) {
+        overrides.apply_to(&mut self.worker_state);
     }
 
     /// How many attempts run at a time, at most 4096, from now on. 0 pauses.
     pub fn set_capacity(&mut self, max_in_flight: u32) {
-        self.shared.set_max_in_flight(max_in_flight);
+        self.worker_state.set_max_in_flight(max_in_flight);
     }
 
     /// How many attempts of one action run at a time, at most 4096, from now on. 0 pauses.
     pub fn set_action_capacity(&mut self, name: &str, max_in_flight: u32) {
-        self.shared.set_action_capacity(name, max_in_flight);
+        self.worker_state.set_action_capacity(name, max_in_flight);
     }
 
     /// Offers these actions from now on, or takes them back. Names without a handler are ignored.
     pub fn set_actions_enabled(&mut self, names: &[&str], enabled: bool) {
         for name in names {
-            self.shared.set_enabled(name, enabled);
+            self.worker_state.set_enabled(name, enabled);
         }
     }
 
@@ -163,7 +165,7 @@ impl Machine {
         wakes.flatten().min()
     }
 
-    /// The next thing to do. Commands about bodies and events count for the worker as a whole.
+    /// The next thing to do. Commands about handler tasks and events count for the worker as a whole.
     pub fn poll_command(&mut self) -> Option<(OrchestratorId, Command)> {
         self.commands.pop_front()
     }
@@ -172,13 +174,13 @@ impl Machine {
     pub fn wants_to_transmit(&self, to: OrchestratorId) -> bool {
         self.members
             .get(&to)
-            .is_some_and(|member| member.session.wants_to_transmit(&self.shared))
+            .is_some_and(|member| member.session.wants_to_transmit(&self.worker_state))
     }
 
     /// The next message to send.
     pub fn poll_transmit(&mut self, now_ms: u64, to: OrchestratorId) -> Option<SessionRequest> {
         let member = self.members.get_mut(&to)?;
-        let request = member.session.poll_transmit(now_ms, &mut self.shared);
+        let request = member.session.poll_transmit(now_ms, &mut self.worker_state);
         Self::collect(to, member, &mut self.commands);
         request
     }
@@ -203,12 +205,12 @@ impl Machine {
             .map(|member| member.address.as_str())
     }
 
-    /// How many bodies run, or at least have not been reported as ended.
-    pub fn bodies(&self) -> usize {
-        self.shared.bodies()
+    /// How many handler tasks run, or at least have not been reported as ended.
+    pub fn tasks(&self) -> usize {
+        self.worker_state.tasks()
     }
 
-    /// Attempts that no orchestrator has released the worker from, with or without a body.
+    /// Attempts that no orchestrator has released the worker from, with or without a handler task.
     pub fn in_flight(&self) -> usize {
         self.members
             .values()
@@ -346,7 +348,7 @@ impl Machine {
         }
     }
 
-    /// Takes a session out: its stream is dropped, and its bodies are not wanted any more.
+    /// Takes a session out: its stream is dropped, and its handler tasks are not wanted any more.
     fn remove(&mut self, id: OrchestratorId) -> Member {
         let mut member = self
             .members
@@ -355,7 +357,11 @@ impl Machine {
         Self::collect(id, &mut member, &mut self.commands);
         let reason = "the session has ended".to_owned();
         self.commands.push_back((id, Command::Close { reason }));
-        for token in member.session.attempts().filter(|token| self.shared.runs(*token)) {
+        for token in member
+            .session
+            .attempts()
+            .filter(|token| self.worker_state.runs(*token))
+        {
             self.commands.push_back((id, Command::Cancel(token)));
             self.commands.push_back((id, Command::Abort(token)));
         }

@@ -1,39 +1,37 @@
-//! The worker's side of the protocol as a state machine: messages, ended bodies and the time come in;
+//! The worker's side of the protocol as a state machine: messages, ended handler tasks and the time come in;
 //! messages, commands and the next wake-up go out.
 //! Does no I/O, reads no clock, draws no random number, runs no handler, logs nothing.
 //!
-//! The shell owns the stream, the bodies and the clock. It calls `handle_*` when something happened,
+//! The shell owns the stream, the handler tasks and the clock. It calls `handle_*` when something happened,
 //! and then `poll_command` and `poll_transmit` until both are empty.
 //! Times are milliseconds on any clock that never goes back.
 
 mod attempt;
+mod attempts;
 mod inbound;
-mod ledger;
-mod link;
 mod outbox;
 mod reconnect;
 mod report;
-pub(crate) mod shared;
 mod stop;
+mod stream;
 #[cfg(test)]
 mod tests;
+mod transmit;
+pub(crate) mod worker_state;
 
 use crate::error::{StepError, WorkerError};
 use crate::worker::SessionEvent;
 use attempt::Input;
+use attempts::Attempts;
 use bytes::Bytes;
 use escapement_model::limits::HELLO_TIMEOUT_MS;
 use escapement_model::{AttemptToken, BootId, Opaque, SessionId};
-use escapement_wire::worker::v1::session_request::Message as Request;
-use escapement_wire::worker::v1::{
-    Assignment, Drain, Goodbye, Heartbeat, Hello, SessionLimits, SessionRequest, SessionResponse, Snapshot,
-};
-use ledger::Ledger;
-use link::{Link, Stream};
+use escapement_wire::worker::v1::{Assignment, SessionLimits, SessionResponse};
 use outbox::Effects;
 use reconnect::Reconnect;
-use shared::Shared;
 use stop::{Step, Stop};
+use stream::{Sequence, StreamState};
+use worker_state::WorkerState;
 
 /// One worker and one orchestrator, over all their streams.
 #[derive(Debug)]
@@ -41,9 +39,9 @@ pub(crate) struct Session {
     /// Of the orchestrator, for people.
     address: String,
     drain_grace_ms: u64,
-    ledger: Ledger,
+    attempts: Attempts,
     effects: Effects,
-    link: Link,
+    stream: StreamState,
     /// Until when work may run; `None` before the first `Welcome` and after the lease ran out.
     lease_ends_ms: Option<u64>,
     /// The last session that was welcomed.
@@ -69,19 +67,19 @@ pub enum Command {
         /// Why, for people.
         reason: String,
     },
-    /// Run a body.
-    Start(Box<Job>),
-    /// Tell a body that it is not wanted any more.
+    /// Run a handler task.
+    Start(Box<TaskStart>),
+    /// Tell a handler task that it is not wanted any more.
     Cancel(AttemptToken),
-    /// End a body.
+    /// End a handler task.
     Abort(AttemptToken),
     /// Tell the program.
     Tell(SessionEvent),
 }
 
-/// A body to run.
+/// A handler task to run.
 #[derive(Debug)]
-pub struct Job {
+pub struct TaskStart {
     /// Names the attempt.
     pub token: AttemptToken,
     /// When it is over, on the caller's clock.
@@ -90,9 +88,9 @@ pub struct Job {
     pub assignment: Assignment,
 }
 
-/// How a body ended.
+/// How a handler task ended.
 #[derive(Debug)]
-pub enum BodyEnd {
+pub enum TaskEnd {
     /// With an output.
     Success {
         /// What it returned.
@@ -112,9 +110,9 @@ impl Session {
         Self {
             address,
             drain_grace_ms,
-            ledger: Ledger::default(),
+            attempts: Attempts::default(),
             effects: Effects::default(),
-            link: Link::Waiting {
+            stream: StreamState::Waiting {
                 until_ms: connect_at_ms,
             },
             lease_ends_ms: None,
@@ -140,17 +138,17 @@ impl Session {
 
     /// `Hello` was sent or is about to be, and not answered.
     pub(crate) fn is_greeting(&self) -> bool {
-        matches!(self.link, Link::Greeting { .. })
+        matches!(self.stream, StreamState::Greeting { .. })
     }
 
     /// Whether an attempt is entered here.
     pub(crate) fn has(&self, token: AttemptToken) -> bool {
-        self.ledger.contains(token)
+        self.attempts.contains(token)
     }
 
     /// Attempts that the worker has not been released from.
     pub(crate) fn attempts(&self) -> impl Iterator<Item = AttemptToken> {
-        self.ledger.tokens()
+        self.attempts.tokens()
     }
 
     /// Goes on after all, on another stream.
@@ -165,9 +163,14 @@ impl Session {
     }
 
     /// A message was read.
-    pub(crate) fn handle_message(&mut self, now_ms: u64, response: SessionResponse, shared: &mut Shared) {
+    pub(crate) fn handle_message(
+        &mut self,
+        now_ms: u64,
+        response: SessionResponse,
+        worker_state: &mut WorkerState,
+    ) {
         self.handle_timeout(now_ms);
-        if let Err(violation) = self.receive(now_ms, response, shared) {
+        if let Err(violation) = self.receive(now_ms, response, worker_state) {
             self.close(format!("the orchestrator broke the protocol: {violation}"));
         }
         self.settle();
@@ -176,11 +179,11 @@ impl Session {
     /// The stream ended, or could not be opened. `random` is any number, uniformly drawn.
     pub(crate) fn handle_disconnected(&mut self, now_ms: u64, random: u64, reason: String) {
         self.handle_timeout(now_ms);
-        let left = matches!(self.link, Link::Leaving { .. });
+        let left = matches!(self.stream, StreamState::Leaving { .. });
         if left && self.stop.is_some() {
             self.finish(Ok(()));
         }
-        if !matches!(self.link, Link::Waiting { .. }) {
+        if !matches!(self.stream, StreamState::Waiting { .. }) {
             self.effects.command(Command::Tell(SessionEvent::Disconnected {
                 orchestrator: self.address.clone(),
                 reason,
@@ -188,16 +191,16 @@ impl Session {
             }));
         }
         self.effects.clear_stream();
-        self.link = Link::Waiting {
+        self.stream = StreamState::Waiting {
             until_ms: now_ms.saturating_add(self.reconnect.delay_ms(random)),
         };
         self.settle();
     }
 
-    /// A body ended.
-    pub(crate) fn handle_ended(&mut self, now_ms: u64, token: AttemptToken, end: BodyEnd) {
+    /// A handler task ended.
+    pub(crate) fn handle_ended(&mut self, now_ms: u64, token: AttemptToken, end: TaskEnd) {
         self.handle_timeout(now_ms);
-        self.ledger
+        self.attempts
             .ended(now_ms, token, end, &self.limits, &mut self.effects);
         self.settle();
     }
@@ -216,8 +219,8 @@ impl Session {
             Some(before) => *before = stop,
             None => {
                 self.stop = Some(stop);
-                if let Some(live) = self.link.live_mut() {
-                    live.drain_pending = true;
+                if let Some(welcomed) = self.stream.welcomed_mut() {
+                    welcomed.drain_pending = true;
                 }
             }
         }
@@ -237,30 +240,30 @@ impl Session {
         }
         if self.lease_ends_ms.is_some_and(|ends_ms| ends_ms <= now_ms) {
             self.lease_ends_ms = None;
-            self.ledger
+            self.attempts
                 .apply_to_all(now_ms, Input::LeaseExpired, &mut self.effects);
-            if matches!(self.link, Link::Up { .. }) {
+            if matches!(self.stream, StreamState::Up { .. }) {
                 self.close("no heartbeat was acknowledged within the lease".to_owned());
             }
         }
-        self.ledger.handle_timeout(now_ms, &mut self.effects);
+        self.attempts.handle_timeout(now_ms, &mut self.effects);
         while let Some(step) = self.stop.as_mut().and_then(|stop| stop.poll(now_ms)) {
             match step {
-                Step::StopBodies => {
-                    self.ledger
+                Step::StopTasks => {
+                    self.attempts
                         .apply_to_all(now_ms, Input::DrainOver, &mut self.effects);
                 }
-                Step::AbandonBodies => {
-                    self.ledger
+                Step::AbandonTasks => {
+                    self.attempts
                         .apply_to_all(now_ms, Input::Abandoned, &mut self.effects);
                 }
-                Step::GiveUp => self.finish(match self.ledger.len() {
+                Step::GiveUp => self.finish(match self.attempts.len() {
                     0 => Ok(()),
                     unsettled => Err(WorkerError::DrainIncomplete { unsettled }),
                 }),
             }
         }
-        self.handle_link_timeout(now_ms);
+        self.handle_stream_timeout(now_ms);
         self.settle();
     }
 
@@ -269,9 +272,9 @@ impl Session {
         let stop = self.stop.as_ref().and_then(Stop::next_wake_ms);
         [
             self.lease_ends_ms,
-            self.ledger.next_wake_ms(),
+            self.attempts.next_wake_ms(),
             stop,
-            self.link.next_wake_ms(),
+            self.stream.next_wake_ms(),
         ]
         .into_iter()
         .flatten()
@@ -288,190 +291,68 @@ impl Session {
         self.finished.take()
     }
 
-    /// Whether `poll_transmit` has a message.
-    pub(crate) fn wants_to_transmit(&self, shared: &Shared) -> bool {
-        match &self.link {
-            Link::Greeting { stream, .. } => stream.hello_sent_at_ms.is_none(),
-            Link::Up { live, .. } => {
-                self.effects.has_acks()
-                    || self.effects.has_outcomes()
-                    || live.heartbeat_pending()
-                    || self.has_news(live, shared)
-                    || live.snapshot_wanted.is_some()
-                    || live.drain_pending
-                    || live.goodbye.is_some()
-            }
-            Link::Waiting { .. } | Link::Leaving { .. } | Link::Closing => false,
-        }
-    }
-
-    /// The next message to send.
-    pub(crate) fn poll_transmit(&mut self, now_ms: u64, shared: &mut Shared) -> Option<SessionRequest> {
-        let message = match &mut self.link {
-            Link::Greeting { stream, .. } if stream.hello_sent_at_ms.is_none() => {
-                stream.hello_sent_at_ms = Some(now_ms);
-                Request::Hello(self.greeting(shared))
-            }
-            Link::Up { .. } => self.next_request(now_ms, shared)?,
-            Link::Greeting { .. } | Link::Waiting { .. } | Link::Leaving { .. } | Link::Closing => {
-                return None;
-            }
-        };
-        let (Link::Greeting { stream, .. } | Link::Up { stream, .. }) = &mut self.link else {
-            unreachable!("only an open stream has a message")
-        };
-        let request = SessionRequest {
-            seq: stream.next_seq(),
-            message: Some(message),
-        };
-        if matches!(request.message, Some(Request::Goodbye(_))) {
-            self.link = Link::Leaving {
-                until_ms: now_ms + LEAVE_MS,
-            };
-            self.effects.command(Command::EndRequests);
-        }
-        Some(request)
-    }
-
-    /// In this order: what the orchestrator waits for, what keeps the lease, what is large, and the end.
-    fn next_request(&mut self, now_ms: u64, shared: &Shared) -> Option<Request> {
-        if let Some(acks) = self.effects.take_acks() {
-            return Some(acks);
-        }
-        let live = self.link.live_mut()?;
-        if let Some(n) = live.take_heartbeat(now_ms) {
-            return Some(Request::Heartbeat(Heartbeat {
-                n,
-                in_flight: u32::try_from(self.ledger.len()).unwrap_or(u32::MAX),
-                in_flight_hash: Bytes::copy_from_slice(&self.ledger.hash()),
-            }));
-        }
-        // A worker that stops has said that it wants nothing; no level takes that back.
-        if self.stop.is_none() && live.may_tell_news() {
-            // The actions go first: they bring levels of their own, which the asked ones replace.
-            if live.actions_told < shared.actions_revision() {
-                live.actions_told = shared.actions_revision();
-                if live.capacity_told == shared.capacity_revision() {
-                    live.pause_news(now_ms);
-                }
-                return shared.actions().map(Request::RegisterActions);
-            }
-            if live.capacity_told < shared.capacity_revision() {
-                live.capacity_told = shared.capacity_revision();
-                live.pause_news(now_ms);
-                return shared.capacity().map(Request::Capacity);
-            }
-        }
-        if let Some(n) = live.snapshot_wanted.take() {
-            let last_assignment_seq = live.last_assignment_seq;
-            let in_flight = self.ledger.in_flight();
-            return Some(Request::Snapshot(Snapshot {
-                n,
-                last_assignment_seq,
-                in_flight,
-            }));
-        }
-        if std::mem::take(&mut live.drain_pending) {
-            let deadline_ms = self.stop.as_ref().map_or(0, |stop| stop.deadline_ms(now_ms));
-            return Some(Request::Drain(Drain {
-                deadline_ms,
-                reason: "the worker stops".to_owned(),
-            }));
-        }
-        if let Some(outcomes) = self.effects.take_outcomes(&mut self.ledger, &self.limits) {
-            return Some(outcomes);
-        }
-        let reason = self.link.live_mut()?.goodbye.take()?;
-        Some(Request::Goodbye(Goodbye {
-            reason: reason.to_owned(),
-        }))
-    }
-
-    /// Registration, and after a break everything that the worker still has.
-    fn greeting(&self, shared: &mut Shared) -> Hello {
-        let hello = shared.next_hello();
-        let (session_id, boot_id) = self.previous.unzip();
-        Hello {
-            previous_session_id: session_id
-                .map_or_else(Bytes::new, |id| Bytes::copy_from_slice(id.as_bytes())),
-            boot_id_seen: boot_id.map_or_else(Bytes::new, |id| Bytes::copy_from_slice(id.as_bytes())),
-            in_flight: self.ledger.in_flight(),
-            max_in_flight: if self.stop.is_some() {
-                0
-            } else {
-                hello.max_in_flight
-            },
-            ..hello
-        }
-    }
-
-    /// The program has changed what the worker offers since this stream was told.
-    fn has_news(&self, live: &link::Live, shared: &Shared) -> bool {
-        self.stop.is_none()
-            && live.may_tell_news()
-            && (live.actions_told < shared.actions_revision()
-                || live.capacity_told < shared.capacity_revision())
-    }
-
-    fn handle_link_timeout(&mut self, now_ms: u64) {
-        match &mut self.link {
-            Link::Waiting { until_ms } if *until_ms <= now_ms => {
+    fn handle_stream_timeout(&mut self, now_ms: u64) {
+        match &mut self.stream {
+            StreamState::Waiting { until_ms } if *until_ms <= now_ms => {
                 self.effects.clear_stream();
                 self.effects.command(Command::Connect);
-                self.link = Link::Greeting {
-                    stream: Stream::default(),
+                self.stream = StreamState::Greeting {
+                    sequence: Sequence::default(),
                     deadline_ms: now_ms.saturating_add(HELLO_TIMEOUT_MS),
                 };
             }
-            Link::Greeting { deadline_ms, .. } if *deadline_ms <= now_ms => {
+            StreamState::Greeting { deadline_ms, .. } if *deadline_ms <= now_ms => {
                 self.close("the orchestrator did not answer Hello in time".to_owned());
             }
-            Link::Leaving { until_ms } if *until_ms <= now_ms => {
+            StreamState::Leaving { until_ms } if *until_ms <= now_ms => {
                 self.close("the worker said goodbye".to_owned());
                 if self.stop.is_some() {
                     self.finish(Ok(()));
                 }
             }
-            Link::Up { live, .. } => {
-                live.handle_timeout(now_ms);
-                if live.leave_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
-                    live.leave_at_ms = None;
-                    live.goodbye_when_idle = true;
+            StreamState::Up { welcomed, .. } => {
+                welcomed.handle_timeout(now_ms);
+                if welcomed.leave_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+                    welcomed.leave_at_ms = None;
+                    welcomed.goodbye_when_idle = true;
                 }
             }
-            Link::Waiting { .. } | Link::Greeting { .. } | Link::Leaving { .. } | Link::Closing => {}
+            StreamState::Waiting { .. }
+            | StreamState::Greeting { .. }
+            | StreamState::Leaving { .. }
+            | StreamState::Closing => {}
         }
     }
 
     /// Takes the last steps once nothing is in flight.
     fn settle(&mut self) {
-        let idle = self.ledger.len() == 0;
-        match &mut self.link {
+        let idle = self.attempts.len() == 0;
+        match &mut self.stream {
             // An assignment came in the meantime: no goodbye with anything in flight.
-            Link::Up { live, .. } if !idle => live.goodbye = None,
-            Link::Up { live, .. } if live.goodbye.is_none() => {
-                if self.stop.is_some() && live.drain_started {
-                    live.goodbye = Some("drained");
-                } else if live.goodbye_when_idle {
-                    live.goodbye = Some("asked to reconnect");
+            StreamState::Up { welcomed, .. } if !idle => welcomed.goodbye = None,
+            StreamState::Up { welcomed, .. } if welcomed.goodbye.is_none() => {
+                if self.stop.is_some() && welcomed.drain_started {
+                    welcomed.goodbye = Some("drained");
+                } else if welcomed.goodbye_when_idle {
+                    welcomed.goodbye = Some("asked to reconnect");
                 }
             }
             // Nobody has to be told anything.
-            Link::Waiting { .. } | Link::Greeting { .. } if idle && self.stop.is_some() => {
+            StreamState::Waiting { .. } | StreamState::Greeting { .. } if idle && self.stop.is_some() => {
                 self.finish(Ok(()))
             }
-            Link::Up { .. }
-            | Link::Waiting { .. }
-            | Link::Greeting { .. }
-            | Link::Leaving { .. }
-            | Link::Closing => {}
+            StreamState::Up { .. }
+            | StreamState::Waiting { .. }
+            | StreamState::Greeting { .. }
+            | StreamState::Leaving { .. }
+            | StreamState::Closing => {}
         }
     }
 
     /// Asks the shell to drop the stream.
     fn close(&mut self, reason: String) {
-        if !matches!(self.link, Link::Closing | Link::Waiting { .. }) {
-            self.link = Link::Closing;
+        if !matches!(self.stream, StreamState::Closing | StreamState::Waiting { .. }) {
+            self.stream = StreamState::Closing;
             self.effects.command(Command::Close { reason });
         }
     }
@@ -491,7 +372,7 @@ fn is_set(limit: i64) -> Option<i64> {
     (limit > 0).then_some(limit)
 }
 
-/// From the cancellation of a body to its abortion, where the orchestrator names no other time.
+/// From the cancellation of a handler task to its abortion, where the orchestrator names no other time.
 const STOP_GRACE_MS: u64 = 500;
 /// The same when the lease ran out: shorter than the margin that the orchestrator adds to the lease.
 const LEASE_STOP_MS: u64 = escapement_model::limits::LEASE_MARGIN_MS / 2;

@@ -1,28 +1,28 @@
-//! Gives the machine streams, a clock and bodies, on a thread of its own. Decides nothing about the
+//! Gives the machine streams, a clock and handler tasks, on a thread of its own. Decides nothing about the
 //! protocol.
 //!
 //! The thread has its own current-thread runtime, so heartbeats do not depend on the runtime of the handlers
 //! being free.
 //! Async handlers run on the runtime of whoever called `Worker::run`, blocking ones on threads of their own.
 
-mod bodies;
 mod connection;
+mod tasks;
 mod threads;
 
+use crate::capacity::WorkerHandle;
 use crate::clock;
 use crate::error::WorkerError;
-use crate::levels::WorkerHandle;
 use crate::machine::{Machine, OrchestratorId};
 use crate::session::Command;
 use crate::token::BearerToken;
 use crate::worker::{SessionCallback, SessionEvent, Worker};
-use bodies::Bodies;
 use connection::{Connection, Event, Next};
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
+use tasks::HandlerTasks;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
@@ -74,7 +74,7 @@ struct Shell {
     started_at: Duration,
     token: Option<BearerToken>,
     machine: Machine,
-    bodies: Bodies,
+    tasks: HandlerTasks,
     connections: BTreeMap<OrchestratorId, Connection>,
     /// Which connection is looked at first.
     turn: usize,
@@ -88,7 +88,7 @@ impl Shell {
             started_at: clock::now(),
             machine: Machine::of(0, &worker),
             token: worker.token,
-            bodies: Bodies::new(handlers_runtime, worker.handlers),
+            tasks: HandlerTasks::new(handlers_runtime, worker.handlers),
             connections: BTreeMap::new(),
             turn: 0,
             on_session: worker.on_session,
@@ -99,31 +99,31 @@ impl Shell {
     async fn run(mut self, mut stop: oneshot::Receiver<()>) -> Result<(), WorkerError> {
         let mut stopping = false;
         let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
-        // What the alarm is set for, and whether bodies ran then.
+        // What the alarm is set for, and whether handler tasks ran then.
         let mut alarm_for = None;
-        let mut levels = self.handle.subscribe();
+        let mut overrides = self.handle.subscribe();
         // What the program asked for before it ran stands in the first `Hello` already.
-        let asked_before = levels.borrow_and_update().clone();
-        self.machine.handle_levels(&asked_before);
+        let asked_before = overrides.borrow_and_update().clone();
+        self.machine.handle_overrides(&asked_before);
         loop {
             self.machine.handle_timeout(self.now_ms());
             self.carry_out();
             if let Some(end) = self.machine.poll_finished() {
-                self.bodies.end().await;
+                self.tasks.end().await;
                 debug!(ignored_messages = self.machine.ignored_messages(), "worker ended");
                 return end;
             }
             let wake_at_ms = self.machine.poll_timeout().unwrap_or(u64::MAX);
-            let has_bodies = !self.bodies.is_empty();
-            if alarm_for != Some((wake_at_ms, has_bodies)) {
+            let has_tasks = !self.tasks.is_empty();
+            if alarm_for != Some((wake_at_ms, has_tasks)) {
                 // The wish changes rarely, and a timer costs.
-                // A timer stands still while the machine sleeps, so bodies need a look at the clock soon after it wakes up.
-                let longest_ms = if has_bodies { LOOK_MS } else { SLEEP_MS_MAX };
+                // A timer stands still while the machine sleeps, so handler tasks need a look at the clock soon after it wakes up.
+                let longest_ms = if has_tasks { LOOK_MS } else { SLEEP_MS_MAX };
                 let sleep_ms = wake_at_ms.saturating_sub(self.now_ms()).min(longest_ms);
                 alarm
                     .as_mut()
                     .reset(tokio::time::Instant::now() + Duration::from_millis(sleep_ms));
-                alarm_for = Some((wake_at_ms, has_bodies));
+                alarm_for = Some((wake_at_ms, has_tasks));
             }
             let (machine, connections) = (&self.machine, &mut self.connections);
             self.turn = self.turn.wrapping_add(1);
@@ -141,18 +141,18 @@ impl Shell {
                     }
                     Err(_) => {
                         debug!("the caller has dropped the worker");
-                        self.bodies.end().await;
+                        self.tasks.end().await;
                         return Ok(());
                     }
                 },
                 // The handle lives as long as the shell, so there is always a sender.
-                Ok(()) = levels.changed() => {
-                    let levels = levels.borrow_and_update().clone();
-                    self.machine.handle_levels(&levels);
+                Ok(()) = overrides.changed() => {
+                    let overrides = overrides.borrow_and_update().clone();
+                    self.machine.handle_overrides(&overrides);
                 }
-                ended = self.bodies.next(), if has_bodies => {
+                ended = self.tasks.next(), if has_tasks => {
                     let now_ms = self.now_ms();
-                    let more = std::iter::from_fn(|| self.bodies.try_next()).take(ENDS_PER_ROUND_MAX);
+                    let more = std::iter::from_fn(|| self.tasks.try_next()).take(ENDS_PER_ROUND_MAX);
                     for (token, end) in std::iter::once(ended).chain(more) {
                         self.machine.handle_ended(now_ms, token, end);
                     }
@@ -174,7 +174,7 @@ impl Shell {
         }
     }
 
-    /// Sends and does all that the machine wants. `started` is queued before the body starts, not after it.
+    /// Sends and does all that the machine wants. `started` is queued before the handler task starts, not after it.
     fn carry_out(&mut self) {
         loop {
             let now_ms = self.now_ms();
@@ -203,10 +203,10 @@ impl Shell {
                 Command::Close { reason } => self.disconnect(id, reason),
                 Command::Start(job) => {
                     let deadline = self.started_at + Duration::from_millis(job.deadline_at_ms);
-                    self.bodies.start(*job, deadline);
+                    self.tasks.start(*job, deadline);
                 }
-                Command::Cancel(token) => self.bodies.cancel(token),
-                Command::Abort(token) => self.bodies.abort(token),
+                Command::Cancel(token) => self.tasks.cancel(token),
+                Command::Abort(token) => self.tasks.abort(token),
                 Command::Tell(event) => self.tell(&event),
             }
         }
@@ -300,9 +300,9 @@ async fn next_of(
     .await
 }
 
-/// The longest sleep while bodies run.
+/// The longest sleep while handler tasks run.
 const LOOK_MS: u64 = 100;
 /// The longest sleep; the session may have nothing to wait for.
 const SLEEP_MS_MAX: u64 = 60_000;
-/// Ended bodies that are reported in one message, at most.
+/// Ended handler tasks that are reported in one message, at most.
 const ENDS_PER_ROUND_MAX: usize = 1024;

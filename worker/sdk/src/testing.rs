@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// The worker as a state machine, for simulations of many of them under a virtual clock.
 ///
-/// It is the very machine that a running worker consists of; only streams, bodies and the clock are missing.
-/// A simulation obeys every [`machine::Command`], delivers messages both ways, and says which bodies ended:
+/// It is the very machine that a running worker consists of; only streams, handler tasks and the clock are missing.
+/// A simulation obeys every [`machine::Command`], delivers messages both ways, and says which handler tasks ended:
 ///
 /// ```
 /// use escapement_sdk::testing::machine::{Command, Machine, OrchestratorId};
@@ -28,13 +28,13 @@ use std::time::Duration;
 /// machine.handle_timeout(0);
 /// assert!(matches!(machine.poll_command(), Some((id, Command::Connect)) if id == to));
 /// let hello = machine.poll_transmit(0, to).expect("Hello is sent first");
-/// assert_eq!((hello.seq, machine.bodies()), (1, 0));
+/// assert_eq!((hello.seq, machine.tasks()), (1, 0));
 /// # Ok(())
 /// # }
 /// ```
 pub mod machine {
     pub use crate::machine::{Machine, OrchestratorId};
-    pub use crate::session::{BodyEnd, Command, Job};
+    pub use crate::session::{Command, TaskEnd, TaskStart};
 }
 
 /// Builds a [`StepContext`] that belongs to no worker.

@@ -1,10 +1,10 @@
 //! The builder of a worker and the calls that run it. Speaks no protocol.
 
 use crate::action::Action;
+use crate::capacity::WorkerHandle;
 use crate::context::StepContext;
 use crate::error::{StepError, WorkerError};
-use crate::handler::{Body, Handler};
-use crate::levels::WorkerHandle;
+use crate::handler::{Handler, HandlerFn};
 use crate::shell;
 use crate::token::BearerToken;
 use bytes::Bytes;
@@ -226,7 +226,7 @@ impl WorkerBuilder {
     {
         self.handlers.push(Handler {
             action,
-            body: Body::from_async(handler),
+            function: HandlerFn::from_async(handler),
         });
         self
     }
@@ -257,7 +257,7 @@ impl WorkerBuilder {
     {
         self.handlers.push(Handler {
             action,
-            body: Body::from_blocking(handler),
+            function: HandlerFn::from_blocking(handler),
         });
         self
     }

@@ -11,7 +11,7 @@ mod verdict;
 use super::{invalid, read_json, root_of, until_cancelled};
 use crate::config::Config;
 use crate::limits::CHILDREN_MAX;
-use crate::root::Written;
+use crate::sandbox::Written;
 use escapement_sdk::{Action, StepContext, StepError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -3,7 +3,7 @@
 use super::{Encoding, decode, invalid, root_of};
 use crate::config::Config;
 use crate::limits::WRITE_BYTES_MAX;
-use crate::root::Written;
+use crate::sandbox::Written;
 use escapement_sdk::{Action, StepContext, StepError};
 use serde::Deserialize;
 use serde_json::json;

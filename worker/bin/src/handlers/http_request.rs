@@ -7,7 +7,7 @@ use crate::limits::{
     CONTENT_BYTES_DEFAULT, CONTENT_BYTES_MAX, OUTPUT_FILE_BYTES_MAX, REMOTE_HEADERS_BYTES, REMOTE_TEXT_BYTES,
 };
 use crate::output_size::fitting;
-use crate::root::Written;
+use crate::sandbox::Written;
 use bytes::Bytes;
 use escapement_sdk::{Action, StepContext, StepError};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};

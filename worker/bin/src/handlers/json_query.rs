@@ -3,10 +3,10 @@
 
 use super::{invalid, read_input, read_text, root_of, until_cancelled};
 use crate::config::Config;
-use crate::evaluate::{Program, Reply, Request, evaluate};
+use crate::eval::parent::{Program, Reply, Request, evaluate};
 use crate::limits::{CONTENT_BYTES_DEFAULT, OUTPUT_FILE_BYTES_MAX, RESULTS_DEFAULT, RESULTS_MAX};
 use crate::output_size::fitting;
-use crate::root::Written;
+use crate::sandbox::Written;
 use escapement_sdk::{Action, StepContext, StepError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

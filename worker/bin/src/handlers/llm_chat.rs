@@ -7,7 +7,7 @@ use crate::config::{Config, LlmEndpoint, read_api_key};
 use crate::http_client::{Answer, Ask, HttpFault, send};
 use crate::limits::{LLM_ANSWER_BYTES_MAX, REMOTE_TEXT_BYTES, RETRY_AFTER_BYTES};
 use crate::output_size::fitting;
-use crate::root::Written;
+use crate::sandbox::Written;
 use escapement_sdk::{Action, StepContext, StepError};
 use http::{HeaderMap, HeaderValue, Method, header};
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::limits::{CAPTURE_BYTES_DEFAULT, CONTENT_BYTES_MAX, OUTPUT_FILE_BYTES_MAX, STDERR_TAIL_BYTES};
 use crate::output_size::fitting;
 use crate::process::{self, Finished};
-use crate::root::{Directory, Written};
+use crate::sandbox::{Directory, Written};
 use escapement_sdk::{Action, StepContext, StepError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -3,9 +3,9 @@
 
 use super::{invalid, parse_json, read_input, read_text, root_of, until_cancelled};
 use crate::config::Config;
-use crate::evaluate::{Program, Reply, Request, evaluate};
+use crate::eval::parent::{Program, Reply, Request, evaluate};
 use crate::limits::{CONTENT_BYTES_MAX, INPUT_FILE_BYTES_MAX, OUTPUT_FILE_BYTES_MAX};
-use crate::root::Written;
+use crate::sandbox::Written;
 use escapement_sdk::{Action, StepContext, StepError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

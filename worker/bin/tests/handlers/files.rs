@@ -4,7 +4,7 @@ use super::{closed, context, input, with_root};
 use escapement_sdk::StepError;
 use escapement_worker::config::Config;
 use escapement_worker::handlers::{file_read, file_write};
-use escapement_worker::root::Written;
+use escapement_worker::sandbox::Written;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};

@@ -22,7 +22,7 @@ mod templates;
 use escapement_sdk::StepContext;
 use escapement_sdk::testing::ContextBuilder;
 use escapement_worker::config::Config;
-use escapement_worker::root::Root;
+use escapement_worker::sandbox::Root;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::path::PathBuf;

@@ -13,9 +13,9 @@ use escapement_wire::v1::{
     SimulatePlanResponse, SubmitPlanRequest, SubmitPlanResponse, ValidatePlanRequest, ValidatePlanResponse,
     WaitExecutionRequest, WaitExecutionResponse, WatchExecutionRequest, WatchExecutionResponse,
 };
+use escapement_worker::api_client::Orchestrator;
 use escapement_worker::config::Config;
 use escapement_worker::handlers::execute_plan::{Output, run};
-use escapement_worker::orchestrator::Orchestrator;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -5,17 +5,17 @@ use escapement_wire::worker::v1::released;
 /// What the worker is doing with an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Its body runs and its outcome is wanted.
+    /// Its handler task runs and its outcome is wanted.
     Running,
-    /// Its body was told to end; whatever it still returns is discarded.
+    /// Its handler task was told to end; whatever it still returns is discarded.
     Stopping(Why),
-    /// Its body ended past its limit. The orchestrator settles it on its own timer and sends `Cancels`.
+    /// Its handler task ended past its limit. The orchestrator settles it on its own timer and sends `Cancels`.
     Overdue,
     /// Its outcome is recorded and waits for its acknowledgement.
     Finished,
 }
 
-/// Why a body was told to end.
+/// Why a handler task was told to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     /// The orchestrator does not want it any more.
@@ -31,7 +31,7 @@ pub(super) enum Why {
 /// What happens to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Input {
-    /// Its body ended, in whatever way.
+    /// Its handler task ended, in whatever way.
     Ended,
     /// The orchestrator cancelled it, or does not know it any more.
     Unwanted,
@@ -41,7 +41,7 @@ pub(super) enum Input {
     LeaseExpired,
     /// The drain grace is over.
     DrainOver,
-    /// Its body did not end in time although it was aborted, and the worker is about to go.
+    /// Its handler task did not end in time although it was aborted, and the worker is about to go.
     Abandoned,
 }
 
@@ -50,11 +50,11 @@ pub(super) enum Input {
 pub(super) enum Next {
     /// Nothing.
     Stay,
-    /// Tell the body to end, or remember a stronger reason.
+    /// Tell the handler task to end, or remember a stronger reason.
     Stop(Why),
     /// Wait for the orchestrator to cancel it.
     Wait,
-    /// Record what the body returned.
+    /// Record what the handler task returned.
     Report,
     /// Record that it was given up.
     Release(released::Reason),
@@ -99,12 +99,12 @@ pub(super) fn next(state: State, input: Input) -> Next {
         (S::Overdue, I::Unwanted) => Next::Forget,
         (S::Overdue, I::LeaseExpired) => Next::Release(R::LeaseExpired),
         (S::Overdue, I::DrainOver | I::Abandoned) => Next::Release(R::Drain),
-        // Its body has ended and its limit has come already.
+        // Its handler task has ended and its limit has come already.
         (S::Overdue, I::Ended | I::TimeUp) => Next::Stay,
 
         // A recorded outcome stands until it is acknowledged, whatever comes (I7).
         (S::Finished, I::Unwanted | I::LeaseExpired | I::DrainOver | I::Abandoned) => Next::Stay,
-        // An abandoned body may still end; its timer may have been due in the same instant.
+        // An abandoned handler task may still end; its timer may have been due in the same instant.
         (S::Finished, I::Ended | I::TimeUp) => Next::Stay,
     }
 }

@@ -1,10 +1,10 @@
 //! What the worker does about each message of the orchestrator. Sends nothing by itself.
 
 use crate::error::WorkerError;
-use crate::session::ledger::Names;
-use crate::session::link::{Link, Live};
-use crate::session::shared::{Room, Shared};
-use crate::session::{ATTEMPTS_MAX, Command, Job, Session, TIMEOUT_MS_MAX, attempt, is_set};
+use crate::session::attempts::Names;
+use crate::session::stream::{StreamState, WelcomedStream};
+use crate::session::worker_state::{Room, WorkerState};
+use crate::session::{ATTEMPTS_MAX, Command, Session, TIMEOUT_MS_MAX, TaskStart, attempt, is_set};
 use crate::worker::SessionEvent;
 use bytes::Bytes;
 use escapement_model::limits::{
@@ -27,21 +27,22 @@ impl Session {
         &mut self,
         now_ms: u64,
         response: SessionResponse,
-        shared: &mut Shared,
+        worker_state: &mut WorkerState,
     ) -> Result<(), Violation> {
-        let (Link::Greeting { stream, .. } | Link::Up { stream, .. }) = &mut self.link else {
+        let (StreamState::Greeting { sequence, .. } | StreamState::Up { sequence, .. }) = &mut self.stream
+        else {
             // The stream is ending, and nothing that it still carries matters.
             return Ok(());
         };
         let seq = response.seq;
-        stream
+        sequence
             .received(seq)
             .map_err(|expected| format!("message {seq} came in place of {expected}"))?;
         let Some(message) = response.message else {
             self.ignored_messages += 1;
             return Ok(());
         };
-        let welcomed = matches!(self.link, Link::Up { .. });
+        let welcomed = matches!(self.stream, StreamState::Up { .. });
         match (message, welcomed) {
             (Response::SessionError(error), _) => {
                 self.session_error(&error);
@@ -50,7 +51,7 @@ impl Session {
             (Response::Welcome(welcome), false) => self.welcome(now_ms, welcome),
             (Response::Welcome(_), true) => Err("a second Welcome".to_owned()),
             (_, false) => Err("a message before Welcome".to_owned()),
-            (message, true) => self.receive_welcomed(now_ms, seq, message, shared),
+            (message, true) => self.receive_welcomed(now_ms, seq, message, worker_state),
         }
     }
 
@@ -59,46 +60,49 @@ impl Session {
         now_ms: u64,
         seq: u64,
         message: Response,
-        shared: &mut Shared,
+        worker_state: &mut WorkerState,
     ) -> Result<(), Violation> {
-        let live = self.link.live_mut().expect("only a welcomed stream comes here");
+        let welcomed = self
+            .stream
+            .welcomed_mut()
+            .expect("only a welcomed stream comes here");
         match message {
             Response::Welcome(_) | Response::SessionError(_) => {
                 unreachable!("both were handled before the others")
             }
             Response::HeartbeatAck(ack) => self.heartbeat_acknowledged(ack)?,
             Response::Assignments(assignments) => {
-                live.last_assignment_seq = seq;
+                welcomed.last_assignment_seq = seq;
                 for assignment in assignments.items {
-                    self.assign(now_ms, assignment, shared)?;
+                    self.assign(now_ms, assignment, worker_state)?;
                 }
             }
             Response::OutcomeAcks(acks) => {
                 for ack in acks.items {
                     // Every verdict is final: the outcome is in the state of the execution, or never will be
                     // (I7).
-                    self.ledger.acknowledged(token_of(&ack.attempt_token)?);
+                    self.attempts.acknowledged(token_of(&ack.attempt_token)?);
                 }
             }
             Response::Cancels(cancels) => {
                 for cancel in cancels.items {
                     let token = token_of(&cancel.attempt_token)?;
                     let grace_ms = u64::try_from(cancel.grace_ms).unwrap_or(0).min(TIMEOUT_MS_MAX);
-                    if !self.ledger.unwanted(now_ms, token, grace_ms, &mut self.effects) {
+                    if !self.attempts.unwanted(now_ms, token, grace_ms, &mut self.effects) {
                         // Nothing of it runs here, so that is what the orchestrator is told.
                         self.effects.stopped(token);
                     }
                 }
             }
-            Response::SnapshotRequest(request) => live.snapshot_wanted = Some(request.n),
+            Response::SnapshotRequest(request) => welcomed.snapshot_wanted = Some(request.n),
             // Messages are read in order, so all assignments before it have been answered.
             Response::DrainStarted(_) => {
-                if !live.drain_started && self.stop.is_none() {
+                if !welcomed.drain_started && self.stop.is_none() {
                     let orchestrator = self.address.clone();
                     self.effects
                         .command(Command::Tell(SessionEvent::Drained { orchestrator }));
                 }
-                live.drain_started = true;
+                welcomed.drain_started = true;
             }
             Response::Reconnect(reconnect) => {
                 // The orchestrator may need this worker until its last execution has ended: it decides when.
@@ -108,7 +112,7 @@ impl Session {
                     .min(TIMEOUT_MS_MAX);
                 // A later one may only bring the end forward.
                 let leave_at_ms = now_ms + deadline_ms;
-                live.leave_at_ms = Some(live.leave_at_ms.unwrap_or(leave_at_ms).min(leave_at_ms));
+                welcomed.leave_at_ms = Some(welcomed.leave_at_ms.unwrap_or(leave_at_ms).min(leave_at_ms));
             }
         }
         if self.effects.is_flooded() {
@@ -126,30 +130,30 @@ impl Session {
         }
         let session_id = SessionId::from_slice(&welcome.session_id).ok_or("a session id is not 16 bytes")?;
         let boot_id = BootId::from_slice(&welcome.boot_id).ok_or("a boot id is not 16 bytes")?;
-        let Link::Greeting { stream, .. } = &self.link else {
+        let StreamState::Greeting { sequence, .. } = &self.stream else {
             unreachable!("only a greeting stream is welcomed")
         };
-        let stream = *stream;
-        let hello_sent_at_ms = stream.hello_sent_at_ms.ok_or("Welcome before Hello")?;
-        let mut live = Live::new(now_ms, &welcome);
-        live.drain_pending = self.stop.is_some();
-        self.lease_ends_ms = Some(live.lease_end_ms(hello_sent_at_ms));
+        let sequence = *sequence;
+        let hello_sent_at_ms = sequence.hello_sent_at_ms.ok_or("Welcome before Hello")?;
+        let mut welcomed = WelcomedStream::new(now_ms, &welcome);
+        welcomed.drain_pending = self.stop.is_some();
+        self.lease_ends_ms = Some(welcomed.lease_end_ms(hello_sent_at_ms));
         self.limits = limits_of(welcome.limits.as_ref());
-        self.link = Link::Up { stream, live };
+        self.stream = StreamState::Up { sequence, welcomed };
         let rebooted = self.previous.is_some_and(|(_, before)| before != boot_id);
         self.previous = Some((session_id, boot_id));
         if rebooted {
-            self.ledger
+            self.attempts
                 .apply_to_all(now_ms, attempt::Input::Unwanted, &mut self.effects);
         }
         for verdict in &welcome.verdicts {
             if verdict.verdict() == Verdict::Stop {
                 let token = token_of(&verdict.attempt_token)?;
-                self.ledger
+                self.attempts
                     .unwanted(now_ms, token, crate::session::STOP_GRACE_MS, &mut self.effects);
             }
         }
-        self.effects.resend(&self.ledger);
+        self.effects.resend(&self.attempts);
         self.peers = Some(welcome.peers);
         let refused_actions = welcome
             .refused_actions
@@ -171,34 +175,45 @@ impl Session {
         if !ack.peers.is_empty() {
             self.peers = Some(ack.peers);
         }
-        let live = self.link.live_mut().expect("only a welcomed stream comes here");
-        let sent_at_ms = live
+        let welcomed = self
+            .stream
+            .welcomed_mut()
+            .expect("only a welcomed stream comes here");
+        let sent_at_ms = welcomed
             .acknowledged(n)
             .map_err(|last| format!("heartbeat {n} was acknowledged after {last}"))?;
         if let Some(sent_at_ms) = sent_at_ms {
-            self.lease_ends_ms = Some(live.lease_end_ms(sent_at_ms));
+            self.lease_ends_ms = Some(welcomed.lease_end_ms(sent_at_ms));
             self.reconnect.succeeded();
         }
         Ok(())
     }
 
-    fn assign(&mut self, now_ms: u64, assignment: Assignment, shared: &mut Shared) -> Result<(), Violation> {
+    fn assign(
+        &mut self,
+        now_ms: u64,
+        assignment: Assignment,
+        worker_state: &mut WorkerState,
+    ) -> Result<(), Violation> {
         let token = token_of(&assignment.attempt_token)?;
-        if self.ledger.contains(token) {
+        if self.attempts.contains(token) {
             // It is never started twice; the answer is the same.
             self.effects.started(token);
             return Ok(());
         }
-        let leaves = self.link.live_mut().is_some_and(|live| live.goodbye_when_idle);
+        let leaves = self
+            .stream
+            .welcomed_mut()
+            .is_some_and(|welcomed| welcomed.goodbye_when_idle);
         let refusal = if self.stop.is_some() || leaves {
             Some(Reason::Draining)
         } else if self.lease_ends_ms.is_none() {
             Some(Reason::LeaseExpired)
-        } else if shared.runs(token) || self.ledger.len() >= ATTEMPTS_MAX {
+        } else if worker_state.runs(token) || self.attempts.len() >= ATTEMPTS_MAX {
             // Another orchestrator's attempt has the same token, or too many outcomes are not acknowledged.
             Some(Reason::NoCapacity)
         } else {
-            match shared.room(&assignment.action, self.limits.in_flight_max) {
+            match worker_state.room(&assignment.action, self.limits.in_flight_max) {
                 Room::Free => None,
                 Room::Full => Some(Reason::NoCapacity),
                 Room::NoHandler => Some(Reason::UnknownAction),
@@ -212,11 +227,11 @@ impl Session {
             .unwrap_or(0)
             .clamp(1, TIMEOUT_MS_MAX);
         let deadline_at_ms = now_ms + timeout_ms;
-        shared.take(token, &assignment.action);
+        worker_state.take(token, &assignment.action);
         let names = Names::new(&assignment.action, &assignment.execution_id, &assignment.step_id);
-        self.ledger.start(now_ms, token, names, deadline_at_ms);
+        self.attempts.start(now_ms, token, names, deadline_at_ms);
         self.effects.started(token);
-        self.effects.command(Command::Start(Box::new(Job {
+        self.effects.command(Command::Start(Box::new(TaskStart {
             token,
             deadline_at_ms,
             assignment,

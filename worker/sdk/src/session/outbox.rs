@@ -1,6 +1,6 @@
 //! What waits to be said on the present stream, and what waits to be done. Bounded by what is in flight.
 
-use crate::session::ledger::Ledger;
+use crate::session::attempts::Attempts;
 use crate::session::{ATTEMPTS_MAX, Command, report, token_bytes};
 use bytes::Bytes;
 use escapement_model::AttemptToken;
@@ -53,8 +53,8 @@ impl Effects {
     }
 
     /// Sends every recorded outcome on this stream, in the order of the tokens.
-    pub(super) fn resend(&mut self, ledger: &Ledger) {
-        self.outcomes = ledger.finished().collect();
+    pub(super) fn resend(&mut self, attempts: &Attempts) {
+        self.outcomes = attempts.finished().collect();
     }
 
     pub(super) fn has_acks(&self) -> bool {
@@ -91,14 +91,18 @@ impl Effects {
     }
 
     /// The next message of outcomes, as many as fit into one.
-    pub(super) fn take_outcomes(&mut self, ledger: &mut Ledger, limits: &SessionLimits) -> Option<Request> {
+    pub(super) fn take_outcomes(
+        &mut self,
+        attempts: &mut Attempts,
+        limits: &SessionLimits,
+    ) -> Option<Request> {
         // A message that takes long to travel would hold up the heartbeat behind it.
         let bytes_max = report::item_bytes_max(limits).min(OUTCOMES_BYTES_AIM);
         let mut items = Vec::new();
         let mut bytes = 0;
         while let Some(&token) = self.outcomes.front() {
             // An outcome that was answered in the meantime needs no second message.
-            if let Some(outcome) = ledger.outcome_mut(token) {
+            if let Some(outcome) = attempts.outcome_mut(token) {
                 bytes += report::fit(outcome, limits) + ITEM_OVERHEAD_BYTES;
                 let full = bytes > bytes_max || items.len() == OUTCOMES_PER_MESSAGE_MAX;
                 if full && !items.is_empty() {

@@ -1,7 +1,7 @@
-//! Puts what a body ended with into an outcome that the wire takes. Decides nothing about when it is sent.
+//! Puts what a handler task ended with into an outcome that the wire takes. Decides nothing about when it is sent.
 
 use crate::error::StepError;
-use crate::session::BodyEnd;
+use crate::session::TaskEnd;
 use escapement_model::limits::{ERROR_CONTEXT_BYTES_MAX, MESSAGE_CHARS_MAX};
 use escapement_model::{AttemptToken, Severity, codes};
 use escapement_wire::v1::execution_error;
@@ -16,15 +16,15 @@ pub(super) fn item_bytes_max(limits: &SessionLimits) -> usize {
         .saturating_sub(MESSAGE_OVERHEAD_BYTES)
 }
 
-/// The outcome of a body that ended by itself, within the limits.
+/// The outcome of a handler task that ended by itself, within the limits.
 pub(super) fn outcome_of(
     token: AttemptToken,
     run_time_ms: u64,
-    end: BodyEnd,
+    end: TaskEnd,
     limits: &SessionLimits,
 ) -> AttemptOutcome {
     let outcome = match end {
-        BodyEnd::Success { output, warnings } => {
+        TaskEnd::Success { output, warnings } => {
             let bytes_max = usize::try_from(limits.output_bytes_max).unwrap_or(0);
             if output.len() > bytes_max {
                 let message = format!(
@@ -42,8 +42,8 @@ pub(super) fn outcome_of(
                 })
             }
         }
-        BodyEnd::Failure(error) => Outcome::Failure(failure(&error)),
-        BodyEnd::Aborted => {
+        TaskEnd::Failure(error) => Outcome::Failure(failure(&error)),
+        TaskEnd::Aborted => {
             let message = "the task of the handler was aborted from outside";
             Outcome::Failure(failure(&StepError::new(codes::UNKNOWN_ERROR, message).fatal()))
         }

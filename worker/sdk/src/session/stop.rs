@@ -12,10 +12,10 @@ pub(super) struct Stop {
 /// What the limits demand, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The drain grace is over: bodies are told to end.
-    StopBodies,
-    /// Bodies that are still there are left behind.
-    AbandonBodies,
+    /// The drain grace is over: handler tasks are told to end.
+    StopTasks,
+    /// Handler tasks that are still there are left behind.
+    AbandonTasks,
     /// Outcomes that are not acknowledged are left behind.
     GiveUp,
 }
@@ -24,7 +24,7 @@ impl Stop {
     pub(super) fn new(now_ms: u64, drain_grace_ms: u64) -> Self {
         Self {
             grace_ends_ms: now_ms.saturating_add(drain_grace_ms),
-            next: Some(Step::StopBodies),
+            next: Some(Step::StopTasks),
         }
     }
 
@@ -37,8 +37,8 @@ impl Stop {
     pub(super) fn poll(&mut self, now_ms: u64) -> Option<Step> {
         let step = self.next.filter(|step| self.at_ms(*step) <= now_ms)?;
         self.next = match step {
-            Step::StopBodies => Some(Step::AbandonBodies),
-            Step::AbandonBodies => Some(Step::GiveUp),
+            Step::StopTasks => Some(Step::AbandonTasks),
+            Step::AbandonTasks => Some(Step::GiveUp),
             Step::GiveUp => None,
         };
         Some(step)
@@ -55,9 +55,9 @@ impl Stop {
 
     fn at_ms(&self, step: Step) -> u64 {
         let after_ms = match step {
-            Step::StopBodies => 0,
+            Step::StopTasks => 0,
             // They are aborted after one stop grace; a second one is for the abortion to take effect.
-            Step::AbandonBodies => 2 * STOP_GRACE_MS,
+            Step::AbandonTasks => 2 * STOP_GRACE_MS,
             Step::GiveUp => 2 * STOP_GRACE_MS + DELIVERY_MS,
         };
         self.grace_ends_ms.saturating_add(after_ms)

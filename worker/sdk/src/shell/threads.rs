@@ -40,7 +40,7 @@ impl Threads {
             return Ok(());
         }
         state.started += 1;
-        let name = format!("escapement-body-{}", state.started);
+        let name = format!("escapement-handler-{}", state.started);
         drop(state);
         let pool = self.0.clone();
         std::thread::Builder::new().name(name).spawn(move || {
@@ -118,7 +118,7 @@ mod tests {
                 .collect();
             let mut names: Vec<String> = (0..4).map(|_| here.recv_timeout(PATIENCE).unwrap()).collect();
             names.sort();
-            let expected: Vec<String> = (1..=4).map(|n| format!("escapement-body-{n}")).collect();
+            let expected: Vec<String> = (1..=4).map(|n| format!("escapement-handler-{n}")).collect();
             assert_eq!(names, expected);
             drop(releases);
             wait_for_idle(&threads, 4);

@@ -33,7 +33,10 @@ fn blocking_handlers_run_although_the_blocking_threads_of_the_runtime_are_all_ta
         stream.assign(1, "block", &json!({}), 60_000).await;
         let (output, _) = stream.hear_success().await;
         assert!(
-            output["thread"].as_str().unwrap().starts_with("escapement-body"),
+            output["thread"]
+                .as_str()
+                .unwrap()
+                .starts_with("escapement-handler"),
             "{output}"
         );
         assert_eq!(output["inside"], true);

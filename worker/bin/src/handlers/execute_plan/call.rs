@@ -1,8 +1,8 @@
 //! Submits a child and waits for its result over any number of broken calls. Does not judge the result.
 
 use super::super::invalid;
+use crate::api_client::Orchestrator;
 use crate::limits::CHILD_WAIT_MS;
-use crate::orchestrator::Orchestrator;
 use escapement_sdk::{StepContext, StepError};
 use escapement_wire::v1::{PlanResult, SubmitPlanRequest, WaitExecutionRequest};
 use serde_json::json;

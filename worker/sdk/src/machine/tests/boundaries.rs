@@ -3,7 +3,7 @@
 
 use super::stage::DRAIN_GRACE;
 use crate::machine::{Machine, OrchestratorId};
-use crate::session::{BodyEnd, Command};
+use crate::session::{Command, TaskEnd};
 use crate::{Opaque, StepError};
 use bytes::Bytes;
 use escapement_model::AttemptToken;
@@ -41,8 +41,8 @@ struct Simulation {
     to_orchestrator: VecDeque<(u64, SessionRequest)>,
     to_worker: VecDeque<(u64, SessionResponse)>,
     is_open: bool,
-    /// When bodies end, with the tokens; `None` for those that wait for a cancel.
-    bodies: BTreeMap<AttemptToken, (Option<u64>, String)>,
+    /// When handler tasks end, with the tokens; `None` for those that wait for a cancel.
+    tasks: BTreeMap<AttemptToken, (Option<u64>, String)>,
     ever_started: BTreeSet<AttemptToken>,
     delivered: usize,
     breaks: Vec<usize>,
@@ -60,7 +60,7 @@ struct Books {
     assigned_seq: BTreeMap<Bytes, u64>,
     /// Steps that nobody has.
     waiting: VecDeque<&'static str>,
-    live: BTreeMap<Bytes, Live>,
+    welcomed: BTreeMap<Bytes, WelcomedStream>,
     settled: BTreeMap<&'static str, &'static str>,
     /// As first reported.
     outcomes: BTreeMap<Bytes, AttemptOutcome>,
@@ -68,7 +68,7 @@ struct Books {
     out: Vec<Response>,
 }
 
-struct Live {
+struct WelcomedStream {
     action: &'static str,
     started: bool,
     cancelled: bool,
@@ -99,7 +99,7 @@ impl Simulation {
             to_orchestrator: VecDeque::new(),
             to_worker: VecDeque::new(),
             is_open: false,
-            bodies: BTreeMap::new(),
+            tasks: BTreeMap::new(),
             ever_started: BTreeSet::new(),
             delivered: 0,
             breaks: breaks.to_vec(),
@@ -133,7 +133,7 @@ impl Simulation {
                     "breaks {:?}",
                     self.breaks
                 );
-                assert!(self.bodies.is_empty() && self.machine.in_flight() == 0);
+                assert!(self.tasks.is_empty() && self.machine.in_flight() == 0);
                 return self.delivered;
             }
             if !stopped && self.books.settled.len() == ACTIONS.len() {
@@ -151,25 +151,25 @@ impl Simulation {
     fn end_bodies(&mut self) {
         let due = |end: &Option<u64>| end.is_some_and(|at_ms| at_ms <= self.now_ms);
         let ended: Vec<_> = self
-            .bodies
+            .tasks
             .iter()
             .filter(|(_, (end, _))| due(end))
             .map(|(token, (_, action))| (*token, action.clone()))
             .collect();
         for (token, action) in ended {
-            self.bodies.remove(&token);
+            self.tasks.remove(&token);
             let end = match action.as_str() {
-                "fail" => BodyEnd::Failure(StepError::new("BUSY", "later")),
-                "linger" => BodyEnd::Aborted,
-                _ => BodyEnd::Success {
+                "fail" => TaskEnd::Failure(StepError::new("BUSY", "later")),
+                "linger" => TaskEnd::Aborted,
+                _ => TaskEnd::Success {
                     output: Opaque::default(),
                     warnings: Vec::new(),
                 },
             };
             self.machine.handle_ended(self.now_ms, token, end);
         }
-        assert_eq!(self.machine.bodies(), self.bodies.len());
-        assert!(self.bodies.len() <= 3, "over the capacity");
+        assert_eq!(self.machine.tasks(), self.tasks.len());
+        assert!(self.tasks.len() <= 3, "over the capacity");
     }
 
     fn carry_out(&mut self) {
@@ -197,10 +197,10 @@ impl Simulation {
                         job.token
                     );
                     let end = (job.assignment.action != "linger").then_some(self.now_ms + 40);
-                    self.bodies.insert(job.token, (end, job.assignment.action));
+                    self.tasks.insert(job.token, (end, job.assignment.action));
                 }
                 Command::Cancel(token) => {
-                    if let Some((end, action)) = self.bodies.get_mut(&token) {
+                    if let Some((end, action)) = self.tasks.get_mut(&token) {
                         assert_eq!(action, "linger", "only that one is cancelled");
                         *end = Some(self.now_ms + 10);
                     }
@@ -287,19 +287,19 @@ impl Books {
                     self.started(&token);
                 }
                 for token in acks.stopped {
-                    if let Some(live) = self.live.remove(&token) {
-                        assert!(live.cancelled, "{} was not asked to stop", live.action);
-                        self.settle(live.action, "stopped");
+                    if let Some(welcomed) = self.welcomed.remove(&token) {
+                        assert!(welcomed.cancelled, "{} was not asked to stop", welcomed.action);
+                        self.settle(welcomed.action, "stopped");
                     }
                 }
                 for rejected in acks.rejected {
                     // There is room for three of four.
-                    let live = self
-                        .live
+                    let welcomed = self
+                        .welcomed
                         .remove(&rejected.attempt_token)
                         .expect("it was handed out");
-                    assert!(!live.started);
-                    self.waiting.push_back(live.action);
+                    assert!(!welcomed.started);
+                    self.waiting.push_back(welcomed.action);
                 }
             }
             Request::Outcomes(outcomes) => {
@@ -318,7 +318,7 @@ impl Books {
                     last_assignment_seq: 0,
                 }));
             }
-            Request::Goodbye(_) => assert!(self.live.is_empty(), "no goodbye with anything in flight"),
+            Request::Goodbye(_) => assert!(self.welcomed.is_empty(), "no goodbye with anything in flight"),
             other => panic!("{other:?} has no place here"),
         }
     }
@@ -334,22 +334,22 @@ impl Books {
             .map(|entry| (&entry.attempt_token, entry.phase()))
             .collect();
         // What the worker does not list it does not have, so it never ran, or it has been answered.
-        for token in self.live.keys().cloned().collect::<Vec<_>>() {
+        for token in self.welcomed.keys().cloned().collect::<Vec<_>>() {
             if listed.contains_key(&token) {
                 self.started(&token);
                 continue;
             }
-            let live = self.live.remove(&token).expect("it is listed in the books");
-            if live.cancelled {
-                self.settle(live.action, "stopped");
+            let welcomed = self.welcomed.remove(&token).expect("it is listed in the books");
+            if welcomed.cancelled {
+                self.settle(welcomed.action, "stopped");
             } else {
-                assert!(!live.started, "{} was started and is lost", live.action);
-                self.waiting.push_back(live.action);
+                assert!(!welcomed.started, "{} was started and is lost", welcomed.action);
+                self.waiting.push_back(welcomed.action);
             }
         }
         let verdict = |entry: &InFlight| AttemptVerdict {
             attempt_token: entry.attempt_token.clone(),
-            verdict: if self.live.contains_key(&entry.attempt_token)
+            verdict: if self.welcomed.contains_key(&entry.attempt_token)
                 || entry.phase() == in_flight::Phase::Finished
             {
                 Verdict::Keep.into()
@@ -377,19 +377,19 @@ impl Books {
     /// Hands out all that waits, but for `last` one message at a time.
     fn offer(&mut self) {
         for action in std::mem::take(&mut self.waiting) {
-            let running = self.live.len();
+            let running = self.welcomed.len();
             if running == 3 {
                 self.waiting.push_back(action);
                 continue;
             }
             self.next_token += 1;
             let token = Bytes::from(vec![self.next_token; 16]);
-            let live = Live {
+            let welcomed = WelcomedStream {
                 action,
                 started: false,
                 cancelled: false,
             };
-            self.live.insert(token.clone(), live);
+            self.welcomed.insert(token.clone(), welcomed);
             let item = Assignment {
                 attempt_token: token,
                 action: action.to_owned(),
@@ -402,10 +402,10 @@ impl Books {
     }
 
     fn started(&mut self, token: &Bytes) {
-        if let Some(live) = self.live.get_mut(token) {
-            live.started = true;
-            if live.action == "linger" && !live.cancelled {
-                live.cancelled = true;
+        if let Some(welcomed) = self.welcomed.get_mut(token) {
+            welcomed.started = true;
+            if welcomed.action == "linger" && !welcomed.cancelled {
+                welcomed.cancelled = true;
                 self.out.push(cancel(token));
             }
         }
@@ -413,7 +413,7 @@ impl Books {
 
     fn repeat_cancels(&mut self) {
         if self.is_up {
-            let cancelled = self.live.iter().filter(|(_, live)| live.cancelled);
+            let cancelled = self.welcomed.iter().filter(|(_, welcomed)| welcomed.cancelled);
             self.out.extend(cancelled.map(|(token, _)| cancel(token)));
         }
     }
@@ -425,9 +425,9 @@ impl Books {
             .entry(token.clone())
             .or_insert_with(|| outcome.clone());
         assert_eq!(*first, outcome, "it is sent again unchanged");
-        let verdict = match self.live.remove(&token) {
-            Some(live) => {
-                self.settle(live.action, "outcome");
+        let verdict = match self.welcomed.remove(&token) {
+            Some(welcomed) => {
+                self.settle(welcomed.action, "outcome");
                 1
             }
             None => 2,
@@ -450,7 +450,7 @@ impl Books {
             .iter()
             .map(|entry| &entry.attempt_token)
             .collect();
-        for token in self.live.keys() {
+        for token in self.welcomed.keys() {
             let read = self
                 .assigned_seq
                 .get(token)

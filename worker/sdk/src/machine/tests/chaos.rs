@@ -32,7 +32,7 @@ struct Chaos {
     seed: u64,
     random: u64,
     next_name: u8,
-    bodies: BTreeSet<AttemptToken>,
+    tasks: BTreeSet<AttemptToken>,
     ever: BTreeSet<AttemptToken>,
     met_peers: bool,
 }
@@ -44,7 +44,7 @@ impl Chaos {
             seed,
             random: seed,
             next_name: 0,
-            bodies: BTreeSet::new(),
+            tasks: BTreeSet::new(),
             ever: BTreeSet::new(),
             met_peers: false,
         }
@@ -109,7 +109,7 @@ impl Chaos {
     }
 
     fn end_a_body(&mut self) {
-        if let Some(token) = self.bodies.pop_first() {
+        if let Some(token) = self.tasks.pop_first() {
             self.stage.body_succeeds(token.as_bytes()[0]);
         }
     }
@@ -122,13 +122,13 @@ impl Chaos {
                 "seed {seed}: {} was started twice",
                 job.token
             );
-            self.bodies.insert(job.token);
+            self.tasks.insert(job.token);
         }
         assert!(
-            self.bodies.len() <= 2,
+            self.tasks.len() <= 2,
             "seed {seed}: over the capacity of all sessions"
         );
-        assert_eq!(self.stage.machine.bodies(), self.bodies.len(), "seed {seed}");
+        assert_eq!(self.stage.machine.tasks(), self.tasks.len(), "seed {seed}");
         assert!(
             self.stage.end.is_none(),
             "seed {seed}: it ends at its own stop only: {:?}",
@@ -155,7 +155,7 @@ impl Chaos {
 
     /// The worker is asked to stop, and nobody answers any more.
     fn settle(&mut self) {
-        while !self.bodies.is_empty() {
+        while !self.tasks.is_empty() {
             self.end_a_body();
         }
         self.stage.stop();

@@ -65,7 +65,7 @@ fn all_sessions_share_one_capacity_and_each_gets_its_own_outcomes() {
     stage.heard(A);
     stage.assign(b, 3);
     assert_eq!(stage.heard_acks(b).rejected[0].reason(), Reason::NoCapacity);
-    assert_eq!(stage.machine.bodies(), 2);
+    assert_eq!(stage.machine.tasks(), 2);
     stage.body_succeeds(1);
     assert!(
         matches!(&stage.heard(A)[..], [Request::Outcomes(outcomes)] if outcomes.items[0].attempt_token == bytes(1))
@@ -221,7 +221,7 @@ fn a_peer_that_refuses_the_worker_is_asked_again_later_and_its_bodies_end() {
             (&[token(2)][..], &[token(2)][..])
         );
         stage.body_succeeds(2);
-        assert_eq!(stage.machine.bodies(), 1);
+        assert_eq!(stage.machine.tasks(), 1);
         stage.pass(59_000);
         let again = stage.id("http://b:1");
         assert!(!stage.machine.wants_to_transmit(again));

@@ -1,7 +1,7 @@
 //! Plays the shell and several orchestrators to one worker, and keeps what it says and does.
 
 use crate::machine::{Machine, OrchestratorId};
-use crate::session::{BodyEnd, Command, Job};
+use crate::session::{Command, TaskEnd, TaskStart};
 use crate::{Opaque, SessionEvent, WorkerError};
 use bytes::Bytes;
 use escapement_model::AttemptToken;
@@ -20,7 +20,7 @@ pub(super) struct Stage {
     pub(super) machine: Machine,
     pub(super) now_ms: u64,
     lines: BTreeMap<OrchestratorId, Line>,
-    pub(super) started: Vec<Job>,
+    pub(super) started: Vec<TaskStart>,
     pub(super) cancelled: Vec<AttemptToken>,
     pub(super) aborted: Vec<AttemptToken>,
     pub(super) events: Vec<SessionEvent>,
@@ -146,7 +146,7 @@ impl Stage {
     }
 
     pub(super) fn body_succeeds(&mut self, name: u8) {
-        let end = BodyEnd::Success {
+        let end = TaskEnd::Success {
             output: Opaque::default(),
             warnings: Vec::new(),
         };

@@ -2,8 +2,8 @@
 
 use super::story::Story;
 use crate::Opaque;
-use crate::session::shared::Shared;
-use crate::session::{ATTEMPTS_MAX, BodyEnd, Session};
+use crate::session::worker_state::WorkerState;
+use crate::session::{ATTEMPTS_MAX, Session, TaskEnd};
 use bytes::Bytes;
 use escapement_model::AttemptToken;
 use escapement_model::limits::{OUTPUT_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX};
@@ -39,7 +39,7 @@ fn assignments(range: std::ops::Range<usize>, action: &str) -> Response {
 /// A worker whose transport takes nothing: what it wants to say piles up.
 struct Clogged {
     session: Session,
-    shared: Shared,
+    worker_state: WorkerState,
     seq: u64,
 }
 
@@ -59,11 +59,14 @@ impl Clogged {
         };
         let mut clogged = Self {
             session: Session::new(0, "http://clogged".to_owned(), 1_000),
-            shared: Shared::new(hello),
+            worker_state: WorkerState::new(hello),
             seq: 0,
         };
         clogged.session.handle_timeout(0);
-        clogged.session.poll_transmit(0, &mut clogged.shared).unwrap();
+        clogged
+            .session
+            .poll_transmit(0, &mut clogged.worker_state)
+            .unwrap();
         clogged.say(welcome);
         clogged
     }
@@ -74,15 +77,15 @@ impl Clogged {
             seq: self.seq,
             message: Some(message),
         };
-        self.session.handle_message(0, response, &mut self.shared);
+        self.session.handle_message(0, response, &mut self.worker_state);
     }
 
     fn is_open(&self) -> bool {
-        !matches!(self.session.link, crate::session::Link::Closing)
+        !matches!(self.session.stream, crate::session::StreamState::Closing)
     }
 
     fn hear(&mut self) -> Vec<SessionRequest> {
-        std::iter::from_fn(|| self.session.poll_transmit(0, &mut self.shared)).collect()
+        std::iter::from_fn(|| self.session.poll_transmit(0, &mut self.worker_state)).collect()
     }
 }
 
@@ -133,7 +136,7 @@ fn a_flood_of_cancels_or_of_assignments_without_a_handler_ends_the_stream() {
             "{n_messages}"
         );
         assert!(clogged.hear().is_empty(), "nothing of it is sent any more");
-        assert_eq!(clogged.shared.bodies(), 0);
+        assert_eq!(clogged.worker_state.tasks(), 0);
     }
 }
 
@@ -142,7 +145,7 @@ fn the_hello_of_a_worker_with_all_the_attempts_that_it_takes_fits_into_one_messa
     let mut clogged = clogged();
     clogged.say(assignments(0..ATTEMPTS_MAX + 5, "wait"));
     assert!(clogged.is_open());
-    assert_eq!(clogged.shared.bodies(), ATTEMPTS_MAX);
+    assert_eq!(clogged.worker_state.tasks(), ATTEMPTS_MAX);
     let rejected: Vec<_> = clogged
         .hear()
         .into_iter()
@@ -155,14 +158,17 @@ fn the_hello_of_a_worker_with_all_the_attempts_that_it_takes_fits_into_one_messa
     assert_eq!(rejected.len(), 5);
     assert!(rejected.iter().all(|item| item.reason() == Reason::NoCapacity));
     for number in 0..10 {
-        clogged.shared.release(wide_token(number));
+        clogged.worker_state.release(wide_token(number));
         clogged
             .session
-            .handle_ended(0, wide_token(number), BodyEnd::Aborted);
+            .handle_ended(0, wide_token(number), TaskEnd::Aborted);
     }
     clogged.session.handle_disconnected(0, 0, "broken".to_owned());
     clogged.session.handle_timeout(200);
-    let request = clogged.session.poll_transmit(200, &mut clogged.shared).unwrap();
+    let request = clogged
+        .session
+        .poll_transmit(200, &mut clogged.worker_state)
+        .unwrap();
     assert!(
         request.encoded_len() <= SESSION_MESSAGE_BYTES_MAX,
         "{} bytes",
@@ -186,8 +192,8 @@ fn a_heartbeat_never_waits_for_outcomes_and_large_outcomes_travel_alone() {
     clogged.say(assignments(0..40, "wait"));
     for number in 0..40 {
         let output = Opaque::from_encoded(Bytes::from(vec![0; OUTPUT_BYTES_MAX]));
-        clogged.shared.release(wide_token(number));
-        let end = BodyEnd::Success {
+        clogged.worker_state.release(wide_token(number));
+        let end = TaskEnd::Success {
             output,
             warnings: Vec::new(),
         };
@@ -200,7 +206,7 @@ fn a_heartbeat_never_waits_for_outcomes_and_large_outcomes_travel_alone() {
         let now_ms = round * super::story::HEARTBEAT_MS;
         // The lease is kept by acknowledgements of what was sent.
         clogged.session.handle_timeout(now_ms);
-        let next = clogged.session.poll_transmit(now_ms, &mut clogged.shared);
+        let next = clogged.session.poll_transmit(now_ms, &mut clogged.worker_state);
         let Some(Request::Heartbeat(heartbeat)) = next.and_then(|request| request.message) else {
             panic!("round {round}: a heartbeat is due")
         };
@@ -215,10 +221,10 @@ fn a_heartbeat_never_waits_for_outcomes_and_large_outcomes_travel_alone() {
         };
         clogged
             .session
-            .handle_message(now_ms, response, &mut clogged.shared);
+            .handle_message(now_ms, response, &mut clogged.worker_state);
         let next = clogged
             .session
-            .poll_transmit(now_ms, &mut clogged.shared)
+            .poll_transmit(now_ms, &mut clogged.worker_state)
             .unwrap();
         let Some(Request::Outcomes(outcomes)) = next.message else {
             panic!("round {round}: an outcome waits")
@@ -232,7 +238,7 @@ fn a_heartbeat_never_waits_for_outcomes_and_large_outcomes_travel_alone() {
 impl Clogged {
     /// Hears all that comes before the first outcome, and that.
     fn hear_until_outcomes(&mut self) {
-        while let Some(request) = self.session.poll_transmit(0, &mut self.shared) {
+        while let Some(request) = self.session.poll_transmit(0, &mut self.worker_state) {
             if matches!(request.message, Some(Request::Outcomes(_))) {
                 return;
             }

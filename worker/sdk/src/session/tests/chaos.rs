@@ -1,9 +1,9 @@
-//! Random orchestrators, bodies and networks. What must hold in every one of them.
+//! Random orchestrators, handler tasks and networks. What must hold in every one of them.
 
 use super::story::{Story, token};
 use crate::StepError;
-use crate::session::BodyEnd;
-use crate::session::link::Link;
+use crate::session::TaskEnd;
+use crate::session::stream::StreamState;
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::session_response::Message as Response;
 use escapement_wire::worker::v1::{DrainStarted, SnapshotRequest};
@@ -29,8 +29,8 @@ struct Chaos {
     seed: u64,
     random: u64,
     next_name: u8,
-    /// Bodies that run, with their actions.
-    bodies: BTreeMap<AttemptToken, String>,
+    /// Handler tasks that run, with their actions.
+    tasks: BTreeMap<AttemptToken, String>,
     ever: BTreeSet<AttemptToken>,
 }
 
@@ -42,15 +42,15 @@ impl Chaos {
             seed,
             random: seed,
             next_name: 0,
-            bodies: BTreeMap::new(),
+            tasks: BTreeMap::new(),
             ever: BTreeSet::new(),
         }
     }
 
     fn step(&mut self) {
         let name = u8::try_from(self.draw(u64::from(self.next_name) + 1)).unwrap();
-        let is_up = matches!(self.story.session.link, Link::Up { .. });
-        let is_greeting = matches!(self.story.session.link, Link::Greeting { .. });
+        let is_up = matches!(self.story.session.stream, StreamState::Up { .. });
+        let is_greeting = matches!(self.story.session.stream, StreamState::Greeting { .. });
         match self.draw(14) {
             0..=2 if is_up && self.next_name < 250 => {
                 self.next_name += 1;
@@ -79,8 +79,10 @@ impl Chaos {
             }
             13 if self.draw(4) == 0 => {
                 let (level, enabled) = (u32::try_from(self.draw(3)).unwrap(), self.draw(4) > 0);
-                self.story.change(|shared| shared.set_max_in_flight(level));
-                self.story.change(|shared| shared.set_enabled("single", enabled));
+                self.story
+                    .change(|worker_state| worker_state.set_max_in_flight(level));
+                self.story
+                    .change(|worker_state| worker_state.set_enabled("single", enabled));
             }
             12 if self.draw(20) == 0 => self.story.now_ms += self.draw(30_000),
             _ => {
@@ -91,17 +93,17 @@ impl Chaos {
     }
 
     fn end_a_body(&mut self) {
-        let Some(&token) = self.bodies.keys().next() else {
+        let Some(&token) = self.tasks.keys().next() else {
             return;
         };
-        self.bodies.remove(&token);
+        self.tasks.remove(&token);
         let end = match self.draw(3) {
-            0 => BodyEnd::Success {
+            0 => TaskEnd::Success {
                 output: crate::Opaque::default(),
                 warnings: Vec::new(),
             },
-            1 => BodyEnd::Failure(StepError::new("BUSY", "later")),
-            _ => BodyEnd::Aborted,
+            1 => TaskEnd::Failure(StepError::new("BUSY", "later")),
+            _ => TaskEnd::Aborted,
         };
         self.story.body_ends(token.as_bytes()[0], end);
     }
@@ -114,10 +116,10 @@ impl Chaos {
                 "seed {seed}: {} was started twice",
                 job.token
             );
-            self.bodies.insert(job.token, job.assignment.action);
+            self.tasks.insert(job.token, job.assignment.action);
         }
         let count = |wanted: &[&str]| {
-            self.bodies
+            self.tasks
                 .values()
                 .filter(|action| wanted.contains(&action.as_str()))
                 .count()
@@ -127,12 +129,12 @@ impl Chaos {
             "seed {seed}: over the worker's capacity"
         );
         assert!(count(&["single"]) <= 1, "seed {seed}: over the action's capacity");
-        let ledger = &self.story.session.ledger;
+        let attempts = &self.story.session.attempts;
         assert!(
-            self.bodies.keys().all(|token| ledger.contains(*token)),
+            self.tasks.keys().all(|token| attempts.contains(*token)),
             "seed {seed}: a body was forgotten"
         );
-        let hash = ledger
+        let hash = attempts
             .in_flight()
             .iter()
             .fold([0; 16], |mut sum: [u8; 16], entry| {
@@ -141,35 +143,37 @@ impl Chaos {
                     .for_each(|(sum, byte)| *sum ^= byte);
                 sum
             });
-        assert_eq!(hash, ledger.hash(), "seed {seed}");
+        assert_eq!(hash, attempts.hash(), "seed {seed}");
     }
 
     /// From now on everybody behaves, and the worker is asked to stop: nothing may be left.
     fn settle(&mut self) {
         self.story.acknowledges_heartbeats = true;
-        while !self.bodies.is_empty() {
+        while !self.tasks.is_empty() {
             self.end_a_body();
         }
         self.story.stop();
         for _ in 0..20 {
-            match self.story.session.link {
-                Link::Greeting { .. } => self.story.welcome(),
-                Link::Up { .. } => {
+            match self.story.session.stream {
+                StreamState::Greeting { .. } => self.story.welcome(),
+                StreamState::Up { .. } => {
                     self.story.say(Response::DrainStarted(DrainStarted {
                         last_assignment_seq: 0,
                     }));
                 }
-                Link::Waiting { .. } | Link::Leaving { .. } | Link::Closing => self.story.pass(5_000),
+                StreamState::Waiting { .. } | StreamState::Leaving { .. } | StreamState::Closing => {
+                    self.story.pass(5_000)
+                }
             }
             for name in 1..=self.next_name {
-                let is_up = matches!(self.story.session.link, Link::Up { .. });
-                if is_up && self.story.session.ledger.contains(token(name)) {
+                let is_up = matches!(self.story.session.stream, StreamState::Up { .. });
+                if is_up && self.story.session.attempts.contains(token(name)) {
                     self.story.cancel(name, 0);
                     self.story.acknowledge(name);
                 }
             }
         }
-        assert_eq!(self.story.session.ledger.len(), 0, "seed {}", self.seed);
+        assert_eq!(self.story.session.attempts.len(), 0, "seed {}", self.seed);
         assert!(
             matches!(self.story.end, Some(Ok(()))),
             "seed {}: {:?}",

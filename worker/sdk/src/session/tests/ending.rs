@@ -1,7 +1,7 @@
 //! Drain, from the signal to the end.
 
 use super::story::{DRAIN_GRACE_MS, Story, is_released, token, token_bytes};
-use crate::session::BodyEnd;
+use crate::session::TaskEnd;
 use crate::{SessionEvent, WorkerError};
 use escapement_wire::worker::v1::DrainStarted;
 use escapement_wire::worker::v1::rejected_attempt::Reason;
@@ -72,7 +72,7 @@ fn what_outlasts_the_grace_is_stopped_and_released() {
     story.pass(1);
     assert_eq!(story.cancelled, [token(1)]);
     story.heard();
-    story.body_ends(1, BodyEnd::Aborted);
+    story.body_ends(1, TaskEnd::Aborted);
     let outcomes = story.heard_outcomes();
     assert!(is_released(&outcomes[0], 1), "{outcomes:?}");
     story.acknowledge(1);

@@ -2,7 +2,7 @@
 
 use super::story::{HEARTBEAT_MS, LEASE_MS, MARGIN_MS, Story, is_released, token, token_bytes};
 use crate::WorkerError;
-use crate::session::BodyEnd;
+use crate::session::TaskEnd;
 use escapement_wire::worker::v1::rejected_attempt::Reason;
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
@@ -147,7 +147,7 @@ fn after_a_pause_nothing_is_done_in_expired_time() {
     let mut story = Story::welcomed();
     story.assign(1, "work", 500_000);
     story.heard();
-    // The process was stopped for 30 s; its timers come late, a message and the end of the body come first.
+    // The process was stopped for 30 s; its timers come late, a message and the end of the handler task come first.
     story.now_ms += 30_000;
     story.assign(2, "work", 500_000);
     assert_eq!(story.started.len(), 1);
@@ -179,7 +179,7 @@ fn a_new_boot_stops_everything_from_before() {
         1,
         "a recorded outcome is forgotten on an answer only: {outcomes:?}"
     );
-    story.body_ends(1, BodyEnd::Aborted);
+    story.body_ends(1, TaskEnd::Aborted);
     assert_eq!(story.heard_acks().stopped, [token_bytes(1)]);
 }
 
@@ -339,7 +339,7 @@ fn limits_that_make_no_sense_do_no_harm() {
         story.heard();
         story.cancel(1, absurd);
         story.pass(100);
-        story.body_ends(1, BodyEnd::Aborted);
+        story.body_ends(1, TaskEnd::Aborted);
         assert_eq!(story.heard_acks().stopped, [token_bytes(1)], "{absurd}");
     }
 }

@@ -1,7 +1,7 @@
 //! The narrator: plays the orchestrator and the shell to one session, and keeps what it says and does.
 
-use crate::session::shared::Shared;
-use crate::session::{BodyEnd, Command, Job, Session};
+use crate::session::worker_state::WorkerState;
+use crate::session::{Command, Session, TaskEnd, TaskStart};
 use crate::worker::SessionEvent;
 use crate::{Opaque, StepError, WorkerError};
 use bytes::Bytes;
@@ -20,10 +20,10 @@ pub(super) const DRAIN_GRACE_MS: u64 = 20_000;
 
 pub(super) struct Story {
     pub(super) session: Session,
-    pub(super) shared: Shared,
+    pub(super) worker_state: WorkerState,
     pub(super) now_ms: u64,
     pub(super) sent: Vec<Request>,
-    pub(super) started: Vec<Job>,
+    pub(super) started: Vec<TaskStart>,
     pub(super) cancelled: Vec<AttemptToken>,
     /// With the time of each.
     pub(super) aborted: Vec<(AttemptToken, u64)>,
@@ -62,7 +62,7 @@ impl Story {
         };
         let mut story = Self {
             session: Session::new(0, "http://story".to_owned(), DRAIN_GRACE_MS),
-            shared: Shared::new(hello),
+            worker_state: WorkerState::new(hello),
             events: Vec::new(),
             now_ms: 0,
             sent: Vec::new(),
@@ -116,7 +116,7 @@ impl Story {
 
     pub(super) fn say_raw(&mut self, response: SessionResponse) {
         self.session
-            .handle_message(self.now_ms, response, &mut self.shared);
+            .handle_message(self.now_ms, response, &mut self.worker_state);
         self.drain();
     }
 
@@ -169,8 +169,8 @@ impl Story {
         self.say(Response::OutcomeAcks(OutcomeAcks { items: vec![item] }));
     }
 
-    pub(super) fn body_ends(&mut self, name: u8, end: BodyEnd) {
-        self.shared.release(token(name));
+    pub(super) fn body_ends(&mut self, name: u8, end: TaskEnd) {
+        self.worker_state.release(token(name));
         self.session.handle_ended(self.now_ms, token(name), end);
         self.drain();
     }
@@ -178,7 +178,7 @@ impl Story {
     pub(super) fn body_succeeds(&mut self, name: u8) {
         self.body_ends(
             name,
-            BodyEnd::Success {
+            TaskEnd::Success {
                 output: Opaque::default(),
                 warnings: Vec::new(),
             },
@@ -186,7 +186,7 @@ impl Story {
     }
 
     pub(super) fn body_fails(&mut self, name: u8, error: StepError) {
-        self.body_ends(name, BodyEnd::Failure(error));
+        self.body_ends(name, TaskEnd::Failure(error));
     }
 
     pub(super) fn disconnect(&mut self) {
@@ -202,8 +202,8 @@ impl Story {
     }
 
     /// The program changes something about the worker.
-    pub(super) fn change(&mut self, change: impl FnOnce(&mut Shared)) {
-        change(&mut self.shared);
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut WorkerState)) {
+        change(&mut self.worker_state);
         self.drain();
     }
 
@@ -257,7 +257,7 @@ impl Story {
             // Before the shell has opened a stream there is nothing to write to.
             while let Some(request) = self
                 .is_open
-                .then(|| self.session.poll_transmit(self.now_ms, &mut self.shared))
+                .then(|| self.session.poll_transmit(self.now_ms, &mut self.worker_state))
                 .flatten()
             {
                 self.seq_seen += 1;
@@ -284,12 +284,12 @@ impl Story {
                             seq: self.seq,
                             message,
                         },
-                        &mut self.shared,
+                        &mut self.worker_state,
                     );
                 }
             }
             assert!(
-                !self.is_open || !self.session.wants_to_transmit(&self.shared),
+                !self.is_open || !self.session.wants_to_transmit(&self.worker_state),
                 "what it wants to say it says"
             );
             let Some(command) = self.session.poll_command() else {

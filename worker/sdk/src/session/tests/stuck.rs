@@ -70,7 +70,7 @@ fn a_handler_that_ends_after_its_abortion_is_not_reported() {
     let mut story = Story::welcomed();
     story.assign(1, "work", 1_000);
     story.pass(2_000);
-    story.body_ends(1, crate::session::BodyEnd::Aborted);
+    story.body_ends(1, crate::session::TaskEnd::Aborted);
     story.pass(100_000);
     assert!(story.events.is_empty());
 }

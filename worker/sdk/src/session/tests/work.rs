@@ -1,7 +1,7 @@
 //! Assignments, outcomes and cancels.
 
 use super::story::{Story, token, token_bytes};
-use crate::session::BodyEnd;
+use crate::session::TaskEnd;
 use crate::{Opaque, StepError};
 use bytes::Bytes;
 use escapement_model::limits::OUTPUT_BYTES_MAX;
@@ -39,10 +39,10 @@ fn an_assignment_is_started_ends_is_acknowledged_and_forgotten() {
         "{outcomes:?}"
     );
     assert_eq!(outcomes[0].run_time_ms, 40);
-    assert_eq!(story.session.ledger.len(), 1, "kept until it is acknowledged");
+    assert_eq!(story.session.attempts.len(), 1, "kept until it is acknowledged");
     story.acknowledge(1);
-    assert_eq!(story.session.ledger.len(), 0);
-    assert_eq!(story.session.ledger.hash(), [0; 16]);
+    assert_eq!(story.session.attempts.len(), 0);
+    assert_eq!(story.session.attempts.hash(), [0; 16]);
 }
 
 #[test]
@@ -145,9 +145,9 @@ fn a_cancelled_attempt_is_answered_stopped_when_its_body_has_ended_and_not_befor
     assert!(story.aborted.is_empty() && story.heard_acks().stopped.is_empty());
     story.pass(1);
     assert_eq!(story.aborted, [(token(1), 300)]);
-    story.body_ends(1, BodyEnd::Aborted);
+    story.body_ends(1, TaskEnd::Aborted);
     assert_eq!(story.heard_acks().stopped, [token_bytes(1)]);
-    assert_eq!(story.session.ledger.len(), 0);
+    assert_eq!(story.session.attempts.len(), 0);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_cancel_after_the_outcome_changes_nothing_and_one_of_an_unknown_attempt_is_a
     story.heard();
     story.cancel(1, 300);
     assert!(story.heard_work().is_empty(), "the outcome is the answer");
-    assert_eq!(story.session.ledger.len(), 1);
+    assert_eq!(story.session.attempts.len(), 1);
     story.cancel(9, 300);
     assert_eq!(story.heard_acks().stopped, [token_bytes(9)]);
 }
@@ -183,11 +183,11 @@ fn nothing_is_reported_as_success_at_or_after_the_deadline() {
     story.assign(1, "work", 1_000);
     story.heard();
     story.now_ms = 1_000;
-    // The body and the timer are due in the same instant: the limit wins.
+    // The handler task and the timer are due in the same instant: the limit wins.
     story.body_succeeds(1);
     assert!(story.heard_work().is_empty());
     assert_eq!(
-        story.session.ledger.len(),
+        story.session.attempts.len(),
         1,
         "its slot waits for the orchestrator's cancel"
     );
@@ -215,7 +215,7 @@ fn an_output_of_the_limit_passes_and_one_byte_more_is_resource_exhausted() {
         let output = Opaque::from_encoded(Bytes::from(vec![0; bytes]));
         story.body_ends(
             name,
-            BodyEnd::Success {
+            TaskEnd::Success {
                 output,
                 warnings: Vec::new(),
             },
@@ -252,7 +252,7 @@ fn outcomes_are_split_over_messages_that_keep_the_limit() {
     for name in 1..=3 {
         story.body_ends(
             name,
-            BodyEnd::Success {
+            TaskEnd::Success {
                 output: output.clone(),
                 warnings: Vec::new(),
             },
@@ -332,7 +332,7 @@ fn a_verdict_of_stop_ends_an_attempt_and_keep_leaves_it() {
     story.say(Response::Welcome(welcome));
     assert_eq!(story.cancelled, [token(2)]);
     story.heard();
-    story.body_ends(2, BodyEnd::Aborted);
+    story.body_ends(2, TaskEnd::Aborted);
     assert_eq!(story.heard_acks().stopped, [token_bytes(2)]);
 }
 
@@ -342,7 +342,7 @@ fn a_snapshot_lists_what_is_here_and_the_last_assignments_that_were_read() {
     story.assign(1, "work", 5_000);
     story.assign(2, "work", 5_000);
     story.body_succeeds(2);
-    let last_assignment_seq = story.session.link.live_mut().unwrap().last_assignment_seq;
+    let last_assignment_seq = story.session.stream.welcomed_mut().unwrap().last_assignment_seq;
     story.say(Response::SnapshotRequest(SnapshotRequest { n: 7 }));
     let snapshot = story.heard().into_iter().find_map(|request| match request {
         Request::Snapshot(snapshot) => Some(snapshot),

@@ -1,6 +1,6 @@
 //! One jq filter on one JSON document. No modules, no files, no further inputs.
 
-use crate::evaluate::Reply;
+use crate::eval::parent::Reply;
 use jaq_core::load::{self, Arena, File, Loader};
 use jaq_core::{Compiler, Ctx, Vars, compile, data};
 use jaq_json::{Val, read};

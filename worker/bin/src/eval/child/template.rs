@@ -1,7 +1,7 @@
 //! One template with its data. No loader, so it can neither include nor import;
 //! nothing but the data is in reach.
 
-use crate::evaluate::Reply;
+use crate::eval::parent::Reply;
 use crate::limits::TEMPLATE_FUEL;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;

@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 /// One worker, whatever orchestrators it has sessions with.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct WorkerState {
     /// What never changes, with every action that has a handler.
     hello: Hello,
     /// How many were made.
     hellos: u64,
     max_in_flight: u32,
     slots: BTreeMap<Arc<str>, Slot>,
-    /// Bodies that run, or at least have not been seen to end, each with its action.
-    bodies: BTreeMap<AttemptToken, Arc<str>>,
+    /// Handler tasks that run, or at least have not been seen to end, each with its action.
+    tasks: BTreeMap<AttemptToken, Arc<str>>,
     /// Those of them that count against the worker's own level.
     ordinary: u32,
     capacity_revision: u64,
@@ -34,7 +34,7 @@ struct Slot {
     /// What the program asked for since.
     asked: Option<u32>,
     enabled: bool,
-    bodies: u32,
+    tasks: u32,
 }
 
 /// Whether another attempt of an action can run.
@@ -45,7 +45,7 @@ pub(super) enum Room {
     NoHandler,
 }
 
-impl Shared {
+impl WorkerState {
     /// A worker as its first `Hello` describes it.
     pub(crate) fn new(hello: Hello) -> Self {
         let slot = |spec: &ActionSpec| Slot {
@@ -53,7 +53,7 @@ impl Shared {
             built: spec.max_in_flight,
             asked: None,
             enabled: true,
-            bodies: 0,
+            tasks: 0,
         };
         Self {
             max_in_flight: hello.max_in_flight,
@@ -68,7 +68,7 @@ impl Shared {
                 ..hello
             },
             hellos: 0,
-            bodies: BTreeMap::new(),
+            tasks: BTreeMap::new(),
             ordinary: 0,
             capacity_revision: 0,
             actions_revision: 0,
@@ -144,13 +144,13 @@ impl Shared {
         }
     }
 
-    /// Only bodies count: a recorded outcome holds the orchestrator's credit, but nothing of the worker.
+    /// Only handler tasks count: a recorded outcome holds the orchestrator's credit, but nothing of the worker.
     pub(super) fn room(&self, action: &str, session_max: u32) -> Room {
         let Some(slot) = self.slots.get(action).filter(|slot| slot.enabled) else {
             return Room::NoHandler;
         };
         let within_worker = slot.waits || self.ordinary < self.max_in_flight.min(session_max);
-        if within_worker && slot.bodies < slot.level() {
+        if within_worker && slot.tasks < slot.level() {
             Room::Free
         } else {
             Room::Full
@@ -158,10 +158,10 @@ impl Shared {
     }
 
     pub(crate) fn runs(&self, token: AttemptToken) -> bool {
-        self.bodies.contains_key(&token)
+        self.tasks.contains_key(&token)
     }
 
-    /// A body starts. `room` has said that it may, and `runs` that it does not yet.
+    /// A handler task starts. `room` has said that it may, and `runs` that it does not yet.
     pub(super) fn take(&mut self, token: AttemptToken, action: &str) {
         // A range of one, because it gives the key as well: the name is shared, not copied.
         let (name, slot) = self
@@ -169,26 +169,26 @@ impl Shared {
             .range_mut::<str, _>((Bound::Included(action), Bound::Included(action)))
             .next()
             .expect("there was room for it");
-        slot.bodies += 1;
+        slot.tasks += 1;
         self.ordinary += u32::from(!slot.waits);
-        let before = self.bodies.insert(token, name.clone());
+        let before = self.tasks.insert(token, name.clone());
         assert!(before.is_none(), "attempt {token} is started once");
     }
 
-    /// A body has ended. False where none ran.
+    /// A handler task has ended. False where none ran.
     pub(crate) fn release(&mut self, token: AttemptToken) -> bool {
-        let Some(action) = self.bodies.remove(&token) else {
+        let Some(action) = self.tasks.remove(&token) else {
             return false;
         };
         let slot = self.slots.get_mut(&action).expect("it was started from there");
-        slot.bodies -= 1;
+        slot.tasks -= 1;
         self.ordinary -= u32::from(!slot.waits);
         true
     }
 
-    /// How many bodies run.
-    pub(crate) fn bodies(&self) -> usize {
-        self.bodies.len()
+    /// How many handler tasks run.
+    pub(crate) fn tasks(&self) -> usize {
+        self.tasks.len()
     }
 
     fn enabled_actions(&self) -> Vec<ActionSpec> {
@@ -198,7 +198,7 @@ impl Shared {
 }
 
 impl Slot {
-    /// How many bodies of this action may run at a time.
+    /// How many handler tasks of this action may run at a time.
     fn level(&self) -> u32 {
         match (self.waits, self.asked.unwrap_or(self.built)) {
             // The orchestrator counts once per depth of nesting, and the worker does not know the depth.

@@ -1,7 +1,7 @@
 //! What a program may change about its worker while it runs. Sends nothing.
 
 use crate::error::WorkerError;
-use crate::session::shared::Shared;
+use crate::session::worker_state::WorkerState;
 use escapement_model::limits::SESSION_IN_FLIGHT_MAX;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,34 +29,34 @@ use tokio::sync::watch;
 /// ```
 #[derive(Clone, Debug)]
 pub struct WorkerHandle {
-    levels: Arc<watch::Sender<Levels>>,
+    overrides: Arc<watch::Sender<CapacityOverrides>>,
 }
 
 /// The present wishes, which replace all earlier ones.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Levels {
+pub(crate) struct CapacityOverrides {
     max_in_flight: Option<u32>,
-    actions: BTreeMap<String, Wish>,
+    actions: BTreeMap<String, ActionOverride>,
 }
 
 #[derive(Clone, Debug)]
-struct Wish {
+struct ActionOverride {
     max_in_flight: Option<u32>,
     enabled: bool,
 }
 
 impl WorkerHandle {
     pub(crate) fn new<'name>(names: impl Iterator<Item = &'name String>) -> Self {
-        let wish = Wish {
+        let own = ActionOverride {
             max_in_flight: None,
             enabled: true,
         };
-        let levels = Levels {
+        let overrides = CapacityOverrides {
             max_in_flight: None,
-            actions: names.map(|name| (name.clone(), wish.clone())).collect(),
+            actions: names.map(|name| (name.clone(), own.clone())).collect(),
         };
         Self {
-            levels: Arc::new(watch::Sender::new(levels)),
+            overrides: Arc::new(watch::Sender::new(overrides)),
         }
     }
 
@@ -66,8 +66,8 @@ impl WorkerHandle {
     /// [`WorkerError::InvalidConfiguration`] for more than 4096.
     pub fn set_capacity(&self, max_in_flight: u32) -> Result<(), WorkerError> {
         check(max_in_flight)?;
-        self.levels
-            .send_modify(|levels| levels.max_in_flight = Some(max_in_flight));
+        self.overrides
+            .send_modify(|overrides| overrides.max_in_flight = Some(max_in_flight));
         Ok(())
     }
 
@@ -77,7 +77,7 @@ impl WorkerHandle {
     /// [`WorkerError::InvalidConfiguration`] for more than 4096, or an action without a handler.
     pub fn set_action_capacity(&self, name: &str, max_in_flight: u32) -> Result<(), WorkerError> {
         check(max_in_flight)?;
-        self.change(&[name], |wish| wish.max_in_flight = Some(max_in_flight))
+        self.change(&[name], |own| own.max_in_flight = Some(max_in_flight))
     }
 
     /// Offers actions, or takes them back as if they had no handler.
@@ -85,23 +85,23 @@ impl WorkerHandle {
     /// # Errors
     /// [`WorkerError::InvalidConfiguration`] for an action without a handler; then nothing is changed.
     pub fn set_actions_enabled(&self, names: &[&str], enabled: bool) -> Result<(), WorkerError> {
-        self.change(names, |wish| wish.enabled = enabled)
+        self.change(names, |own| own.enabled = enabled)
     }
 
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Levels> {
-        self.levels.subscribe()
+    pub(crate) fn subscribe(&self) -> watch::Receiver<CapacityOverrides> {
+        self.overrides.subscribe()
     }
 
-    fn change(&self, names: &[&str], change: impl Fn(&mut Wish)) -> Result<(), WorkerError> {
+    fn change(&self, names: &[&str], change: impl Fn(&mut ActionOverride)) -> Result<(), WorkerError> {
         let mut result = Ok(());
-        self.levels.send_if_modified(|levels| {
-            if let Some(unknown) = names.iter().find(|name| !levels.actions.contains_key(**name)) {
+        self.overrides.send_if_modified(|overrides| {
+            if let Some(unknown) = names.iter().find(|name| !overrides.actions.contains_key(**name)) {
                 let detail = format!("action {unknown:?} has no handler");
                 result = Err(WorkerError::InvalidConfiguration(detail));
                 return false;
             }
             for name in names {
-                change(levels.actions.get_mut(*name).expect("all were found"));
+                change(overrides.actions.get_mut(*name).expect("all were found"));
             }
             true
         });
@@ -109,16 +109,16 @@ impl WorkerHandle {
     }
 }
 
-impl Levels {
-    pub(crate) fn apply_to(&self, shared: &mut Shared) {
+impl CapacityOverrides {
+    pub(crate) fn apply_to(&self, worker_state: &mut WorkerState) {
         if let Some(max_in_flight) = self.max_in_flight {
-            shared.set_max_in_flight(max_in_flight);
+            worker_state.set_max_in_flight(max_in_flight);
         }
-        for (name, wish) in &self.actions {
-            if let Some(max_in_flight) = wish.max_in_flight {
-                shared.set_action_capacity(name, max_in_flight);
+        for (name, own) in &self.actions {
+            if let Some(max_in_flight) = own.max_in_flight {
+                worker_state.set_action_capacity(name, max_in_flight);
             }
-            shared.set_enabled(name, wish.enabled);
+            worker_state.set_enabled(name, own.enabled);
         }
     }
 }

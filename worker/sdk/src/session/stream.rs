@@ -7,47 +7,53 @@ use std::collections::VecDeque;
 
 /// Where the stream stands.
 #[derive(Debug)]
-pub(super) enum Link {
+pub(super) enum StreamState {
     /// There is none, until the time to connect.
     Waiting { until_ms: u64 },
     /// It is being opened: `Hello` goes out, `Welcome` is awaited.
-    Greeting { stream: Stream, deadline_ms: u64 },
+    Greeting { sequence: Sequence, deadline_ms: u64 },
     /// `Welcome` was read.
-    Up { stream: Stream, live: Live },
+    Up {
+        sequence: Sequence,
+        welcomed: WelcomedStream,
+    },
     /// `Goodbye` was sent: the other side ends the stream.
     Leaving { until_ms: u64 },
     /// The shell was told to close it.
     Closing,
 }
 
-impl Link {
-    pub(super) fn live_mut(&mut self) -> Option<&mut Live> {
+impl StreamState {
+    pub(super) fn welcomed_mut(&mut self) -> Option<&mut WelcomedStream> {
         match self {
-            Link::Up { live, .. } => Some(live),
-            Link::Waiting { .. } | Link::Greeting { .. } | Link::Leaving { .. } | Link::Closing => None,
+            StreamState::Up { welcomed, .. } => Some(welcomed),
+            StreamState::Waiting { .. }
+            | StreamState::Greeting { .. }
+            | StreamState::Leaving { .. }
+            | StreamState::Closing => None,
         }
     }
 
     pub(super) fn next_wake_ms(&self) -> Option<u64> {
         match self {
-            Link::Waiting { until_ms } | Link::Leaving { until_ms } => Some(*until_ms),
-            Link::Greeting { deadline_ms, .. } => Some(*deadline_ms),
-            Link::Up { live, .. } => Some(live.next_wake_ms()),
-            Link::Closing => None,
+            StreamState::Waiting { until_ms } | StreamState::Leaving { until_ms } => Some(*until_ms),
+            StreamState::Greeting { deadline_ms, .. } => Some(*deadline_ms),
+            StreamState::Up { welcomed, .. } => Some(welcomed.next_wake_ms()),
+            StreamState::Closing => None,
         }
     }
 }
 
 /// The numbers of both directions.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stream {
+pub(super) struct Sequence {
     sent: u64,
     received: u64,
     /// When `Hello` was handed to the transport. It counts as the heartbeat that `Welcome` acknowledges.
     pub(super) hello_sent_at_ms: Option<u64>,
 }
 
-impl Stream {
+impl Sequence {
     pub(super) fn next_seq(&mut self) -> u64 {
         self.sent += 1;
         self.sent
@@ -69,7 +75,7 @@ impl Stream {
 
 /// What a welcomed stream has to say of its own, and its heartbeats.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(super) struct WelcomedStream {
     heartbeat_interval_ms: u64,
     lease_ms: u64,
     heartbeat_at_ms: u64,
@@ -82,7 +88,7 @@ pub(super) struct Live {
     /// The same of the actions.
     pub(super) actions_told: u64,
     /// A program may change its levels at any rate; the stream carries the last ones now and then.
-    news_paused_until_ms: Option<u64>,
+    update_after_ms: Option<u64>,
     /// `seq` of the last `Assignments`.
     pub(super) last_assignment_seq: u64,
     pub(super) snapshot_wanted: Option<u64>,
@@ -97,7 +103,7 @@ pub(super) struct Live {
     pub(super) goodbye: Option<&'static str>,
 }
 
-impl Live {
+impl WelcomedStream {
     /// The first heartbeat is due at once: it makes up for what the greeting took of the lease.
     pub(super) fn new(now_ms: u64, welcome: &Welcome) -> Self {
         let given = |asked_ms: i64, default_ms: u64| match u64::try_from(asked_ms) {
@@ -116,7 +122,7 @@ impl Live {
             unacknowledged: VecDeque::new(),
             capacity_told: 0,
             actions_told: 0,
-            news_paused_until_ms: None,
+            update_after_ms: None,
             last_assignment_seq: 0,
             snapshot_wanted: None,
             drain_pending: false,
@@ -133,7 +139,7 @@ impl Live {
     }
 
     pub(super) fn handle_timeout(&mut self, now_ms: u64) {
-        self.news_paused_until_ms = self.news_paused_until_ms.filter(|until_ms| now_ms < *until_ms);
+        self.update_after_ms = self.update_after_ms.filter(|until_ms| now_ms < *until_ms);
         if self.heartbeat_at_ms <= now_ms {
             // One that could not be sent in time is not sent twice.
             self.heartbeat_pending = true;
@@ -142,18 +148,18 @@ impl Live {
     }
 
     fn next_wake_ms(&self) -> u64 {
-        [self.leave_at_ms, self.news_paused_until_ms]
+        [self.leave_at_ms, self.update_after_ms]
             .into_iter()
             .flatten()
             .fold(self.heartbeat_at_ms, u64::min)
     }
 
-    pub(super) fn may_tell_news(&self) -> bool {
-        self.news_paused_until_ms.is_none()
+    pub(super) fn may_send_update(&self) -> bool {
+        self.update_after_ms.is_none()
     }
 
-    pub(super) fn pause_news(&mut self, now_ms: u64) {
-        self.news_paused_until_ms = Some(now_ms + NEWS_PAUSE_MS);
+    pub(super) fn pause_updates(&mut self, now_ms: u64) {
+        self.update_after_ms = Some(now_ms + UPDATE_PAUSE_MS);
     }
 
     pub(super) fn heartbeat_pending(&self) -> bool {
@@ -197,4 +203,4 @@ const HEARTBEAT_INTERVAL_MS_MIN: u64 = 10;
 /// Heartbeats whose time of sending is remembered.
 const UNACKNOWLEDGED_MAX: usize = 64;
 /// From one message about levels and actions to the next.
-const NEWS_PAUSE_MS: u64 = 100;
+const UPDATE_PAUSE_MS: u64 = 100;

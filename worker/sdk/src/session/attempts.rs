@@ -3,7 +3,7 @@
 
 use crate::session::attempt::{Input, Next, State, next};
 use crate::session::outbox::Effects;
-use crate::session::{BodyEnd, Command, LEASE_STOP_MS, STOP_GRACE_MS, report, token_bytes};
+use crate::session::{Command, LEASE_STOP_MS, STOP_GRACE_MS, TaskEnd, report, token_bytes};
 use crate::worker::SessionEvent;
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::{AttemptOutcome, InFlight, SessionLimits, in_flight};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct Attempts {
     attempts: BTreeMap<AttemptToken, Attempt>,
     /// When an attempt needs attention: its limit while it runs, its abortion while it stops.
     wakes: BTreeSet<(u64, AttemptToken)>,
@@ -56,20 +56,20 @@ impl Names {
     }
 }
 
-/// A body was told to end at once. It may ignore that.
+/// A handler task was told to end at once. It may ignore that.
 #[derive(Clone, Copy, Debug)]
 struct Abortion {
     at_ms: u64,
-    /// From one report that the body is still there to the next.
+    /// From one report that the handler task is still there to the next.
     next_report_ms: u64,
 }
 
-impl Ledger {
+impl Attempts {
     pub(super) fn contains(&self, token: AttemptToken) -> bool {
         self.attempts.contains_key(&token)
     }
 
-    /// Enters an attempt whose body starts now.
+    /// Enters an attempt whose handler task starts now.
     pub(super) fn start(&mut self, now_ms: u64, token: AttemptToken, names: Names, deadline_at_ms: u64) {
         let attempt = Attempt {
             names,
@@ -85,12 +85,12 @@ impl Ledger {
         self.toggle_hash(token);
     }
 
-    /// A body has ended.
+    /// A handler task has ended.
     pub(super) fn ended(
         &mut self,
         now_ms: u64,
         token: AttemptToken,
-        end: BodyEnd,
+        end: TaskEnd,
         limits: &SessionLimits,
         effects: &mut Effects,
     ) {
@@ -199,7 +199,7 @@ impl Ledger {
         token: AttemptToken,
         input: Input,
         grace_ms: u64,
-        end: Option<(BodyEnd, &SessionLimits)>,
+        end: Option<(TaskEnd, &SessionLimits)>,
         effects: &mut Effects,
     ) {
         let Some(attempt) = self.attempts.get_mut(&token) else {
@@ -243,7 +243,7 @@ impl Ledger {
         }
     }
 
-    /// Aborts a body that was cancelled, or reports one that is still there after its abortion.
+    /// Aborts a handler task that was cancelled, or reports one that is still there after its abortion.
     fn insist(&mut self, now_ms: u64, token: AttemptToken, effects: &mut Effects) {
         let attempt = self.attempts.get_mut(&token).expect("a body that stops is here");
         let abortion = match attempt.abortion {
@@ -323,7 +323,7 @@ impl Ledger {
     }
 }
 
-/// From an abortion to the first report that the body is still there; the distances double.
+/// From an abortion to the first report that the handler task is still there; the distances double.
 const STUCK_REPORT_MS_MIN: u64 = 10_000;
 /// The longest distance between two reports.
 const STUCK_REPORT_MS_MAX: u64 = 600_000;

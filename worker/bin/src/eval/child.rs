@@ -4,7 +4,7 @@
 mod filter;
 mod template;
 
-use crate::evaluate::{EVALUATE_ARGUMENT, Program, Reply, Request};
+use crate::eval::parent::{EVALUATE_ARGUMENT, Program, Reply, Request};
 use crate::limits::{EVALUATION_CPU_SECONDS_MAX, EVALUATION_MEMORY_BYTES_MAX};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io::{self, Read, Write};

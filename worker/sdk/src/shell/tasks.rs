@@ -1,10 +1,10 @@
-//! Bodies: as tasks on the runtime of the caller, or on threads of their own where they block.
+//! Handler tasks: as tasks on the runtime of the caller, or on threads of their own where they block.
 //! Knows no limit: it cancels and aborts when it is told to.
 
 use crate::context::{Facts, StepContext};
 use crate::error::StepError;
-use crate::handler::{Body, BodyResult, Handler};
-use crate::session::{BodyEnd, Job};
+use crate::handler::{Handler, HandlerFn, HandlerResult};
+use crate::session::{TaskEnd, TaskStart};
 use crate::shell::threads::Threads;
 use escapement_model::{AttemptToken, codes};
 use serde_json::json;
@@ -17,29 +17,29 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tracing::{debug, info};
 
-/// All bodies that run. Dropping it aborts them.
-pub(super) struct Bodies {
+/// All handler tasks that run. Dropping it aborts them.
+pub(super) struct HandlerTasks {
     runtime: Handle,
     handlers: BTreeMap<String, Handler>,
-    tasks: JoinSet<BodyResult>,
+    tasks: JoinSet<HandlerResult>,
     tokens: HashMap<Id, AttemptToken>,
     threads: Threads,
     blocking_tx: mpsc::UnboundedSender<BlockingEnd>,
-    /// Holds at most one end for each body that runs.
+    /// Holds at most one end for each handler task that runs.
     blocking_rx: mpsc::UnboundedReceiver<BlockingEnd>,
     running: BTreeMap<AttemptToken, Running>,
 }
 
 struct Running {
-    /// None for a body that blocks: it cannot be aborted.
+    /// None for a handler task that blocks: it cannot be aborted.
     abort: Option<AbortHandle>,
     context: StepContext,
 }
 
-/// How a body that blocks ended; `Err` is its panic.
-type BlockingEnd = (AttemptToken, Result<BodyResult, Box<dyn Any + Send>>);
+/// How a handler task that blocks ended; `Err` is its panic.
+type BlockingEnd = (AttemptToken, Result<HandlerResult, Box<dyn Any + Send>>);
 
-impl Bodies {
+impl HandlerTasks {
     pub(super) fn new(runtime: Handle, handlers: BTreeMap<String, Handler>) -> Self {
         let (blocking_tx, blocking_rx) = mpsc::unbounded_channel();
         Self {
@@ -58,7 +58,7 @@ impl Bodies {
         self.running.is_empty()
     }
 
-    pub(super) fn start(&mut self, job: Job, deadline: Duration) {
+    pub(super) fn start(&mut self, job: TaskStart, deadline: Duration) {
         let assignment = job.assignment;
         let handler = self
             .handlers
@@ -82,19 +82,21 @@ impl Bodies {
             "attempt started"
         );
         let payload = assignment.payload.unwrap_or_default();
-        let abort = match &handler.body {
-            Body::Async(body) => {
-                let body = body.clone();
+        let abort = match &handler.function {
+            HandlerFn::Async(function) => {
+                let function = function.clone();
                 let context = context.clone();
                 // The call itself is inside the task too: a handler may panic before it returns its future.
-                let task = async move { body(payload, context).await };
+                let task = async move { function(payload, context).await };
                 let abort = self.tasks.spawn_on(task, &self.runtime);
                 self.tokens.insert(abort.id(), job.token);
                 Some(abort)
             }
-            Body::Blocking(body) => {
-                let body = body.clone();
-                self.start_blocking(job.token, context.clone(), move |context| body(payload, context));
+            HandlerFn::Blocking(function) => {
+                let function = function.clone();
+                self.start_blocking(job.token, context.clone(), move |context| {
+                    function(payload, context)
+                });
                 None
             }
         };
@@ -105,15 +107,15 @@ impl Bodies {
         &self,
         token: AttemptToken,
         context: StepContext,
-        body: impl FnOnce(StepContext) -> BodyResult + Send + 'static,
+        function: impl FnOnce(StepContext) -> HandlerResult + Send + 'static,
     ) {
         let ends = self.blocking_tx.clone();
         let runtime = self.runtime.clone();
         let work = move || {
             // The handler may use the runtime, as on tokio's own blocking threads.
             let _entered = runtime.enter();
-            // A body that panicked is dropped as a whole, so nothing half-changed is seen.
-            let end = catch_unwind(AssertUnwindSafe(|| body(context)));
+            // A handler task that panicked is dropped as a whole, so nothing half-changed is seen.
+            let end = catch_unwind(AssertUnwindSafe(|| function(context)));
             // Nobody listens after the worker has ended.
             let _ = ends.send((token, end));
         };
@@ -146,8 +148,8 @@ impl Bodies {
         }
     }
 
-    /// The next body that ends. Resolves never where none runs.
-    pub(super) async fn next(&mut self) -> (AttemptToken, BodyEnd) {
+    /// The next handler task that ends. Resolves never where none runs.
+    pub(super) async fn next(&mut self) -> (AttemptToken, TaskEnd) {
         // Not biased: neither kind can starve the other, and both are bounded by the slots.
         tokio::select! {
             Some(joined) = self.tasks.join_next_with_id() => self.settle_task(joined),
@@ -155,8 +157,8 @@ impl Bodies {
         }
     }
 
-    /// A body that has ended already.
-    pub(super) fn try_next(&mut self) -> Option<(AttemptToken, BodyEnd)> {
+    /// A handler task that has ended already.
+    pub(super) fn try_next(&mut self) -> Option<(AttemptToken, TaskEnd)> {
         if let Some(joined) = self.tasks.try_join_next_with_id() {
             return Some(self.settle_task(joined));
         }
@@ -164,7 +166,7 @@ impl Bodies {
         Some(self.settle(token, end.map_err(Some)))
     }
 
-    /// Tells all bodies to end, waits for a moment, and aborts the rest.
+    /// Tells all handler tasks to end, waits for a moment, and aborts the rest.
     pub(super) async fn end(mut self) {
         for running in self.running.values() {
             running.context.cancel();
@@ -178,7 +180,7 @@ impl Bodies {
         let _ = tokio::time::timeout(END_GRACE, all).await;
     }
 
-    fn settle_task(&mut self, joined: Result<(Id, BodyResult), JoinError>) -> (AttemptToken, BodyEnd) {
+    fn settle_task(&mut self, joined: Result<(Id, HandlerResult), JoinError>) -> (AttemptToken, TaskEnd) {
         let id = joined.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let token = self
             .tokens
@@ -194,23 +196,23 @@ impl Bodies {
     fn settle(
         &mut self,
         token: AttemptToken,
-        end: Result<BodyResult, Option<Box<dyn Any + Send>>>,
-    ) -> (AttemptToken, BodyEnd) {
+        end: Result<HandlerResult, Option<Box<dyn Any + Send>>>,
+    ) -> (AttemptToken, TaskEnd) {
         let Running { context, .. } = self.running.remove(&token).expect("every body has its context");
         let end = match end {
-            Ok(Ok(output)) => BodyEnd::Success {
+            Ok(Ok(output)) => TaskEnd::Success {
                 output,
                 warnings: context.take_warnings(),
             },
-            Ok(Err(error)) => BodyEnd::Failure(error),
-            Err(Some(panic)) => BodyEnd::Failure(panicked(context.action(), panic.as_ref())),
-            Err(None) => BodyEnd::Aborted,
+            Ok(Err(error)) => TaskEnd::Failure(error),
+            Err(Some(panic)) => TaskEnd::Failure(panicked(context.action(), panic.as_ref())),
+            Err(None) => TaskEnd::Aborted,
         };
         // Codes only: a text may hold what came with the plan.
         let outcome = match &end {
-            BodyEnd::Success { .. } => "success",
-            BodyEnd::Failure(error) => error.code(),
-            BodyEnd::Aborted => "aborted",
+            TaskEnd::Success { .. } => "success",
+            TaskEnd::Failure(error) => error.code(),
+            TaskEnd::Aborted => "aborted",
         };
         debug!(
             action = context.action(),
@@ -240,7 +242,7 @@ fn panicked(action: &str, panic: &(dyn Any + Send)) -> StepError {
     .context(json!({ "panic": text }))
 }
 
-/// What bodies get to end when the worker ends at once.
+/// What handler tasks get to end when the worker ends at once.
 const END_GRACE: Duration = Duration::from_millis(500);
 /// Characters of a panic's text that are kept.
 const PANIC_CHARS_MAX: usize = 4_000;

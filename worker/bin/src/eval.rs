@@ -1,0 +1,4 @@
+//! jq filters and templates, each evaluated in a child process of its own.
+
+pub mod child;
+pub mod parent;
