@@ -18,7 +18,7 @@ pub(super) fn recorded(plan: Scene, entries: &[v1::AuditEntry]) -> Result<Scene,
     })
 }
 
-/// A `SimulatePlanResponse`, with its plan where it is known.
+/// A `SimulatePlanResponse`, with its plan if it is known.
 pub(super) fn simulated(plan: Option<Scene>, answer: v1::SimulatePlanResponse) -> Result<Scene, Problem> {
     let n_entries = answer.audit.len();
     let mut scene = match plan {

@@ -31,7 +31,7 @@ pub(super) struct Net {
 }
 
 impl Graph {
-    /// The graph of a scene; steps whose dependents are the same share a net where there are so many of them.
+    /// The graph of a scene; steps whose dependents are the same share a net if there are many of them.
     pub(super) fn of(scene: &Scene, n_bundled_min: usize) -> Self {
         let n_steps = scene.steps.len();
         let dependencies = reduced(scene);

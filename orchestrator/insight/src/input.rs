@@ -10,7 +10,7 @@ use escapement_contract::Plan;
 use escapement_wire::v1;
 use serde_json::Value;
 
-/// Reads an input, with the plan beside it where one is given.
+/// Reads an input, with the plan beside it if one is given.
 ///
 /// # Errors
 /// [`Problem`]: what was expected, or what is wrong.

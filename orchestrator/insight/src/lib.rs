@@ -27,7 +27,7 @@ pub use json::Problem;
 pub use svg::svg;
 pub use text::text;
 
-/// What of a scene is drawn, where it is known.
+/// What of a scene is drawn, if it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// How the steps depend on each other.
@@ -39,12 +39,12 @@ pub enum View {
 }
 
 impl View {
-    /// True where the graph is wanted.
+    /// True if the graph is wanted.
     pub fn shows_graph(self) -> bool {
         self != View::Timeline
     }
 
-    /// True where the timeline is wanted.
+    /// True if the timeline is wanted.
     pub fn shows_timeline(self) -> bool {
         self != View::Dag
     }

@@ -1,5 +1,5 @@
 //! Holds a payload against the JSON Schema that a worker published for it. Decides nothing: what it finds is advice.
-//! Reads no network and no file, follows no pattern, and stops where its budget ends.
+//! Reads no network and no file, follows no pattern, and stops when its budget is used up.
 //!
 //! It knows the keywords that say which fields there are and what they hold, and passes over all others, so it finds only
 //! what no reading of the schema allows. A library that knows them all would bring some 36 crates, and no bound on
@@ -215,7 +215,7 @@ impl<'a> Check<'a> {
         self.root.pointer(reference.strip_prefix('#')?)
     }
 
-    /// False where the budget is used up; then nothing more is found.
+    /// False if the budget is used up; then nothing more is found.
     fn spend(&mut self, steps: usize) -> bool {
         *self.budget = self.budget.saturating_sub(steps);
         *self.budget > 0
@@ -234,7 +234,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// The types that are expected, where the value has none of them.
+/// The types that are expected, if the value has none of them.
 fn wrong_type(schema: &Map<String, Value>, value: ValueView<'_>) -> Option<String> {
     let may_be_null = schema.get("nullable") == Some(&Value::Bool(true));
     if may_be_null && value == ValueView::Null {
@@ -276,7 +276,7 @@ fn kind(value: ValueView<'_>) -> String {
     }
 }
 
-/// False where they certainly differ. Objects and lists are not compared.
+/// False if they certainly differ. Objects and lists are not compared.
 fn may_equal(allowed: &Value, value: ValueView<'_>) -> bool {
     match (allowed, value) {
         (Value::Null, ValueView::Null) => true,

@@ -2,7 +2,7 @@
 //! Knows no labels and no states.
 //!
 //! A rail begins below a step that others depend on and ends at the last of them. Steps with the same dependents share
-//! a rail where there are many; an arrow shows that they feed it.
+//! a rail if there are many; an arrow shows that they feed it.
 
 use super::graph::Graph;
 
@@ -52,7 +52,7 @@ struct Yard<'a> {
     n_beside: usize,
 }
 
-/// Which ways lead out of a place, and what stands there.
+/// The directions in which lines leave a cell, and the mark in it.
 #[derive(Clone, Copy, Default)]
 struct Place {
     up: bool,
@@ -106,7 +106,7 @@ impl Yard<'_> {
         row
     }
 
-    /// Where the step stands: below a dependency that ends here, else on a free rail, else beside all rails.
+    /// Where the step is drawn: below a dependency that ends here, else on a free rail, else beside all rails.
     fn own_place(&mut self, ended: &[usize], joined: &[usize], n_rails: usize) -> usize {
         if let Some(at) = ended.first() {
             return *at;
@@ -119,7 +119,7 @@ impl Yard<'_> {
         })
     }
 
-    /// True where no rail runs; never right below a step that has nothing to do with what comes.
+    /// True if no rail runs; never right below a step that has nothing to do with what comes.
     fn is_free(&self, at: usize) -> bool {
         self.rails[at].is_none() && !self.above[at]
     }
@@ -144,7 +144,7 @@ impl Yard<'_> {
         if is_first {
             let taken = self.rails.get(own).copied().flatten();
             assert!(taken.is_none(), "a step stands on a free rail");
-            // With a place between, so that those that feed it can take turns as well; not where a rail ends right now.
+            // With a place between, so that those that feed it can take turns as well; but not where a rail ends right now.
             let is_free = |at: &usize| *at != own && self.is_free(*at) && !places[*at].up;
             let right = (own + 2..self.rails.len()).find(is_free);
             let at = right.or_else(|| self.nearest(own, is_free))?;

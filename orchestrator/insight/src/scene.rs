@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 /// A plan, an execution, or both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scene {
-    /// The plan's name; empty where only a timeline is known.
+    /// The plan's name; empty if only a timeline is known.
     pub name: String,
-    /// In canonical order; where no plan is known, in the order in which they first did something.
+    /// In canonical order; if no plan is known, in the order in which they first did something.
     pub steps: Vec<Step>,
-    /// True where the plan is known, and so how the steps depend on each other.
+    /// True if the plan is known, and so how the steps depend on each other.
     pub has_graph: bool,
     /// What was done when; absent for a plan by itself.
     pub story: Option<Story>,
@@ -32,17 +32,17 @@ pub struct Step {
     pub title: String,
     /// Places in `Scene::steps`, each before this one.
     pub depends_on: Vec<usize>,
-    /// What becomes of the plan when it fails; absent where the plan is not known.
+    /// What becomes of the plan when it fails; absent if the plan is not known.
     pub on_failure: Option<OnFailure>,
     /// Milliseconds of each attempt.
     pub timeout_ms: Option<u64>,
     /// What it came to.
     pub state: State,
-    /// Milliseconds from the first hand-out to a worker to the end of the last attempt; absent where there was none.
+    /// Milliseconds from the first hand-out to a worker to the end of the last attempt; absent if there was none.
     pub took_ms: Option<u64>,
     /// How many attempts were made.
     pub n_attempts: u32,
-    /// Why it did not complete: the code of its error. Empty where it did, or is not over.
+    /// Why it did not complete: the code of its error. Empty if it did, or is not over.
     pub error_code: String,
 }
 
@@ -93,7 +93,7 @@ pub struct Story {
     pub spans: Vec<Span>,
     /// `success`, `partial` or `failure`; empty while it runs.
     pub status: String,
-    /// The code of the result's error; empty where there is none or it is not known.
+    /// The code of the result's error; empty if there is none or it is not known.
     pub error_code: String,
     /// Milliseconds from the start to the end, or to the last thing that is known.
     pub duration_ms: u64,
@@ -225,7 +225,7 @@ impl Step {
         }
     }
 
-    /// The title, or the action where it has none.
+    /// The title, or the action if it has none.
     pub fn label(&self) -> &str {
         if self.title.is_empty() {
             &self.action

@@ -1,4 +1,4 @@
-//! Which names may have been meant by a name that nobody knows. A pure leaf; knows nothing of workers.
+//! Known names that an unknown name may have meant. Knows nothing of workers.
 
 use std::collections::BTreeSet;
 use std::mem;

@@ -56,7 +56,7 @@ pub(super) fn status(status: Status) -> String {
     }
 }
 
-/// Finds the states of steps from what they did last, where a record that says them is not at hand.
+/// Finds the states of steps from what they did last, if a record that says them is not at hand.
 pub(super) fn settle_states(scene: &mut Scene) {
     let Some(story) = &scene.story else { return };
     for span in &story.spans {

@@ -10,7 +10,7 @@ use super::words::{cut, escaped, is_wide, plain};
 use super::{View, explained};
 use std::fmt::Write;
 
-/// Draws a scene so wide, or wider where its graph needs it.
+/// Draws a scene at this width, or wider if its graph needs it.
 pub fn svg(scene: &Scene, view: View, width: usize) -> String {
     let mut page = Page::default();
     let available = width as f64 - 2.0 * MARGIN;

@@ -7,7 +7,7 @@ use super::words::{columns, cut, duration, fit, plain, tick_ms};
 use super::{View, explained};
 use std::collections::BTreeSet;
 
-/// Draws a scene in lines of at most so many columns.
+/// Draws a scene in lines of at most this many columns.
 pub fn text(scene: &Scene, view: View, n_columns: usize) -> String {
     let mut lines = Vec::new();
     lines.extend(heading(scene).iter().map(|line| cut(line, n_columns)));
@@ -273,7 +273,7 @@ impl Axis {
             } else {
                 duration(at_ms)
             };
-            // A time stands over its mark, and left of it where the line ends.
+            // A time stands over its mark, and left of it at the end of the line.
             let begin = cell.min(self.n_cells.saturating_sub(columns(&mark)));
             let n_before = columns(&marks);
             if begin >= n_before + usize::from(n_before > 0) {

@@ -27,7 +27,7 @@ fn pair(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
     }
 }
 
-/// Milliseconds between the marks of an axis, so that there are at most so many of them.
+/// Milliseconds between the marks of an axis, so that there are at most this many of them.
 pub(super) fn tick_ms(length_ms: u64, n_marks_max: u64) -> u64 {
     let enough = |tick_ms: &u64| length_ms / *tick_ms <= n_marks_max.max(1);
     if let Some(tick_ms) = TICKS_MS.into_iter().find(|tick_ms| enough(tick_ms)) {
@@ -67,7 +67,7 @@ fn is_hidden(c: char) -> bool {
         | '\u{feff}' | '\u{fff0}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The text with at most so many columns; an ellipsis stands for what is cut.
+/// Returns the text cut to at most this many columns, with an ellipsis for what is cut.
 pub(super) fn cut(text: &str, n_columns_max: usize) -> String {
     let text = plain(text);
     if columns(&text) <= n_columns_max {

@@ -54,7 +54,7 @@ impl core::error::Error for TooLong {}
 /// Executes a request that is accepted and starts at `started_at_unix_ms`. The same arguments give the same bytes.
 ///
 /// # Errors
-/// [`TooLong`] where the execution does not end within so many inputs.
+/// [`TooLong`] if the execution does not end within this many inputs.
 pub fn simulate(
     request: Arc<Request>,
     execution_id: ExecutionId,
@@ -166,7 +166,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Tells the execution what comes next. False where nothing does any more.
+    /// Tells the execution what comes next. False if nothing does any more.
     fn turn(&mut self) -> Result<bool, TooLong> {
         let due_ms = self.execution.next_due_ms();
         let next_ms = self.queue.first_key_value().map(|((at_ms, _), _)| *at_ms);

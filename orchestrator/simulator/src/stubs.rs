@@ -13,7 +13,7 @@ use escapement_model::{Opaque, StepId};
 pub struct AttemptStub {
     /// From the step's turn to the hand-out.
     pub waits_ms: u64,
-    /// From the hand-out to the end; ignored where nothing comes after the hand-out.
+    /// From the hand-out to the end; ignored if nothing comes after the hand-out.
     pub takes_ms: u64,
     /// How it ends.
     pub end: End,
@@ -45,7 +45,7 @@ impl Default for End {
 /// The stubs of a simulation.
 ///
 /// Of those that fit a step the most particular ones count: by step, then by action, then the rest.
-/// Where none fits, attempts complete at once with an empty output.
+/// If none fits, attempts complete at once with an empty output.
 #[derive(Clone, Debug)]
 pub struct Stubs {
     of_steps: BTreeMap<StepId, Vec<AttemptStub>>,

@@ -11,7 +11,7 @@ use escapement_model::StepId;
 pub struct Timeline {
     /// By their beginning, then in canonical order of their steps. At most as many as the record has entries.
     pub spans: Vec<Span>,
-    /// True where the record left out single attempts, and so the spans end with it.
+    /// True if the record left out single attempts, and so the spans end with it.
     pub is_cut: bool,
 }
 

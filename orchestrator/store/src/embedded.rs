@@ -66,11 +66,11 @@ pub struct EmbeddedOptions {
     pub accept_loss: bool,
     /// Make anew what the tables themselves say: indexes, and counts by state. Loses nothing.
     pub repair: bool,
-    /// Refuse where there is no store, and make none.
+    /// Refuse if there is no store, and make none.
     pub must_exist: bool,
     /// Test hook: the file does not grow beyond this many pages of 4 KiB, as if the disk were full.
     pub pages_max: Option<u32>,
-    /// Test hook: where the files are; `None` for the file system.
+    /// Test hook: the place of the files; `None` for the file system.
     pub files: Option<Arc<dyn Files>>,
     /// When and by whom the write-ahead log is copied into the database.
     pub checkpointing: Checkpointing,
@@ -79,11 +79,11 @@ pub struct EmbeddedOptions {
 /// What an opening found and did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// The directory, absolute where that can be told.
+    /// The directory, absolute if that can be told.
     pub directory: PathBuf,
     /// The version of the schema, which is the newest one now.
     pub schema_version: i64,
-    /// True where there was no store.
+    /// True if there was no store.
     pub is_new: bool,
     /// The directory's mode where users other than its owner may read, write or search it.
     pub mode_for_others: Option<u32>,
@@ -91,12 +91,12 @@ pub struct Opening {
     pub repaired: Vec<String>,
 }
 
-/// A reader of the store in a directory, also while an orchestrator runs on it, and also where nothing may be
+/// A reader of the store in a directory, also while an orchestrator runs on it, and also if nothing may be
 /// written. No data there is created or changed.
 ///
 /// # Errors
-/// [`StoreFault::Open`] where there is none, [`StoreFault::Incompatible`] where its schema is another one,
-/// [`StoreFault::Damaged`] where it does not read.
+/// [`StoreFault::Open`] if there is none, [`StoreFault::Incompatible`] if its schema is another one,
+/// [`StoreFault::Damaged`] if it does not read.
 pub fn open_reader(directory: &Path) -> Result<Box<dyn Reader>, StoreFault> {
     let path = directory.join(DATABASE_FILE);
     let connection = connection::open_bystander(&path)?;
@@ -124,7 +124,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the store in a directory; creates both where there is none, for this user only.
+    /// Opens the store in a directory; creates both if there is none, for this user only.
     ///
     /// Checks that every number is there, that the end of the database is not behind its mark, and that every
     /// index agrees with the executions; the cost does not depend on the size of records. A store that is
@@ -133,7 +133,7 @@ impl Embedded {
     /// # Errors
     /// [`StoreFault::Locked`], [`StoreFault::Unfinished`], [`StoreFault::Incompatible`], [`StoreFault::Damaged`],
     /// [`StoreFault::Indexes`], [`StoreFault::Gap`], [`StoreFault::Open`], [`StoreFault::Full`], and
-    /// [`StoreFault::Fatal`] where the file cannot be read.
+    /// [`StoreFault::Fatal`] if the file cannot be read.
     pub fn open(directory: &Path, options: EmbeddedOptions) -> Result<Self, StoreFault> {
         let path = directory.join(DATABASE_FILE);
         Self::try_open(directory, options).map_err(|fault| connection::at_opening(&path, fault))
@@ -267,7 +267,7 @@ impl Embedded {
     }
 
     /// The latest time among the newest executions and the last removal, or the earliest one since the clock was set
-    /// back among those executions, Unix milliseconds; `None` in a store that has none, and where it cannot be read.
+    /// back among those executions, Unix milliseconds; `None` in a store that has none, and if it cannot be read.
     pub fn newest_ms(&self) -> Option<i64> {
         removal::newest_ms(&self.connection).ok().flatten()
     }
@@ -275,7 +275,7 @@ impl Embedded {
     /// Examines this store on a connection of its own, while it is open.
     ///
     /// # Errors
-    /// [`StoreFault::Open`] where no further connection can be had.
+    /// [`StoreFault::Open`] if no further connection can be had.
     pub fn examiner(&self) -> Result<Examiner, StoreFault> {
         Examiner::over(connection::open_reader(&*self.files, &self.path)?, &self.path)
     }
@@ -333,7 +333,7 @@ impl Embedded {
         Ok(applied)
     }
 
-    /// Refuses where another start would not find what is written here.
+    /// Refuses if another start would not find what is written here.
     fn require_in_place(&self) -> Result<(), StoreFault> {
         for (path, identity) in &self.in_place {
             let is_there = match self.files.identity(path) {
@@ -396,18 +396,18 @@ impl Store for Embedded {
 }
 
 impl Drop for Embedded {
-    /// Leaves an empty write-ahead log behind where it can. Nothing durable depends on it.
+    /// Leaves an empty write-ahead log behind if it can. Nothing durable depends on it.
     fn drop(&mut self) {
         self.checkpoints.stop();
         if self.shared.condemned().is_none() {
-            // Where this fails, the next start copies the log.
+            // If this fails, the next start copies the log.
             let _ = self.connection.busy_timeout(CLOSE_TIMEOUT);
             let _ = checkpoint(&self.connection, CheckpointMode::TRUNCATE);
         }
     }
 }
 
-/// Zero where there is no database.
+/// Zero if there is no database.
 fn database_length(files: &dyn Files, path: &Path) -> Result<u64, StoreFault> {
     match files.open_database(path).and_then(|database| database.length()) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),

@@ -67,7 +67,7 @@ pub enum StoreFault {
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// Which process, where it says so.
+        /// Which process, if it says so.
         holder: Option<String>,
     },
     /// An index does not agree with the executions, of which none is missing.
@@ -76,7 +76,7 @@ pub enum StoreFault {
         what: &'static str,
         /// How many there must be.
         expected: u64,
-        /// How many there are; `None` where they cannot be read.
+        /// How many there are; `None` if they cannot be read.
         found: Option<u64>,
     },
     /// Something that was acknowledged is missing.

@@ -36,7 +36,7 @@ pub trait Store: Send {
     /// Applies the writes in order in one transaction; returns after they are durable.
     ///
     /// One outcome per write, in the same order. Writes of one batch see each other. A conflict is an outcome
-    /// of its own write and does not hurt the others. An empty batch changes nothing; it fails where no batch could be
+    /// of its own write and does not hurt the others. An empty batch changes nothing; it fails if no batch could be
     /// acknowledged any more.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ pub trait Store: Send {
     /// in the order of acceptance, and the ids of removed executions that it does not keep any longer.
     ///
     /// Never removes what is not settled. What is damaged is never removed either: a step ends in front of it,
-    /// and the error comes where it would be the first of its step; the next step goes on behind it.
+    /// and the error comes if it would be the first of its step; the next step goes on behind it.
     ///
     /// # Errors
     /// As [`Store::commit`].
@@ -60,14 +60,14 @@ pub trait Store: Send {
     /// A reader of the same data that works on its own connection, from any thread, concurrently.
     ///
     /// # Errors
-    /// [`StoreFault::Open`] where no further connection can be had.
+    /// [`StoreFault::Open`] if no further connection can be had.
     fn reader(&self) -> Result<Box<dyn Reader>, StoreFault>;
 }
 
 /// Reads what is durable. Each call sees one moment: all of a batch or nothing of it.
 ///
 /// A damaged execution is reported as [`StoreFault::Corrupt`] and hurts only itself: a page ends in front of
-/// it, and the error comes where it would be the first of its page. A caller that wants to go on continues
+/// it, and the error comes if it would be the first of its page. A caller that wants to go on continues
 /// behind its number. A page may also end early because its records are large. A page that is shorter than
 /// its limit is therefore not always the last one; an empty page is.
 ///
@@ -77,10 +77,10 @@ pub trait Reader: Send {
     /// Index columns, accepted record and result record; without the audit.
     ///
     /// # Errors
-    /// [`StoreFault::Corrupt`] where this execution is damaged; otherwise as the implementation fails.
+    /// [`StoreFault::Corrupt`] if this execution is damaged; otherwise as the implementation fails.
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreFault>;
 
-    /// The same; where a settled execution is damaged in nothing but its accepted record, its index columns as they
+    /// The same; if a settled execution is damaged in nothing but its accepted record, its index columns as they
     /// read and its result, with an empty accepted record.
     ///
     /// # Errors
@@ -89,19 +89,19 @@ pub trait Reader: Send {
         self.execution(id)
     }
 
-    /// The audit record of a settled execution; `None` where the execution is unknown or not settled.
+    /// The audit record of a settled execution; `None` if the execution is unknown or not settled.
     ///
     /// # Errors
-    /// [`StoreFault::Corrupt`] where this record is damaged; otherwise as the implementation fails.
+    /// [`StoreFault::Corrupt`] if this record is damaged; otherwise as the implementation fails.
     fn audit(&self, id: ExecutionId) -> Result<Option<Bytes>, StoreFault>;
 
-    /// What is left of an execution that was removed; `None` where it is there, was never accepted, or its ids
+    /// What is left of an execution that was removed; `None` if it is there, was never accepted, or its ids
     /// are forgotten.
     ///
     /// Ask for the execution first: it may be removed in between, and it never comes back.
     ///
     /// # Errors
-    /// [`StoreFault::Corrupt`] where what is left is damaged; otherwise as the implementation fails.
+    /// [`StoreFault::Corrupt`] if what is left is damaged; otherwise as the implementation fails.
     fn removed(&self, id: ExecutionId) -> Result<Option<RemovedExecution>, StoreFault>;
 
     /// Index columns of what the filter lets through, newest (highest number) first, at most `limit`.

@@ -123,7 +123,7 @@ impl Memory {
 }
 
 impl Memory {
-    /// Writes, syncs, acknowledges, and fails where it was told to.
+    /// Writes, syncs, acknowledges, and fails if it was told to.
     fn change<T>(&mut self, apply: impl FnOnce(&mut Inner) -> T) -> Result<T, StoreFault> {
         let mut inner = self.disk.lock();
         refuse_the_dead(&inner, self.opened)?;

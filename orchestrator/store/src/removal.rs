@@ -17,7 +17,7 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// True where nothing is ever removed.
+    /// True if nothing is ever removed.
     pub fn keeps_everything(&self) -> bool {
         *self == Self::default()
     }

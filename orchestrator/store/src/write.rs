@@ -21,7 +21,7 @@ pub enum Write {
         execution_id: ExecutionId,
         /// 1 success, 2 partial, 3 failure; opaque to the store, which lists by it.
         status: u8,
-        /// Unix milliseconds; kept only where no start was written before.
+        /// Unix milliseconds; kept only if no start was written before.
         started_at: Option<i64>,
         /// Unix milliseconds.
         settled_at: i64,
@@ -58,7 +58,7 @@ pub struct AcceptWrite {
     pub priority: i32,
     /// Unix milliseconds.
     pub accepted_at: i64,
-    /// Unix milliseconds where it runs at once; `None` queues it.
+    /// Unix milliseconds if it runs at once; `None` queues it.
     pub started_at: Option<i64>,
     /// Unix milliseconds.
     pub deadline_ms: i64,
@@ -91,7 +91,7 @@ pub enum Outcome {
 /// Why a write changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflict {
-    /// Accept: that execution id exists, or was removed. Reported before [`Conflict::PlanIdUsed`] where both hold.
+    /// Accept: that execution id exists, or was removed. Reported before [`Conflict::PlanIdUsed`] if both hold.
     ExecutionIdUsed {
         /// Digest of the request that was accepted under it.
         request_digest: [u8; 32],

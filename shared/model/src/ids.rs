@@ -1,4 +1,4 @@
-//! Typed ids. Draws no random number: whoever makes an id brings the random bytes.
+//! Typed ids. Draws no random number: the caller brings the random bytes.
 
 use alloc::string::String;
 use core::fmt;
@@ -82,7 +82,7 @@ macro_rules! uuid_id {
                 Self(bytes)
             }
 
-            /// Takes 16 bytes that were an id before, for example from the store; `None` where they are no UUID v4.
+            /// Takes 16 bytes that were an id before, for example from the store; `None` if they are no UUID v4.
             pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
                 (bytes[6] >> 4 == 4 && bytes[8] >> 6 == 0b10).then_some(Self(bytes))
             }
@@ -190,7 +190,7 @@ macro_rules! random_id {
 }
 
 random_id!(
-    /// Names one attempt and proves that it was handed to whoever shows it.
+    /// Names one attempt and proves that it was handed to the worker that shows it.
     AttemptToken
 );
 random_id!(

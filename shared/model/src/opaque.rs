@@ -57,7 +57,7 @@ impl Opaque {
     }
 
     /// The path of the first value that lies deeper than [`OBJECT_NESTING_MAX`] allows, such as `"a"."b"[3]`, cut in its
-    /// middle where it is long. `None` where there is none, or it is hidden behind another value of the same key.
+    /// middle if it is long. `None` if there is none, or it is hidden behind another value of the same key.
     pub fn first_too_deep(&self) -> Option<String> {
         depth::first_too_deep(&self.0, OBJECT_NESTING_MAX)
     }
@@ -67,7 +67,7 @@ impl Opaque {
         entries(&self.0)
     }
 
-    /// True where the object has this top-level key, whatever its value: `null` counts as present.
+    /// True if the object has this top-level key, whatever its value: `null` counts as present.
     pub fn has_key(&self, key: &str) -> bool {
         self.entries()
             .any(|entry| matches!(entry, Ok((name, _)) if name == key))

@@ -1,6 +1,6 @@
 //! Faults that a test build can be told to have, so that the suites can show that they would be caught.
 //!
-//! They exist only where `debug_assertions` are on: in a release build [`is_on`] is the constant `false`, and nothing
+//! They exist only if `debug_assertions` are on: in a release build [`is_on`] is the constant `false`, and nothing
 //! can plant one. A process has at most one, for as long as it lives, and only its shell plants it.
 
 #[cfg(debug_assertions)]
@@ -78,7 +78,7 @@ bugs! {
     /// A restart runs again what had started.
     RegressOnReload = "regress-on-reload",
     // Workers.
-    /// Any session may settle an attempt, whoever it was handed to.
+    /// Any session may settle an attempt, whichever session it was handed to.
     ForeignToken = "foreign-token",
     /// A repeated outcome is accepted again.
     OutcomeTwice = "outcome-twice",
@@ -129,7 +129,7 @@ pub fn plant(bug: Bug) {
     PLANTED.store(bug as usize + 1, Ordering::Relaxed);
 }
 
-/// True where this process was given that fault.
+/// True if this process was given that fault.
 #[cfg(debug_assertions)]
 #[inline]
 pub fn is_on(bug: Bug) -> bool {

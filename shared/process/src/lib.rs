@@ -21,7 +21,7 @@ pub fn say(text: &str) {
     log::say(text);
 }
 
-/// Says a line on stdout, for the program that started this one. Does not wait, and drops what nobody reads.
+/// Says a line on stdout, for the program that started this one. Does not wait, and drops what is not read.
 #[cfg(feature = "log")]
 pub fn announce(line: &str) {
     log::announce(line);

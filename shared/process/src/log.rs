@@ -2,7 +2,7 @@
 //! a log that is slow, full or gone harms nothing. Formats no line and filters none.
 //!
 //! A line that does not fit into the queue, or that is not taken, is dropped and counted.
-//! The number is told in a line of the log once stderr takes lines again.
+//! A line of the log gives their number once stderr takes lines again.
 
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
@@ -127,7 +127,7 @@ struct State {
 }
 
 impl Queue {
-    /// Takes the line where it fits into `bytes_max` with those that wait.
+    /// Takes the line if it fits into `bytes_max` with those that wait.
     fn push(&self, line: &[u8], bytes_max: usize) {
         let mut state = self.state();
         if state.waiting.len().saturating_add(line.len()) > bytes_max {
@@ -203,7 +203,7 @@ fn write_from(queue: Arc<Queue>, thread: &str, out: impl Write + Send + 'static)
                     queue.lose(n_lost);
                     continue;
                 }
-                // It is written behind what came meanwhile; where it cannot be, it counts for one line.
+                // It is written behind what came meanwhile; if it cannot be, it counts for one line.
                 match queue.take_lost() {
                     0 => {}
                     lost => warn!(target: NOTICE_TARGET, lost, "log lines were lost"),
@@ -215,7 +215,7 @@ fn write_from(queue: Arc<Queue>, thread: &str, out: impl Write + Send + 'static)
 
 struct Out<W> {
     out: W,
-    /// True where the last line was cut, as by a full disk.
+    /// True if the last line was cut, as by a full disk.
     is_within_line: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Flags and `ESCAPEMENT_*` variables as both programs read them. Knows no setting and checks no value.
 //!
 //! A variable that is empty counts as not set. A mistake names the variable if it comes from one.
-//! A variable that no program knows is told of, with the name that is nearest.
+//! An unknown variable is reported, with the known name that is nearest.
 
 use crate::telemetry::{self, Format, InitError};
 use clap::error::{ContextKind, ContextValue};

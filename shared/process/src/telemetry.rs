@@ -155,7 +155,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     );
 }
 
-/// What is logged if nobody says otherwise.
+/// What is logged by default.
 const DEFAULT_FILTER: &str = "info";
 
 /// Beginnings of the targets of crates that others wrote.

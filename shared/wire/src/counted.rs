@@ -38,7 +38,7 @@ pub type Lists = &'static [(u32, Holds)];
 pub enum Holds {
     /// Entries, each of which counts, and what each of them has inside.
     Entries(Lists),
-    /// The same, but each counts as so many.
+    /// The same, but each entry counts this many times.
     Heavy(usize, Lists),
     /// A submessage.
     One(Lists),
@@ -79,7 +79,7 @@ impl Counted for v1::ReportOutcomesResponse {
 /// `Outcomes` and `ReportOutcomesRequest`: items, and the warnings of each success.
 const OUTCOMES: Lists = &[(1, Entries(&[(3, One(&[(2, Entries(&[]))]))]))];
 
-/// True where the lists of an encoded message have more entries together.
+/// True if the lists of an encoded message have more entries together.
 ///
 /// Where the message is malformed it counts as far as a decoder would get.
 pub fn has_more_entries(mut message: &[u8], lists: Lists, max: usize) -> bool {

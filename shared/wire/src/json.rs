@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 /// Decodes an object. Whole numbers up to 2^53 become JSON integers, all others doubles; NaN and infinities become `null`.
 ///
 /// # Errors
-/// [`Malformed`] where the bytes are not a Struct within the limits.
+/// [`Malformed`] if the bytes are not a Struct within the limits.
 pub fn from_opaque(object: &Opaque) -> Result<Map<String, Value>, Malformed> {
     // The check bounds the recursion below.
     object.check()?;

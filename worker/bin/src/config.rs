@@ -132,7 +132,7 @@ impl AllowedHosts {
         self.0.is_empty()
     }
 
-    /// True where the target's host was named with its port,
+    /// True if the target's host was named with its port,
     /// or without one and the port is the scheme's default.
     pub fn contains(&self, target: &Target) -> bool {
         let named = |port| self.0.contains(&(target.host.clone(), port));

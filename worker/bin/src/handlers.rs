@@ -40,7 +40,7 @@ pub(crate) async fn until_cancelled<T>(
     work: impl Future<Output = Result<T, StepError>>,
 ) -> Result<T, StepError> {
     tokio::select! {
-        // A result that is there counts, even where the cancellation is there as well.
+        // A result that is there counts, even if the cancellation is there as well.
         biased;
         result = work => result,
         () = context.cancelled() => Err(StepError::new("CANCELLED", "the attempt is not wanted any more")),
@@ -102,7 +102,7 @@ pub(crate) fn decode(text: String, encoding: Encoding) -> Result<Vec<u8>, StepEr
     }
 }
 
-/// Puts bytes into JSON: text where they are UTF-8 without zero bytes, Base64 otherwise.
+/// Puts bytes into JSON: text if they are UTF-8 without zero bytes, Base64 otherwise.
 pub(crate) fn encode(bytes: Vec<u8>) -> (String, Encoding) {
     match String::from_utf8(bytes) {
         Ok(text) if !text.contains('\0') => (text, Encoding::Text),

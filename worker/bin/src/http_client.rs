@@ -75,7 +75,7 @@ impl Target {
 }
 
 /// The port that an authority names, if it names one;
-/// `None` where it is more or less than `HOST` or `HOST:PORT`.
+/// `None` if it is more or less than `HOST` or `HOST:PORT`.
 pub(crate) fn port_of(authority: &Authority) -> Option<Option<u16>> {
     let host = authority.host();
     match authority

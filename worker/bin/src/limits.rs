@@ -7,7 +7,7 @@ use std::time::Duration;
 pub const INPUT_FILE_BYTES_MAX: usize = 16 << 20;
 /// Bytes that a handler writes into `output_file` or `stdout_file`: 16 MiB.
 pub const OUTPUT_FILE_BYTES_MAX: usize = 16 << 20;
-/// Bytes of content inside a step's output where the input names no other limit: 512 KiB.
+/// Bytes of content inside a step's output if the input names no other limit: 512 KiB.
 pub const CONTENT_BYTES_DEFAULT: usize = 512 << 10;
 /// Bytes of a step's output as it travels, encoded as a Struct: 1 MiB.
 /// A number costs about 11 bytes there, so JSON text says little about it.
@@ -16,7 +16,7 @@ pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 pub const CONTENT_BYTES_MAX: usize = 1000 << 10;
 /// Bytes that `file.write` takes: 1 MiB.
 pub const WRITE_BYTES_MAX: usize = 1 << 20;
-/// Bytes of each of stdout and stderr that `process.run` keeps where the input names no other limit: 256 KiB.
+/// Bytes of each of stdout and stderr that `process.run` keeps if the input names no other limit: 256 KiB.
 pub const CAPTURE_BYTES_DEFAULT: usize = 256 << 10;
 /// Bytes of stderr that stand in the context of an error: 4 KiB.
 pub const STDERR_TAIL_BYTES: usize = 4 << 10;
@@ -29,7 +29,7 @@ pub const EVALUATION_TIME_MAX: Duration = Duration::from_secs(10);
 pub const EVALUATION_CPU_SECONDS_MAX: u64 = 15;
 /// Bytes of address space of an evaluation: 1 GiB.
 pub const EVALUATION_MEMORY_BYTES_MAX: u64 = 1 << 30;
-/// Results of a jq filter where the input names no other limit.
+/// Results of a jq filter if the input names no other limit.
 pub const RESULTS_DEFAULT: usize = 1000;
 /// Results of a jq filter at most.
 pub const RESULTS_MAX: usize = 100_000;

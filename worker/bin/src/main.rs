@@ -92,7 +92,7 @@ fn builder(options: &Options, config: &Arc<Config>) -> WorkerBuilder {
     actions::add_to(builder, config)
 }
 
-/// Tells whoever started the worker that it is ready,
+/// Tells the program that started the worker that it is ready,
 /// one line of JSON each time that a session is established.
 fn announce(event: &SessionEvent, worker_id: &str) {
     if let SessionEvent::Connected { orchestrator, .. } = event {

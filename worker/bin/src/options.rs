@@ -16,7 +16,7 @@ use std::str::FromStr;
 /// Whatever reaches out of the worker is off until a flag opens it.
 /// Once it has a session, one line of JSON stands on stdout:
 /// {"event":"connected","orchestrator":"http://...","worker_id":"..."};
-/// one such line for every orchestrator, where the first names peers.
+/// one such line for every orchestrator, if the first names peers.
 /// SIGTERM, SIGINT or SIGHUP drains it.
 ///
 /// Exit codes: 0 drained; 64 bad configuration; 75 stopped before every outcome was acknowledged;

@@ -7,14 +7,14 @@ use escapement_wire::json::to_opaque;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Gives the output back where it fits, and the handler's own error `code` otherwise.
+/// Gives the output back if it fits, and the handler's own error `code` otherwise.
 ///
 /// The SDK refuses an output of more than 1 MiB encoded, or nested too deep, with a fatal code,
 /// which no plan can skip.
 ///
 /// # Errors
-/// `code` with `bytes` and `bytes_max` in its context where the output is too large,
-/// and without them where it is nested too deep; `UNKNOWN_ERROR` (fatal) where it is no object.
+/// `code` with `bytes` and `bytes_max` in its context if the output is too large,
+/// and without them if it is nested too deep; `UNKNOWN_ERROR` (fatal) if it is no object.
 pub fn fitting<O: Serialize>(output: O, code: &str) -> Result<O, StepError> {
     let Value::Object(object) = serde_json::to_value(&output).map_err(StepError::unknown)? else {
         return Err(StepError::unknown("the output is no JSON object"));

@@ -29,7 +29,7 @@ pub struct Finished {
 pub struct Captured {
     /// At most the limit.
     pub bytes: Vec<u8>,
-    /// True where the stream had more.
+    /// True if the stream had more.
     pub truncated: bool,
     bytes_max: usize,
 }
@@ -127,7 +127,7 @@ impl Captured {
     }
 }
 
-/// Kills a process group once: when it is told to, or when it is dropped.
+/// Kills a process group once: on command, or when it is dropped.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -142,7 +142,7 @@ impl Group {
 
     fn kill(&mut self) {
         if let Some(leader) = self.0.take() {
-            // Fails where nothing of the group is left, which is what is wanted.
+            // Fails if nothing of the group is left, which is what is wanted.
             let _ = kill_process_group(leader, Signal::KILL);
         }
     }

@@ -81,7 +81,7 @@ impl Root {
     /// A link that stands in its place is replaced, not followed.
     ///
     /// # Errors
-    /// `FILE_NOT_ALLOWED` (fatal), `FILE_NOT_FOUND` where a directory is missing that is not to be made,
+    /// `FILE_NOT_ALLOWED` (fatal), `FILE_NOT_FOUND` if a directory is missing that is not to be made,
     /// `FILE_FAILED`.
     pub async fn write(
         &self,
@@ -149,7 +149,7 @@ impl Root {
             .and_then(|()| Ok(renameat(&directory, temporary.as_str(), &directory, name)?))
             .and_then(|()| Ok(fsync(&directory)?));
         if let Err(error) = written {
-            // Gone already where the rename succeeded.
+            // Gone already if the rename succeeded.
             let _ = unlinkat(&directory, temporary.as_str(), AtFlags::empty());
             return Err(failed(path, &error));
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Time on a clock that never goes back, and that runs on while the machine sleeps where there is such a clock.
+/// Time on a clock that never goes back, and that runs on while the machine sleeps if there is such a clock.
 ///
 /// The orchestrator's clock runs on too. By one that stands still, a worker whose machine wakes up would hold a lease that
 /// was over long ago, and its handlers would do what others do again.

@@ -90,7 +90,7 @@ impl StepContext {
     /// The execution's environment as JSON, decoded when it is asked for first.
     ///
     /// # Errors
-    /// `INVALID_PAYLOAD` where it cannot be decoded.
+    /// `INVALID_PAYLOAD` if it cannot be decoded.
     pub fn environment(&self) -> Result<&Map<String, Value>, StepError> {
         let decoded = self
             .shared

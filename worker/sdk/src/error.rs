@@ -104,7 +104,7 @@ impl StepError {
         &self.message
     }
 
-    /// How bad it is, where the handler said so.
+    /// How bad it is, if the handler said so.
     pub fn stated_severity(&self) -> Option<Severity> {
         self.severity
     }

@@ -2,7 +2,7 @@
 //! one with each peer that this orchestrator names, and one capacity for all of them.
 //! Does no I/O, reads no clock, draws no random number, runs no handler.
 //!
-//! Whoever drives it owns the streams, the handler tasks and the clock.
+//! Its driver owns the streams, the handler tasks and the clock.
 //! They call `handle_*` when something happened, and then `poll_command` and `poll_transmit`
 //! until both are empty, and `handle_timeout` at the time that `poll_timeout` names.
 //! Times are milliseconds on any clock that never goes back.
@@ -137,7 +137,7 @@ impl Machine {
         self.review(now_ms);
     }
 
-    /// The program wants more or less work. Every session is told.
+    /// The program wants more or less work. Every session sends it on.
     pub(crate) fn handle_overrides(&mut self, overrides: &CapacityOverrides) {
         overrides.apply_to(&mut self.worker_state);
     }
@@ -253,7 +253,7 @@ impl Machine {
         self.is_over = self.members.is_empty();
     }
 
-    /// Where the addresses lead to another orchestrator, as far as they can tell.
+    /// The addresses that lead to another orchestrator, as far as addresses can tell.
     fn peers_of(&self, addresses: Vec<String>) -> BTreeSet<String> {
         let configured = self.members.get(&OrchestratorId::CONFIGURED);
         let own = configured.map(|member| plain(&member.address));
@@ -413,7 +413,7 @@ fn plain(address: &str) -> String {
     address.trim().trim_end_matches('/').to_ascii_lowercase()
 }
 
-/// What is told of two ends.
+/// Of two ends, the one that the program hears of.
 fn worst(one: Result<(), WorkerError>, other: Result<(), WorkerError>) -> Result<(), WorkerError> {
     match (one, other) {
         (

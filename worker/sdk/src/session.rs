@@ -50,7 +50,7 @@ pub(crate) struct Session {
     reconnect: Reconnect,
     stop: Option<Stop>,
     finished: Option<Result<(), WorkerError>>,
-    /// The other orchestrators, where this one has just named them.
+    /// The other orchestrators, if this one has just named them.
     peers: Option<Vec<String>>,
     ignored_messages: u64,
 }
@@ -337,7 +337,7 @@ impl Session {
                     welcomed.goodbye = Some("asked to reconnect");
                 }
             }
-            // Nobody has to be told anything.
+            // There is no stream to say goodbye on.
             StreamState::Waiting { .. } | StreamState::Greeting { .. } if idle && self.stop.is_some() => {
                 self.finish(Ok(()))
             }
@@ -372,7 +372,7 @@ fn is_set(limit: i64) -> Option<i64> {
     (limit > 0).then_some(limit)
 }
 
-/// From the cancellation of a handler task to its abortion, where the orchestrator names no other time.
+/// From the cancellation of a handler task to its abortion, if the orchestrator names no other time.
 const STOP_GRACE_MS: u64 = 500;
 /// The same when the lease ran out: shorter than the margin that the orchestrator adds to the lease.
 const LEASE_STOP_MS: u64 = escapement_model::limits::LEASE_MARGIN_MS / 2;

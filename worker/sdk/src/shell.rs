@@ -3,7 +3,7 @@
 //!
 //! The thread has its own current-thread runtime, so heartbeats do not depend on the runtime of the handlers
 //! being free.
-//! Async handlers run on the runtime of whoever called `Worker::run`, blocking ones on threads of their own.
+//! Async handlers run on the runtime of the caller of `Worker::run`, blocking ones on threads of their own.
 
 mod connection;
 mod tasks;
@@ -36,7 +36,7 @@ pub(crate) async fn run(worker: Worker, shutdown: impl Future<Output = ()>) -> R
         .name("escapement-session".to_owned())
         .spawn(move || {
             let end = run_on_this_thread(worker, handlers_runtime, stop_rx);
-            // Nobody listens where the caller has dropped the future.
+            // The receiver is gone if the caller has dropped the future.
             let _ = end_tx.send(end);
         })
         .map_err(WorkerError::SessionThread)?;

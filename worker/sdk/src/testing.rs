@@ -71,7 +71,7 @@ impl ContextBuilder {
     /// Sets the environment.
     ///
     /// # Panics
-    /// Where it is not an object.
+    /// If it is not an object.
     #[must_use]
     pub fn environment(mut self, environment: &Value) -> Self {
         let object: &Map<String, Value> = environment.as_object().expect("an environment is an object");

@@ -8,7 +8,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 pub(crate) struct BearerToken(MetadataValue<Ascii>);
 
 impl BearerToken {
-    /// `None` where it is empty, or has anything but visible ASCII characters.
+    /// `None` if it is empty, or has anything but visible ASCII characters.
     pub(crate) fn new(token: &str) -> Option<Self> {
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return None;

@@ -119,15 +119,15 @@ impl Worker {
     /// Async handlers run on the runtime of the caller, blocking ones on threads of their own, and the sessions
     /// on one more, so that heartbeats go out however busy the handlers are.
     /// While the orchestrator is away the worker keeps connecting, for ever.
-    /// Where the orchestrator names peers, the worker keeps a session with each of them as well; all sessions
+    /// If the orchestrator names peers, the worker keeps a session with each of them as well; all sessions
     /// share one capacity.
     /// A blocking handler that ignores its cancellation outlives this call, and ends with the process.
     ///
     /// # Errors
-    /// [`WorkerError::Superseded`] and [`WorkerError::Refused`] where the orchestrator ends the worker for
+    /// [`WorkerError::Superseded`] and [`WorkerError::Refused`] if the orchestrator ends the worker for
     /// good;
-    /// [`WorkerError::DrainIncomplete`] where the last outcomes could not be delivered;
-    /// [`WorkerError::SessionThread`] where the thread does not start.
+    /// [`WorkerError::DrainIncomplete`] if the last outcomes could not be delivered;
+    /// [`WorkerError::SessionThread`] if the thread does not start.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
         shell::run(self, shutdown).await
     }

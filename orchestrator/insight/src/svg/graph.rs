@@ -10,7 +10,7 @@ use escapement_contract::OnFailure;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Draws the graph of a scene; its layers follow each other to the right where there is room for that, else downwards.
+/// Draws the graph of a scene; its layers follow each other to the right if there is room for that, else downwards.
 pub(super) fn draw(scene: &Scene, available: f64, page: &mut Page) {
     let graph = Graph::of(scene, BUNDLED_MIN);
     let flow = Flow::of(&graph, available);
@@ -193,7 +193,7 @@ impl Drawing<'_> {
     }
 }
 
-/// The lines that are drawn where there are too many: one to each item first.
+/// The lines that are drawn if there are too many: one to each item first.
 fn shown(layout: &Layout) -> Vec<(usize, usize)> {
     if layout.lines.len() <= LINES_DRAWN_MAX {
         return layout.lines.clone();
@@ -205,7 +205,7 @@ fn shown(layout: &Layout) -> Vec<(usize, usize)> {
     first
 }
 
-/// The end of the second line of a box: the action where the first line has the title, unless there is more to tell.
+/// The end of the second line of a box: the action if the first line has the title, unless there is more to tell.
 fn note(step: &Step) -> String {
     let action = if step.title.is_empty() { "" } else { &step.action };
     match (step.state, step.on_failure) {
@@ -223,7 +223,7 @@ fn note(step: &Step) -> String {
     }
 }
 
-/// Everything about a step, for whoever points at it or hears it read.
+/// Everything about a step, as the text of a tooltip or of a screen reader.
 fn about(scene: &Scene, step: &Step) -> String {
     let mut about = format!(
         "{}\n{} {}\n{}",

@@ -89,7 +89,7 @@ impl Naive {
         naive.settlement.unwrap()
     }
 
-    /// Writes are answered first; then whatever became known first. False where nothing happens now any more.
+    /// Writes are answered first; then whatever became known first. False if nothing happens now any more.
     fn step_at_this_instant(&mut self) -> bool {
         if let Some(input) = self.written.pop() {
             self.tell(input);

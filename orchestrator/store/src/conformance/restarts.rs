@@ -93,7 +93,7 @@ pub(super) fn ids_stay_used_after_a_restart(make: Make<'_>) {
     assert_eq!(commit(&mut *subject, &batch), expected.map(Outcome::Conflict));
 }
 
-/// Ends the watching thread even where the writing one panics.
+/// Ends the watching thread even if the writing one panics.
 pub(super) struct RaiseAtEnd<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for RaiseAtEnd<'_> {

@@ -1,6 +1,6 @@
 //! Moves the write-ahead log into the database, off the commit path. Writes no data of its own.
 //!
-//! A connection of its own copies the log whenever it has grown by [`PAGES_DUE`], on a thread or, where a
+//! A connection of its own copies the log whenever it has grown by [`PAGES_DUE`], on a thread or, if a
 //! test asks for it, behind the commit that made it due. Under constant
 //! load it never reaches the end of a log that grows meanwhile, and SQLite begins a log anew only when all of
 //! it is copied; so the last, short pass holds the gate that every commit passes.
@@ -155,7 +155,7 @@ impl Checkpoints {
         Ok(Self { shared, by })
     }
 
-    /// Orders or makes a checkpoint where one is due. Not to be called with the gate held.
+    /// Orders or makes a checkpoint if one is due. Not to be called with the gate held.
     pub(super) fn after_commit(&self) {
         if self.shared.is_due() {
             match &self.by {
@@ -199,7 +199,7 @@ fn attempt(connection: &Connection, shared: &Shared) {
     }
 }
 
-/// Waits for an order; false where it is to stop.
+/// Waits for an order; false if it is to stop.
 fn wait(shared: &Shared) -> bool {
     let mut orders = unpoisoned(&shared.orders);
     while !orders.due && !orders.stop {
@@ -223,7 +223,7 @@ fn pass(connection: &Connection, shared: &Shared) -> Result<(), StoreFault> {
             .map_err(|error| StoreFault::Fatal(error.into()))?;
     }
     let _gate = shared.pass_gate();
-    // Where a reader keeps the log from being reused, it is not tried again with every commit.
+    // If a reader keeps the log from being reused, it is not tried again with every commit.
     let pages = shared.pages.load(Ordering::Relaxed);
     shared
         .pages_due

@@ -17,7 +17,7 @@ pub(super) const SUMMARY: &str = "e.number, e.execution_id, e.plan_id, e.request
 /// The first column behind those of [`SUMMARY`].
 pub(super) const BEHIND_SUMMARY: usize = 17;
 
-/// What of an execution is damaged where a column of the index table is.
+/// What of an execution is damaged if a column of the index table is.
 pub(super) const PART_INDEX: &str = "index row";
 
 /// The columns of a new execution that never change.
@@ -122,7 +122,7 @@ pub(super) fn outline_column(number: u64, outline: &[u8]) -> Vec<u8> {
     [&sum.to_le_bytes()[..], outline].concat()
 }
 
-/// The outline in a column; `None` where it is not as it was written.
+/// The outline in a column; `None` if it is not as it was written.
 fn outline_of(number: u64, column: &[u8]) -> Option<Bytes> {
     let (sum, outline) = column.split_first_chunk()?;
     let is_sound = i64::from_le_bytes(*sum) == outline_checksum(number, outline);

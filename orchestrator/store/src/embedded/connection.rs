@@ -46,7 +46,7 @@ pub(super) fn open_walker(files: &dyn Files, path: &Path) -> Result<Connection, 
 }
 
 /// A connection that only reads, for a process that is not the orchestrator: also on a medium or as a user that may
-/// not write, where the log's index cannot be made. Writes no data.
+/// not write, if the log's index cannot be made. Writes no data.
 pub(super) fn open_bystander(path: &Path) -> Result<Connection, StoreFault> {
     let opened = open_reader(&FileSystem, path).and_then(|connection| {
         connection

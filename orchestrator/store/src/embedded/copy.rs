@@ -25,7 +25,7 @@ pub struct BackedUp {
     pub examination: Examination,
     /// Its size.
     pub n_bytes: u64,
-    /// False where the copy is damaged and was thrown away.
+    /// False if the copy is damaged and was thrown away.
     pub is_kept: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct BackedUp {
 /// The copy is checked as [`Examiner::examine_all`] does; a damaged one has no name unless `accept_damage`.
 ///
 /// # Errors
-/// [`StoreFault::Exists`] where the file is there; otherwise as reading and writing fail.
+/// [`StoreFault::Exists`] if the file is there; otherwise as reading and writing fail.
 pub fn back_up(
     directory: &Path,
     file: &Path,
@@ -96,7 +96,7 @@ fn unwritable(path: &Path, error: impl Into<FaultSource>) -> StoreFault {
     }
 }
 
-/// A file that is not complete; removed where it gets no name.
+/// A file that is not complete; removed if it gets no name.
 struct Partial(PathBuf);
 
 impl Partial {
@@ -131,7 +131,7 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // It may have its name already; SQLite leaves its journal behind where there is no space.
+        // It may have its name already; SQLite leaves its journal behind if there is no space.
         for suffix in ["", "-journal"] {
             let mut name = self.0.as_os_str().to_owned();
             name.push(suffix);
@@ -143,7 +143,7 @@ impl Drop for Partial {
 /// How to restore.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RestoreOptions {
-    /// Executions that were queued at the time of the backup stay queued, and run once more where they have run
+    /// Executions that were queued at the time of the backup stay queued, and run once more if they have run
     /// since. Else they are marked as started, so that nothing of them runs again.
     pub run_queued: bool,
     /// Restore although executions in the backup are damaged.
@@ -157,7 +157,7 @@ pub struct Restored {
     pub examination: Examination,
     /// Executions that were queued and are marked as started now.
     pub n_marked: u64,
-    /// False where the backup is damaged and nothing was restored.
+    /// False if the backup is damaged and nothing was restored.
     pub is_kept: bool,
 }
 
@@ -167,7 +167,7 @@ pub struct Restored {
 /// it meanwhile, or behind a restore that failed, refuses.
 ///
 /// # Errors
-/// [`StoreFault::Exists`] where the directory holds a store, [`StoreFault::NoBackup`] where the file is damaged or
+/// [`StoreFault::Exists`] if the directory holds a store, [`StoreFault::NoBackup`] if the file is damaged or
 /// none; otherwise as reading and writing fail.
 pub fn restore(
     file: &Path,

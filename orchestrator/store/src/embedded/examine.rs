@@ -26,7 +26,7 @@ pub enum Finding {
     Execution {
         /// Its number.
         number: u64,
-        /// Its id, where that can be read.
+        /// Its id, if that can be read.
         execution_id: Option<ExecutionId>,
         /// What of it is damaged or missing.
         parts: Vec<&'static str>,
@@ -51,7 +51,7 @@ pub struct ExaminedPage {
     pub n_bytes: u64,
     /// What is not as it was written.
     pub findings: Vec<Finding>,
-    /// True where everything has been looked at; the next step begins anew.
+    /// True if everything has been looked at; the next step begins anew.
     pub is_last: bool,
 }
 
@@ -75,11 +75,11 @@ enum Next {
 const BEGIN: Next = Next::Executions { after: 0 };
 
 impl Examiner {
-    /// Examines the store in a directory, also where nothing may be written. No data there is created or changed.
+    /// Examines the store in a directory, also if nothing may be written. No data there is created or changed.
     ///
     /// # Errors
-    /// [`StoreFault::Open`] where there is none, [`StoreFault::Incompatible`] where its schema is another one,
-    /// [`StoreFault::Damaged`] where it does not read.
+    /// [`StoreFault::Open`] if there is none, [`StoreFault::Incompatible`] if its schema is another one,
+    /// [`StoreFault::Damaged`] if it does not read.
     pub fn open(directory: &Path) -> Result<Self, StoreFault> {
         let path = directory.join(DATABASE_FILE);
         // Read first, so that it is never ahead of what is read behind it.
@@ -129,11 +129,11 @@ impl Examiner {
         pages::numbers_behind(&self.connection, after).map(|(numbers, _)| numbers)
     }
 
-    /// One execution by its number, with its audit if it is settled, whatever the indexes say; `None` where there is
+    /// One execution by its number, with its audit if it is settled, whatever the indexes say; `None` if there is
     /// none.
     ///
     /// # Errors
-    /// [`StoreFault::Corrupt`] where it is damaged; otherwise where the file cannot be read at all.
+    /// [`StoreFault::Corrupt`] if it is damaged; otherwise if the file cannot be read at all.
     pub fn execution(&self, number: u64) -> Result<Option<(StoredExecution, Option<Bytes>)>, StoreFault> {
         if !pages::is_there(&self.connection, number) {
             return Ok(None);
@@ -235,7 +235,7 @@ impl Examination {
         }
     }
 
-    /// True where nothing was found.
+    /// True if nothing was found.
     pub fn is_clean(&self) -> bool {
         self.n_damaged == 0 && self.n_store_findings == 0
     }

@@ -46,14 +46,14 @@ pub trait Files: Debug + Send + Sync {
     /// As the place fails.
     fn create_directory(&self, directory: &Path) -> io::Result<()>;
 
-    /// Creates the file where there is none and locks it and its directory; it says then which process holds the lock.
-    /// `None` where another one does.
+    /// Creates the file if there is none and locks it and its directory; it says then which process holds the lock.
+    /// `None` if another one does.
     ///
     /// # Errors
     /// As the place fails.
     fn lock(&self, path: &Path) -> io::Result<Option<Lock>>;
 
-    /// Keeps a file for its owner alone, also one that others could open until now. Where there is none, makes an
+    /// Keeps a file for its owner alone, also one that others could open until now. If there is none, makes an
     /// empty one or does nothing. A place without users does nothing at all.
     ///
     /// # Errors
@@ -62,10 +62,10 @@ pub trait Files: Debug + Send + Sync {
         Ok(())
     }
 
-    /// What tells the file or directory of this name from every other one; `None` where the place cannot say.
+    /// What tells the file or directory of this name from every other one; `None` if the place cannot say.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] where there is none; otherwise as the place fails.
+    /// [`io::ErrorKind::NotFound`] if there is none; otherwise as the place fails.
     fn identity(&self, _path: &Path) -> io::Result<Option<(u64, u64)>> {
         Ok(None)
     }
@@ -75,7 +75,7 @@ pub trait Files: Debug + Send + Sync {
         None
     }
 
-    /// Opens a file to read and write it; where there is none, creates an empty one or fails as
+    /// Opens a file to read and write it; if there is none, creates an empty one or fails as
     /// [`io::ErrorKind::NotFound`].
     ///
     /// # Errors
@@ -85,7 +85,7 @@ pub trait Files: Debug + Send + Sync {
     /// The database, which SQLite may have open, once more, to measure and to sync it beside SQLite.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] where there is none; otherwise as the place fails.
+    /// [`io::ErrorKind::NotFound`] if there is none; otherwise as the place fails.
     fn open_database(&self, path: &Path) -> io::Result<Arc<dyn OpenFile>>;
 
     /// Makes the names in a directory durable.
@@ -289,7 +289,7 @@ fn where_allowed(changed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// False where that cannot be told.
+/// False if that cannot be told.
 fn holds_nothing_else(directory: &Path) -> bool {
     let is_ours = |entry: io::Result<std::fs::DirEntry>| {
         entry.is_ok_and(|entry| NAMES.iter().any(|name| entry.file_name() == *name))
@@ -305,7 +305,7 @@ fn is_locked(tried: Result<(), TryLockError>) -> io::Result<bool> {
     }
 }
 
-/// Writes what the file reads as, once more, and syncs it; where there is no file, does nothing.
+/// Writes what the file reads as, once more, and syncs it; if there is no file, does nothing.
 ///
 /// A kernel whose sync has failed takes what it could not write as clean: reads show it, and another sync says
 /// that it is durable although it is not. Whoever builds on what an earlier process has left writes it again.

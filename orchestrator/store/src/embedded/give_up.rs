@@ -24,7 +24,7 @@ pub enum GivenUp {
     },
 }
 
-/// In one transaction; the tally is the new one where it succeeds.
+/// In one transaction; the tally is the new one if it succeeds.
 pub(super) fn give_up(
     connection: &Connection,
     tally: &mut Tally,
@@ -68,7 +68,7 @@ fn remove(connection: &Connection, number: u64, now_unix_ms: i64) -> rusqlite::R
     })
 }
 
-/// `None` where its ids cannot be read.
+/// `None` if its ids cannot be read.
 fn what_is_left(connection: &Connection, number: u64, now_unix_ms: i64) -> Option<RemovedExecution> {
     let sql = "SELECT execution_id, plan_id, request_digest, settled_at FROM execution NOT INDEXED \
                WHERE number = ?1";

@@ -1,9 +1,9 @@
-//! Checks at opening that every index says of executions what their rows say, and makes indexes anew where the
+//! Checks at opening that every index says of executions what their rows say, and makes indexes anew if the
 //! operator asks for it. Reads no record.
 //!
 //! Rows and records have checksums, entries of an index have none: a flipped bit there would make an id look
 //! unknown, or a restart forget a running execution. The table and each index are walked once, in their own
-//! order, and summed up; only where the sums differ, entries are held against their rows one by one.
+//! order, and summed up; only if the sums differ, entries are held against their rows one by one.
 
 mod parts;
 
@@ -77,7 +77,7 @@ impl Index {
     }
 }
 
-/// Each row's number and its key in each index; null where the index leaves the row out.
+/// Each row's number and its key in each index; null if the index leaves the row out.
 const ROWS: &str = "SELECT number, execution_id, plan_id, parent_execution_id, iif(state < 2, x'', NULL) \
                     FROM execution NOT INDEXED";
 
@@ -116,7 +116,7 @@ fn mixed(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Refuses where an index differs from rows that are not damaged themselves, or cannot be read.
+/// Refuses if an index differs from rows that are not damaged themselves, or cannot be read.
 pub(super) fn check(connection: &Connection) -> Result<(), StoreFault> {
     let rows = sums_of_rows(connection)?;
     for (place, index) in INDEXES.iter().enumerate() {
@@ -139,7 +139,7 @@ pub(super) fn check(connection: &Connection) -> Result<(), StoreFault> {
 
 /// Makes the indexes anew from their tables.
 ///
-/// SQLite's own way reads what it frees. Where that is damaged, the pages of the old indexes are left behind, and a
+/// SQLite's own way reads what it frees. If that is damaged, the pages of the old indexes are left behind, and a
 /// copy of the whole file without them takes its place as far as there is space for it.
 pub(super) fn rebuild(connection: &Connection) -> Result<(), StoreFault> {
     match connection.execute_batch("REINDEX") {
@@ -174,7 +174,7 @@ pub(super) fn rebuild(connection: &Connection) -> Result<(), StoreFault> {
     }
 }
 
-/// `None` where the table itself is damaged somewhere.
+/// `None` if the table itself is damaged somewhere.
 fn sums_of_rows(connection: &Connection) -> Result<Option<[Sum; INDEXES.len()]>, StoreFault> {
     let mut sums = [Sum::default(); INDEXES.len()];
     let mut select = connection.prepare(ROWS).map_err(working)?;
@@ -207,7 +207,7 @@ fn add_row(sums: &mut [Sum], row: &Row<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// How many entries are right, where some are not.
+/// How many entries are right, if some are not.
 fn wrong(connection: &Connection, index: &Index, expected: Option<Sum>) -> Result<Option<u64>, StoreFault> {
     let mut found = Sum::default();
     let mut ascends = true;
@@ -235,7 +235,7 @@ fn wrong(connection: &Connection, index: &Index, expected: Option<Sum>) -> Resul
     if ascends && n_wrong == 0 && n_expected == found.n_pairs {
         return Ok(None);
     }
-    // Where only the order is lost, some entries cannot be found although all are there.
+    // If only the order is lost, some entries cannot be found although all are there.
     let n_wrong = n_wrong.max(u64::from(!ascends));
     Ok(Some(found.n_pairs.saturating_sub(n_wrong)))
 }

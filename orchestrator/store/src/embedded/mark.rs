@@ -29,7 +29,7 @@ impl Mark {
         bytes
     }
 
-    /// Zero where the file is younger than its first sync; `None` where the bytes are none of ours.
+    /// Zero if the file is younger than its first sync; `None` if the bytes are none of ours.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         if bytes.iter().all(|byte| *byte == 0) {
             return Some(Self::default());

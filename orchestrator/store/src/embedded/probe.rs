@@ -3,7 +3,7 @@
 use super::columns;
 use super::mark::Mark;
 
-/// Commits and highest number that a mark of these bytes says; `None` where they are no mark of ours.
+/// Commits and highest number that a mark of these bytes says; `None` if they are no mark of ours.
 pub fn mark(bytes: &[u8]) -> Option<(u64, u64)> {
     Mark::decode(bytes).map(|mark| (mark.n_commits, mark.number_last))
 }

@@ -100,7 +100,7 @@ fn fetch_ending(connection: &Connection, number: u64) -> Result<StoredExecution,
         .map_err(|error| reading(number, PART_RESULT, error))?
 }
 
-/// The audit of one execution, checked; the inner `None` where it is not settled, the outer one where no such
+/// The audit of one execution, checked; the inner `None` if it is not settled, the outer one if no such
 /// execution is there.
 pub(super) fn fetch_audit(connection: &Connection, number: u64) -> Result<Option<Option<Bytes>>, StoreFault> {
     let sql = "SELECT e.state, s.audit_checksum, s.audit FROM execution e \
@@ -161,7 +161,7 @@ fn execution(row: &Row<'_>) -> Result<StoredExecution, StoreFault> {
     })
 }
 
-/// The result in the row of [`fetch`], checked; `None` where it is not settled.
+/// The result in the row of [`fetch`], checked; `None` if it is not settled.
 fn ending(row: &Row<'_>, summary: &StoredSummary) -> Result<Option<Bytes>, StoreFault> {
     let number = summary.number;
     let failed = |error| reading(number, PART_RESULT, error);

@@ -2,7 +2,7 @@
 //! Never removes what is not settled or what is damaged, and decides no policy.
 //!
 //! There is no index by the time of settling, because every settle would pay for it: a pass walks the narrow
-//! table from the lowest number on, a bounded part of it in each step, and ends where nothing behind can be due.
+//! table from the lowest number on, a bounded part of it in each step, and ends if nothing behind can be due.
 //! The times of acceptance say where that is, as far as they rise with the numbers: a clock that was ahead for a
 //! while leaves rows behind which older ones stand.
 
@@ -28,7 +28,7 @@ const BYTES_PER_STEP_MAX: usize = 1 << 20;
 
 /// How far a time may lie below an earlier one within a stretch, in milliseconds.
 const SLACK_MS: i64 = 60_000;
-/// Stretches that are remembered; where there are more, passes go to the end.
+/// Stretches that are remembered; if there are more, passes go to the end.
 const STRETCHES_MAX: usize = 256;
 
 /// Executions that say what time it was when the store was last in use.
@@ -41,7 +41,7 @@ pub(super) struct Walk {
     number: u64,
     /// The last place of a removed execution that this pass has looked at.
     place: i64,
-    /// The rows that this pass has looked at; `None` where it has not looked at all of them.
+    /// The rows that this pass has looked at; `None` if it has not looked at all of them.
     met: Option<Vec<Stretch>>,
     /// All rows: what the last pass that came to the end has met, and what was accepted since. `None` until one came
     /// there, and then no pass ends before.
@@ -62,7 +62,7 @@ impl Walk {
         add(&mut self.all, number, accepted_at);
     }
 
-    /// True where everything behind that row was accepted at `before` or later.
+    /// True if everything behind that row was accepted at `before` or later.
     fn ends_at(&self, row: &Place, before: i64) -> bool {
         let is_later = |all: &[Stretch]| {
             let mut behind = all.iter().rev().take_while(|stretch| stretch.first > row.number);
@@ -129,12 +129,12 @@ pub(super) fn newest_ms(connection: &Connection) -> rusqlite::Result<Option<i64>
 struct Chosen<T> {
     items: Vec<T>,
     has_more: bool,
-    /// True where no row stands behind the last one that was looked at.
+    /// True if no row stands behind the last one that was looked at.
     is_at_last: bool,
     end: u64,
 }
 
-/// Executions, one step of them; the tally is the new one where it succeeds.
+/// Executions, one step of them; the tally is the new one if it succeeds.
 pub(super) fn remove_executions(
     connection: &Connection,
     tally: &mut Tally,
@@ -183,7 +183,7 @@ pub(super) fn remove_executions(
 }
 
 /// Does one thing for each item in one transaction. What meets damage is left out with all that is behind it;
-/// it is the fault where it is the first.
+/// it is the fault if it is the first.
 fn apply<T>(
     connection: &Connection,
     tally: &mut Tally,
@@ -282,7 +282,7 @@ fn is_before(settled_at: Option<i64>, before: Option<i64>) -> bool {
     matches!((settled_at, before), (Some(settled_at), Some(before)) if settled_at < before)
 }
 
-/// The step ends in front of damage, or with it where it is the first.
+/// The step ends in front of damage, or with it if it is the first.
 fn stopped(
     mut chosen: Chosen<StoredSummary>,
     walk: &mut Walk,
@@ -309,7 +309,7 @@ struct Place {
 }
 
 impl Place {
-    /// It settled no earlier, also where the clock was set back meanwhile.
+    /// It settled no earlier, also if the clock was set back meanwhile.
     fn time(&self) -> i64 {
         self.settled_at.unwrap_or(i64::MAX).min(self.accepted_at)
     }

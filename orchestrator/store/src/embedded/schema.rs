@@ -54,7 +54,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
     Ok(())
 }
 
-/// True where nothing was ever made in the file, or all of it is lost.
+/// True if nothing was ever made in the file, or all of it is lost.
 pub(super) fn is_empty(connection: &Connection, path: &Path) -> Result<bool, StoreFault> {
     connection
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))

@@ -215,7 +215,7 @@ pub(super) struct Accepted {
     pub(super) loss: bool,
 }
 
-/// Refuses where something is missing or miscounted; where that is accepted, makes the tally true again and says so.
+/// Refuses if something is missing or miscounted; if that is accepted, makes the tally true again and says so.
 ///
 /// Numbers go on behind the highest that either witness has seen, so that none is given twice.
 pub(super) fn check(

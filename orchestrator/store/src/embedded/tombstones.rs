@@ -57,7 +57,7 @@ fn led_to(
     }
 }
 
-/// A row and where it stands.
+/// A row and its place.
 pub(super) struct Placed {
     pub(super) place: i64,
     pub(super) removed: Result<RemovedExecution, StoreFault>,

@@ -107,7 +107,7 @@ pub(super) fn begin(connection: &Connection, tally: &Tally) -> Result<(), StoreF
     Ok(())
 }
 
-/// Commits it, together with the tally where the batch changed something.
+/// Commits it, together with the tally if the batch changed something.
 pub(super) fn end(connection: &Connection, tally: &mut Tally, before: &Tally) -> Result<(), StoreFault> {
     if tally != before {
         tally.n_commits += 1;

@@ -202,7 +202,7 @@ impl Contents {
         }
     }
 
-    /// True where a step would remove something.
+    /// True if a step would remove something.
     pub(super) fn has_due(&self, policy: &Removal, now_unix_ms: i64) -> bool {
         self.n_ids_due(policy, now_unix_ms) > 0 || !self.due(policy, now_unix_ms).is_empty()
     }

@@ -1,4 +1,4 @@
-//! Where an object is nested too deep, for whoever has to mend it. Judges nothing: see `check`.
+//! The place at which an object is nested too deep, for the error message. Judges nothing: see `check`.
 
 use super::view::{ValueView, entries, items};
 use alloc::format;
@@ -18,7 +18,7 @@ enum Part<'a> {
     Item(usize),
 }
 
-/// True where something in the object is too deep; then `path` leads to it. What is left bounds the recursion.
+/// True if something in the object is too deep; then `path` leads to it. What is left bounds the recursion.
 fn in_object<'a>(object: &'a [u8], n_left: usize, path: &mut Vec<Part<'a>>) -> bool {
     for (key, value) in entries(object).filter_map(Result::ok) {
         path.push(Part::Key(key));

@@ -70,5 +70,5 @@ const PLAN: Lists = &[
     (11, Entries(&[])),
 ];
 
-/// A step takes about as much as so many texts. Valid plans have at most 1024 steps.
+/// What a step weighs, in texts. Valid plans have at most 1024 steps.
 const STEP_WEIGHT: usize = 8;

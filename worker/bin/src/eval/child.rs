@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
-/// Evaluates and says how to exit, where the first argument asks for it; otherwise the worker is meant.
+/// Evaluates and says how to exit, if the first argument asks for it; otherwise the worker is meant.
 pub fn exit_code_if_asked() -> Option<ExitCode> {
     let asked = std::env::args_os()
         .nth(1)

@@ -1,4 +1,4 @@
-//! Runs jq filters and templates, which are programs of whoever wrote the plan, in a child process each.
+//! Runs jq filters and templates, which are programs of the plan's author, in a child process each.
 //! Evaluates nothing in the worker itself.
 //!
 //! A filter may loop without a result, fill the memory or overflow the stack,
@@ -60,10 +60,10 @@ pub enum Reply {
 /// Evaluates `request` on `document` (JSON text), in at most 10 s or what the step has left.
 ///
 /// # Errors
-/// `failure_code` where the program fails or takes too long;
-/// `RESOURCE_EXHAUSTED` (fatal) where it ends the child process,
+/// `failure_code` if the program fails or takes too long;
+/// `RESOURCE_EXHAUSTED` (fatal) if it ends the child process,
 /// as one does that needs too much memory or stack;
-/// `UNKNOWN_ERROR` (fatal) where the child cannot be started.
+/// `UNKNOWN_ERROR` (fatal) if the child cannot be started.
 pub async fn evaluate(
     evaluator: &Path,
     request: &Request,

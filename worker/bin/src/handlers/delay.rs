@@ -40,7 +40,7 @@ pub async fn run(input: Input, context: StepContext) -> Result<Output, StepError
     }
     let begin = Instant::now();
     tokio::select! {
-        // A delay that is over counts as over, even where the cancellation is there as well.
+        // A delay that is over counts as over, even if the cancellation is there as well.
         biased;
         () = tokio::time::sleep(Duration::from_millis(input.ms)) => {}
         () = context.cancelled() => {}

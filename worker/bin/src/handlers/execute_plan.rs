@@ -30,7 +30,7 @@ pub struct Input {
     /// UUID v4 of the child, for the first attempt. Default: one that follows from the parent's attempt.
     pub execution_id: Option<String>,
     /// Give the plan a new id and a new `created_at`.
-    /// Default: only where the plan has no id, and from the second attempt on.
+    /// Default: only if the plan has no id, and from the second attempt on.
     #[serde(default)]
     pub fresh_ids: bool,
     /// Options of the execution.
@@ -100,10 +100,10 @@ pub fn action() -> Action {
 /// Submits the plan and waits until it is settled.
 ///
 /// # Errors
-/// `INVALID_PAYLOAD` (fatal) where the document is no plan or breaks a rule;
-/// `CHILD_REJECTED` (fatal) where its ids are
+/// `INVALID_PAYLOAD` (fatal) if the document is no plan or breaks a rule;
+/// `CHILD_REJECTED` (fatal) if its ids are
 /// in use or plans are nested too deep; `CHILD_UNAVAILABLE`;
-/// `CHILD_FAILED` where the child ended as `failure`;
+/// `CHILD_FAILED` if the child ended as `failure`;
 /// the file codes.
 pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Result<Output, StepError> {
     let plan = match (&input.plan, &input.plan_file) {

@@ -1,4 +1,4 @@
-//! `fail`: fails as it is told to. For demonstrations and tests of plans.
+//! `fail`: fails as its input says. For demonstrations and tests of plans.
 
 use escapement_sdk::{Action, Severity, StepContext, StepError};
 use serde::{Deserialize, Serialize};

@@ -28,7 +28,7 @@ pub struct Output {
     pub path: String,
     /// Its content.
     pub content: String,
-    /// How the content is written: text where it is UTF-8, Base64 otherwise.
+    /// How the content is written: text if it is UTF-8, Base64 otherwise.
     pub encoding: Encoding,
     /// Its length.
     pub bytes: usize,

@@ -109,8 +109,8 @@ pub fn action() -> Action {
 /// Asks the model once.
 ///
 /// # Errors
-/// `LLM_NOT_CONFIGURED` and `INVALID_PAYLOAD` (both fatal); `LLM_UNAVAILABLE` where another attempt may help;
-/// `LLM_REJECTED` where it would not; `LLM_INVALID_RESPONSE`; the file codes.
+/// `LLM_NOT_CONFIGURED` and `INVALID_PAYLOAD` (both fatal); `LLM_UNAVAILABLE` if another attempt may help;
+/// `LLM_REJECTED` if it would not; `LLM_INVALID_RESPONSE`; the file codes.
 pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Result<Output, StepError> {
     let endpoint = config.llm.as_ref().ok_or_else(|| {
         StepError::new(

@@ -34,7 +34,7 @@ pub struct Input {
     /// Environment variables beside PATH, HOME and LANG, which come from the worker.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// The directory below the root that it starts in. Default: the root, or `/` where there is none.
+    /// The directory below the root that it starts in. Default: the root, or `/` if there is none.
     pub cwd: Option<String>,
     /// Exit codes that count as success. Default: 0 only.
     #[serde(default = "default_exit_codes")]
@@ -60,9 +60,9 @@ pub struct Output {
     pub stdout: String,
     /// The beginning of its stderr.
     pub stderr: String,
-    /// True where stdout had more.
+    /// True if stdout had more.
     pub stdout_truncated: bool,
-    /// True where stderr had more.
+    /// True if stderr had more.
     pub stderr_truncated: bool,
     /// Stdout as JSON, with `parse_json`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -141,7 +141,7 @@ async fn a_write_replaces_the_whole_file_and_leaves_nothing_beside_it() {
         .await
         .unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "new");
-    // Whoever had it open still reads the old content to its end: the file was exchanged, not overwritten.
+    // A reader that had it open still reads the old content to its end: the file was exchanged, not overwritten.
     assert_eq!(std::io::read_to_string(reader).unwrap(), "old");
     assert_ne!(path.metadata().unwrap().ino(), old_inode);
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);

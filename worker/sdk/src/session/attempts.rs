@@ -97,7 +97,7 @@ impl Attempts {
         self.apply(now_ms, token, Input::Ended, 0, Some((end, limits)), effects);
     }
 
-    /// An attempt is not wanted any more. False where it is not here.
+    /// An attempt is not wanted any more. False if it is not here.
     pub(super) fn unwanted(
         &mut self,
         now_ms: u64,
@@ -140,7 +140,7 @@ impl Attempts {
         self.wakes.first().map(|(at_ms, _)| *at_ms)
     }
 
-    /// Forgets an attempt whose outcome was answered. False where none was recorded.
+    /// Forgets an attempt whose outcome was answered. False if none was recorded.
     pub(super) fn acknowledged(&mut self, token: AttemptToken) -> bool {
         match self.attempts.entry(token) {
             Entry::Occupied(entry) if entry.get().state == State::Finished => {

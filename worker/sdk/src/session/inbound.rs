@@ -89,7 +89,7 @@ impl Session {
                     let token = token_of(&cancel.attempt_token)?;
                     let grace_ms = u64::try_from(cancel.grace_ms).unwrap_or(0).min(TIMEOUT_MS_MAX);
                     if !self.attempts.unwanted(now_ms, token, grace_ms, &mut self.effects) {
-                        // Nothing of it runs here, so that is what the orchestrator is told.
+                        // Nothing of it runs here, and the answer says so.
                         self.effects.stopped(token);
                     }
                 }
@@ -264,7 +264,7 @@ fn token_of(bytes: &Bytes) -> Result<AttemptToken, Violation> {
     AttemptToken::from_slice(bytes).ok_or_else(|| format!("an attempt token of {} bytes", bytes.len()))
 }
 
-/// What the orchestrator holds the worker to, with the defaults where it says nothing,
+/// What the orchestrator holds the worker to, with the defaults if it says nothing,
 /// and within what this side can do.
 pub(super) fn limits_of(limits: Option<&SessionLimits>) -> SessionLimits {
     let limits = limits.copied().unwrap_or_default();

@@ -62,7 +62,7 @@ impl Sequence {
     /// Takes the number of a message that was read.
     ///
     /// # Errors
-    /// The expected number, where this is another.
+    /// The expected number, if this is another.
     pub(super) fn received(&mut self, seq: u64) -> Result<(), u64> {
         let expected = self.received + 1;
         if seq != expected {
@@ -182,7 +182,7 @@ impl WelcomedStream {
     /// When the acknowledged heartbeat was sent; `None` for one that says nothing new.
     ///
     /// # Errors
-    /// The last number that was sent, where the acknowledgement is of a later one.
+    /// The last number that was sent, if the acknowledgement is of a later one.
     pub(super) fn acknowledged(&mut self, n: u64) -> Result<Option<u64>, u64> {
         if n > self.heartbeats_sent {
             return Err(self.heartbeats_sent);

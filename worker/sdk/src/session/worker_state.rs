@@ -86,7 +86,7 @@ impl WorkerState {
         }
     }
 
-    /// The present levels; `None` where they are still as they were built.
+    /// The present levels; `None` if they are still as they were built.
     pub(super) fn capacity(&self) -> Option<Capacity> {
         let asked = |(name, slot): (&Arc<str>, &Slot)| Some((name.as_ref().to_owned(), slot.asked?));
         (self.capacity_revision > 0).then(|| Capacity {
@@ -96,7 +96,7 @@ impl WorkerState {
         })
     }
 
-    /// The present actions; `None` where they are still as they were built.
+    /// The present actions; `None` if they are still as they were built.
     pub(super) fn actions(&self) -> Option<RegisterActions> {
         (self.actions_revision > 0).then(|| RegisterActions {
             revision: self.actions_revision,
@@ -175,7 +175,7 @@ impl WorkerState {
         assert!(before.is_none(), "attempt {token} is started once");
     }
 
-    /// A handler task has ended. False where none ran.
+    /// A handler task has ended. False if none ran.
     pub(crate) fn release(&mut self, token: AttemptToken) -> bool {
         let Some(action) = self.tasks.remove(&token) else {
             return false;

@@ -74,7 +74,7 @@ impl Connection {
         self.writer = Writer::default();
     }
 
-    /// Queues the message that `next` makes. False where there is no room, no stream or no message.
+    /// Queues the message that `next` makes. False if there is no room, no stream or no message.
     pub(super) fn send(&mut self, next: impl FnOnce() -> Option<SessionRequest>) -> bool {
         let permit = self.writer.requests.as_ref().map(mpsc::Sender::try_reserve);
         let Some(Ok(permit)) = permit else {
@@ -90,13 +90,13 @@ impl Connection {
         if wants_to_transmit && self.writer.poll_room(cx).is_ready() {
             return Poll::Ready(Next::Writable);
         }
-        // Nothing is lost where this future is dropped: what it waits for is kept in the reader.
+        // Nothing is lost if this future is dropped: what it waits for is kept in the reader.
         pin!(self.reader.next()).poll(cx).map(Next::Read)
     }
 }
 
 impl Writer {
-    /// Ready when there is room. Where there is no stream any more the reader says so, not the writer.
+    /// Ready when there is room. If there is no stream any more the reader says so, not the writer.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(requests) = &self.requests else {
             return Poll::Pending;
@@ -120,7 +120,7 @@ impl Writer {
 }
 
 impl Reader {
-    /// The next event. Nothing is lost where the future is dropped.
+    /// The next event. Nothing is lost if the future is dropped.
     async fn next(&mut self) -> Event {
         match self {
             Reader::Closed => std::future::pending().await,

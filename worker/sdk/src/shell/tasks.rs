@@ -1,5 +1,5 @@
-//! Handler tasks: as tasks on the runtime of the caller, or on threads of their own where they block.
-//! Knows no limit: it cancels and aborts when it is told to.
+//! Handler tasks: as tasks on the runtime of the caller, or on threads of their own if they block.
+//! Knows no limit: it cancels and aborts on command.
 
 use crate::context::{Facts, StepContext};
 use crate::error::StepError;
@@ -116,7 +116,7 @@ impl HandlerTasks {
             let _entered = runtime.enter();
             // A handler task that panicked is dropped as a whole, so nothing half-changed is seen.
             let end = catch_unwind(AssertUnwindSafe(|| function(context)));
-            // Nobody listens after the worker has ended.
+            // The receiver is gone after the worker has ended.
             let _ = ends.send((token, end));
         };
         if let Err(error) = self.threads.run(Box::new(work)) {
@@ -148,7 +148,7 @@ impl HandlerTasks {
         }
     }
 
-    /// The next handler task that ends. Resolves never where none runs.
+    /// The next handler task that ends. Resolves never if none runs.
     pub(super) async fn next(&mut self) -> (AttemptToken, TaskEnd) {
         // Not biased: neither kind can starve the other, and both are bounded by the slots.
         tokio::select! {

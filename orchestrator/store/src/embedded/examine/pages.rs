@@ -41,7 +41,7 @@ pub(super) fn executions(connection: &Connection, after: u64) -> Result<(Examine
     Ok((page, next))
 }
 
-/// The next numbers. Where the table does not list them for damage, all that there could be, and false.
+/// The next numbers. If the table does not list them for damage, all that there could be, and false.
 pub(super) fn numbers_behind(connection: &Connection, after: u64) -> Result<(Vec<u64>, bool), StoreFault> {
     let sql = "SELECT number FROM execution NOT INDEXED WHERE number > ?1 ORDER BY number LIMIT ?2";
     let listed = connection.prepare_cached(sql).and_then(|mut select| {
@@ -61,7 +61,7 @@ pub(super) fn numbers_behind(connection: &Connection, after: u64) -> Result<(Vec
     }
 }
 
-/// True where there is a row, or where damage hides whether there is.
+/// True if there is a row, or if damage hides whether there is.
 pub(super) fn is_there(connection: &Connection, number: u64) -> bool {
     let sql = "SELECT 1 FROM execution NOT INDEXED WHERE number = ?1";
     let found = lookup(connection, sql, &column_number(number));
@@ -187,7 +187,7 @@ pub(super) fn removed(connection: &Connection, after: i64) -> Result<(ExaminedPa
     Ok((page, next))
 }
 
-/// True where both indexes lead to what is left of a removed execution.
+/// True if both indexes lead to what is left of a removed execution.
 fn is_indexed(connection: &Connection, place: i64, removed: &RemovedExecution) -> Result<bool, StoreFault> {
     for (sql, key) in [
         (

@@ -1,7 +1,7 @@
 //! Walks the table and its indexes in parts, several at a time, and says whether they agree. Never says where they
 //! do not: whoever hears "no" walks everything again, in one piece.
 //!
-//! A large store is walked in less time so, even more where its pages come from a disk: one walk alone would wait
+//! A large store is walked in less time so, even more if its pages come from a disk: one walk alone would wait
 //! for one page after the other.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ const PARTS_MAX: i64 = 64;
 const THREADS: usize = 15;
 /// Rows of a part at least; a store with fewer is walked by its opener alone.
 const ROWS_MIN: i64 = 16_384;
-/// The same where a test wants no threads, so that its small store is walked in parts all the same.
+/// The same if a test wants no threads, so that its small store is walked in parts all the same.
 const ROWS_MIN_INLINE: i64 = 2;
 
 /// How walks are cut.
@@ -67,7 +67,7 @@ struct Ends {
     last: (Vec<u8>, i64),
 }
 
-/// True where the table and every index are in order and say the same. False where they do not, and where anything
+/// True if the table and every index are in order and say the same. False if they do not, and where anything
 /// could not be read.
 ///
 /// Each part begins with the entry that the one before ends with: together they are one walk, in which nothing
@@ -195,7 +195,7 @@ fn cut_at(index: Option<usize>, bounds: impl Iterator<Item = Value>, parts: &mut
 }
 
 impl Part {
-    /// `None` where it is not in order.
+    /// `None` if it is not in order.
     fn walk(&self, connection: &Connection) -> rusqlite::Result<Option<Met>> {
         let key = self.index.map_or("number", |index| INDEXES[index].key);
         let mut bounds = String::new();
@@ -232,7 +232,7 @@ impl Part {
 }
 
 impl Met {
-    /// Takes in the next entry; false where it is not behind the one before.
+    /// Takes in the next entry; false if it is not behind the one before.
     fn goes_on(&mut self, key: &[u8], number: i64) -> bool {
         let Some(Ends { last, .. }) = &mut self.ends else {
             let first = (key.to_vec(), number);

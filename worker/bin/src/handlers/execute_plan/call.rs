@@ -120,7 +120,7 @@ fn is_in_use(status: &Status) -> bool {
     matches!(status.code(), Code::AlreadyExists | Code::FailedPrecondition)
 }
 
-/// Pauses before the next call, longer each time, or gives the status back where no time is left.
+/// Pauses before the next call, longer each time, or gives the status back if no time is left.
 async fn rest(pause: &mut Duration, status: &Status, context: &StepContext) -> Result<(), Status> {
     if context.time_left() <= *pause {
         return Err(status.clone());

@@ -62,7 +62,7 @@ fn complete(
     plan
 }
 
-/// Makes `timeout_ms` fit into what the parent's step has left, and warns where that shortens a stated one.
+/// Makes `timeout_ms` fit into what the parent's step has left, and warns if that shortens a stated one.
 ///
 /// The contract asks for a window of at least the plan's timeout, so a longer one could not even start.
 /// A part of the time left may pass in the queue.

@@ -1,4 +1,4 @@
-//! What a child's result means for the parent's step. Talks to nobody.
+//! What a child's result means for the parent's step. Sends nothing.
 
 use super::document::descriptors;
 use crate::limits::CHILD_ERROR_BYTES_MAX;
@@ -39,7 +39,7 @@ pub(super) fn to_json(result: &PlanResult) -> Result<Value, StepError> {
     message_json("escapement.v1.PlanResult", &result.encode_to_vec())
 }
 
-/// The error as the contract writes it; without its diagnostic data and its cause where it would be too
+/// The error as the contract writes it; without its diagnostic data and its cause if it would be too
 /// large or too deep for the diagnostic data of the step's own error.
 fn error_json(mut error: ExecutionError) -> Result<Value, StepError> {
     let whole = message_json(ERROR, &error.encode_to_vec())?;

@@ -233,7 +233,7 @@ impl Simulation {
         }
     }
 
-    /// One more message was delivered. True where the link breaks behind it.
+    /// One more message was delivered. True if the link breaks behind it.
     fn counts(&mut self) -> bool {
         self.delivered += 1;
         self.breaks.contains(&self.delivered)
