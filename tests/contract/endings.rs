@@ -5,8 +5,8 @@ use crate::documents::{CONCURRENCY_LIMIT, EXECUTION_ID, UNIX_MS, object_of, requ
 use crate::driver::{ACCEPTED, accept};
 use crate::generate::requests;
 use escapement_contract::{
-    AuditKind, Effect, Execution, ExecutionError, Input, Moment, Outcome, Phase, Reported, Request,
-    RequestDraft, Status, StepState, validate_request,
+    AuditKind, Effect, Execution, ExecutionError, Input, Interruption, Moment, Outcome, Phase, Reported,
+    Request, RequestDraft, Status, StepState, validate_request,
 };
 use escapement_model::opaque::ValueView;
 use escapement_model::{Opaque, Severity};
@@ -328,12 +328,14 @@ fn an_execution_that_was_started_before_a_restart_is_a_failure_that_is_never_res
     //
     let request = valid(request());
     let id = EXECUTION_ID.parse().unwrap();
-    let mut execution = Execution::recover_started(
+    let mut execution = Execution::recover(
         request,
         id,
         UNIX_MS - 100,
         UNIX_MS + 600_000,
-        UNIX_MS - 50,
+        Interruption::Restarted {
+            started_at: UNIX_MS - 50,
+        },
         ACCEPTED,
     );
     let effects: Vec<Effect> = std::iter::from_fn(|| execution.poll_effect()).collect();

@@ -6,6 +6,7 @@ use crate::world::{LIMIT, World};
 use escapement_tests::{
     Binaries, ChildProcess, OrchestratorSettings, PrivateDirectory, ScriptedWorker, calls, wait_for,
 };
+use escapement_wire::v1::audit_entry::Event;
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::v1::plan_result::Status;
@@ -163,20 +164,17 @@ async fn interrupted(more: &[&str]) -> (World, String, String) {
     let elsewhere = PrivateDirectory::new("restored").unwrap();
     let said = restore(&file, &elsewhere.join("store"), more).await;
     assert_eq!(said.code, Some(0), "{said:?}");
-    let n_marked = if more.is_empty() { 1 } else { 0 };
-    assert_eq!(said.last()["queued_marked_as_started"], n_marked);
+    let n_withheld = if more.is_empty() { 1 } else { 0 };
+    assert_eq!(said.last()["queued_withheld"], n_withheld);
     let restored = World::start_in(elsewhere, |settings| settings).await;
     (restored, runs.id(), waits.id())
 }
 
-async fn is_interrupted(world: &World, id: &str) {
+async fn is_interrupted(world: &World, id: &str, reason: &str) {
     let result = world.result_of(id).await;
     assert_eq!((result.status(), result.steps_executed), (Status::Failure, 0));
     let error = result.error.unwrap();
-    assert_eq!(
-        json_of(error.context.as_ref())["reason"],
-        "orchestrator_restarted"
-    );
+    assert_eq!(json_of(error.context.as_ref())["reason"], reason);
 }
 
 //
@@ -184,8 +182,16 @@ async fn is_interrupted(world: &World, id: &str) {
 async fn what_was_queued_at_the_backup_is_settled_as_interrupted_and_not_run_again() {
     let (restored, runs, waits) = interrupted(&[]).await;
     let mut worker = ScriptedWorker::connect(&restored.orchestrator, &[WORK], 4).await;
-    is_interrupted(&restored, &runs).await;
-    is_interrupted(&restored, &waits).await;
+    is_interrupted(&restored, &runs, "orchestrator_restarted").await;
+    is_interrupted(&restored, &waits, "restored_from_backup").await;
+    let record = restored.record_of(&waits).await;
+    let is_start = |entry: &AuditEntry| matches!(entry.event, Some(Event::Started(_)));
+    assert!(!record.iter().any(is_start), "it was only queued: {record:?}");
+    let request = ReplayExecutionRequest {
+        execution_id: waits.clone(),
+    };
+    let replayed = restored.orchestrator.plans().replay_execution(request).await;
+    assert!(replayed.unwrap().into_inner().identical);
     assert_eq!(worker.n_assignments_sent().await, 0, "nothing runs again");
 }
 
@@ -194,7 +200,7 @@ async fn what_was_queued_at_the_backup_is_settled_as_interrupted_and_not_run_aga
 async fn what_was_queued_at_the_backup_runs_where_the_operator_says_so() {
     let (restored, runs, waits) = interrupted(&["--run-queued"]).await;
     let mut worker = ScriptedWorker::connect(&restored.orchestrator, &[WORK], 4).await;
-    is_interrupted(&restored, &runs).await;
+    is_interrupted(&restored, &runs, "orchestrator_restarted").await;
     assert_eq!(worker.complete_next(json!({})).await.execution_id, waits);
     assert_eq!(restored.result_of(&waits).await.status(), Status::Success);
 }

@@ -6,7 +6,8 @@ use crate::invariants;
 use crate::plans::{ACCEPTED, Case, EXECUTION_ID, place_of};
 use crate::said;
 use escapement_contract::{
-    Delivery, Effect, Execution, Input, Moment, Phase, Settlement, Standing, StepIndex, StepState,
+    Delivery, Effect, Execution, Input, Interruption, Moment, Phase, Settlement, Standing, StepIndex,
+    StepState,
 };
 use escapement_tests::reference::decided::Command;
 use escapement_tests::reference::interpret::Interpreter;
@@ -57,12 +58,13 @@ impl Pair {
         let mut pair = Self::accept(case);
         let request = Arc::clone(pair.core.request());
         let (id, at) = (EXECUTION_ID.parse().unwrap(), ACCEPTED.unix_ms);
-        pair.core = Execution::recover_started(request, id, at, case.deadline_ms(), at, ACCEPTED);
+        let restarted = Interruption::Restarted { started_at: at };
+        pair.core = Execution::recover(request, id, at, case.deadline_ms(), restarted, ACCEPTED);
         let effects = std::iter::from_fn(|| pair.core.poll_effect());
         let Some(Effect::PersistResult(settlement)) = effects.last() else {
             panic!("R-9.6: it ends at once");
         };
-        pair.reference.restarted(border::moment(ACCEPTED));
+        pair.reference.interrupted(border::moment(ACCEPTED));
         pair.reference.commands.clear();
         pair.reference.said.clear();
         invariants::check_result(&settlement, &pair.reference);

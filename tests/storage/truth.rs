@@ -48,7 +48,7 @@ impl Truth {
                 match summary.state {
                     StoredState::Queued => {
                         summary.state = StoredState::Running;
-                        summary.started_at = Some(*started_at);
+                        summary.started_at = *started_at;
                         None
                     }
                     StoredState::Running => Some(Conflict::AlreadyStarted),

@@ -38,7 +38,7 @@ pub fn encode(content: &StoreWrite) -> Write {
             started_at,
         } => Write::Start {
             execution_id: *execution_id,
-            started_at: *started_at,
+            started_at: Some(*started_at),
         },
         StoreWrite::Settle { settlement } => {
             let (result, audit) = stored::encode_settlement(settlement);

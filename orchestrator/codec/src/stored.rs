@@ -106,7 +106,7 @@ pub fn encode_outline(result: &PlanResult) -> Bytes {
         steps_executed: execution::count(result.steps_executed),
         steps_total: execution::count(result.steps_total),
         //
-        interrupted: error.is_some_and(|error| error.is_restart()),
+        interrupted: error.is_some_and(|error| error.is_interruption()),
     };
     Bytes::from(outline.encode_to_vec())
 }

@@ -32,8 +32,8 @@ impl ExecutionError {
         self.severity < Severity::Fatal
     }
 
-    /// True for the error of an execution that a restart of the orchestrator ended.
-    pub fn is_restart(&self) -> bool {
+    /// True for the error of an execution that was interrupted by a restart or a restore.
+    pub fn is_interruption(&self) -> bool {
         // every other error of the plan as a whole has a code of its own.
         self.step_id.is_none() && self.code == codes::UNKNOWN_ERROR
     }

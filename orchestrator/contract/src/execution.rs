@@ -19,6 +19,7 @@ mod turn;
 
 pub use effect::{Delivery, Effect, Persisted, WithdrawReason};
 pub use input::{Evidence, Input, Refused};
+pub use interruption::Interruption;
 pub use standing::{Standing, StepStanding};
 pub(crate) use start::MISSING_KEYS_BYTES_MAX;
 pub use steps::{Progress, StepState};
@@ -119,19 +120,18 @@ impl Execution {
         }
     }
 
-    /// An execution that had started when the orchestrator went down. It settles at once: what its steps did
-    /// is unknown.
-    pub fn recover_started(
+    /// An execution that an earlier process accepted and that must not run any more. It settles at once.
+    pub fn recover(
         request: Arc<Request>,
         execution_id: ExecutionId,
         accepted_at_unix_ms: i64,
         deadline_unix_ms: i64,
-        started_at_unix_ms: i64,
+        interruption: Interruption,
         now: Moment,
     ) -> Self {
         let mut execution = Self::accept(request, execution_id, accepted_at_unix_ms, deadline_unix_ms, now);
-        execution.inputs.recovered_started_at = Some(started_at_unix_ms);
-        execution.settle_after_restart(started_at_unix_ms, now);
+        execution.inputs.interruption = Some(interruption);
+        execution.settle_interrupted(interruption, now);
         execution
     }
 

@@ -149,6 +149,8 @@ pub enum EndedBy {
     ContextMissing,
     /// The orchestrator restarted while it ran.
     Restart,
+    /// It was queued in a backup, and was not to run after the restore.
+    Restore,
 }
 
 /// What is known of a step.

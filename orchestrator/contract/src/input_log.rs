@@ -1,7 +1,7 @@
 //! Everything that an execution was told, with its times: what a replay needs. Judges nothing.
 
 use crate::encoder::Encoder;
-use crate::execution::{Effect, Input, WithdrawReason};
+use crate::execution::{Effect, Input, Interruption, WithdrawReason};
 use crate::outcome::{Outcome, Reported};
 use crate::time::Moment;
 use alloc::vec::Vec;
@@ -15,8 +15,8 @@ use escapement_model::limits::{
 pub struct InputLog {
     /// When this process took the execution up; what the times of the inputs are compared with.
     pub origin: Moment,
-    /// Unix milliseconds; present where it had started when the orchestrator went down, and so ended at once.
-    pub recovered_started_at: Option<i64>,
+    /// Present if it must not run any more, and so ended at once.
+    pub interruption: Option<Interruption>,
     /// In order. Refused inputs changed nothing and are left out; where time did something before one, there is a `Tick`.
     pub inputs: Vec<LoggedInput>,
     /// False where there were more than are kept.
@@ -41,7 +41,7 @@ impl InputLog {
     /// A log as it was kept.
     pub fn from_parts(
         origin: Moment,
-        recovered_started_at: Option<i64>,
+        interruption: Option<Interruption>,
         inputs: Vec<LoggedInput>,
         is_complete: bool,
         decisions: [u8; 32],
@@ -49,7 +49,7 @@ impl InputLog {
         let bytes = inputs.iter().map(|logged| bytes_of(&logged.input)).sum();
         Self {
             origin,
-            recovered_started_at,
+            interruption,
             inputs,
             is_complete,
             decisions,

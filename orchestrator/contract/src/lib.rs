@@ -37,8 +37,8 @@ pub use chain::{ChainHash, chain_seed};
 pub use draft::{PlanDraft, RequestDraft, RetryPolicyDraft, StepDraft};
 pub use error::{CAUSE_DEPTH_MAX, ExecutionError};
 pub use execution::{
-    Delivery, Effect, Evidence, Execution, Input, Persisted, Phase, Progress, Refused, Standing,
-    StepStanding, StepState, WithdrawReason,
+    Delivery, Effect, Evidence, Execution, Input, Interruption, Persisted, Phase, Progress, Refused,
+    Standing, StepStanding, StepState, WithdrawReason,
 };
 pub use explain::{
     AdmissionFacts, COUNTED_MAX, DEPENDENCIES_LISTED_MAX, End, EndedBy, ExecutionFacts, ExecutionWhy,

@@ -46,7 +46,7 @@ pub fn replay(
     inputs: &InputLog,
 ) -> Result<Replayed, ReplayRefused> {
     //
-    let mut execution = match inputs.recovered_started_at {
+    let mut execution = match inputs.interruption {
         None => Execution::accept(
             request,
             execution_id,
@@ -54,12 +54,12 @@ pub fn replay(
             deadline_unix_ms,
             inputs.origin,
         ),
-        Some(started_at) => Execution::recover_started(
+        Some(interruption) => Execution::recover(
             request,
             execution_id,
             accepted_at_unix_ms,
             deadline_unix_ms,
-            started_at,
+            interruption,
             inputs.origin,
         ),
     };

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Debug;
-use escapement_contract::Request;
+use escapement_contract::{Interruption, Request};
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, SessionId};
 
 /// Names a call that waits for an answer; the shell numbers them and uses each number once.
@@ -218,8 +218,8 @@ pub struct Recovered {
     pub accepted_at: i64,
     /// Unix milliseconds.
     pub deadline_ms: i64,
-    /// Unix milliseconds; present where it was started.
-    pub started_at: Option<i64>,
+    /// `None` if it is queued; else why it must not run any more.
+    pub interruption: Option<Interruption>,
 }
 
 /// What is kept of a queued execution whose request stands in the store alone.

@@ -10,7 +10,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use escapement_contract::{
-    Effect as ContractEffect, Execution, Input as ContractInput, Request, default_deadline,
+    Effect as ContractEffect, Execution, Input as ContractInput, Interruption, Request, default_deadline,
 };
 use escapement_model::planted::{self, Bug};
 use escapement_model::{ExecutionId, limits};
@@ -251,28 +251,28 @@ impl Engine {
         self.unpin_unwatched(key);
     }
 
-    /// An execution from before the restart: one that was started ends, one that was not runs.
+    /// An execution from before the restart: one that must not run any more ends, any other is queued.
     pub(crate) fn recover(&mut self, recovered: Recovered) {
         let Recovered {
             execution_id,
             request,
             accepted_at,
             deadline_ms,
-            started_at,
+            interruption,
         } = recovered;
         assert!(
             self.live.find(execution_id).is_none(),
             "the store holds each execution once"
         );
         let shared = Arc::clone(&request);
-        let execution = match started_at.filter(|_| !planted::is_on(Bug::RegressOnReload)) {
+        let execution = match interruption.filter(|_| !planted::is_on(Bug::RegressOnReload)) {
             //
-            Some(started_at) => Execution::recover_started(
+            Some(interruption) => Execution::recover(
                 shared,
                 execution_id,
                 accepted_at,
                 deadline_ms,
-                started_at,
+                interruption,
                 self.now,
             ),
             //
@@ -280,9 +280,9 @@ impl Engine {
         };
         let mut live = new_live(execution, request, execution_id, WallClock::set(self.now));
         live.stage = Stage::Durable;
-        live.start_is_durable = started_at.is_some();
+        live.start_is_durable = matches!(interruption, Some(Interruption::Restarted { .. }));
         let key = self.live.insert(live);
-        if started_at.is_none() || planted::is_on(Bug::RegressOnReload) {
+        if interruption.is_none() || planted::is_on(Bug::RegressOnReload) {
             self.enter_queue(key);
         }
         self.pump(key);

@@ -8,7 +8,7 @@ use escapement_model::{ExecutionId, PlanId};
 pub enum StoredState {
     /// Accepted, not started.
     Queued,
-    /// Started, not settled.
+    /// Started, or withheld from running; not settled.
     Running,
     /// Over.
     Settled,
@@ -33,7 +33,7 @@ pub struct StoredSummary {
     pub status: u8,
     /// Unix milliseconds.
     pub accepted_at: i64,
-    /// Unix milliseconds; `None` while queued, and for what was settled from the queue.
+    /// Unix milliseconds; `None` while queued, and for what never started.
     pub started_at: Option<i64>,
     /// Unix milliseconds; `None` until settled.
     pub settled_at: Option<i64>,

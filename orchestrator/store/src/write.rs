@@ -8,12 +8,12 @@ use escapement_model::{ExecutionId, PlanId};
 pub enum Write {
     /// A new execution. It gets the next number.
     Accept(AcceptWrite),
-    /// A queued execution runs from now on.
+    /// A queued execution runs from now on, or is withheld from running.
     Start {
         /// Which one.
         execution_id: ExecutionId,
-        /// Unix milliseconds.
-        started_at: i64,
+        /// Unix milliseconds; `None` if it must not run: it is left to be settled.
+        started_at: Option<i64>,
     },
     /// A queued or running execution is over and never changes again.
     Settle {

@@ -280,7 +280,7 @@ fn a_restore_that_failed_leaves_nothing_that_opens_and_is_repeated() {
     let broken = directory.path().join("broken");
     let target = Scratch::new();
     let restore = |file: &Path| {
-        let restored = restore(file, target.path(), RestoreOptions::default(), 7, &mut |_| {})?;
+        let restored = restore(file, target.path(), RestoreOptions::default(), &mut |_| {})?;
         Ok::<_, StoreFault>(restored.is_kept)
     };
     for content in [&bytes[..bytes.len() / 2], b"no backup at all", b""] {

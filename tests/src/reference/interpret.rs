@@ -162,8 +162,8 @@ impl Interpreter {
         true
     }
 
-    /// the process ended after the start, and another one finds the execution.
-    pub fn restarted(&mut self, now: Moment) {
+    /// another process accepted the execution, and this one must not run it any more.
+    pub fn interrupted(&mut self, now: Moment) {
         self.stop_plan("UNKNOWN_ERROR", now);
     }
 

@@ -94,7 +94,7 @@ pub fn retell(
     };
     let mut teller = Teller {
         interpreter: Interpreter::accept(rules, moment(accepted_at)),
-        is_a_restart: results::is_a_restart(result),
+        is_interrupted: results::is_interrupted(result),
         expected: VecDeque::new(),
         at: first.at,
         started_at: None,
@@ -122,7 +122,7 @@ pub fn retell(
 
 struct Teller {
     interpreter: Interpreter,
-    is_a_restart: bool,
+    is_interrupted: bool,
     /// What was decided and not yet found in the record.
     expected: VecDeque<Said>,
     /// The time of the last input.
@@ -250,8 +250,8 @@ impl Teller {
         let now = moment(entry.at);
         match self.interpreter.phase {
             Phase::Settling | Phase::Settled => return Ok(false),
-            // nothing but the start is known any more.
-            Phase::Starting if self.is_a_restart => self.interpreter.restarted(now),
+            // nothing but the start, if there was one, is known any more.
+            Phase::Queued | Phase::Starting if self.is_interrupted => self.interpreter.interrupted(now),
             phase => {
                 self.clocks.limit_ends(entry, phase)?;
                 self.interpreter.fire_limit(now);

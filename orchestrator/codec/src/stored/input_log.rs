@@ -5,8 +5,8 @@
 use super::Unreadable;
 use bytes::Bytes;
 use escapement_contract::{
-    AuditEntry, AuditKind, Evidence, Input, InputLog, LoggedInput, Moment, Outcome, Plan, Reported,
-    Settlement, StepIndex,
+    AuditEntry, AuditKind, Evidence, Input, InputLog, Interruption, LoggedInput, Moment, Outcome, Plan,
+    Reported, Settlement, StepIndex,
 };
 use escapement_model::opaque::ValueView;
 use escapement_model::{Opaque, Severity, StepId};
@@ -43,7 +43,11 @@ pub fn encode(settlement: &Settlement) -> Vec<u8> {
     v1::ExecutionInputs {
         origin_monotonic_ms: log.origin.monotonic_ms,
         origin_unix_ms: log.origin.unix_ms,
-        recovered_started_at: log.recovered_started_at,
+        recovered_started_at: match log.interruption {
+            Some(Interruption::Restarted { started_at }) => Some(started_at),
+            Some(Interruption::Restored) | None => None,
+        },
+        restored: log.interruption == Some(Interruption::Restored),
         inputs,
         truncated: !log.is_complete,
         decisions: log.decisions.to_vec(),
@@ -85,7 +89,15 @@ pub fn decode(bytes: &Bytes, plan: &Plan, result_payload: &Opaque) -> Result<Inp
     let decisions = wire.decisions.try_into();
     Ok(InputLog::from_parts(
         origin,
-        wire.recovered_started_at,
+        match (wire.recovered_started_at, wire.restored) {
+            (Some(started_at), false) => Some(Interruption::Restarted { started_at }),
+            (None, true) => Some(Interruption::Restored),
+            (None, false) => None,
+            (Some(_), true) => {
+                let both = "it had started, and was queued".to_owned();
+                return Err(Unreadable::Meaningless(both));
+            }
+        },
         inputs.collect::<Result<_, _>>()?,
         !wire.truncated,
         decisions.map_err(|_| Unreadable::Meaningless("the decisions have not 32 bytes".to_owned()))?,

@@ -15,7 +15,9 @@ use escapement_codec::archive::file;
 use escapement_codec::stored;
 use escapement_codec::stored::input_log;
 use escapement_codec::stored::seal::Seal;
-use escapement_contract::{Effect, Execution, Input, Moment, Outcome, Reported, StepDraft, validate_request};
+use escapement_contract::{
+    Effect, Execution, Input, Interruption, Moment, Outcome, Reported, StepDraft, validate_request,
+};
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{Opaque, limits};
 use prost::Message;
@@ -113,7 +115,7 @@ fn an_output_that_the_result_has_is_not_stored_again() {
 
 //
 #[test]
-fn what_had_started_before_a_restart_replays() {
+fn what_a_restart_or_a_restore_interrupted_replays() {
     let mut dice = Dice(5);
     let request = Arc::new(validate_request(draft(&mut dice), 1_000).unwrap());
     // The wall clock was set back while the orchestrator was down.
@@ -121,20 +123,24 @@ fn what_had_started_before_a_restart_replays() {
         monotonic_ms: 12,
         unix_ms: 5_000,
     };
-    let started_at = 9_000;
-    let mut execution = Execution::recover_started(
-        Arc::clone(&request),
-        execution_id(),
-        8_000,
-        90_000,
-        started_at,
-        now,
-    );
-    let Some(Effect::PersistResult(settlement)) = execution.poll_effect() else {
-        panic!("what is recovered ends at once")
-    };
-    let verdict = assert_identical(&stored(&request, &settlement));
-    assert_eq!(verdict.n_inputs, 0);
+    for interruption in [
+        Interruption::Restarted { started_at: 9_000 },
+        Interruption::Restored,
+    ] {
+        let mut execution = Execution::recover(
+            Arc::clone(&request),
+            execution_id(),
+            8_000,
+            90_000,
+            interruption,
+            now,
+        );
+        let Some(Effect::PersistResult(settlement)) = execution.poll_effect() else {
+            panic!("what is recovered ends at once")
+        };
+        let verdict = assert_identical(&stored(&request, &settlement));
+        assert_eq!(verdict.n_inputs, 0);
+    }
 }
 
 //

@@ -3,7 +3,7 @@
 //! Mirrors `escapement.v1.PlanResult`, `StructBuilder` and what `trace`, `outcome`, `interruption` and `start` put into contexts.
 
 use crate::error::CAUSE_DEPTH_MAX;
-use crate::execution::MISSING_KEYS_BYTES_MAX;
+use crate::execution::{Interruption, MISSING_KEYS_BYTES_MAX};
 use crate::outcome::{payload_entry_bytes, varint_bytes};
 use crate::plan::Plan;
 use crate::trace::{ITEM_OVERHEAD_BYTES, TRACE_BYTES_MAX};
@@ -32,7 +32,7 @@ fn payload(n_steps: usize) -> usize {
 
 /// The error on top, with its causes and all errors of the run.
 fn error(plan: &Plan, n_slots: usize, n_attempts: u64) -> usize {
-    let of_plan = in_flight(n_slots).max(missing_keys(plan)).max(restarted());
+    let of_plan = in_flight(n_slots).max(missing_keys(plan)).max(interrupted());
     // Each attempt fails once at the most; a step without an attempt has an error instead; one error more is of the plan.
     let n_errors = usize::try_from(n_attempts)
         .unwrap_or(usize::MAX)
@@ -98,10 +98,14 @@ fn missing_keys(plan: &Plan) -> usize {
     ) + entry("missing_keys_total".len(), NUMBER_BYTES)
 }
 
-/// The context after a restart of the orchestrator.
-fn restarted() -> usize {
+/// The context of what a restart or a restore ended.
+fn interrupted() -> usize {
     //
-    text("reason", "orchestrator_restarted".len())
+    let restarted = Interruption::Restarted { started_at: 0 }.reason();
+    text(
+        "reason",
+        restarted.len().max(Interruption::Restored.reason().len()),
+    )
 }
 
 const fn text(key: &str, bytes: usize) -> usize {

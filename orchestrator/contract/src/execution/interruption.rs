@@ -11,6 +11,28 @@ use alloc::sync::Arc;
 use escapement_model::opaque::{ListBuilder, StructBuilder};
 use escapement_model::{Severity, codes};
 
+/// Why an execution that was accepted must not run any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interruption {
+    /// It had started when the orchestrator went down.
+    Restarted {
+        /// Unix milliseconds.
+        started_at: i64,
+    },
+    /// It was queued in the backup that the store was restored from, and may have run since.
+    Restored,
+}
+
+impl Interruption {
+    /// `reason` in the context of the error.
+    pub(crate) const fn reason(self) -> &'static str {
+        match self {
+            Self::Restarted { .. } => "orchestrator_restarted",
+            Self::Restored => "restored_from_backup",
+        }
+    }
+}
+
 impl Execution {
     /// The deadline passed in the queue, or the plan's limit ran out.
     pub(super) fn settle_at_limit(&mut self, now: Moment) {
@@ -33,21 +55,23 @@ impl Execution {
         self.settle_by_plan_error(now, error);
     }
 
-    /// The orchestrator came back and finds an execution whose steps may have done anything.
-    pub(super) fn settle_after_restart(&mut self, started_at_unix_ms: i64, now: Moment) {
-        // R-9.6, R-8.6, R-8.11: what ran is never taken up again.
-        self.started_at_unix_ms = Some(started_at_unix_ms);
-        self.audit.record(
-            started_at_unix_ms,
-            AuditKind::Started {
-                started_at: started_at_unix_ms,
-            },
-        );
-        let context = StructBuilder::new()
-            .text("reason", "orchestrator_restarted")
-            .build();
-        let message = "The orchestrator restarted while the execution ran; what its steps did is unknown.";
-        let error = ExecutionError::new(codes::UNKNOWN_ERROR, Severity::Fatal, message).with_context(context);
+    /// The steps may have done anything, in this store's past or since it was backed up.
+    pub(super) fn settle_interrupted(&mut self, interruption: Interruption, now: Moment) {
+        // R-9.6, R-8.6, R-8.11: what ran, or may have run, is never taken up again.
+        let message = match interruption {
+            Interruption::Restarted { started_at } => {
+                self.started_at_unix_ms = Some(started_at);
+                self.audit.record(started_at, AuditKind::Started { started_at });
+                "The orchestrator restarted while the execution ran; what its steps did is unknown."
+            }
+            Interruption::Restored => {
+                "The execution was queued when the backup was made from which the store was restored; it was not \
+                 started again, and whether it ran after the backup is unknown."
+            }
+        };
+        let context = StructBuilder::new().text("reason", interruption.reason());
+        let error =
+            ExecutionError::new(codes::UNKNOWN_ERROR, Severity::Fatal, message).with_context(context.build());
         self.settle_by_plan_error(now, error);
     }
 

@@ -185,7 +185,8 @@ impl<'a> Notes<'a> {
             codes::DEADLINE_EXCEEDED if self.has_started => EndedBy::DeadlineTooNear,
             codes::DEADLINE_EXCEEDED => EndedBy::DeadlineInQueue,
             codes::CONTEXT_MISSING => EndedBy::ContextMissing,
-            _ => EndedBy::Restart,
+            _ if self.has_started => EndedBy::Restart,
+            _ => EndedBy::Restore,
         }
     }
 

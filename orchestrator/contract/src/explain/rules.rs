@@ -37,7 +37,7 @@ impl EndedBy {
             EndedBy::DeadlineInQueue => &["R-3.2", "R-3.10", "R-5.6"],
             EndedBy::DeadlineTooNear => &["R-1.15", "R-5.6"],
             EndedBy::ContextMissing => &["R-1.16", "R-5.6"],
-            EndedBy::Restart => &["R-9.6", "R-5.6"],
+            EndedBy::Restart | EndedBy::Restore => &["R-9.6", "R-5.6"],
         }
     }
 }

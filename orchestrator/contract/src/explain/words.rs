@@ -175,6 +175,9 @@ impl End {
             EndedBy::Restart => {
                 "Failure: the orchestrator restarted while it ran, and what its steps did is unknown."
             }
+            EndedBy::Restore => {
+                "Failure: it was queued in the backup that the store was restored from, and was not started again."
+            }
         };
         text.to_string()
     }

@@ -1,7 +1,7 @@
 //! Sections 9 and 10: what is shown when, restarts, refusals, and that the same inputs give the same bytes.
 
 use crate::story::{Story, T0, execution_id, plan, text};
-use escapement_contract::{AuditKind, Execution, Input, Moment, Phase};
+use escapement_contract::{AuditKind, Execution, Input, Interruption, Moment, Phase};
 use std::sync::Arc;
 
 /// The same execution after a crash, 5 s after the beginning and on another monotonic clock.
@@ -13,12 +13,12 @@ pub fn recovered(story: &Story) -> Story {
     };
     let started_at = before.started_at().unwrap();
     let request = Arc::clone(before.request());
-    let execution = Execution::recover_started(
+    let execution = Execution::recover(
         request,
         execution_id(),
         before.accepted_at(),
         before.deadline(),
-        started_at,
+        Interruption::Restarted { started_at },
         now,
     );
     let mut recovered = Story {

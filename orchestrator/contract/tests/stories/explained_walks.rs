@@ -3,8 +3,8 @@
 use crate::story::{Spec, Story, completed, execution_id, plan, reported};
 use crate::walk::{Dice, random_input, random_plan};
 use escapement_contract::{
-    EndedBy, Execution, ExecutionWhy, Explanation, Input, NotCompleted, Outcome, Phase, StepFacts, StepIndex,
-    StepState, StepWhy, explain_settled,
+    EndedBy, Execution, ExecutionWhy, Explanation, Input, Interruption, NotCompleted, Outcome, Phase,
+    StepFacts, StepIndex, StepState, StepWhy, explain_settled,
 };
 use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
@@ -277,14 +277,14 @@ fn explained_walk(seed: u64, seen: &mut BTreeSet<String>) {
 }
 
 //
-fn recovered() -> Story {
+fn recovered(interruption: Interruption) -> Story {
     let story = two_steps().queued();
-    let execution = Execution::recover_started(
+    let execution = Execution::recover(
         Arc::clone(story.execution.request()),
         execution_id(),
         story.execution.accepted_at(),
         story.execution.deadline(),
-        story.execution.accepted_at() + 5,
+        interruption,
         story.now,
     );
     Story { execution, ..story }
@@ -302,7 +302,14 @@ fn other_endings() -> Vec<Story> {
     too_near.ok(Input::Start);
     let mut no_key = two_steps().environment(StructBuilder::new().build()).queued();
     no_key.ok(Input::Start);
-    vec![in_queue, too_near, no_key, recovered()]
+    let restarted = Interruption::Restarted {
+        started_at: no_key.execution.accepted_at() + 5,
+    };
+    let interrupted = [restarted, Interruption::Restored].map(recovered);
+    [in_queue, too_near, no_key]
+        .into_iter()
+        .chain(interrupted)
+        .collect()
 }
 
 #[test]
@@ -365,6 +372,7 @@ fn every_state_is_explained_on_every_walk() {
         EndedBy::DeadlineTooNear,
         EndedBy::ContextMissing,
         EndedBy::Restart,
+        EndedBy::Restore,
     ];
     expected.extend(ends.iter().map(|by| format!("execution settled by {by:?}")));
     for by in [
@@ -381,6 +389,7 @@ fn every_state_is_explained_on_every_walk() {
         EndedBy::DeadlineInQueue,
         EndedBy::DeadlineTooNear,
         EndedBy::ContextMissing,
+        EndedBy::Restore,
     ] {
         expected.insert(format!("stopped Some(false) by {by:?}"));
     }

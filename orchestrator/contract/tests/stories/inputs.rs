@@ -2,7 +2,7 @@
 //! Every story replays itself where it ends, so here stand the ends of what a log can hold.
 
 use crate::story::{Story, completed, failed, output, plan, reported};
-use escapement_contract::{Evidence, Execution, Input, Moment, Outcome, Reported, Settlement};
+use escapement_contract::{Evidence, Execution, Input, Interruption, Moment, Outcome, Reported, Settlement};
 use escapement_model::limits::{
     ERROR_CONTEXT_BYTES_MAX, INPUT_LOG_BYTES_MAX, OUTPUT_BYTES_MAX, WARNINGS_MAX,
 };
@@ -320,17 +320,22 @@ fn limits_in_every_phase_and_clocks_that_are_set_replay() {
 fn an_execution_that_was_interrupted_replays_whatever_the_clock_says() {
     let story = plan().step("a").queued();
     let old = &story.execution;
-    for unix_ms in [0, old.accepted_at(), old.deadline() + 1, i64::MIN, i64::MAX] {
+    let restarted = Interruption::Restarted {
+        started_at: old.accepted_at() + 5,
+    };
+    let clocks = [0, old.accepted_at(), old.deadline() + 1, i64::MIN, i64::MAX];
+    let both = |unix_ms| [restarted, Interruption::Restored].map(|interruption| (unix_ms, interruption));
+    for (unix_ms, interruption) in clocks.into_iter().flat_map(both) {
         let now = Moment {
             monotonic_ms: 3,
             unix_ms,
         };
-        let execution = Execution::recover_started(
+        let execution = Execution::recover(
             Arc::clone(old.request()),
             old.execution_id(),
             old.accepted_at(),
             old.deadline(),
-            old.accepted_at() + 5,
+            interruption,
             now,
         );
         let mut recovered = story.clone();
@@ -339,7 +344,7 @@ fn an_execution_that_was_interrupted_replays_whatever_the_clock_says() {
         // Time has nothing to do any more; its effects come out all the same.
         recovered.tick();
         let log = recovered.persisted.as_ref().unwrap().inputs.clone();
-        assert_eq!(log.recovered_started_at, Some(old.accepted_at() + 5));
+        assert_eq!(log.interruption, Some(interruption));
         assert!(log.inputs.is_empty());
     }
 }

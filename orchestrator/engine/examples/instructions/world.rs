@@ -312,7 +312,7 @@ pub(crate) fn recovered(n: u64, request: Arc<Request>) -> Recovered {
         request,
         accepted_at: START_UNIX_MS,
         deadline_ms: START_UNIX_MS + 3_600_000,
-        started_at: None,
+        interruption: None,
     }
 }
 

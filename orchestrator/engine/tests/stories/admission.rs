@@ -1,7 +1,7 @@
 //! Who runs next.
 
 use crate::world::{World, plan};
-use escapement_contract::Status;
+use escapement_contract::{Interruption, Status};
 use escapement_engine::Input;
 use escapement_engine::{Recovered, WaitFor};
 use escapement_model::codes;
@@ -98,22 +98,26 @@ fn a_wall_clock_that_is_set_moves_neither_deadlines_nor_durations() {
 
 //
 #[test]
-fn after_a_restart_what_was_queued_runs_and_what_was_started_fails() {
+fn after_a_restart_what_was_queued_runs_and_what_was_interrupted_fails() {
     let mut world = World::new();
-    let (queued, started) = (world.id(), world.id());
-    let recovered = |execution_id, n, started_at| {
+    let (queued, started, restored) = (world.id(), world.id(), world.id());
+    let restarted = Interruption::Restarted {
+        started_at: crate::world::START_UNIX_MS - 500,
+    };
+    let recovered = |execution_id, n, interruption| {
         Input::Recover(Recovered {
             execution_id,
             request: plan(n, &["a"]).build(),
             accepted_at: crate::world::START_UNIX_MS - 1_000,
             deadline_ms: crate::world::START_UNIX_MS + 1_000_000,
-            started_at,
+            interruption,
         })
     };
     world.store_answers = false;
     world.inputs(vec![
         recovered(queued, 1, None),
-        recovered(started, 2, Some(crate::world::START_UNIX_MS - 500)),
+        recovered(started, 2, Some(restarted)),
+        recovered(restored, 3, Some(Interruption::Restored)),
         Input::Wait {
             caller: escapement_engine::CallerId(1),
             execution_id: queued,
@@ -121,6 +125,10 @@ fn after_a_restart_what_was_queued_runs_and_what_was_started_fails() {
         Input::Wait {
             caller: escapement_engine::CallerId(2),
             execution_id: started,
+        },
+        Input::Wait {
+            caller: escapement_engine::CallerId(3),
+            execution_id: restored,
         },
     ]);
     world.store_answers = true;
@@ -134,7 +142,9 @@ fn after_a_restart_what_was_queued_runs_and_what_was_started_fails() {
     let assignment = world.one_assignment(1);
     world.complete(1, assignment.token);
     assert_eq!(world.status(1), Status::Success);
-    let failed = world.settlement(2);
-    assert_eq!(failed.result.status, Status::Failure);
-    assert_eq!(failed.result.error.as_ref().unwrap().code, codes::UNKNOWN_ERROR);
+    for caller in [2, 3] {
+        let failed = world.settlement(caller);
+        assert_eq!(failed.result.status, Status::Failure);
+        assert_eq!(failed.result.error.as_ref().unwrap().code, codes::UNKNOWN_ERROR);
+    }
 }

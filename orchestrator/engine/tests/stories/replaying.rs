@@ -108,6 +108,6 @@ pub fn queued(content: &StoreWrite) -> Option<Recovered> {
         request: Arc::clone(request),
         accepted_at: *accepted_at,
         deadline_ms: *deadline_ms,
-        started_at: None,
+        interruption: None,
     })
 }

@@ -86,9 +86,9 @@ pub enum Command {
     ///
     /// What was acknowledged after the backup is not in it, and nothing can tell: its ids can be used again. Executions
     /// that were queued at the time of the backup may have run since, and their callers may have seen the results.
-    /// So they are marked as started, and the next start settles them, like everything that was running, as failures
-    /// with the reason orchestrator_restarted: nothing that has run once runs again by surprise. With --run-queued
-    /// they stay queued and run; use it where the orchestrator had stopped before the backup was made.
+    /// So the next start settles them as failures with the reason restored_from_backup, and everything that was running
+    /// as failures with the reason orchestrator_restarted: nothing that has run once runs again by surprise. With
+    /// --run-queued they stay queued and run; use it if the orchestrator had stopped before the backup was made.
     ///
     /// A restore that does not come through leaves a directory `restoring` behind; no orchestrator starts there until
     /// it is repeated, or that directory is removed.
@@ -261,15 +261,15 @@ fn run_restore(flags: &Restore) -> Result<(), Failure> {
     };
     let Restored {
         examination,
-        n_marked,
+        n_withheld,
         is_kept,
-    } = restore(&flags.from, directory, options, unix_ms(), &mut tell).map_err(failed)?;
+    } = restore(&flags.from, directory, options, &mut tell).map_err(failed)?;
     say(&with_counts(
         json!({
             "event": "restored",
             "store_path": directory.to_string_lossy(),
             "kept": is_kept,
-            "queued_marked_as_started": n_marked,
+            "queued_withheld": n_withheld,
         }),
         &examination,
     ));

@@ -78,7 +78,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         "starting"
     );
     for interrupted in recovered.interrupted() {
-        info!(execution_id = %interrupted, "execution was running when the last process ended; it is settled as failed");
+        info!(execution_id = %interrupted, "execution was interrupted by a restart or a restore; it is settled as failed");
     }
 
     let (jobs, jobs_rx) = std_mpsc::channel();

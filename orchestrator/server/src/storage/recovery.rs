@@ -4,6 +4,7 @@
 use crate::exit::Failure;
 use crate::limits::{RECOVERY_PAGE, RECOVERY_SUMMARIES_PAGE};
 use escapement_codec::stored;
+use escapement_contract::Interruption;
 use escapement_engine::{ActionMemory, Input, LoadOutcome, Recovered, RecoveredParked};
 use escapement_model::ExecutionId;
 use escapement_store::{Reader, StoreFault, StoredExecution, StoredState, StoredSummary};
@@ -32,10 +33,10 @@ impl Unsettled {
         self.len() == 0
     }
 
-    /// Those that had started: what their steps did is not known.
+    /// Those that must not run any more: what their steps did is not known.
     pub fn interrupted(&self) -> impl Iterator<Item = ExecutionId> {
-        let started = self.whole.iter().filter(|one| one.started_at.is_some());
-        started.map(|one| one.execution_id)
+        let interrupted = self.whole.iter().filter(|one| one.interruption.is_some());
+        interrupted.map(|one| one.execution_id)
     }
 
     /// What an engine is told of them, in this order, before anything else.
@@ -206,12 +207,19 @@ fn recovered(stored: StoredExecution) -> Result<Recovered, stored::Unreadable> {
             "recorded request has another digest than the accepted one"
         );
     }
+    let restarted = |started_at| Interruption::Restarted { started_at };
+    let interruption = match summary.state {
+        StoredState::Queued => None,
+        StoredState::Running | StoredState::Settled => {
+            Some(summary.started_at.map_or(Interruption::Restored, restarted))
+        }
+    };
     Ok(Recovered {
         execution_id: summary.execution_id,
         request: Arc::new(request),
         accepted_at: summary.accepted_at,
         deadline_ms: summary.deadline_ms,
-        started_at: summary.started_at,
+        interruption,
     })
 }
 

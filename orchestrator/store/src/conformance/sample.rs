@@ -87,7 +87,7 @@ impl Sample {
     pub fn start(&self) -> Write {
         Write::Start {
             execution_id: self.execution_id(),
-            started_at: self.started_at(),
+            started_at: Some(self.started_at()),
         }
     }
 

@@ -107,12 +107,12 @@ pub(super) fn result_checksum(
     ])
 }
 
-/// The checksum of the start of what is running.
-pub(super) fn start_checksum(number: u64, execution_id: &ExecutionId, started_at: i64) -> i64 {
+/// The checksum of the start of what is running, or is withheld from it.
+pub(super) fn start_checksum(number: u64, execution_id: &ExecutionId, started_at: Option<i64>) -> i64 {
     checksum([
         ValueRef::Integer(column_number(number)),
         ValueRef::Blob(execution_id.as_bytes()),
-        ValueRef::Integer(started_at),
+        started_at.map_or(ValueRef::Null, ValueRef::Integer),
     ])
 }
 
@@ -149,11 +149,13 @@ impl Progress {
         let is_unsettled = (self.status, self.settled_at) == (0, None);
         match (self.state, self.started_at) {
             (StoredState::Queued, None) => is_unsettled,
-            (StoredState::Running, Some(started_at)) => {
+            (StoredState::Running, started_at) => {
                 let expected = start_checksum(number, execution_id, started_at);
-                is_unsettled && self.start_sum.is_none_or(|sum| sum == expected)
+                // Older versions kept no checksum, and withheld nothing.
+                let is_sound = self.start_sum.map_or(started_at.is_some(), |sum| sum == expected);
+                is_unsettled && is_sound
             }
-            (StoredState::Queued, Some(_)) | (StoredState::Running, None) => false,
+            (StoredState::Queued, Some(_)) => false,
             (StoredState::Settled, _) => true,
         }
     }

@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use escapement_model::ExecutionId;
 use rusqlite::ErrorCode;
 
 use super::connection::{at_opening, working};
@@ -15,8 +16,8 @@ use crate::{FaultSource, ListFilter, Reader, Store, StoreFault, StoredState, Wri
 
 /// Where a store is put together before it has its name.
 pub(super) const STAGE: &str = "restoring";
-/// Starts in one commit of a restore.
-const STARTS_MAX: usize = 512;
+/// Executions that one commit of a restore withholds.
+const WITHHELD_MAX: usize = 512;
 
 /// What a backup holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +145,7 @@ impl Drop for Partial {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RestoreOptions {
     /// Executions that were queued at the time of the backup stay queued, and run once more if they have run
-    /// since. Else they are marked as started, so that nothing of them runs again.
+    /// since. Else they are withheld from running, so that nothing of them runs again.
     pub run_queued: bool,
     /// Restore although executions in the backup are damaged.
     pub accept_damage: bool,
@@ -155,8 +156,8 @@ pub struct RestoreOptions {
 pub struct Restored {
     /// What the check of the backup found.
     pub examination: Examination,
-    /// Executions that were queued and are marked as started now.
-    pub n_marked: u64,
+    /// Executions that were queued and are withheld from running now.
+    pub n_withheld: u64,
     /// False if the backup is damaged and nothing was restored.
     pub is_kept: bool,
 }
@@ -173,7 +174,6 @@ pub fn restore(
     file: &Path,
     directory: &Path,
     options: RestoreOptions,
-    now_unix_ms: i64,
     told: &mut dyn FnMut(&Finding),
 ) -> Result<Restored, StoreFault> {
     // A mark or a log without its database is what is left of a store, and would be taken for this one's.
@@ -186,7 +186,7 @@ pub fn restore(
     let stage = directory.join(STAGE);
     // An earlier restore may have been cut short.
     empty(&stage)?;
-    let restored = fill(&mut source, file, &stage, options, now_unix_ms, told).and_then(|restored| {
+    let restored = fill(&mut source, file, &stage, options, told).and_then(|restored| {
         if restored.is_kept {
             settle_in(&stage, directory)?;
         }
@@ -216,7 +216,6 @@ fn fill(
     file: &Path,
     stage: &Path,
     options: RestoreOptions,
-    now_unix_ms: i64,
     told: &mut dyn FnMut(&Finding),
 ) -> Result<Restored, StoreFault> {
     let database = stage.join(DATABASE_FILE);
@@ -240,14 +239,14 @@ fn fill(
     let mut store = Embedded::open(stage, opened).map_err(of_backup)?;
     let examination = store.examiner()?.examine_all(told).map_err(of_backup)?;
     let is_kept = examination.is_clean() || options.accept_damage;
-    let n_marked = if is_kept && !options.run_queued {
-        mark_started(&mut store, now_unix_ms)?
+    let n_withheld = if is_kept && !options.run_queued {
+        withhold_queued(&mut store)?
     } else {
         0
     };
     Ok(Restored {
         examination,
-        n_marked,
+        n_withheld,
         is_kept,
     })
 }
@@ -272,22 +271,22 @@ fn no_backup(file: &Path, fault: StoreFault) -> StoreFault {
     }
 }
 
-/// Marks everything that is queued as started, so that the next start settles it as interrupted.
-fn mark_started(store: &mut Embedded, now_unix_ms: i64) -> Result<u64, StoreFault> {
+/// Withholds everything that is queued from running, so that the next start settles it as interrupted.
+fn withhold_queued(store: &mut Embedded) -> Result<u64, StoreFault> {
     let reader = store.reader()?;
-    let mut n_marked = 0;
+    let mut n_withheld = 0;
     let mut before = None;
     loop {
         let page = queued(reader.as_ref(), &mut before)?;
         if page.is_empty() {
-            return Ok(n_marked);
+            return Ok(n_withheld);
         }
-        n_marked += page.len() as u64;
+        n_withheld += page.len() as u64;
         let starts: Vec<Write> = page
             .iter()
-            .map(|(execution_id, accepted_at)| Write::Start {
+            .map(|execution_id| Write::Start {
                 execution_id: *execution_id,
-                started_at: now_unix_ms.max(*accepted_at),
+                started_at: None,
             })
             .collect();
         store.commit(&starts)?;
@@ -295,22 +294,16 @@ fn mark_started(store: &mut Embedded, now_unix_ms: i64) -> Result<u64, StoreFaul
 }
 
 /// The next ones that are queued; what is damaged is passed over, for it cannot run either.
-fn queued(
-    reader: &dyn Reader,
-    before: &mut Option<u64>,
-) -> Result<Vec<(escapement_model::ExecutionId, i64)>, StoreFault> {
+fn queued(reader: &dyn Reader, before: &mut Option<u64>) -> Result<Vec<ExecutionId>, StoreFault> {
     let filter = ListFilter {
         state: Some(StoredState::Queued),
         ..ListFilter::default()
     };
     loop {
-        match reader.list(&filter, *before, STARTS_MAX) {
+        match reader.list(&filter, *before, WITHHELD_MAX) {
             Ok(page) => {
                 *before = page.last().map(|summary| summary.number).or(*before);
-                return Ok(page
-                    .iter()
-                    .map(|summary| (summary.execution_id, summary.accepted_at))
-                    .collect());
+                return Ok(page.iter().map(|summary| summary.execution_id).collect());
             }
             Err(StoreFault::Corrupt { number, .. }) => *before = Some(number),
             Err(fault) => return Err(fault),

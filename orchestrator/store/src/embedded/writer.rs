@@ -161,7 +161,7 @@ fn accept(connection: &Connection, tally: &mut Tally, write: &AcceptWrite) -> Re
         .map_err(working)?;
     let start_sum = write
         .started_at
-        .map(|at| start_checksum(number, &write.execution_id, at));
+        .map(|at| start_checksum(number, &write.execution_id, Some(at)));
     insert.raw_bind_parameter(FIXED + 3, start_sum).map_err(working)?;
     if insert.raw_execute().map_err(working)? == 0 {
         return conflict_of(connection, write).map(Outcome::Conflict);
@@ -307,7 +307,7 @@ fn start(
     connection: &Connection,
     tally: &mut Tally,
     id: &ExecutionId,
-    started_at: i64,
+    started_at: Option<i64>,
 ) -> Result<Outcome, StoreFault> {
     let place = match place(connection, tally, id)? {
         Ok(place) => place,

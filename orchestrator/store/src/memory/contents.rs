@@ -146,7 +146,7 @@ impl Contents {
         Ok(number)
     }
 
-    fn start(&mut self, id: ExecutionId, started_at: i64) -> Result<u64, Conflict> {
+    fn start(&mut self, id: ExecutionId, started_at: Option<i64>) -> Result<u64, Conflict> {
         let number = self.number(id)?;
         let summary = &mut self.entry(number).execution.summary;
         match summary.state {
@@ -155,7 +155,7 @@ impl Contents {
             StoredState::Settled => return Err(Conflict::AlreadySettled),
         }
         summary.state = StoredState::Running;
-        summary.started_at = Some(started_at);
+        summary.started_at = started_at;
         self.counts.queued -= 1;
         self.counts.running += 1;
         Ok(number)

@@ -12,7 +12,7 @@ use crate::reference::errors::Classified;
 use crate::reference::interpret::Interpreter;
 
 ///
-pub(super) fn is_a_restart(result: &PlanResult) -> bool {
+pub(super) fn is_interrupted(result: &PlanResult) -> bool {
     let Some(error) = &result.error else { return false };
     let reason = error
         .context
@@ -20,9 +20,10 @@ pub(super) fn is_a_restart(result: &PlanResult) -> bool {
         .flat_map(|context| fields(context.as_encoded()));
     error.error_code == "UNKNOWN_ERROR"
         && error.step_id.is_none()
-        && reason
-            .flatten()
-            .any(|field| field == ("reason", ValueView::Text("orchestrator_restarted")))
+        && reason.flatten().any(|field| {
+            field == ("reason", ValueView::Text("orchestrator_restarted"))
+                || field == ("reason", ValueView::Text("restored_from_backup"))
+        })
 }
 
 pub(super) fn compare(

@@ -151,12 +151,14 @@ fn what_ended_without_a_step_is_true() {
     );
     lacks_context.facts.environment = None;
     lacks_context.is_true();
-    // Too little time at the start; the deadline in the queue; the plan's limit before the start was durable; a restart.
+    // Too little time at the start; the deadline in the queue; the plan's limit before the start was durable; a restart; a restore.
     without_steps("DEADLINE_EXCEEDED", true, STARTED_AT, STARTED_AT + 999, json!({})).is_true();
     without_steps("DEADLINE_EXCEEDED", false, 10_500, 10_500, json!({})).is_true();
     without_steps("PLAN_TIMEOUT", true, STARTED_AT + 1000, far, json!({})).is_true();
     let restarted = json!({ "reason": "orchestrator_restarted" });
     without_steps("UNKNOWN_ERROR", true, 10_040, far, restarted).is_true();
+    let restored = json!({ "reason": "restored_from_backup" });
+    without_steps("UNKNOWN_ERROR", false, 10_500, far, restored).is_true();
 }
 
 #[test]
