@@ -488,8 +488,9 @@ def echo(payload, attempt):
 
 
 def fail(payload, attempt):
-    """Fails with the code, the message and the severity of its payload."""
-    raise StepError(payload.get("code", ""), payload.get("message", ""), payload.get("severity", "error"))
+    """Fails with the code, the message and the severity of its payload, for any worker or for this one only."""
+    error = NotHere if payload.get("not_here") else StepError
+    raise error(payload.get("code", ""), payload.get("message", ""), payload.get("severity", "error"))
 
 
 def delay(payload, attempt):

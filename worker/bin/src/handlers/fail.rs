@@ -17,6 +17,9 @@ pub struct Input {
     /// How bad it is. Default: `error`.
     #[serde(default)]
     pub severity: Weight,
+    /// Another worker may do the step; nothing was done here.
+    #[serde(default)]
+    pub not_here: bool,
     /// Diagnostic data.
     #[serde(default)]
     pub context: Map<String, Value>,
@@ -55,6 +58,7 @@ pub fn action() -> Action {
                 "code": { "type": "string", "minLength": 1, "maxLength": 50, "default": "DEMO_FAILURE" },
                 "message": { "type": "string", "maxLength": 1000 },
                 "severity": { "enum": ["warn", "error", "fatal"], "default": "error" },
+                "not_here": { "type": "boolean", "default": false },
                 "context": { "type": "object" },
                 "succeed_on_attempt": { "type": "integer", "minimum": 1 }
             }
@@ -80,9 +84,10 @@ pub async fn run(input: Input, context: StepContext) -> Result<Output, StepError
     } else {
         input.message
     };
-    Err(StepError::new(input.code, message)
+    let error = StepError::new(input.code, message)
         .severity(severity)
-        .context(Value::Object(input.context)))
+        .context(Value::Object(input.context));
+    Err(if input.not_here { error.not_here() } else { error })
 }
 
 fn default_code() -> String {

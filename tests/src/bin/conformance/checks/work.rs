@@ -31,6 +31,11 @@ pub(super) const CHECKS: &[Check] = &[
         "session.proto, Failure: The handler failed."
     ),
     check!(
+        not_here_is_told,
+        "A failure says that another worker may do the step if the handler said so, and only then.",
+        "session.proto, Failure.not_here: This worker may not do the step, and its handler did nothing; another worker may."
+    ),
+    check!(
         delay_tells_how_long_it_ran,
         "`delay` ends after its time with `elapsed_ms`, and `run_time_ms` is about as long.",
         "session.proto, AttemptOutcome.run_time_ms: Milliseconds that the handler ran."
@@ -90,6 +95,22 @@ async fn fail_fails_as_told(scene: Scene) -> Result<(), Fault> {
         let got = (&failure.code, &failure.message, failure.severity());
         let expected = (&code, &message, severity);
         demand(got == expected, || format!("expected {expected:?}, got {got:?}"))?;
+    }
+    Ok(())
+}
+
+async fn not_here_is_told(scene: Scene) -> Result<(), Fault> {
+    let (_play, session) = Play::begin(&scene).await?;
+    for not_here in [true, false] {
+        let payload = json!({ "code": "KIT_NOT_HERE", "message": "as told", "not_here": not_here });
+        let item = outcome_of(&session, &assignment("fail", payload), ANSWER_LIMIT).await?;
+        let told = matches!(&item.outcome, Some(Outcome::Failure(failure)) if failure.not_here == not_here);
+        demand(told, || {
+            format!(
+                "expected a failure with not_here {not_here}, got {}",
+                shown(item.outcome.as_ref())
+            )
+        })?;
     }
     Ok(())
 }
