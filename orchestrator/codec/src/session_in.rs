@@ -22,6 +22,26 @@ pub struct Incoming {
     pub dropped_items: usize,
 }
 
+/// What of a message is not passed on.
+#[derive(Debug, Default)]
+struct Dropped {
+    items: usize,
+    text_bytes: usize,
+}
+
+impl Dropped {
+    /// Texts for people, which nothing is decided by: the beginning is worth more than a refusal.
+    fn cut(&mut self, mut text: String, n_chars: usize) -> String {
+        if let Some((end, _)) = text.char_indices().nth(n_chars) {
+            self.text_bytes += text.len() - end;
+            text.truncate(end);
+            // What is kept for long must not hold the room of what was cut.
+            text.shrink_to_fit();
+        }
+        text
+    }
+}
+
 /// A message whose structure is wrong: the session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongStructure(
@@ -41,13 +61,13 @@ pub struct UnreadableToken(
 /// # Errors
 /// [`WrongStructure`] where the message as a whole makes no sense.
 pub fn incoming(request: v1::SessionRequest) -> Result<Incoming, WrongStructure> {
-    let mut dropped_items = 0;
+    let mut dropped = Dropped::default();
     let message = match request.message {
         None => FromWorker::Unknown,
-        Some(Message::Hello(message)) => FromWorker::Hello(hello(message, &mut dropped_items)?),
+        Some(Message::Hello(message)) => FromWorker::Hello(hello(message, &mut dropped)?),
         Some(Message::RegisterActions(message)) => FromWorker::RegisterActions {
             revision: message.revision,
-            actions: message.actions.into_iter().map(action_spec).collect(),
+            actions: action_specs(message.actions, &mut dropped),
         },
         Some(Message::Capacity(message)) => FromWorker::Capacity {
             revision: message.revision,
@@ -59,26 +79,38 @@ pub fn incoming(request: v1::SessionRequest) -> Result<Incoming, WrongStructure>
             in_flight_hash: message.in_flight_hash.as_ref().try_into().ok(),
         },
         Some(Message::AttemptAcks(message)) => FromWorker::AttemptAcks {
-            started: tokens(&message.started, &mut dropped_items),
-            rejected: rejected(&message.rejected, &mut dropped_items),
-            stopped: tokens(&message.stopped, &mut dropped_items),
+            started: tokens(&message.started, &mut dropped),
+            rejected: rejected(&message.rejected, &mut dropped),
+            stopped: tokens(&message.stopped, &mut dropped),
         },
         Some(Message::Outcomes(message)) => outcomes(message),
         Some(Message::Snapshot(message)) => FromWorker::Snapshot {
             n: message.n,
             last_assignment_seq: message.last_assignment_seq,
-            in_flight: in_flight(&message.in_flight, &mut dropped_items),
+            in_flight: in_flight(&message.in_flight, &mut dropped),
         },
-        Some(Message::Drain(_)) => FromWorker::Drain,
-        Some(Message::Goodbye(_)) => FromWorker::Goodbye,
+        Some(Message::Drain(message)) => {
+            dropped.text_bytes += message.reason.len();
+            FromWorker::Drain
+        }
+        Some(Message::Goodbye(message)) => {
+            dropped.text_bytes += message.reason.len();
+            FromWorker::Goodbye
+        }
     };
+    // A message costs a session by what the engine is given of it.
+    if dropped.text_bytes > DROPPED_TEXT_BYTES_MAX {
+        return Err(WrongStructure(
+            "The texts of a message exceed their limits by more than 64 KiB.",
+        ));
+    }
     Ok(Incoming {
         message,
-        dropped_items,
+        dropped_items: dropped.items,
     })
 }
 
-fn hello(hello: v1::Hello, dropped_items: &mut usize) -> Result<Hello, WrongStructure> {
+fn hello(hello: v1::Hello, dropped: &mut Dropped) -> Result<Hello, WrongStructure> {
     let instance_id = InstanceId::from_slice(&hello.instance_id)
         .ok_or(WrongStructure("Hello.instance_id must have 16 bytes."))?;
     Ok(Hello {
@@ -86,33 +118,39 @@ fn hello(hello: v1::Hello, dropped_items: &mut usize) -> Result<Hello, WrongStru
         protocol_max: hello.protocol_max,
         worker_id: hello.worker_id.into(),
         instance_id,
-        actions: hello.actions.into_iter().map(action_spec).collect(),
+        actions: action_specs(hello.actions, dropped),
         max_in_flight: hello.max_in_flight,
-        in_flight: in_flight(&hello.in_flight, dropped_items),
+        in_flight: in_flight(&hello.in_flight, dropped),
         labels: hello
             .labels
             .into_iter()
-            .map(|(key, value)| (cut(key, LABEL_CHARS_MAX), cut(value, LABEL_CHARS_MAX)))
+            .map(|(key, value)| {
+                (
+                    dropped.cut(key, LABEL_CHARS_MAX),
+                    dropped.cut(value, LABEL_CHARS_MAX),
+                )
+            })
             .collect(),
-        build: cut(hello.build, LABEL_CHARS_MAX),
+        build: dropped.cut(hello.build, LABEL_CHARS_MAX),
         hello_number: hello.hello_number,
         previous_session_id: SessionId::from_slice(&hello.previous_session_id),
     })
 }
 
-fn action_spec(spec: v1::ActionSpec) -> ActionSpec {
-    ActionSpec {
+fn action_specs(specs: Vec<v1::ActionSpec>, dropped: &mut Dropped) -> Vec<ActionSpec> {
+    let spec = |spec: v1::ActionSpec| ActionSpec {
         name: spec.name,
         max_in_flight: spec.max_in_flight,
-        description: cut(spec.description, MESSAGE_CHARS_MAX),
+        description: dropped.cut(spec.description, MESSAGE_CHARS_MAX),
         input_schema: spec.input_schema,
         waits: spec.waits,
-    }
+    };
+    specs.into_iter().map(spec).collect()
 }
 
-fn in_flight(items: &[v1::InFlight], dropped_items: &mut usize) -> Vec<InFlight> {
+fn in_flight(items: &[v1::InFlight], dropped: &mut Dropped) -> Vec<InFlight> {
     let parsed: Vec<InFlight> = items.iter().filter_map(in_flight_item).collect();
-    *dropped_items += items.len() - parsed.len();
+    dropped.items += items.len() - parsed.len();
     parsed
 }
 
@@ -128,16 +166,16 @@ fn in_flight_item(item: &v1::InFlight) -> Option<InFlight> {
     })
 }
 
-fn tokens(items: &[Bytes], dropped_items: &mut usize) -> Vec<AttemptToken> {
+fn tokens(items: &[Bytes], dropped: &mut Dropped) -> Vec<AttemptToken> {
     let parsed: Vec<AttemptToken> = items
         .iter()
         .filter_map(|bytes| AttemptToken::from_slice(bytes))
         .collect();
-    *dropped_items += items.len() - parsed.len();
+    dropped.items += items.len() - parsed.len();
     parsed
 }
 
-fn rejected(items: &[v1::RejectedAttempt], dropped_items: &mut usize) -> Vec<(AttemptToken, RejectReason)> {
+fn rejected(items: &[v1::RejectedAttempt], dropped: &mut Dropped) -> Vec<(AttemptToken, RejectReason)> {
     use v1::rejected_attempt::Reason;
     let parse = |item: &v1::RejectedAttempt| {
         let reason = match item.reason() {
@@ -151,7 +189,7 @@ fn rejected(items: &[v1::RejectedAttempt], dropped_items: &mut usize) -> Vec<(At
         Some((AttemptToken::from_slice(&item.attempt_token)?, reason))
     };
     let parsed: Vec<_> = items.iter().filter_map(parse).collect();
-    *dropped_items += items.len() - parsed.len();
+    dropped.items += items.len() - parsed.len();
     parsed
 }
 
@@ -225,18 +263,11 @@ fn reported(failure: v1::Failure) -> Reported {
     }
 }
 
-/// Texts for people, which nothing is decided by: the beginning is worth more than a refusal.
-fn cut(mut text: String, n_chars: usize) -> String {
-    if let Some((end, _)) = text.char_indices().nth(n_chars) {
-        text.truncate(end);
-        // What is kept for long must not hold the room of what was cut.
-        text.shrink_to_fit();
-    }
-    text
-}
-
 fn undecodable(detail: &str) -> Outcome {
     Outcome::Undecodable {
         detail: detail.to_owned(),
     }
 }
+
+/// Bytes of texts that one message may hold beyond what is kept of them.
+pub const DROPPED_TEXT_BYTES_MAX: usize = 64 << 10;

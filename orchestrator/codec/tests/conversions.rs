@@ -25,6 +25,49 @@ fn uuid(number: u32) -> String {
     format!("00000000-0000-4000-8000-{number:012}")
 }
 
+#[test]
+fn a_message_holds_few_texts_that_are_not_kept() {
+    let texts = |bytes: usize| {
+        let text = "t".repeat(bytes);
+        let action = worker::ActionSpec {
+            name: "a".into(),
+            description: text.clone(),
+            ..worker::ActionSpec::default()
+        };
+        let hello = worker::Hello {
+            instance_id: vec![1; 16].into(),
+            ..worker::Hello::default()
+        };
+        [
+            Message::Drain(worker::Drain {
+                reason: text.clone(),
+                ..worker::Drain::default()
+            }),
+            Message::Goodbye(worker::Goodbye { reason: text.clone() }),
+            Message::RegisterActions(worker::RegisterActions {
+                actions: vec![action.clone(), action],
+                ..worker::RegisterActions::default()
+            }),
+            Message::Hello(worker::Hello {
+                build: text.clone(),
+                ..hello.clone()
+            }),
+            Message::Hello(worker::Hello {
+                labels: [(text.clone(), text)].into(),
+                ..hello
+            }),
+        ]
+    };
+    let read = |message| {
+        session_in::incoming(worker::SessionRequest {
+            seq: 1,
+            message: Some(message),
+        })
+    };
+    assert!(texts(20_000).map(read).iter().all(Result::is_ok));
+    assert!(texts(70_000).map(read).iter().all(Result::is_err));
+}
+
 fn object(key: &str) -> Opaque {
     StructBuilder::new()
         .text(key, "text")
