@@ -93,7 +93,11 @@ impl Told {
             .0
             .iter()
             .find(|one| id_of(&one.request) == execution.execution_id);
-        one.is_some_and(|one| one.at_once(Some(execution)).is_empty())
+        one.is_some_and(|one| match execution.accepted_at {
+            // Its request is damaged.
+            0 => one.ended_as(execution),
+            _ => one.at_once(Some(execution)).is_empty(),
+        })
     }
 
     /// What is told here, each time with one thing wrong; the last one asked for must wait in the queue.
@@ -218,6 +222,23 @@ impl Told {
 }
 
 impl One {
+    /// How it ended, and nothing of what was accepted.
+    fn ended_as(&self, now: &Execution) -> bool {
+        let told = self.settled.as_ref().map(|settled| Execution {
+            plan_name: String::new(),
+            priority: 0,
+            accepted_at: 0,
+            deadline_ms: 0,
+            parent_execution_id: None,
+            user_id: None,
+            request_id: None,
+            tags: Vec::new(),
+            certificate: None,
+            ..Execution::decode(&settled[..]).expect("it was encoded here")
+        });
+        told.as_ref() == Some(now)
+    }
+
     /// Right after the restart: nothing that was told is missing.
     fn at_once(&self, now: Option<&Execution>) -> Verdicts {
         let id = id_of(&self.request);

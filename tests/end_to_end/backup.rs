@@ -10,7 +10,7 @@ use escapement_wire::v1::audit_entry::Event;
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::v1::plan_result::Status;
-use escapement_wire::v1::{AuditEntry, PlanResult, ReplayExecutionRequest};
+use escapement_wire::v1::{AuditEntry, GetExecutionRequest, PlanResult, ReplayExecutionRequest};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -281,6 +281,18 @@ async fn check_finds_a_flipped_bit_and_everything_else_stays_readable() {
         let result = calls::result_of(orchestrator.plans(), id, LIMIT).await.unwrap();
         assert_eq!(result.status(), Status::Success);
     }
+    let request = GetExecutionRequest {
+        execution_id: hit.clone(),
+    };
+    let shown = orchestrator.plans().get_execution(request).await.unwrap();
+    let shown = shown.into_inner().execution.unwrap();
+    assert_eq!((shown.status(), shown.steps_executed), (Status::Success, Some(1)));
+    let of_request = (shown.plan_name, shown.accepted_at, shown.deadline_ms, shown.tags);
+    assert_eq!(
+        of_request,
+        Default::default(),
+        "what nothing vouches for is not shown"
+    );
     let request = ReplayExecutionRequest { execution_id: hit };
     let refused = orchestrator.plans().replay_execution(request).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::DataLoss);

@@ -22,13 +22,8 @@ pub fn stored_execution(stored: &StoredExecution) -> Result<v1::Execution, Unrea
     }
     if let Some(record) = &stored.result {
         let result = stored::decode_result(record)?;
-        // Without its request, nothing but the result vouches for the ids of the row.
-        let are_other =
-            (&result.execution_id, &result.plan_id) != (&execution.execution_id, &execution.plan_id);
-        if stored.record.is_empty() && are_other {
-            return Err(Unreadable::Meaningless(
-                "the result is of another execution or plan".to_owned(),
-            ));
+        if stored.record.is_empty() {
+            execution = vouched_for_by(&result, execution)?;
         }
         execution.progress = Some(v1::ExecutionProgress {
             steps_total: result.steps_total,
@@ -39,6 +34,54 @@ pub fn stored_execution(stored: &StoredExecution) -> Result<v1::Execution, Unrea
         execution.result = Some(result);
     }
     Ok(execution)
+}
+
+/// What is certain of an execution whose request is damaged: what its result says, and the columns that the result's
+/// checksum covers.
+fn vouched_for_by(result: &v1::PlanResult, row: v1::Execution) -> Result<v1::Execution, Unreadable> {
+    let v1::Execution {
+        execution_id,
+        plan_id,
+        state,
+        status,
+        started_at,
+        settled_at,
+        error_code,
+        duration_ms,
+        steps_executed,
+        steps_total,
+        interrupted,
+        plan_name: _,
+        priority: _,
+        accepted_at: _,
+        deadline_ms: _,
+        parent_execution_id: _,
+        user_id: _,
+        request_id: _,
+        tags: _,
+        progress: _,
+        result: _,
+        certificate: _,
+    } = row;
+    if (&result.execution_id, &result.plan_id) != (&execution_id, &plan_id) {
+        return Err(Unreadable::Meaningless(
+            "the result is of another execution or plan".to_owned(),
+        ));
+    }
+    Ok(v1::Execution {
+        execution_id,
+        plan_id,
+        state,
+        status,
+        started_at,
+        settled_at,
+        error_code,
+        duration_ms,
+        steps_executed,
+        steps_total,
+        interrupted,
+        ..v1::Execution::default()
+    })
 }
 
 /// An execution as lists show it: without progress and result.
