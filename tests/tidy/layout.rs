@@ -20,6 +20,7 @@ const TOP: [&str; 9] = [
     "worker",
 ];
 const LINES_MAX: usize = 600;
+const PRODUCT_LINES_MAX: usize = 450;
 const RUST_COLUMNS_MAX: usize = 140;
 
 #[test]
@@ -55,6 +56,28 @@ fn no_file_is_longer_than_600_lines() {
         .map(|(lines, path)| format!("{}: {lines} lines", path.display()))
         .collect();
     assert_none(&found, "a file answers one question; split it");
+}
+
+#[test]
+fn no_file_of_the_product_is_longer_than_450_lines() {
+    let found: Vec<String> = rust_files()
+        .iter()
+        .filter(|file| is_product(&file.path))
+        .map(|file| (file.text.lines().count(), &file.path))
+        .filter(|(lines, _)| *lines > PRODUCT_LINES_MAX)
+        .map(|(lines, path)| format!("{}: {lines} lines", path.display()))
+        .collect();
+    assert_none(&found, "a file answers one question; split it");
+}
+
+/// Code that ships: in the `src` of a crate outside of `tests`, and no unit tests.
+fn is_product(path: &Path) -> bool {
+    let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
+    parts[0] != "tests"
+        && parts.contains(&"src")
+        && !parts
+            .iter()
+            .any(|part| ["tests", "tests.rs", "conformance"].contains(part))
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod file;
+mod verdict;
 
 use crate::stored::{self, INPUTS_TAG, SEAL_TAG, Unreadable};
 use bytes::{Buf, Bytes};

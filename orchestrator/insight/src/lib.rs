@@ -2,6 +2,8 @@
 //! Beside them the names that a misspelt name may have meant, and what a payload's published schema says of it.
 //! Everything is a function of its arguments; nothing here executes or changes a plan.
 
+#![warn(clippy::too_many_lines)]
+
 mod answers;
 mod explained;
 mod exported;

@@ -1,6 +1,7 @@
 //! What would become of a plan: the core of the contract against stubbed outcomes on a virtual clock.
 //! Knows no rule of its own, reads no clock, waits for nothing, stores nothing.
 #![no_std]
+#![warn(clippy::too_many_lines)]
 
 extern crate alloc;
 

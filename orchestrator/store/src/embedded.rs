@@ -17,6 +17,7 @@ mod files;
 mod give_up;
 mod indexes;
 mod mark;
+mod opening;
 #[doc(hidden)]
 pub mod probe;
 mod reader;
@@ -38,14 +39,14 @@ pub use self::examine::{Examination, ExaminedPage, Examiner, Finding};
 
 pub use self::checkpoint::Checkpointing;
 use self::checkpoint::{Checkpoints, Shared, checkpoint};
-use self::files::FileSystem;
 pub use self::files::{Files, Lock, OpenFile, open_private};
 pub use self::give_up::GivenUp;
-use self::indexes::Cut;
 use self::mark::MarkFile;
+pub use self::opening::Opening;
+use self::opening::lock;
 use self::reader::EmbeddedReader;
 use self::removal::Walk;
-use self::tally::{Accepted, Tally};
+use self::tally::Tally;
 use crate::{Outcome, Reader, Removal, Removed, Store, StoreFault, Write};
 
 const DATABASE_FILE: &str = "executions.db";
@@ -74,21 +75,6 @@ pub struct EmbeddedOptions {
     pub files: Option<Arc<dyn Files>>,
     /// When and by whom the write-ahead log is copied into the database.
     pub checkpointing: Checkpointing,
-}
-
-/// What an opening found and did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opening {
-    /// The directory, absolute if that can be told.
-    pub directory: PathBuf,
-    /// The version of the schema, which is the newest one now.
-    pub schema_version: i64,
-    /// True if there was no store.
-    pub is_new: bool,
-    /// The directory's mode where users other than its owner may read, write or search it.
-    pub mode_for_others: Option<u32>,
-    /// What was made anew from the tables.
-    pub repaired: Vec<String>,
 }
 
 /// A reader of the store in a directory, also while an orchestrator runs on it, and also if nothing may be
@@ -137,128 +123,6 @@ impl Embedded {
     pub fn open(directory: &Path, options: EmbeddedOptions) -> Result<Self, StoreFault> {
         let path = directory.join(DATABASE_FILE);
         Self::try_open(directory, options).map_err(|fault| connection::at_opening(&path, fault))
-    }
-
-    fn try_open(directory: &Path, options: EmbeddedOptions) -> Result<Self, StoreFault> {
-        let files = options.files.unwrap_or_else(|| Arc::new(FileSystem));
-        if options.must_exist && database_length(&*files, &directory.join(DATABASE_FILE))? == 0 {
-            let error = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no store");
-            return Err(cannot_open(directory, error));
-        }
-        files
-            .create_directory(directory)
-            .map_err(|error| cannot_open(directory, error))?;
-        let lock = lock(&*files, &directory.join(LOCK_FILE))?;
-        let path = directory.join(DATABASE_FILE);
-        let is_new = database_length(&*files, &path)? == 0;
-        let stage = directory.join(copy::STAGE);
-        if is_new && matches!(files.identity(&stage), Ok(Some(_))) {
-            return Err(StoreFault::Unfinished { path: stage });
-        }
-        let mark_path = directory.join(MARK_FILE);
-        let (mark_file, mark) =
-            MarkFile::open(&*files, &mark_path).map_err(|error| cannot_open(&mark_path, error))?;
-
-        let lost = || StoreFault::Gap {
-            what: "commits",
-            expected: mark.n_commits,
-            found: 0,
-        };
-        // SQLite deletes the log of a database that is empty.
-        let may_be_new = mark.n_commits == 0 || options.accept_loss;
-        if is_new && !may_be_new {
-            return Err(lost());
-        }
-        let [log_path, log_index_path] = [LOG_FILE, LOG_INDEX_FILE].map(|name| directory.join(name));
-        for (path, create) in [(&path, true), (&log_path, false), (&log_index_path, false)] {
-            // SQLite gives its own files the mode of the database.
-            files
-                .keep_private(path, create)
-                .map_err(|error| cannot_open(path, error))?;
-        }
-        // The log of an earlier process is only what this one sees of it. It is made durable before anything
-        // is built on it: a checkpoint overwrites pages that nothing but the log repairs.
-        files::write_again(&*files, &log_path).map_err(|error| cannot_open(&log_path, error))?;
-
-        let mut connection = connection::open_writer(&*files, &path)?;
-        if !may_be_new && schema::is_empty(&connection, &path)? {
-            return Err(lost());
-        }
-        schema::migrate(&mut connection, &path)?;
-        // First, because it brings what the others read into memory.
-        let indexes_agree = indexes::agree(
-            &connection,
-            &|| connection::open_walker(&*files, &path).ok(),
-            Cut::of(options.checkpointing),
-        );
-        // Before the checkpoint: where something is missing, what is left of the log stays as it is.
-        let mut repaired = Vec::new();
-        if options.repair || (!indexes_agree && options.accept_loss) {
-            // Before the tally, whose counts go along an index.
-            indexes::rebuild(&connection)?;
-            repaired.push("indexes".to_owned());
-        } else if !indexes_agree {
-            indexes::check(&connection)?;
-        }
-        let accepted = Accepted {
-            counts: options.repair || options.accept_loss,
-            loss: options.accept_loss,
-        };
-        let tally = tally::check(&connection, &mark, accepted, &mut repaired)?;
-        checkpoint(&connection, CheckpointMode::TRUNCATE)?;
-        mark_file
-            .write(tally.mark())
-            .map_err(|error| cannot_open(&mark_path, error))?;
-        files
-            .sync_directory(directory)
-            .map_err(|error| cannot_open(directory, error))?;
-        if let Some(pages_max) = options.pages_max {
-            connection
-                .pragma_update_and_check(None, "max_page_count", pages_max, |_| Ok(()))
-                .map_err(connection::working)?;
-        }
-
-        let opening = Opening {
-            directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
-            schema_version: schema::known(),
-            is_new,
-            mode_for_others: files.mode_for_others(directory),
-            repaired,
-        };
-        let in_place = [path.clone(), log_path]
-            .into_iter()
-            .map(|path| match files.identity(&path) {
-                Ok(identity) => Ok((path, identity)),
-                Err(error) => Err(cannot_open(&path, error)),
-            })
-            .collect::<Result<_, _>>()?;
-        let database = files
-            .open_database(&path)
-            .map_err(|error| cannot_open(&path, error))?;
-        let shared = Arc::new(Shared::new(database, options.checkpointing));
-        let told = Arc::clone(&shared);
-        connection
-            .wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages: i32| {
-                told.log_has(pages.unsigned_abs());
-                Ok(())
-            }))
-            .map_err(connection::working)?;
-        let theirs = connection::open_writer(&*files, &path)?;
-        let checkpoints = Checkpoints::start(theirs, Arc::clone(&shared), options.checkpointing)
-            .map_err(|error| cannot_open(&path, error))?;
-        Ok(Self {
-            files,
-            path,
-            opening,
-            in_place,
-            connection,
-            tally,
-            walk: Walk::default(),
-            mark: mark_file,
-            shared,
-            checkpoints,
-            _lock: lock,
-        })
     }
 
     /// What its opening found and did.
@@ -405,30 +269,6 @@ impl Drop for Embedded {
             let _ = checkpoint(&self.connection, CheckpointMode::TRUNCATE);
         }
     }
-}
-
-/// Zero if there is no database.
-fn database_length(files: &dyn Files, path: &Path) -> Result<u64, StoreFault> {
-    match files.open_database(path).and_then(|database| database.length()) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
-        found => found.map_err(|error| cannot_open(path, error)),
-    }
-}
-
-fn lock(files: &dyn Files, path: &Path) -> Result<Lock, StoreFault> {
-    let locked = files.lock(path).map_err(|error| cannot_open(path, error))?;
-    locked.ok_or_else(|| StoreFault::Locked {
-        path: path.to_owned(),
-        holder: holder(files, path),
-    })
-}
-
-/// What the holder of the lock has written into it.
-fn holder(files: &dyn Files, path: &Path) -> Option<String> {
-    let mut said = [0; 512];
-    let n_read = files.open(path, false).ok()?.read_at(&mut said, 0).ok()?;
-    let said = String::from_utf8_lossy(&said[..n_read]).trim().to_owned();
-    (!said.is_empty()).then_some(said)
 }
 
 fn cannot_open(path: &Path, error: std::io::Error) -> StoreFault {

@@ -98,6 +98,7 @@ pub enum StoreFault {
 }
 
 impl fmt::Display for StoreFault {
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full(_) => {

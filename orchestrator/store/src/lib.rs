@@ -6,6 +6,8 @@
 //! A state only climbs (queued, running, settled), and a settled execution never changes.
 //! It can be removed on purpose; then its number stays counted and its ids stay used.
 
+#![warn(clippy::too_many_lines)]
+
 pub mod conformance;
 pub mod embedded;
 mod fault;

@@ -1,6 +1,7 @@
 //! What both processes must spell alike: ids, limits, error codes, and free-form objects that stay closed.
 //! Does no I/O, reads no clock, draws no random number: it is `no_std`, and the compiler checks it.
 #![no_std]
+#![warn(clippy::too_many_lines)]
 
 extern crate alloc;
 

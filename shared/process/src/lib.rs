@@ -3,6 +3,8 @@
 //!
 //! Without a feature there is only [`stop_signal`]: that is all that every worker has to compile.
 
+#![warn(clippy::too_many_lines)]
+
 #[cfg(feature = "settings")]
 pub mod files;
 #[cfg(feature = "log")]

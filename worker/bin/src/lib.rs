@@ -4,6 +4,8 @@
 //!
 //! `HANDLERS.md` beside this crate lists every action with its fields, codes and limits.
 
+#![warn(clippy::too_many_lines)]
+
 pub mod options;
 
 pub mod config;

@@ -1,6 +1,8 @@
 //! The program `worker`. Reads the configuration, runs the worker, and says how it ended;
 //! everything else is the library's.
 
+#![warn(clippy::too_many_lines)]
+
 use escapement_sdk::{SessionEvent, Worker, WorkerBuilder, WorkerError};
 use escapement_worker::config::Config;
 use escapement_worker::options::Options;

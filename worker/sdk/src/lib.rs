@@ -41,6 +41,8 @@
 //! and `shell` gives it both.
 //! [`testing::machine`] is the same machine for simulations.
 
+#![warn(clippy::too_many_lines)]
+
 mod action;
 mod capacity;
 mod clock;

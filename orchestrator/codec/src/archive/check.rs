@@ -3,6 +3,7 @@
 //! First what the record says of itself: digests, hashes, seal. Then the replay. Each part is compared byte for byte.
 
 use super::Archive;
+pub use super::verdict::{Difference, Part, Verdict};
 use crate::audit;
 use crate::audit_from_wire;
 use crate::certificate;
@@ -16,88 +17,8 @@ use escapement_contract::{
 };
 use escapement_wire::v1;
 use prost::Message;
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::sync::Arc;
-
-/// What came of a check.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
-    /// Inputs that the core was told again.
-    pub n_inputs: u64,
-    /// Entries that the record has.
-    pub n_entries: u64,
-    /// The same start, dispatches and withdrawals in the same order.
-    pub decisions_identical: bool,
-    /// The same bytes; false where inputs are missing that led to it.
-    pub result_identical: bool,
-    /// The same entries as far as the inputs lead.
-    pub audit_identical: bool,
-    /// Each hash follows from the one before, the first from the request, and the seal from the last.
-    pub chain_intact: bool,
-    /// True where every input is recorded.
-    pub is_complete: bool,
-    /// Everything that is not as it should be, in the order of the parts; of many the first.
-    pub differences: Vec<Difference>,
-}
-
-impl Verdict {
-    /// True where nothing is wrong. Of an incomplete record this is all that can be said.
-    pub fn is_good(&self) -> bool {
-        self.differences.is_empty()
-    }
-
-    /// True where the core decides everything again as it is recorded.
-    pub fn is_identical(&self) -> bool {
-        self.is_good() && self.is_complete
-    }
-}
-
-/// One thing that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// Where.
-    pub part: Part,
-    /// The entry; 0 where it is elsewhere.
-    pub sequence: u64,
-    /// For people: what is recorded.
-    pub recorded: String,
-    /// For people: what it should be.
-    pub replayed: String,
-}
-
-/// A part of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// The accepted request.
-    Accepted,
-    /// One entry.
-    Entry,
-    /// The inputs.
-    Inputs,
-    /// The chain over what was decided.
-    Decisions,
-    /// The result.
-    Result,
-    /// The seal.
-    Seal,
-    /// The certificate of the plan.
-    Certificate,
-}
-
-impl Part {
-    /// As `escapement.v1.ReplayDifference.part` spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Part::Accepted => "accepted",
-            Part::Entry => "entry",
-            Part::Inputs => "inputs",
-            Part::Decisions => "decisions",
-            Part::Result => "result",
-            Part::Seal => "seal",
-            Part::Certificate => "certificate",
-        }
-    }
-}
 
 /// Checks a record and replays it. Whatever it holds, this ends with a verdict.
 pub fn verify(record: &Archive) -> Verdict {
@@ -484,12 +405,6 @@ pub fn hex(bytes: &[u8]) -> String {
         write!(text, "{byte:02x}").expect("writing to a String cannot fail");
         text
     })
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 /// Differences that are told.
