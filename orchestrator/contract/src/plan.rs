@@ -14,6 +14,9 @@ use escapement_model::{Opaque, PlanId, StepId, codes};
 pub struct StepIndex(pub(crate) u16);
 
 impl StepIndex {
+    /// The position of the first step.
+    pub const FIRST: Self = Self(0);
+
     /// The position, counted from 0.
     pub fn as_usize(self) -> usize {
         usize::from(self.0)

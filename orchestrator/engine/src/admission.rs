@@ -3,10 +3,10 @@
 
 use crate::by_need::ByNeed;
 use crate::engine::Engine;
-use crate::live::{ExecutionKey, Stage};
+use crate::keys::{ActionKey, ExecutionKey};
+use crate::live::Stage;
 use crate::need::{NeedKey, Needs};
 use crate::parked::Place;
-use alloc::vec::Vec;
 use core::cmp::Reverse;
 use escapement_contract::{Input as ContractInput, Request};
 use escapement_model::planted::{self, Bug};
@@ -153,7 +153,7 @@ impl Admission {
 impl Engine {
     /// Starts executions while there are slots.
     pub(crate) fn admit(&mut self) {
-        if self.drain.is_some() {
+        if self.drain.is_on() {
             return;
         }
         let running_max = self.config.max_running_executions;
@@ -162,7 +162,7 @@ impl Engine {
             self.admission.take_slot();
             self.live.at_mut(key).holds_slot = true;
             // A deadline that is over ends the execution first, and then the start is refused.
-            let _already_over = self.act(key, ContractInput::Start);
+            let _already_over = self.apply_input(key, ContractInput::Start);
         }
     }
 
@@ -212,7 +212,7 @@ impl Engine {
     /// True if the execution may start with its accept.
     pub(crate) fn may_start_now(&mut self, key: ExecutionKey) -> bool {
         self.follow_changes();
-        self.drain.is_none()
+        !self.drain.is_on()
             && self.parked.first().is_none()
             && self.admission.is_open(self.config.max_running_executions)
             && self.may_begin(key)
@@ -222,11 +222,11 @@ impl Engine {
     /// True if a worker could begin with the execution now, or if it would end at its start.
     pub(crate) fn may_begin(&self, key: ExecutionKey) -> bool {
         let live = self.live.at(key);
-        let may_begin = first_actions(&live.request).any(|name| !self.is_absent(name));
+        let may_begin = first_actions(&live.request).any(|name| !self.fleet.is_absent(name, &self.turn));
         may_begin
             || !live
                 .execution
-                .meets_preconditions(live.clock.at(self.now.monotonic_ms))
+                .meets_preconditions(live.clock.at(self.turn.now_ms()))
     }
 
     /// What the execution needs, counted as needed once more.
@@ -234,35 +234,56 @@ impl Engine {
         let live = self.live.at(key);
         if !live
             .execution
-            .meets_preconditions(live.clock.at(self.now.monotonic_ms))
+            .meets_preconditions(live.clock.at(self.turn.now_ms()))
         {
             return NeedKey::NONE;
         }
-        let mut actions: Vec<_> = first_actions(&live.request)
-            .map(|name| self.fleet.action_key(name))
-            .collect();
-        actions.sort_unstable();
-        actions.dedup();
-        for action in &actions {
-            self.note_named(*action);
-            self.begin_to_follow(*action);
-        }
+        let actions = self.fleet.name_actions(first_actions(&live.request), &self.turn);
         let fleet = &self.fleet;
-        let is_absent = |action| fleet.action(action).is_known_absent;
-        let need = self.admission.needs.take(&actions, is_absent);
+        let (need, is_new) = self
+            .admission
+            .needs
+            .take(&actions, |action| fleet.is_known_absent(action));
+        if is_new {
+            self.fleet.begin_need(&actions);
+        }
         if self.admission.needs.is_held(need) {
-            self.note_held(&actions);
+            self.fleet.note_held(&actions, &mut self.turn);
         }
         for action in actions {
-            self.forget_action_if_unused(action);
+            self.fleet.forget_action_if_unused(action, &self.turn);
         }
         need
     }
 
+    /// How many queued executions would begin with an action.
+    pub(crate) fn n_needing(&self, action: ActionKey) -> usize {
+        let needs = self.admission.needs.of(action);
+        needs
+            .map(|need| self.admission.n_of(need) + self.parked.n_of(need))
+            .sum()
+    }
+
     pub(crate) fn give_back_need(&mut self, need: NeedKey) {
-        let unneeded = self.admission.needs.give_back(need);
-        for action in unneeded.iter().flat_map(|actions| actions.iter()) {
-            self.forget_action_if_unused(*action);
+        if let Some(actions) = self.admission.needs.give_back(need) {
+            self.fleet.end_need(&actions, &self.turn);
+        }
+    }
+
+    //
+    /// Tells the queue which actions came or left, so that what nobody could begin is held back and nothing else.
+    pub(crate) fn follow_changes(&mut self) {
+        while let Some(change) = self.fleet.next_change(&mut self.turn) {
+            for need in self.admission.needs.switch(change.action, change.is_absent) {
+                let is_held = self.admission.needs.is_held(need);
+                self.admission.switch(need, is_held);
+                self.parked.switch(need, is_held);
+                if is_held {
+                    let actions = self.admission.needs.actions(need).to_vec();
+                    self.fleet.note_held(&actions, &mut self.turn);
+                }
+            }
+            self.fleet.forget_action_if_unused(change.action, &self.turn);
         }
     }
 }

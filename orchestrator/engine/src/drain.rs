@@ -1,85 +1,90 @@
-//! How the orchestrator stops: nothing new, what runs may end, then everybody is told. Loses nothing that waits.
+//! How the orchestrator stops: nothing new, what runs may end, then the workers are told. Stops nothing by itself.
 
-use crate::effect::Effect;
-use crate::engine::{Engine, Timer};
-use crate::input::SessionKey;
-use crate::limits::RECONNECT_JITTER_MS;
-use crate::worker::ToWorker;
-use alloc::vec::Vec;
+/// Whether a drain is under way, and how far.
+#[derive(Debug, Default)]
+pub(crate) struct Drain(Option<Underway>);
 
-/// A drain under way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Drain {
+#[derive(Debug)]
+struct Underway {
     /// When the grace is over.
-    pub(crate) due_ms: u64,
+    due_ms: u64,
     /// The grace is over: what still runs is left to the restart.
-    pub(crate) expired: bool,
-    pub(crate) reported: bool,
+    has_expired: bool,
+    has_ended: bool,
 }
 
-impl Engine {
-    pub(crate) fn start_drain(&mut self, grace_ms: u64) {
-        if self.drain.is_some() {
-            return;
+impl Drain {
+    /// Begins; returns false if it has begun before.
+    pub(crate) fn start(&mut self, now_ms: u64, grace_ms: u64) -> bool {
+        if self.0.is_some() {
+            return false;
         }
-        let due_ms = self.now.monotonic_ms.saturating_add(grace_ms);
-        self.drain = Some(Drain {
-            due_ms,
-            expired: false,
-            reported: false,
+        self.0 = Some(Underway {
+            due_ms: now_ms.saturating_add(grace_ms),
+            has_expired: false,
+            has_ended: false,
         });
-        self.timers.set(Timer::Drain, Some(due_ms));
-        self.tell_all_reconnect();
+        true
     }
 
-    pub(crate) fn drain_due(&mut self) {
-        if let Some(drain) = &mut self.drain {
-            drain.expired = true;
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.as_ref().is_some_and(|drain| drain.has_ended)
+    }
+
+    /// When the grace ends, in monotonic milliseconds, if that is still of interest.
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        let drain = self.0.as_ref()?;
+        (!drain.has_expired && !drain.has_ended).then_some(drain.due_ms)
+    }
+
+    /// The grace is over.
+    pub(crate) fn handle_due(&mut self) {
+        if let Some(drain) = &mut self.0 {
+            drain.has_expired = true;
         }
     }
 
-    /// Reports once that nothing runs and nothing is being written, or that the grace is over.
-    pub(crate) fn finish_drain(&mut self) {
-        if self.drain.is_none() {
-            return;
-        }
-        let n_unfinished = self.live.len() - self.admission.n_waiting();
-        let idle = self.writes.is_empty() && n_unfinished == 0;
-        let Some(drain) = &mut self.drain else { return };
-        if drain.reported || !(drain.expired || idle) {
-            return;
-        }
-        drain.reported = true;
-        self.timers.set(Timer::Drain, None);
-        self.tell_all_reconnect();
-        self.effects.push_back(Effect::Drained { n_unfinished });
+    /// How long it leaves a worker, in milliseconds; `None` without a drain.
+    pub(crate) fn left_ms(&self, now_ms: u64) -> Option<u64> {
+        let drain = self.0.as_ref()?;
+        Some(match drain.has_ended {
+            true => 0,
+            false => drain.due_ms.saturating_sub(now_ms),
+        })
     }
 
-    fn tell_all_reconnect(&mut self) {
-        let sessions = self.fleet.sessions.iter();
-        let greeted: Vec<SessionKey> = sessions
-            .filter(|(_, session)| session.identity.is_some())
-            .map(|(key, _)| *key)
-            .collect();
-        for session in greeted {
-            self.tell_reconnect(session);
-        }
-    }
-
-    /// Says how long the drain leaves the worker; nothing once it is over.
-    pub(crate) fn tell_reconnect(&mut self, key: SessionKey) {
-        let Some(drain) = self.drain else { return };
-        let deadline_ms = if drain.reported {
-            0
-        } else {
-            drain.due_ms.saturating_sub(self.now.monotonic_ms)
+    /// Ends if nothing runs and nothing is being written, or if the grace is over. Returns true once.
+    pub(crate) fn end_if_done(&mut self, is_idle: bool) -> bool {
+        let drain = self.0.as_mut();
+        let Some(drain) = drain.filter(|drain| !drain.has_ended && (drain.has_expired || is_idle)) else {
+            return false;
         };
-        self.send(
-            key,
-            ToWorker::Reconnect {
-                jitter_ms: RECONNECT_JITTER_MS,
-                deadline_ms,
-            },
-        );
+        drain.has_ended = true;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Drain;
+
+    #[test]
+    fn it_ends_once_when_nothing_runs_or_when_its_grace_is_over() {
+        let mut idle = Drain::default();
+        assert!(!idle.end_if_done(true), "it has not begun");
+        assert!(idle.start(100, 50) && !idle.start(120, 900));
+        assert_eq!((idle.next_due_ms(), idle.left_ms(110)), (Some(150), Some(40)));
+        assert!(!idle.end_if_done(false) && idle.end_if_done(true) && !idle.end_if_done(true));
+        assert_eq!((idle.next_due_ms(), idle.left_ms(110)), (None, Some(0)));
+
+        let mut busy = Drain::default();
+        busy.start(100, 50);
+        busy.handle_due();
+        assert_eq!(busy.next_due_ms(), None);
+        assert!(busy.end_if_done(false) && busy.has_ended());
     }
 }

@@ -1,15 +1,15 @@
 //! Everything that an engine wants done. Does none of it.
 
-use crate::explain::{Explained, ExplainedParked};
-use crate::input::{CallerId, SessionKey, WriteId};
-use crate::watch::IsAll;
+use crate::input::{ActionMemory, CallerId, SessionKey, WriteId};
 use crate::worker::{AckVerdict, ToWorker};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use escapement_contract::{AuditEntry, Evidence, Persisted, Progress, Request, Settlement};
+use escapement_contract::{
+    AuditEntry, Evidence, ExecutionFacts, Explanation, Persisted, Progress, Request, Settlement,
+};
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, SessionId};
 
 /// One thing to do. The shell carries effects out in the order in which it gets them.
@@ -108,15 +108,6 @@ pub enum StoreWrite {
         /// Each name once; at most 1,024.
         memories: Vec<ActionMemory>,
     },
-}
-
-/// What the store keeps of an action.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ActionMemory {
-    /// Its name.
-    pub name: Arc<str>,
-    /// For how many milliseconds it stays registered without a worker; `None`: forget it.
-    pub left_ms: Option<u64>,
 }
 
 /// What operators should know though no call asks for it.
@@ -236,6 +227,34 @@ pub struct ExecutionView {
     /// Counts of steps.
     pub progress: Progress,
 }
+
+/// Why a live execution and its steps stand where they do.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// Which.
+    pub execution_id: ExecutionId,
+    /// What was asked.
+    pub request: Arc<Request>,
+    /// Its start is durable.
+    pub has_started: bool,
+    /// Unix milliseconds of the moment that is explained.
+    pub at_unix_ms: i64,
+    /// The facts.
+    pub explanation: Explanation,
+}
+
+/// Why an execution waits whose request stands in the store alone. All its steps wait for its start.
+#[derive(Clone, Debug)]
+pub struct ExplainedParked {
+    /// Unix milliseconds of the moment that is explained.
+    pub at_unix_ms: i64,
+    /// The facts.
+    pub execution: ExecutionFacts,
+}
+
+/// True if a piece of a record ends with the last entry that may be seen now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IsAll(pub bool);
 
 /// What a session may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

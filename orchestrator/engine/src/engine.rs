@@ -1,23 +1,32 @@
-//! The state machine itself: which input goes where. What each input means stands in the modules beside this one.
+//! The state machine itself: which input goes to which owner, and what one owner's answer means for the others.
+
+mod attempts;
+mod dispatch;
+mod explain;
+mod operators;
+mod sessions;
 
 use crate::admission::Admission;
 use crate::config::EngineConfig;
 use crate::drain::Drain;
 use crate::effect::{Effect, Reply, StoreWrite};
-use crate::fleet::{ActionKey, Fleet, Registrations};
-use crate::input::{CallerId, Input, SessionKey, WriteId};
-use crate::live::{ExecutionKey, LiveSet};
+use crate::fleet::{Due, Fleet};
+use crate::input::{CallerId, Input, WriteId};
+use crate::keys::ExecutionKey;
+use crate::live::LiveSet;
 use crate::parked::ParkedSet;
 use crate::timers::Timers;
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
-use escapement_contract::{Moment, StepIndex};
+use crate::turn::Turn;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use escapement_contract::Evidence;
+use escapement_contract::Moment;
 
 /// All executions and all workers of one orchestrator.
 #[derive(Debug)]
 pub struct Engine {
-    pub(crate) config: EngineConfig,
-    pub(crate) now: Moment,
+    pub(crate) config: Arc<EngineConfig>,
+    pub(crate) turn: Turn,
     pub(crate) live: LiveSet,
     pub(crate) admission: Admission,
     pub(crate) parked: ParkedSet,
@@ -30,15 +39,11 @@ pub struct Engine {
     pub(crate) fleet: Fleet,
     pub(crate) timers: Timers<Timer>,
     pub(crate) writes: BTreeMap<WriteId, PendingWrite>,
-    pub(crate) next_write: u64,
     /// Writes that wait for space; no request is accepted meanwhile.
     pub(crate) n_waiting_for_space: usize,
-    /// Attempts whose action nobody offers; settled at the end of the batch.
-    pub(crate) not_found: Vec<(ExecutionKey, StepIndex, u32)>,
     /// What each caller that waits is waiting for.
     pub(crate) callers: BTreeMap<CallerId, ExecutionKey>,
-    pub(crate) drain: Option<Drain>,
-    pub(crate) effects: VecDeque<Effect>,
+    pub(crate) drain: Drain,
 }
 
 /// What a timer is for. The order decides ties: executions first, so that a limit precedes all else.
@@ -48,22 +53,8 @@ pub(crate) enum Timer {
     Execution(ExecutionKey),
     /// A failed write is tried again.
     Write(WriteId),
-    /// The lease of a session, with its margin, runs out.
-    Lease(SessionKey),
-    /// Cancels that were not answered are sent again.
-    Cancels(SessionKey),
-    /// A session that had no room is tried again.
-    Pause(SessionKey),
-    /// A session may have to be asked what it has.
-    Snapshot(SessionKey),
-    /// The registration of an action that no session offers ends.
-    Registration(ActionKey),
-    /// The store is told of registrations, and the log of steps whose actions are not registered.
-    Registrations,
     /// Requests that could not be read are asked for again.
     Loads,
-    /// The drain's grace ends.
-    Drain,
 }
 
 /// A write that the store has not answered.
@@ -90,32 +81,23 @@ impl Engine {
             config.queued_in_memory_max >= 1,
             "what runs next must fit into memory"
         );
-        let boot_grace_until_ms = now.monotonic_ms.saturating_add(config.registration_grace_ms);
-        let fleet = Fleet::new(Registrations::new(
-            boot_grace_until_ms,
-            config.declared_actions.clone(),
-        ));
-        let mut engine = Self {
-            config,
-            now,
+        let config = Arc::new(config);
+        Self {
+            turn: Turn::new(now),
             live: LiveSet::default(),
             admission: Admission::default(),
             parked: ParkedSet::default(),
             n_overdue: 0,
             loads_paused: false,
             load_failures: 0,
-            fleet,
+            fleet: Fleet::new(Arc::clone(&config), now.monotonic_ms),
             timers: Timers::new(),
             writes: BTreeMap::new(),
-            next_write: 0,
             n_waiting_for_space: 0,
-            not_found: Vec::new(),
             callers: BTreeMap::new(),
-            drain: None,
-            effects: VecDeque::new(),
-        };
-        engine.start_registrations();
-        engine
+            drain: Drain::default(),
+            config,
+        }
     }
 
     /// Takes one input. Timers that are due by `now` fire before it.
@@ -123,7 +105,6 @@ impl Engine {
     /// # Panics
     /// When time runs backwards: the shell brings a monotonic clock.
     pub fn handle(&mut self, now: Moment, input: Input) {
-        assert!(now.monotonic_ms >= self.now.monotonic_ms, "time runs forwards");
         self.fire_due_timers(now);
         match input {
             Input::Submit(submission) => self.submit(submission),
@@ -132,13 +113,22 @@ impl Engine {
             Input::Explain { caller, execution_id } => self.explain(caller, execution_id),
             Input::Watch(watch) => self.watch(watch),
             Input::CallerGone(caller) => self.forget_caller(caller),
-            Input::ListWorkers(caller) => self.reply(caller, Reply::Workers(self.worker_views())),
-            Input::ListActions(caller) => self.reply(caller, Reply::Actions(self.action_views())),
+            Input::ListWorkers(caller) => {
+                let workers = self.fleet.worker_views(&self.turn);
+                self.turn.reply(caller, Reply::Workers(workers));
+            }
+            Input::ListActions(caller) => {
+                let actions = self.fleet.action_views(&self.turn);
+                self.turn.reply(caller, Reply::Actions(actions));
+            }
             Input::ReportOutcomes { caller, items } => self.report_outcomes(caller, items),
-            Input::DrainWorker { caller, worker } => self.drain_worker(caller, &worker),
-            Input::ForgetAction { caller, name } => self.forget_registration(caller, &name),
+            Input::DrainWorker { caller, worker } => {
+                let reply = self.fleet.drain_worker(&worker, &mut self.turn);
+                self.turn.reply(caller, reply);
+            }
+            Input::ForgetAction { caller, name } => self.forget_action(caller, &name),
             Input::DeclareWorkerDead { caller, instance_id } => self.declare_worker_dead(caller, instance_id),
-            Input::RecoverAction(memory) => self.recover_action(memory),
+            Input::RecoverAction(memory) => self.fleet.recover_action(memory, &self.turn),
             Input::Recover(recovered) => self.recover(recovered),
             Input::RecoverParked(recovered) => self.recover_parked(recovered),
             Input::Loaded {
@@ -146,13 +136,15 @@ impl Engine {
                 outcome,
             } => self.loaded(execution_id, outcome),
             Input::Stored { write, outcome } => self.stored(write, outcome),
-            Input::SessionOpened { session, session_id } => self.session_opened(session, session_id),
+            Input::SessionOpened { session, session_id } => {
+                self.fleet.session_opened(session, session_id, &self.turn);
+            }
             Input::SessionMessage {
                 session,
                 seq,
                 message,
             } => self.session_message(session, seq, message),
-            Input::SessionClosed(session) => self.session_closed(session),
+            Input::SessionClosed(session) => self.fleet.session_closed(session, &self.turn),
             Input::Tick => {}
             Input::Drain { grace_ms } => self.start_drain(grace_ms),
         }
@@ -165,20 +157,31 @@ impl Engine {
         self.park_excess();
         self.dispatch();
         self.load_requests();
-        self.write_memories();
-        self.flush_sessions();
+        self.fleet.write_memories(&mut self.turn);
+        self.fleet.flush_sessions(&mut self.turn);
         self.finish_drain();
     }
 
     /// The next thing to do, in order.
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        self.effects.pop_front()
+        self.turn.poll()
     }
 
     /// When the engine wants a `Tick`, in monotonic milliseconds; `None`: not until something happens.
     pub fn next_due_ms(&self) -> Option<u64> {
-        let parked = self.parked.next_due_ms();
-        self.timers.next_due_ms().into_iter().chain(parked).min()
+        self.next_timer_ms()
+            .into_iter()
+            .chain(self.parked.next_due_ms())
+            .min()
+    }
+
+    fn next_timer_ms(&self) -> Option<u64> {
+        let due_ms = [
+            self.timers.next_due_ms(),
+            self.fleet.next_due_ms(),
+            self.drain.next_due_ms(),
+        ];
+        due_ms.into_iter().flatten().min()
     }
 
     /// Executions that are accepted and not settled.
@@ -188,49 +191,83 @@ impl Engine {
 
     fn fire_due_timers(&mut self, now: Moment) {
         self.forgive_pause(now);
-        self.now = now;
+        self.turn.advance(now);
         self.parked.expire(now.monotonic_ms, &self.admission.needs);
-        while let Some(timer) = self.timers.pop_due(now.monotonic_ms) {
-            match timer {
-                Timer::Execution(key) => self.execution_due(key),
-                Timer::Write(write) => self.write_again(write),
-                Timer::Lease(session) => self.lease_due(session),
-                Timer::Cancels(session) => self.repeat_cancels(session),
-                Timer::Pause(session) => self.pause_over(session),
-                Timer::Snapshot(session) => self.snapshot_due(session),
-                Timer::Registration(action) => self.registration_over(action),
-                Timer::Registrations => self.look_at_registrations(),
-                Timer::Loads => self.loads_paused = false,
-                Timer::Drain => self.drain_due(),
+        // Executions come first, so that a limit precedes all else.
+        while let Some(due_ms) = self.next_timer_ms().filter(|due_ms| *due_ms <= now.monotonic_ms) {
+            if self.timers.next_due_ms() == Some(due_ms) {
+                self.fire();
+            } else if self.fleet.next_due_ms() == Some(due_ms) {
+                self.fire_fleet();
+            } else {
+                self.drain.handle_due();
             }
+        }
+    }
+
+    fn fire(&mut self) {
+        match self.timers.pop_due(self.turn.now_ms()) {
+            Some(Timer::Execution(key)) => self.execution_due(key),
+            Some(Timer::Write(write)) => self.write_again(write),
+            Some(Timer::Loads) => self.loads_paused = false,
+            None => {}
+        }
+    }
+
+    fn fire_fleet(&mut self) {
+        match self.fleet.handle_due(&mut self.turn) {
+            Some(Due::LeaseOver(session)) => {
+                self.lose_session(session, Evidence::LeaseExpired);
+            }
+            Some(Due::Absent) => {
+                for action in self.fleet.absent_actions(&self.turn) {
+                    let needs = &self.admission.needs;
+                    if needs.of(action).any(|need| needs.is_held(need)) {
+                        self.fleet.note_held(&[action], &mut self.turn);
+                    }
+                }
+            }
+            None => {}
         }
     }
 
     /// A process that was stopped for a while read no heartbeats meanwhile: no worker is declared dead for that, and no
     /// action forgotten.
     fn forgive_pause(&mut self, now: Moment) {
-        let since = now.monotonic_ms - self.now.monotonic_ms;
-        let late = self
-            .timers
-            .next_due_ms()
-            .is_some_and(|due| now.monotonic_ms.saturating_sub(due) > PAUSE_MS);
-        if late && since > PAUSE_MS {
-            self.renew_leases(now.monotonic_ms);
-            self.extend_registrations(since);
+        let since_ms = now.monotonic_ms.saturating_sub(self.turn.now_ms());
+        let due_ms = self.next_timer_ms();
+        let is_late = due_ms.is_some_and(|due_ms| now.monotonic_ms.saturating_sub(due_ms) > PAUSE_MS);
+        if is_late && since_ms > PAUSE_MS {
+            self.fleet.forgive_pause(now.monotonic_ms, since_ms, &self.turn);
         }
     }
 
-    pub(crate) fn reply(&mut self, caller: CallerId, reply: Reply) {
-        self.effects.push_back(Effect::Reply { caller, reply });
+    fn start_drain(&mut self, grace_ms: u64) {
+        if self.drain.start(self.turn.now_ms(), grace_ms) {
+            self.tell_all_reconnect();
+        }
+    }
+
+    /// Reports once that nothing runs and nothing is being written, or that the grace is over.
+    fn finish_drain(&mut self) {
+        let n_unfinished = self.live.len() - self.admission.n_waiting();
+        if self
+            .drain
+            .end_if_done(self.writes.is_empty() && n_unfinished == 0)
+        {
+            self.tell_all_reconnect();
+            self.turn.push(Effect::Drained { n_unfinished });
+        }
+    }
+
+    fn tell_all_reconnect(&mut self) {
+        if let Some(left_ms) = self.drain.left_ms(self.turn.now_ms()) {
+            self.fleet.tell_all_reconnect(left_ms, &mut self.turn);
+        }
     }
 
     pub(crate) fn write(&mut self, key: ExecutionKey, content: StoreWrite) {
-        self.next_write += 1;
-        let write = WriteId(self.next_write);
-        self.effects.push_back(Effect::Write {
-            write,
-            content: content.clone(),
-        });
+        let write = self.turn.write(content.clone());
         self.writes.insert(
             write,
             PendingWrite {

@@ -1,6 +1,5 @@
 //! Everything that can happen to an engine. Carries no channel and no clock.
 
-use crate::effect::ActionMemory;
 use crate::worker::{AttemptReport, FromWorker};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -128,6 +127,15 @@ pub enum Input {
         /// Milliseconds that running executions get.
         grace_ms: u64,
     },
+}
+
+/// What the store keeps of an action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionMemory {
+    /// Its name.
+    pub name: Arc<str>,
+    /// For how many milliseconds it stays registered without a worker; `None`: forget it.
+    pub left_ms: Option<u64>,
 }
 
 /// A question for a piece of a record.

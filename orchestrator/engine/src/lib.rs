@@ -9,56 +9,38 @@
 extern crate alloc;
 
 mod admission;
-mod answers;
 mod by_need;
-mod cancel;
 mod clock;
 mod config;
-mod cut;
-mod deaf;
-mod dispatch;
 mod drain;
 mod effect;
 mod engine;
-mod explain;
 mod fleet;
-mod flush;
-mod hello;
 mod input;
-mod lease;
+mod keys;
 mod limits;
 mod live;
 mod need;
-mod offer;
-mod operator;
 mod parked;
 mod parking;
 mod pump;
-mod refusal;
-mod registration;
-mod report;
-mod session;
-mod session_end;
-mod show;
-mod snapshot;
 mod stored;
 mod submit;
 mod timers;
+mod turn;
 mod watch;
 mod worker;
 
 pub use config::EngineConfig;
 pub use effect::{
-    ActionMemory, ActionView, Effect, ExecutionView, Notice, Refusal, Reply, SessionState, StoreWrite,
-    WorkerView,
+    ActionView, Effect, ExecutionView, Explained, ExplainedParked, IsAll, Notice, Refusal, Reply,
+    SessionState, StoreWrite, WorkerView,
 };
 pub use engine::Engine;
-pub use explain::{Explained, ExplainedParked};
 pub use input::{
-    CallerId, Input, LoadOutcome, Piece, Recovered, RecoveredParked, SessionKey, Submission, UntilDecided,
-    WaitFor, Watch, WorkerSelector, WriteConflict, WriteFailure, WriteId, WriteOutcome,
+    ActionMemory, CallerId, Input, LoadOutcome, Piece, Recovered, RecoveredParked, SessionKey, Submission,
+    UntilDecided, WaitFor, Watch, WorkerSelector, WriteConflict, WriteFailure, WriteId, WriteOutcome,
 };
-pub use watch::IsAll;
 pub use worker::{
     AckVerdict, ActionRefusal, ActionSpec, Assignment, AttemptReport, Cancel, CancelReason, FromWorker,
     Hello, InFlight, InFlightPhase, KeepOrStop, RejectReason, ReleaseReason, SessionErrorCode, ToWorker,

@@ -1,20 +1,16 @@
 //! The executions that are accepted, or about to be, and not settled. Decides nothing.
 
 use crate::clock::WallClock;
-use crate::fleet::{QueueKey, RefusedBy, WaitingKey};
 use crate::input::{CallerId, Submission, UntilDecided, WaitFor};
+use crate::keys::ExecutionKey;
 use crate::need::NeedKey;
 use crate::watch::Watchers;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use escapement_contract::{Execution, Phase, Request, Settlement, StepIndex};
-use escapement_model::{AttemptToken, ExecutionId, PlanId};
-
-/// Names a live execution inside the engine; rises with age, so it orders "first come first served".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ExecutionKey(pub(crate) u64);
+use escapement_contract::{Execution, Phase, Request, Settlement};
+use escapement_model::{ExecutionId, PlanId};
 
 /// How durable an execution is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,12 +57,6 @@ pub(crate) struct Live {
     pub(crate) watchers: Watchers,
     /// Entries of the record that may be seen.
     pub(crate) n_shown: usize,
-    /// Steps that wait for a worker, with their queue and their place in it.
-    pub(crate) waiting: BTreeMap<StepIndex, (QueueKey, WaitingKey)>,
-    /// Which workers have refused the attempt under way of a step.
-    pub(crate) refused: BTreeMap<StepIndex, RefusedBy>,
-    /// Steps that a worker has.
-    pub(crate) attempts: BTreeMap<StepIndex, AttemptToken>,
     /// Counts against the limit of those that were read back because their deadlines were over.
     pub(crate) counts_as_overdue: bool,
     /// How it ends where it failed its preconditions, until its accept is durable.
@@ -155,9 +145,5 @@ impl LiveSet {
     /// The execution of a key that is known to be live.
     pub(crate) fn at_mut(&mut self, key: ExecutionKey) -> &mut Live {
         self.by_key.get_mut(&key).expect("the key of a live execution")
-    }
-
-    pub(crate) fn contains(&self, key: ExecutionKey) -> bool {
-        self.by_key.contains_key(&key)
     }
 }

@@ -1,7 +1,7 @@
 //! What queued executions need so that starting them is of use: the actions of the steps that they would begin with.
 //! Kept once for all executions that need the same. Knows no execution.
 
-use crate::fleet::ActionKey;
+use crate::keys::ActionKey;
 use crate::limits::NEEDED_ACTIONS_MAX;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -34,15 +34,19 @@ struct Need {
 }
 
 impl Needs {
-    /// One more execution needs these actions, sorted, each once.
+    /// One more execution needs these actions, sorted, each once. Returns true if it is the first.
     /// `NONE` if that would be one need too many: the execution is not held back then.
-    pub(crate) fn take(&mut self, actions: &[ActionKey], is_absent: impl Fn(ActionKey) -> bool) -> NeedKey {
+    pub(crate) fn take(
+        &mut self,
+        actions: &[ActionKey],
+        is_absent: impl Fn(ActionKey) -> bool,
+    ) -> (NeedKey, bool) {
         if let Some(key) = self.by_actions.get(actions).copied() {
             self.at_mut(key).n_executions += 1;
-            return key;
+            return (key, false);
         }
         if actions.is_empty() || self.of_action.len() + actions.len() > NEEDED_ACTIONS_MAX {
-            return NeedKey::NONE;
+            return (NeedKey::NONE, false);
         }
         self.last += 1;
         let key = NeedKey(self.last);
@@ -54,7 +58,7 @@ impl Needs {
         self.by_actions.insert(Arc::clone(&need.actions), key);
         self.of_action.extend(actions.iter().map(|action| (*action, key)));
         self.by_key.insert(key, need);
-        key
+        (key, true)
     }
 
     /// One execution less needs it. Returns the actions of a need that no execution has any more.
@@ -105,11 +109,6 @@ impl Needs {
         let keys = self.of_action.range((action, NeedKey::NONE)..);
         keys.take_while(move |(other, _)| *other == action)
             .map(|(_, key)| *key)
-    }
-
-    /// True if executions need the action.
-    pub(crate) fn name(&self, action: ActionKey) -> bool {
-        self.of(action).next().is_some()
     }
 
     pub(crate) fn actions(&self, key: NeedKey) -> &[ActionKey] {

@@ -3,7 +3,7 @@
 use crate::by_need::ByNeed;
 use crate::clock::WallClock;
 use crate::input::{CallerId, Watch};
-use crate::live::ExecutionKey;
+use crate::keys::ExecutionKey;
 use crate::need::{NeedKey, Needs};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;

@@ -8,8 +8,9 @@ use crate::clock::WallClock;
 use crate::effect::{Effect, Reply};
 use crate::engine::{Engine, Timer};
 use crate::input::{CallerId, LoadOutcome, Recovered, RecoveredParked, WaitFor, Watch};
+use crate::keys::ExecutionKey;
 use crate::limits::{LOADS_AHEAD_MAX, LOADS_WATCHED_MAX, OVERDUE_LOADED_MAX};
-use crate::live::{ExecutionKey, Stage};
+use crate::live::Stage;
 use crate::need::NeedKey;
 use crate::parked::{Interest, Load, Parked};
 use crate::submit::new_live;
@@ -80,9 +81,9 @@ impl Engine {
                 key,
                 digest: recovered.request_digest,
                 priority: recovered.priority,
-                clock: WallClock::set(self.now),
+                clock: WallClock::set(self.turn.now()),
                 //
-                due_ms: due_at_unix(recovered.deadline_ms, self.now),
+                due_ms: due_at_unix(recovered.deadline_ms, self.turn.now()),
                 // Its request is read once in its turn, and tells.
                 need: NeedKey::NONE,
                 load: Load::None,
@@ -99,23 +100,23 @@ impl Engine {
         while self.parked.n_watched() < LOADS_WATCHED_MAX
             && let Some(execution_id) = self.parked.ask_watched(&self.admission.needs)
         {
-            self.effects.push_back(Effect::Load { execution_id });
+            self.turn.push(Effect::Load { execution_id });
         }
         // Those whose ends are not written yet count: on a full disk the rest waits where it takes no memory.
         while self.n_overdue < OVERDUE_LOADED_MAX
             && let Some(execution_id) = self.parked.ask_overdue(&self.admission.needs)
         {
             self.n_overdue += 1;
-            self.effects.push_back(Effect::Load { execution_id });
+            self.turn.push(Effect::Load { execution_id });
         }
-        if self.drain.is_some() {
+        if self.drain.is_on() {
             return;
         }
         while self.parked.n_ahead() < LOADS_AHEAD_MAX
             && self.admission.n_queued_open() + self.parked.n_ahead() < self.config.queued_in_memory_max
             && let Some(execution_id) = self.parked.ask_ahead(&self.admission.needs)
         {
-            self.effects.push_back(Effect::Load { execution_id });
+            self.turn.push(Effect::Load { execution_id });
         }
     }
 
@@ -132,7 +133,7 @@ impl Engine {
                 self.tell_not_live(interest);
             }
             LoadOutcome::Failed => {
-                let now_ms = self.now.monotonic_ms;
+                let now_ms = self.turn.now_ms();
                 let parked = self.parked.put_back(execution_id, now_ms, &self.admission.needs);
                 self.forget_overdue(parked.load == Load::Overdue);
                 self.pause_loads();
@@ -146,8 +147,8 @@ impl Engine {
             self.loads_paused = true;
             self.load_failures = self.load_failures.saturating_add(1);
             let due_ms = self
-                .now
-                .monotonic_ms
+                .turn
+                .now_ms()
                 .saturating_add(self.retry_pause_ms(self.load_failures));
             self.timers.set(Timer::Loads, Some(due_ms));
         }
@@ -168,7 +169,7 @@ impl Engine {
             execution_id,
             accepted_at,
             deadline_ms,
-            parked.clock.at(self.now.monotonic_ms),
+            parked.clock.at(self.turn.now_ms()),
         );
         let mut live = new_live(execution, request, execution_id, parked.clock);
         live.stage = Stage::Durable;
@@ -177,7 +178,7 @@ impl Engine {
         self.live.insert_at(parked.key, live);
         self.enter_queue(parked.key);
         self.give_back_need(parked.need);
-        self.act(parked.key, ContractInput::Tick)
+        self.apply_input(parked.key, ContractInput::Tick)
             .expect("time always passes");
         for watch in interest.watches {
             self.callers.remove(&watch.caller);
@@ -201,11 +202,13 @@ impl Engine {
         wait_for: WaitFor,
     ) {
         if parked.digest != *request.digest() {
-            return self.reply(caller, Reply::Refused(crate::effect::Refusal::ExecutionIdUsed));
+            return self
+                .turn
+                .reply(caller, Reply::Refused(crate::effect::Refusal::ExecutionIdUsed));
         }
         match wait_for {
             // The store shows the same as memory would.
-            WaitFor::Accepted => self.reply(caller, Reply::NotLive),
+            WaitFor::Accepted => self.turn.reply(caller, Reply::NotLive),
             WaitFor::Settled => self.wait_parked(caller, parked),
         }
     }
@@ -217,7 +220,7 @@ impl Engine {
 
     pub(crate) fn watch_parked(&mut self, watch: Watch) {
         let Some(key) = self.parked.find(watch.execution_id).map(|parked| parked.key) else {
-            return self.reply(watch.caller, Reply::NotLive);
+            return self.turn.reply(watch.caller, Reply::NotLive);
         };
         self.callers.insert(watch.caller, key);
         self.parked.add_watch(watch);
@@ -239,7 +242,7 @@ impl Engine {
         let watchers = interest.watches.into_iter().map(|watch| watch.caller);
         for caller in interest.waiters.into_iter().chain(watchers) {
             self.callers.remove(&caller);
-            self.reply(caller, Reply::NotLive);
+            self.turn.reply(caller, Reply::NotLive);
         }
     }
 }

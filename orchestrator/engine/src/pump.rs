@@ -2,11 +2,10 @@
 
 use crate::effect::{Effect, Reply, StoreWrite};
 use crate::engine::{Engine, Timer};
-use crate::live::{ExecutionKey, Stage};
-use crate::worker::{AckVerdict, CancelReason};
-use escapement_contract::{
-    Delivery, Effect as ContractEffect, Input as ContractInput, Refused, StepIndex, WithdrawReason,
-};
+use crate::fleet::ReadyStep;
+use crate::keys::ExecutionKey;
+use crate::live::Stage;
+use escapement_contract::{Delivery, Effect as ContractEffect, Input as ContractInput, Refused};
 use escapement_model::planted::{self, Bug};
 
 impl Engine {
@@ -14,19 +13,20 @@ impl Engine {
     ///
     /// # Errors
     /// What the contract refuses; timers that were due have fired all the same.
-    pub(crate) fn act(&mut self, key: ExecutionKey, input: ContractInput) -> Result<(), Refused> {
+    pub(crate) fn apply_input(&mut self, key: ExecutionKey, input: ContractInput) -> Result<(), Refused> {
         let live = self.live.at_mut(key);
-        let now = live.clock.at(self.now.monotonic_ms);
+        let now = live.clock.at(self.turn.now_ms());
         let handled = live.execution.handle(now, input);
-        self.pump(key);
+        self.drain_effects(key);
         handled
     }
 
     pub(crate) fn execution_due(&mut self, key: ExecutionKey) {
-        self.act(key, ContractInput::Tick).expect("time always passes");
+        self.apply_input(key, ContractInput::Tick)
+            .expect("time always passes");
     }
 
-    pub(crate) fn pump(&mut self, key: ExecutionKey) {
+    pub(crate) fn drain_effects(&mut self, key: ExecutionKey) {
         while let Some(live) = self.live.find_mut(key) {
             // nothing leaves an execution that may turn out not to be accepted.
             if live.stage != Stage::Durable {
@@ -46,11 +46,22 @@ impl Engine {
                         },
                     );
                     if planted::is_on(Bug::DispatchBeforePersist) {
-                        let _too_early = self.act(key, ContractInput::StartPersisted);
+                        let _too_early = self.apply_input(key, ContractInput::StartPersisted);
                     }
                 }
-                ContractEffect::Dispatch { step, attempt } => self.enqueue(key, step, attempt),
-                ContractEffect::Withdraw { step, reason, .. } => self.withdraw(key, step, reason),
+                ContractEffect::Dispatch { step, attempt } => {
+                    let ready = ReadyStep {
+                        execution: key,
+                        depth: live.depth,
+                        request: &live.request,
+                        step,
+                        attempt,
+                    };
+                    self.fleet.enqueue(ready, &self.turn);
+                }
+                ContractEffect::Withdraw { step, reason, .. } => {
+                    self.fleet.withdraw(key, step, reason, &self.turn);
+                }
                 ContractEffect::PersistResult(settlement) => {
                     self.leave_queue(key);
                     if planted::is_on(Bug::DoubleSettle) {
@@ -78,31 +89,16 @@ impl Engine {
         }
     }
 
-    fn withdraw(&mut self, key: ExecutionKey, step: StepIndex, reason: WithdrawReason) {
-        let live = self.live.at_mut(key);
-        live.refused.remove(&step);
-        if let Some((queue, place)) = live.waiting.remove(&step) {
-            self.fleet.remove_waiting(&queue, place);
-        }
-        if let Some(token) = self.live.at_mut(key).attempts.remove(&step) {
-            let reason = match reason {
-                WithdrawReason::StepTimeout => CancelReason::StepTimeout,
-                WithdrawReason::ExecutionEnded => CancelReason::ExecutionEnded,
-            };
-            self.cancel(token, reason, AckVerdict::AlreadyEnded);
-        }
-    }
-
     /// The mandatory actions after the write, one at a time, in the contract's order.
     fn deliver(&mut self, key: ExecutionKey, delivery: Delivery) {
         match delivery {
             // best effort; the shell never waits for a sink.
-            Delivery::EmitEvent(persisted) => self.effects.push_back(Effect::EmitEvent(persisted)),
+            Delivery::EmitEvent(persisted) => self.turn.push(Effect::EmitEvent(persisted)),
             // The settle write has marked the plan in the store's registry, which answers for it from here on.
             Delivery::UpdatePlanRegistry(_) => self.live.end_plan(key),
             Delivery::ReleaseResources(_) => self.release_resources(key),
             Delivery::NotifyErrorHandler(persisted) => {
-                self.effects.push_back(Effect::NotifyErrorHandler(persisted));
+                self.turn.push(Effect::NotifyErrorHandler(persisted));
             }
             Delivery::ReturnResult(persisted) => {
                 self.show_last(key, &persisted);
@@ -113,7 +109,7 @@ impl Engine {
                 self.forget_overdue(live.counts_as_overdue);
                 for caller in live.waiters {
                     self.callers.remove(&caller);
-                    self.reply(caller, Reply::Settled(persisted.clone()));
+                    self.turn.reply(caller, Reply::Settled(persisted.clone()));
                 }
             }
         }
@@ -121,8 +117,10 @@ impl Engine {
 
     fn release_resources(&mut self, key: ExecutionKey) {
         let live = self.live.at_mut(key);
-        assert!(live.waiting.is_empty(), "a settled execution waits for no worker");
-        assert!(live.attempts.is_empty(), "a settled execution has no attempt");
+        assert!(
+            !self.fleet.has_steps_of(key),
+            "a settled execution waits for no worker and has no attempt"
+        );
         if core::mem::take(&mut live.holds_slot) {
             self.admission.free_slot();
         }

@@ -3,12 +3,13 @@
 use crate::effect::{Effect, Refusal, Reply, StoreWrite};
 use crate::engine::{Engine, PendingWrite, Timer};
 use crate::input::{UntilDecided, WaitFor, WriteConflict, WriteFailure, WriteId, WriteOutcome};
-use crate::live::{ExecutionKey, Stage};
+use crate::keys::ExecutionKey;
+use crate::live::Stage;
 use escapement_contract::{Input as ContractInput, Phase};
 
 impl Engine {
     pub(crate) fn stored(&mut self, write: WriteId, outcome: WriteOutcome) {
-        if self.memories_stored(write, outcome) {
+        if self.fleet.memories_stored(write, outcome) {
             return;
         }
         let mut pending = self
@@ -78,7 +79,7 @@ impl Engine {
                 WaitFor::Accepted => {
                     let view = self.view(key);
                     self.callers.remove(&caller);
-                    self.reply(caller, Reply::Accepted(view));
+                    self.turn.reply(caller, Reply::Accepted(view));
                 }
                 WaitFor::Settled => self.live.at_mut(key).waiters.push(caller),
             }
@@ -102,7 +103,7 @@ impl Engine {
         }
         for (caller, _) in live.submitters {
             self.callers.remove(&caller);
-            self.reply(caller, reply.clone());
+            self.turn.reply(caller, reply.clone());
         }
         live.undecided
             .into_iter()
@@ -113,7 +114,7 @@ impl Engine {
         // The plan's limit may have come first; then the start is durable and there is nothing left to dispatch.
         if let Some(live) = self.live.find_mut(key) {
             live.start_is_durable = true;
-            let _too_late = self.act(key, ContractInput::StartPersisted);
+            let _too_late = self.apply_input(key, ContractInput::StartPersisted);
         }
     }
 
@@ -123,7 +124,7 @@ impl Engine {
     }
 
     fn settled(&mut self, key: ExecutionKey) {
-        self.act(key, ContractInput::SettlePersisted)
+        self.apply_input(key, ContractInput::SettlePersisted)
             .expect("an execution whose result is persisted was settling");
     }
 
@@ -141,7 +142,7 @@ impl Engine {
                 pending.failures_bounded += 1;
                 let attempts = pending.failures_bounded;
                 if attempts >= self.config.persist_attempts_max {
-                    self.effects.push_back(Effect::GiveUp { attempts });
+                    self.turn.push(Effect::GiveUp { attempts });
                 }
             }
         }
@@ -150,16 +151,13 @@ impl Engine {
         {
             for caller in core::mem::take(&mut live.waiters) {
                 self.callers.remove(&caller);
-                self.effects.push_back(Effect::Reply {
+                self.turn.push(Effect::Reply {
                     caller,
                     reply: Reply::Refused(Refusal::StoreFailed),
                 });
             }
         }
-        let due_ms = self
-            .now
-            .monotonic_ms
-            .saturating_add(self.retry_pause_ms(failures));
+        let due_ms = self.turn.now_ms().saturating_add(self.retry_pause_ms(failures));
         self.writes.insert(write, pending);
         self.timers.set(Timer::Write(write), Some(due_ms));
     }
@@ -183,7 +181,7 @@ impl Engine {
             return;
         }
         let pending = &self.writes[&write];
-        self.effects.push_back(Effect::Write {
+        self.turn.push(Effect::Write {
             write,
             content: pending.content.clone(),
         });

@@ -4,9 +4,9 @@ use crate::clock::WallClock;
 use crate::effect::{ExecutionView, Refusal, Reply, StoreWrite};
 use crate::engine::Engine;
 use crate::input::{CallerId, Recovered, Submission, UntilDecided, WaitFor};
-use crate::live::{ExecutionKey, Live, Stage};
+use crate::keys::ExecutionKey;
+use crate::live::{Live, Stage};
 use crate::watch::Watchers;
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use escapement_contract::{
@@ -42,7 +42,7 @@ impl Engine {
                 let key = self.accept(caller, request, execution_id, wait_for, parent);
                 self.live.at_mut(key).until_decided = until_decided;
             }
-            Err(refusal) => self.reply(caller, Reply::Refused(refusal)),
+            Err(refusal) => self.turn.reply(caller, Reply::Refused(refusal)),
         }
     }
 
@@ -68,7 +68,7 @@ impl Engine {
     fn attach(&mut self, caller: CallerId, key: ExecutionKey, request: &Request, wait_for: WaitFor) {
         let live = self.live.at_mut(key);
         if live.request.digest() != request.digest() && !planted::is_on(Bug::DigestIgnored) {
-            return self.reply(caller, Reply::Refused(Refusal::ExecutionIdUsed));
+            return self.turn.reply(caller, Reply::Refused(Refusal::ExecutionIdUsed));
         }
         match (live.stage, wait_for) {
             (Stage::Accepting { .. }, _) => {
@@ -77,7 +77,7 @@ impl Engine {
             }
             (Stage::Durable, WaitFor::Accepted) => {
                 let view = self.view(key);
-                self.reply(caller, Reply::Accepted(view));
+                self.turn.reply(caller, Reply::Accepted(view));
             }
             (Stage::Durable, WaitFor::Settled) => {
                 live.waiters.push(caller);
@@ -96,8 +96,8 @@ impl Engine {
     fn room_for(&self, request: &Request, parent: Option<ExecutionKey>) -> Result<(), Refusal> {
         match parent {
             // Running parents finish within the drain's grace, so their children are let in.
-            Some(parent) => self.room_for_child(self.live.at(parent))?,
-            None if self.drain.is_some() => return Err(Refusal::Draining),
+            Some(parent) => self.room_for_child(parent)?,
+            None if self.drain.is_on() => return Err(Refusal::Draining),
             None => {}
         }
         //
@@ -115,11 +115,12 @@ impl Engine {
     }
 
     // a child needs no slot of its own, since a step that a worker has waits for it.
-    fn room_for_child(&self, parent: &Live) -> Result<(), Refusal> {
+    fn room_for_child(&self, key: ExecutionKey) -> Result<(), Refusal> {
+        let parent = self.live.at(key);
         if parent.depth >= limits::NESTING_DEPTH_MAX {
             return Err(Refusal::NestedTooDeep);
         }
-        if parent.n_children >= parent.attempts.len() && !planted::is_on(Bug::ChildrenUnlimited) {
+        if parent.n_children >= self.fleet.n_attempts_of(key) && !planted::is_on(Bug::ChildrenUnlimited) {
             return Err(Refusal::TooManyChildren);
         }
         Ok(())
@@ -133,7 +134,7 @@ impl Engine {
         wait_for: WaitFor,
         parent: Option<ExecutionKey>,
     ) -> ExecutionKey {
-        let accepted_at = self.now.unix_ms;
+        let accepted_at = self.turn.now().unix_ms;
         let deadline_ms = request
             .deadline_ms()
             .unwrap_or_else(|| default_deadline(accepted_at, request.plan(), self.config.queue_allowance_ms));
@@ -142,13 +143,13 @@ impl Engine {
             execution_id,
             accepted_at,
             deadline_ms,
-            self.now,
+            self.turn.now(),
         );
         let mut live = new_live(
             execution,
             Arc::clone(&request),
             execution_id,
-            WallClock::set(self.now),
+            WallClock::set(self.turn.now()),
         );
         if let Some(parent_key) = parent {
             let parent = self.live.at_mut(parent_key);
@@ -160,7 +161,7 @@ impl Engine {
         self.callers.insert(caller, key);
         if planted::is_on(Bug::AckBeforePersist) {
             let view = self.view(key);
-            self.reply(caller, Reply::Accepted(view));
+            self.turn.reply(caller, Reply::Accepted(view));
         }
         let started_at = self.start_with_accept(key);
         self.write(
@@ -189,7 +190,7 @@ impl Engine {
         if !nested {
             self.admission.take_slot();
         }
-        let now = self.now;
+        let now = self.turn.now();
         let live = self.live.at_mut(key);
         live.holds_slot = !nested;
         // A deadline that is over ends the execution first, and then the start is refused.
@@ -218,7 +219,7 @@ impl Engine {
                 self.live.at_mut(key).waiters.push(caller);
                 self.callers.insert(caller, key);
             }
-            None => self.reply(caller, Reply::NotLive),
+            None => self.turn.reply(caller, Reply::NotLive),
         }
     }
 
@@ -228,7 +229,7 @@ impl Engine {
             // What is parked has done nothing that the store does not show.
             None => Reply::NotLive,
         };
-        self.reply(caller, reply);
+        self.turn.reply(caller, reply);
     }
 
     /// The live execution of that id, if its accept is durable: before that it does not exist for anybody.
@@ -273,19 +274,19 @@ impl Engine {
                 accepted_at,
                 deadline_ms,
                 interruption,
-                self.now,
+                self.turn.now(),
             ),
             //
-            None => Execution::accept(shared, execution_id, accepted_at, deadline_ms, self.now),
+            None => Execution::accept(shared, execution_id, accepted_at, deadline_ms, self.turn.now()),
         };
-        let mut live = new_live(execution, request, execution_id, WallClock::set(self.now));
+        let mut live = new_live(execution, request, execution_id, WallClock::set(self.turn.now()));
         live.stage = Stage::Durable;
         live.start_is_durable = matches!(interruption, Some(Interruption::Restarted { .. }));
         let key = self.live.insert(live);
         if interruption.is_none() || planted::is_on(Bug::RegressOnReload) {
             self.enter_queue(key);
         }
-        self.pump(key);
+        self.drain_effects(key);
     }
 
     pub(crate) fn view(&self, key: ExecutionKey) -> ExecutionView {
@@ -325,9 +326,6 @@ pub(crate) fn new_live(
         waiters: Vec::new(),
         watchers: Watchers::default(),
         n_shown: 0,
-        waiting: BTreeMap::new(),
-        refused: BTreeMap::new(),
-        attempts: BTreeMap::new(),
         counts_as_overdue: false,
         settlement: None,
     }

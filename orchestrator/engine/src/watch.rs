@@ -5,10 +5,11 @@
 //! become durable with the end: a crash takes them back, and another history gets their numbers. A caller that names
 //! the hash of the last entry that it saw learns so.
 
-use crate::effect::Reply;
+use crate::effect::{IsAll, Reply};
 use crate::engine::Engine;
 use crate::input::{CallerId, Piece, Watch};
-use crate::live::{ExecutionKey, Live};
+use crate::keys::ExecutionKey;
+use crate::live::Live;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -45,15 +46,15 @@ impl Engine {
             piece,
         };
         if after_hash.is_some_and(|hash| !wanted.follows(hash, live.shown_audit())) {
-            return self.reply(caller, Reply::Rewritten);
+            return self.turn.reply(caller, Reply::Rewritten);
         }
         match wanted.cut_from(live.shown_audit()) {
             None if waits => {
                 live.watchers.0.insert(caller, wanted);
                 self.callers.insert(caller, key);
             }
-            None => self.reply(caller, Reply::Entries(Arc::new([]), IsAll(true))),
-            Some(reply) => self.reply(caller, reply),
+            None => self.turn.reply(caller, Reply::Entries(Arc::new([]), IsAll(true))),
+            Some(reply) => self.turn.reply(caller, reply),
         }
     }
 
@@ -78,7 +79,7 @@ impl Engine {
         for (caller, reply) in answered {
             self.live.at_mut(key).watchers.forget(caller);
             self.callers.remove(&caller);
-            self.reply(caller, reply);
+            self.turn.reply(caller, reply);
         }
     }
 
@@ -87,14 +88,10 @@ impl Engine {
         let watchers = core::mem::take(&mut self.live.at_mut(key).watchers);
         for caller in watchers.0.into_keys() {
             self.callers.remove(&caller);
-            self.reply(caller, Reply::Settled(persisted.clone()));
+            self.turn.reply(caller, Reply::Settled(persisted.clone()));
         }
     }
 }
-
-/// True where a piece of a record ends with the last entry that may be seen now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IsAll(pub bool);
 
 impl Watchers {
     pub(crate) fn is_empty(&self) -> bool {

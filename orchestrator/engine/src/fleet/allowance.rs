@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 /// What is left of a session's messages, in thousandths, so that each millisecond counts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Allowance {
+pub(super) struct Allowance {
     left_milli: u64,
     burst_milli: u64,
     /// Messages per second are thousandths of a message per millisecond.
@@ -20,7 +20,7 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    pub(crate) fn new(burst: u32, per_second: u32, now_ms: u64) -> Self {
+    pub(super) fn new(burst: u32, per_second: u32, now_ms: u64) -> Self {
         let burst_milli = u64::from(burst) * MILLI;
         Self {
             left_milli: burst_milli,
@@ -31,7 +31,7 @@ impl Allowance {
     }
 
     /// Takes what a message costs; false if less is left. `n_held`: attempts that the session has.
-    pub(crate) fn take(&mut self, cost: u64, n_held: usize, now_ms: u64) -> bool {
+    pub(super) fn take(&mut self, cost: u64, n_held: usize, now_ms: u64) -> bool {
         let grown = (now_ms - self.counted_at_ms).saturating_mul(self.milli_per_ms);
         self.counted_at_ms = now_ms;
         // Time fills it up to the burst and no further; what work entitles to stays.
@@ -52,7 +52,7 @@ impl Allowance {
     }
 
     /// Adds messages that the session's work explains.
-    pub(crate) fn entitle(&mut self, n_messages: u64) {
+    pub(super) fn entitle(&mut self, n_messages: u64) {
         self.left_milli = self.left_milli.saturating_add(n_messages * MILLI);
     }
 }
@@ -60,7 +60,7 @@ impl Allowance {
 /// What a message costs: one, and one more for so many entries of its lists and so much of its texts.
 ///
 /// Outputs cost nothing: they come once for each attempt, and are carried without being looked at.
-pub(crate) fn cost_of(message: &FromWorker) -> u64 {
+pub(super) fn cost_of(message: &FromWorker) -> u64 {
     let (n_entries, text_bytes) = match message {
         FromWorker::Hello(hello) => {
             let labels = hello.labels.iter().map(|(key, value)| key.len() + value.len());
@@ -91,7 +91,7 @@ pub(crate) fn cost_of(message: &FromWorker) -> u64 {
 }
 
 /// What entries cost beside their message.
-pub(crate) fn cost_of_entries(n_entries: usize) -> u64 {
+pub(super) fn cost_of_entries(n_entries: usize) -> u64 {
     (n_entries / ENTRIES_PER_MESSAGE) as u64
 }
 

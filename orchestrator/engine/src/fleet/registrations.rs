@@ -1,34 +1,35 @@
 //! Which actions count as registered though no session offers them, as far as that is not kept with each action.
 
-use super::ActionKey;
+use crate::input::WriteId;
+use crate::keys::ActionKey;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// What is kept for all actions together.
 #[derive(Debug)]
-pub(crate) struct Registrations {
+pub(super) struct Registrations {
     /// Until then every action counts as registered: its workers may not have come back yet.
-    pub(crate) boot_grace_until_ms: u64,
+    pub(super) boot_grace_until_ms: u64,
     /// Names that the operator declares; a `*` at the end stands for anything.
     declared: Vec<Arc<str>>,
     /// Actions whose last sessions left, or whose first ones came, and that the queue has not been told of.
-    pub(crate) changed: BTreeSet<ActionKey>,
+    pub(super) changed: BTreeSet<ActionKey>,
     /// Remembered actions that an execution asked for, and others.
-    pub(crate) n_remembered: usize,
-    pub(crate) n_remembered_unnamed: usize,
+    pub(super) n_remembered: usize,
+    pub(super) n_remembered_unnamed: usize,
     /// Names of which the store is to be told.
-    pub(crate) dirty: BTreeSet<Arc<str>>,
+    pub(super) dirty: BTreeSet<Arc<str>>,
     /// Names of which the store is being told.
-    pub(crate) being_written: Option<(crate::input::WriteId, Vec<Arc<str>>)>,
+    pub(super) being_written: Option<(WriteId, Vec<Arc<str>>)>,
     /// True after a write that failed, until it is time for the next one.
-    pub(crate) writes_paused: bool,
+    pub(super) writes_paused: bool,
     /// Steps that ended because their actions are not registered, since that was last told.
-    pub(crate) not_found: BTreeMap<Arc<str>, u64>,
+    pub(super) not_found: BTreeMap<Arc<str>, u64>,
 }
 
 impl Registrations {
-    pub(crate) fn new(boot_grace_until_ms: u64, declared: Vec<Arc<str>>) -> Self {
+    pub(super) fn new(boot_grace_until_ms: u64, declared: Vec<Arc<str>>) -> Self {
         Self {
             boot_grace_until_ms,
             declared,
@@ -43,7 +44,7 @@ impl Registrations {
     }
 
     //
-    pub(crate) fn declares(&self, name: &str) -> bool {
+    pub(super) fn declares(&self, name: &str) -> bool {
         let mut declared = self.declared.iter();
         declared.any(|pattern| match pattern.strip_suffix('*') {
             Some(prefix) => name.starts_with(prefix),
@@ -52,7 +53,7 @@ impl Registrations {
     }
 
     /// The declared names that stand for one action each.
-    pub(crate) fn declared_names(&self) -> Vec<Arc<str>> {
+    pub(super) fn declared_names(&self) -> Vec<Arc<str>> {
         let declared = self.declared.iter();
         declared.filter(|name| !name.ends_with('*')).cloned().collect()
     }

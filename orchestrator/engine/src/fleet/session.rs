@@ -1,6 +1,9 @@
 //! One stream of one worker, and what is about to be sent on it.
 
-use super::{ActionKey, Allowance, Snapshots};
+use super::allowance::Allowance;
+use super::free::FreeSlots;
+use super::snapshots::Snapshots;
+use crate::keys::ActionKey;
 use crate::limits::SESSION_ATTEMPTS_MAX;
 use crate::worker::{AckVerdict, Assignment, Cancel};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -13,78 +16,76 @@ use escapement_model::{AttemptToken, InstanceId, SessionId};
 
 /// One session. It outlives its stream by the rest of the lease, so that the same instance can come back.
 #[derive(Debug)]
-pub(crate) struct Session {
-    pub(crate) session_id: SessionId,
+pub(super) struct Session {
+    pub(super) session_id: SessionId,
     /// Present once the worker said `Hello`.
-    pub(crate) identity: Option<Identity>,
+    pub(super) identity: Option<Identity>,
     /// The stream is there.
-    pub(crate) connected: bool,
-    pub(crate) draining: bool,
+    pub(super) connected: bool,
+    pub(super) draining: bool,
     /// It was told that no assignment follows.
-    pub(crate) drain_told: bool,
-    pub(crate) opened_at_ms: u64,
-    pub(crate) heard_at_ms: u64,
+    pub(super) drain_told: bool,
+    pub(super) opened_at_ms: u64,
+    pub(super) heard_at_ms: u64,
     /// It was silent together with many others and got a second lease; there is no third before its next heartbeat.
-    pub(crate) lease_extended: bool,
+    pub(super) lease_extended: bool,
     /// It gets no work before its next heartbeat: its lease was extended, or it may not hear what is sent to it.
-    pub(crate) held_back: bool,
+    pub(super) held_back: bool,
     /// Since when nothing that was sent to the process has arrived, as far as its hello shows; a heartbeat ends it.
-    pub(crate) deaf_since_ms: Option<u64>,
-    pub(crate) allowance: Allowance,
-    pub(crate) snapshots: Snapshots,
+    pub(super) deaf_since_ms: Option<u64>,
+    pub(super) allowance: Allowance,
+    pub(super) snapshots: Snapshots,
     /// The worker said that it has no room; left alone until then.
-    pub(crate) paused_until_ms: u64,
-    pub(crate) last_seq_in: u64,
-    pub(crate) last_seq_out: u64,
-    pub(crate) last_assignment_seq: u64,
-    pub(crate) max_in_flight: u32,
-    pub(crate) capacity_revision: u64,
-    pub(crate) actions_revision: u64,
-    pub(crate) actions: BTreeMap<ActionKey, SessionAction>,
+    pub(super) paused_until_ms: u64,
+    pub(super) last_seq_in: u64,
+    pub(super) last_seq_out: u64,
+    pub(super) last_assignment_seq: u64,
+    pub(super) max_in_flight: u32,
+    pub(super) capacity_revision: u64,
+    pub(super) actions_revision: u64,
+    pub(super) actions: BTreeMap<ActionKey, SessionAction>,
     /// Attempts that count against `max_in_flight`.
-    pub(crate) in_flight: u32,
+    pub(super) in_flight: u32,
     /// All attempts that the worker has not been released from.
     tokens: BTreeSet<AttemptToken>,
     /// XOR of these.
     tokens_hash: u128,
-    pub(crate) outbox: Outbox,
+    pub(super) outbox: Outbox,
 }
 
 /// Who a worker says it is.
 #[derive(Debug)]
-pub(crate) struct Identity {
-    pub(crate) worker_id: Arc<str>,
-    pub(crate) instance_id: InstanceId,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) build: String,
+pub(super) struct Identity {
+    pub(super) worker_id: Arc<str>,
+    pub(super) instance_id: InstanceId,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) build: String,
     /// 0 where its hellos are not numbered.
-    pub(crate) hello_number: u64,
+    pub(super) hello_number: u64,
 }
 
 /// An action that a session offers, and how much of it is taken.
 #[derive(Debug)]
-pub(crate) struct SessionAction {
+pub(super) struct SessionAction {
     /// Its own level; `None`: the session's alone.
-    pub(crate) max_in_flight: Option<u32>,
-    pub(crate) waits: bool,
+    pub(super) max_in_flight: Option<u32>,
+    pub(super) waits: bool,
     /// By depth of nesting; ordinary actions count everything under 0.
-    pub(crate) in_flight: BTreeMap<u32, u32>,
-    /// The load under which the session is listed as free.
-    pub(crate) listed_load: Option<u32>,
-    /// The depths under which it is listed as free to wait, a bit for each.
-    pub(crate) listed_depths: u16,
+    pub(super) in_flight: BTreeMap<u32, u32>,
+    /// The session's entries in the index of the action.
+    pub(super) indexed: FreeSlots,
 }
 
 /// What the next flush sends.
 #[derive(Debug, Default)]
-pub(crate) struct Outbox {
-    pub(crate) outcome_acks: Vec<(AttemptToken, AckVerdict)>,
-    pub(crate) cancels: BTreeMap<AttemptToken, Cancel>,
-    pub(crate) assignments: Vec<Assignment>,
+pub(super) struct Outbox {
+    pub(super) outcome_acks: Vec<(AttemptToken, AckVerdict)>,
+    pub(super) cancels: BTreeMap<AttemptToken, Cancel>,
+    pub(super) assignments: Vec<Assignment>,
 }
 
 impl Session {
-    pub(crate) fn new(session_id: SessionId, allowance: Allowance, now_ms: u64) -> Self {
+    pub(super) fn new(session_id: SessionId, allowance: Allowance, now_ms: u64) -> Self {
         Self {
             session_id,
             identity: None,
@@ -114,21 +115,21 @@ impl Session {
     }
 
     /// A session that offers its actions: greeted, connected, not leaving.
-    pub(crate) fn is_active(&self) -> bool {
+    pub(super) fn is_active(&self) -> bool {
         self.identity.is_some() && self.connected && !self.draining
     }
 
-    pub(crate) fn tokens(&self) -> &BTreeSet<AttemptToken> {
+    pub(super) fn tokens(&self) -> &BTreeSet<AttemptToken> {
         &self.tokens
     }
 
     /// XOR of all tokens, as the worker's heartbeats have it.
-    pub(crate) fn tokens_hash(&self) -> u128 {
+    pub(super) fn tokens_hash(&self) -> u128 {
         self.tokens_hash
     }
 
     /// Enters an attempt into the session's books.
-    pub(crate) fn enter(&mut self, token: AttemptToken) {
+    pub(super) fn enter(&mut self, token: AttemptToken) {
         if self.tokens.insert(token) {
             self.tokens_hash ^= u128::from_be_bytes(*token.as_bytes());
             self.snapshots.books_changed();
@@ -136,7 +137,7 @@ impl Session {
     }
 
     /// Takes an attempt out of the session's books.
-    pub(crate) fn strike_out(&mut self, token: AttemptToken) {
+    pub(super) fn strike_out(&mut self, token: AttemptToken) {
         if self.tokens.remove(&token) {
             self.tokens_hash ^= u128::from_be_bytes(*token.as_bytes());
             self.snapshots.books_changed();
@@ -144,7 +145,7 @@ impl Session {
     }
 
     /// Takes a slot of an action. One that the session does not offer any more still takes ordinary room.
-    pub(crate) fn take_slot(&mut self, action: ActionKey, depth: u32) {
+    pub(super) fn take_slot(&mut self, action: ActionKey, depth: u32) {
         let ordinary = self.actions.get_mut(&action).is_none_or(|offered| {
             offered.take(depth);
             !offered.waits
@@ -153,7 +154,7 @@ impl Session {
     }
 
     /// Gives back what [`Session::take_slot`] took.
-    pub(crate) fn give_back_slot(&mut self, action: ActionKey, depth: u32) {
+    pub(super) fn give_back_slot(&mut self, action: ActionKey, depth: u32) {
         let ordinary = self.actions.get_mut(&action).is_none_or(|offered| {
             offered.give_back(depth);
             !offered.waits
@@ -162,32 +163,34 @@ impl Session {
     }
 
     /// An active session that may get work now, if it has a slot for it.
-    pub(crate) fn takes_work(&self) -> bool {
+    pub(super) fn takes_work(&self) -> bool {
         self.is_active()
             && self.paused_until_ms == 0
             && !self.held_back
             && self.tokens.len() < SESSION_ATTEMPTS_MAX
     }
 
-    /// One with an ordinary slot to spare as well.
-    pub(crate) fn has_ordinary_slot(&self) -> bool {
+    /// Returns true if it has an ordinary slot to spare as well.
+    pub(super) fn has_ordinary_slot(&self) -> bool {
         let too_many = 2 * u32::from(planted::is_on(Bug::CreditsIgnored));
         self.takes_work() && self.in_flight < self.max_in_flight + too_many
     }
 }
 
 impl SessionAction {
-    pub(crate) fn has_ordinary_slot(&self) -> bool {
-        !self.waits && self.has_own_slot(0)
-    }
-
-    /// The depths at which an action whose attempts only wait has a slot, a bit for each.
-    pub(crate) fn waiting_depths(&self) -> u16 {
+    /// The slots that its session has for it. `load`: that of the session, if it has an ordinary slot.
+    pub(super) fn free_slots(&self, load: Option<u32>, takes_work: bool) -> FreeSlots {
         if !self.waits {
-            return 0;
+            return FreeSlots {
+                load: load.filter(|_| self.has_own_slot(0)),
+                depths: 0,
+            };
         }
-        let free = (0..=NESTING_DEPTH_MAX).filter(|depth| self.has_own_slot(*depth));
-        free.fold(0, |depths, depth| depths | 1 << depth)
+        let free = (0..=NESTING_DEPTH_MAX).filter(|depth| takes_work && self.has_own_slot(*depth));
+        FreeSlots {
+            load: None,
+            depths: free.fold(0, |depths, depth| depths | 1 << depth),
+        }
     }
 
     fn has_own_slot(&self, depth: u32) -> bool {

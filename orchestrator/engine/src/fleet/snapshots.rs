@@ -2,7 +2,7 @@
 
 /// At most one request is unanswered.
 #[derive(Debug)]
-pub(crate) struct Snapshots {
+pub(super) struct Snapshots {
     /// Number of the last request; 0 for none.
     n: u64,
     is_unanswered: bool,
@@ -15,20 +15,20 @@ pub(crate) struct Snapshots {
     /// Hash of the books and of the heartbeat that the last request was about.
     asked_about: Option<(u128, u128)>,
     /// When the engine looks again.
-    pub(crate) due_ms: Option<u64>,
+    pub(super) due_ms: Option<u64>,
 }
 
 /// The times that snapshots keep to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(super) struct Pace {
     /// Patience with an assignment, and the least time between two requests.
-    pub(crate) after_ms: u64,
+    pub(super) after_ms: u64,
     /// Time between two requests that nothing new asks for.
-    pub(crate) pause_ms: u64,
+    pub(super) pause_ms: u64,
 }
 
 impl Snapshots {
-    pub(crate) fn new(now_ms: u64) -> Self {
+    pub(super) fn new(now_ms: u64) -> Self {
         Self {
             n: 0,
             is_unanswered: false,
@@ -40,12 +40,12 @@ impl Snapshots {
         }
     }
 
-    pub(crate) fn books_changed(&mut self) {
+    pub(super) fn books_changed(&mut self) {
         self.books_changed = true;
     }
 
     /// Counts a request and returns its number.
-    pub(crate) fn ask(&mut self, now_ms: u64) -> u64 {
+    pub(super) fn ask(&mut self, now_ms: u64) -> u64 {
         self.n += 1;
         self.is_unanswered = true;
         self.asked_at_ms = now_ms;
@@ -53,7 +53,7 @@ impl Snapshots {
     }
 
     /// Takes the answer to the last request, which covers assignments up to `seq`; false for any other.
-    pub(crate) fn answered(&mut self, n: u64, seq: u64) -> bool {
+    pub(super) fn answered(&mut self, n: u64, seq: u64) -> bool {
         if !self.is_unanswered || n != self.n {
             return false;
         }
@@ -63,13 +63,13 @@ impl Snapshots {
     }
 
     /// When to ask again, where the last request is unanswered.
-    pub(crate) fn repeat_at_ms(&self, pace: Pace) -> Option<u64> {
+    pub(super) fn repeat_at_ms(&self, pace: Pace) -> Option<u64> {
         self.is_unanswered
             .then(|| self.asked_at_ms.saturating_add(pace.after_ms.saturating_mul(2)))
     }
 
     /// When to ask on account of an assignment that is not answered.
-    pub(crate) fn ask_about_at_ms(&self, assignment_seq: u64, assigned_at_ms: u64, pace: Pace) -> u64 {
+    pub(super) fn ask_about_at_ms(&self, assignment_seq: u64, assigned_at_ms: u64, pace: Pace) -> u64 {
         if assignment_seq <= self.covered_seq {
             // The worker said that it has it.
             return self.asked_at_ms.saturating_add(pace.pause_ms);
@@ -79,7 +79,7 @@ impl Snapshots {
     }
 
     /// Compares a heartbeat with the books; true where the difference is one that messages on their way do not explain.
-    pub(crate) fn differs(&mut self, books: u128, heartbeat: u128, pace: Pace, now_ms: u64) -> bool {
+    pub(super) fn differs(&mut self, books: u128, heartbeat: u128, pace: Pace, now_ms: u64) -> bool {
         let was_quiet = !core::mem::replace(&mut self.books_changed, false);
         if books == heartbeat || self.is_unanswered || now_ms < self.may_ask_at_ms(pace) {
             return false;

@@ -11,7 +11,7 @@ use escapement_model::limits::SESSION_MESSAGE_BYTES_MAX;
 ///
 /// `bytes_of` is an upper bound for what an item takes on the wire. An item that is too large alone gets a message
 /// of its own: whoever lets one in sees to it that it fits.
-pub(crate) fn split_by_size<T>(items: Vec<T>, bytes_of: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+pub(super) fn split_by_size<T>(items: Vec<T>, bytes_of: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let bytes_max = SESSION_MESSAGE_BYTES_MAX - limits::MESSAGE_OVERHEAD_BYTES;
     // What fits into one message is not moved at all.
     if !items.is_empty()
@@ -39,7 +39,7 @@ pub(crate) fn split_by_size<T>(items: Vec<T>, bytes_of: impl Fn(&T) -> usize) ->
 }
 
 /// Payload, environment and headers have limits of their own that add up to less than a message.
-pub(crate) fn assignment_bytes(assignment: &Assignment) -> usize {
+pub(super) fn assignment_bytes(assignment: &Assignment) -> usize {
     let request = &assignment.request;
     let headers = request.correlation_context();
     limits::ASSIGNMENT_OVERHEAD_BYTES
@@ -51,11 +51,11 @@ pub(crate) fn assignment_bytes(assignment: &Assignment) -> usize {
             .sum::<usize>()
 }
 
-pub(crate) fn unreadable_bytes(token: &Bytes) -> usize {
+pub(super) fn unreadable_bytes(token: &Bytes) -> usize {
     limits::UNREADABLE_OVERHEAD_BYTES + token.len()
 }
 
 /// True where the answer to bytes that are no token fits into a message.
-pub(crate) fn can_answer(token: &Bytes) -> bool {
+pub(super) fn can_answer(token: &Bytes) -> bool {
     unreadable_bytes(token) <= SESSION_MESSAGE_BYTES_MAX - limits::MESSAGE_OVERHEAD_BYTES
 }

@@ -1,15 +1,15 @@
-//! What is kept in mind about things that are gone. Bounded: the oldest go first.
+//! What is remembered about things that are gone. Bounded: the oldest go first.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
 /// A map that forgets what it was told first when it grows beyond its bound.
 #[derive(Debug)]
-pub(crate) struct Memory<K, V> {
+pub(super) struct Recent<K, V> {
     values: BTreeMap<K, V>,
     oldest_first: VecDeque<K>,
 }
 
-impl<K, V> Default for Memory<K, V> {
+impl<K, V> Default for Recent<K, V> {
     fn default() -> Self {
         Self {
             values: BTreeMap::new(),
@@ -18,9 +18,9 @@ impl<K, V> Default for Memory<K, V> {
     }
 }
 
-impl<K: Ord + Copy, V: Copy> Memory<K, V> {
+impl<K: Ord + Copy, V: Copy> Recent<K, V> {
     /// Remembers a value, in place of an earlier one of the same key.
-    pub(crate) fn remember(&mut self, key: K, value: V, n_max: usize) {
+    pub(super) fn remember(&mut self, key: K, value: V, n_max: usize) {
         if self.values.insert(key, value).is_none() {
             self.oldest_first.push_back(key);
         }
@@ -33,7 +33,7 @@ impl<K: Ord + Copy, V: Copy> Memory<K, V> {
         }
     }
 
-    pub(crate) fn recall(&self, key: K) -> Option<V> {
+    pub(super) fn recall(&self, key: K) -> Option<V> {
         self.values.get(&key).copied()
     }
 }

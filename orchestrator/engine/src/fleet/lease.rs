@@ -1,29 +1,30 @@
-//! How long silence is borne. Where many fall silent at once it is hardly the workers, so nobody is lost in a hurry.
+//! Lease expiry. If more than a fifth of the sessions fall silent together, the cause is hardly the workers: each lease is
+//! extended once.
 
-use crate::engine::{Engine, Timer};
-use crate::fleet::Session;
+use super::session::Session;
+use super::{Fleet, Timer};
 use crate::input::SessionKey;
 use crate::limits;
+use crate::turn::Turn;
 use crate::worker::SessionErrorCode;
 use alloc::vec::Vec;
-use escapement_contract::Evidence;
 use escapement_model::planted::{self, Bug};
 
-impl Engine {
+impl Fleet {
     /// The worker was heard: its lease counts from now.
-    pub(crate) fn renew_lease(&mut self, key: SessionKey) {
-        self.session_mut(key).heard_at_ms = self.now.monotonic_ms;
+    pub(super) fn renew_lease(&mut self, key: SessionKey, turn: &Turn) {
+        self.session_mut(key).heard_at_ms = turn.now_ms();
         self.arm_lease(key);
     }
 
     /// A heartbeat follows a welcome that was read: the worker hears what it is sent, and may get work.
-    pub(crate) fn hears(&mut self, key: SessionKey) {
-        self.renew_lease(key);
+    pub(super) fn hears(&mut self, key: SessionKey, turn: &Turn) {
+        self.renew_lease(key, turn);
         let session = self.session_mut(key);
         session.held_back = false;
         session.lease_extended = false;
         session.deaf_since_ms = None;
-        self.fleet.refresh_free(key);
+        self.reindex(key);
     }
 
     fn arm_lease(&mut self, key: SessionKey) {
@@ -32,19 +33,21 @@ impl Engine {
     }
 
     /// After so much silence a worker has expired by itself a margin ago.
-    pub(crate) fn patience_ms(&self) -> u64 {
+    pub(super) fn patience_ms(&self) -> u64 {
         if planted::is_on(Bug::LeaseTooShort) {
             return self.config.lease_ms / 2;
         }
         self.config.lease_ms + self.config.lease_margin_ms
     }
 
-    /// The worker has expired by itself a margin ago, so what it had is settled by evidence.
-    pub(crate) fn lease_due(&mut self, key: SessionKey) {
-        let session = &self.fleet.sessions[&key];
+    /// Returns true if the session is over: the worker has expired by itself a margin ago, so what it had is settled by
+    /// evidence.
+    pub(super) fn lease_due(&mut self, key: SessionKey, turn: &mut Turn) -> bool {
+        let session = &self.sessions[&key];
         let (is_connected, is_greeted) = (session.connected, session.identity.is_some());
-        if is_greeted && !session.lease_extended && self.many_are_silent() {
-            return self.extend_lease(key);
+        if is_greeted && !session.lease_extended && self.many_are_silent(turn) {
+            self.extend_lease(key, turn);
+            return false;
         }
         if is_connected {
             let (code, detail) = if is_greeted {
@@ -52,49 +55,55 @@ impl Engine {
             } else {
                 (SessionErrorCode::ProtocolViolation, "no hello in time")
             };
-            self.end_stream(key, code, detail, 0);
+            self.end_stream(key, code, detail, 0, turn);
         }
-        self.lose_session(key, Evidence::LeaseExpired);
+        true
     }
 
     /// One more lease, once until it is heard. The worker has expired by itself all the same, so it gets no work until it is heard.
-    fn extend_lease(&mut self, key: SessionKey) {
-        let due_ms = self.now.monotonic_ms.saturating_add(self.config.lease_ms);
+    fn extend_lease(&mut self, key: SessionKey, turn: &Turn) {
+        let due_ms = turn.now_ms().saturating_add(self.config.lease_ms);
         let session = self.session_mut(key);
         session.lease_extended = true;
         session.held_back = true;
-        self.fleet.refresh_free(key);
+        self.reindex(key);
         self.timers.set(Timer::Lease(key), Some(due_ms));
     }
 
-    fn many_are_silent(&mut self) -> bool {
-        let now_ms = self.now.monotonic_ms;
+    fn many_are_silent(&mut self, turn: &Turn) -> bool {
+        let now_ms = turn.now_ms();
         // When thousands fall silent at once, their leases end at once: they are not counted for each.
-        if now_ms < self.fleet.many_are_silent_until_ms {
+        if now_ms < self.many_are_silent_until_ms {
             return true;
         }
-        let sessions = self.fleet.sessions.values();
+        let sessions = self.sessions.values();
         let (mut n_greeted, mut n_silent) = (0_usize, 0_usize);
         for session in sessions.filter(|session| session.identity.is_some()) {
             n_greeted += 1;
-            n_silent += usize::from(self.is_silent(session));
+            n_silent += usize::from(self.is_silent(session, turn));
         }
         let many =
             n_silent >= limits::MASS_LOSS_SESSIONS_MIN && n_silent * limits::MASS_LOSS_SHARE > n_greeted;
         if many {
-            self.fleet.many_are_silent_until_ms = now_ms.saturating_add(limits::MASS_LOSS_HOLDS_MS);
+            self.many_are_silent_until_ms = now_ms.saturating_add(limits::MASS_LOSS_HOLDS_MS);
         }
         many
     }
 
-    fn is_silent(&self, session: &Session) -> bool {
-        let silence_ms = self.now.monotonic_ms - session.heard_at_ms;
+    fn is_silent(&self, session: &Session, turn: &Turn) -> bool {
+        let silence_ms = turn.now_ms() - session.heard_at_ms;
         !session.connected || silence_ms > self.config.heartbeat_interval_ms.saturating_mul(2)
     }
 
+    /// The process stood still and read no heartbeats: no worker is declared dead for that, and no action forgotten.
+    pub(crate) fn forgive_pause(&mut self, now_ms: u64, stood_still_ms: u64, turn: &Turn) {
+        self.renew_leases(now_ms);
+        self.extend_registrations(stood_still_ms, turn);
+    }
+
     /// Counts every lease from now.
-    pub(crate) fn renew_leases(&mut self, now_ms: u64) {
-        let sessions = self.fleet.sessions.iter();
+    fn renew_leases(&mut self, now_ms: u64) {
+        let sessions = self.sessions.iter();
         let greeted: Vec<SessionKey> = sessions
             .filter(|(_, session)| session.identity.is_some())
             .map(|(key, _)| *key)

@@ -1,20 +1,26 @@
 //! How workers are told that attempts are not wanted any more, until they answer. Frees no credit.
 
-use crate::engine::{Engine, Timer};
-use crate::fleet::Over;
+use super::attempt::Over;
+use super::{Fleet, Timer};
 use crate::input::SessionKey;
 use crate::limits::MESSAGES_PER_CANCEL;
+use crate::turn::Turn;
 use crate::worker::{AckVerdict, Cancel, CancelReason};
 use alloc::vec::Vec;
 use escapement_model::AttemptToken;
 
-impl Engine {
+impl Fleet {
     /// Tells the worker that an attempt is not wanted any more. It keeps its credit until the worker answers;
     /// an outcome that still comes is answered with `later`.
-    pub(crate) fn cancel(&mut self, token: AttemptToken, reason: CancelReason, later: AckVerdict) {
-        let since_ms = self.now.monotonic_ms;
+    pub(crate) fn cancel(
+        &mut self,
+        token: AttemptToken,
+        reason: CancelReason,
+        later: AckVerdict,
+        turn: &Turn,
+    ) {
+        let since_ms = turn.now_ms();
         let attempt = self
-            .fleet
             .attempts
             .get_mut(&token)
             .expect("a live attempt is held by a session");
@@ -26,27 +32,27 @@ impl Engine {
         let session = attempt.session;
         self.session_mut(session).allowance.entitle(MESSAGES_PER_CANCEL);
         self.queue_cancel(session, token, reason);
-        self.arm_cancels(session);
+        self.arm_cancels(session, turn);
     }
 
     /// Sends a cancel with the batch, once.
-    pub(crate) fn queue_cancel(&mut self, key: SessionKey, token: AttemptToken, reason: CancelReason) {
+    pub(super) fn queue_cancel(&mut self, key: SessionKey, token: AttemptToken, reason: CancelReason) {
         let cancel = Cancel {
             token,
             reason,
             grace_ms: self.config.cancel_grace_ms,
         };
         self.session_mut(key).outbox.cancels.insert(token, cancel);
-        self.fleet.unflushed.insert(key);
+        self.unflushed.insert(key);
     }
 
-    pub(crate) fn repeat_cancels(&mut self, key: SessionKey) {
-        let session = &self.fleet.sessions[&key];
+    pub(super) fn repeat_cancels(&mut self, key: SessionKey, turn: &Turn) {
+        let session = &self.sessions[&key];
         if !session.connected {
             return;
         }
         let over = session.tokens().iter().filter_map(|token| {
-            let over = self.fleet.attempts[token].over?;
+            let over = self.attempts[token].over?;
             Some((*token, over.reason))
         });
         let unanswered: Vec<(AttemptToken, CancelReason)> = over.collect();
@@ -56,13 +62,13 @@ impl Engine {
         for (token, reason) in unanswered {
             self.queue_cancel(key, token, reason);
         }
-        self.arm_cancels(key);
+        self.arm_cancels(key, turn);
     }
 
-    /// Sends the cancels of a session again where they are not answered in time.
-    fn arm_cancels(&mut self, key: SessionKey) {
+    /// Sends the cancels of a session again if they are not answered in time.
+    fn arm_cancels(&mut self, key: SessionKey, turn: &Turn) {
         // Time must pass between two rounds.
-        let due_ms = self.now.monotonic_ms + self.config.cancel_repeat_ms.max(1);
+        let due_ms = turn.now_ms() + self.config.cancel_repeat_ms.max(1);
         self.timers.set(Timer::Cancels(key), Some(due_ms));
     }
 }

@@ -1,34 +1,38 @@
 //! What sessions offer and how much of it: registration and credits. Hands nothing out.
 
-use crate::engine::Engine;
-use crate::fleet::{ActionKey, SessionAction};
+use super::Fleet;
+use super::free::FreeSlots;
+use super::session::SessionAction;
 use crate::input::SessionKey;
+use crate::keys::ActionKey;
+use crate::turn::Turn;
 use crate::worker::{ActionRefusal, ActionSpec};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::mem::take;
 use escapement_model::limits;
 
-impl Engine {
+impl Fleet {
     /// Takes the actions that a worker offers; an older revision changes nothing.
     pub(crate) fn register(
         &mut self,
         key: SessionKey,
         revision: u64,
         specs: Vec<ActionSpec>,
+        turn: &Turn,
     ) -> Vec<ActionRefusal> {
         let session = self.session_mut(key);
         if revision < session.actions_revision {
             return Vec::new();
         }
         session.actions_revision = revision;
-        self.drop_actions(key);
+        self.drop_actions(key, turn);
+        let is_staying = usize::from(!self.session_mut(key).draining);
         let mut refused = Vec::new();
         let mut offered: BTreeMap<_, SessionAction> = BTreeMap::new();
         for spec in specs {
-            if let Some(reason) = refusal_of(&spec).or_else(|| self.fleet.lacks_room_for(&spec)) {
+            if let Some(reason) = refusal_of(&spec).or_else(|| self.lacks_room_for(&spec)) {
                 refused.push(ActionRefusal {
                     // A name of any length would make an answer of any length.
                     name: spec.name.chars().take(limits::LABEL_CHARS_MAX).collect(),
@@ -36,44 +40,42 @@ impl Engine {
                 });
                 continue;
             }
-            let action = self.fleet.action_key(&spec.name);
-            self.fleet
-                .describe(action, spec.description.into(), spec.input_schema.into());
-            self.fleet.action_mut(action).was_offered = true;
+            let action = self.action_key(&spec.name);
+            self.describe(action, spec.description.into(), spec.input_schema.into());
+            self.action_mut(action).was_offered = true;
             let repeated = offered.insert(
                 action,
                 SessionAction {
                     max_in_flight: bounded(spec.max_in_flight),
                     waits: spec.waits,
                     in_flight: BTreeMap::new(),
-                    listed_load: None,
-                    listed_depths: 0,
+                    indexed: FreeSlots::default(),
                 },
             );
-            self.fleet.action_mut(action).holders += u32::from(repeated.is_none());
+            if repeated.is_none() {
+                let action = self.action_mut(action);
+                action.holders += 1;
+                action.n_staying += is_staying;
+            }
         }
         self.session_mut(key).actions = offered;
         self.recount(key);
-        self.offer_actions(key);
+        self.offer_actions(key, turn);
         refused
     }
 
     /// Counts again what the attempts of a session take, after its actions changed.
     fn recount(&mut self, key: SessionKey) {
         let session = self
-            .fleet
             .sessions
             .get_mut(&key)
             .expect("a session that is spoken to is there");
         session.in_flight = 0;
-        let held: Vec<(ActionKey, u32)> = session
-            .tokens()
-            .iter()
-            .map(|token| &self.fleet.attempts[token])
-            .map(|attempt| (attempt.action, attempt.depth))
-            .collect();
-        held.into_iter()
-            .for_each(|(action, depth)| session.take_slot(action, depth));
+        let tokens = session.tokens().iter();
+        let held: Vec<_> = tokens.map(|token| &self.attempts[token]).collect();
+        for attempt in held {
+            session.take_slot(attempt.action, attempt.depth);
+        }
     }
 
     pub(crate) fn set_capacity(
@@ -83,101 +85,105 @@ impl Engine {
         max_in_flight: u32,
         per_action: &BTreeMap<String, u32>,
     ) {
-        let session = self
-            .fleet
-            .sessions
-            .get_mut(&key)
-            .expect("a session that is spoken to is there");
+        let session = self.session_mut(key);
         if revision < session.capacity_revision {
             return;
         }
         session.capacity_revision = revision;
         session.max_in_flight = max_in_flight.min(limits::SESSION_IN_FLIGHT_MAX);
         for (name, level) in per_action {
-            let Some(action) = self.fleet.find_action(name) else {
+            let Some(action) = self.find_action(name) else {
                 continue;
             };
             if let Some(offered) = self.session_mut(key).actions.get_mut(&action) {
                 offered.max_in_flight = Some((*level).min(limits::SESSION_IN_FLIGHT_MAX));
             }
         }
-        self.fleet.refresh_free(key);
+        self.reindex(key);
     }
 
     /// Makes a session's actions available.
-    pub(crate) fn offer_actions(&mut self, key: SessionKey) {
-        let session = self
-            .fleet
-            .sessions
-            .get_mut(&key)
-            .expect("a session that is spoken to is there");
+    fn offer_actions(&mut self, key: SessionKey, turn: &Turn) {
+        let session = self.session_mut(key);
         if session.is_active() {
             let actions: Vec<ActionKey> = session.actions.keys().copied().collect();
             for action in actions {
-                let state = self.fleet.action_mut(action);
+                let state = self.action_mut(action);
                 if state.sessions.insert(key) && state.sessions.len() == 1 {
-                    self.action_came(action);
+                    self.action_came(action, turn);
                 }
             }
         }
-        self.fleet.refresh_free(key);
+        self.reindex(key);
     }
 
-    pub(crate) fn stop_offering(&mut self, key: SessionKey) {
-        self.session_mut(key).draining = true;
-        self.withdraw_actions(key);
+    /// The session drains: it gets no new work any more.
+    pub(super) fn stop_offering(&mut self, key: SessionKey, turn: &Turn) {
+        let session = self.session_mut(key);
+        if !core::mem::replace(&mut session.draining, true) {
+            let actions: Vec<ActionKey> = session.actions.keys().copied().collect();
+            for action in actions {
+                self.action_mut(action).n_staying -= 1;
+            }
+        }
+        self.withdraw_actions(key, turn);
     }
 
     /// Takes a session's actions back; the registration memory of those that no other session offers begins.
-    pub(crate) fn withdraw_actions(&mut self, key: SessionKey) {
-        self.fleet.refresh_free(key);
+    pub(super) fn withdraw_actions(&mut self, key: SessionKey, turn: &Turn) {
+        self.reindex(key);
         let actions: Vec<ActionKey> = self.session_mut(key).actions.keys().copied().collect();
         for action in actions {
-            self.withdraw_action(key, action);
+            self.withdraw_action(key, action, turn);
         }
     }
 
     /// Withdraws a session's actions and takes them out of its books.
-    pub(crate) fn drop_actions(&mut self, key: SessionKey) {
-        self.withdraw_actions(key);
-        for (action, _) in core::mem::take(&mut self.session_mut(key).actions) {
-            let state = self.fleet.action_mut(action);
+    pub(super) fn drop_actions(&mut self, key: SessionKey, turn: &Turn) {
+        self.withdraw_actions(key, turn);
+        let session = self.session_mut(key);
+        let was_staying = usize::from(!session.draining);
+        for (action, _) in core::mem::take(&mut session.actions) {
+            let state = self.action_mut(action);
             state.holders -= 1;
+            state.n_staying -= was_staying;
             if state.holders == 0 {
                 // Its name stays registered for a while; new names all the time must not pile up the texts of all.
-                self.fleet.describe(action, Arc::default(), Arc::default());
+                self.describe(action, Arc::default(), Arc::default());
             }
-            self.forget_action_if_unused(action);
+            self.forget_action_if_unused(action, turn);
         }
     }
 
-    fn withdraw_action(&mut self, key: SessionKey, action: ActionKey) {
-        let offered = self.session_mut(key).actions.get_mut(&action);
-        let listed = offered.map(|offered| (offered.listed_load.take(), take(&mut offered.listed_depths)));
-        let (load, depths) = listed.unwrap_or_default();
-        let state = self.fleet.action_mut(action);
-        if let Some(load) = load {
-            state.free.remove(&(load, key));
+    fn withdraw_action(&mut self, key: SessionKey, action: ActionKey, turn: &Turn) {
+        let state = self.actions.get_mut(&action).expect("an offered action is kept");
+        let session = self.sessions.get_mut(&key);
+        if let Some(offered) = session.and_then(|session| session.actions.get_mut(&action)) {
+            state
+                .free
+                .replace(key, &mut offered.indexed, FreeSlots::default());
         }
-        state.list_depths(key, depths, 0);
         if state.sessions.remove(&key) && state.sessions.is_empty() {
-            self.action_left(action);
+            self.action_left(action, turn);
         }
     }
 
     /// The worker says that it has no such handler any more.
-    pub(crate) fn remove_action(&mut self, key: SessionKey, action: ActionKey) {
-        self.withdraw_action(key, action);
+    pub(super) fn remove_action(&mut self, key: SessionKey, action: ActionKey, turn: &Turn) {
+        self.withdraw_action(key, action, turn);
         let session = self.session_mut(key);
         // Attempts of it that it still has keep their slots as ordinary ones.
         let Some(offered) = session.actions.remove(&action) else {
             return;
         };
+        let was_staying = usize::from(!session.draining);
         if offered.waits {
             session.in_flight += offered.in_flight.values().sum::<u32>();
         }
-        self.fleet.action_mut(action).holders -= 1;
-        self.fleet.refresh_free(key);
+        let state = self.action_mut(action);
+        state.holders -= 1;
+        state.n_staying -= was_staying;
+        self.reindex(key);
     }
 }
 

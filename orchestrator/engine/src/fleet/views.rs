@@ -1,41 +1,48 @@
 //! What operators see of the fleet. Changes nothing.
 
+use super::Fleet;
+use super::action::Action;
+use super::session::Session;
 use crate::effect::{ActionView, SessionState, WorkerView};
-use crate::engine::Engine;
-use crate::fleet::{Action, ActionKey, Session};
 use crate::input::SessionKey;
+use crate::keys::ActionKey;
+use crate::turn::Turn;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-impl Engine {
-    pub(crate) fn worker_views(&self) -> Vec<WorkerView> {
-        self.worker_views_of(|_| true)
+impl Fleet {
+    pub(crate) fn worker_views(&self, turn: &Turn) -> Vec<WorkerView> {
+        self.worker_views_of(|_| true, turn)
     }
 
     /// The workers whose sessions are wanted, by worker id.
-    pub(crate) fn worker_views_of(&self, is_wanted: impl Fn(SessionKey) -> bool) -> Vec<WorkerView> {
-        let sessions = self.fleet.sessions.iter();
+    pub(super) fn worker_views_of(
+        &self,
+        is_wanted: impl Fn(SessionKey) -> bool,
+        turn: &Turn,
+    ) -> Vec<WorkerView> {
+        let sessions = self.sessions.iter();
         let mut views: Vec<WorkerView> = sessions
             .filter(|(key, _)| is_wanted(**key))
-            .filter_map(|(_, session)| self.worker_view(session))
+            .filter_map(|(_, session)| self.worker_view(session, turn))
             .collect();
         views.sort_by(|a, b| (&a.worker_id, a.session_id).cmp(&(&b.worker_id, b.session_id)));
         views
     }
 
-    fn worker_view(&self, session: &Session) -> Option<WorkerView> {
+    fn worker_view(&self, session: &Session, turn: &Turn) -> Option<WorkerView> {
         let identity = session.identity.as_ref()?;
         let mut actions: Vec<Arc<str>> = session
             .actions
             .keys()
-            .map(|key| Arc::clone(&self.fleet.action(*key).name))
+            .map(|key| Arc::clone(&self.action(*key).name))
             .collect();
         actions.sort();
-        let now_ms = self.now.monotonic_ms;
+        let now_ms = turn.now_ms();
         let over = session
             .tokens()
             .iter()
-            .filter_map(|token| self.fleet.attempts[token].over);
+            .filter_map(|token| self.attempts[token].over);
         let (mut stopping, mut stopping_age_ms) = (0, 0);
         for over in over {
             stopping += 1;
@@ -63,20 +70,17 @@ impl Engine {
         })
     }
 
-    pub(crate) fn action_views(&self) -> Vec<ActionView> {
-        let now_ms = self.now.monotonic_ms;
-        let registered = self
-            .fleet
-            .actions()
-            .filter(|(_, action)| action.is_registered(now_ms));
+    pub(crate) fn action_views(&self, turn: &Turn) -> Vec<ActionView> {
+        let now_ms = turn.now_ms();
+        let registered = self.actions().filter(|(_, action)| action.is_registered(now_ms));
         registered
             // During the grace after the start an action that was only asked for is not offered by anybody.
             .filter(|(_, action)| action.was_offered || action.is_declared)
-            .map(|(key, action)| self.action_view(key, action))
+            .map(|(key, action)| self.action_view(key, action, turn))
             .collect()
     }
 
-    fn action_view(&self, key: ActionKey, action: &Action) -> ActionView {
+    fn action_view(&self, key: ActionKey, action: &Action, turn: &Turn) -> ActionView {
         ActionView {
             name: Arc::clone(&action.name),
             description: Arc::clone(&action.description),
@@ -87,16 +91,16 @@ impl Engine {
             waiting: action.n_waiting() as u32,
             is_declared: action.is_declared,
             registered_for_ms: (action.sessions.is_empty())
-                .then(|| action.registered_for_ms(self.now.monotonic_ms))
+                .then(|| action.registered_for_ms(turn.now_ms()))
                 .flatten(),
         }
     }
 
     /// Free slots of an action at all who offer it.
-    pub(crate) fn action_free_slots(&self, key: ActionKey, action: &Action) -> u32 {
+    pub(super) fn action_free_slots(&self, key: ActionKey, action: &Action) -> u32 {
         let sessions = action.sessions.iter();
         sessions
-            .map(|session| self.free_slots(&self.fleet.sessions[session], key))
+            .map(|session| self.free_slots(&self.sessions[session], key))
             .fold(0, u32::saturating_add)
     }
 

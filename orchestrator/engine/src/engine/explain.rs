@@ -1,0 +1,136 @@
+//! Why an execution and its steps stand where they do: what the contract knows, and the place among others.
+//! Changes nothing, and shows nothing that a crash would take back.
+
+use super::Engine;
+use crate::admission::Admission;
+use crate::effect::{Explained, ExplainedParked, Reply};
+use crate::input::CallerId;
+use crate::keys::ExecutionKey;
+use crate::live::Live;
+use crate::need::NeedKey;
+use crate::parked::Place;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use escapement_contract::{
+    AdmissionFacts, COUNTED_MAX, ExecutionFacts, ExecutionWhy, QueueFacts, StepFacts, StepWhy, WriteFacts,
+};
+use escapement_model::ExecutionId;
+
+impl Engine {
+    pub(crate) fn explain(&mut self, caller: CallerId, execution_id: ExecutionId) {
+        self.follow_changes();
+        let reply = match self.durable(execution_id) {
+            Some(key) => Reply::Explained(Box::new(self.explained(key))),
+            None => self
+                .explained_parked(execution_id)
+                .map_or(Reply::NotLive, Reply::ExplainedParked),
+        };
+        self.turn.reply(caller, reply);
+    }
+
+    fn explained(&self, key: ExecutionKey) -> Explained {
+        let live = self.live.at(key);
+        let mut explanation = live.execution.explain(self.turn.now(), live.n_shown);
+        self.place_execution(key, live, &mut explanation.execution.why);
+        self.place_steps(key, live, &mut explanation.steps);
+        Explained {
+            execution_id: live.execution_id,
+            request: Arc::clone(&live.request),
+            has_started: live.shown_started_at().is_some(),
+            at_unix_ms: self.turn.now().unix_ms,
+            explanation,
+        }
+    }
+
+    fn explained_parked(&self, execution_id: ExecutionId) -> Option<ExplainedParked> {
+        let parked = self.parked.find(execution_id)?;
+        Some(ExplainedParked {
+            at_unix_ms: self.turn.now().unix_ms,
+            execution: ExecutionFacts {
+                why: ExecutionWhy::Queued(Some(self.admission_facts(parked.place(), parked.need))),
+                ends_in_ms: Some(parked.due_ms.saturating_sub(self.turn.now_ms())),
+            },
+        })
+    }
+
+    fn place_execution(&self, key: ExecutionKey, live: &Live, why: &mut ExecutionWhy) {
+        match why {
+            ExecutionWhy::Queued(admission) => {
+                let place = Admission::place(live.request.plan().priority(), key);
+                *admission = live.need.map(|need| self.admission_facts(place, need));
+            }
+            ExecutionWhy::Starting(write) | ExecutionWhy::Settling { write, .. } => {
+                *write = self.write_facts(key);
+            }
+            ExecutionWhy::Running { .. } | ExecutionWhy::Settled(_) => {}
+        }
+    }
+
+    fn admission_facts(&self, place: Place, need: NeedKey) -> AdmissionFacts {
+        let is_held = self.admission.needs.is_held(need);
+        let queued = self.admission.before(place, need);
+        let parked = self.parked.before(place, need, is_held);
+        AdmissionFacts {
+            n_before: queued.chain(parked).take(COUNTED_MAX as usize).count() as u64,
+            n_running: count(self.admission.n_running()),
+            n_running_max: count(self.config.max_running_executions),
+            is_draining: self.drain.is_on(),
+            held_back: is_held
+                .then(|| {
+                    self.fleet
+                        .held_back_facts(self.admission.needs.actions(need), &self.turn)
+                })
+                .flatten(),
+        }
+    }
+
+    //
+    fn write_facts(&self, key: ExecutionKey) -> WriteFacts {
+        let mut facts = WriteFacts::default();
+        for write in self.writes.values().filter(|write| write.key == key) {
+            facts.n_failures = facts.n_failures.max(write.failures);
+            facts.waits_for_space |= write.waits_for_space;
+        }
+        facts
+    }
+
+    fn place_steps(&self, key: ExecutionKey, live: &Live, steps: &mut [StepFacts]) {
+        let n_steps = live.request.plan().steps().len();
+        let places = self.fleet.places(key, n_steps, &self.turn);
+        for facts in steps {
+            match &mut facts.why {
+                StepWhy::Waiting { queue, .. } => {
+                    let place = places[facts.step.as_usize()].unwrap_or(ENDS_NOW);
+                    if let (Some(expires), Some(left)) = (place.expires_in_ms, &mut facts.ends_in_ms) {
+                        *left = expires.min(*left);
+                    }
+                    *queue = Some(place);
+                }
+                StepWhy::Assigned { worker, .. } | StepWhy::Started { worker, .. } => {
+                    *worker = self.fleet.worker_facts(key, facts.step, &self.turn);
+                }
+                StepWhy::AwaitsExecution { .. }
+                | StepWhy::AwaitsDependencies { .. }
+                | StepWhy::AwaitsTurn { .. }
+                | StepWhy::BackingOff { .. }
+                | StepWhy::Held(_)
+                | StepWhy::Completed { .. }
+                | StepWhy::NotCompleted { .. }
+                | StepWhy::Stopped { .. } => {}
+            }
+        }
+    }
+}
+
+/// The action is not registered, and the step ends at the end of the batch.
+//
+const ENDS_NOW: QueueFacts = QueueFacts {
+    n_before: 0,
+    n_workers: 0,
+    n_slots_free: 0,
+    expires_in_ms: Some(0),
+};
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
