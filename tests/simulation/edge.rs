@@ -8,7 +8,8 @@ use escapement_codec::execution;
 use escapement_codec::stored;
 use escapement_contract::Persisted;
 use escapement_engine::{
-    CallerId, ExecutionView, Input, LoadOutcome, Refusal, Reply, Submission, UntilDecided, WaitFor,
+    CallerId, Ended, ExecutionView, Input, LoadOutcome, Refusal, Reply, Submission, Submitted, Submitter,
+    UntilDecided,
 };
 use escapement_model::ExecutionId;
 use escapement_orchestrator::storage::recovery;
@@ -56,20 +57,19 @@ impl World {
             Question::Submit { job, waits } => {
                 let request = Arc::clone(&self.jobs[job].request);
                 let fresh_id = self.jobs[job].id;
-                let wait_for = if waits {
-                    WaitFor::Settled
-                } else {
-                    WaitFor::Accepted
-                };
-                process.call(about, |caller| {
+                let submission = |submitter| {
                     Input::Submit(Submission {
-                        caller,
+                        submitter,
                         request,
                         fresh_id,
-                        wait_for,
                         until_decided: UntilDecided::default(),
                     })
-                });
+                };
+                if waits {
+                    process.call(about, |caller| submission(Submitter::ForEnd(caller)));
+                } else {
+                    process.call(about, |caller| submission(Submitter::ForAccept(caller)));
+                }
             }
             Question::Get(execution_id) => {
                 process.call(about, |caller| Input::Describe { caller, execution_id })
@@ -131,7 +131,7 @@ impl World {
     /// The engine answers a question, or a part of it.
     pub(crate) fn answered(&mut self, call: CallNumber, question: Question, reply: Reply) {
         match (question, reply) {
-            (Question::Submit { job, .. }, Reply::Accepted(view)) => {
+            (Question::Submit { job, .. }, Reply::Submitted(Submitted::Accepted(view))) => {
                 let id = view.execution_id;
                 assert_eq!(id, self.jobs[job].id);
                 assert!(
@@ -144,15 +144,22 @@ impl World {
                 }
                 self.tell(call, Told::State(live_state(&view)));
             }
-            (Question::Get(_), Reply::Described(view)) => self.tell(call, Told::State(live_state(&view))),
-            (Question::Submit { waits: true, .. }, Reply::Settled(settled)) => {
+            (Question::Get(_), Reply::Described(Some(view))) => {
+                self.tell(call, Told::State(live_state(&view)))
+            }
+            (Question::Submit { waits: true, .. }, Reply::Ended(Ended::Settled(settled))) => {
                 self.check_settled(&settled);
                 self.tally().count("results told");
                 let result = hash_of_result(&execution::result(&settled.result));
                 self.tell(call, Told::State(State::Settled { result }));
             }
-            (Question::Wait { id, .. }, Reply::Settled(_) | Reply::NotLive) => self.describe(call, id),
-            (Question::Submit { job, waits }, Reply::NotLive) => {
+            (Question::Wait { id, .. }, Reply::Ended(Ended::Settled(_) | Ended::NotLive)) => {
+                self.describe(call, id)
+            }
+            (
+                Question::Submit { job, waits },
+                Reply::Submitted(Submitted::NotLive) | Reply::Ended(Ended::NotLive),
+            ) => {
                 let id = self.jobs[job].id;
                 let read = if waits {
                     Read::Result(id)
@@ -161,13 +168,13 @@ impl World {
                 };
                 self.read_soon(call, read);
             }
-            (Question::Get(id), Reply::NotLive) => self.read_soon(call, Read::Execution(id)),
-            (_, Reply::Refused(refusal)) => {
+            (Question::Get(id), Reply::Described(None)) => self.read_soon(call, Read::Execution(id)),
+            (_, Reply::Submitted(Submitted::Refused(refusal)) | Reply::Ended(Ended::Refused(refusal))) => {
                 let reason = reason(refusal);
                 self.truth.tally.count(&format!("refused: {reason}"));
                 self.tell(call, Told::Refused(reason));
             }
-            (Question::Audit(_) | Question::Watch { .. }, reply) => {
+            (Question::Audit(_) | Question::Watch { .. }, Reply::Watched(reply)) => {
                 self.entries_answered(call, question, reply)
             }
             (question, reply) => panic!("{question:?} is answered by {reply:?}"),

@@ -8,7 +8,7 @@ use crate::truth::{ProcessKey, Report};
 use crate::watching::WHOLE;
 use escapement_codec::session_out::Greeting;
 use escapement_contract::Moment;
-use escapement_engine::{CallerId, Engine, EngineConfig, Input, SessionKey, Watch};
+use escapement_engine::{Caller, CallerId, Engine, EngineConfig, Input, SessionKey, Watch};
 use escapement_model::limits::{HEARTBEAT_INTERVAL_MS, LEASE_MS};
 use escapement_model::{AttemptToken, BootId, ExecutionId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,10 +148,10 @@ impl Orchestrator {
     }
 
     /// Queues a call and remembers who waits.
-    pub(crate) fn call(&mut self, call: Call, input: impl FnOnce(CallerId) -> Input) {
+    pub(crate) fn call<A>(&mut self, call: Call, input: impl FnOnce(Caller<A>) -> Input) {
         let caller = CallerId(self.next_caller);
         self.next_caller += 1;
         self.callers.insert(caller, call);
-        self.inbox.push(input(caller));
+        self.inbox.push(input(caller.into()));
     }
 }

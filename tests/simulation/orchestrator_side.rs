@@ -374,7 +374,7 @@ impl World {
         self.process().callers.remove(&caller);
         match (call, reply) {
             (Call::Asked(call, question), reply) => self.answered(call, question, reply),
-            (Call::Follow(id, from), reply) => self.followed(id, from, reply),
+            (Call::Follow(id, from), Reply::Watched(reply)) => self.followed(id, from, reply),
             (Call::Report(reports), Reply::OutcomeAcks(acks)) => {
                 assert_eq!(acks.len(), reports.len(), "an answer for each item");
                 for ((token, verdict), (asked, report)) in acks.into_iter().zip(reports) {
@@ -382,8 +382,8 @@ impl World {
                     self.outcome_answered(token, verdict, Some(report));
                 }
             }
-            (Call::Operate, Reply::WorkersDrain { .. } | Reply::NoSuchWorker) => {}
-            (Call::Operate, Reply::DeclaredDead { .. }) => self.tally().count("declared dead"),
+            (Call::Operate, Reply::WorkersDrain(_) | Reply::DeclaredDead(None)) => {}
+            (Call::Operate, Reply::DeclaredDead(Some(_))) => self.tally().count("declared dead"),
             (Call::Workers, Reply::Workers(views)) => {
                 let rest = views.len() == self.seats.len()
                     && views.iter().all(|view| {

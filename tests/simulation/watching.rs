@@ -8,7 +8,7 @@ use crate::world::{Happening, World};
 use escapement_codec::audit;
 use escapement_codec::stored;
 use escapement_contract::AuditEntry;
-use escapement_engine::{Input, IsAll, Piece, Reply, Watch};
+use escapement_engine::{Input, IsAll, Piece, Watch, Watched};
 use escapement_model::ExecutionId;
 use escapement_tests::history::{End, Entry, State};
 use escapement_wire::v1;
@@ -53,16 +53,16 @@ impl World {
     }
 
     /// The engine answers a question for entries.
-    pub(crate) fn entries_answered(&mut self, call: CallNumber, question: Question, reply: Reply) {
+    pub(crate) fn entries_answered(&mut self, call: CallNumber, question: Question, reply: Watched) {
         match (question, reply) {
-            (Question::Audit(_), Reply::Entries(entries, IsAll(is_all))) => {
+            (Question::Audit(_), Watched::Entries(entries, IsAll(is_all))) => {
                 assert!(
                     is_all && !entries.is_empty(),
                     "a record has entries from the start"
                 );
                 self.tell(call, told(&converted(&entries), End::Now));
             }
-            (Question::Watch { id, from, reads, .. }, Reply::Entries(entries, _)) => {
+            (Question::Watch { id, from, reads, .. }, Watched::Entries(entries, _)) => {
                 let from = from + entries.len() as u64;
                 self.tell(call, told(&converted(&entries), End::Open));
                 // What was shown stays as long as the process.
@@ -75,8 +75,10 @@ impl World {
                 };
                 self.read_on(call, question);
             }
-            (Question::Watch { .. }, Reply::Rewritten) => self.tell(call, Told::Refused("RECORD_REWRITTEN")),
-            (Question::Audit(id), Reply::NotLive) => {
+            (Question::Watch { .. }, Watched::Rewritten) => {
+                self.tell(call, Told::Refused("RECORD_REWRITTEN"))
+            }
+            (Question::Audit(id), Watched::NotLive) => {
                 let read = Read::Record {
                     id,
                     from: 1,
@@ -92,7 +94,7 @@ impl World {
                     after,
                     reads,
                 },
-                Reply::NotLive | Reply::Settled(_),
+                Watched::NotLive | Watched::Settled(_),
             ) => {
                 // Whoever never reads does not get the rest either.
                 if reads != Reads::Never {
@@ -151,20 +153,20 @@ impl World {
     }
 
     /// Looks over the orchestrator's shoulder: what it shows is compared with what is so.
-    pub(crate) fn followed(&mut self, id: ExecutionId, from: u64, reply: Reply) {
+    pub(crate) fn followed(&mut self, id: ExecutionId, from: u64, reply: Watched) {
         match reply {
-            Reply::Entries(entries, _) => {
+            Watched::Entries(entries, _) => {
                 let from = from + entries.len() as u64;
                 self.truth.told(id, entries.to_vec());
                 self.process().follow_on(id, from);
             }
-            Reply::Settled(settled) => {
+            Watched::Settled(settled) => {
                 self.check_settled(&settled);
                 let seen = usize::try_from(from - 1).expect("it is small");
                 let rest = settled.audit.get(seen..).unwrap_or_default();
                 self.truth.told(id, rest.to_vec());
             }
-            Reply::NotLive => {}
+            Watched::NotLive => {}
             other => panic!("who follows {id} is answered by {other:?}"),
         }
     }

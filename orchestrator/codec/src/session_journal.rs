@@ -54,7 +54,7 @@ fn input(at_ms: u64, input: &Input) -> Option<Line> {
             message,
         } => from_worker(at_ms, session.0, *seq, message),
         Input::ReportOutcomes { caller, items } => {
-            let line = call("report_outcomes").value("call", caller.0);
+            let line = call("report_outcomes").value("call", caller.id.0);
             line.list("items", items, outcome)
         }
         Input::DrainWorker { caller, worker } => {
@@ -62,11 +62,11 @@ fn input(at_ms: u64, input: &Input) -> Option<Line> {
                 WorkerSelector::Instance(instance_id) => (quoted(instance_id), NULL.to_owned()),
                 WorkerSelector::WorkerId(worker_id) => (NULL.to_owned(), text(worker_id)),
             };
-            let line = call("drain_worker").value("call", caller.0);
+            let line = call("drain_worker").value("call", caller.id.0);
             line.value("instance", instance).value("worker", label)
         }
         Input::DeclareWorkerDead { caller, instance_id } => {
-            let line = call("declare_worker_dead").value("call", caller.0);
+            let line = call("declare_worker_dead").value("call", caller.id.0);
             line.id("instance", instance_id)
         }
         Input::Submit(_)

@@ -7,8 +7,8 @@ use escapement_contract::{
     validate_request,
 };
 use escapement_engine::{
-    ActionSpec, AttemptReport, CallerId, Effect, Engine, EngineConfig, Explained, FromWorker, Hello, Input,
-    Reply, SessionKey, StoreWrite, Submission, ToWorker, UntilDecided, WaitFor, WriteOutcome,
+    ActionSpec, AttemptReport, CallerId, Effect, Engine, EngineConfig, ExplainAnswer, Explained, FromWorker,
+    Hello, Input, Reply, SessionKey, StoreWrite, Submission, Submitter, ToWorker, UntilDecided, WriteOutcome,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, PlanId, SessionId, StepId};
@@ -142,7 +142,7 @@ impl Measured {
                 })
             }
             Effect::Reply {
-                reply: Reply::Explained(explained),
+                reply: Reply::Explained(ExplainAnswer::Live(explained)),
                 ..
             } => {
                 self.explained = Some(*explained);
@@ -155,10 +155,9 @@ impl Measured {
     fn submit(&mut self, n: u64, request: &Arc<Request>) -> ExecutionId {
         let fresh_id = ExecutionId::from_random(uuid(n ^ 0xffff_0000));
         self.input(Input::Submit(Submission {
-            caller: CallerId(n),
+            submitter: Submitter::ForAccept(CallerId(n).into()),
             request: Arc::clone(request),
             fresh_id,
-            wait_for: WaitFor::Accepted,
             until_decided: UntilDecided::default(),
         }));
         fresh_id
@@ -197,7 +196,7 @@ impl Measured {
     }
 
     fn measure(&mut self, what: &str, execution_id: ExecutionId) {
-        let caller = CallerId(0);
+        let caller = CallerId(0).into();
         // The best of many: the machine may be busy with other things.
         let (mut engine_us, mut words_us) = (u128::MAX, u128::MAX);
         let mut bytes = 0;

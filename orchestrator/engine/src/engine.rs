@@ -9,7 +9,7 @@ mod sessions;
 use crate::admission::Admission;
 use crate::config::EngineConfig;
 use crate::drain::Drain;
-use crate::effect::{Effect, Reply, StoreWrite};
+use crate::effect::{Effect, StoreWrite};
 use crate::fleet::{Due, Fleet};
 use crate::input::{CallerId, Input, WriteId};
 use crate::keys::ExecutionKey;
@@ -115,16 +115,16 @@ impl Engine {
             Input::CallerGone(caller) => self.forget_caller(caller),
             Input::ListWorkers(caller) => {
                 let workers = self.fleet.worker_views(&self.turn);
-                self.turn.reply(caller, Reply::Workers(workers));
+                self.turn.reply(caller, workers);
             }
             Input::ListActions(caller) => {
                 let actions = self.fleet.action_views(&self.turn);
-                self.turn.reply(caller, Reply::Actions(actions));
+                self.turn.reply(caller, actions);
             }
             Input::ReportOutcomes { caller, items } => self.report_outcomes(caller, items),
             Input::DrainWorker { caller, worker } => {
-                let reply = self.fleet.drain_worker(&worker, &mut self.turn);
-                self.turn.reply(caller, reply);
+                let drained = self.fleet.drain_worker(&worker, &mut self.turn);
+                self.turn.reply(caller, drained);
             }
             Input::ForgetAction { caller, name } => self.forget_action(caller, &name),
             Input::DeclareWorkerDead { caller, instance_id } => self.declare_worker_dead(caller, instance_id),

@@ -53,7 +53,7 @@ pub(crate) use attempt::Attempt;
 pub(crate) use dispatch::{ReadyStep, Work};
 pub(crate) use hello::{Greeted, TakeOver};
 pub(crate) use registration::Forgotten;
-pub(crate) use session_end::{Gone, Losses};
+pub(crate) use session_end::Gone;
 
 /// All sessions, actions, attempts in flight and waiting steps.
 #[derive(Debug)]

@@ -1,6 +1,10 @@
 //! Everything that can happen to an engine. Carries no channel and no clock.
 
-use crate::worker::{AttemptReport, FromWorker};
+use crate::answer::{
+    ActionForgotten, ActionView, Caller, Ended, ExecutionView, ExplainAnswer, Losses, Submitted, Watched,
+    WorkerView, WorkersDrain,
+};
+use crate::worker::{AckVerdict, AttemptReport, FromWorker};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -28,21 +32,21 @@ pub enum Input {
     /// A caller wants to know when an execution is settled.
     Wait {
         /// Who.
-        caller: CallerId,
+        caller: Caller<Ended>,
         /// Which.
         execution_id: ExecutionId,
     },
     /// A caller wants to know how an execution stands now.
     Describe {
         /// Who.
-        caller: CallerId,
+        caller: Caller<Option<ExecutionView>>,
         /// Which.
         execution_id: ExecutionId,
     },
     /// A caller wants to know why an execution and its steps stand where they do.
     Explain {
         /// Who.
-        caller: CallerId,
+        caller: Caller<ExplainAnswer>,
         /// Which.
         execution_id: ExecutionId,
     },
@@ -51,34 +55,34 @@ pub enum Input {
     /// A caller does not wait any more. Changes no execution.
     CallerGone(CallerId),
     /// An operator asks for the workers.
-    ListWorkers(CallerId),
+    ListWorkers(Caller<Vec<WorkerView>>),
     /// An operator asks for the actions.
-    ListActions(CallerId),
-    /// Outcomes that come without a session. Answered by [`Reply::OutcomeAcks`](crate::Reply::OutcomeAcks), item by item.
+    ListActions(Caller<Vec<ActionView>>),
+    /// Outcomes that come without a session. Answered item by item.
     ReportOutcomes {
         /// Who.
-        caller: CallerId,
+        caller: Caller<Vec<(AttemptToken, AckVerdict)>>,
         /// Attempts that ended.
         items: Vec<(AttemptToken, AttemptReport)>,
     },
-    /// An operator takes workers out of service. Answered by `WorkersDrain` or `NoSuchWorker`.
+    /// An operator takes workers out of service.
     DrainWorker {
         /// Who.
-        caller: CallerId,
+        caller: Caller<Option<WorkersDrain>>,
         /// Which.
         worker: WorkerSelector,
     },
-    /// An operator ends the memory of an action. Answered by `ActionForgotten` or `ActionInUse`.
+    /// An operator ends the memory of an action.
     ForgetAction {
         /// Who.
-        caller: CallerId,
+        caller: Caller<Option<ActionForgotten>>,
         /// Its name.
         name: String,
     },
-    /// An operator says that a worker process is gone. Answered by `DeclaredDead` or `NoSuchWorker`.
+    /// An operator says that a worker process is gone.
     DeclareWorkerDead {
         /// Who.
-        caller: CallerId,
+        caller: Caller<Option<Losses>>,
         /// Which.
         instance_id: InstanceId,
     },
@@ -140,13 +144,12 @@ pub struct ActionMemory {
 
 /// A question for a piece of a record.
 ///
-/// Answered once, by `Entries`, `Settled`, `NotLive` or `Rewritten`; a caller that wants more asks again from the next
-/// entry on.
+/// Answered once; a caller that wants more asks again from the next entry on.
 /// After `NotLive` and `Settled` the store has the whole record.
 #[derive(Clone, Debug)]
 pub struct Watch {
     /// Who.
-    pub caller: CallerId,
+    pub caller: Caller<Watched>,
     /// Which.
     pub execution_id: ExecutionId,
     /// The first entry wanted; 0 counts as 1.
@@ -180,14 +183,12 @@ pub enum WorkerSelector {
 /// A plan that a caller hands in.
 #[derive(Clone, Debug)]
 pub struct Submission {
-    /// Who.
-    pub caller: CallerId,
+    /// Who, and what the caller wants to hear.
+    pub submitter: Submitter,
     /// What, validated.
     pub request: Arc<Request>,
     /// The execution id to use where the caller gave none; random.
     pub fresh_id: ExecutionId,
-    /// What the caller wants to hear.
-    pub wait_for: WaitFor,
     /// What the shell holds for it until it is decided whether it is accepted.
     pub until_decided: UntilDecided,
 }
@@ -206,13 +207,23 @@ impl UntilDecided {
     }
 }
 
-/// When a submission is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitFor {
-    /// As soon as it is durable.
-    Accepted,
-    /// When its result is durable.
-    Settled,
+/// A caller that hands a plan in, by what it waits for.
+#[derive(Clone, Copy, Debug)]
+pub enum Submitter {
+    /// For the accept to be durable.
+    ForAccept(Caller<Submitted>),
+    /// For the result to be durable.
+    ForEnd(Caller<Ended>),
+}
+
+impl Submitter {
+    /// Its number.
+    pub fn id(self) -> CallerId {
+        match self {
+            Self::ForAccept(caller) => caller.id,
+            Self::ForEnd(caller) => caller.id,
+        }
+    }
 }
 
 /// An execution that the store holds unsettled.

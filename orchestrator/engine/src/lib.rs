@@ -9,6 +9,7 @@
 extern crate alloc;
 
 mod admission;
+mod answer;
 mod by_need;
 mod clock;
 mod config;
@@ -31,15 +32,17 @@ mod turn;
 mod watch;
 mod worker;
 
-pub use config::EngineConfig;
-pub use effect::{
-    ActionView, Effect, ExecutionView, Explained, ExplainedParked, IsAll, Notice, Refusal, Reply,
-    SessionState, StoreWrite, WorkerView,
+pub use answer::{
+    ActionForgotten, ActionView, Answer, Caller, Ended, ExecutionView, ExplainAnswer, Explained,
+    ExplainedParked, IsAll, Losses, Refusal, Reply, SessionState, Submitted, Watched, WorkerView,
+    WorkersDrain,
 };
+pub use config::EngineConfig;
+pub use effect::{Effect, Notice, StoreWrite};
 pub use engine::Engine;
 pub use input::{
     ActionMemory, CallerId, Input, LoadOutcome, Piece, Recovered, RecoveredParked, SessionKey, Submission,
-    UntilDecided, WaitFor, Watch, WorkerSelector, WriteConflict, WriteFailure, WriteId, WriteOutcome,
+    Submitter, UntilDecided, Watch, WorkerSelector, WriteConflict, WriteFailure, WriteId, WriteOutcome,
 };
 pub use worker::{
     AckVerdict, ActionRefusal, ActionSpec, Assignment, AttemptReport, Cancel, CancelReason, FromWorker,

@@ -1,7 +1,8 @@
 //! The executions that are accepted, or about to be, and not settled. Decides nothing.
 
+use crate::answer::{Caller, Ended};
 use crate::clock::WallClock;
-use crate::input::{CallerId, Submission, UntilDecided, WaitFor};
+use crate::input::{Submission, Submitter, UntilDecided};
 use crate::keys::ExecutionKey;
 use crate::need::NeedKey;
 use crate::watch::Watchers;
@@ -46,13 +47,13 @@ pub(crate) struct Live {
     /// Its start is durable: a crash would not take it back.
     pub(crate) start_is_durable: bool,
     /// Callers that wait for the accept.
-    pub(crate) submitters: Vec<(CallerId, WaitFor)>,
+    pub(crate) submitters: Vec<Submitter>,
     /// What the shell holds until the accept is answered.
     pub(crate) until_decided: UntilDecided,
     /// Submissions that can be judged only once the accept is answered.
     pub(crate) undecided: Vec<Submission>,
     /// Callers that wait for the result.
-    pub(crate) waiters: Vec<CallerId>,
+    pub(crate) waiters: Vec<Caller<Ended>>,
     /// Callers that wait for the next entry of the record.
     pub(crate) watchers: Watchers,
     /// Entries of the record that may be seen.

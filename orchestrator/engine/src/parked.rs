@@ -1,5 +1,6 @@
 //! Queued executions whose requests stand in the store alone, each in about 200 bytes. Decides nothing.
 
+use crate::answer::{Caller, Ended};
 use crate::by_need::ByNeed;
 use crate::clock::WallClock;
 use crate::input::{CallerId, Watch};
@@ -44,7 +45,7 @@ pub(crate) enum Load {
 #[derive(Debug, Default)]
 pub(crate) struct Interest {
     /// Callers that wait for the result.
-    pub(crate) waiters: Vec<CallerId>,
+    pub(crate) waiters: Vec<Caller<Ended>>,
     /// Callers that want to watch.
     pub(crate) watches: Vec<Watch>,
 }
@@ -217,7 +218,11 @@ impl ParkedSet {
     }
 
     /// Keeps in mind who waits for the result.
-    pub(crate) fn add_waiters(&mut self, key: ExecutionKey, waiters: impl IntoIterator<Item = CallerId>) {
+    pub(crate) fn add_waiters(
+        &mut self,
+        key: ExecutionKey,
+        waiters: impl IntoIterator<Item = Caller<Ended>>,
+    ) {
         let mut waiters = waiters.into_iter().peekable();
         if waiters.peek().is_some() {
             self.interest.entry(key).or_default().waiters.extend(waiters);
@@ -236,8 +241,8 @@ impl ParkedSet {
         let Some(interest) = self.interest.get_mut(&key) else {
             return;
         };
-        interest.waiters.retain(|other| *other != caller);
-        interest.watches.retain(|watch| watch.caller != caller);
+        interest.waiters.retain(|other| other.id != caller);
+        interest.watches.retain(|watch| watch.caller.id != caller);
         if interest.watches.is_empty() {
             self.watched.remove(&key);
         }

@@ -4,10 +4,11 @@
 //! fills what is left. Whatever else waits is parked: its request is asked for when its turn comes near, when its
 //! deadline is over, and when somebody wants to watch it.
 
+use crate::answer::{Caller, Ended, Refusal, Submitted, Watched};
 use crate::clock::WallClock;
-use crate::effect::{Effect, Reply};
+use crate::effect::Effect;
 use crate::engine::{Engine, Timer};
-use crate::input::{CallerId, LoadOutcome, Recovered, RecoveredParked, WaitFor, Watch};
+use crate::input::{LoadOutcome, Recovered, RecoveredParked, Submitter, Watch};
 use crate::keys::ExecutionKey;
 use crate::limits::{LOADS_AHEAD_MAX, LOADS_WATCHED_MAX, OVERDUE_LOADED_MAX};
 use crate::live::Stage;
@@ -181,7 +182,7 @@ impl Engine {
         self.apply_input(parked.key, ContractInput::Tick)
             .expect("time always passes");
         for watch in interest.watches {
-            self.callers.remove(&watch.caller);
+            self.callers.remove(&watch.caller.id);
             self.watch(watch);
         }
     }
@@ -194,35 +195,27 @@ impl Engine {
 
     /// The same id as a parked execution's.
     //
-    pub(crate) fn attach_parked(
-        &mut self,
-        caller: CallerId,
-        parked: Parked,
-        request: &Request,
-        wait_for: WaitFor,
-    ) {
+    pub(crate) fn attach_parked(&mut self, submitter: Submitter, parked: Parked, request: &Request) {
         if parked.digest != *request.digest() {
-            return self
-                .turn
-                .reply(caller, Reply::Refused(crate::effect::Refusal::ExecutionIdUsed));
+            return self.refuse(submitter, Refusal::ExecutionIdUsed);
         }
-        match wait_for {
+        match submitter {
             // The store shows the same as memory would.
-            WaitFor::Accepted => self.turn.reply(caller, Reply::NotLive),
-            WaitFor::Settled => self.wait_parked(caller, parked),
+            Submitter::ForAccept(caller) => self.turn.reply(caller, Submitted::NotLive),
+            Submitter::ForEnd(caller) => self.wait_parked(caller, parked),
         }
     }
 
-    pub(crate) fn wait_parked(&mut self, caller: CallerId, parked: Parked) {
+    pub(crate) fn wait_parked(&mut self, caller: Caller<Ended>, parked: Parked) {
         self.parked.add_waiters(parked.key, [caller]);
-        self.callers.insert(caller, parked.key);
+        self.callers.insert(caller.id, parked.key);
     }
 
     pub(crate) fn watch_parked(&mut self, watch: Watch) {
         let Some(key) = self.parked.find(watch.execution_id).map(|parked| parked.key) else {
-            return self.turn.reply(watch.caller, Reply::NotLive);
+            return self.turn.reply(watch.caller, Watched::NotLive);
         };
-        self.callers.insert(watch.caller, key);
+        self.callers.insert(watch.caller.id, key);
         self.parked.add_watch(watch);
     }
 
@@ -239,10 +232,13 @@ impl Engine {
 
     /// The store says what is wrong with it.
     fn tell_not_live(&mut self, interest: Interest) {
-        let watchers = interest.watches.into_iter().map(|watch| watch.caller);
-        for caller in interest.waiters.into_iter().chain(watchers) {
-            self.callers.remove(&caller);
-            self.turn.reply(caller, Reply::NotLive);
+        for caller in interest.waiters {
+            self.callers.remove(&caller.id);
+            self.turn.reply(caller, Ended::NotLive);
+        }
+        for watch in interest.watches {
+            self.callers.remove(&watch.caller.id);
+            self.turn.reply(watch.caller, Watched::NotLive);
         }
     }
 }

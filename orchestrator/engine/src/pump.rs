@@ -1,6 +1,7 @@
 //! Feeds the contract and carries out what it decides. The only place where an execution's effects are read.
 
-use crate::effect::{Effect, Reply, StoreWrite};
+use crate::answer::Ended;
+use crate::effect::{Effect, StoreWrite};
 use crate::engine::{Engine, Timer};
 use crate::fleet::ReadyStep;
 use crate::keys::ExecutionKey;
@@ -108,8 +109,8 @@ impl Engine {
                     .expect("an execution lives until its result is returned");
                 self.forget_overdue(live.counts_as_overdue);
                 for caller in live.waiters {
-                    self.callers.remove(&caller);
-                    self.turn.reply(caller, Reply::Settled(persisted.clone()));
+                    self.callers.remove(&caller.id);
+                    self.turn.reply(caller, Ended::Settled(persisted.clone()));
                 }
             }
         }

@@ -1,8 +1,9 @@
 //! What the store answered. Nothing that needs a write goes out before this module hears that it is durable.
 
-use crate::effect::{Effect, Refusal, Reply, StoreWrite};
+use crate::answer::{Ended, Refusal, Submitted};
+use crate::effect::{Effect, StoreWrite};
 use crate::engine::{Engine, PendingWrite, Timer};
-use crate::input::{UntilDecided, WaitFor, WriteConflict, WriteFailure, WriteId, WriteOutcome};
+use crate::input::{Submitter, UntilDecided, WriteConflict, WriteFailure, WriteId, WriteOutcome};
 use crate::keys::ExecutionKey;
 use crate::live::Stage;
 use escapement_contract::{Input as ContractInput, Phase};
@@ -22,8 +23,8 @@ impl Engine {
         match (&pending.content, outcome) {
             (StoreWrite::Accept { .. }, WriteOutcome::Durable) => self.accepted(pending.key),
             (StoreWrite::Accept { request, .. }, WriteOutcome::Conflict(conflict)) => {
-                let reply = refused_accept(conflict, request.digest());
-                self.abandon(pending.key, &reply);
+                let refusal = refused_accept(conflict, request.digest());
+                self.abandon(pending.key, refusal);
             }
             // Nobody was told that it is accepted: the callers ask again.
             (StoreWrite::Accept { .. }, WriteOutcome::Failed(failure)) => {
@@ -31,7 +32,7 @@ impl Engine {
                     WriteFailure::Full => Refusal::StoreFull,
                     WriteFailure::Busy => Refusal::StoreFailed,
                 };
-                self.abandon(pending.key, &Reply::Refused(refusal));
+                self.abandon(pending.key, Some(refusal));
             }
             (StoreWrite::Start { .. }, WriteOutcome::Durable) => self.started(pending.key),
             (StoreWrite::Settle { .. }, WriteOutcome::Durable) => self.settled(pending.key),
@@ -74,14 +75,14 @@ impl Engine {
         } else {
             self.enter_queue(key);
         }
-        for (caller, wait_for) in submitters {
-            match wait_for {
-                WaitFor::Accepted => {
+        for submitter in submitters {
+            match submitter {
+                Submitter::ForAccept(caller) => {
                     let view = self.view(key);
-                    self.callers.remove(&caller);
-                    self.turn.reply(caller, Reply::Accepted(view));
+                    self.callers.remove(&caller.id);
+                    self.turn.reply(caller, Submitted::Accepted(view));
                 }
-                WaitFor::Settled => self.live.at_mut(key).waiters.push(caller),
+                Submitter::ForEnd(caller) => self.live.at_mut(key).waiters.push(caller),
             }
         }
         self.after_change(key);
@@ -91,7 +92,8 @@ impl Engine {
     }
 
     /// An execution whose accept did not become durable: as if it had never been.
-    fn abandon(&mut self, key: ExecutionKey, reply: &Reply) {
+    /// `refusal`: `None` if the same request was accepted before.
+    fn abandon(&mut self, key: ExecutionKey, refusal: Option<Refusal>) {
         self.leave_queue(key);
         let live = self
             .live
@@ -101,9 +103,13 @@ impl Engine {
         if live.holds_slot {
             self.admission.free_slot();
         }
-        for (caller, _) in live.submitters {
-            self.callers.remove(&caller);
-            self.turn.reply(caller, reply.clone());
+        for submitter in live.submitters {
+            self.callers.remove(&submitter.id());
+            match (refusal, submitter) {
+                (Some(refusal), _) => self.refuse(submitter, refusal),
+                (None, Submitter::ForAccept(caller)) => self.turn.reply(caller, Submitted::NotLive),
+                (None, Submitter::ForEnd(caller)) => self.turn.reply(caller, Ended::NotLive),
+            }
         }
         live.undecided
             .into_iter()
@@ -150,11 +156,8 @@ impl Engine {
             && matches!(pending.content, StoreWrite::Settle { .. })
         {
             for caller in core::mem::take(&mut live.waiters) {
-                self.callers.remove(&caller);
-                self.turn.push(Effect::Reply {
-                    caller,
-                    reply: Reply::Refused(Refusal::StoreFailed),
-                });
+                self.callers.remove(&caller.id);
+                self.turn.reply(caller, Ended::Refused(Refusal::StoreFailed));
             }
         }
         let due_ms = self.turn.now_ms().saturating_add(self.retry_pause_ms(failures));
@@ -188,12 +191,12 @@ impl Engine {
     }
 }
 
-fn refused_accept(conflict: WriteConflict, digest: &[u8; 32]) -> Reply {
+fn refused_accept(conflict: WriteConflict, digest: &[u8; 32]) -> Option<Refusal> {
     match conflict {
         // the identical request was accepted before; its answer stands in the store.
-        WriteConflict::ExecutionIdUsed { request_digest } if request_digest == *digest => Reply::NotLive,
-        WriteConflict::ExecutionIdUsed { .. } => Reply::Refused(Refusal::ExecutionIdUsed),
-        WriteConflict::PlanIdUsed { execution_id } => Reply::Refused(Refusal::PlanIdUsed { execution_id }),
+        WriteConflict::ExecutionIdUsed { request_digest } if request_digest == *digest => None,
+        WriteConflict::ExecutionIdUsed { .. } => Some(Refusal::ExecutionIdUsed),
+        WriteConflict::PlanIdUsed { execution_id } => Some(Refusal::PlanIdUsed { execution_id }),
         WriteConflict::AlreadyThere | WriteConflict::NotFound => {
             unreachable!("an accept conflicts on ids only")
         }

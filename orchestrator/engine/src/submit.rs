@@ -1,9 +1,10 @@
 //! A caller hands in a plan, or asks about one. Persists nothing: it asks for the write and waits.
 
+use crate::answer::{Caller, Ended, ExecutionView, Refusal, Submitted};
 use crate::clock::WallClock;
-use crate::effect::{ExecutionView, Refusal, Reply, StoreWrite};
+use crate::effect::StoreWrite;
 use crate::engine::Engine;
-use crate::input::{CallerId, Recovered, Submission, UntilDecided, WaitFor};
+use crate::input::{CallerId, Recovered, Submission, Submitter, UntilDecided};
 use crate::keys::ExecutionKey;
 use crate::live::{Live, Stage};
 use crate::watch::Watchers;
@@ -19,30 +20,35 @@ impl Engine {
     pub(crate) fn submit(&mut self, submission: Submission) {
         let execution_id = submission.request.execution_id();
         if let Some(parked) = execution_id.and_then(|id| self.parked.find(id).copied()) {
-            let Submission { caller, request, .. } = &submission;
-            return self.attach_parked(*caller, parked, request, submission.wait_for);
+            return self.attach_parked(submission.submitter, parked, &submission.request);
         }
         if let Some(holder) = self.undecided_holder(&submission) {
             return self.live.at_mut(holder).undecided.push(submission);
         }
         let Submission {
-            caller,
+            submitter,
             request,
             fresh_id,
-            wait_for,
             until_decided,
         } = submission;
         let execution_id = request.execution_id().unwrap_or(fresh_id);
         if let Some(key) = self.live.find(execution_id) {
-            return self.attach(caller, key, &request, wait_for);
+            return self.attach(submitter, key, &request);
         }
         let parent = self.parent_of(&request);
         match self.room_for(&request, parent) {
             Ok(()) => {
-                let key = self.accept(caller, request, execution_id, wait_for, parent);
+                let key = self.accept(submitter, request, execution_id, parent);
                 self.live.at_mut(key).until_decided = until_decided;
             }
-            Err(refusal) => self.turn.reply(caller, Reply::Refused(refusal)),
+            Err(refusal) => self.refuse(submitter, refusal),
+        }
+    }
+
+    pub(crate) fn refuse(&mut self, submitter: Submitter, refusal: Refusal) {
+        match submitter {
+            Submitter::ForAccept(caller) => self.turn.reply(caller, Submitted::Refused(refusal)),
+            Submitter::ForEnd(caller) => self.turn.reply(caller, Ended::Refused(refusal)),
         }
     }
 
@@ -65,23 +71,23 @@ impl Engine {
 
     // the same request attaches, another one is refused. It never executes twice.
     /// The same id again.
-    fn attach(&mut self, caller: CallerId, key: ExecutionKey, request: &Request, wait_for: WaitFor) {
+    fn attach(&mut self, submitter: Submitter, key: ExecutionKey, request: &Request) {
         let live = self.live.at_mut(key);
         if live.request.digest() != request.digest() && !planted::is_on(Bug::DigestIgnored) {
-            return self.turn.reply(caller, Reply::Refused(Refusal::ExecutionIdUsed));
+            return self.refuse(submitter, Refusal::ExecutionIdUsed);
         }
-        match (live.stage, wait_for) {
+        match (live.stage, submitter) {
             (Stage::Accepting { .. }, _) => {
-                live.submitters.push((caller, wait_for));
-                self.callers.insert(caller, key);
+                live.submitters.push(submitter);
+                self.callers.insert(submitter.id(), key);
             }
-            (Stage::Durable, WaitFor::Accepted) => {
+            (Stage::Durable, Submitter::ForAccept(caller)) => {
                 let view = self.view(key);
-                self.turn.reply(caller, Reply::Accepted(view));
+                self.turn.reply(caller, Submitted::Accepted(view));
             }
-            (Stage::Durable, WaitFor::Settled) => {
+            (Stage::Durable, Submitter::ForEnd(caller)) => {
                 live.waiters.push(caller);
-                self.callers.insert(caller, key);
+                self.callers.insert(caller.id, key);
             }
         }
     }
@@ -128,10 +134,9 @@ impl Engine {
 
     fn accept(
         &mut self,
-        caller: CallerId,
+        submitter: Submitter,
         request: Arc<Request>,
         execution_id: ExecutionId,
-        wait_for: WaitFor,
         parent: Option<ExecutionKey>,
     ) -> ExecutionKey {
         let accepted_at = self.turn.now().unix_ms;
@@ -156,12 +161,14 @@ impl Engine {
             parent.n_children += 1;
             (live.parent, live.depth) = (Some(parent_key), parent.depth + 1);
         }
-        live.submitters.push((caller, wait_for));
+        live.submitters.push(submitter);
         let key = self.live.insert(live);
-        self.callers.insert(caller, key);
-        if planted::is_on(Bug::AckBeforePersist) {
+        self.callers.insert(submitter.id(), key);
+        if let Submitter::ForAccept(caller) = submitter
+            && planted::is_on(Bug::AckBeforePersist)
+        {
             let view = self.view(key);
-            self.turn.reply(caller, Reply::Accepted(view));
+            self.turn.reply(caller, Submitted::Accepted(view));
         }
         let started_at = self.start_with_accept(key);
         self.write(
@@ -210,26 +217,23 @@ impl Engine {
         started_at
     }
 
-    pub(crate) fn wait(&mut self, caller: CallerId, execution_id: ExecutionId) {
+    pub(crate) fn wait(&mut self, caller: Caller<Ended>, execution_id: ExecutionId) {
         if let Some(parked) = self.parked.find(execution_id).copied() {
             return self.wait_parked(caller, parked);
         }
         match self.durable(execution_id) {
             Some(key) => {
                 self.live.at_mut(key).waiters.push(caller);
-                self.callers.insert(caller, key);
+                self.callers.insert(caller.id, key);
             }
-            None => self.turn.reply(caller, Reply::NotLive),
+            None => self.turn.reply(caller, Ended::NotLive),
         }
     }
 
-    pub(crate) fn describe(&mut self, caller: CallerId, execution_id: ExecutionId) {
-        let reply = match self.durable(execution_id) {
-            Some(key) => Reply::Described(self.view(key)),
-            // What is parked has done nothing that the store does not show.
-            None => Reply::NotLive,
-        };
-        self.turn.reply(caller, reply);
+    pub(crate) fn describe(&mut self, caller: Caller<Option<ExecutionView>>, execution_id: ExecutionId) {
+        // What is parked has done nothing that the store does not show.
+        let view = self.durable(execution_id).map(|key| self.view(key));
+        self.turn.reply(caller, view);
     }
 
     /// The live execution of that id, if its accept is durable: before that it does not exist for anybody.
@@ -246,8 +250,8 @@ impl Engine {
         let Some(live) = self.live.find_mut(key) else {
             return self.parked.forget_caller(key, caller);
         };
-        live.submitters.retain(|(other, _)| *other != caller);
-        live.waiters.retain(|other| *other != caller);
+        live.submitters.retain(|submitter| submitter.id() != caller);
+        live.waiters.retain(|waiter| waiter.id != caller);
         live.watchers.forget(caller);
         self.unpin_unwatched(key);
     }

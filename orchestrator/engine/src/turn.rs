@@ -1,7 +1,8 @@
 //! One call of the engine: when it is, and what is to be done in the end. Decides nothing.
 
-use crate::effect::{Effect, Reply, StoreWrite};
-use crate::input::{CallerId, WriteId};
+use crate::answer::{Answer, Caller};
+use crate::effect::{Effect, StoreWrite};
+use crate::input::WriteId;
 use alloc::collections::VecDeque;
 use escapement_contract::Moment;
 
@@ -44,8 +45,11 @@ impl Turn {
         self.effects.push_back(effect);
     }
 
-    pub(crate) fn reply(&mut self, caller: CallerId, reply: Reply) {
-        self.push(Effect::Reply { caller, reply });
+    pub(crate) fn reply<A: Answer>(&mut self, caller: Caller<A>, answer: A) {
+        self.push(Effect::Reply {
+            caller: caller.id,
+            reply: answer.into_reply(),
+        });
     }
 
     /// Asks for a write under the next number.

@@ -5,7 +5,7 @@
 //! become durable with the end: a crash takes them back, and another history gets their numbers. A caller that names
 //! the hash of the last entry that it saw learns so.
 
-use crate::effect::{IsAll, Reply};
+use crate::answer::{IsAll, Watched};
 use crate::engine::Engine;
 use crate::input::{CallerId, Piece, Watch};
 use crate::keys::ExecutionKey;
@@ -46,14 +46,16 @@ impl Engine {
             piece,
         };
         if after_hash.is_some_and(|hash| !wanted.follows(hash, live.shown_audit())) {
-            return self.turn.reply(caller, Reply::Rewritten);
+            return self.turn.reply(caller, Watched::Rewritten);
         }
         match wanted.cut_from(live.shown_audit()) {
             None if waits => {
-                live.watchers.0.insert(caller, wanted);
-                self.callers.insert(caller, key);
+                live.watchers.0.insert(caller.id, wanted);
+                self.callers.insert(caller.id, key);
             }
-            None => self.turn.reply(caller, Reply::Entries(Arc::new([]), IsAll(true))),
+            None => self
+                .turn
+                .reply(caller, Watched::Entries(Arc::new([]), IsAll(true))),
             Some(reply) => self.turn.reply(caller, reply),
         }
     }
@@ -64,7 +66,7 @@ impl Engine {
         let live = self.live.at_mut(key);
         let audit = live.shown_audit();
         // Most wait for the same entry: they share the piece.
-        let mut last: Option<(Wanted, Reply)> = None;
+        let mut last: Option<(Wanted, Watched)> = None;
         let mut answered = Vec::new();
         for (caller, wanted) in &live.watchers.0 {
             let reply = match &last {
@@ -79,7 +81,7 @@ impl Engine {
         for (caller, reply) in answered {
             self.live.at_mut(key).watchers.forget(caller);
             self.callers.remove(&caller);
-            self.turn.reply(caller, reply);
+            self.turn.reply(caller.into(), reply);
         }
     }
 
@@ -88,7 +90,8 @@ impl Engine {
         let watchers = core::mem::take(&mut self.live.at_mut(key).watchers);
         for caller in watchers.0.into_keys() {
             self.callers.remove(&caller);
-            self.turn.reply(caller, Reply::Settled(persisted.clone()));
+            self.turn
+                .reply(caller.into(), Watched::Settled(persisted.clone()));
         }
     }
 }
@@ -137,7 +140,7 @@ impl Wanted {
     }
 
     /// The piece that there is now, if there is any.
-    fn cut_from(self, audit: &[AuditEntry]) -> Option<Reply> {
+    fn cut_from(self, audit: &[AuditEntry]) -> Option<Watched> {
         let skipped = u64::from(planted::is_on(Bug::WatchSkipsOne) && self.from_sequence > 1);
         let seen = usize::try_from(self.from_sequence - 1 + skipped).unwrap_or(usize::MAX);
         let unseen = audit.get(seen..).filter(|unseen| !unseen.is_empty())?;
@@ -154,7 +157,7 @@ impl Wanted {
             .take_while(fits)
             .count()
             .max(1);
-        Some(Reply::Entries(
+        Some(Watched::Entries(
             unseen[..n_taken].into(),
             IsAll(n_taken == unseen.len()),
         ))

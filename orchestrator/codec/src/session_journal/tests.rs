@@ -342,7 +342,7 @@ fn what_workers_are_told_is_told() {
 fn what_operators_and_reporters_ask_is_told_with_its_answer() {
     let caller = CallerId(8);
     let reported = Input::ReportOutcomes {
-        caller,
+        caller: caller.into(),
         items: reports(),
     };
     check(
@@ -360,7 +360,10 @@ fn what_operators_and_reporters_ask_is_told_with_its_answer() {
         Event::Effect(&reply),
         r#"{"t":5,"s":0,"dir":"reply","m":"report_outcomes","call":8,"verdicts":["stale"]}"#,
     );
-    let drain = |worker| Input::DrainWorker { caller, worker };
+    let drain = |worker| Input::DrainWorker {
+        caller: caller.into(),
+        worker,
+    };
     let instance_id = InstanceId::new([1; 16]);
     check(
         Event::Input(&drain(WorkerSelector::Instance(instance_id))),
@@ -370,7 +373,10 @@ fn what_operators_and_reporters_ask_is_told_with_its_answer() {
         Event::Input(&drain(WorkerSelector::WorkerId("w".into()))),
         r#"{"t":5,"s":0,"dir":"call","m":"drain_worker","call":8,"instance":null,"worker":"w"}"#,
     );
-    let dead = Input::DeclareWorkerDead { caller, instance_id };
+    let dead = Input::DeclareWorkerDead {
+        caller: caller.into(),
+        instance_id,
+    };
     check(
         Event::Input(&dead),
         r#"{"t":5,"s":0,"dir":"call","m":"declare_worker_dead","call":8,"instance":"T1"}"#,
@@ -380,7 +386,7 @@ fn what_operators_and_reporters_ask_is_told_with_its_answer() {
 #[test]
 fn what_is_not_about_a_session_has_no_line() {
     assert!(line(5, Event::Input(&Input::Tick)).is_none());
-    assert!(line(5, Event::Input(&Input::ListWorkers(CallerId(1)))).is_none());
+    assert!(line(5, Event::Input(&Input::ListWorkers(CallerId(1).into()))).is_none());
     assert!(line(5, Event::Effect(&Effect::Drained { n_unfinished: 0 })).is_none());
     let reply = Effect::Reply {
         caller: CallerId(1),

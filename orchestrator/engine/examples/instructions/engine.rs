@@ -1,10 +1,10 @@
 //! The engine with a store that answers at once and workers that follow a script.
 
 use crate::plans::{Shape, action, execution_id};
-use crate::world::{Handler, World, recovered, submission, watch};
+use crate::world::{Handler, WaitFor, World, recovered, submission, watch};
 use crate::{Workload, measured_by_callgrind};
 use escapement_engine::{
-    CallerId, FromWorker, InFlight, InFlightPhase, Input, RecoveredParked, Reply, SessionKey, WaitFor,
+    CallerId, ExplainAnswer, FromWorker, InFlight, InFlightPhase, Input, RecoveredParked, Reply, SessionKey,
 };
 
 pub(crate) const WORKLOADS: &[Workload] = &[
@@ -349,10 +349,10 @@ fn explain(counts_words: bool) -> u64 {
     )]);
     world.counts = !counts_words;
     world.inputs(vec![Input::Explain {
-        caller: CallerId(2),
+        caller: CallerId(2).into(),
         execution_id: execution_id(1),
     }]);
-    let Some(Reply::Explained(explained)) = world.reply.take() else {
+    let Some(Reply::Explained(ExplainAnswer::Live(explained))) = world.reply.take() else {
         panic!("what is live is explained");
     };
     let steps = &explained.explanation.steps;

@@ -4,9 +4,9 @@ use crate::measured_by_callgrind;
 use crate::plans::{ACTION, execution_id, spread};
 use escapement_contract::{Moment, Outcome, Reported, Request};
 use escapement_engine::{
-    ActionSpec, Assignment, AttemptReport, CallerId, Effect, Engine, EngineConfig, FromWorker, Hello,
-    InFlight, Input, LoadOutcome, Piece, Recovered, Reply, SessionKey, Submission, ToWorker, UntilDecided,
-    WaitFor, Watch, WriteOutcome,
+    ActionSpec, Assignment, AttemptReport, CallerId, Effect, Ended, Engine, EngineConfig, FromWorker, Hello,
+    InFlight, Input, LoadOutcome, Piece, Recovered, Reply, SessionKey, Submission, Submitted, Submitter,
+    ToWorker, UntilDecided, Watch, Watched, WriteOutcome,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, SessionId};
@@ -136,13 +136,15 @@ impl World {
                 outcome: LoadOutcome::Loaded(self.stored[&execution_id].clone()),
             }),
             Effect::Reply { reply, .. } => match reply {
-                Reply::Accepted(_) => self.n_accepted += 1,
-                Reply::Settled(_) => {}
-                Reply::Entries(entries, _) => {
+                Reply::Submitted(Submitted::Accepted(_)) => self.n_accepted += 1,
+                Reply::Ended(Ended::Settled(_)) => {}
+                Reply::Watched(Watched::Entries(entries, _)) => {
                     self.n_entries += entries.len() as u64;
                     batch.push(watch(self.n_entries + 1));
                 }
-                Reply::Refused(refusal) => panic!("nothing here is refused: {refusal:?}"),
+                Reply::Submitted(Submitted::Refused(refusal)) | Reply::Ended(Ended::Refused(refusal)) => {
+                    panic!("nothing here is refused: {refusal:?}")
+                }
                 reply => self.reply = Some(reply),
             },
             Effect::Send { session, message, .. } => self.sent(session, message, batch),
@@ -278,13 +280,23 @@ impl World {
     }
 }
 
+/// What a submission waits for.
+#[derive(Clone, Copy)]
+pub(crate) enum WaitFor {
+    Accepted,
+    Settled,
+}
+
 /// The submission of the `n`th execution, by a caller of its own.
 pub(crate) fn submission(n: u64, request: &Arc<Request>, wait_for: WaitFor) -> Input {
+    let caller = CallerId(n);
     Input::Submit(Submission {
-        caller: CallerId(n),
+        submitter: match wait_for {
+            WaitFor::Accepted => Submitter::ForAccept(caller.into()),
+            WaitFor::Settled => Submitter::ForEnd(caller.into()),
+        },
         request: Arc::clone(request),
         fresh_id: execution_id(n),
-        wait_for,
         until_decided: UntilDecided::default(),
     })
 }
@@ -293,7 +305,7 @@ pub(crate) fn submission(n: u64, request: &Arc<Request>, wait_for: WaitFor) -> I
 pub(crate) fn watch(from_sequence: u64) -> Input {
     Input::Watch(Watch {
         // One that no submission has.
-        caller: CallerId(u64::MAX - from_sequence),
+        caller: CallerId(u64::MAX - from_sequence).into(),
         execution_id: execution_id(1),
         from_sequence,
         after_hash: None,

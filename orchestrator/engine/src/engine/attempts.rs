@@ -1,9 +1,9 @@
 //! What becomes of attempts: what the fleet finds out is told to the execution, and what that says to the worker.
 
 use super::Engine;
-use crate::effect::Reply;
+use crate::answer::Caller;
 use crate::fleet::{Attempt, Gone, Told};
-use crate::input::{CallerId, SessionKey};
+use crate::input::SessionKey;
 use crate::worker::{AckVerdict, AttemptReport, CancelReason, RejectReason};
 use alloc::vec::Vec;
 use escapement_contract::{Evidence, Refused};
@@ -51,12 +51,16 @@ impl Engine {
     }
 
     /// Takes outcomes that come without a session. The token is the proof.
-    pub(super) fn report_outcomes(&mut self, caller: CallerId, items: Vec<(AttemptToken, AttemptReport)>) {
+    pub(super) fn report_outcomes(
+        &mut self,
+        caller: Caller<Vec<(AttemptToken, AckVerdict)>>,
+        items: Vec<(AttemptToken, AttemptReport)>,
+    ) {
         let acks = items
             .into_iter()
             .map(|(token, report)| (token, self.outcome_without_session(token, report)))
             .collect();
-        self.turn.reply(caller, Reply::OutcomeAcks(acks));
+        self.turn.reply(caller, acks);
     }
 
     //

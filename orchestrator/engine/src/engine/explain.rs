@@ -3,8 +3,7 @@
 
 use super::Engine;
 use crate::admission::Admission;
-use crate::effect::{Explained, ExplainedParked, Reply};
-use crate::input::CallerId;
+use crate::answer::{Caller, ExplainAnswer, Explained, ExplainedParked};
 use crate::keys::ExecutionKey;
 use crate::live::Live;
 use crate::need::NeedKey;
@@ -17,13 +16,13 @@ use escapement_contract::{
 use escapement_model::ExecutionId;
 
 impl Engine {
-    pub(crate) fn explain(&mut self, caller: CallerId, execution_id: ExecutionId) {
+    pub(crate) fn explain(&mut self, caller: Caller<ExplainAnswer>, execution_id: ExecutionId) {
         self.follow_changes();
         let reply = match self.durable(execution_id) {
-            Some(key) => Reply::Explained(Box::new(self.explained(key))),
+            Some(key) => ExplainAnswer::Live(Box::new(self.explained(key))),
             None => self
                 .explained_parked(execution_id)
-                .map_or(Reply::NotLive, Reply::ExplainedParked),
+                .map_or(ExplainAnswer::NotLive, ExplainAnswer::Parked),
         };
         self.turn.reply(caller, reply);
     }

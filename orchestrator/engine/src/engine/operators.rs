@@ -1,37 +1,35 @@
 //! What operators do to workers and actions.
 
 use super::Engine;
-use crate::effect::Reply;
-use crate::fleet::{Forgotten, Losses};
-use crate::input::CallerId;
+use crate::answer::{ActionForgotten, Caller, Losses};
+use crate::fleet::Forgotten;
 use escapement_contract::Evidence;
 use escapement_model::InstanceId;
 
 impl Engine {
     //
     /// Settles now what the lease would settle later.
-    pub(super) fn declare_worker_dead(&mut self, caller: CallerId, instance_id: InstanceId) {
+    pub(super) fn declare_worker_dead(&mut self, caller: Caller<Option<Losses>>, instance_id: InstanceId) {
         let Some(key) = self.fleet.declare_dead(instance_id, &mut self.turn) else {
-            return self.turn.reply(caller, Reply::NoSuchWorker);
+            return self.turn.reply(caller, None);
         };
-        let Losses { n_lost, n_returned } = self.lose_session(key, Evidence::DeclaredDead);
-        self.turn
-            .reply(caller, Reply::DeclaredDead { n_lost, n_returned });
+        let losses = self.lose_session(key, Evidence::DeclaredDead);
+        self.turn.reply(caller, Some(losses));
     }
 
     /// Ends the memory of an action.
-    pub(super) fn forget_action(&mut self, caller: CallerId, name: &str) {
-        let reply = match self.fleet.forget_registration(name, &self.turn) {
-            Forgotten::InUse => Reply::ActionInUse,
-            Forgotten::Unknown => Reply::ActionForgotten {
+    pub(super) fn forget_action(&mut self, caller: Caller<Option<ActionForgotten>>, name: &str) {
+        let forgotten = match self.fleet.forget_registration(name, &self.turn) {
+            Forgotten::InUse => None,
+            Forgotten::Unknown => Some(ActionForgotten {
                 was_known: false,
                 n_queued: 0,
-            },
-            Forgotten::Done(action) => Reply::ActionForgotten {
+            }),
+            Forgotten::Done(action) => Some(ActionForgotten {
                 was_known: true,
                 n_queued: self.n_needing(action),
-            },
+            }),
         };
-        self.turn.reply(caller, reply);
+        self.turn.reply(caller, forgotten);
     }
 }

@@ -1,7 +1,8 @@
 //! What workers say: which message goes where, and how sessions begin and end.
 
 use super::Engine;
-use crate::fleet::{Greeted, Losses, TakeOver};
+use crate::answer::Losses;
+use crate::fleet::{Greeted, TakeOver};
 use crate::input::SessionKey;
 use crate::worker::{FromWorker, Hello, InFlight, InFlightPhase};
 use alloc::collections::BTreeMap;

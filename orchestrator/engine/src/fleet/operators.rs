@@ -2,7 +2,7 @@
 
 use super::Fleet;
 use super::session::Identity;
-use crate::effect::Reply;
+use crate::answer::WorkersDrain;
 use crate::input::{SessionKey, WorkerSelector};
 use crate::limits::INSTANCES_REMEMBERED_MAX;
 use crate::turn::Turn;
@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use escapement_model::InstanceId;
 
 impl Fleet {
-    pub(crate) fn drain_worker(&mut self, worker: &WorkerSelector, turn: &mut Turn) -> Reply {
+    pub(crate) fn drain_worker(&mut self, worker: &WorkerSelector, turn: &mut Turn) -> Option<WorkersDrain> {
         let sessions = self.sessions.iter();
         let chosen: BTreeMap<SessionKey, InstanceId> = sessions
             .filter_map(|(key, session)| {
@@ -21,7 +21,7 @@ impl Fleet {
             })
             .collect();
         if chosen.is_empty() {
-            return Reply::NoSuchWorker;
+            return None;
         }
         for (key, instance) in &chosen {
             self.drained.remember(*instance, (), INSTANCES_REMEMBERED_MAX);
@@ -39,10 +39,10 @@ impl Fleet {
             })
             .cloned()
             .collect();
-        Reply::WorkersDrain {
+        Some(WorkersDrain {
             workers,
             actions_without_worker: actions_without_worker.into_iter().collect(),
-        }
+        })
     }
 
     /// Ends the stream of a process that the operator declares dead. Returns its session, which is over; `None` if it has none.

@@ -2,6 +2,7 @@
 
 use super::last_hello::LastHello;
 use super::{Fleet, Timer};
+use crate::answer::Losses;
 use crate::effect::Effect;
 use crate::input::SessionKey;
 use crate::limits::INSTANCES_REMEMBERED_MAX;
@@ -10,15 +11,6 @@ use crate::worker::{SessionErrorCode, ToWorker};
 use alloc::vec::Vec;
 use escapement_contract::Evidence;
 use escapement_model::AttemptToken;
-
-/// What a worker that is gone leaves behind.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Losses {
-    /// Attempts that had started.
-    pub(crate) n_lost: u32,
-    /// Attempts that wait for another worker.
-    pub(crate) n_returned: u32,
-}
 
 impl Losses {
     pub(crate) fn count(&mut self, gone: Gone) {

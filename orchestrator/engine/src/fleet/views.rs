@@ -3,7 +3,7 @@
 use super::Fleet;
 use super::action::Action;
 use super::session::Session;
-use crate::effect::{ActionView, SessionState, WorkerView};
+use crate::answer::{ActionView, SessionState, WorkerView};
 use crate::input::SessionKey;
 use crate::keys::ActionKey;
 use crate::turn::Turn;

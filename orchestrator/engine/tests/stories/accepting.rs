@@ -1,10 +1,8 @@
 //! A request is accepted once, durably, or not at all.
 
-use crate::world::{World, plan};
+use crate::world::{WaitFor, World, plan, submitter};
 use escapement_contract::Status;
-use escapement_engine::{
-    CallerId, Input, Refusal, Reply, Submission, UntilDecided, WaitFor, WriteConflict, WriteOutcome,
-};
+use escapement_engine::{CallerId, Input, Refusal, Submission, UntilDecided, WriteConflict, WriteOutcome};
 use escapement_model::{ExecutionId, codes};
 use std::sync::Arc;
 
@@ -15,17 +13,17 @@ fn nobody_hears_of_an_execution_before_its_accept_is_durable() {
     world.store_answers = false;
     let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
     world.input(Input::Describe {
-        caller: escapement_engine::CallerId(2),
+        caller: escapement_engine::CallerId(2).into(),
         execution_id: id,
     });
     assert!(!world.replies.contains_key(&1));
-    assert!(matches!(world.replies[&2], Reply::NotLive));
+    assert!(world.is_not_live(2));
     let write = world.writes[0].0;
     world.input(Input::Stored {
         write,
         outcome: WriteOutcome::Durable,
     });
-    assert!(matches!(&world.replies[&1], Reply::Accepted(view) if view.execution_id == id));
+    assert!(matches!(world.accepted(1), Some(view) if view.execution_id == id));
 }
 
 #[test]
@@ -36,10 +34,9 @@ fn what_the_shell_holds_for_a_submission_is_dropped_once_it_is_decided_whoever_s
     let submit = |world: &mut World, caller| {
         let fresh_id = world.id();
         world.input(Input::Submit(Submission {
-            caller: CallerId(caller),
+            submitter: submitter(caller, WaitFor::Settled),
             request: plan(1, &["a"]).build(),
             fresh_id,
-            wait_for: WaitFor::Settled,
             until_decided: UntilDecided::hold(Arc::clone(&held)),
         }));
     };
@@ -73,7 +70,7 @@ fn what_ends_without_a_durable_start_is_queued_until_its_result_is_durable() {
     let (_, content) = world.writes.last().unwrap();
     assert!(matches!(content, escapement_engine::StoreWrite::Settle { .. }));
     assert!(
-        matches!(&world.replies[&1], Reply::Accepted(view) if view.started_at.is_none()),
+        matches!(world.accepted(1), Some(view) if view.started_at.is_none()),
         "the store has it queued, and a crash would show that: {:?}",
         world.replies[&1]
     );
@@ -104,10 +101,7 @@ fn the_same_request_attaches_and_another_one_under_its_id_is_refused() {
     world.submit(1, &request, WaitFor::Settled);
     world.submit(2, &request, WaitFor::Settled);
     world.submit(3, &plan(2, &["a"]).id(1).build(), WaitFor::Settled);
-    assert!(matches!(
-        world.replies[&3],
-        Reply::Refused(Refusal::ExecutionIdUsed)
-    ));
+    assert_eq!(world.refusal(3), Some(Refusal::ExecutionIdUsed));
     let assignment = world.one_assignment(1);
     world.complete(1, assignment.token);
     assert_eq!(world.settlement(1), world.settlement(2));
@@ -126,8 +120,7 @@ fn a_plan_id_that_lives_under_another_execution_is_refused() {
     let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
     world.submit(2, &plan(1, &["a"]).build(), WaitFor::Accepted);
     assert!(matches!(
-        world.replies[&2],
-        Reply::Refused(Refusal::PlanIdUsed { execution_id }) if execution_id == id
+        world.refusal(2), Some(Refusal::PlanIdUsed { execution_id }) if execution_id == id
     ));
 }
 
@@ -156,17 +149,11 @@ fn ids_that_the_store_knows_are_judged_by_the_store() {
         });
     }
     assert!(
-        matches!(world.replies[&0], Reply::NotLive),
+        world.is_not_live(0),
         "the same request: its answer stands in the store"
     );
-    assert!(matches!(
-        world.replies[&1],
-        Reply::Refused(Refusal::ExecutionIdUsed)
-    ));
-    assert!(matches!(
-        world.replies[&2],
-        Reply::Refused(Refusal::PlanIdUsed { .. })
-    ));
+    assert_eq!(world.refusal(1), Some(Refusal::ExecutionIdUsed));
+    assert!(matches!(world.refusal(2), Some(Refusal::PlanIdUsed { .. })));
     assert_eq!(world.engine.live_executions(), 0);
     let grace_ms = Some(10_000);
     assert_eq!(
@@ -197,11 +184,11 @@ fn a_full_queue_refuses_and_takes_again_when_there_is_room() {
     world.worker(1, 4, &["a"]);
     world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
     world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
-    assert!(matches!(world.replies[&2], Reply::Refused(Refusal::QueueFull)));
+    assert_eq!(world.refusal(2), Some(Refusal::QueueFull));
     let assignment = world.one_assignment(1);
     world.complete(1, assignment.token);
     world.submit(3, &plan(3, &["a"]).build(), WaitFor::Accepted);
-    assert!(matches!(world.replies[&3], Reply::Accepted(_)));
+    assert!(world.accepted(3).is_some());
 }
 
 //
@@ -212,7 +199,7 @@ fn a_caller_that_goes_changes_nothing() {
     let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
     world.input(Input::CallerGone(escapement_engine::CallerId(1)));
     world.input(Input::Wait {
-        caller: escapement_engine::CallerId(2),
+        caller: escapement_engine::CallerId(2).into(),
         execution_id: id,
     });
     let assignment = world.one_assignment(1);
@@ -234,15 +221,12 @@ fn plans_nest_eight_levels_deep_and_no_deeper() {
             WaitFor::Accepted,
         );
         assert!(
-            matches!(&world.replies[&level], Reply::Accepted(view) if view.started_at.is_some()),
+            matches!(world.accepted(level), Some(view) if view.started_at.is_some()),
             "level {level} starts although its parent holds the only slot"
         );
     }
     world.submit(9, &plan(9, &["a"]).parent(parent).build(), WaitFor::Accepted);
-    assert!(matches!(
-        world.replies[&9],
-        Reply::Refused(Refusal::NestedTooDeep)
-    ));
+    assert_eq!(world.refusal(9), Some(Refusal::NestedTooDeep));
 }
 
 /// One runs and holds the only slot, and another one waits for it.
@@ -264,14 +248,14 @@ fn naming_an_execution_that_does_not_run_takes_nobody_past_the_queue() {
         let parent = if n % 2 == 0 { queued } else { unknown };
         let request = plan(n, &["a"]).priority(-1_000).parent(parent).build();
         world.submit(n, &request, WaitFor::Accepted);
-        assert!(matches!(&world.replies[&n], Reply::Accepted(view) if view.started_at.is_none()));
+        assert!(matches!(world.accepted(n), Some(view) if view.started_at.is_none()));
     }
     assert!(world.assignments(1).is_empty(), "they wait like any other");
     world.complete(1, first.token);
     assert_eq!(world.one_assignment(1).request.plan().name(), "plan 2");
     world.input(Input::Drain { grace_ms: 1_000 });
     world.submit(103, &plan(103, &["a"]).parent(unknown).build(), WaitFor::Accepted);
-    assert!(matches!(world.replies[&103], Reply::Refused(Refusal::Draining)));
+    assert_eq!(world.refusal(103), Some(Refusal::Draining));
 }
 
 //
@@ -283,23 +267,20 @@ fn a_parent_has_as_many_live_children_as_steps_with_workers() {
     world.submit(3, &child(3), WaitFor::Settled);
     let of_child = world.one_assignment(1);
     world.submit(4, &child(4), WaitFor::Settled);
-    assert!(matches!(
-        world.replies[&4],
-        Reply::Refused(Refusal::TooManyChildren)
-    ));
+    assert_eq!(world.refusal(4), Some(Refusal::TooManyChildren));
     world.submit(5, &child(3), WaitFor::Settled);
     world.complete(1, of_child.token);
     assert_eq!(world.settlement(3), world.settlement(5), "a repeat attaches");
     world.submit(6, &child(6), WaitFor::Accepted);
     assert!(
-        matches!(&world.replies[&6], Reply::Accepted(view) if view.started_at.is_some()),
+        matches!(world.accepted(6), Some(view) if view.started_at.is_some()),
         "one child after the other"
     );
     world.complete(1, of_parent.token);
     assert_eq!(world.status(1), Status::Success);
     world.submit(7, &child(7), WaitFor::Accepted);
     assert!(
-        matches!(&world.replies[&7], Reply::Accepted(view) if view.started_at.is_none()),
+        matches!(world.accepted(7), Some(view) if view.started_at.is_none()),
         "the parent is over"
     );
 }
@@ -317,10 +298,10 @@ fn a_child_that_is_not_accepted_leaves_its_place_to_another() {
         write,
         outcome: WriteOutcome::Failed(escapement_engine::WriteFailure::Busy),
     });
-    assert!(matches!(world.replies[&3], Reply::Refused(Refusal::StoreFailed)));
+    assert_eq!(world.refusal(3), Some(Refusal::StoreFailed));
     world.store_answers = true;
     world.submit(4, &child(4), WaitFor::Accepted);
-    assert!(matches!(world.replies[&4], Reply::Accepted(_)));
+    assert!(world.accepted(4).is_some());
 }
 
 //

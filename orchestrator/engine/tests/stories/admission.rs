@@ -1,9 +1,9 @@
 //! Who runs next.
 
-use crate::world::{World, plan};
+use crate::world::{WaitFor, World, plan};
 use escapement_contract::{Interruption, Status};
 use escapement_engine::Input;
-use escapement_engine::{Recovered, WaitFor};
+use escapement_engine::Recovered;
 use escapement_model::codes;
 
 fn names_in_order(world: &mut World, n: usize) -> Vec<String> {
@@ -119,15 +119,15 @@ fn after_a_restart_what_was_queued_runs_and_what_was_interrupted_fails() {
         recovered(started, 2, Some(restarted)),
         recovered(restored, 3, Some(Interruption::Restored)),
         Input::Wait {
-            caller: escapement_engine::CallerId(1),
+            caller: escapement_engine::CallerId(1).into(),
             execution_id: queued,
         },
         Input::Wait {
-            caller: escapement_engine::CallerId(2),
+            caller: escapement_engine::CallerId(2).into(),
             execution_id: started,
         },
         Input::Wait {
-            caller: escapement_engine::CallerId(3),
+            caller: escapement_engine::CallerId(3).into(),
             execution_id: restored,
         },
     ]);

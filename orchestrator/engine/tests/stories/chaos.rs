@@ -3,11 +3,11 @@
 use crate::dice::Dice;
 use crate::explaining::Judge;
 use crate::puppet::{CAPACITY, Held, Mood, Puppet};
-use crate::world::{World, plan};
+use crate::world::{WaitFor, World, plan};
 use escapement_contract::{Outcome, Reported, Request, Status};
 use escapement_engine::{
-    AckVerdict, CallerId, FromWorker, Input, LoadOutcome, Piece, RejectReason, Reply, SessionKey, StoreWrite,
-    ToWorker, WaitFor, Watch, WorkerSelector, WriteFailure, WriteId, WriteOutcome,
+    AckVerdict, CallerId, Ended, FromWorker, Input, LoadOutcome, Piece, RejectReason, Reply, SessionKey,
+    StoreWrite, ToWorker, Watch, WorkerSelector, WriteFailure, WriteId, WriteOutcome,
 };
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, Opaque};
 use std::cmp::Reverse;
@@ -227,7 +227,7 @@ impl Run {
         self.next_caller += 1;
         self.watching.push(self.next_caller);
         let watch = Watch {
-            caller: CallerId(self.next_caller),
+            caller: CallerId(self.next_caller).into(),
             execution_id,
             // Some entries are there at once, others are waited for.
             from_sequence: 1 + self.dice.roll(8),
@@ -357,7 +357,10 @@ impl Run {
         self.next_caller += 1;
         let caller = CallerId(self.next_caller);
         let items = vec![(token, report.clone()), (token, report)];
-        self.world.input(Input::ReportOutcomes { caller, items });
+        self.world.input(Input::ReportOutcomes {
+            caller: caller.into(),
+            items,
+        });
         let Some(Reply::OutcomeAcks(verdicts)) = self.world.replies.remove(&caller.0) else {
             panic!("each report is answered")
         };
@@ -374,9 +377,15 @@ impl Run {
         match self.dice.roll(4) {
             0 => {
                 let worker = WorkerSelector::Instance(instance_id);
-                self.world.input(Input::DrainWorker { caller, worker });
+                self.world.input(Input::DrainWorker {
+                    caller: caller.into(),
+                    worker,
+                });
             }
-            1 => self.world.input(Input::DeclareWorkerDead { caller, instance_id }),
+            1 => self.world.input(Input::DeclareWorkerDead {
+                caller: caller.into(),
+                instance_id,
+            }),
             2 if self.puppets[worker].is_welcome => {
                 self.puppets[worker].is_leaving = true;
                 let session = self.puppets[worker].session.expect("a welcome worker has one");
@@ -434,16 +443,15 @@ impl Run {
         let settled = &self.settled;
         self.waiting
             .retain(|caller| match self.world.replies.get(caller) {
-                Some(Reply::Settled(persisted)) => {
+                Some(Reply::Ended(Ended::Settled(persisted))) => {
                     assert!(
                         settled.contains(&persisted.result.execution_id),
                         "nothing is told before it is durable"
                     );
                     false
                 }
-                Some(Reply::Refused(_)) => false,
-                // Its record is damaged.
-                Some(Reply::NotLive) => false,
+                // Not live: its record is damaged.
+                Some(Reply::Ended(Ended::Refused(_) | Ended::NotLive)) => false,
                 Some(other) => panic!("a submission is settled or refused, not {other:?}"),
                 None => true,
             });
@@ -525,7 +533,7 @@ fn run(seed: u64) -> (Vec<String>, Tally) {
     run.settle_everything();
     let mut log = std::mem::take(&mut run.world.log);
     for (caller, reply) in &run.world.replies {
-        if let Reply::Settled(persisted) = reply {
+        if let Reply::Ended(Ended::Settled(persisted)) = reply {
             assert_eq!(
                 persisted.result.status == Status::Success,
                 persisted.result.error.is_none()

@@ -1,9 +1,9 @@
 //! Workers that are heard and do not hear: they say hello again and again, and read no welcome.
 
-use crate::world::{World, action, hello_of, plan, session_id};
+use crate::world::{WaitFor, World, action, hello_of, plan, session_id};
 use escapement_contract::Status;
 use escapement_engine::{
-    AckVerdict, Hello, InFlight, InFlightPhase, Input, KeepOrStop, SessionKey, ToWorker, WaitFor,
+    AckVerdict, Hello, InFlight, InFlightPhase, Input, KeepOrStop, SessionKey, ToWorker,
 };
 use escapement_model::{AttemptToken, codes};
 

@@ -1,10 +1,9 @@
 //! Which worker gets what, and what its answers mean.
 
-use crate::world::{World, action, plan, token_of};
+use crate::world::{WaitFor, World, action, plan, token_of};
 use escapement_contract::{Outcome, Reported, Status};
 use escapement_engine::{
-    AckVerdict, ActionSpec, CancelReason, FromWorker, RejectReason, Reply, SessionErrorCode, ToWorker,
-    WaitFor,
+    AckVerdict, ActionSpec, CancelReason, FromWorker, RejectReason, SessionErrorCode, ToWorker,
 };
 use escapement_model::{AttemptToken, Opaque, codes};
 
@@ -314,22 +313,11 @@ fn operators_see_workers_and_actions() {
     let mut world = World::new();
     world.worker(1, 2, &["a", "b"]);
     world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    world.input(escapement_engine::Input::ListWorkers(
-        escapement_engine::CallerId(8),
-    ));
-    world.input(escapement_engine::Input::ListActions(
-        escapement_engine::CallerId(9),
-    ));
-    let Reply::Workers(workers) = &world.replies[&8] else {
-        panic!("{:?}", world.replies[&8])
-    };
+    let (workers, actions) = (world.workers(), world.actions());
     assert_eq!(
         (workers.len(), workers[0].in_flight, workers[0].max_in_flight),
         (1, 1, 2)
     );
-    let Reply::Actions(actions) = &world.replies[&9] else {
-        panic!("{:?}", world.replies[&9])
-    };
     assert_eq!(actions.len(), 2);
     assert_eq!(
         (&*actions[0].name, actions[0].in_flight, actions[0].free_slots),

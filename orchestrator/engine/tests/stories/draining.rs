@@ -1,8 +1,8 @@
 //! How workers and the orchestrator itself take their leave.
 
-use crate::world::{World, plan};
+use crate::world::{WaitFor, World, plan};
 use escapement_contract::Status;
-use escapement_engine::{FromWorker, Input, Refusal, RejectReason, Reply, SessionKey, ToWorker, WaitFor};
+use escapement_engine::{FromWorker, Input, Refusal, RejectReason, SessionKey, ToWorker};
 use escapement_model::SessionId;
 
 #[test]
@@ -46,7 +46,7 @@ fn a_draining_orchestrator_lets_running_executions_end_and_takes_no_new_ones() {
     world.submit(2, &plan(2, &["a"]).build(), WaitFor::Accepted);
     world.input(Input::Drain { grace_ms: 30_000 });
     world.submit(3, &plan(3, &["a"]).build(), WaitFor::Settled);
-    assert!(matches!(world.replies[&3], Reply::Refused(Refusal::Draining)));
+    assert_eq!(world.refusal(3), Some(Refusal::Draining));
     for _ in 0..2 {
         assert!(!world.log_has("drained, 0 left"));
         let assignment = world.one_assignment(1);

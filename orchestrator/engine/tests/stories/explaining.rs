@@ -1,11 +1,11 @@
 //! Why executions and steps wait: their places among others, and nothing that is not durable.
 
-use crate::world::{World, action, plan};
+use crate::world::{WaitFor, World, action, plan};
 use escapement_contract::{
     AdmissionFacts, COUNTED_MAX, ExecutionWhy, QueueFacts, StepFacts, StepState, StepWhy, WorkerFacts,
 };
 use escapement_engine::{
-    CallerId, Explained, FromWorker, Input, Reply, SessionKey, WaitFor, WriteFailure, WriteOutcome,
+    ExplainAnswer, Explained, FromWorker, Input, SessionKey, WriteFailure, WriteOutcome,
 };
 use escapement_model::ExecutionId;
 use std::cmp::Reverse;
@@ -20,16 +20,15 @@ static RULES: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
         .collect()
 });
 
-pub fn ask(world: &mut World, execution_id: ExecutionId) -> Reply {
-    let caller = CallerId(u64::MAX - 1);
-    world.input(Input::Explain { caller, execution_id });
+pub fn ask(world: &mut World, execution_id: ExecutionId) -> ExplainAnswer {
+    let answer = world.ask(|caller| Input::Explain { caller, execution_id });
     world.log.pop();
-    world.replies.remove(&caller.0).expect("explained at once")
+    answer
 }
 
 fn explain(world: &mut World, execution_id: ExecutionId) -> Explained {
     match ask(world, execution_id) {
-        Reply::Explained(explained) => *explained,
+        ExplainAnswer::Live(explained) => *explained,
         other => panic!("what is live is explained, not {other:?}"),
     }
 }
@@ -87,15 +86,15 @@ impl Judge {
                 .get(&execution_id)
                 .map(|place| queued.values().filter(|other| *other < place).count() as u64);
             let facts = match ask(world, execution_id) {
-                Reply::Explained(explained) => {
+                ExplainAnswer::Live(explained) => {
                     self.judge_steps(&explained, age, &mut waiting);
                     explained.explanation.execution
                 }
-                Reply::ExplainedParked(parked) => {
+                ExplainAnswer::Parked(parked) => {
                     self.note("parked");
                     parked.execution
                 }
-                Reply::NotLive => {
+                ExplainAnswer::NotLive => {
                     self.note("not live");
                     // It may be about to be accepted; what has settled is explained by the store.
                     if queued.contains_key(&execution_id) {
@@ -104,7 +103,6 @@ impl Judge {
                     self.live.push(execution_id);
                     continue;
                 }
-                other => panic!("not an explanation: {other:?}"),
             };
             check_words(&facts.words(), &facts.rules());
             match (&facts.why, before) {
@@ -248,14 +246,14 @@ fn what_is_queued_says_who_is_before_it_whether_it_is_in_memory_or_not() {
     let mut parked = 0;
     for (id, n_before) in ids.iter().zip([1, 2, 3, 4, 0]) {
         let execution = match ask(&mut world, *id) {
-            Reply::Explained(explained) => {
+            ExplainAnswer::Live(explained) => {
                 assert!(!explained.has_started);
                 assert!(explained.explanation.steps.iter().all(|facts| {
                     matches!(facts.why, StepWhy::AwaitsExecution { .. }) && facts.rules() == ["R-9.3"]
                 }));
                 explained.explanation.execution
             }
-            Reply::ExplainedParked(facts) => {
+            ExplainAnswer::Parked(facts) => {
                 parked += 1;
                 facts.execution
             }
@@ -300,8 +298,8 @@ fn what_is_held_back_says_for_want_of_which_action_and_until_when() {
     let both = plan(3, &["a", "b"]).draft(|draft| draft.max_concurrent_steps = Some(2));
     let both = world.submit(3, &both.build(), WaitFor::Settled);
     let words = |world: &mut World, id| match ask(world, id) {
-        Reply::Explained(explained) => explained.explanation.execution.words(),
-        Reply::ExplainedParked(facts) => facts.execution.words(),
+        ExplainAnswer::Live(explained) => explained.explanation.execution.words(),
+        ExplainAnswer::Parked(facts) => facts.execution.words(),
         other => panic!("{other:?}"),
     };
     assert_eq!(
@@ -325,7 +323,7 @@ fn what_is_not_accepted_yet_is_not_explained_and_what_starts_says_that_it_is_wri
     world.store_answers = false;
     world.writes.clear();
     let unknown = world.submit(3, &plan(3, &["a"]).build(), WaitFor::Settled);
-    assert!(matches!(ask(&mut world, unknown), Reply::NotLive));
+    assert!(matches!(ask(&mut world, unknown), ExplainAnswer::NotLive));
     let assignment = world.one_assignment(1);
     world.complete(1, assignment.token);
     let settle = world.writes.pop().unwrap().0;
@@ -476,7 +474,7 @@ fn a_step_that_runs_names_its_worker_and_when_that_counts_as_vanished() {
 fn served_next(world: &mut World, ids: &[ExecutionId], action: &str) -> Vec<(ExecutionId, usize)> {
     let mut next = Vec::new();
     for id in ids {
-        let Reply::Explained(explained) = ask(world, *id) else {
+        let ExplainAnswer::Live(explained) = ask(world, *id) else {
             continue;
         };
         let plan = explained.request.plan();

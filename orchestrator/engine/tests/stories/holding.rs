@@ -1,8 +1,8 @@
 //! What no live worker could begin waits in the queue and holds up nothing else.
 
-use crate::world::{START_UNIX_MS, World, plan};
+use crate::world::{START_UNIX_MS, WaitFor, World, plan};
 use escapement_contract::Status;
-use escapement_engine::{Input, RecoveredParked, SessionKey, WaitFor, WriteOutcome};
+use escapement_engine::{Input, RecoveredParked, SessionKey, WriteOutcome};
 use escapement_model::codes;
 
 /// A worker offered these actions, and has left.

@@ -1,10 +1,10 @@
 //! What a session may not do, and that nobody who only does his work comes near it.
 
-use crate::world::{World, action, hello_of, plan, token_of};
+use crate::world::{WaitFor, World, action, hello_of, plan, token_of};
 use escapement_contract::Outcome;
 use escapement_engine::{
     ActionSpec, AttemptReport, FromWorker, Hello, InFlight, InFlightPhase, Input, RejectReason,
-    SessionErrorCode, SessionKey, ToWorker, WaitFor,
+    SessionErrorCode, SessionKey, ToWorker,
 };
 use escapement_model::{AttemptToken, InstanceId, Opaque, limits};
 

@@ -1,10 +1,10 @@
 //! Workers that say unusual things, and moments that are easily told too early.
 
-use crate::world::{World, action, plan};
+use crate::world::{WaitFor, World, action, plan};
 use escapement_contract::Status;
 use escapement_engine::{
-    ActionSpec, CallerId, FromWorker, InFlight, InFlightPhase, Input, Refusal, Reply, SessionErrorCode,
-    SessionKey, ToWorker, WaitFor, WriteFailure, WriteOutcome,
+    ActionSpec, FromWorker, InFlight, InFlightPhase, Input, Refusal, SessionErrorCode, SessionKey, ToWorker,
+    WriteFailure, WriteOutcome,
 };
 use escapement_model::SessionId;
 
@@ -140,12 +140,8 @@ fn credits_without_bound_are_bounded() {
     };
     world.hello(1, 1, u32::MAX, vec![endless()], vec![]);
     world.hello(2, 2, u32::MAX, vec![endless()], vec![]);
-    world.input(Input::ListActions(CallerId(1)));
-    let Reply::Actions(actions) = &world.replies[&1] else {
-        panic!("{:?}", world.replies[&1])
-    };
     assert_eq!(
-        actions[0].free_slots,
+        world.actions()[0].free_slots,
         2 * escapement_model::limits::SESSION_IN_FLIGHT_MAX
     );
 }
@@ -162,7 +158,7 @@ fn nobody_is_refused_on_account_of_an_accept_that_may_fail() {
         write,
         outcome: WriteOutcome::Failed(WriteFailure::Busy),
     });
-    assert!(matches!(world.replies[&1], Reply::Refused(Refusal::StoreFailed)));
+    assert_eq!(world.refusal(1), Some(Refusal::StoreFailed));
     assert!(
         !world.replies.contains_key(&2),
         "the plan was never accepted, so the second call has its turn"
@@ -172,7 +168,7 @@ fn nobody_is_refused_on_account_of_an_accept_that_may_fail() {
         write,
         outcome: WriteOutcome::Durable,
     });
-    assert!(matches!(world.replies[&2], Reply::Accepted(_)));
+    assert!(world.accepted(2).is_some());
 }
 
 //
@@ -188,8 +184,7 @@ fn whoever_waited_for_an_accept_that_held_is_refused() {
         outcome: WriteOutcome::Durable,
     });
     assert!(matches!(
-        world.replies[&2],
-        Reply::Refused(Refusal::PlanIdUsed { execution_id }) if execution_id == id
+        world.refusal(2), Some(Refusal::PlanIdUsed { execution_id }) if execution_id == id
     ));
 }
 
@@ -209,11 +204,11 @@ fn a_start_is_shown_once_it_is_durable() {
         write: settle,
         outcome: WriteOutcome::Durable,
     });
-    world.input(Input::Describe {
-        caller: CallerId(8),
+    let view = world.ask(|caller| Input::Describe {
+        caller,
         execution_id: id,
     });
-    assert!(matches!(&world.replies[&8], Reply::Described(view) if view.started_at.is_none()));
+    assert!(view.unwrap().started_at.is_none());
     assert!(!world.log_has("entries 9 [2] settled false"));
     let (start, _) = world.writes.last().unwrap().clone();
     world.input(Input::Stored {
@@ -221,9 +216,9 @@ fn a_start_is_shown_once_it_is_durable() {
         outcome: WriteOutcome::Durable,
     });
     assert!(world.log.iter().any(|line| line.starts_with("entries 9 [2")));
-    world.input(Input::Describe {
-        caller: CallerId(7),
+    let view = world.ask(|caller| Input::Describe {
+        caller,
         execution_id: id,
     });
-    assert!(matches!(&world.replies[&7], Reply::Described(view) if view.started_at.is_some()));
+    assert!(view.unwrap().started_at.is_some());
 }

@@ -1,10 +1,10 @@
 //! What operators do to workers, and what becomes of those that live on all the same.
 
-use crate::world::{World, action, hello_of, plan};
+use crate::world::{WaitFor, World, action, hello_of, plan};
 use escapement_contract::Status;
 use escapement_engine::{
-    AckVerdict, CallerId, FromWorker, InFlight, InFlightPhase, Input, KeepOrStop, Reply, SessionErrorCode,
-    SessionKey, SessionState, ToWorker, WaitFor, WorkerSelector, WorkerView,
+    AckVerdict, FromWorker, InFlight, InFlightPhase, Input, KeepOrStop, SessionErrorCode, SessionKey,
+    SessionState, ToWorker, WorkerSelector, WorkerView, WorkersDrain,
 };
 use escapement_model::{AttemptToken, InstanceId, codes};
 
@@ -12,23 +12,19 @@ fn instance(n: u8) -> InstanceId {
     InstanceId::new([n; 16])
 }
 
-fn drain(world: &mut World, worker: WorkerSelector) -> Reply {
-    let caller = CallerId(1_000);
-    world.input(Input::DrainWorker { caller, worker });
-    world.replies.remove(&1_000).unwrap()
+fn drain(world: &mut World, worker: WorkerSelector) -> Option<WorkersDrain> {
+    world.ask(|caller| Input::DrainWorker { caller, worker })
 }
 
 fn drained(world: &mut World, worker: WorkerSelector) -> Vec<WorkerView> {
-    match drain(world, worker) {
-        Reply::WorkersDrain { workers, .. } => workers,
-        other => panic!("the workers that drain, not {other:?}"),
-    }
+    drain(world, worker).expect("the workers drain").workers
 }
 
-fn declare_dead(world: &mut World, n: u8) -> Reply {
-    let (caller, instance_id) = (CallerId(1_000), instance(n));
-    world.input(Input::DeclareWorkerDead { caller, instance_id });
-    world.replies.remove(&1_000).unwrap()
+/// Lost and returned attempts.
+fn declare_dead(world: &mut World, n: u8) -> Option<(u32, u32)> {
+    let instance_id = instance(n);
+    let losses = world.ask(|caller| Input::DeclareWorkerDead { caller, instance_id });
+    losses.map(|losses| (losses.n_lost, losses.n_returned))
 }
 
 fn n_drain_started(world: &mut World, session: u64) -> usize {
@@ -166,9 +162,9 @@ fn whom_nobody_knows_is_neither_drained_nor_dead() {
         WorkerSelector::WorkerId("nobody".into()),
     ];
     for worker in unknown {
-        assert!(matches!(drain(&mut world, worker), Reply::NoSuchWorker));
+        assert!(drain(&mut world, worker).is_none());
     }
-    assert!(matches!(declare_dead(&mut world, 9), Reply::NoSuchWorker));
+    assert_eq!(declare_dead(&mut world, 9), None);
 }
 
 #[test]
@@ -207,17 +203,7 @@ fn what_a_dead_worker_had_is_settled_at_once() {
     let had = world.assignments(1);
     world.started(1, had[0].token);
     world.take_sent(1);
-    let reply = declare_dead(&mut world, 1);
-    assert!(
-        matches!(
-            reply,
-            Reply::DeclaredDead {
-                n_lost: 1,
-                n_returned: 2
-            }
-        ),
-        "{reply:?}"
-    );
+    assert_eq!(declare_dead(&mut world, 1), Some((1, 2)));
     let error = world.settlement(1).result.error.clone().unwrap();
     assert_eq!(error.code, codes::WORKER_LOST);
     assert!(matches!(
@@ -248,13 +234,7 @@ fn a_worker_whose_stream_is_broken_can_be_declared_dead() {
     world.one_assignment(1);
     world.input(Input::SessionClosed(SessionKey(1)));
     world.worker(2, 4, &["a"]);
-    assert!(matches!(
-        declare_dead(&mut world, 1),
-        Reply::DeclaredDead {
-            n_lost: 0,
-            n_returned: 1
-        }
-    ));
+    assert_eq!(declare_dead(&mut world, 1), Some((0, 1)));
     assert!(world.closed.is_empty(), "its stream had ended");
     world.one_assignment(2);
 }

@@ -1,9 +1,9 @@
 //! What waits beyond memory waits like everything else: same order, same limits, same answers.
 
-use crate::world::{START_UNIX_MS, World, plan};
+use crate::world::{START_UNIX_MS, WaitFor, World, plan};
 use escapement_contract::Status;
 use escapement_engine::{
-    CallerId, Input, LoadOutcome, Piece, RecoveredParked, Refusal, Reply, WaitFor, Watch, WriteConflict,
+    CallerId, Input, LoadOutcome, Piece, RecoveredParked, Refusal, Reply, Watch, Watched, WriteConflict,
     WriteFailure, WriteOutcome,
 };
 use escapement_model::{ExecutionId, codes};
@@ -41,7 +41,7 @@ fn serve(world: &mut World, n_plans: usize) -> Vec<String> {
 /// Waits for the entry behind the first, which is there from the accept on.
 fn watch(world: &mut World, caller: u64, execution_id: ExecutionId) {
     world.input(Input::Watch(Watch {
-        caller: CallerId(caller),
+        caller: CallerId(caller).into(),
         execution_id,
         from_sequence: 2,
         after_hash: None,
@@ -53,14 +53,10 @@ fn watch(world: &mut World, caller: u64, execution_id: ExecutionId) {
     }));
 }
 
-fn describe(world: &mut World, execution_id: ExecutionId) -> Reply {
-    let caller = CallerId(77_777);
-    world.input(Input::Describe { caller, execution_id });
-    world.replies.remove(&caller.0).expect("described at once")
-}
-
 fn is_parked(world: &mut World, execution_id: ExecutionId) -> bool {
-    matches!(describe(world, execution_id), Reply::NotLive)
+    world
+        .ask(|caller| Input::Describe { caller, execution_id })
+        .is_none()
 }
 
 //
@@ -149,13 +145,10 @@ fn ids_of_parked_executions_attach_or_are_refused() {
     let (mut world, ids) = crowded(5);
     let same = plan(5, &["a"]).id(5).build();
     world.submit(11, &same, WaitFor::Accepted);
-    assert!(matches!(world.replies[&11], Reply::NotLive), "the store shows it");
+    assert!(world.is_not_live(11), "the store shows it");
     world.submit(12, &same, WaitFor::Settled);
     world.submit(13, &plan(60, &["a"]).id(5).build(), WaitFor::Accepted);
-    assert!(matches!(
-        world.replies[&13],
-        Reply::Refused(Refusal::ExecutionIdUsed)
-    ));
+    assert_eq!(world.refusal(13), Some(Refusal::ExecutionIdUsed));
     // The plan id is the store's to judge, and its holder may come into memory before it does.
     world.store_answers = false;
     world.submit(14, &plan(5, &["a"]).id(6).build(), WaitFor::Accepted);
@@ -166,13 +159,10 @@ fn ids_of_parked_executions_attach_or_are_refused() {
         write,
         outcome: WriteOutcome::Conflict(WriteConflict::PlanIdUsed { execution_id }),
     });
-    assert!(matches!(
-        world.replies[&14],
-        Reply::Refused(Refusal::PlanIdUsed { .. })
-    ));
+    assert!(matches!(world.refusal(14), Some(Refusal::PlanIdUsed { .. })));
     world.submit(16, &plan(5, &["a"]).id(7).build(), WaitFor::Accepted);
     assert!(
-        matches!(world.replies[&16], Reply::Refused(Refusal::PlanIdUsed { execution_id }) if execution_id == ids[4]),
+        matches!(world.refusal(16), Some(Refusal::PlanIdUsed { execution_id }) if execution_id == ids[4]),
         "in memory it is known again"
     );
     world.store_answers = true;
@@ -185,7 +175,7 @@ fn ids_of_parked_executions_attach_or_are_refused() {
 fn whoever_names_a_parked_execution_waits_behind_it() {
     let (mut world, ids) = crowded(5);
     world.submit(20, &plan(20, &["a"]).parent(ids[4]).build(), WaitFor::Accepted);
-    assert!(matches!(&world.replies[&20], Reply::Accepted(view) if view.started_at.is_none()));
+    assert!(matches!(world.accepted(20), Some(view) if view.started_at.is_none()));
     assert_eq!(serve(&mut world, 7)[6], "plan 20");
 }
 
@@ -317,7 +307,7 @@ fn a_watcher_brings_a_parked_execution_into_memory_for_as_long_as_it_watches() {
     assert!(is_parked(&mut world, ids[5]));
     watch(&mut world, 22, ids[5]);
     assert_eq!(serve(&mut world, 7).last().unwrap(), "plan 6");
-    assert!(matches!(world.replies[&22], Reply::Entries(..)));
+    assert!(matches!(world.replies[&22], Reply::Watched(Watched::Entries(..))));
 }
 
 #[test]
@@ -346,8 +336,8 @@ fn a_damaged_request_is_left_to_the_store_and_everything_else_goes_on() {
         execution_id,
         outcome,
     });
-    assert!(matches!(world.replies[&3], Reply::NotLive));
-    assert!(matches!(world.replies[&21], Reply::NotLive));
+    assert!(world.is_not_live(3));
+    assert!(world.is_not_live(21));
     world.loader_answers = true;
     world.input(world.loaded(ids[3]));
     assert_eq!(serve(&mut world, 4), ["plan 1", "plan 2", "plan 4", "plan 5"]);
@@ -453,9 +443,8 @@ fn on_a_full_disk_the_limit_of_what_waits_beyond_memory_still_counts() {
     }
     assert!(!world.log_has("give up"));
     assert_eq!(world.engine.live_executions(), 4);
-    let caller = CallerId(30);
     world.input(Input::Wait {
-        caller,
+        caller: CallerId(30).into(),
         execution_id: id,
     });
     world.store_answers = true;

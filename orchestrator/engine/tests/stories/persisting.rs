@@ -1,10 +1,8 @@
 //! Persist, then emit, then return; and what happens when the store cannot.
 
-use crate::world::{World, plan};
+use crate::world::{WaitFor, World, plan};
 use escapement_contract::Status;
-use escapement_engine::{
-    CallerId, Input, Refusal, Reply, WaitFor, WriteConflict, WriteFailure, WriteOutcome,
-};
+use escapement_engine::{CallerId, Input, Refusal, WriteConflict, WriteFailure, WriteOutcome};
 
 fn run_one(world: &mut World) {
     world.worker(1, 1, &["a"]);
@@ -64,10 +62,10 @@ fn a_result_that_cannot_be_persisted_is_neither_emitted_nor_returned() {
         write,
         outcome: WriteOutcome::Failed(WriteFailure::Busy),
     });
-    assert!(matches!(world.replies[&1], Reply::Refused(Refusal::StoreFailed)));
+    assert_eq!(world.refusal(1), Some(Refusal::StoreFailed));
     assert!(!world.log_has("emit event"));
     world.input(Input::Wait {
-        caller: CallerId(2),
+        caller: CallerId(2).into(),
         execution_id: id,
     });
     world.store_answers = true;
@@ -113,11 +111,11 @@ fn an_accept_that_failed_leaves_nothing_and_can_be_repeated() {
         write,
         outcome: WriteOutcome::Failed(WriteFailure::Busy),
     });
-    assert!(matches!(world.replies[&1], Reply::Refused(Refusal::StoreFailed)));
+    assert_eq!(world.refusal(1), Some(Refusal::StoreFailed));
     assert_eq!(world.engine.live_executions(), 0);
     world.store_answers = true;
     world.submit(2, &request, WaitFor::Accepted);
-    assert!(matches!(world.replies[&2], Reply::Accepted(_)));
+    assert!(world.accepted(2).is_some());
 }
 
 fn answer_last(world: &mut World, outcome: WriteOutcome) {

@@ -1,8 +1,8 @@
 //! Steps that some workers may not do: who gets them instead, what it costs, and when it is over.
 
-use crate::world::{World, action, plan};
+use crate::world::{WaitFor, World, action, plan};
 use escapement_contract::{AuditKind, Evidence, Reported, Status, StepWhy};
-use escapement_engine::{AttemptReport, CallerId, FromWorker, Input, Reply, SessionKey, WaitFor};
+use escapement_engine::{AttemptReport, CallerId, ExplainAnswer, FromWorker, Input, SessionKey};
 use escapement_model::{AttemptToken, Opaque, Severity};
 
 fn refused(worker: u64) -> AttemptReport {
@@ -87,11 +87,7 @@ fn a_refused_step_waits_for_the_worker_that_is_busy_and_holds_nobody_up() {
     let third = world.one_assignment(1);
     refuse(&mut world, 1, third.token);
     assert!(world.assignments(1).is_empty(), "never again to the same worker");
-    world.input(Input::Explain {
-        caller: CallerId(9),
-        execution_id: id,
-    });
-    let Some(Reply::Explained(explained)) = world.replies.remove(&9) else {
+    let ExplainAnswer::Live(explained) = crate::explaining::ask(&mut world, id) else {
         panic!("it is explained")
     };
     let StepWhy::Waiting { queue, returned, .. } = &explained.explanation.steps[0].why else {
@@ -241,7 +237,7 @@ fn a_refusal_may_come_without_a_session() {
     world.worker(2, 1, &["a"]);
     let items = vec![(token, refused(1))];
     world.input(Input::ReportOutcomes {
-        caller: CallerId(9),
+        caller: CallerId(9).into(),
         items,
     });
     world.stopped(1, token);

@@ -1,19 +1,19 @@
 //! Which actions are registered though no worker offers them, and what the store and the log hear.
 
-use crate::world::{World, action, plan};
+use crate::world::{WaitFor, World, action, plan};
 use escapement_contract::Status;
 use escapement_engine::{
-    ActionMemory, CallerId, FromWorker, Input, Notice, Reply, SessionKey, WaitFor, WorkerSelector,
-    WriteFailure, WriteOutcome,
+    ActionMemory, FromWorker, Input, Notice, SessionKey, WorkerSelector, WriteFailure, WriteOutcome,
 };
 use escapement_model::codes;
 
 const HOUR_MS: u64 = 3_600_000;
 
-fn forget(world: &mut World, name: &str) -> Reply {
-    let (caller, name) = (CallerId(9_000), name.to_owned());
-    world.input(Input::ForgetAction { caller, name });
-    world.replies.remove(&9_000).unwrap()
+/// Whether it was known, and how many queued executions began with it.
+fn forget(world: &mut World, name: &str) -> Option<(bool, usize)> {
+    let name = name.to_owned();
+    let forgotten = world.ask(|caller| Input::ForgetAction { caller, name });
+    forgotten.map(|forgotten| (forgotten.was_known, forgotten.n_queued))
 }
 
 fn close(world: &mut World, session: u64) {
@@ -126,10 +126,7 @@ fn a_memory_that_is_not_written_hurts_nothing_and_is_tried_again() {
     world.complete(1, assignment.token);
     assert_eq!(world.status(1), Status::Success);
     world.submit(2, &plan(2, &["a"]).build(), WaitFor::Accepted);
-    assert!(
-        matches!(world.replies[&2], Reply::Accepted(_)),
-        "a full disk is not told by a memory"
-    );
+    assert!(world.accepted(2).is_some(), "a full disk is not told by a memory");
     world.memories.clear();
     world.memory_outcome = WriteOutcome::Durable;
     world.heartbeat(1, &[]);
@@ -189,7 +186,7 @@ fn a_declared_action_is_registered_without_a_worker() {
     world.pass(600_000);
     assert!(!world.replies.contains_key(&1) && !world.replies.contains_key(&2));
     assert_eq!(code(&world, 3), codes::ACTION_NOT_FOUND);
-    assert!(matches!(forget(&mut world, "exact"), Reply::ActionInUse));
+    assert_eq!(forget(&mut world, "exact"), None);
     world.worker(1, 2, &["exact", "some.thing"]);
     assert_eq!(world.assignments(1).len(), 2);
 }
@@ -201,21 +198,12 @@ fn an_operator_ends_a_memory_at_once() {
     for n in 1..=3 {
         world.submit(n, &plan(n, &["a"]).build(), WaitFor::Settled);
     }
-    let Reply::ActionForgotten { was_known, n_queued } = forget(&mut world, "a") else {
-        panic!("it is forgotten")
-    };
-    assert_eq!((was_known, n_queued), (true, 3));
+    assert_eq!(forget(&mut world, "a"), Some((true, 3)));
     assert!((1..=3).all(|caller| code(&world, caller) == codes::ACTION_NOT_FOUND));
     assert_eq!(written(&world, "a"), None);
-    assert!(matches!(
-        forget(&mut world, "a"),
-        Reply::ActionForgotten {
-            was_known: false,
-            n_queued: 0
-        }
-    ));
+    assert_eq!(forget(&mut world, "a"), Some((false, 0)));
     world.worker(2, 1, &["a"]);
-    assert!(matches!(forget(&mut world, "a"), Reply::ActionInUse));
+    assert_eq!(forget(&mut world, "a"), None);
 }
 
 //
@@ -225,17 +213,9 @@ fn a_drain_says_which_actions_it_leaves_without_a_worker() {
     world.worker(1, 1, &["a", "b"]);
     world.worker(2, 1, &["b"]);
     let worker = WorkerSelector::WorkerId("worker-1".into());
-    let caller = CallerId(1);
-    world.input(Input::DrainWorker { caller, worker });
-    let Reply::WorkersDrain {
-        actions_without_worker,
-        ..
-    } = &world.replies[&1]
-    else {
-        panic!("{:?}", world.replies[&1])
-    };
-    assert_eq!(actions_without_worker.len(), 1);
-    assert_eq!(&*actions_without_worker[0], "a");
+    let drained = world.ask(|caller| Input::DrainWorker { caller, worker });
+    let without_worker = drained.unwrap().actions_without_worker;
+    assert_eq!(without_worker, ["a".into()]);
 }
 
 //

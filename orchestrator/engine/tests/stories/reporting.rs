@@ -1,10 +1,10 @@
 //! Outcomes that come without a session.
 
-use crate::world::{World, action, plan};
+use crate::world::{WaitFor, World, action, plan};
 use escapement_contract::{Outcome, Status};
 use escapement_engine::{
-    AckVerdict, AttemptReport, CallerId, CancelReason, FromWorker, InFlight, InFlightPhase, Input,
-    KeepOrStop, RejectReason, ReleaseReason, Reply, SessionKey, ToWorker, WaitFor,
+    AckVerdict, AttemptReport, CancelReason, FromWorker, InFlight, InFlightPhase, Input, KeepOrStop,
+    RejectReason, ReleaseReason, SessionKey, ToWorker,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, Opaque, codes};
@@ -18,16 +18,10 @@ fn success() -> AttemptReport {
 
 fn report(world: &mut World, items: Vec<(AttemptToken, AttemptReport)>) -> Vec<AckVerdict> {
     let tokens: Vec<AttemptToken> = items.iter().map(|(token, _)| *token).collect();
-    let caller = CallerId(1_000);
-    world.input(Input::ReportOutcomes { caller, items });
-    match world.replies.remove(&1_000) {
-        Some(Reply::OutcomeAcks(acks)) => {
-            let answered: Vec<AttemptToken> = acks.iter().map(|(token, _)| *token).collect();
-            assert_eq!(answered, tokens, "one answer for each, in their order");
-            acks.into_iter().map(|(_, verdict)| verdict).collect()
-        }
-        other => panic!("outcomes are answered, not {other:?}"),
-    }
+    let acks = world.ask(|caller| Input::ReportOutcomes { caller, items });
+    let answered: Vec<AttemptToken> = acks.iter().map(|(token, _)| *token).collect();
+    assert_eq!(answered, tokens, "one answer for each, in their order");
+    acks.into_iter().map(|(_, verdict)| verdict).collect()
 }
 
 fn report_one(world: &mut World, token: AttemptToken) -> AckVerdict {

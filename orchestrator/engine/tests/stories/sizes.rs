@@ -1,10 +1,9 @@
 //! Each message to a worker is one on the wire: it never exceeds the protocol's limits. The auditor judges all of them.
 
-use crate::world::{World, action, plan};
+use crate::world::{WaitFor, World, action, plan};
 use bytes::Bytes;
 use escapement_engine::{
     Assignment, AttemptReport, FromWorker, Input, ReleaseReason, SessionErrorCode, SessionKey, ToWorker,
-    WaitFor,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, limits};

@@ -1,10 +1,9 @@
 //! When a worker is asked what it has, and what follows from its answer.
 
-use crate::world::{World, action, plan, token_of};
+use crate::world::{WaitFor, World, action, plan, token_of};
 use escapement_contract::Status;
 use escapement_engine::{
-    AttemptReport, CallerId, Cancel, CancelReason, FromWorker, InFlight, InFlightPhase, Input, Reply,
-    SessionKey, ToWorker, WaitFor,
+    AttemptReport, Cancel, CancelReason, FromWorker, InFlight, InFlightPhase, Input, SessionKey, ToWorker,
 };
 use escapement_model::{AttemptToken, codes};
 
@@ -399,10 +398,8 @@ fn an_outcome_reported_elsewhere_and_then_omitted_frees_the_credit() {
         output: Default::default(),
         warnings: vec![],
     });
-    let caller = CallerId(9);
     let items = vec![(tokens[0], report)];
-    world.input(Input::ReportOutcomes { caller, items });
-    assert!(matches!(world.replies[&9], Reply::OutcomeAcks(_)));
+    world.ask(|caller| Input::ReportOutcomes { caller, items });
     world.pass(2_000);
     answer(&mut world, 1, 1, &[(tokens[1], InFlightPhase::Received)]);
     assert_eq!(world.workers()[0].in_flight, 1);

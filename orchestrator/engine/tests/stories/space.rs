@@ -1,8 +1,8 @@
 //! A full disk: what was accepted waits for space, nothing else is accepted, and what can be read is shown.
 
-use crate::world::{World, plan};
+use crate::world::{WaitFor, World, plan};
 use escapement_contract::Status;
-use escapement_engine::{CallerId, Input, Refusal, Reply, StoreWrite, WaitFor, WriteFailure, WriteOutcome};
+use escapement_engine::{CallerId, Input, Refusal, StoreWrite, WriteFailure, WriteOutcome};
 use escapement_model::codes;
 
 /// The store has no space for anything that it was asked for.
@@ -39,12 +39,12 @@ fn settling_without_space() -> World {
 #[test]
 fn a_result_waits_for_space_for_as_long_as_it_takes() {
     let mut world = settling_without_space();
-    assert!(matches!(world.replies[&1], Reply::Refused(Refusal::StoreFailed)));
+    assert_eq!(world.refusal(1), Some(Refusal::StoreFailed));
     pass_without_space(&mut world, 3_600);
     assert!(!world.log_has("give up"));
     assert!(!world.log_has("emit event"));
     let execution_id = plan(1, &["a"]).id(1).build().execution_id().unwrap();
-    let caller = CallerId(2);
+    let caller = CallerId(2).into();
     world.input(Input::Wait { caller, execution_id });
     world.store_answers = true;
     world.pass(5_000);
@@ -69,7 +69,7 @@ fn nothing_is_accepted_while_something_waits_for_space() {
     let mut world = settling_without_space();
     let n_writes = world.log.iter().filter(|line| line.starts_with("write")).count();
     world.submit(3, &plan(3, &["a"]).build(), WaitFor::Settled);
-    assert!(matches!(world.replies[&3], Reply::Refused(Refusal::StoreFull)));
+    assert_eq!(world.refusal(3), Some(Refusal::StoreFull));
     let n_writes_after = world.log.iter().filter(|line| line.starts_with("write")).count();
     assert_eq!(n_writes, n_writes_after, "the store is not even asked");
     world.submit(4, &plan(1, &["a"]).id(1).build(), WaitFor::Settled);
@@ -78,7 +78,7 @@ fn nothing_is_accepted_while_something_waits_for_space() {
     world.pass(5_000);
     assert_eq!(world.status(4), Status::Success);
     world.submit(5, &plan(3, &["a"]).build(), WaitFor::Accepted);
-    assert!(matches!(world.replies[&5], Reply::Accepted(_)));
+    assert!(world.accepted(5).is_some());
 }
 
 //
@@ -91,17 +91,14 @@ fn an_accept_without_space_leaves_nothing_behind() {
     world.submit(2, &request, WaitFor::Settled);
     refuse_all(&mut world);
     for caller in [1, 2] {
-        assert!(matches!(
-            world.replies[&caller],
-            Reply::Refused(Refusal::StoreFull)
-        ));
+        assert_eq!(world.refusal(caller), Some(Refusal::StoreFull));
     }
     assert_eq!(world.engine.live_executions(), 0);
     let grace_ms = Some(10_000);
     assert_eq!(world.engine.next_due_ms(), grace_ms, "nobody waits for space");
     world.store_answers = true;
     world.submit(3, &request, WaitFor::Accepted);
-    assert!(matches!(world.replies[&3], Reply::Accepted(_)));
+    assert!(world.accepted(3).is_some());
 }
 
 //
@@ -140,10 +137,10 @@ fn a_plan_whose_limit_passes_while_its_start_waits_for_space_never_runs() {
         world.log
     );
     for (caller, execution_id) in [(10, third), (11, id)] {
-        let caller = CallerId(caller);
+        let caller = CallerId(caller).into();
         world.input(Input::Wait { caller, execution_id });
     }
-    assert!(matches!(world.replies[&11], Reply::NotLive));
+    assert!(world.is_not_live(11));
     world.store_answers = true;
     world.pass(5_000);
     let result = &world.settlement(10).result;
@@ -161,9 +158,8 @@ fn a_plan_whose_limit_passes_while_its_start_waits_for_space_never_runs() {
 fn what_can_be_read_is_shown_while_a_result_waits_for_space() {
     let mut world = settling_without_space();
     let execution_id = plan(1, &["a"]).id(1).build().execution_id().unwrap();
-    let caller = CallerId(7);
-    world.input(Input::Describe { caller, execution_id });
-    assert!(matches!(&world.replies[&7], Reply::Described(view) if view.started_at.is_some()));
+    let view = world.ask(|caller| Input::Describe { caller, execution_id });
+    assert!(view.unwrap().started_at.is_some());
     world.watch(8, execution_id, 1);
     let shown: Vec<&String> = world
         .log

@@ -1,7 +1,7 @@
 //! Watchers see everything once, in order, and nothing that may be taken back.
 
-use crate::world::{World, plan};
-use escapement_engine::{CallerId, Input, IsAll, Piece, Reply, WaitFor, Watch, WriteOutcome};
+use crate::world::{WaitFor, World, plan};
+use escapement_engine::{CallerId, Input, IsAll, Piece, Reply, Watch, Watched, WriteOutcome};
 use escapement_model::ExecutionId;
 
 fn sequences(world: &World, caller: u64) -> Vec<u64> {
@@ -58,7 +58,7 @@ fn a_watcher_hears_of_the_outcome_only_when_it_is_durable() {
 /// One piece, asked for by hand.
 fn ask(world: &mut World, caller: u64, id: ExecutionId, from_sequence: u64, waits: bool) {
     world.input(Input::Watch(Watch {
-        caller: CallerId(caller),
+        caller: CallerId(caller).into(),
         execution_id: id,
         from_sequence,
         after_hash: None,
@@ -73,7 +73,7 @@ fn ask(world: &mut World, caller: u64, id: ExecutionId, from_sequence: u64, wait
 /// The same, behind an entry with this hash.
 fn ask_after(world: &mut World, caller: u64, id: ExecutionId, from_sequence: u64, after_hash: [u8; 32]) {
     world.input(Input::Watch(Watch {
-        caller: CallerId(caller),
+        caller: CallerId(caller).into(),
         execution_id: id,
         from_sequence,
         after_hash: Some(after_hash),
@@ -87,7 +87,7 @@ fn ask_after(world: &mut World, caller: u64, id: ExecutionId, from_sequence: u64
 
 fn piece(world: &World, caller: u64) -> (Vec<u64>, bool) {
     match &world.replies[&caller] {
-        Reply::Entries(entries, IsAll(is_all)) => {
+        Reply::Watched(Watched::Entries(entries, IsAll(is_all))) => {
             (entries.iter().map(|entry| entry.sequence).collect(), *is_all)
         }
         other => panic!("{other:?}"),
@@ -99,7 +99,7 @@ fn a_watcher_of_an_execution_that_is_not_live_is_sent_to_the_store() {
     let mut world = World::new();
     let id = world.id();
     ask(&mut world, 5, id, 1, true);
-    assert!(matches!(world.replies[&5], Reply::NotLive));
+    assert!(world.is_not_live(5));
 }
 
 #[test]
@@ -150,7 +150,9 @@ fn what_was_seen_can_be_asked_for_while_the_outcome_is_being_written_and_the_out
         write,
         outcome: WriteOutcome::Durable,
     });
-    assert!(matches!(&world.replies[&7], Reply::Settled(persisted) if persisted.audit.len() > 6));
+    assert!(
+        matches!(&world.replies[&7], Reply::Watched(Watched::Settled(persisted)) if persisted.audit.len() > 6)
+    );
 }
 
 #[test]
@@ -159,7 +161,7 @@ fn a_watcher_that_names_what_it_saw_learns_whether_it_is_there() {
     world.worker(1, 1, &["a"]);
     let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
     ask(&mut world, 5, id, 1, true);
-    let Reply::Entries(entries, _) = &world.replies[&5] else {
+    let Reply::Watched(Watched::Entries(entries, _)) = &world.replies[&5] else {
         panic!("{:?}", world.replies[&5])
     };
     let hashes: Vec<[u8; 32]> = entries.iter().map(|entry| entry.hash).collect();
@@ -169,7 +171,7 @@ fn a_watcher_that_names_what_it_saw_learns_whether_it_is_there() {
     for (caller, from_sequence) in [(7, 4), (8, 6), (9, 1), (10, u64::MAX)] {
         ask_after(&mut world, caller, id, from_sequence, hashes[1]);
         assert!(
-            matches!(world.replies[&caller], Reply::Rewritten),
+            matches!(world.replies[&caller], Reply::Watched(Watched::Rewritten)),
             "{from_sequence}"
         );
     }
@@ -195,7 +197,7 @@ fn large_entries_make_small_pieces_and_one_always_fits() {
     world.worker(1, 1, &["a"]);
     let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
     world.input(Input::Watch(Watch {
-        caller: CallerId(5),
+        caller: CallerId(5).into(),
         execution_id: id,
         from_sequence: 1,
         after_hash: None,

@@ -5,9 +5,10 @@ pub use crate::plans::plan;
 use crate::replaying::{self, Replayer};
 use escapement_contract::{AuditKind, Moment, Outcome, Request, Settlement, Status};
 use escapement_engine::{
-    ActionSpec, ActionView, Assignment, AttemptReport, CallerId, Effect, Engine, EngineConfig, FromWorker,
-    Hello, InFlight, Input, LoadOutcome, Notice, Piece, Recovered, Reply, SessionKey, StoreWrite, Submission,
-    ToWorker, UntilDecided, WaitFor, Watch, WorkerView, WriteId, WriteOutcome,
+    ActionSpec, ActionView, Answer, Assignment, AttemptReport, Caller, CallerId, Effect, Ended, Engine,
+    EngineConfig, ExecutionView, ExplainAnswer, FromWorker, Hello, InFlight, Input, LoadOutcome, Notice,
+    Piece, Recovered, Refusal, Reply, SessionKey, StoreWrite, Submission, Submitted, Submitter, ToWorker,
+    UntilDecided, Watch, Watched, WorkerView, WriteId, WriteOutcome,
 };
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, SessionId};
 use std::collections::BTreeMap;
@@ -47,6 +48,13 @@ pub struct World {
     last_id: u64,
     watching: BTreeMap<CallerId, Watching>,
     last_watch: u64,
+}
+
+/// What a submission waits for.
+#[derive(Clone, Copy)]
+pub enum WaitFor {
+    Accepted,
+    Settled,
 }
 
 /// A watch under a name, between one piece and the next.
@@ -241,7 +249,7 @@ impl World {
         let caller = CallerId(u64::MAX / 2 + self.last_watch);
         self.watching.insert(caller, watching);
         Input::Watch(Watch {
-            caller,
+            caller: caller.into(),
             execution_id: watching.execution_id,
             from_sequence: watching.next_sequence,
             after_hash: None,
@@ -255,8 +263,8 @@ impl World {
 
     fn watched(&mut self, mut watching: Watching, reply: Reply) -> Option<Input> {
         let (entries, settled) = match reply {
-            Reply::Entries(entries, _) => (entries.to_vec(), false),
-            Reply::Settled(persisted) => {
+            Reply::Watched(Watched::Entries(entries, _)) => (entries.to_vec(), false),
+            Reply::Watched(Watched::Settled(persisted)) => {
                 let rest = persisted.audit[watching.next_sequence as usize - 1..].to_vec();
                 (rest, true)
             }
@@ -290,10 +298,9 @@ impl World {
     pub fn submit(&mut self, caller: u64, request: &Arc<Request>, wait_for: WaitFor) -> ExecutionId {
         let fresh_id = self.id();
         self.input(Input::Submit(Submission {
-            caller: CallerId(caller),
+            submitter: submitter(caller, wait_for),
             request: Arc::clone(request),
             fresh_id,
-            wait_for,
             until_decided: UntilDecided::default(),
         }));
         request.execution_id().unwrap_or(fresh_id)
@@ -439,22 +446,20 @@ impl World {
         taken.into_iter().map(|(_, message)| message).collect()
     }
 
-    pub fn workers(&mut self) -> Vec<WorkerView> {
+    /// Asks what is answered at once.
+    pub fn ask<A: Answer>(&mut self, input: impl FnOnce(Caller<A>) -> Input) -> A {
         let caller = CallerId(u64::MAX);
-        self.input(Input::ListWorkers(caller));
-        match self.replies.remove(&caller.0) {
-            Some(Reply::Workers(workers)) => workers,
-            other => panic!("workers are listed, not {other:?}"),
-        }
+        self.input(input(caller.into()));
+        let reply = self.replies.remove(&caller.0).expect("it is answered at once");
+        A::from_reply(reply).expect("a question has its answer")
+    }
+
+    pub fn workers(&mut self) -> Vec<WorkerView> {
+        self.ask(Input::ListWorkers)
     }
 
     pub fn actions(&mut self) -> Vec<ActionView> {
-        let caller = CallerId(u64::MAX);
-        self.input(Input::ListActions(caller));
-        match self.replies.remove(&caller.0) {
-            Some(Reply::Actions(actions)) => actions,
-            other => panic!("actions are listed, not {other:?}"),
-        }
+        self.ask(Input::ListActions)
     }
 
     /// Evidence of everything that was handed out again, in the record of a settled execution.
@@ -469,9 +474,30 @@ impl World {
 
     pub fn settlement(&self, caller: u64) -> Arc<Settlement> {
         match self.replies.get(&caller) {
-            Some(Reply::Settled(persisted)) => persisted.clone().into_settlement(),
+            Some(Reply::Ended(Ended::Settled(persisted))) => persisted.clone().into_settlement(),
             other => panic!("caller {caller} got {other:?}, log: {:#?}", self.log),
         }
+    }
+
+    /// How the execution of an accepted submission stood.
+    pub fn accepted(&self, caller: u64) -> Option<&ExecutionView> {
+        match &self.replies[&caller] {
+            Reply::Submitted(Submitted::Accepted(view)) => Some(view),
+            _ => None,
+        }
+    }
+
+    pub fn refusal(&self, caller: u64) -> Option<Refusal> {
+        match &self.replies[&caller] {
+            Reply::Submitted(Submitted::Refused(refusal)) | Reply::Ended(Ended::Refused(refusal)) => {
+                Some(*refusal)
+            }
+            _ => None,
+        }
+    }
+
+    pub fn is_not_live(&self, caller: u64) -> bool {
+        is_not_live(&self.replies[&caller])
     }
 
     pub fn status(&self, caller: u64) -> Status {
@@ -480,6 +506,25 @@ impl World {
 
     pub fn log_has(&self, line: &str) -> bool {
         self.log.iter().any(|entry| entry == line)
+    }
+}
+
+pub fn is_not_live(reply: &Reply) -> bool {
+    matches!(
+        reply,
+        Reply::Submitted(Submitted::NotLive)
+            | Reply::Ended(Ended::NotLive)
+            | Reply::Described(None)
+            | Reply::Explained(ExplainAnswer::NotLive)
+            | Reply::Watched(Watched::NotLive)
+    )
+}
+
+pub fn submitter(caller: u64, wait_for: WaitFor) -> Submitter {
+    let caller = CallerId(caller);
+    match wait_for {
+        WaitFor::Accepted => Submitter::ForAccept(caller.into()),
+        WaitFor::Settled => Submitter::ForEnd(caller.into()),
     }
 }
 

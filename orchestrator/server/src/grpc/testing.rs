@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::Edge;
-use crate::host::handle::{EngineEnd, Message, Route, link};
+use crate::host::handle::{AnswerSlot, EngineEnd, Message, Route, link};
 use crate::storage::readers::Readers;
 use bytes::Bytes;
 use escapement_codec::session_out::Greeting;
 use escapement_codec::store_write::{encode, outcome};
 use escapement_contract::Moment;
-use escapement_engine::{CallerId, Effect, Engine, EngineConfig, Input, Reply};
+use escapement_engine::{CallerId, Effect, Engine, EngineConfig, Input};
 use escapement_model::{BootId, ExecutionId, Opaque};
 use escapement_store::{
     ActionMemory, Counts, ListFilter, Memory, Outcome, Reader, Removal, Removed, RemovedExecution, Store,
@@ -19,7 +19,7 @@ use escapement_wire::v1;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::sync::{Mutex, OwnedMutexGuard, oneshot, watch};
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 /// What a test looks at, and the edge that it asks.
 pub(crate) struct Stage {
@@ -89,7 +89,7 @@ async fn run_engine(mut end: EngineEnd, mut store: Counting, removal: Removal) {
         unix_ms: 1_000_000,
     };
     let mut engine = Engine::new(EngineConfig::new(boot_id(), [1; 32]), now);
-    let mut callers: HashMap<CallerId, oneshot::Sender<Reply>> = HashMap::new();
+    let mut callers: HashMap<CallerId, Box<dyn AnswerSlot>> = HashMap::new();
     while let Some(message) = end.messages.recv().await {
         let Message::Input(input, route) = message else {
             panic!("no worker speaks here")
@@ -112,7 +112,7 @@ async fn run_engine(mut end: EngineEnd, mut store: Counting, removal: Removal) {
                 }
                 Effect::Reply { caller, reply } => {
                     let waiting = callers.remove(&caller).expect("each caller is answered once");
-                    let _gave_up = waiting.send(reply);
+                    waiting.answer(reply);
                 }
                 Effect::EmitEvent(_) | Effect::NotifyErrorHandler(_) | Effect::Note(_) => {}
                 other => panic!("{other:?} is not for this stage"),

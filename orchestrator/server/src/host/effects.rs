@@ -2,7 +2,7 @@
 //! loses it
 //! or is closed, as its limit says.
 
-use super::handle::{Outbound, Route, SessionLink};
+use super::handle::{AnswerSlot, Outbound, Route, SessionLink};
 use crate::exit::{EXIT_STORE, stop_here};
 use crate::limits::SESSION_QUEUE_UNIT_BYTES;
 use crate::sinks::Sinks;
@@ -12,13 +12,13 @@ use escapement_engine::{CallerId, Effect, Notice, Reply, SessionKey, ToWorker};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 /// The maps from callers and sessions to their channels, and the ways to the writer and the sinks.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    callers: HashMap<CallerId, oneshot::Sender<Reply>>,
+    callers: HashMap<CallerId, Box<dyn AnswerSlot>>,
     sessions: HashMap<SessionKey, OpenSession>,
     writes: Vec<Job>,
     writer: std_mpsc::Sender<Vec<Job>>,
@@ -58,7 +58,7 @@ impl Desk {
         match route {
             Route::None => None,
             Route::Caller(caller, reply) => {
-                let is_gone = reply.is_closed();
+                let is_gone = reply.is_given_up();
                 self.callers.insert(caller, reply);
                 is_gone.then_some(caller)
             }
@@ -127,8 +127,7 @@ impl Desk {
 
     fn reply(&mut self, caller: CallerId, reply: Reply) {
         if let Some(waiting) = self.callers.remove(&caller) {
-            // A caller that gave up meanwhile changes nothing.
-            let _gave_up = waiting.send(reply);
+            waiting.answer(reply);
         }
     }
 

@@ -3,7 +3,8 @@
 
 mod lanes;
 
-use escapement_engine::{CallerId, Input, Reply, SessionKey, ToWorker};
+use escapement_engine::{Answer, Caller, CallerId, Input, Reply, SessionKey, ToWorker};
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -29,9 +30,30 @@ pub(crate) enum Route {
     /// Nowhere.
     None,
     /// To a caller, once.
-    Caller(CallerId, oneshot::Sender<Reply>),
+    Caller(CallerId, Box<dyn AnswerSlot>),
     /// To a worker, until either side closes.
     Session(SessionKey, SessionLink),
+}
+
+/// Takes the one answer to a call.
+pub(crate) trait AnswerSlot: Debug + Send {
+    /// True if the caller does not wait any more.
+    fn is_given_up(&self) -> bool;
+
+    /// Hands the answer over, if the caller still waits.
+    fn answer(self: Box<Self>, reply: Reply);
+}
+
+impl<A: Answer + Debug + Send> AnswerSlot for oneshot::Sender<A> {
+    fn is_given_up(&self) -> bool {
+        self.is_closed()
+    }
+
+    fn answer(self: Box<Self>, reply: Reply) {
+        let answer = A::from_reply(reply).expect("the engine answers a `Caller<A>` with an `A`");
+        // A caller that gave up meanwhile changes nothing.
+        let _gave_up = self.send(answer);
+    }
 }
 
 /// What goes to a worker.
@@ -136,14 +158,14 @@ impl EngineLink {
     ///
     /// # Errors
     /// [`NoReply`] where the engine ends first, or does not even get the call for a while.
-    pub(crate) async fn call(
+    pub(crate) async fn call<A: Answer + Debug + Send + 'static>(
         &self,
         lane: Lane,
-        input: impl FnOnce(CallerId) -> Input,
-    ) -> Result<Reply, NoReply> {
+        input: impl FnOnce(Caller<A>) -> Input,
+    ) -> Result<A, NoReply> {
         let caller = self.new_caller();
         let (reply, reply_rx) = oneshot::channel();
-        let message = Message::Input(input(caller), Route::Caller(caller, reply));
+        let message = Message::Input(input(caller.into()), Route::Caller(caller, Box::new(reply)));
         let sent = self.0.lanes.send(lane, message).await;
         sent.map_err(|not_sent| match not_sent {
             NotSent::Gone => NoReply::Gone,
@@ -216,14 +238,14 @@ impl EngineLink {
 /// A call that was handed in. The channel is closed before the engine is told, so that whichever of both
 /// messages
 /// the engine's thread reads first, it sees that nobody waits.
-struct WaitingCall<'a> {
-    reply: oneshot::Receiver<Reply>,
+struct WaitingCall<'a, A> {
+    reply: oneshot::Receiver<A>,
     caller: CallerId,
     link: &'a EngineLink,
     is_answered: bool,
 }
 
-impl Drop for WaitingCall<'_> {
+impl<A> Drop for WaitingCall<'_, A> {
     fn drop(&mut self) {
         if !self.is_answered {
             self.reply.close();

@@ -4,8 +4,8 @@ use super::plans::{PLANS, plan};
 use crate::seeds;
 use crate::source::Source;
 use escapement_engine::{
-    AttemptReport, CallerId, Input, Piece, Reply, StoreWrite, Submission, UntilDecided, WaitFor, Watch,
-    WorkerSelector, WriteConflict, WriteId, WriteOutcome,
+    AttemptReport, Caller, CallerId, Ended, ExplainAnswer, Input, Piece, Reply, StoreWrite, Submission,
+    Submitted, Submitter, UntilDecided, Watch, Watched, WorkerSelector, WriteConflict, WriteId, WriteOutcome,
 };
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, PlanId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -148,33 +148,31 @@ pub(crate) struct Callers {
 }
 
 impl Callers {
-    fn next(&mut self, wants: Wants) -> CallerId {
+    fn next<A>(&mut self, wants: Wants) -> Caller<A> {
         self.last += 1;
         self.open.insert(CallerId(self.last), wants);
-        CallerId(self.last)
+        CallerId(self.last).into()
     }
 
     /// For whoever looks without being part of the run.
-    pub(crate) fn observer(&mut self) -> CallerId {
+    pub(crate) fn observer<A>(&mut self) -> Caller<A> {
         self.last += 1;
-        CallerId(self.last)
+        CallerId(self.last).into()
     }
 
     pub(crate) fn submit(&mut self, source: &mut Source<'_>) -> Input {
         let byte = source.byte();
-        let (wants, wait_for) = if byte >= 128 {
-            (Wants::Accepted, WaitFor::Accepted)
+        let submitter = if byte >= 128 {
+            Submitter::ForAccept(self.next(Wants::Accepted))
         } else {
-            (Wants::Settled, WaitFor::Settled)
+            Submitter::ForEnd(self.next(Wants::Settled))
         };
-        let caller = self.next(wants);
         let mut random = [0xee; 16];
-        random[..8].copy_from_slice(&caller.0.to_be_bytes());
+        random[..8].copy_from_slice(&submitter.id().0.to_be_bytes());
         Input::Submit(Submission {
-            caller,
+            submitter,
             request: plan(byte % PLANS),
             fresh_id: ExecutionId::from_random(random),
-            wait_for,
             until_decided: UntilDecided::default(),
         })
     }
@@ -253,10 +251,11 @@ impl Callers {
         }
         let wants = self.open.remove(&caller).expect("each call is answered once");
         let is_fitting = match (wants, reply) {
-            (Wants::Accepted | Wants::Description, Reply::Accepted(view) | Reply::Described(view)) => {
+            (Wants::Accepted, Reply::Submitted(Submitted::Accepted(view)))
+            | (Wants::Description, Reply::Described(Some(view))) => {
                 disk.accepted.contains_key(&view.execution_id)
             }
-            (Wants::Explanation, Reply::Explained(explained)) => {
+            (Wants::Explanation, Reply::Explained(ExplainAnswer::Live(explained))) => {
                 let plan = explained.request.plan();
                 let steps = explained.explanation.steps.iter();
                 steps
@@ -264,21 +263,23 @@ impl Callers {
                     .all(|(words, rules)| !words.is_empty() && !rules.is_empty())
                     && disk.accepted.contains_key(&explained.execution_id)
             }
-            (Wants::Settled | Wants::Accepted, Reply::Settled(persisted)) => {
+            (Wants::Settled, Reply::Ended(Ended::Settled(persisted)))
+            | (Wants::Watch(_), Reply::Watched(Watched::Settled(persisted))) => {
                 disk.is_settled(persisted.result.execution_id)
             }
-            (Wants::Settled | Wants::Accepted, Reply::Refused(_) | Reply::NotLive)
-            | (Wants::Description | Wants::Watch(_), Reply::NotLive)
-            | (Wants::Explanation, Reply::ExplainedParked(_) | Reply::NotLive)
+            (Wants::Accepted, Reply::Submitted(Submitted::Refused(_) | Submitted::NotLive))
+            | (Wants::Settled, Reply::Ended(Ended::Refused(_) | Ended::NotLive))
+            | (Wants::Description, Reply::Described(None))
+            | (Wants::Watch(_), Reply::Watched(Watched::NotLive))
+            | (Wants::Explanation, Reply::Explained(ExplainAnswer::Parked(_) | ExplainAnswer::NotLive))
             | (Wants::Workers, Reply::Workers(_))
             | (Wants::Actions, Reply::Actions(_))
-            | (Wants::Drained, Reply::WorkersDrain { .. } | Reply::NoSuchWorker)
-            | (Wants::Dead, Reply::DeclaredDead { .. } | Reply::NoSuchWorker) => true,
-            (Wants::Watch(next), Reply::Entries(entries, _)) => entries
+            | (Wants::Drained, Reply::WorkersDrain(_))
+            | (Wants::Dead, Reply::DeclaredDead(_)) => true,
+            (Wants::Watch(next), Reply::Watched(Watched::Entries(entries, _))) => entries
                 .iter()
                 .zip(next..)
                 .all(|(entry, sequence)| entry.sequence == sequence),
-            (Wants::Watch(_), Reply::Settled(persisted)) => disk.is_settled(persisted.result.execution_id),
             (Wants::Acks(n_items), Reply::OutcomeAcks(acks)) => acks.len() == n_items,
             _ => false,
         };

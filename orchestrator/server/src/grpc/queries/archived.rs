@@ -4,11 +4,10 @@ use super::lookup::damaged;
 use crate::call_class::CallClass;
 use crate::grpc::Edge;
 use crate::grpc::transport::response_budget::Held;
-use crate::host::handle::Lane;
 use crate::status::Rejection;
 use crate::storage::readers::Reading;
 use escapement_codec::archive::Archive;
-use escapement_engine::{Input, Refusal, Reply};
+use escapement_engine::Refusal;
 use escapement_model::ExecutionId;
 use escapement_store::StoredState;
 use tonic::Status;
@@ -16,15 +15,9 @@ use tonic::Status;
 impl Edge {
     /// Every stored byte of a settled execution, and the room for them.
     pub(crate) async fn record(&self, execution_id: ExecutionId) -> Result<Held<Archive>, Status> {
-        match self
-            .engine
-            .call(Lane::Reads, |caller| Input::Describe { caller, execution_id })
-            .await?
-        {
-            Reply::NotLive => Ok(self.stored_record(execution_id).await?),
-            Reply::Described(_) => Err(Rejection::NotSettled(execution_id).into()),
-            Reply::Refused(refusal) => Err(Rejection::Refused(refusal).into()),
-            other => unreachable!("a question for one execution is not answered with {other:?}"),
+        match self.live(execution_id).await? {
+            Some(_) => Err(Rejection::NotSettled(execution_id).into()),
+            None => Ok(self.stored_record(execution_id).await?),
         }
     }
 

@@ -13,7 +13,7 @@ use escapement_codec::audit_from_wire;
 use escapement_codec::explanation as convert;
 use escapement_codec::stored::{self, Unreadable};
 use escapement_contract::{AuditKind, Explanation, Plan, StepIndex, explain_queued, explain_settled};
-use escapement_engine::{Explained, ExplainedParked, Input, Refusal, Reply};
+use escapement_engine::{ExplainAnswer, Explained, ExplainedParked, Input, Refusal};
 use escapement_model::{ExecutionId, StepId};
 use escapement_store::{Reader, StoreFault, StoredExecution, StoredState};
 use escapement_wire::v1;
@@ -32,12 +32,11 @@ impl Edge {
         for _ in 0..QUESTIONS_MAX {
             let ask = |caller| Input::Explain { caller, execution_id };
             let parked = match self.engine.call(Lane::LongReads, ask).await? {
-                Reply::Explained(explained) => {
+                ExplainAnswer::Live(explained) => {
                     return self.answers.answer(CallClass::Reads, live(&explained, &wanted)?);
                 }
-                Reply::ExplainedParked(parked) => Some(parked),
-                Reply::NotLive => None,
-                other => unreachable!("a question for an explanation is not answered with {other:?}"),
+                ExplainAnswer::Parked(parked) => Some(parked),
+                ExplainAnswer::NotLive => None,
             };
             let wanted = wanted.clone();
             let read = self.readers.read(Reading::Answer, move |reader| {

@@ -14,7 +14,7 @@ use escapement_codec::request;
 use escapement_codec::stored::{self, Unreadable};
 use escapement_codec::stored_execution::stored_execution;
 use escapement_contract::Request as PlanRequest;
-use escapement_engine::{ActionView, ExecutionView, Input, Refusal, Reply};
+use escapement_engine::{ActionView, ExecutionView, Input, Refusal};
 use escapement_model::ExecutionId;
 use escapement_store::{Reader, StoreFault, StoredExecution};
 use escapement_wire::v1;
@@ -24,10 +24,7 @@ use tracing::error;
 impl Edge {
     /// The actions that are registered.
     pub(crate) async fn actions(&self, lane: Lane) -> Result<Vec<ActionView>, NoReply> {
-        let Reply::Actions(actions) = self.engine.call(lane, Input::ListActions).await? else {
-            unreachable!("a question for the actions is answered with the actions");
-        };
-        Ok(actions)
+        self.engine.call(lane, Input::ListActions).await
     }
 
     /// How an execution stands now, by the engine where it is live, else by the store.
@@ -65,17 +62,9 @@ impl Edge {
     }
 
     /// What the engine knows of an execution; `None` where it does not hold it.
-    async fn live(&self, execution_id: ExecutionId) -> Result<Option<ExecutionView>, Status> {
-        match self
-            .engine
-            .call(Lane::Reads, |caller| Input::Describe { caller, execution_id })
-            .await?
-        {
-            Reply::Described(view) => Ok(Some(view)),
-            Reply::NotLive => Ok(None),
-            Reply::Refused(refusal) => Err(Rejection::Refused(refusal).into()),
-            other => unreachable!("a question for one execution is not answered with {other:?}"),
-        }
+    pub(crate) async fn live(&self, execution_id: ExecutionId) -> Result<Option<ExecutionView>, NoReply> {
+        let describe = |caller| Input::Describe { caller, execution_id };
+        self.engine.call(Lane::Reads, describe).await
     }
 
     /// An execution by the store alone.
@@ -104,14 +93,14 @@ impl Edge {
     }
 
     //
-    /// The reply to a request that the engine refuses and may not know any more: what was accepted before is answered
+    /// Returns if a request that the engine refuses, and may not know any more, was accepted before: then it is answered
     /// by the store also while new work is refused. Without a write, and without a slot. `named`: the id that the request
     /// names, and its digest.
     pub(crate) async fn decided_before(
         &self,
         named: Option<(ExecutionId, [u8; 32])>,
         refusal: Refusal,
-    ) -> Result<Reply, Rejection> {
+    ) -> Result<(), Rejection> {
         let refused = Rejection::Refused(refusal);
         let Some((execution_id, digest)) = named else {
             return Err(refused);
@@ -134,7 +123,7 @@ impl Edge {
             Ok(removed.map(|removed| removed.request_digest))
         });
         match read.await {
-            Ok(Some(accepted)) if accepted == digest => Ok(Reply::NotLive),
+            Ok(Some(accepted)) if accepted == digest => Ok(()),
             Ok(Some(_)) => Err(self.id_in_use(None, execution_id).await),
             // What cannot be read now can be asked for again, as what is refused can.
             Ok(None) | Err(_) => Err(refused),

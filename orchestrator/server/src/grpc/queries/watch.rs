@@ -12,7 +12,7 @@ use crate::limits::{AUDIT_PAGE_BYTES_MAX, WATCHED_BYTES_MAX, WATCHED_ENTRIES_MAX
 use crate::status::Rejection;
 use escapement_codec::audit;
 use escapement_contract::{AuditEntry, Persisted};
-use escapement_engine::{Input, IsAll, Piece, Reply, Watch};
+use escapement_engine::{Input, IsAll, Piece, Watch, Watched};
 use escapement_model::ExecutionId;
 use escapement_wire::v1;
 use futures_core::Stream;
@@ -72,12 +72,12 @@ impl Edge {
             })
         };
         match self.engine.call(Lane::Reads, look).await? {
-            Reply::Entries(entries, IsAll(is_all)) => Ok(page(&entries, is_all)),
-            Reply::NotLive => {
+            Watched::Entries(entries, IsAll(is_all)) => Ok(page(&entries, is_all)),
+            Watched::NotLive | Watched::Settled(_) => {
                 let piece = self.settled_piece(execution_id, from_sequence, piece);
                 Ok(stored_page(piece.await?))
             }
-            other => unreachable!("a question for entries is not answered with {other:?}"),
+            Watched::Rewritten => Err(Rejection::RecordRewritten.into()),
         }
     }
 }
@@ -231,15 +231,14 @@ impl Watcher {
             })
         };
         match self.edge.engine.call(Lane::Open, watch).await? {
-            Reply::Entries(entries, _) => {
+            Watched::Entries(entries, _) => {
                 self.next_sequence += entries.len() as u64;
                 self.after_hash = None;
                 Ok(WatchState::Live(self, entries, 0))
             }
-            Reply::Settled(settlement) => self.settled(Some(settlement), None).await,
-            Reply::NotLive => self.settled(None, None).await,
-            Reply::Rewritten => Err(Rejection::RecordRewritten.into()),
-            other => unreachable!("a watcher is not answered with {other:?}"),
+            Watched::Settled(settlement) => self.settled(Some(settlement), None).await,
+            Watched::NotLive => self.settled(None, None).await,
+            Watched::Rewritten => Err(Rejection::RecordRewritten.into()),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::host::handle::Lane;
 use crate::status::Rejection;
 use escapement_codec::execution::count;
 use escapement_codec::fleet;
-use escapement_engine::{Input, Reply, SessionState, WorkerSelector};
+use escapement_engine::{ActionForgotten, Input, Losses, SessionState, WorkerSelector, WorkersDrain};
 use escapement_model::{InstanceId, limits};
 use escapement_wire::v1;
 use escapement_wire::v1::fleet_service_server::FleetService;
@@ -26,9 +26,7 @@ impl Fleet {
 
     /// Refuses what would lose the steps of a worker that works.
     async fn refuse_if_alive(&self, instance_id: InstanceId) -> Result<(), Status> {
-        let Reply::Workers(workers) = self.edge.engine.call(Lane::Control, Input::ListWorkers).await? else {
-            unreachable!("a question for the workers is answered with the workers");
-        };
+        let workers = self.edge.engine.call(Lane::Control, Input::ListWorkers).await?;
         let heard_ms_max = self.edge.greeting.heartbeat_interval_ms.saturating_mul(2);
         let alive = workers.iter().find(|worker| {
             worker.instance_id == instance_id
@@ -48,9 +46,7 @@ impl FleetService for Fleet {
         &self,
         _request: Request<v1::ListWorkersRequest>,
     ) -> Result<Response<v1::ListWorkersResponse>, Status> {
-        let Reply::Workers(workers) = self.edge.engine.call(Lane::Control, Input::ListWorkers).await? else {
-            unreachable!("a question for the workers is answered with the workers");
-        };
+        let workers = self.edge.engine.call(Lane::Control, Input::ListWorkers).await?;
         let workers = workers.iter().map(fleet::worker).collect();
         self.edge
             .answers
@@ -74,24 +70,20 @@ impl FleetService for Fleet {
     ) -> Result<Response<v1::DrainWorkerResponse>, Status> {
         let worker = selector(request.into_inner())?;
         let drain = |caller| Input::DrainWorker { caller, worker };
-        match self.edge.engine.call(Lane::Control, drain).await? {
-            Reply::WorkersDrain {
-                workers,
-                actions_without_worker,
-            } => {
-                info!(
-                    workers = workers.len(),
-                    ?actions_without_worker,
-                    "operator drains workers"
-                );
-                Ok(Response::new(v1::DrainWorkerResponse {
-                    workers: workers.iter().map(fleet::worker).collect(),
-                    actions_without_worker: actions_without_worker.iter().map(ToString::to_string).collect(),
-                }))
-            }
-            Reply::NoSuchWorker => Err(Rejection::NoSuchWorker.into()),
-            other => unreachable!("a drain is answered with workers, not with {other:?}"),
-        }
+        let drained = self.edge.engine.call(Lane::Control, drain).await?;
+        let WorkersDrain {
+            workers,
+            actions_without_worker,
+        } = drained.ok_or(Rejection::NoSuchWorker)?;
+        info!(
+            workers = workers.len(),
+            ?actions_without_worker,
+            "operator drains workers"
+        );
+        Ok(Response::new(v1::DrainWorkerResponse {
+            workers: workers.iter().map(fleet::worker).collect(),
+            actions_without_worker: actions_without_worker.iter().map(ToString::to_string).collect(),
+        }))
     }
 
     async fn declare_worker_dead(
@@ -104,17 +96,13 @@ impl FleetService for Fleet {
             self.refuse_if_alive(instance_id).await?;
         }
         let declare = |caller| Input::DeclareWorkerDead { caller, instance_id };
-        match self.edge.engine.call(Lane::Control, declare).await? {
-            Reply::DeclaredDead { n_lost, n_returned } => {
-                info!(%instance_id, n_lost, n_returned, "operator declares a worker dead");
-                Ok(Response::new(v1::DeclareWorkerDeadResponse {
-                    attempts_lost: count(n_lost),
-                    attempts_returned: count(n_returned),
-                }))
-            }
-            Reply::NoSuchWorker => Err(Rejection::NoSuchWorker.into()),
-            other => unreachable!("a declaration is answered with counts, not with {other:?}"),
-        }
+        let losses = self.edge.engine.call(Lane::Control, declare).await?;
+        let Losses { n_lost, n_returned } = losses.ok_or(Rejection::NoSuchWorker)?;
+        info!(%instance_id, n_lost, n_returned, "operator declares a worker dead");
+        Ok(Response::new(v1::DeclareWorkerDeadResponse {
+            attempts_lost: count(n_lost),
+            attempts_returned: count(n_returned),
+        }))
     }
 
     async fn forget_action(
@@ -132,17 +120,13 @@ impl FleetService for Fleet {
         }
         let action = name.clone();
         let forget = |caller| Input::ForgetAction { caller, name };
-        match self.edge.engine.call(Lane::Control, forget).await? {
-            Reply::ActionForgotten { was_known, n_queued } => {
-                info!(action, was_known, n_queued, "operator forgets an action");
-                Ok(Response::new(v1::ForgetActionResponse {
-                    known: was_known,
-                    queued_executions: i32::try_from(n_queued).unwrap_or(i32::MAX),
-                }))
-            }
-            Reply::ActionInUse => Err(Rejection::ActionInUse.into()),
-            other => unreachable!("forgetting is answered by what was forgotten, not by {other:?}"),
-        }
+        let forgotten = self.edge.engine.call(Lane::Control, forget).await?;
+        let ActionForgotten { was_known, n_queued } = forgotten.ok_or(Rejection::ActionInUse)?;
+        info!(action, was_known, n_queued, "operator forgets an action");
+        Ok(Response::new(v1::ForgetActionResponse {
+            known: was_known,
+            queued_executions: i32::try_from(n_queued).unwrap_or(i32::MAX),
+        }))
     }
 }
 

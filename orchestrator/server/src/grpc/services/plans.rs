@@ -1,5 +1,7 @@
 //! `PlanExecutionService`. Validates, asks the engine, and asks the store for what the engine does not hold.
 
+mod submit;
+
 use crate::call_class::CallClass;
 use crate::clock;
 use crate::grpc::queries::advice;
@@ -15,17 +17,13 @@ use crate::limits::{
 use crate::status::Rejection;
 use crate::storage::readers::Reading;
 use escapement_codec::certificate::certificate as convert_certificate;
-use escapement_codec::execution;
 use escapement_codec::page_token;
 use escapement_codec::request as convert;
 use escapement_codec::stored_execution;
-use escapement_contract::{
-    Plan, Request as PlanRequest, RequestDraft, validate_concurrency, validate_plan, validate_request,
-};
-use escapement_engine::{Input, Refusal, Reply, Submission, UntilDecided, WaitFor};
+use escapement_contract::{Plan, RequestDraft, validate_concurrency, validate_plan, validate_request};
+use escapement_engine::{Ended, Input};
 use escapement_insight::spelling::Speller;
 use escapement_model::planted::{self, Bug};
-use escapement_model::{ExecutionId, limits};
 use escapement_store::{ListFilter, Reader, StoreFault, StoredState, StoredSummary};
 use escapement_wire::v1;
 use escapement_wire::v1::plan_execution_service_server::PlanExecutionService;
@@ -33,7 +31,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
-use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
 /// The service.
@@ -46,44 +43,6 @@ impl Plans {
     pub(crate) fn new(edge: Edge) -> Self {
         Self { edge }
     }
-
-    /// Hands a request in; gives the reply and the id under which the execution goes.
-    ///
-    /// What is handed in counts until it is decided, also if its caller has left.
-    async fn submit(
-        &self,
-        mut request: v1::SubmitPlanRequest,
-        metadata: &MetadataMap,
-        wait_for: WaitFor,
-    ) -> Result<(Reply, ExecutionId), Status> {
-        let room = self.edge.room_to_decide(&request)?;
-        add_trace(&mut request, metadata);
-        let draft = convert::request_draft(request);
-        let request: PlanRequest =
-            validate_request(draft, self.edge.max_concurrent_steps).map_err(Rejection::Violations)?;
-        let fresh_id = crate::grpc::fresh_execution_id(clock::unix_ms());
-        let execution_id = request.execution_id().unwrap_or(fresh_id);
-        let named = request.execution_id().map(|named| (named, *request.digest()));
-        let request = Arc::new(request);
-        // A call that waits for the result holds no plan: the engine gives up those that wait in the queue.
-        let asked = matches!(wait_for, WaitFor::Accepted).then(|| Arc::clone(&request));
-        let submit = move |caller| {
-            Input::Submit(Submission {
-                caller,
-                request,
-                fresh_id,
-                wait_for,
-                until_decided: UntilDecided::hold(room),
-            })
-        };
-        match self.edge.engine.call(Lane::Writes, submit).await? {
-            Reply::Refused(Refusal::ExecutionIdUsed) => {
-                Err(self.edge.id_in_use(asked.as_deref(), execution_id).await.into())
-            }
-            Reply::Refused(refusal) => Ok((self.edge.decided_before(named, refusal).await?, execution_id)),
-            reply => Ok((reply, execution_id)),
-        }
-    }
 }
 
 #[tonic::async_trait]
@@ -93,23 +52,7 @@ impl PlanExecutionService for Plans {
         request: Request<v1::ExecutePlanRequest>,
     ) -> Result<Response<v1::ExecutePlanResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
-        let request = convert::submit_of_execute(request);
-        let result = match self.submit(request, &metadata, WaitFor::Settled).await? {
-            (Reply::Settled(settlement), _) => {
-                let bytes = settlement.result.result_payload.len();
-                let room = self.edge.answers.take(CallClass::Executes, bytes)?;
-                let value = execution::result(&settlement.result);
-                Held { value, room }
-            }
-            // The same request was accepted before, and that execution is over.
-            (Reply::NotLive, execution_id) => {
-                let result = self.edge.stored_result(execution_id, Reading::Submission).await;
-                result.map_err(Rejection::of_submission)?
-            }
-            (other, _) => unreachable!("a plan that is executed is not answered with {other:?}"),
-        };
-        let Held { value, room } = result;
-        Ok(with_room(v1::ExecutePlanResponse { result: Some(value) }, room))
+        self.execute(request, &metadata).await
     }
 
     async fn submit_plan(
@@ -117,22 +60,7 @@ impl PlanExecutionService for Plans {
         request: Request<v1::SubmitPlanRequest>,
     ) -> Result<Response<v1::SubmitPlanResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
-        let execution = match self.submit(request, &metadata, WaitFor::Accepted).await? {
-            (Reply::Accepted(view), _) => Held::small(execution::live_execution(&view)),
-            (Reply::NotLive, execution_id) => {
-                let execution = self
-                    .edge
-                    .stored_execution(execution_id, Reading::Submission)
-                    .await;
-                execution.map_err(Rejection::of_submission)?
-            }
-            (other, _) => unreachable!("a submission is not answered with {other:?}"),
-        };
-        let Held { value, room } = execution;
-        let answer = v1::SubmitPlanResponse {
-            execution: Some(value),
-        };
-        Ok(with_room(answer, room))
+        self.submit(request, &metadata).await
     }
 
     async fn validate_plan(
@@ -213,8 +141,8 @@ impl PlanExecutionService for Plans {
                 .engine
                 .call(Lane::Reads, |caller| Input::Wait { caller, execution_id });
             match timeout(patience, settled).await {
-                Ok(reply) => {
-                    if let Reply::Refused(refusal) = reply? {
+                Ok(ended) => {
+                    if let Ended::Refused(refusal) = ended? {
                         return Err(Rejection::Refused(refusal).into());
                     }
                 }
@@ -316,28 +244,6 @@ impl PlanExecutionService for Plans {
         request: Request<v1::SimulatePlanRequest>,
     ) -> Result<Response<v1::SimulatePlanResponse>, Status> {
         self.edge.simulate_plan(request.into_inner()).await
-    }
-}
-
-/// Carries the caller's trace on to the workers, where the request does not do so itself.
-///
-/// The correlation context counts for "the same request", and a repeat has another span: so only requests
-/// without an
-/// execution id of their own, which nobody repeats by id, take the trace from the metadata.
-fn add_trace(request: &mut v1::SubmitPlanRequest, metadata: &MetadataMap) {
-    if request.execution_id.is_some() {
-        return;
-    }
-    let context = &mut request.correlation_context;
-    for key in ["traceparent", "tracestate"] {
-        let Some(value) = metadata.get(key).and_then(|value| value.to_str().ok()) else {
-            continue;
-        };
-        let has_room = context.len() < limits::CORRELATION_ENTRIES_MAX
-            && value.len() <= limits::CORRELATION_VALUE_CHARS_MAX;
-        if has_room && !context.contains_key(key) {
-            context.insert(key.to_owned(), value.to_owned());
-        }
     }
 }
 

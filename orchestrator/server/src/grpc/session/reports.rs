@@ -7,7 +7,7 @@ use crate::status::Rejection;
 use bytes::Bytes;
 use escapement_codec::session_in::{UnreadableToken, attempt_outcome};
 use escapement_codec::session_out::ack_verdict;
-use escapement_engine::{AckVerdict, AttemptReport, Input, Reply};
+use escapement_engine::{AckVerdict, AttemptReport, Input};
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1;
 use tonic::Status;
@@ -30,14 +30,8 @@ pub(crate) async fn report_outcomes(
         Vec::new()
     } else {
         let items = report.readable;
-        match edge
-            .engine
-            .call(Lane::Workers, |caller| Input::ReportOutcomes { caller, items })
-            .await?
-        {
-            Reply::OutcomeAcks(verdicts) => verdicts,
-            other => unreachable!("outcomes are answered with verdicts, not with {other:?}"),
-        }
+        let report = |caller| Input::ReportOutcomes { caller, items };
+        edge.engine.call(Lane::Workers, report).await?
     };
     Ok(answer(report.tokens, verdicts))
 }

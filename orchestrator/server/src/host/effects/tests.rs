@@ -4,7 +4,7 @@ use super::*;
 use crate::config::Config;
 use crate::limits::SESSION_QUEUE_MAX;
 use escapement_model::BootId;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 fn desk() -> Desk {
     let config = Config::from_iterator(["orchestrator"]).unwrap();
@@ -15,10 +15,10 @@ fn desk() -> Desk {
 #[test]
 fn a_caller_that_gave_up_before_its_call_was_read_is_noticed() {
     let mut desk = desk();
-    let (reply, reply_rx) = oneshot::channel();
+    let (reply, reply_rx) = oneshot::channel::<escapement_engine::Ended>();
     drop(reply_rx);
     assert_eq!(
-        desk.register(Route::Caller(CallerId(5), reply)),
+        desk.register(Route::Caller(CallerId(5), Box::new(reply))),
         Some(CallerId(5))
     );
     assert!(desk.forget_caller(CallerId(5)));

@@ -1,0 +1,161 @@
+//! `SubmitPlan` and `ExecutePlan`: plans that are handed in. What is handed in counts until it is decided, also if its
+//! caller has left.
+
+use super::Plans;
+use crate::call_class::CallClass;
+use crate::clock;
+use crate::grpc::transport::response_budget::{Held, with_room};
+use crate::host::handle::Lane;
+use crate::status::Rejection;
+use crate::storage::readers::Reading;
+use escapement_codec::execution;
+use escapement_codec::request as convert;
+use escapement_contract::{Request as PlanRequest, validate_request};
+use escapement_engine::{Ended, Input, Refusal, Submission, Submitted, Submitter, UntilDecided};
+use escapement_model::{ExecutionId, limits};
+use escapement_wire::v1;
+use std::sync::Arc;
+use tonic::metadata::MetadataMap;
+use tonic::{Response, Status};
+
+/// A valid request, before it is handed in.
+struct HandIn {
+    request: Arc<PlanRequest>,
+    fresh_id: ExecutionId,
+    until_decided: UntilDecided,
+}
+
+/// What is known of a request that was handed in.
+struct HandedIn {
+    /// Under which the execution goes.
+    execution_id: ExecutionId,
+    /// The digest of a request that names its execution id.
+    named: Option<[u8; 32]>,
+}
+
+impl Plans {
+    pub(super) async fn execute(
+        &self,
+        request: v1::ExecutePlanRequest,
+        metadata: &MetadataMap,
+    ) -> Result<Response<v1::ExecutePlanResponse>, Status> {
+        let hand_in = self.hand_in(convert::submit_of_execute(request), metadata)?;
+        let handed_in = hand_in.handed_in();
+        // The engine has the plan alone: it gives up those that wait in the queue.
+        let ask = |caller| hand_in.by(Submitter::ForEnd(caller));
+        let refusal = match self.edge.engine.call(Lane::Writes, ask).await? {
+            Ended::Settled(settlement) => {
+                let bytes = settlement.result.result_payload.len();
+                let room = self.edge.answers.take(CallClass::Executes, bytes)?;
+                let result = Some(execution::result(&settlement.result));
+                return Ok(with_room(v1::ExecutePlanResponse { result }, room));
+            }
+            Ended::NotLive => None,
+            Ended::Refused(refusal) => Some(refusal),
+        };
+        self.accepted_before(&handed_in, None, refusal).await?;
+        let result = self
+            .edge
+            .stored_result(handed_in.execution_id, Reading::Submission);
+        let Held { value, room } = result.await.map_err(Rejection::of_submission)?;
+        Ok(with_room(v1::ExecutePlanResponse { result: Some(value) }, room))
+    }
+
+    pub(super) async fn submit(
+        &self,
+        request: v1::SubmitPlanRequest,
+        metadata: &MetadataMap,
+    ) -> Result<Response<v1::SubmitPlanResponse>, Status> {
+        let hand_in = self.hand_in(request, metadata)?;
+        let (handed_in, request) = (hand_in.handed_in(), Arc::clone(&hand_in.request));
+        let ask = |caller| hand_in.by(Submitter::ForAccept(caller));
+        let refusal = match self.edge.engine.call(Lane::Writes, ask).await? {
+            Submitted::Accepted(view) => {
+                let execution = Some(execution::live_execution(&view));
+                return Ok(Response::new(v1::SubmitPlanResponse { execution }));
+            }
+            Submitted::NotLive => None,
+            Submitted::Refused(refusal) => Some(refusal),
+        };
+        self.accepted_before(&handed_in, Some(&request), refusal).await?;
+        let execution = self
+            .edge
+            .stored_execution(handed_in.execution_id, Reading::Submission);
+        let Held { value, room } = execution.await.map_err(Rejection::of_submission)?;
+        let execution = Some(value);
+        Ok(with_room(v1::SubmitPlanResponse { execution }, room))
+    }
+
+    fn hand_in(&self, mut request: v1::SubmitPlanRequest, metadata: &MetadataMap) -> Result<HandIn, Status> {
+        let room = self.edge.room_to_decide(&request)?;
+        add_trace(&mut request, metadata);
+        let draft = convert::request_draft(request);
+        let request =
+            validate_request(draft, self.edge.max_concurrent_steps).map_err(Rejection::Violations)?;
+        Ok(HandIn {
+            request: Arc::new(request),
+            fresh_id: crate::grpc::fresh_execution_id(clock::unix_ms()),
+            until_decided: UntilDecided::hold(room),
+        })
+    }
+
+    /// Fails unless the same request was accepted before; then the store has its answer.
+    ///
+    /// `refusal`: what the engine says, `None` if it knows that. `request`: to be named where it differs.
+    async fn accepted_before(
+        &self,
+        handed_in: &HandedIn,
+        request: Option<&PlanRequest>,
+        refusal: Option<Refusal>,
+    ) -> Result<(), Rejection> {
+        let execution_id = handed_in.execution_id;
+        match refusal {
+            None => Ok(()),
+            Some(Refusal::ExecutionIdUsed) => Err(self.edge.id_in_use(request, execution_id).await),
+            Some(refusal) => {
+                let named = handed_in.named.map(|digest| (execution_id, digest));
+                self.edge.decided_before(named, refusal).await
+            }
+        }
+    }
+}
+
+impl HandIn {
+    fn handed_in(&self) -> HandedIn {
+        let named = self.request.execution_id();
+        HandedIn {
+            execution_id: named.unwrap_or(self.fresh_id),
+            named: named.map(|_| *self.request.digest()),
+        }
+    }
+
+    fn by(self, submitter: Submitter) -> Input {
+        Input::Submit(Submission {
+            submitter,
+            request: self.request,
+            fresh_id: self.fresh_id,
+            until_decided: self.until_decided,
+        })
+    }
+}
+
+/// Carries the caller's trace on to the workers, if the request does not do so itself.
+///
+/// The correlation context counts for "the same request", and a repeat has another span: so only requests without an
+/// execution id of their own, which nobody repeats by id, take the trace from the metadata.
+pub(super) fn add_trace(request: &mut v1::SubmitPlanRequest, metadata: &MetadataMap) {
+    if request.execution_id.is_some() {
+        return;
+    }
+    let context = &mut request.correlation_context;
+    for key in ["traceparent", "tracestate"] {
+        let Some(value) = metadata.get(key).and_then(|value| value.to_str().ok()) else {
+            continue;
+        };
+        let has_room = context.len() < limits::CORRELATION_ENTRIES_MAX
+            && value.len() <= limits::CORRELATION_VALUE_CHARS_MAX;
+        if has_room && !context.contains_key(key) {
+            context.insert(key.to_owned(), value.to_owned());
+        }
+    }
+}
