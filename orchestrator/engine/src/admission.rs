@@ -203,7 +203,7 @@ impl Engine {
         let Some(need) = live.need.take() else { return };
         match live.stage {
             Stage::Accepting { .. } => self.admission.end_reservation(),
-            Stage::Durable => self.admission.remove(place, need),
+            Stage::Durable(_) => self.admission.remove(place, need),
         }
         self.give_back_need(need);
     }

@@ -1,6 +1,7 @@
 //! What callers are told. Each question has a type of answer, and a caller names it: no other answer reaches it.
 //! Decides none of them.
 
+use crate::durable::DurableAccept;
 use crate::input::CallerId;
 use crate::worker::AckVerdict;
 use alloc::boxed::Box;
@@ -200,6 +201,8 @@ pub enum Refusal {
 /// How a live execution stands.
 #[derive(Clone, Debug)]
 pub struct ExecutionView {
+    /// The proof that it may be shown.
+    pub accept: DurableAccept,
     /// Its id.
     pub execution_id: ExecutionId,
     /// What was asked.

@@ -14,6 +14,7 @@ mod by_need;
 mod clock;
 mod config;
 mod drain;
+mod durable;
 mod effect;
 mod engine;
 mod fleet;
@@ -38,6 +39,7 @@ pub use answer::{
     WorkersDrain,
 };
 pub use config::EngineConfig;
+pub use durable::DurableAccept;
 pub use effect::{Effect, Notice, StoreWrite};
 pub use engine::Engine;
 pub use input::{

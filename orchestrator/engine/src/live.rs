@@ -2,6 +2,7 @@
 
 use crate::answer::{Caller, Ended};
 use crate::clock::WallClock;
+use crate::durable::DurableAccept;
 use crate::input::{Submission, Submitter, UntilDecided};
 use crate::keys::ExecutionKey;
 use crate::need::NeedKey;
@@ -22,7 +23,7 @@ pub(crate) enum Stage {
         started: bool,
     },
     /// It will have a result, whatever happens.
-    Durable,
+    Durable(DurableAccept),
 }
 
 /// One live execution.
@@ -65,6 +66,14 @@ pub(crate) struct Live {
 }
 
 impl Live {
+    /// The proof that its accept is durable, `None` before that.
+    pub(crate) fn accept(&self) -> Option<DurableAccept> {
+        match self.stage {
+            Stage::Durable(accept) => Some(accept),
+            Stage::Accepting { .. } => None,
+        }
+    }
+
     /// True while its steps may be with workers, and a crash would not take its start back.
     pub(crate) fn has_running_steps(&self) -> bool {
         self.start_is_durable && self.execution.phase() == Phase::Running

@@ -6,6 +6,7 @@
 
 use crate::answer::{Caller, Ended, Refusal, Submitted, Watched};
 use crate::clock::WallClock;
+use crate::durable::DurableAccept;
 use crate::effect::Effect;
 use crate::engine::{Engine, Timer};
 use crate::input::{LoadOutcome, Recovered, RecoveredParked, Submitter, Watch};
@@ -157,6 +158,7 @@ impl Engine {
 
     /// The execution is queued in memory from now on; where its deadline is over, it ends.
     fn unpark(&mut self, recovered: Recovered) {
+        let accept = DurableAccept::of_recovered(&recovered);
         let Recovered {
             execution_id,
             request,
@@ -173,7 +175,7 @@ impl Engine {
             parked.clock.at(self.turn.now_ms()),
         );
         let mut live = new_live(execution, request, execution_id, parked.clock);
-        live.stage = Stage::Durable;
+        live.stage = Stage::Durable(accept);
         live.counts_as_overdue = parked.load == Load::Overdue;
         live.waiters = interest.waiters;
         self.live.insert_at(parked.key, live);

@@ -5,7 +5,6 @@ use crate::effect::{Effect, StoreWrite};
 use crate::engine::{Engine, Timer};
 use crate::fleet::ReadyStep;
 use crate::keys::ExecutionKey;
-use crate::live::Stage;
 use escapement_contract::{Delivery, Effect as ContractEffect, Input as ContractInput, Refused};
 use escapement_model::planted::{self, Bug};
 
@@ -30,7 +29,7 @@ impl Engine {
     pub(crate) fn drain_effects(&mut self, key: ExecutionKey) {
         while let Some(live) = self.live.find_mut(key) {
             // nothing leaves an execution that may turn out not to be accepted.
-            if live.stage != Stage::Durable {
+            if live.accept().is_none() {
                 return;
             }
             let Some(effect) = live.execution.poll_effect() else {

@@ -1,6 +1,7 @@
 //! What the store answered. Nothing that needs a write goes out before this module hears that it is durable.
 
 use crate::answer::{Ended, Refusal, Submitted};
+use crate::durable::DurableAccept;
 use crate::effect::{Effect, StoreWrite};
 use crate::engine::{Engine, PendingWrite, Timer};
 use crate::input::{Submitter, UntilDecided, WriteConflict, WriteFailure, WriteId, WriteOutcome};
@@ -21,7 +22,10 @@ impl Engine {
             self.n_waiting_for_space -= 1;
         }
         match (&pending.content, outcome) {
-            (StoreWrite::Accept { .. }, WriteOutcome::Durable) => self.accepted(pending.key),
+            (StoreWrite::Accept { .. }, WriteOutcome::Durable) => {
+                let accept = DurableAccept::of(outcome).expect("it is the answer that proves an accept");
+                self.accepted(pending.key, accept);
+            }
             (StoreWrite::Accept { request, .. }, WriteOutcome::Conflict(conflict)) => {
                 let refusal = refused_accept(conflict, request.digest());
                 self.abandon(pending.key, refusal);
@@ -59,9 +63,9 @@ impl Engine {
     }
 
     // from here on the execution will have a result, whatever happens.
-    fn accepted(&mut self, key: ExecutionKey) {
+    fn accepted(&mut self, key: ExecutionKey, accept: DurableAccept) {
         let live = self.live.at_mut(key);
-        let Stage::Accepting { started } = core::mem::replace(&mut live.stage, Stage::Durable) else {
+        let Stage::Accepting { started } = core::mem::replace(&mut live.stage, Stage::Durable(accept)) else {
             unreachable!("an execution is accepted once");
         };
         let settlement = live.settlement.take();
@@ -78,7 +82,7 @@ impl Engine {
         for submitter in submitters {
             match submitter {
                 Submitter::ForAccept(caller) => {
-                    let view = self.view(key);
+                    let view = self.view(key, accept);
                     self.callers.remove(&caller.id);
                     self.turn.reply(caller, Submitted::Accepted(view));
                 }

@@ -2,6 +2,7 @@
 
 use crate::answer::{Caller, Ended, ExecutionView, Refusal, Submitted};
 use crate::clock::WallClock;
+use crate::durable::DurableAccept;
 use crate::effect::StoreWrite;
 use crate::engine::Engine;
 use crate::input::{CallerId, Recovered, Submission, Submitter, UntilDecided};
@@ -81,11 +82,11 @@ impl Engine {
                 live.submitters.push(submitter);
                 self.callers.insert(submitter.id(), key);
             }
-            (Stage::Durable, Submitter::ForAccept(caller)) => {
-                let view = self.view(key);
+            (Stage::Durable(accept), Submitter::ForAccept(caller)) => {
+                let view = self.view(key, accept);
                 self.turn.reply(caller, Submitted::Accepted(view));
             }
-            (Stage::Durable, Submitter::ForEnd(caller)) => {
+            (Stage::Durable(_), Submitter::ForEnd(caller)) => {
                 live.waiters.push(caller);
                 self.callers.insert(caller.id, key);
             }
@@ -165,9 +166,9 @@ impl Engine {
         let key = self.live.insert(live);
         self.callers.insert(submitter.id(), key);
         if let Submitter::ForAccept(caller) = submitter
-            && planted::is_on(Bug::AckBeforePersist)
+            && let Some(not_durable) = DurableAccept::planted()
         {
-            let view = self.view(key);
+            let view = self.view(key, not_durable);
             self.turn.reply(caller, Submitted::Accepted(view));
         }
         let started_at = self.start_with_accept(key);
@@ -222,7 +223,7 @@ impl Engine {
             return self.wait_parked(caller, parked);
         }
         match self.durable(execution_id) {
-            Some(key) => {
+            Some((key, _)) => {
                 self.live.at_mut(key).waiters.push(caller);
                 self.callers.insert(caller.id, key);
             }
@@ -232,14 +233,15 @@ impl Engine {
 
     pub(crate) fn describe(&mut self, caller: Caller<Option<ExecutionView>>, execution_id: ExecutionId) {
         // What is parked has done nothing that the store does not show.
-        let view = self.durable(execution_id).map(|key| self.view(key));
+        let durable = self.durable(execution_id);
+        let view = durable.map(|(key, accept)| self.view(key, accept));
         self.turn.reply(caller, view);
     }
 
     /// The live execution of that id, if its accept is durable: before that it does not exist for anybody.
-    pub(crate) fn durable(&self, execution_id: ExecutionId) -> Option<ExecutionKey> {
+    pub(crate) fn durable(&self, execution_id: ExecutionId) -> Option<(ExecutionKey, DurableAccept)> {
         let key = self.live.find(execution_id)?;
-        (self.live.at(key).stage == Stage::Durable).then_some(key)
+        Some((key, self.live.at(key).accept()?))
     }
 
     // a caller that goes changes no execution, and no input cancels one.
@@ -258,6 +260,7 @@ impl Engine {
 
     /// An execution from before the restart: one that must not run any more ends, any other is queued.
     pub(crate) fn recover(&mut self, recovered: Recovered) {
+        let accept = DurableAccept::of_recovered(&recovered);
         let Recovered {
             execution_id,
             request,
@@ -284,7 +287,7 @@ impl Engine {
             None => Execution::accept(shared, execution_id, accepted_at, deadline_ms, self.turn.now()),
         };
         let mut live = new_live(execution, request, execution_id, WallClock::set(self.turn.now()));
-        live.stage = Stage::Durable;
+        live.stage = Stage::Durable(accept);
         live.start_is_durable = matches!(interruption, Some(Interruption::Restarted { .. }));
         let key = self.live.insert(live);
         if interruption.is_none() || planted::is_on(Bug::RegressOnReload) {
@@ -293,9 +296,10 @@ impl Engine {
         self.drain_effects(key);
     }
 
-    pub(crate) fn view(&self, key: ExecutionKey) -> ExecutionView {
+    pub(crate) fn view(&self, key: ExecutionKey, accept: DurableAccept) -> ExecutionView {
         let live = self.live.at(key);
         ExecutionView {
+            accept,
             execution_id: live.execution_id,
             request: Arc::clone(&live.request),
             accepted_at: live.execution.accepted_at(),

@@ -37,7 +37,7 @@ impl Engine {
             piece,
             waits,
         } = watch.clone();
-        let Some(key) = self.durable(execution_id) else {
+        let Some((key, _)) = self.durable(execution_id) else {
             return self.watch_parked(watch);
         };
         let live = self.live.at_mut(key);

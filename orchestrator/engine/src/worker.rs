@@ -1,5 +1,6 @@
 //! What workers and the engine say to each other, parsed. Knows no wire format.
 
+use crate::durable::DurableAccept;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -246,6 +247,8 @@ pub enum KeepOrStop {
 /// One attempt for a worker. The shell takes action, payload and environment from the request.
 #[derive(Clone, Debug)]
 pub struct Assignment {
+    /// The proof that it may be handed out.
+    pub accept: DurableAccept,
     /// Names the attempt and proves that it was handed out.
     pub token: AttemptToken,
     /// Of which execution.

@@ -4,8 +4,8 @@ use super::*;
 use bytes::Bytes;
 use escapement_contract::{PlanDraft, Reported, RequestDraft, StepDraft, validate_request};
 use escapement_engine::{
-    AckVerdict, ActionRefusal, Assignment, CallerId, Cancel, CancelReason, ReleaseReason, SessionErrorCode,
-    SessionKey,
+    AckVerdict, ActionRefusal, Assignment, CallerId, Cancel, CancelReason, DurableAccept, ReleaseReason,
+    SessionErrorCode, SessionKey, WriteOutcome,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{ExecutionId, InstanceId, SessionId};
@@ -253,6 +253,7 @@ fn assignments_are_told_without_payload_environment_and_headers() {
     };
     let request = Arc::new(validate_request(draft, 1).unwrap());
     let assignment = Assignment {
+        accept: DurableAccept::of(WriteOutcome::Durable).unwrap(),
         token: token(1),
         execution_id: ExecutionId::from_random([9; 16]),
         step: request.plan().canonical_order()[0],

@@ -31,6 +31,9 @@ impl Engine {
             if self.apply_input(key, chosen.assigned()).is_ok() {
                 let live = self.live.at(key);
                 let work = Work {
+                    accept: live
+                        .accept()
+                        .expect("steps wait for workers once the accept is durable"),
                     execution_id: live.execution_id,
                     request: live.request.clone(),
                     timeout_ms: live

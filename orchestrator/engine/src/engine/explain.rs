@@ -19,7 +19,7 @@ impl Engine {
     pub(crate) fn explain(&mut self, caller: Caller<ExplainAnswer>, execution_id: ExecutionId) {
         self.follow_changes();
         let reply = match self.durable(execution_id) {
-            Some(key) => ExplainAnswer::Live(Box::new(self.explained(key))),
+            Some((key, _)) => ExplainAnswer::Live(Box::new(self.explained(key))),
             None => self
                 .explained_parked(execution_id)
                 .map_or(ExplainAnswer::NotLive, ExplainAnswer::Parked),

@@ -3,6 +3,7 @@
 use super::action::{QueueKey, Waiting, WaitingKey};
 use super::attempt::Attempt;
 use super::{Fleet, StepState};
+use crate::durable::DurableAccept;
 use crate::input::SessionKey;
 use crate::keys::ExecutionKey;
 use crate::turn::Turn;
@@ -46,6 +47,7 @@ pub(crate) struct Chosen {
 /// What a worker has to know of an attempt that only its execution knows.
 #[derive(Debug)]
 pub(crate) struct Work {
+    pub(crate) accept: DurableAccept,
     pub(crate) execution_id: ExecutionId,
     pub(crate) request: Arc<Request>,
     pub(crate) timeout_ms: u64,
@@ -198,10 +200,12 @@ impl Fleet {
         assert!(before.is_none(), "a step is handed out once, and waits no more");
         let Work {
             execution_id,
+            accept,
             request,
             timeout_ms,
         } = work;
         self.session_mut(session).outbox.assignments.push(Assignment {
+            accept,
             token,
             execution_id,
             request,

@@ -2,7 +2,7 @@
 
 use super::*;
 use escapement_contract::{PlanDraft, Request, RequestDraft, StepDraft, validate_request};
-use escapement_engine::{Assignment, Welcome};
+use escapement_engine::{Assignment, DurableAccept, Welcome, WriteOutcome};
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, BootId, ExecutionId, SessionId, limits};
 use escapement_wire::worker::v1::session_error::Code;
@@ -95,6 +95,7 @@ fn assignments(payload_bytes: usize, n: u8) -> ToWorker {
     };
     let request: Arc<Request> = Arc::new(validate_request(draft, 1).unwrap());
     let assignment = |number| Assignment {
+        accept: DurableAccept::of(WriteOutcome::Durable).unwrap(),
         token: AttemptToken::new([number; 16]),
         execution_id: ExecutionId::from_random([9; 16]),
         request: Arc::clone(&request),
