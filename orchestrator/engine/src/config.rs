@@ -88,4 +88,10 @@ impl EngineConfig {
             ended_attempts_max: 65_536,
         }
     }
+
+    /// How long the store is left alone after this many failures, in milliseconds.
+    pub(crate) fn retry_pause_ms(&self, failures: u32) -> u64 {
+        let pause_ms = self.persist_retry_ms.saturating_mul(1 << failures.min(16));
+        pause_ms.min(self.persist_retry_ms_max)
+    }
 }

@@ -4,9 +4,9 @@ mod attempts;
 mod dispatch;
 mod explain;
 mod operators;
+mod queue;
 mod sessions;
 
-use crate::admission::Admission;
 use crate::config::EngineConfig;
 use crate::drain::Drain;
 use crate::effect::{Effect, StoreWrite};
@@ -14,7 +14,7 @@ use crate::fleet::{Due, Fleet};
 use crate::input::{CallerId, Input, WriteId};
 use crate::keys::ExecutionKey;
 use crate::live::LiveSet;
-use crate::parked::ParkedSet;
+use crate::queue::Queue;
 use crate::timers::Timers;
 use crate::turn::Turn;
 use alloc::collections::BTreeMap;
@@ -28,14 +28,7 @@ pub struct Engine {
     pub(crate) config: Arc<EngineConfig>,
     pub(crate) turn: Turn,
     pub(crate) live: LiveSet,
-    pub(crate) admission: Admission,
-    pub(crate) parked: ParkedSet,
-    /// Executions that were asked for because their deadlines were over, and are not settled.
-    pub(crate) n_overdue: usize,
-    /// True for a while after a request could not be read.
-    pub(crate) loads_paused: bool,
-    /// How often in a row that happened.
-    pub(crate) load_failures: u32,
+    pub(crate) queue: Queue,
     pub(crate) fleet: Fleet,
     pub(crate) timers: Timers<Timer>,
     pub(crate) writes: BTreeMap<WriteId, PendingWrite>,
@@ -53,8 +46,6 @@ pub(crate) enum Timer {
     Execution(ExecutionKey),
     /// A failed write is tried again.
     Write(WriteId),
-    /// Requests that could not be read are asked for again.
-    Loads,
 }
 
 /// A write that the store has not answered.
@@ -85,11 +76,7 @@ impl Engine {
         Self {
             turn: Turn::new(now),
             live: LiveSet::default(),
-            admission: Admission::default(),
-            parked: ParkedSet::default(),
-            n_overdue: 0,
-            loads_paused: false,
-            load_failures: 0,
+            queue: Queue::new(Arc::clone(&config)),
             fleet: Fleet::new(Arc::clone(&config), now.monotonic_ms),
             timers: Timers::new(),
             writes: BTreeMap::new(),
@@ -130,7 +117,7 @@ impl Engine {
             Input::DeclareWorkerDead { caller, instance_id } => self.declare_worker_dead(caller, instance_id),
             Input::RecoverAction(memory) => self.fleet.recover_action(memory, &self.turn),
             Input::Recover(recovered) => self.recover(recovered),
-            Input::RecoverParked(recovered) => self.recover_parked(recovered),
+            Input::RecoverParked(recovered) => self.recover_parked(&recovered),
             Input::Loaded {
                 execution_id,
                 outcome,
@@ -156,7 +143,7 @@ impl Engine {
         self.follow_changes();
         self.park_excess();
         self.dispatch();
-        self.load_requests();
+        self.queue.load_requests(self.drain.is_on(), &mut self.turn);
         self.fleet.write_memories(&mut self.turn);
         self.fleet.flush_sessions(&mut self.turn);
         self.finish_drain();
@@ -171,7 +158,7 @@ impl Engine {
     pub fn next_due_ms(&self) -> Option<u64> {
         self.next_timer_ms()
             .into_iter()
-            .chain(self.parked.next_due_ms())
+            .chain(self.queue.next_expiry_ms())
             .min()
     }
 
@@ -179,6 +166,7 @@ impl Engine {
         let due_ms = [
             self.timers.next_due_ms(),
             self.fleet.next_due_ms(),
+            self.queue.next_due_ms(),
             self.drain.next_due_ms(),
         ];
         due_ms.into_iter().flatten().min()
@@ -186,19 +174,21 @@ impl Engine {
 
     /// Executions that are accepted and not settled.
     pub fn live_executions(&self) -> usize {
-        self.live.len() + self.parked.len()
+        self.live.len() + self.queue.n_parked()
     }
 
     fn fire_due_timers(&mut self, now: Moment) {
         self.forgive_pause(now);
         self.turn.advance(now);
-        self.parked.expire(now.monotonic_ms, &self.admission.needs);
+        self.queue.expire(now.monotonic_ms);
         // Executions come first, so that a limit precedes all else.
         while let Some(due_ms) = self.next_timer_ms().filter(|due_ms| *due_ms <= now.monotonic_ms) {
             if self.timers.next_due_ms() == Some(due_ms) {
                 self.fire();
             } else if self.fleet.next_due_ms() == Some(due_ms) {
                 self.fire_fleet();
+            } else if self.queue.next_due_ms() == Some(due_ms) {
+                self.queue.handle_due();
             } else {
                 self.drain.handle_due();
             }
@@ -209,7 +199,6 @@ impl Engine {
         match self.timers.pop_due(self.turn.now_ms()) {
             Some(Timer::Execution(key)) => self.execution_due(key),
             Some(Timer::Write(write)) => self.write_again(write),
-            Some(Timer::Loads) => self.loads_paused = false,
             None => {}
         }
     }
@@ -221,8 +210,7 @@ impl Engine {
             }
             Some(Due::Absent) => {
                 for action in self.fleet.absent_actions(&self.turn) {
-                    let needs = &self.admission.needs;
-                    if needs.of(action).any(|need| needs.is_held(need)) {
+                    if self.queue.holds_back_for(action) {
                         self.fleet.note_held(&[action], &mut self.turn);
                     }
                 }
@@ -250,7 +238,7 @@ impl Engine {
 
     /// Reports once that nothing runs and nothing is being written, or that the grace is over.
     fn finish_drain(&mut self) {
-        let n_unfinished = self.live.len() - self.admission.n_waiting();
+        let n_unfinished = self.live.len() - self.queue.n_waiting();
         if self
             .drain
             .end_if_done(self.writes.is_empty() && n_unfinished == 0)

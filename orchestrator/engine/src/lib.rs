@@ -8,9 +8,7 @@
 
 extern crate alloc;
 
-mod admission;
 mod answer;
-mod by_need;
 mod clock;
 mod config;
 mod drain;
@@ -22,10 +20,8 @@ mod input;
 mod keys;
 mod limits;
 mod live;
-mod need;
-mod parked;
-mod parking;
 mod pump;
+mod queue;
 mod stored;
 mod submit;
 mod timers;

@@ -5,7 +5,7 @@ use crate::clock::WallClock;
 use crate::durable::DurableAccept;
 use crate::input::{Submission, Submitter, UntilDecided};
 use crate::keys::ExecutionKey;
-use crate::need::NeedKey;
+use crate::queue::Ticket;
 use crate::watch::Watchers;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -41,8 +41,8 @@ pub(crate) struct Live {
     pub(crate) depth: u32,
     /// Executions that its steps asked for and that are live.
     pub(crate) n_children: usize,
-    /// What it needs to begin with, while it waits for its start or for the write of its accept before that.
-    pub(crate) need: Option<NeedKey>,
+    /// Its place in the queue, while it waits for its start or for the write of its accept before that.
+    pub(crate) ticket: Option<Ticket>,
     /// Counts against the limit of running executions.
     pub(crate) holds_slot: bool,
     /// Its start is durable: a crash would not take it back.
@@ -72,6 +72,11 @@ impl Live {
             Stage::Durable(accept) => Some(accept),
             Stage::Accepting { .. } => None,
         }
+    }
+
+    /// Returns true if it would not end at its start.
+    pub(crate) fn meets_preconditions(&self, now_ms: u64) -> bool {
+        self.execution.meets_preconditions(self.clock.at(now_ms))
     }
 
     /// True while its steps may be with workers, and a crash would not take its start back.

@@ -106,7 +106,7 @@ impl Engine {
                     .live
                     .remove(key)
                     .expect("an execution lives until its result is returned");
-                self.forget_overdue(live.counts_as_overdue);
+                self.queue.end_overdue(live.counts_as_overdue);
                 for caller in live.waiters {
                     self.callers.remove(&caller.id);
                     self.turn.reply(caller, Ended::Settled(persisted.clone()));
@@ -122,7 +122,7 @@ impl Engine {
             "a settled execution waits for no worker and has no attempt"
         );
         if core::mem::take(&mut live.holds_slot) {
-            self.admission.free_slot();
+            self.queue.free_slot();
         }
     }
 }

@@ -105,7 +105,7 @@ impl Engine {
             .expect("an execution lives until its accept is answered");
         self.timers.set(Timer::Execution(key), None);
         if live.holds_slot {
-            self.admission.free_slot();
+            self.queue.free_slot();
         }
         for submitter in live.submitters {
             self.callers.remove(&submitter.id());
@@ -164,15 +164,12 @@ impl Engine {
                 self.turn.reply(caller, Ended::Refused(Refusal::StoreFailed));
             }
         }
-        let due_ms = self.turn.now_ms().saturating_add(self.retry_pause_ms(failures));
+        let due_ms = self
+            .turn
+            .now_ms()
+            .saturating_add(self.config.retry_pause_ms(failures));
         self.writes.insert(write, pending);
         self.timers.set(Timer::Write(write), Some(due_ms));
-    }
-
-    /// How long the store is left alone after so many failures.
-    pub(crate) fn retry_pause_ms(&self, failures: u32) -> u64 {
-        let pause_ms = self.config.persist_retry_ms.saturating_mul(1 << failures.min(16));
-        pause_ms.min(self.config.persist_retry_ms_max)
     }
 
     pub(crate) fn write_again(&mut self, write: WriteId) {

@@ -20,8 +20,8 @@ use escapement_model::{ExecutionId, limits};
 impl Engine {
     pub(crate) fn submit(&mut self, submission: Submission) {
         let execution_id = submission.request.execution_id();
-        if let Some(parked) = execution_id.and_then(|id| self.parked.find(id).copied()) {
-            return self.attach_parked(submission.submitter, parked, &submission.request);
+        if let Some(parked) = execution_id.and_then(|id| self.queue.find_parked(id)) {
+            return self.attach_parked(submission.submitter, &parked, &submission.request);
         }
         if let Some(holder) = self.undecided_holder(&submission) {
             return self.live.at_mut(holder).undecided.push(submission);
@@ -196,7 +196,7 @@ impl Engine {
             return None;
         }
         if !nested {
-            self.admission.take_slot();
+            self.queue.take_slot();
         }
         let now = self.turn.now();
         let live = self.live.at_mut(key);
@@ -219,8 +219,8 @@ impl Engine {
     }
 
     pub(crate) fn wait(&mut self, caller: Caller<Ended>, execution_id: ExecutionId) {
-        if let Some(parked) = self.parked.find(execution_id).copied() {
-            return self.wait_parked(caller, parked);
+        if let Some(parked) = self.queue.find_parked(execution_id) {
+            return self.wait_parked(caller, &parked);
         }
         match self.durable(execution_id) {
             Some((key, _)) => {
@@ -250,7 +250,7 @@ impl Engine {
             return;
         };
         let Some(live) = self.live.find_mut(key) else {
-            return self.parked.forget_caller(key, caller);
+            return self.queue.forget_caller(key, caller);
         };
         live.submitters.retain(|submitter| submitter.id() != caller);
         live.waiters.retain(|waiter| waiter.id != caller);
@@ -325,7 +325,7 @@ pub(crate) fn new_live(
         parent: None,
         depth: 0,
         n_children: 0,
-        need: None,
+        ticket: None,
         holds_slot: false,
         start_is_durable: false,
         submitters: Vec::new(),

@@ -2,16 +2,14 @@
 //! Changes nothing, and shows nothing that a crash would take back.
 
 use super::Engine;
-use crate::admission::Admission;
 use crate::answer::{Caller, ExplainAnswer, Explained, ExplainedParked};
 use crate::keys::ExecutionKey;
 use crate::live::Live;
-use crate::need::NeedKey;
-use crate::parked::Place;
+use crate::queue::NeedKey;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use escapement_contract::{
-    AdmissionFacts, COUNTED_MAX, ExecutionFacts, ExecutionWhy, QueueFacts, StepFacts, StepWhy, WriteFacts,
+    AdmissionFacts, ExecutionFacts, ExecutionWhy, QueueFacts, StepFacts, StepWhy, WriteFacts,
 };
 use escapement_model::ExecutionId;
 
@@ -42,11 +40,12 @@ impl Engine {
     }
 
     fn explained_parked(&self, execution_id: ExecutionId) -> Option<ExplainedParked> {
-        let parked = self.parked.find(execution_id)?;
+        let parked = self.queue.find_parked(execution_id)?;
+        let facts = self.queue.parked_facts(&parked);
         Some(ExplainedParked {
             at_unix_ms: self.turn.now().unix_ms,
             execution: ExecutionFacts {
-                why: ExecutionWhy::Queued(Some(self.admission_facts(parked.place(), parked.need))),
+                why: ExecutionWhy::Queued(Some(self.admission_facts(facts, parked.need))),
                 ends_in_ms: Some(parked.due_ms.saturating_sub(self.turn.now_ms())),
             },
         })
@@ -55,8 +54,9 @@ impl Engine {
     fn place_execution(&self, key: ExecutionKey, live: &Live, why: &mut ExecutionWhy) {
         match why {
             ExecutionWhy::Queued(admission) => {
-                let place = Admission::place(live.request.plan().priority(), key);
-                *admission = live.need.map(|need| self.admission_facts(place, need));
+                let ticket = live.ticket.as_ref();
+                *admission = ticket
+                    .map(|ticket| self.admission_facts(self.queue.admission_facts(ticket), ticket.need()));
             }
             ExecutionWhy::Starting(write) | ExecutionWhy::Settling { write, .. } => {
                 *write = self.write_facts(key);
@@ -65,21 +65,14 @@ impl Engine {
         }
     }
 
-    fn admission_facts(&self, place: Place, need: NeedKey) -> AdmissionFacts {
-        let is_held = self.admission.needs.is_held(need);
-        let queued = self.admission.before(place, need);
-        let parked = self.parked.before(place, need, is_held);
+    //
+    /// Adds to what the queue knows what the fleet and the drain do.
+    fn admission_facts(&self, facts: AdmissionFacts, need: NeedKey) -> AdmissionFacts {
+        let held_back_for = self.queue.held_back_for(need);
         AdmissionFacts {
-            n_before: queued.chain(parked).take(COUNTED_MAX as usize).count() as u64,
-            n_running: count(self.admission.n_running()),
-            n_running_max: count(self.config.max_running_executions),
             is_draining: self.drain.is_on(),
-            held_back: is_held
-                .then(|| {
-                    self.fleet
-                        .held_back_facts(self.admission.needs.actions(need), &self.turn)
-                })
-                .flatten(),
+            held_back: held_back_for.and_then(|actions| self.fleet.held_back_facts(&actions, &self.turn)),
+            ..facts
         }
     }
 
@@ -129,7 +122,3 @@ const ENDS_NOW: QueueFacts = QueueFacts {
     n_slots_free: 0,
     expires_in_ms: Some(0),
 };
-
-fn count(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
-}

@@ -27,7 +27,7 @@ impl Engine {
             }),
             Forgotten::Done(action) => Some(ActionForgotten {
                 was_known: true,
-                n_queued: self.n_needing(action),
+                n_queued: self.queue.n_needing(action),
             }),
         };
         self.turn.reply(caller, forgotten);

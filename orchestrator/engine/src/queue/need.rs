@@ -18,7 +18,7 @@ impl NeedKey {
 
 /// All needs of queued executions.
 #[derive(Debug, Default)]
-pub(crate) struct Needs {
+pub(super) struct Needs {
     by_key: BTreeMap<NeedKey, Need>,
     by_actions: BTreeMap<Arc<[ActionKey]>, NeedKey>,
     of_action: BTreeSet<(ActionKey, NeedKey)>,
@@ -36,7 +36,7 @@ struct Need {
 impl Needs {
     /// One more execution needs these actions, sorted, each once. Returns true if it is the first.
     /// `NONE` if that would be one need too many: the execution is not held back then.
-    pub(crate) fn take(
+    pub(super) fn take(
         &mut self,
         actions: &[ActionKey],
         is_absent: impl Fn(ActionKey) -> bool,
@@ -62,7 +62,7 @@ impl Needs {
     }
 
     /// One execution less needs it. Returns the actions of a need that no execution has any more.
-    pub(crate) fn give_back(&mut self, key: NeedKey) -> Option<Arc<[ActionKey]>> {
+    pub(super) fn give_back(&mut self, key: NeedKey) -> Option<Arc<[ActionKey]>> {
         if key == NeedKey::NONE {
             return None;
         }
@@ -80,15 +80,15 @@ impl Needs {
     }
 
     //
-    /// True if every action of the need is registered and no live worker offers any.
-    pub(crate) fn is_held(&self, key: NeedKey) -> bool {
+    /// Returns true if every action of the need is registered and no live worker offers any.
+    pub(super) fn is_held(&self, key: NeedKey) -> bool {
         self.by_key
             .get(&key)
             .is_some_and(|need| need.n_absent == need.actions.len())
     }
 
     /// An action is absent from now on, or is not any more. Returns the needs that are held back now, or not any more.
-    pub(crate) fn switch(&mut self, action: ActionKey, is_absent: bool) -> Vec<NeedKey> {
+    pub(super) fn switch(&mut self, action: ActionKey, is_absent: bool) -> Vec<NeedKey> {
         let mut switched = Vec::new();
         for key in self.of(action).collect::<Vec<_>>() {
             let was_held = self.is_held(key);
@@ -105,14 +105,15 @@ impl Needs {
     }
 
     /// The needs that name an action.
-    pub(crate) fn of(&self, action: ActionKey) -> impl Iterator<Item = NeedKey> {
+    pub(super) fn of(&self, action: ActionKey) -> impl Iterator<Item = NeedKey> {
         let keys = self.of_action.range((action, NeedKey::NONE)..);
         keys.take_while(move |(other, _)| *other == action)
             .map(|(_, key)| *key)
     }
 
-    pub(crate) fn actions(&self, key: NeedKey) -> &[ActionKey] {
-        self.by_key.get(&key).map_or(&[], |need| &need.actions)
+    /// The actions of a need; `None` if it has none.
+    pub(super) fn actions(&self, key: NeedKey) -> Option<Arc<[ActionKey]>> {
+        self.by_key.get(&key).map(|need| Arc::clone(&need.actions))
     }
 
     fn at_mut(&mut self, key: NeedKey) -> &mut Need {

@@ -1,19 +1,16 @@
-//! Queued executions whose requests stand in the store alone, each in about 200 bytes. Decides nothing.
+//! Queued executions whose requests are in the store alone, each in about 200 bytes. Decides nothing.
 
+use super::admission::Position;
+use super::by_need::ByNeed;
+use super::need::{NeedKey, Needs};
 use crate::answer::{Caller, Ended};
-use crate::by_need::ByNeed;
 use crate::clock::WallClock;
 use crate::input::{CallerId, Watch};
 use crate::keys::ExecutionKey;
-use crate::need::{NeedKey, Needs};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use escapement_model::ExecutionId;
-
-/// A place in the admission queue.
-// higher priority first, first come first served among equals.
-pub(crate) type Place = (Reverse<i32>, ExecutionKey);
 
 /// What is kept of one.
 #[derive(Clone, Copy, Debug)]
@@ -25,27 +22,26 @@ pub(crate) struct Parked {
     /// Its deadline on the monotonic clock.
     pub(crate) due_ms: u64,
     pub(crate) need: NeedKey,
-    pub(crate) load: Load,
+    /// Why its request was asked for, if it was.
+    pub(crate) fetch: Option<FetchReason>,
 }
 
-/// What its request was asked for.
+/// Why a request is read from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Load {
-    /// It was not.
-    None,
+pub(crate) enum FetchReason {
     /// Its turn comes soon.
-    Ahead,
+    Prefetch,
     /// Its deadline is over.
     Overdue,
-    /// Somebody wants to watch it.
+    /// A caller wants to watch it.
     Watched,
 }
 
-/// Who waits for something about a parked execution.
+/// The callers that wait for something about a parked execution.
 #[derive(Debug, Default)]
-pub(crate) struct Interest {
+pub(crate) struct Waiters {
     /// Callers that wait for the result.
-    pub(crate) waiters: Vec<Caller<Ended>>,
+    pub(crate) results: Vec<Caller<Ended>>,
     /// Callers that want to watch.
     pub(crate) watches: Vec<Watch>,
 }
@@ -55,22 +51,22 @@ pub(crate) struct Interest {
 pub(crate) struct ParkedSet {
     by_id: BTreeMap<ExecutionId, Parked>,
     /// Those whose requests were not asked for and whose deadlines are not over: they may still start.
-    queue: ByNeed<(Place, ExecutionId)>,
+    queue: ByNeed<(Position, ExecutionId)>,
     /// Those whose requests were asked for and have not come, and whose deadlines are not over.
-    coming: ByNeed<(Place, ExecutionId)>,
+    fetching: ByNeed<(Position, ExecutionId)>,
     /// Those whose deadlines are not over.
     by_due: BTreeSet<(u64, ExecutionId)>,
     /// Those whose deadlines were over before they were asked for, in that order. May name some that are on their way or gone.
     overdue: VecDeque<ExecutionId>,
-    /// Those that somebody wants to watch and that are not on their way; the oldest come first.
+    /// Those that a caller wants to watch and that are not on their way; the oldest come first.
     watched: BTreeMap<ExecutionKey, ExecutionId>,
-    interest: BTreeMap<ExecutionKey, Interest>,
-    n_ahead: usize,
+    waiters: BTreeMap<ExecutionKey, Waiters>,
+    n_prefetched: usize,
     n_watched: usize,
 }
 
 impl Parked {
-    pub(crate) fn place(&self) -> Place {
+    pub(super) fn position(&self) -> Position {
         (Reverse(self.priority), self.key)
     }
 }
@@ -85,39 +81,39 @@ impl ParkedSet {
     }
 
     pub(crate) fn insert(&mut self, execution_id: ExecutionId, parked: Parked, is_held: bool) {
-        assert_eq!(parked.load, Load::None, "what was in memory needs no load");
+        assert_eq!(parked.fetch, None, "what was in memory needs no load");
         let before = self.by_id.insert(execution_id, parked);
         assert!(before.is_none(), "an execution is parked once");
         self.queue
-            .insert((parked.place(), execution_id), parked.need, is_held);
+            .insert((parked.position(), execution_id), parked.need, is_held);
         self.by_due.insert((parked.due_ms, execution_id));
     }
 
     /// Takes one out whose request has come, or never will.
-    pub(crate) fn remove(&mut self, execution_id: ExecutionId, needs: &Needs) -> (Parked, Interest) {
+    pub(crate) fn remove(&mut self, execution_id: ExecutionId, needs: &Needs) -> (Parked, Waiters) {
         let parked = self.take_arrived(execution_id, needs);
         self.by_id.remove(&execution_id);
         self.by_due.remove(&(parked.due_ms, execution_id));
         self.watched.remove(&parked.key);
-        let interest = self.interest.remove(&parked.key).unwrap_or_default();
-        (parked, interest)
+        let waiters = self.waiters.remove(&parked.key).unwrap_or_default();
+        (parked, waiters)
     }
 
     /// The request did not come this time: whatever it was asked for still holds.
     pub(crate) fn put_back(&mut self, execution_id: ExecutionId, now_ms: u64, needs: &Needs) -> Parked {
         let parked = self.take_arrived(execution_id, needs);
-        self.at_mut(execution_id).load = Load::None;
+        self.at_mut(execution_id).fetch = None;
         if parked.due_ms <= now_ms {
             self.overdue.push_back(execution_id);
         } else {
             let is_held = needs.is_held(parked.need);
             self.queue
-                .insert((parked.place(), execution_id), parked.need, is_held);
+                .insert((parked.position(), execution_id), parked.need, is_held);
         }
         if self
-            .interest
+            .waiters
             .get(&parked.key)
-            .is_some_and(|interest| !interest.watches.is_empty())
+            .is_some_and(|waiters| !waiters.watches.is_empty())
         {
             self.watched.insert(parked.key, execution_id);
         }
@@ -125,72 +121,77 @@ impl ParkedSet {
     }
 
     /// The first place of those that may start now, whether its request is on its way or not.
-    pub(crate) fn first(&self) -> Option<Place> {
-        let (idle, coming) = (self.queue.first_open(), self.coming.first_open());
-        idle.into_iter().chain(coming).map(|(place, _)| place).min()
+    pub(crate) fn first(&self) -> Option<Position> {
+        let (idle, fetching) = (self.queue.first_open(), self.fetching.first_open());
+        idle.into_iter().chain(fetching).map(|(place, _)| place).min()
     }
 
     /// The first place of those that may start now and whose requests were not asked for.
-    pub(crate) fn first_idle(&self) -> Option<Place> {
+    pub(crate) fn first_idle(&self) -> Option<Position> {
         self.queue.first_open().map(|(place, _)| place)
     }
 
     /// Those that start before one, and those that are held back for the same need, in no order.
-    pub(crate) fn before(&self, place: Place, need: NeedKey, is_held: bool) -> impl Iterator<Item = Place> {
+    pub(crate) fn before(
+        &self,
+        place: Position,
+        need: NeedKey,
+        is_held: bool,
+    ) -> impl Iterator<Item = Position> {
         let item = (place, ExecutionId::from_random([0; 16]));
         let idle = self.queue.before(item, need, is_held);
-        let coming = self.coming.before(item, need, is_held);
-        idle.chain(coming).map(|(place, _)| place)
+        let fetching = self.fetching.before(item, need, is_held);
+        idle.chain(fetching).map(|(place, _)| place)
     }
 
     /// How many of one need there are whose deadlines are not over.
     pub(crate) fn n_of(&self, need: NeedKey) -> usize {
-        self.queue.n_of(need) + self.coming.n_of(need)
+        self.queue.n_of(need) + self.fetching.n_of(need)
     }
 
     /// A need is held back from now on, or is not any more.
     pub(crate) fn switch(&mut self, need: NeedKey, is_held: bool) {
         self.queue.switch(need, is_held);
-        self.coming.switch(need, is_held);
+        self.fetching.switch(need, is_held);
     }
 
     /// Requests that were asked for because their turns come soon.
-    pub(crate) fn n_ahead(&self) -> usize {
-        self.n_ahead
+    pub(crate) fn n_prefetched(&self) -> usize {
+        self.n_prefetched
     }
 
-    /// Requests that were asked for because somebody watches.
+    /// Requests that were asked for because a caller watches.
     pub(crate) fn n_watched(&self) -> usize {
         self.n_watched
     }
 
     /// Asks for the request of the first that may start and was not asked for.
-    pub(crate) fn ask_ahead(&mut self, needs: &Needs) -> Option<ExecutionId> {
+    pub(crate) fn begin_prefetch(&mut self, needs: &Needs) -> Option<ExecutionId> {
         let (_, execution_id) = self.queue.first_open()?;
-        self.ask(execution_id, Load::Ahead, needs);
-        self.n_ahead += 1;
+        self.fetch(execution_id, FetchReason::Prefetch, needs);
+        self.n_prefetched += 1;
         Some(execution_id)
     }
 
     /// Asks for the next one whose deadline is over.
-    pub(crate) fn ask_overdue(&mut self, needs: &Needs) -> Option<ExecutionId> {
+    pub(crate) fn fetch_overdue(&mut self, needs: &Needs) -> Option<ExecutionId> {
         let execution_id = loop {
             let execution_id = self.overdue.pop_front()?;
             let parked = self.by_id.get(&execution_id);
-            if parked.is_some_and(|parked| parked.load == Load::None) {
+            if parked.is_some_and(|parked| parked.fetch.is_none()) {
                 break execution_id;
             }
         };
-        self.ask(execution_id, Load::Overdue, needs);
+        self.fetch(execution_id, FetchReason::Overdue, needs);
         Some(execution_id)
     }
 
-    /// Asks for the next one that somebody wants to watch.
-    pub(crate) fn ask_watched(&mut self, needs: &Needs) -> Option<ExecutionId> {
+    /// Asks for the next one that a caller wants to watch.
+    pub(crate) fn fetch_watched(&mut self, needs: &Needs) -> Option<ExecutionId> {
         loop {
             let (_, execution_id) = self.watched.pop_first()?;
-            if self.by_id[&execution_id].load == Load::None {
-                self.ask(execution_id, Load::Watched, needs);
+            if self.by_id[&execution_id].fetch.is_none() {
+                self.fetch(execution_id, FetchReason::Watched, needs);
                 self.n_watched += 1;
                 return Some(execution_id);
             }
@@ -201,18 +202,18 @@ impl ParkedSet {
         self.by_due.first().map(|(due_ms, _)| *due_ms)
     }
 
-    /// Takes those whose deadlines are over by now out of the queue: they hold up nobody any more.
+    /// Takes those whose deadlines are over by now out of the queue: no other waits for them any more.
     pub(crate) fn expire(&mut self, now_ms: u64, needs: &Needs) {
         while let Some((due_ms, execution_id)) = self.by_due.first().copied()
             && due_ms <= now_ms
         {
             self.by_due.pop_first();
             let parked = *self.at_mut(execution_id);
-            let (item, is_held) = ((parked.place(), execution_id), needs.is_held(parked.need));
+            let (item, is_held) = ((parked.position(), execution_id), needs.is_held(parked.need));
             if self.queue.remove(item, parked.need, is_held) {
                 self.overdue.push_back(execution_id);
             } else {
-                self.coming.remove(item, parked.need, is_held);
+                self.fetching.remove(item, parked.need, is_held);
             }
         }
     }
@@ -225,7 +226,7 @@ impl ParkedSet {
     ) {
         let mut waiters = waiters.into_iter().peekable();
         if waiters.peek().is_some() {
-            self.interest.entry(key).or_default().waiters.extend(waiters);
+            self.waiters.entry(key).or_default().results.extend(waiters);
         }
     }
 
@@ -233,44 +234,45 @@ impl ParkedSet {
     pub(crate) fn add_watch(&mut self, watch: Watch) {
         let execution_id = watch.execution_id;
         let key = self.at_mut(execution_id).key;
-        self.interest.entry(key).or_default().watches.push(watch);
+        self.waiters.entry(key).or_default().watches.push(watch);
         self.watched.insert(key, execution_id);
     }
 
     pub(crate) fn forget_caller(&mut self, key: ExecutionKey, caller: CallerId) {
-        let Some(interest) = self.interest.get_mut(&key) else {
+        let Some(waiters) = self.waiters.get_mut(&key) else {
             return;
         };
-        interest.waiters.retain(|other| other.id != caller);
-        interest.watches.retain(|watch| watch.caller.id != caller);
-        if interest.watches.is_empty() {
+        waiters.results.retain(|other| other.id != caller);
+        waiters.watches.retain(|watch| watch.caller.id != caller);
+        if waiters.watches.is_empty() {
             self.watched.remove(&key);
         }
-        if interest.waiters.is_empty() && interest.watches.is_empty() {
-            self.interest.remove(&key);
+        if waiters.results.is_empty() && waiters.watches.is_empty() {
+            self.waiters.remove(&key);
         }
     }
 
-    fn ask(&mut self, execution_id: ExecutionId, load: Load, needs: &Needs) {
+    fn fetch(&mut self, execution_id: ExecutionId, reason: FetchReason, needs: &Needs) {
         let parked = self.at_mut(execution_id);
-        assert_eq!(parked.load, Load::None, "a request is asked for once");
-        parked.load = load;
-        let (item, need) = ((parked.place(), execution_id), parked.need);
+        assert_eq!(parked.fetch, None, "a request is asked for once");
+        parked.fetch = Some(reason);
+        let (item, need) = ((parked.position(), execution_id), parked.need);
         let is_held = needs.is_held(need);
         if self.queue.remove(item, need, is_held) {
-            self.coming.insert(item, need, is_held);
+            self.fetching.insert(item, need, is_held);
         }
     }
 
     fn take_arrived(&mut self, execution_id: ExecutionId, needs: &Needs) -> Parked {
         let parked = *self.at_mut(execution_id);
-        assert_ne!(parked.load, Load::None, "what comes was asked for");
-        let item = (parked.place(), execution_id);
-        self.coming.remove(item, parked.need, needs.is_held(parked.need));
-        match parked.load {
-            Load::Ahead => self.n_ahead -= 1,
-            Load::Watched => self.n_watched -= 1,
-            Load::None | Load::Overdue => {}
+        assert!(parked.fetch.is_some(), "what comes was asked for");
+        let item = (parked.position(), execution_id);
+        self.fetching
+            .remove(item, parked.need, needs.is_held(parked.need));
+        match parked.fetch {
+            Some(FetchReason::Prefetch) => self.n_prefetched -= 1,
+            Some(FetchReason::Watched) => self.n_watched -= 1,
+            None | Some(FetchReason::Overdue) => {}
         }
         parked
     }

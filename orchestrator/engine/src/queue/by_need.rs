@@ -1,11 +1,11 @@
 //! An ordered set in parts, one for each need, that knows its ends without walking the parts. Starts nothing.
 
-use crate::need::NeedKey;
+use super::need::NeedKey;
 use alloc::collections::{BTreeMap, BTreeSet};
 
 /// Items by need. A whole part is held back, or none of it is.
 #[derive(Debug)]
-pub(crate) struct ByNeed<T> {
+pub(super) struct ByNeed<T> {
     parts: BTreeMap<NeedKey, BTreeSet<T>>,
     open: Ends<T>,
     held: Ends<T>,
@@ -40,7 +40,7 @@ impl<T> Default for Ends<T> {
 }
 
 impl<T: Ord + Copy> ByNeed<T> {
-    pub(crate) fn insert(&mut self, item: T, need: NeedKey, is_held: bool) {
+    pub(super) fn insert(&mut self, item: T, need: NeedKey, is_held: bool) {
         let part = self.parts.entry(need).or_default();
         let (first, last) = ends(part);
         assert!(part.insert(item), "an item is in it once");
@@ -55,7 +55,7 @@ impl<T: Ord + Copy> ByNeed<T> {
     }
 
     /// Takes an item out; false if it is not there.
-    pub(crate) fn remove(&mut self, item: T, need: NeedKey, is_held: bool) -> bool {
+    pub(super) fn remove(&mut self, item: T, need: NeedKey, is_held: bool) -> bool {
         let Some(part) = self.parts.get_mut(&need) else {
             return false;
         };
@@ -78,7 +78,7 @@ impl<T: Ord + Copy> ByNeed<T> {
     }
 
     /// Holds a part back from now on, or does not any more.
-    pub(crate) fn switch(&mut self, need: NeedKey, is_held: bool) {
+    pub(super) fn switch(&mut self, need: NeedKey, is_held: bool) {
         let Some(part) = self.parts.get(&need) else { return };
         let (from, to) = match is_held {
             true => (&mut self.open, &mut self.held),
@@ -90,38 +90,38 @@ impl<T: Ord + Copy> ByNeed<T> {
         to.n_items += part.len();
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.open.n_items + self.held.n_items
     }
 
     /// How many are not held back.
-    pub(crate) fn n_open(&self) -> usize {
+    pub(super) fn n_open(&self) -> usize {
         self.open.n_items
     }
 
     /// The first that is not held back.
-    pub(crate) fn first_open(&self) -> Option<T> {
+    pub(super) fn first_open(&self) -> Option<T> {
         self.open.firsts.first().map(|(item, _)| *item)
     }
 
     /// The last that is not held back.
-    pub(crate) fn last_open(&self) -> Option<T> {
+    pub(super) fn last_open(&self) -> Option<T> {
         self.open.lasts.last().map(|(item, _)| *item)
     }
 
     /// The last that is held back.
-    pub(crate) fn last_held(&self) -> Option<T> {
+    pub(super) fn last_held(&self) -> Option<T> {
         self.held.lasts.last().map(|(item, _)| *item)
     }
 
     /// How many of one need there are.
-    pub(crate) fn n_of(&self, need: NeedKey) -> usize {
+    pub(super) fn n_of(&self, need: NeedKey) -> usize {
         self.parts.get(&need).map_or(0, BTreeSet::len)
     }
 
     /// Those before an item that are not held back, and those of its own need, in no order.
     /// Its cost goes by the number of items that are taken, whatever the number of needs.
-    pub(crate) fn before(&self, item: T, need: NeedKey, is_held: bool) -> impl Iterator<Item = T> {
+    pub(super) fn before(&self, item: T, need: NeedKey, is_held: bool) -> impl Iterator<Item = T> {
         let first_of_all = self.open.firsts.first().map(|(first, _)| *first);
         let own = is_held.then(|| self.parts.get(&need)).flatten();
         let open = first_of_all.filter(|first| *first < item).map(|first| {
