@@ -19,11 +19,17 @@ pub type Meaningless = &'static str;
 /// # Errors
 /// [`Meaningless`] where it is of no kind that the contract knows, or a field has no meaning.
 pub fn entry(wire: v1::AuditEntry) -> Result<AuditEntry, Meaningless> {
+    let v1::AuditEntry {
+        sequence,
+        at,
+        event,
+        hash,
+    } = wire;
     Ok(AuditEntry {
-        sequence: u64::try_from(wire.sequence).map_err(|_| "the sequence number is negative")?,
-        at_unix_ms: wire.at,
-        kind: kind(wire.event.ok_or("the kind of the entry is unknown")?)?,
-        hash: wire.hash.try_into().map_err(|_| "the hash has not 32 bytes")?,
+        sequence: u64::try_from(sequence).map_err(|_| "the sequence number is negative")?,
+        at_unix_ms: at,
+        kind: kind(event.ok_or("the kind of the entry is unknown")?)?,
+        hash: hash.try_into().map_err(|_| "the hash has not 32 bytes")?,
     })
 }
 
@@ -33,64 +39,88 @@ pub fn entry(wire: v1::AuditEntry) -> Result<AuditEntry, Meaningless> {
 /// [`Meaningless`] where a field has no meaning.
 pub fn kind(event: Event) -> Result<AuditKind, Meaningless> {
     Ok(match event {
-        Event::Accepted(event) => AuditKind::Accepted {
-            deadline_ms: event.deadline_ms,
+        Event::Accepted(v1::ExecutionAccepted { deadline_ms }) => AuditKind::Accepted { deadline_ms },
+        Event::Started(v1::ExecutionStarted { started_at }) => AuditKind::Started { started_at },
+        Event::StepWaiting(v1::StepWaiting { step_id, attempt }) => AuditKind::StepWaiting {
+            step_id: self::step_id(&step_id)?,
+            attempt: count(attempt)?,
         },
-        Event::Started(event) => AuditKind::Started {
-            started_at: event.started_at,
+        Event::AttemptAssigned(v1::AttemptAssigned {
+            step_id,
+            attempt,
+            worker_id,
+        }) => AuditKind::AttemptAssigned {
+            step_id: self::step_id(&step_id)?,
+            attempt: count(attempt)?,
+            worker: worker_id.into(),
         },
-        Event::StepWaiting(event) => AuditKind::StepWaiting {
-            step_id: step_id(&event.step_id)?,
-            attempt: count(event.attempt)?,
+        Event::AttemptStarted(v1::AttemptStarted { step_id, attempt }) => AuditKind::AttemptStarted {
+            step_id: self::step_id(&step_id)?,
+            attempt: count(attempt)?,
         },
-        Event::AttemptAssigned(event) => AuditKind::AttemptAssigned {
-            step_id: step_id(&event.step_id)?,
-            attempt: count(event.attempt)?,
-            worker: event.worker_id.into(),
+        Event::AttemptReturned(v1::AttemptReturned {
+            step_id,
+            attempt,
+            evidence,
+        }) => AuditKind::AttemptReturned {
+            step_id: self::step_id(&step_id)?,
+            attempt: count(attempt)?,
+            evidence: Evidence::spelled(&evidence).ok_or("the evidence is unknown")?,
         },
-        Event::AttemptStarted(event) => AuditKind::AttemptStarted {
-            step_id: step_id(&event.step_id)?,
-            attempt: count(event.attempt)?,
+        Event::AttemptFailed(v1::AttemptFailed {
+            step_id,
+            attempt,
+            error,
+        }) => AuditKind::AttemptFailed {
+            step_id: self::step_id(&step_id)?,
+            attempt: count(attempt)?,
+            error: present(error)?,
         },
-        Event::AttemptReturned(event) => AuditKind::AttemptReturned {
-            step_id: step_id(&event.step_id)?,
-            attempt: count(event.attempt)?,
-            evidence: word(EVIDENCE, Evidence::as_str, &event.evidence).ok_or("the evidence is unknown")?,
+        Event::RetryScheduled(v1::RetryScheduled {
+            step_id,
+            next_attempt,
+            delay_ms,
+        }) => AuditKind::RetryScheduled {
+            step_id: self::step_id(&step_id)?,
+            next_attempt: count(next_attempt)?,
+            delay_ms: u64::try_from(delay_ms).map_err(|_| "the delay is negative")?,
         },
-        Event::AttemptFailed(event) => AuditKind::AttemptFailed {
-            step_id: step_id(&event.step_id)?,
-            attempt: count(event.attempt)?,
-            error: present(event.error)?,
+        Event::StepCompleted(v1::StepCompleted {
+            step_id,
+            attempts,
+            warnings,
+        }) => AuditKind::StepCompleted {
+            step_id: self::step_id(&step_id)?,
+            attempts: count(attempts)?,
+            warnings: warnings.into_iter().map(self::error).collect::<Result<_, _>>()?,
         },
-        Event::RetryScheduled(event) => AuditKind::RetryScheduled {
-            step_id: step_id(&event.step_id)?,
-            next_attempt: count(event.next_attempt)?,
-            delay_ms: u64::try_from(event.delay_ms).map_err(|_| "the delay is negative")?,
+        Event::StepNotCompleted(v1::StepNotCompleted {
+            step_id,
+            attempts,
+            reason,
+            error,
+        }) => AuditKind::StepNotCompleted {
+            step_id: self::step_id(&step_id)?,
+            attempts: count(attempts)?,
+            reason: NotCompleted::spelled(&reason).ok_or("the reason is unknown")?,
+            error: present(error)?,
         },
-        Event::StepCompleted(event) => AuditKind::StepCompleted {
-            step_id: step_id(&event.step_id)?,
-            attempts: count(event.attempts)?,
-            warnings: event.warnings.into_iter().map(error).collect::<Result<_, _>>()?,
-        },
-        Event::StepNotCompleted(event) => AuditKind::StepNotCompleted {
-            step_id: step_id(&event.step_id)?,
-            attempts: count(event.attempts)?,
-            reason: word(REASONS, NotCompleted::as_str, &event.reason).ok_or("the reason is unknown")?,
-            error: present(event.error)?,
-        },
-        Event::MandatoryAction(event) => {
-            let rule_set = word(RULE_SETS, RuleSet::as_str, &event.rule_set);
+        Event::MandatoryAction(v1::MandatoryAction {
+            rule_set,
+            number,
+            action,
+        }) => {
+            let rule_set = RuleSet::spelled(&rule_set);
             AuditKind::MandatoryAction {
                 rule_set: rule_set.ok_or("the rule set is unknown")?,
-                number: count(event.number)?,
-                action: action(&event.action).ok_or("the action is unknown")?,
+                number: count(number)?,
+                action: Action::spelled(&action).ok_or("the action is unknown")?,
             }
         }
-        Event::StepsIncomplete(event) => AuditKind::StepsIncomplete {
-            step_ids: event
-                .step_ids
+        Event::StepsIncomplete(v1::StepsIncomplete { step_ids }) => AuditKind::StepsIncomplete {
+            step_ids: step_ids
                 .iter()
-                .map(|id| step_id(id))
+                .map(|id| self::step_id(id))
                 .collect::<Result<_, _>>()?,
         },
         Event::Settled(event) => AuditKind::Settled {
@@ -128,7 +158,17 @@ fn error_above(wire: v1::ExecutionError, depth_left: usize) -> Result<ExecutionE
         WireSeverity::Fatal => Severity::Fatal,
         WireSeverity::Unspecified => return Err("the severity is unknown"),
     };
-    let cause = match wire.cause {
+    let v1::ExecutionError {
+        error_code,
+        message,
+        step_id,
+        severity: _,
+        // It follows from the severity.
+        recoverable: _,
+        cause,
+        context,
+    } = wire;
+    let cause = match cause {
         None => None,
         Some(cause) => {
             let below = depth_left
@@ -137,13 +177,13 @@ fn error_above(wire: v1::ExecutionError, depth_left: usize) -> Result<ExecutionE
             Some(Arc::new(error_above(*cause, below)?))
         }
     };
-    let context = wire.context.unwrap_or_default();
+    let context = context.unwrap_or_default();
     // What is hashed must be an object.
     context.check().map_err(|_| "the context is no object")?;
     Ok(ExecutionError {
-        code: wire.error_code,
-        message: wire.message,
-        step_id: wire.step_id.as_deref().map(step_id).transpose()?,
+        code: error_code,
+        message,
+        step_id: step_id.as_deref().map(self::step_id).transpose()?,
         severity,
         cause,
         context,
@@ -161,37 +201,3 @@ fn step_id(text: &str) -> Result<StepId, Meaningless> {
 fn count(number: i32) -> Result<u32, Meaningless> {
     u32::try_from(number).map_err(|_| "a count is negative")
 }
-
-/// What a word names.
-fn word<T: Copy>(all: &[T], spelt: impl Fn(T) -> &'static str, word: &str) -> Option<T> {
-    all.iter().copied().find(|one| spelt(*one) == word)
-}
-
-/// Every action stands in one of the lists.
-fn action(word: &str) -> Option<Action> {
-    let mut all = RULE_SETS.iter().flat_map(|rule_set| rule_set.actions());
-    all.find(|listed| listed.action.as_str() == word)
-        .map(|listed| listed.action)
-}
-
-const RULE_SETS: &[RuleSet] = &[RuleSet::Success, RuleSet::Partial, RuleSet::Failure];
-
-const EVIDENCE: &[Evidence] = &[
-    Evidence::Rejected,
-    Evidence::Released,
-    Evidence::LeaseExpired,
-    Evidence::ResumeOmits,
-    Evidence::SnapshotOmits,
-    Evidence::Goodbye,
-    Evidence::DeclaredDead,
-    Evidence::Refused,
-];
-
-const REASONS: &[NotCompleted] = &[
-    NotCompleted::Failed,
-    NotCompleted::Skipped,
-    NotCompleted::RetriesExhausted,
-    NotCompleted::NotRetryable,
-    NotCompleted::WarnedWithoutOutput,
-    NotCompleted::DependencyUnresolved,
-];

@@ -10,16 +10,27 @@ use serde_json::{Map, Value, json};
 
 /// A result.
 pub fn result(result: &PlanResult) -> Value {
+    let PlanResult {
+        plan_id,
+        execution_id,
+        status,
+        completed_at,
+        duration_ms,
+        steps_executed,
+        steps_total,
+        result_payload,
+        error,
+    } = result;
     json!({
-        "plan_id": result.plan_id.to_string(),
-        "execution_id": result.execution_id.to_string(),
-        "status": result.status.as_str(),
-        "completed_at": result.completed_at,
-        "duration_ms": result.duration_ms,
-        "steps_executed": result.steps_executed,
-        "steps_total": result.steps_total,
-        "result_payload": outputs(&result.result_payload),
-        "error": result.error.as_ref().map(error),
+        "plan_id": plan_id.to_string(),
+        "execution_id": execution_id.to_string(),
+        "status": status.as_str(),
+        "completed_at": completed_at,
+        "duration_ms": duration_ms,
+        "steps_executed": steps_executed,
+        "steps_total": steps_total,
+        "result_payload": outputs(result_payload),
+        "error": error.as_ref().map(self::error),
     })
 }
 
@@ -58,14 +69,22 @@ pub fn event_attributes(result: &PlanResult, boot_id: BootId) -> v1::CloudEvent 
 }
 
 fn error(error: &ExecutionError) -> Value {
+    let ExecutionError {
+        code,
+        message,
+        step_id,
+        severity,
+        cause,
+        context,
+    } = error;
     json!({
-        "error_code": error.code,
-        "message": error.message,
-        "step_id": error.step_id.map(|id| id.to_string()),
-        "severity": error.severity.as_str(),
+        "error_code": code,
+        "message": message,
+        "step_id": step_id.map(|id| id.to_string()),
+        "severity": severity.as_str(),
         "recoverable": error.recoverable(),
-        "cause": error.cause.as_deref().map(self::error),
-        "context": object(&error.context),
+        "cause": cause.as_deref().map(self::error),
+        "context": object(context),
     })
 }
 

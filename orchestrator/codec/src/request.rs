@@ -10,71 +10,123 @@ use escapement_wire::v1;
 
 /// A request as `SubmitPlan` takes it; the fields of both messages are the same.
 pub fn submit_of_execute(request: v1::ExecutePlanRequest) -> v1::SubmitPlanRequest {
+    let v1::ExecutePlanRequest {
+        plan,
+        environment,
+        execution_id,
+        deadline_ms,
+        parent_execution_id,
+        user_id,
+        request_id,
+        correlation_context,
+        options,
+    } = request;
     v1::SubmitPlanRequest {
-        plan: request.plan,
-        environment: request.environment,
-        execution_id: request.execution_id,
-        deadline_ms: request.deadline_ms,
-        parent_execution_id: request.parent_execution_id,
-        user_id: request.user_id,
-        request_id: request.request_id,
-        correlation_context: request.correlation_context,
-        options: request.options,
+        plan,
+        environment,
+        execution_id,
+        deadline_ms,
+        parent_execution_id,
+        user_id,
+        request_id,
+        correlation_context,
+        options,
     }
 }
 
 /// The draft of a request.
 pub fn request_draft(request: v1::SubmitPlanRequest) -> RequestDraft {
+    let v1::SubmitPlanRequest {
+        plan,
+        environment,
+        execution_id,
+        deadline_ms,
+        parent_execution_id,
+        user_id,
+        request_id,
+        correlation_context,
+        options,
+    } = request;
     RequestDraft {
-        plan: request.plan.map(plan_draft),
-        environment: request.environment,
-        execution_id: request.execution_id,
-        deadline_ms: request.deadline_ms,
-        parent_execution_id: request.parent_execution_id,
-        user_id: request.user_id,
-        request_id: request.request_id,
-        correlation_context: request.correlation_context,
-        max_concurrent_steps: request.options.and_then(|options| options.max_concurrent_steps),
+        plan: plan.map(plan_draft),
+        environment,
+        execution_id,
+        deadline_ms,
+        parent_execution_id,
+        user_id,
+        request_id,
+        correlation_context,
+        max_concurrent_steps: options
+            .and_then(|v1::ExecutionOptions { max_concurrent_steps }| max_concurrent_steps),
     }
 }
 
 /// The draft of a plan.
 pub fn plan_draft(plan: v1::Plan) -> PlanDraft {
+    let v1::Plan {
+        id,
+        version,
+        created_at,
+        steps,
+        name,
+        context_requirements,
+        priority,
+        timeout_ms,
+        retry_policy,
+        metadata,
+        tags,
+        estimated_duration_ms,
+    } = plan;
     PlanDraft {
-        id: plan.id,
-        version: plan.version,
-        created_at: plan.created_at,
-        steps: plan.steps.into_iter().map(step_draft).collect(),
-        name: plan.name,
-        context_requirements: plan.context_requirements,
-        priority: plan.priority,
-        timeout_ms: plan.timeout_ms,
-        retry_policy: plan.retry_policy.map(retry_policy_draft),
-        metadata: plan.metadata,
-        tags: plan.tags,
-        estimated_duration_ms: plan.estimated_duration_ms,
+        id,
+        version,
+        created_at,
+        steps: steps.into_iter().map(step_draft).collect(),
+        name,
+        context_requirements,
+        priority,
+        timeout_ms,
+        retry_policy: retry_policy.map(retry_policy_draft),
+        metadata,
+        tags,
+        estimated_duration_ms,
     }
 }
 
 /// An unknown `on_failure` passes as the number that it is; the contract refuses it.
 fn step_draft(step: v1::PlanStep) -> StepDraft {
+    let v1::PlanStep {
+        id,
+        action,
+        payload,
+        depends_on,
+        on_failure,
+        timeout_ms,
+    } = step;
     StepDraft {
-        id: step.id,
-        action: step.action,
-        payload: step.payload,
-        depends_on: step.depends_on,
-        on_failure: step.on_failure,
-        timeout_ms: step.timeout_ms,
+        id,
+        action,
+        payload,
+        depends_on,
+        on_failure,
+        timeout_ms,
     }
 }
 
 fn retry_policy_draft(policy: v1::RetryPolicy) -> RetryPolicyDraft {
+    let v1::RetryPolicy {
+        max_attempts,
+        backoff_ms,
+        backoff_multiplier,
+        max_backoff_ms,
+        retryable_error_codes,
+    } = policy;
     RetryPolicyDraft {
-        max_attempts: policy.max_attempts,
-        backoff_ms: policy.backoff_ms,
-        backoff_multiplier: policy.backoff_multiplier,
-        max_backoff_ms: policy.max_backoff_ms,
-        retryable_error_codes: policy.retryable_error_codes,
+        max_attempts,
+        backoff_ms,
+        backoff_multiplier,
+        max_backoff_ms,
+        retryable_error_codes,
     }
 }
 
@@ -126,20 +178,38 @@ fn plan_to_wire(plan: &Plan) -> v1::Plan {
 ///
 /// A valid plan is then not larger than its caller sent it, so it stays within the limit of its size.
 pub fn leave_out_defaults(plan: &mut v1::Plan) {
-    plan.priority.take_if(|priority| *priority == 0);
-    plan.timeout_ms
-        .take_if(|timeout_ms| *timeout_ms == PLAN_TIMEOUT_MS_DEFAULT);
-    plan.metadata.take_if(|metadata| metadata.is_empty());
-    if let Some(policy) = &mut plan.retry_policy {
-        policy.max_attempts.take_if(|n_attempts| *n_attempts == 1);
-        policy.backoff_ms.take_if(|backoff_ms| *backoff_ms == 0);
-        policy.backoff_multiplier.take_if(|multiplier| *multiplier == 1.0);
-        policy
-            .max_backoff_ms
-            .take_if(|backoff_ms| *backoff_ms == BACKOFF_MS_MAX_DEFAULT);
+    let v1::Plan {
+        priority,
+        timeout_ms,
+        retry_policy,
+        metadata,
+        // These have no default but to be absent.
+        id: _,
+        version: _,
+        created_at: _,
+        steps: _,
+        name: _,
+        context_requirements: _,
+        tags: _,
+        estimated_duration_ms: _,
+    } = plan;
+    priority.take_if(|priority| *priority == 0);
+    timeout_ms.take_if(|timeout_ms| *timeout_ms == PLAN_TIMEOUT_MS_DEFAULT);
+    metadata.take_if(|metadata| metadata.is_empty());
+    if let Some(policy) = retry_policy {
+        let v1::RetryPolicy {
+            max_attempts,
+            backoff_ms,
+            backoff_multiplier,
+            max_backoff_ms,
+            retryable_error_codes: _,
+        } = policy;
+        max_attempts.take_if(|n_attempts| *n_attempts == 1);
+        backoff_ms.take_if(|backoff_ms| *backoff_ms == 0);
+        backoff_multiplier.take_if(|multiplier| *multiplier == 1.0);
+        max_backoff_ms.take_if(|backoff_ms| *backoff_ms == BACKOFF_MS_MAX_DEFAULT);
     }
-    plan.retry_policy
-        .take_if(|policy| *policy == v1::RetryPolicy::default());
+    retry_policy.take_if(|policy| *policy == v1::RetryPolicy::default());
 }
 
 fn step_to_wire(plan: &Plan, step: &Step) -> v1::PlanStep {
@@ -165,19 +235,22 @@ fn step_to_wire(plan: &Plan, step: &Step) -> v1::PlanStep {
 
 /// Returns the path of the first field in which two requests differ, the execution id aside; `None` if they are the same.
 pub fn first_difference(one: &v1::SubmitPlanRequest, other: &v1::SubmitPlanRequest) -> Option<String> {
+    // Every field of the message: those that are compared, and those that are not here.
     macro_rules! differing {
-        ($one:expr, $other:expr; $($field:ident)*) => {
+        ($one:expr, $other:expr; $message:ident: $($field:ident)*; $($elsewhere:ident)*) => {{
+            let v1::$message { $($field: _,)* $($elsewhere: _,)* } = $one;
             [$((stringify!($field), $one.$field != $other.$field)),*].into_iter().find(|(_, differ)| *differ)
-        };
+        }};
     }
     if let (Some(one), Some(other)) = (&one.plan, &other.plan) {
-        let of_plan = differing!(one, other; id version created_at name context_requirements priority timeout_ms
-            retry_policy metadata tags estimated_duration_ms);
+        let of_plan = differing!(one, other; Plan: id version created_at name context_requirements priority
+            timeout_ms retry_policy metadata tags estimated_duration_ms; steps);
         if let Some((field, _)) = of_plan {
             return Some(format!("plan.{field}"));
         }
         for (n, (one, other)) in one.steps.iter().zip(&other.steps).enumerate() {
-            let of_step = differing!(one, other; id action payload depends_on on_failure timeout_ms);
+            let of_step =
+                differing!(one, other; PlanStep: id action payload depends_on on_failure timeout_ms;);
             if let Some((field, _)) = of_step {
                 return Some(format!("plan.steps[{n}].{field}"));
             }
@@ -186,8 +259,8 @@ pub fn first_difference(one: &v1::SubmitPlanRequest, other: &v1::SubmitPlanReque
             return Some("plan.steps".to_owned());
         }
     }
-    let of_request = differing!(one, other; environment deadline_ms parent_execution_id user_id request_id
-        correlation_context options);
+    let of_request = differing!(one, other; SubmitPlanRequest: environment deadline_ms parent_execution_id user_id
+        request_id correlation_context options; plan execution_id);
     of_request.map(|(field, _)| field.to_owned())
 }
 

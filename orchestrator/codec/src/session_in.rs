@@ -255,11 +255,19 @@ fn reported(failure: v1::Failure) -> Reported {
         WireSeverity::Error => Some(Severity::Error),
         WireSeverity::Fatal => Some(Severity::Fatal),
     };
+    let v1::Failure {
+        code,
+        message,
+        severity: _,
+        context,
+        // The caller has looked at it.
+        not_here: _,
+    } = failure;
     Reported {
-        code: failure.code,
-        message: failure.message,
+        code,
+        message,
         severity,
-        context: failure.context.unwrap_or_default(),
+        context: context.unwrap_or_default(),
     }
 }
 

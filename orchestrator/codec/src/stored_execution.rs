@@ -86,7 +86,26 @@ fn vouched_for_by(result: &v1::PlanResult, row: v1::Execution) -> Result<v1::Exe
 
 /// An execution as lists show it: without progress and result.
 pub fn listed_execution(summary: &StoredSummary) -> v1::Execution {
-    let outline = summary.outline.as_ref().and_then(stored::decode_outline);
+    let StoredSummary {
+        number: _,
+        execution_id,
+        plan_id,
+        request_digest: _,
+        priority,
+        state,
+        status,
+        accepted_at,
+        started_at,
+        settled_at,
+        deadline_ms,
+        parent_execution_id,
+        plan_name,
+        user_id,
+        request_id,
+        tags,
+        outline,
+    } = summary;
+    let outline = outline.as_ref().and_then(stored::decode_outline);
     let number = |of: fn(&v1::StoredOutline) -> i32| outline.as_ref().map(of);
     v1::Execution {
         duration_ms: outline.as_ref().map(|outline| outline.duration_ms),
@@ -94,26 +113,26 @@ pub fn listed_execution(summary: &StoredSummary) -> v1::Execution {
         steps_total: number(|outline| outline.steps_total),
         interrupted: outline.as_ref().is_some_and(|outline| outline.interrupted),
         error_code: outline.and_then(|outline| outline.error_code),
-        execution_id: summary.execution_id.to_string(),
-        plan_id: summary.plan_id.to_string(),
-        plan_name: summary.plan_name.clone(),
-        state: match summary.state {
+        execution_id: execution_id.to_string(),
+        plan_id: plan_id.to_string(),
+        plan_name: plan_name.clone(),
+        state: match state {
             StoredState::Queued => State::Queued as i32,
             StoredState::Running => State::Running as i32,
             StoredState::Settled => State::Settled as i32,
         },
-        priority: summary.priority,
-        accepted_at: summary.accepted_at,
-        started_at: summary.started_at,
-        settled_at: summary.settled_at,
-        deadline_ms: summary.deadline_ms,
-        parent_execution_id: summary.parent_execution_id.map(|id| id.to_string()),
-        user_id: summary.user_id.clone(),
-        request_id: summary.request_id.clone(),
-        tags: summary.tags.clone(),
+        priority: *priority,
+        accepted_at: *accepted_at,
+        started_at: *started_at,
+        settled_at: *settled_at,
+        deadline_ms: *deadline_ms,
+        parent_execution_id: parent_execution_id.map(|id| id.to_string()),
+        user_id: user_id.clone(),
+        request_id: request_id.clone(),
+        tags: tags.clone(),
         progress: None,
         result: None,
-        status: i32::from(summary.status),
+        status: i32::from(*status),
         certificate: None,
     }
 }

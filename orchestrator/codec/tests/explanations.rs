@@ -106,17 +106,6 @@ fn outcome(dice: &mut Dice) -> Outcome {
     }
 }
 
-const EVIDENCE: [Evidence; 8] = [
-    Evidence::Rejected,
-    Evidence::Released,
-    Evidence::LeaseExpired,
-    Evidence::ResumeOmits,
-    Evidence::SnapshotOmits,
-    Evidence::Goodbye,
-    Evidence::DeclaredDead,
-    Evidence::Refused,
-];
-
 /// One execution to its end; `look` sees every state on the way.
 fn walk(seed: u64, mut look: impl FnMut(&Execution, Moment)) -> (Arc<Request>, Arc<Settlement>) {
     let mut dice = Dice(seed);
@@ -160,7 +149,7 @@ fn walk(seed: u64, mut look: impl FnMut(&Execution, Moment)) -> (Arc<Request>, A
             (StepState::Assigned { attempt }, 0) => Input::AttemptReturned {
                 step,
                 attempt,
-                evidence: EVIDENCE[dice.roll(7) as usize],
+                evidence: Evidence::ALL[dice.roll(7) as usize],
             },
             (StepState::Assigned { attempt }, _) => Input::AttemptStarted { step, attempt },
             (StepState::Started { attempt }, _) => Input::AttemptEnded {

@@ -5,6 +5,7 @@ use crate::error::ExecutionError;
 use crate::execution::Evidence;
 use crate::result::Status;
 use crate::rules::{Action, RuleSet};
+use crate::spelled::spelled;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use escapement_model::StepId;
@@ -169,34 +170,21 @@ impl AuditKind {
     }
 }
 
-/// Why a step ended without completing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotCompleted {
-    /// It stops the plan.
-    Failed,
-    /// Its `on_failure` is `skip`.
-    Skipped,
-    /// No attempt is left.
-    RetriesExhausted,
-    /// The code is not eligible.
-    NotRetryable,
-    /// The handler warned and gave no output.
-    WarnedWithoutOutput,
-    /// A dependency did not complete, and the step may not be skipped.
-    DependencyUnresolved,
-}
-
-impl NotCompleted {
-    /// As in `escapement.v1.StepNotCompleted.reason`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            NotCompleted::Failed => "failed",
-            NotCompleted::Skipped => "skipped",
-            NotCompleted::RetriesExhausted => "retries_exhausted",
-            NotCompleted::NotRetryable => "not_retryable",
-            NotCompleted::WarnedWithoutOutput => "warned_without_output",
-            NotCompleted::DependencyUnresolved => "dependency_unresolved",
-        }
+spelled! {
+    /// Why a step ended without completing.
+    pub enum NotCompleted {
+        /// It stops the plan.
+        Failed = "failed",
+        /// Its `on_failure` is `skip`.
+        Skipped = "skipped",
+        /// No attempt is left.
+        RetriesExhausted = "retries_exhausted",
+        /// The code is not eligible.
+        NotRetryable = "not_retryable",
+        /// The handler warned and gave no output.
+        WarnedWithoutOutput = "warned_without_output",
+        /// A dependency did not complete, and the step may not be skipped.
+        DependencyUnresolved = "dependency_unresolved",
     }
 }
 

@@ -32,11 +32,17 @@ impl AuditEntry {
     /// Where the context of an error is not a well-formed object.
     pub fn link(&self, before: &ChainHash) -> ChainHash {
         //
+        let AuditEntry {
+            sequence,
+            at_unix_ms,
+            kind,
+            hash: _,
+        } = self;
         Encoder::behind(before, |encoder| {
-            encoder.number(self.sequence);
-            encoder.number(self.at_unix_ms.cast_unsigned());
-            encoder.text(self.kind.name());
-            encoder.kind(&self.kind);
+            encoder.number(*sequence);
+            encoder.number(at_unix_ms.cast_unsigned());
+            encoder.text(kind.name());
+            encoder.kind(kind);
         })
     }
 }
@@ -131,12 +137,18 @@ impl<'a> Encoder<'a> {
     ///
     /// The context of a cause stands in the entry that is about it; a thousand steps may have one cause.
     fn error_without_context(&mut self, error: &'a ExecutionError) {
-        self.text(&error.code);
-        self.text(&error.message);
-        self.optional(error.step_id, |encoder, step_id| {
-            encoder.bytes(step_id.as_bytes())
-        });
-        self.text(error.severity.as_str());
-        self.optional(error.cause.as_deref(), Encoder::error_without_context);
+        let ExecutionError {
+            code,
+            message,
+            step_id,
+            severity,
+            cause,
+            context: _,
+        } = error;
+        self.text(code);
+        self.text(message);
+        self.optional(*step_id, |encoder, step_id| encoder.bytes(step_id.as_bytes()));
+        self.text(severity.as_str());
+        self.optional(cause.as_deref(), Encoder::error_without_context);
     }
 }

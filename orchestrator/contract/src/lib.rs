@@ -27,6 +27,7 @@ mod request;
 mod result;
 mod retry;
 mod rules;
+mod spelled;
 mod time;
 mod trace;
 mod validate;

@@ -3,6 +3,7 @@
 
 use crate::digest;
 use crate::retry;
+use crate::spelled::spelled;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -29,25 +30,15 @@ impl fmt::Display for StepIndex {
     }
 }
 
-/// What becomes of the plan when a step fails with severity `error`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnFailure {
-    /// The plan stops.
-    Halt,
-    /// The step is recorded as skipped; the plan goes on.
-    Skip,
-    /// The step is attempted again as the retry policy allows.
-    Retry,
-}
-
-impl OnFailure {
-    /// The contract's spelling.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            OnFailure::Halt => "halt",
-            OnFailure::Skip => "skip",
-            OnFailure::Retry => "retry",
-        }
+spelled! {
+    /// What becomes of the plan when a step fails with severity `error`.
+    pub enum OnFailure {
+        /// The plan stops.
+        Halt = "halt",
+        /// The step is recorded as skipped; the plan goes on.
+        Skip = "skip",
+        /// The step is attempted again as the retry policy allows.
+        Retry = "retry",
     }
 }
 

@@ -2,28 +2,21 @@
 //! order of its own.
 
 use crate::result::Status;
+use crate::spelled::spelled;
 
-/// Which of the three lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RuleSet {
-    /// 5.1: the plan succeeds.
-    Success,
-    /// 5.2: the plan partially succeeds.
-    Partial,
-    /// 5.3: the plan fails.
-    Failure,
+spelled! {
+    /// Which of the three lists.
+    pub enum RuleSet {
+        /// 5.1: the plan succeeds.
+        Success = "5.1",
+        /// 5.2: the plan partially succeeds.
+        Partial = "5.2",
+        /// 5.3: the plan fails.
+        Failure = "5.3",
+    }
 }
 
 impl RuleSet {
-    /// The clause of the contract.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RuleSet::Success => "5.1",
-            RuleSet::Partial => "5.2",
-            RuleSet::Failure => "5.3",
-        }
-    }
-
     /// The list that a status calls for.
     pub fn of(status: Status) -> Self {
         match status {
@@ -61,67 +54,35 @@ pub struct MandatoryAction {
     pub action: Action,
 }
 
-/// What a mandatory action does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are the contract's own words")]
-pub enum Action {
-    ValidateCompletion,
-    CaptureMetadata,
-    SetSuccessStatus,
-    ClassifyFailure,
-    AggregateErrors,
-    ValidatePartialProgress,
-    PreserveOutput,
-    SetPartialStatus,
-    IdentifyFailureCause,
-    ClassifySeverity,
-    HaltExecution,
-    CaptureFailureContext,
-    TruncateResult,
-    ValidateConsistency,
-    SetError,
-    SetFailureStatus,
-    PersistResult,
-    EmitCompletionEvent,
-    EmitPartialEvent,
-    EmitFailureEvent,
-    MarkIncomplete,
-    UpdatePlanState,
-    ReleaseResources,
-    NotifyErrorHandler,
-    ReturnResult,
-}
-
-impl Action {
-    /// In snake case, as the record names it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Action::ValidateCompletion => "validate_completion",
-            Action::CaptureMetadata => "capture_metadata",
-            Action::SetSuccessStatus => "set_success_status",
-            Action::ClassifyFailure => "classify_failure",
-            Action::AggregateErrors => "aggregate_errors",
-            Action::ValidatePartialProgress => "validate_partial_progress",
-            Action::PreserveOutput => "preserve_output",
-            Action::SetPartialStatus => "set_partial_status",
-            Action::IdentifyFailureCause => "identify_failure_cause",
-            Action::ClassifySeverity => "classify_severity",
-            Action::HaltExecution => "halt_execution",
-            Action::CaptureFailureContext => "capture_failure_context",
-            Action::TruncateResult => "truncate_result",
-            Action::ValidateConsistency => "validate_consistency",
-            Action::SetError => "set_error",
-            Action::SetFailureStatus => "set_failure_status",
-            Action::PersistResult => "persist_result",
-            Action::EmitCompletionEvent => "emit_completion_event",
-            Action::EmitPartialEvent => "emit_partial_event",
-            Action::EmitFailureEvent => "emit_failure_event",
-            Action::MarkIncomplete => "mark_incomplete",
-            Action::UpdatePlanState => "update_plan_state",
-            Action::ReleaseResources => "release_resources",
-            Action::NotifyErrorHandler => "notify_error_handler",
-            Action::ReturnResult => "return_result",
-        }
+spelled! {
+    /// What a mandatory action does.
+    #[allow(missing_docs, reason = "the names are the contract's own words")]
+    pub enum Action {
+        ValidateCompletion = "validate_completion",
+        CaptureMetadata = "capture_metadata",
+        SetSuccessStatus = "set_success_status",
+        ClassifyFailure = "classify_failure",
+        AggregateErrors = "aggregate_errors",
+        ValidatePartialProgress = "validate_partial_progress",
+        PreserveOutput = "preserve_output",
+        SetPartialStatus = "set_partial_status",
+        IdentifyFailureCause = "identify_failure_cause",
+        ClassifySeverity = "classify_severity",
+        HaltExecution = "halt_execution",
+        CaptureFailureContext = "capture_failure_context",
+        TruncateResult = "truncate_result",
+        ValidateConsistency = "validate_consistency",
+        SetError = "set_error",
+        SetFailureStatus = "set_failure_status",
+        PersistResult = "persist_result",
+        EmitCompletionEvent = "emit_completion_event",
+        EmitPartialEvent = "emit_partial_event",
+        EmitFailureEvent = "emit_failure_event",
+        MarkIncomplete = "mark_incomplete",
+        UpdatePlanState = "update_plan_state",
+        ReleaseResources = "release_resources",
+        NotifyErrorHandler = "notify_error_handler",
+        ReturnResult = "return_result",
     }
 }
 

@@ -83,30 +83,43 @@ impl Trace {
 }
 
 impl TraceEntry {
+    /// What is added here is added to the bound in `certificate::result_bytes`.
     fn to_object(&self, with_context: bool) -> Opaque {
-        let error = &self.error;
+        let TraceEntry {
+            error,
+            attempt,
+            at_unix_ms,
+        } = self;
+        let ExecutionError {
+            code,
+            message,
+            step_id,
+            severity,
+            cause,
+            context,
+        } = error.as_ref();
         let mut object = StructBuilder::new()
-            .text("error_code", &error.code)
-            .text("message", &error.message);
-        if let Some(step_id) = error.step_id {
+            .text("error_code", code)
+            .text("message", message);
+        if let Some(step_id) = step_id {
             object = object.text("step_id", &step_id.to_string());
         }
         object = object
-            .text("severity", error.severity.as_str())
+            .text("severity", severity.as_str())
             .boolean("recoverable", error.recoverable());
-        if let Some(attempt) = self.attempt {
-            object = object.number("attempt", f64::from(attempt));
+        if let Some(attempt) = attempt {
+            object = object.number("attempt", f64::from(*attempt));
         }
-        object = object.number("timestamp", self.at_unix_ms as f64);
-        if let Some(cause) = &error.cause {
+        object = object.number("timestamp", *at_unix_ms as f64);
+        if let Some(cause) = cause {
             let cause = StructBuilder::new()
                 .text("error_code", &cause.code)
                 .text("message", &cause.message)
                 .build();
             object = object.object("cause", cause.as_encoded());
         }
-        if with_context && !error.context.is_empty() {
-            object = object.object("context", error.context.as_encoded());
+        if with_context && !context.is_empty() {
+            object = object.object("context", context.as_encoded());
         }
         object.build()
     }

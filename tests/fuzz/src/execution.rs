@@ -122,7 +122,7 @@ impl Run {
             176..=191 => {
                 let (step, state) = self.under_way(pick)?;
                 let attempt = attempt_of(state)?;
-                let evidence = EVIDENCE[usize::from(kind) % EVIDENCE.len()];
+                let evidence = Evidence::ALL[usize::from(kind) % Evidence::ALL.len()];
                 Some(Input::AttemptReturned {
                     step,
                     attempt,
@@ -460,16 +460,5 @@ fn attempt_of(state: StepState) -> Option<u32> {
         _ => None,
     }
 }
-
-const EVIDENCE: [Evidence; 8] = [
-    Evidence::Rejected,
-    Evidence::Released,
-    Evidence::LeaseExpired,
-    Evidence::ResumeOmits,
-    Evidence::SnapshotOmits,
-    Evidence::Goodbye,
-    Evidence::DeclaredDead,
-    Evidence::Refused,
-];
 
 pub(crate) use made::seeds;

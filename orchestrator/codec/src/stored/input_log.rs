@@ -27,7 +27,8 @@ pub fn encode(settlement: &Settlement) -> Vec<u8> {
         result,
         audit,
         inputs: log,
-        ..
+        // Another part of the record says it.
+        started_at_unix_ms: _,
     } = settlement;
     let mut writer = Writer {
         origin: log.origin,
@@ -320,22 +321,34 @@ fn place(step: StepIndex) -> u32 {
 }
 
 fn reported_to_wire(reported: &Reported) -> v1::ReportedError {
-    let severity = match reported.severity {
+    let Reported {
+        code,
+        message,
+        severity,
+        context,
+    } = reported;
+    let severity = match severity {
         None => WireSeverity::Unspecified,
         Some(Severity::Warn) => WireSeverity::Warn,
         Some(Severity::Error) => WireSeverity::Error,
         Some(Severity::Fatal) => WireSeverity::Fatal,
     };
     v1::ReportedError {
-        error_code: reported.code.clone(),
-        message: reported.message.clone(),
+        error_code: code.clone(),
+        message: message.clone(),
         severity: severity as i32,
-        context: (!reported.context.is_empty()).then(|| reported.context.clone()),
+        context: (!context.is_empty()).then(|| context.clone()),
     }
 }
 
 fn reported_from_wire(wire: v1::ReportedError) -> Result<Reported, String> {
-    let severity = match WireSeverity::try_from(wire.severity) {
+    let v1::ReportedError {
+        error_code,
+        message,
+        severity,
+        context,
+    } = wire;
+    let severity = match WireSeverity::try_from(severity) {
         Ok(WireSeverity::Unspecified) => None,
         Ok(WireSeverity::Warn) => Some(Severity::Warn),
         Ok(WireSeverity::Error) => Some(Severity::Error),
@@ -343,10 +356,10 @@ fn reported_from_wire(wire: v1::ReportedError) -> Result<Reported, String> {
         Err(_) => return Err("the severity is of an unknown kind".to_owned()),
     };
     Ok(Reported {
-        code: wire.error_code,
-        message: wire.message,
+        code: error_code,
+        message,
         severity,
-        context: wire.context.unwrap_or_default(),
+        context: context.unwrap_or_default(),
     })
 }
 

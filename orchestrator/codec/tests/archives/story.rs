@@ -43,16 +43,6 @@ pub(crate) const CODES: [&str; 6] = [
     "",
     "BROKEN",
 ];
-pub(crate) const EVIDENCE: [Evidence; 8] = [
-    Evidence::Rejected,
-    Evidence::Released,
-    Evidence::LeaseExpired,
-    Evidence::ResumeOmits,
-    Evidence::SnapshotOmits,
-    Evidence::Goodbye,
-    Evidence::DeclaredDead,
-    Evidence::Refused,
-];
 pub(crate) const SEVERITIES: [Option<Severity>; 4] = [
     None,
     Some(Severity::Warn),
@@ -223,7 +213,7 @@ impl Story {
             StepState::Assigned { attempt } if dice.one_in(4) => Input::AttemptReturned {
                 step,
                 attempt,
-                evidence: dice.pick(&EVIDENCE),
+                evidence: dice.pick(Evidence::ALL),
             },
             StepState::Assigned { attempt } if dice.one_in(2) => Input::AttemptStarted { step, attempt },
             StepState::Assigned { attempt } | StepState::Started { attempt } => Input::AttemptEnded {

@@ -3,6 +3,7 @@
 use super::{Phase, StepState};
 use crate::outcome::Outcome;
 use crate::plan::StepIndex;
+use crate::spelled::spelled;
 use alloc::sync::Arc;
 use core::fmt;
 
@@ -89,40 +90,25 @@ impl Input {
     }
 }
 
-/// How it is known that an attempt had no effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Evidence {
-    /// The worker refused it.
-    Rejected,
-    /// The worker gave it back unstarted.
-    Released,
-    /// The worker's lease ran out before it said that the attempt started.
-    LeaseExpired,
-    /// The worker came back without it.
-    ResumeOmits,
-    /// The worker was asked what it has, and it was not there.
-    SnapshotOmits,
-    /// The worker took its leave.
-    Goodbye,
-    /// An operator said that the worker is gone.
-    DeclaredDead,
-    /// The worker may not do it and did nothing; another worker may. The only one for an attempt that started.
-    Refused,
-}
-
-impl Evidence {
-    /// As in `escapement.v1.AttemptReturned.evidence`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Evidence::Rejected => "rejected",
-            Evidence::Released => "released",
-            Evidence::LeaseExpired => "lease_expired",
-            Evidence::ResumeOmits => "resume_omits",
-            Evidence::SnapshotOmits => "snapshot_omits",
-            Evidence::Goodbye => "goodbye",
-            Evidence::DeclaredDead => "declared_dead",
-            Evidence::Refused => "refused",
-        }
+spelled! {
+    /// How it is known that an attempt had no effect.
+    pub enum Evidence {
+        /// The worker refused it.
+        Rejected = "rejected",
+        /// The worker gave it back unstarted.
+        Released = "released",
+        /// The worker's lease ran out before it said that the attempt started.
+        LeaseExpired = "lease_expired",
+        /// The worker came back without it.
+        ResumeOmits = "resume_omits",
+        /// The worker was asked what it has, and it was not there.
+        SnapshotOmits = "snapshot_omits",
+        /// The worker took its leave.
+        Goodbye = "goodbye",
+        /// An operator said that the worker is gone.
+        DeclaredDead = "declared_dead",
+        /// The worker may not do it and did nothing; another worker may. The only one for an attempt that started.
+        Refused = "refused",
     }
 }
 

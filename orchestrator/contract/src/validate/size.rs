@@ -3,51 +3,73 @@
 use crate::draft::{PlanDraft, RetryPolicyDraft, StepDraft};
 use crate::outcome::varint_bytes;
 use alloc::string::String;
+use escapement_model::Opaque;
 
 /// Bytes of the encoded plan. All field numbers are below 16, so each key takes one byte.
 pub(super) fn plan_bytes(plan: &PlanDraft) -> usize {
-    text(&plan.id)
-        + number(i64::from(plan.version))
-        + number(plan.created_at)
-        + plan
-            .steps
-            .iter()
-            .map(|step| delimited(step_bytes(step)))
-            .sum::<usize>()
-        + text(&plan.name)
-        + texts(&plan.context_requirements)
-        + optional(plan.priority.map(i64::from))
-        + optional(plan.timeout_ms)
-        + plan
-            .retry_policy
-            .as_ref()
-            .map_or(0, |policy| delimited(policy_bytes(policy)))
-        + plan
-            .metadata
-            .as_ref()
-            .map_or(0, |metadata| delimited(metadata.len()))
-        + texts(&plan.tags)
-        + optional(plan.estimated_duration_ms)
+    let PlanDraft {
+        id,
+        version,
+        created_at,
+        steps,
+        name,
+        context_requirements,
+        priority,
+        timeout_ms,
+        retry_policy,
+        metadata,
+        tags,
+        estimated_duration_ms,
+    } = plan;
+    let steps = steps.iter().map(|step| delimited(step_bytes(step)));
+    text(id)
+        + number(i64::from(*version))
+        + number(*created_at)
+        + steps.sum::<usize>()
+        + text(name)
+        + texts(context_requirements)
+        + optional(priority.map(i64::from))
+        + optional(*timeout_ms)
+        + message(retry_policy.as_ref().map(policy_bytes))
+        + message(metadata.as_ref().map(Opaque::len))
+        + texts(tags)
+        + optional(*estimated_duration_ms)
 }
 
 fn step_bytes(step: &StepDraft) -> usize {
-    text(&step.id)
-        + text(&step.action)
-        + step
-            .payload
-            .as_ref()
-            .map_or(0, |payload| delimited(payload.len()))
-        + texts(&step.depends_on)
-        + number(i64::from(step.on_failure))
-        + optional(step.timeout_ms)
+    let StepDraft {
+        id,
+        action,
+        payload,
+        depends_on,
+        on_failure,
+        timeout_ms,
+    } = step;
+    text(id)
+        + text(action)
+        + message(payload.as_ref().map(Opaque::len))
+        + texts(depends_on)
+        + number(i64::from(*on_failure))
+        + optional(*timeout_ms)
 }
 
 fn policy_bytes(policy: &RetryPolicyDraft) -> usize {
-    optional(policy.max_attempts.map(i64::from))
-        + optional(policy.backoff_ms)
-        + policy.backoff_multiplier.map_or(0, |_| 1 + size_of::<f64>())
-        + optional(policy.max_backoff_ms)
-        + texts(&policy.retryable_error_codes)
+    let RetryPolicyDraft {
+        max_attempts,
+        backoff_ms,
+        backoff_multiplier,
+        max_backoff_ms,
+        retryable_error_codes,
+    } = policy;
+    optional(max_attempts.map(i64::from))
+        + optional(*backoff_ms)
+        + backoff_multiplier.map_or(0, |_| 1 + size_of::<f64>())
+        + optional(*max_backoff_ms)
+        + texts(retryable_error_codes)
+}
+
+fn message(length: Option<usize>) -> usize {
+    length.map_or(0, delimited)
 }
 
 /// An empty text is not sent.
