@@ -2,7 +2,8 @@
 //! Refuses what the contract cannot have said; compares nothing.
 
 use escapement_contract::{
-    Action, AuditEntry, AuditKind, CAUSE_DEPTH_MAX, Evidence, ExecutionError, NotCompleted, RuleSet, Status,
+    AuditEntry, AuditKind, CAUSE_DEPTH_MAX, Evidence, ExecutionError, NotCompleted, RuleSet,
+    SettlementAction, Status,
 };
 use escapement_model::{Severity, StepId};
 use escapement_wire::v1;
@@ -114,7 +115,7 @@ pub fn kind(event: Event) -> Result<AuditKind, Meaningless> {
             AuditKind::MandatoryAction {
                 rule_set: rule_set.ok_or("the rule set is unknown")?,
                 number: count(number)?,
-                action: Action::spelled(&action).ok_or("the action is unknown")?,
+                action: SettlementAction::spelled(&action).ok_or("the action is unknown")?,
             }
         }
         Event::StepsIncomplete(v1::StepsIncomplete { step_ids }) => AuditKind::StepsIncomplete {

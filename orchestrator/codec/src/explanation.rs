@@ -3,7 +3,7 @@
 
 use crate::execution;
 use escapement_contract::{
-    End, ExecutionFacts, ExecutionWhy, Plan, StepFacts, StepIndex, StepState, StepWhy, WorkerFacts,
+    End, ExecutionFacts, ExecutionReason, Plan, StepFacts, StepIndex, StepReason, StepState, WorkerFacts,
 };
 use escapement_model::ExecutionId;
 use escapement_wire::v1;
@@ -21,14 +21,14 @@ pub fn execution(
         execution_id: execution_id.to_string(),
         state: state as i32,
         rules: texts(facts.rules()),
-        text: facts.words(),
+        text: facts.describe(),
         at: at_unix_ms,
         ends_in_ms: facts.ends_in_ms.map(long),
         ..v1::ExecutionExplanation::default()
     };
     match &facts.why {
-        ExecutionWhy::Queued(None) => plain,
-        ExecutionWhy::Queued(Some(admission)) => v1::ExecutionExplanation {
+        ExecutionReason::Queued(None) => plain,
+        ExecutionReason::Queued(Some(admission)) => v1::ExecutionExplanation {
             queue_position: Some(long(admission.n_before)),
             executions_running: Some(execution::count(admission.n_running)),
             executions_running_max: Some(execution::count(admission.n_running_max)),
@@ -39,16 +39,18 @@ pub fn execution(
                 .map(long),
             ..plain
         },
-        ExecutionWhy::Starting(write) | ExecutionWhy::Settling { write, .. } => v1::ExecutionExplanation {
-            write_failures: execution::count(write.n_failures),
-            waits_for_space: write.waits_for_space,
-            ..plain
-        },
-        ExecutionWhy::Running { n_slots_free, .. } => v1::ExecutionExplanation {
+        ExecutionReason::Starting(write) | ExecutionReason::Settling { write, .. } => {
+            v1::ExecutionExplanation {
+                write_failures: execution::count(write.n_failures),
+                waits_for_space: write.waits_for_space,
+                ..plain
+            }
+        }
+        ExecutionReason::Running { n_slots_free, .. } => v1::ExecutionExplanation {
             free_slots: Some(execution::count(*n_slots_free)),
             ..plain
         },
-        ExecutionWhy::Settled(end) => v1::ExecutionExplanation {
+        ExecutionReason::Settled(end) => v1::ExecutionExplanation {
             status: execution::status(end.status) as i32,
             cause_step_id: cause(end),
             error_code: end.error_code.clone(),
@@ -65,7 +67,7 @@ pub fn step(plan: &Plan, facts: &StepFacts) -> v1::StepExplanation {
         action: step.action().to_owned(),
         state: state(facts.why.state()) as i32,
         rules: texts(facts.rules()),
-        text: facts.words(plan),
+        text: facts.describe(plan),
         attempts_max: Some(execution::count(facts.attempts_max)),
         ends_in_ms: facts.ends_in_ms.map(long),
         ..v1::StepExplanation::default()
@@ -77,18 +79,18 @@ pub fn step(plan: &Plan, facts: &StepFacts) -> v1::StepExplanation {
             .collect()
     };
     match &facts.why {
-        StepWhy::AwaitsExecution { open } => v1::StepExplanation {
+        StepReason::AwaitsExecution { open } => v1::StepExplanation {
             waits_for_step_ids: ids(&open.first),
             waits_for_steps: Some(execution::count(open.n)),
             ..plain
         },
-        StepWhy::AwaitsDependencies { open, doomed_by } => v1::StepExplanation {
+        StepReason::AwaitsDependencies { open, doomed_by } => v1::StepExplanation {
             waits_for_step_ids: ids(&open.first),
             waits_for_steps: Some(execution::count(open.n)),
             cause_step_id: doomed_by.map(|root| root.to_string()),
             ..plain
         },
-        StepWhy::AwaitsTurn {
+        StepReason::AwaitsTurn {
             n_before, doomed_by, ..
         } => v1::StepExplanation {
             waits_for_steps: Some(0),
@@ -96,7 +98,7 @@ pub fn step(plan: &Plan, facts: &StepFacts) -> v1::StepExplanation {
             cause_step_id: doomed_by.map(|root| root.to_string()),
             ..plain
         },
-        StepWhy::Waiting { attempt, queue, .. } => v1::StepExplanation {
+        StepReason::Waiting { attempt, queue, .. } => v1::StepExplanation {
             attempt: Some(execution::count(*attempt)),
             queue_position: queue.map(|queue| long(queue.n_before)),
             workers: queue.map(|queue| execution::count(queue.n_workers)),
@@ -104,28 +106,30 @@ pub fn step(plan: &Plan, facts: &StepFacts) -> v1::StepExplanation {
             action_expires_in_ms: queue.and_then(|queue| queue.expires_in_ms).map(long),
             ..plain
         },
-        StepWhy::Assigned { attempt, worker } | StepWhy::Started { attempt, worker } => v1::StepExplanation {
-            attempt: Some(execution::count(*attempt)),
-            worker_id: worker.as_ref().map(|worker| worker.label.as_ref().to_owned()),
-            worker_lost_in_ms: worker.as_ref().and_then(vanishes_in_ms),
-            ..plain
-        },
-        StepWhy::BackingOff {
+        StepReason::Assigned { attempt, worker } | StepReason::Started { attempt, worker } => {
+            v1::StepExplanation {
+                attempt: Some(execution::count(*attempt)),
+                worker_id: worker.as_ref().map(|worker| worker.label.as_ref().to_owned()),
+                worker_lost_in_ms: worker.as_ref().and_then(vanishes_in_ms),
+                ..plain
+            }
+        }
+        StepReason::BackingOff {
             next_attempt, in_ms, ..
         } => v1::StepExplanation {
             attempt: Some(execution::count(*next_attempt)),
             next_attempt_in_ms: Some(long(*in_ms)),
             ..plain
         },
-        StepWhy::Held(state) => v1::StepExplanation {
+        StepReason::Held(state) => v1::StepExplanation {
             attempt: held_attempt(*state),
             ..plain
         },
-        StepWhy::Completed { attempts, .. } => v1::StepExplanation {
+        StepReason::Completed { attempts, .. } => v1::StepExplanation {
             attempt: Some(execution::count(*attempts)),
             ..plain
         },
-        StepWhy::NotCompleted {
+        StepReason::NotCompleted {
             attempts,
             reason,
             error_code,
@@ -138,7 +142,7 @@ pub fn step(plan: &Plan, facts: &StepFacts) -> v1::StepExplanation {
             cause_step_id: root.map(|root| root.to_string()),
             ..plain
         },
-        StepWhy::Stopped { attempts, end, .. } => v1::StepExplanation {
+        StepReason::Stopped { attempts, end, .. } => v1::StepExplanation {
             attempt: attempts.map(execution::count),
             cause_step_id: cause(end),
             ..plain

@@ -4,7 +4,7 @@ use crate::chain::ChainHash;
 use crate::error::ExecutionError;
 use crate::execution::Evidence;
 use crate::result::Status;
-use crate::rules::{Action, RuleSet};
+use crate::settlement_actions::{RuleSet, SettlementAction};
 use crate::spelled::spelled;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -116,7 +116,7 @@ pub enum AuditKind {
         /// 1 for the first of the list; 0 for an action that a ruling adds.
         number: u32,
         /// The action.
-        action: Action,
+        action: SettlementAction,
     },
     /// Which steps did not complete, in canonical order.
     StepsIncomplete {

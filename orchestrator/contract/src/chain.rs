@@ -38,7 +38,7 @@ impl AuditEntry {
             kind,
             hash: _,
         } = self;
-        Encoder::behind(before, |encoder| {
+        Encoder::chained(before, |encoder| {
             encoder.number(*sequence);
             encoder.number(at_unix_ms.cast_unsigned());
             encoder.text(kind.name());

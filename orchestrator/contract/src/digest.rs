@@ -38,7 +38,7 @@ pub(crate) fn digests(request: &Request) -> ([u8; 32], [u8; 32]) {
     let mut of_plan = [0; 32];
     let of_request = Encoder::named(ENCODING, |encoder| {
         // the plan's id is part of it, so the same content under another id is another request.
-        of_plan = encoder.aside(PLAN_ENCODING, |encoder| encoder.plan(plan));
+        of_plan = encoder.with_second_digest(PLAN_ENCODING, |encoder| encoder.plan(plan));
         encoder.object(environment);
         encoder.optional(*deadline_ms, |encoder, deadline_ms| {
             encoder.number(deadline_ms.cast_unsigned())

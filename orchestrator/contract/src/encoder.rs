@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 /// What is hashed, piece by piece.
 pub(crate) struct Encoder<'a> {
     hash: Sha256,
-    /// Hashes the same, for as long as it is there.
-    aside: Option<Sha256>,
+    /// A second hash over the same bytes, while [`Encoder::with_second_digest`] runs.
+    second: Option<Sha256>,
     /// What comes next; most values are a few bytes long, and whole blocks are hashed where they lie.
     buffer: [u8; BUFFER_BYTES],
     n_buffered: usize,
@@ -33,31 +33,31 @@ impl<'a> Encoder<'a> {
     }
 
     /// The hash of what is encoded behind another hash, which says what it is.
-    pub(crate) fn behind(hash: &[u8; 32], encode: impl FnOnce(&mut Self)) -> [u8; 32] {
+    pub(crate) fn chained(hash: &[u8; 32], encode: impl FnOnce(&mut Self)) -> [u8; 32] {
         let mut encoder = Self::empty();
         encoder.bytes(hash);
         encode(&mut encoder);
         encoder.finish()
     }
 
-    /// The hash of what is encoded now, behind a name of its own.
-    pub(crate) fn aside(&mut self, name: &str, encode: impl FnOnce(&mut Self)) -> [u8; 32] {
+    /// Returns the hash of what `encode` encodes, behind a name of its own; the first hash goes on over the same bytes.
+    pub(crate) fn with_second_digest(&mut self, name: &str, encode: impl FnOnce(&mut Self)) -> [u8; 32] {
         self.flush();
         let mut hash = Sha256::new();
         hash.update((name.len() as u64).to_be_bytes());
         hash.update(name);
-        self.aside = Some(hash);
+        self.second = Some(hash);
         encode(self);
         self.flush();
-        let aside = self.aside.take().expect("nothing else takes it");
-        aside.finalize().into()
+        let second = self.second.take().expect("nothing else takes it");
+        second.finalize().into()
     }
 
     #[inline(always)]
     fn empty() -> Self {
         Self {
             hash: Sha256::new(),
-            aside: None,
+            second: None,
             buffer: [0; BUFFER_BYTES],
             n_buffered: 0,
             sorted: Vec::new(),
@@ -72,8 +72,8 @@ impl<'a> Encoder<'a> {
     fn flush(&mut self) {
         let n_buffered = core::mem::take(&mut self.n_buffered);
         self.hash.update(&self.buffer[..n_buffered]);
-        if let Some(aside) = &mut self.aside {
-            aside.update(&self.buffer[..n_buffered]);
+        if let Some(second) = &mut self.second {
+            second.update(&self.buffer[..n_buffered]);
         }
     }
 
@@ -87,21 +87,21 @@ impl<'a> Encoder<'a> {
                 room.copy_from_slice(bytes);
                 self.n_buffered += bytes.len();
             }
-            None => self.more_than_fits(bytes),
+            None => self.flush_and_hash(bytes),
         }
     }
 
     /// Fills the buffer to its end, so that what is hashed at a time are whole blocks.
     #[cold]
-    fn more_than_fits(&mut self, bytes: &[u8]) {
+    fn flush_and_hash(&mut self, bytes: &[u8]) {
         let (head, rest) = bytes.split_at(BUFFER_BYTES - self.n_buffered);
         self.buffer[self.n_buffered..].copy_from_slice(head);
         self.n_buffered = BUFFER_BYTES;
         self.flush();
         let (whole, tail) = rest.split_at(rest.len() - rest.len() % BUFFER_BYTES);
         self.hash.update(whole);
-        if let Some(aside) = &mut self.aside {
-            aside.update(whole);
+        if let Some(second) = &mut self.second {
+            second.update(whole);
         }
         self.buffer[..tail.len()].copy_from_slice(tail);
         self.n_buffered = tail.len();
@@ -211,7 +211,7 @@ mod tests {
 
     //
     #[test]
-    fn a_hash_does_not_depend_on_the_pieces_and_one_aside_covers_its_own_alone() {
+    fn a_hash_does_not_depend_on_the_pieces_and_a_second_one_covers_its_own_alone() {
         let lengths = [0, 1, 8, 63, 64, 65, BUFFER_BYTES - 9];
         let around = [BUFFER_BYTES, 2 * BUFFER_BYTES, 5 * BUFFER_BYTES + 3];
         let around = around
@@ -224,7 +224,7 @@ mod tests {
                 let mut aside = [0; 32];
                 let all = Encoder::named("all", |encoder| {
                     encoder.bytes(&pieces[0]);
-                    aside = encoder.aside("aside", |encoder| encoder.bytes(&pieces[1]));
+                    aside = encoder.with_second_digest("aside", |encoder| encoder.bytes(&pieces[1]));
                     encoder.bytes(&pieces[2]);
                 });
                 assert_eq!(all, whole("all", &pieces), "{one} and {other} bytes");

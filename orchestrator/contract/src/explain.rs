@@ -4,9 +4,9 @@
 //! The facts of a live execution come from [`Execution::explain`](crate::Execution::explain), those of a settled one from
 //! its record. What only the shell knows (queues, workers, writes) stands beside them, and the shell fills it in.
 
+mod describe;
 mod record;
 mod rules;
-mod words;
 
 pub(crate) use record::Notes;
 pub use record::{explain_queued, explain_settled};
@@ -39,14 +39,14 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecutionFacts {
     /// Where it stands, and why.
-    pub why: ExecutionWhy,
+    pub why: ExecutionReason,
     /// Milliseconds until the limit that ends it at the latest; `None` once it has ended.
     pub ends_in_ms: Option<u64>,
 }
 
 /// Why an execution stands where it does.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ExecutionWhy {
+pub enum ExecutionReason {
     /// Waits for its admission; `None` where nobody filled the place in.
     Queued(Option<AdmissionFacts>),
     /// Admitted; its start is being written.
@@ -159,7 +159,7 @@ pub struct StepFacts {
     /// Which.
     pub step: StepIndex,
     /// Where it stands, and why.
-    pub why: StepWhy,
+    pub why: StepReason,
     /// Attempts that it may have.
     pub attempts_max: u32,
     /// Milliseconds until this state is over at the latest; `None` where it has ended, or its execution has.
@@ -168,7 +168,7 @@ pub struct StepFacts {
 
 /// Why a step stands where it does.
 #[derive(Clone, Debug, PartialEq)]
-pub enum StepWhy {
+pub enum StepReason {
     /// Its execution has not started.
     AwaitsExecution {
         /// The steps that come before it.
@@ -288,35 +288,35 @@ pub struct WorkerFacts {
     pub vanishes_in_ms: Option<u64>,
 }
 
-impl StepWhy {
+impl StepReason {
     /// What the step is doing.
     pub fn state(&self) -> StepState {
         match self {
-            StepWhy::AwaitsExecution { .. }
-            | StepWhy::AwaitsDependencies { .. }
-            | StepWhy::AwaitsTurn { .. } => StepState::Pending,
-            StepWhy::Waiting { attempt, .. } => StepState::Waiting { attempt: *attempt },
-            StepWhy::Assigned { attempt, .. } => StepState::Assigned { attempt: *attempt },
-            StepWhy::Started { attempt, .. } => StepState::Started { attempt: *attempt },
-            StepWhy::BackingOff { next_attempt, .. } => StepState::BackingOff {
+            StepReason::AwaitsExecution { .. }
+            | StepReason::AwaitsDependencies { .. }
+            | StepReason::AwaitsTurn { .. } => StepState::Pending,
+            StepReason::Waiting { attempt, .. } => StepState::Waiting { attempt: *attempt },
+            StepReason::Assigned { attempt, .. } => StepState::Assigned { attempt: *attempt },
+            StepReason::Started { attempt, .. } => StepState::Started { attempt: *attempt },
+            StepReason::BackingOff { next_attempt, .. } => StepState::BackingOff {
                 next_attempt: *next_attempt,
             },
-            StepWhy::Held(state) => *state,
-            StepWhy::Completed { .. } => StepState::Completed,
-            StepWhy::NotCompleted { .. } => StepState::NotCompleted,
-            StepWhy::Stopped { .. } => StepState::Stopped,
+            StepReason::Held(state) => *state,
+            StepReason::Completed { .. } => StepState::Completed,
+            StepReason::NotCompleted { .. } => StepState::NotCompleted,
+            StepReason::Stopped { .. } => StepState::Stopped,
         }
     }
 }
 
-impl StepWhy {
+impl StepReason {
     pub(crate) fn not_completed(
         attempts: u32,
         reason: NotCompleted,
         error: &ExecutionError,
         was_not_offered: bool,
     ) -> Self {
-        StepWhy::NotCompleted {
+        StepReason::NotCompleted {
             attempts,
             reason,
             error_code: error.code.clone(),

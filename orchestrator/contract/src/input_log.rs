@@ -145,7 +145,7 @@ impl InputLog {
             }
             Effect::PersistResult(_) | Effect::Deliver(_) => return,
         };
-        self.decisions = Encoder::behind(&self.decisions, |encoder| {
+        self.decisions = Encoder::chained(&self.decisions, |encoder| {
             encoder.bytes(&[tag]);
             encoder.number(step);
             encoder.number(number);

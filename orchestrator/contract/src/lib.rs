@@ -26,7 +26,7 @@ mod replay;
 mod request;
 mod result;
 mod retry;
-mod rules;
+mod settlement_actions;
 mod spelled;
 mod time;
 mod trace;
@@ -42,8 +42,8 @@ pub use execution::{
     Standing, StepStanding, StepState, WithdrawReason,
 };
 pub use explain::{
-    AdmissionFacts, COUNTED_MAX, DEPENDENCIES_LISTED_MAX, End, EndedBy, ExecutionFacts, ExecutionWhy,
-    Explanation, HeldBackFacts, OpenDependencies, QueueFacts, StepFacts, StepWhy, WorkerFacts, WriteFacts,
+    AdmissionFacts, COUNTED_MAX, DEPENDENCIES_LISTED_MAX, End, EndedBy, ExecutionFacts, ExecutionReason,
+    Explanation, HeldBackFacts, OpenDependencies, QueueFacts, StepFacts, StepReason, WorkerFacts, WriteFacts,
     explain_queued, explain_settled,
 };
 pub use input_log::{InputLog, LoggedInput};
@@ -52,7 +52,7 @@ pub use plan::{OnFailure, Plan, RetryPolicy, Step, StepIndex};
 pub use replay::{ReplayRefused, Replayed, replay};
 pub use request::Request;
 pub use result::{PlanResult, Settlement, Status};
-pub use rules::{Action, MandatoryAction, RuleSet};
+pub use settlement_actions::{MandatoryAction, RuleSet, SettlementAction};
 pub use time::{Moment, default_deadline, due_at_unix};
 pub use validate::{
     Finding, Violations, looks_like_seconds, validate_concurrency, validate_plan, validate_request,

@@ -212,7 +212,7 @@ impl Measured {
             let begin = Instant::now();
             let steps = explained.explanation.steps.iter();
             bytes = steps
-                .map(|facts| facts.words(plan).len() + facts.rules().concat().len())
+                .map(|facts| facts.describe(plan).len() + facts.rules().concat().len())
                 .sum();
             words_us = words_us.min(begin.elapsed().as_micros());
         }

@@ -3,7 +3,7 @@
 use super::steps::{StepRecord, Steps};
 use super::{Execution, Phase, StepState};
 use crate::explain::{
-    ExecutionFacts, ExecutionWhy, Explanation, Notes, OpenDependencies, StepFacts, StepWhy, WriteFacts,
+    ExecutionFacts, ExecutionReason, Explanation, Notes, OpenDependencies, StepFacts, StepReason, WriteFacts,
     explain_queued, explain_settled, root_of,
 };
 use crate::plan::StepIndex;
@@ -26,8 +26,8 @@ impl Execution {
             steps: explain_queued(self.plan(), Some(left_ms)),
         };
         match (self.phase, &self.steps) {
-            (Phase::Queued, _) => not_started(ExecutionWhy::Queued(None)),
-            (Phase::Starting, _) => not_started(ExecutionWhy::Starting(WriteFacts::default())),
+            (Phase::Queued, _) => not_started(ExecutionReason::Queued(None)),
+            (Phase::Starting, _) => not_started(ExecutionReason::Starting(WriteFacts::default())),
             (Phase::Running, Some(steps)) => self.explain_running(steps, now),
             (Phase::Running, None) => unreachable!("a running execution has its steps"),
             (Phase::Settling, _) => self.explain_settling(n_entries_shown),
@@ -64,7 +64,7 @@ impl Execution {
         Explanation {
             steps: plan.canonical_order().iter().zip(turns).map(facts).collect(),
             execution: ExecutionFacts {
-                why: ExecutionWhy::Running {
+                why: ExecutionReason::Running {
                     n_slots: self.request.max_concurrent_steps(),
                     n_slots_free: steps.n_slots_free,
                     n_ended: steps.n_ended,
@@ -75,7 +75,7 @@ impl Execution {
         }
     }
 
-    fn why(&self, steps: &Steps, step: StepIndex, n_before: u32, timer_ms: Option<u64>) -> StepWhy {
+    fn why(&self, steps: &Steps, step: StepIndex, n_before: u32, timer_ms: Option<u64>) -> StepReason {
         let StepRecord {
             state,
             account,
@@ -84,32 +84,32 @@ impl Execution {
         } = &steps.records[step.as_usize()];
         match *state {
             StepState::Pending => self.why_pending(steps, step, n_before),
-            StepState::Waiting { attempt } => StepWhy::Waiting {
+            StepState::Waiting { attempt } => StepReason::Waiting {
                 attempt,
                 returned: account.returned,
                 queue: None,
             },
-            StepState::Assigned { attempt } => StepWhy::Assigned {
+            StepState::Assigned { attempt } => StepReason::Assigned {
                 attempt,
                 worker: None,
             },
-            StepState::Started { attempt } => StepWhy::Started {
+            StepState::Started { attempt } => StepReason::Started {
                 attempt,
                 worker: None,
             },
             StepState::BackingOff { next_attempt } => {
                 let repeated = account.repeated.as_ref();
-                StepWhy::BackingOff {
+                StepReason::BackingOff {
                     next_attempt,
                     in_ms: timer_ms.expect("a step that sleeps has a timer"),
                     error_code: repeated.expect("what is repeated has failed").code.clone(),
                 }
             }
-            StepState::Completed => StepWhy::Completed {
+            StepState::Completed => StepReason::Completed {
                 attempts: account.attempts,
                 n_warnings: account.n_warnings,
             },
-            StepState::NotCompleted => StepWhy::not_completed(
+            StepState::NotCompleted => StepReason::not_completed(
                 account.attempts,
                 account.reason.expect("a step that did not complete has a reason"),
                 error.as_deref().expect("and an error"),
@@ -119,7 +119,7 @@ impl Execution {
         }
     }
 
-    fn why_pending(&self, steps: &Steps, step: StepIndex, n_before: u32) -> StepWhy {
+    fn why_pending(&self, steps: &Steps, step: StepIndex, n_before: u32) -> StepReason {
         let record = &steps.records[step.as_usize()];
         let doomed_by = record.failed_dependency.and_then(|failed| {
             let upstream: &StepRecord = &steps.records[self.plan().at(failed).as_usize()];
@@ -135,9 +135,9 @@ impl Execution {
         let n_open = usize::from(record.n_dependencies_open);
         if n_open > 0 {
             let open = OpenDependencies::of(n_open, dependencies.filter(|step| !has_ended(step)));
-            StepWhy::AwaitsDependencies { open, doomed_by }
+            StepReason::AwaitsDependencies { open, doomed_by }
         } else {
-            StepWhy::AwaitsTurn {
+            StepReason::AwaitsTurn {
                 n_before,
                 n_slots: self.request.max_concurrent_steps(),
                 doomed_by,
@@ -154,14 +154,14 @@ impl Execution {
             step: *step,
             why: notes
                 .if_ended(*step)
-                .unwrap_or(StepWhy::Held(notes.at(*step).state)),
+                .unwrap_or(StepReason::Held(notes.at(*step).state)),
             attempts_max: plan.attempts_max(*step),
             ends_in_ms: None,
         });
         Explanation {
             steps: steps.collect(),
             execution: ExecutionFacts {
-                why: ExecutionWhy::Settling {
+                why: ExecutionReason::Settling {
                     has_started: notes.has_started(),
                     write: WriteFacts::default(),
                 },

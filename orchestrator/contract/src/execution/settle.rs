@@ -4,7 +4,7 @@ use super::{Delivery, Effect, Execution, Persisted, Phase};
 use crate::audit::AuditKind;
 use crate::error::ExecutionError;
 use crate::result::Status;
-use crate::rules::{Action, RuleSet};
+use crate::settlement_actions::{RuleSet, SettlementAction};
 use crate::time::Moment;
 use alloc::sync::Arc;
 use escapement_model::planted::{self, Bug};
@@ -84,33 +84,33 @@ impl Execution {
             let persisted = Persisted::new(Arc::clone(settlement));
             self.effects.push_back(Effect::Deliver(match item.action {
                 //
-                Action::EmitCompletionEvent | Action::EmitPartialEvent | Action::EmitFailureEvent => {
-                    Delivery::EmitEvent(persisted)
-                }
+                SettlementAction::EmitCompletionEvent
+                | SettlementAction::EmitPartialEvent
+                | SettlementAction::EmitFailureEvent => Delivery::EmitEvent(persisted),
                 // What it records stands in the record that has just been written.
-                Action::MarkIncomplete => continue,
-                Action::UpdatePlanState => Delivery::UpdatePlanRegistry(persisted),
-                Action::ReleaseResources => Delivery::ReleaseResources(persisted),
+                SettlementAction::MarkIncomplete => continue,
+                SettlementAction::UpdatePlanState => Delivery::UpdatePlanRegistry(persisted),
+                SettlementAction::ReleaseResources => Delivery::ReleaseResources(persisted),
                 //
-                Action::NotifyErrorHandler => Delivery::NotifyErrorHandler(persisted),
-                Action::ReturnResult => Delivery::ReturnResult(persisted),
-                Action::ValidateCompletion
-                | Action::CaptureMetadata
-                | Action::SetSuccessStatus
-                | Action::ClassifyFailure
-                | Action::AggregateErrors
-                | Action::ValidatePartialProgress
-                | Action::PreserveOutput
-                | Action::SetPartialStatus
-                | Action::IdentifyFailureCause
-                | Action::ClassifySeverity
-                | Action::HaltExecution
-                | Action::CaptureFailureContext
-                | Action::TruncateResult
-                | Action::ValidateConsistency
-                | Action::SetError
-                | Action::SetFailureStatus
-                | Action::PersistResult => unreachable!("precedes the commit point"),
+                SettlementAction::NotifyErrorHandler => Delivery::NotifyErrorHandler(persisted),
+                SettlementAction::ReturnResult => Delivery::ReturnResult(persisted),
+                SettlementAction::ValidateCompletion
+                | SettlementAction::CaptureMetadata
+                | SettlementAction::SetSuccessStatus
+                | SettlementAction::ClassifyFailure
+                | SettlementAction::AggregateErrors
+                | SettlementAction::ValidatePartialProgress
+                | SettlementAction::PreserveOutput
+                | SettlementAction::SetPartialStatus
+                | SettlementAction::IdentifyFailureCause
+                | SettlementAction::ClassifySeverity
+                | SettlementAction::HaltExecution
+                | SettlementAction::CaptureFailureContext
+                | SettlementAction::TruncateResult
+                | SettlementAction::ValidateConsistency
+                | SettlementAction::SetError
+                | SettlementAction::SetFailureStatus
+                | SettlementAction::PersistResult => unreachable!("precedes the commit point"),
             }));
         }
         true
@@ -127,62 +127,66 @@ impl Execution {
         }
     }
 
-    fn perform(&mut self, now: Moment, action: Action, ending: &Ending, draft: &mut Draft) {
+    fn perform(&mut self, now: Moment, action: SettlementAction, ending: &Ending, draft: &mut Draft) {
         let (n_completed, n_steps) = (self.n_completed(), self.plan().steps().len());
         match action {
             // the assertions of the lists stay on in release.
-            Action::ValidateCompletion => {
+            SettlementAction::ValidateCompletion => {
                 assert_eq!(n_completed, n_steps, "success means that every step completed");
                 assert!(
                     self.step_errors().next().is_none(),
                     "success means that no step failed"
                 );
             }
-            Action::CaptureMetadata => draft.completed_at = Some(self.timestamp(now)),
+            SettlementAction::CaptureMetadata => draft.completed_at = Some(self.timestamp(now)),
             // Clause 5.1 has no action of its own for the outputs, which its event and its return carry.
-            Action::SetSuccessStatus => {
+            SettlementAction::SetSuccessStatus => {
                 draft.status = Some(Status::Success);
                 draft.payload = self.compose_payload();
             }
-            Action::ClassifyFailure => draft.primary = Some(self.primary_error()),
-            Action::AggregateErrors => draft.error = draft.primary.take().map(|error| self.with_trace(error)),
+            SettlementAction::ClassifyFailure => draft.primary = Some(self.primary_error()),
+            SettlementAction::AggregateErrors => {
+                draft.error = draft.primary.take().map(|error| self.with_trace(error))
+            }
             //
-            Action::ValidatePartialProgress => {
+            SettlementAction::ValidatePartialProgress => {
                 assert!(
                     n_completed >= 1 && n_completed < n_steps,
                     "partial means some steps, but not all"
                 );
             }
-            Action::PreserveOutput => draft.payload = self.compose_payload(),
-            Action::SetPartialStatus => draft.status = Some(Status::Partial),
-            Action::IdentifyFailureCause => draft.primary = Some(self.failure_cause(ending)),
-            Action::ClassifySeverity => {
+            SettlementAction::PreserveOutput => draft.payload = self.compose_payload(),
+            SettlementAction::SetPartialStatus => draft.status = Some(Status::Partial),
+            SettlementAction::IdentifyFailureCause => draft.primary = Some(self.failure_cause(ending)),
+            SettlementAction::ClassifySeverity => {
                 let severity = draft.primary.as_ref().map(|error| error.severity);
                 assert_eq!(severity, Some(Severity::Fatal), "a failure is fatal");
             }
-            Action::HaltExecution => self.withdraw_all(),
-            Action::CaptureFailureContext => {
+            SettlementAction::HaltExecution => self.withdraw_all(),
+            SettlementAction::CaptureFailureContext => {
                 draft.completed_at = Some(self.timestamp(now));
                 draft.primary = draft.primary.take().map(|error| self.with_trace(error));
             }
-            Action::TruncateResult => {
+            SettlementAction::TruncateResult => {
                 draft.payload = self.compose_payload();
                 self.mark_incomplete(now);
             }
-            Action::ValidateConsistency => assert!(n_completed < n_steps, "a failure leaves a step behind"),
-            Action::SetError => draft.error = draft.primary.take(),
-            Action::SetFailureStatus => draft.status = Some(Status::Failure),
-            Action::MarkIncomplete => self.mark_incomplete(now),
+            SettlementAction::ValidateConsistency => {
+                assert!(n_completed < n_steps, "a failure leaves a step behind")
+            }
+            SettlementAction::SetError => draft.error = draft.primary.take(),
+            SettlementAction::SetFailureStatus => draft.status = Some(Status::Failure),
+            SettlementAction::MarkIncomplete => self.mark_incomplete(now),
             // The write follows the last entry, so that the record that is written is whole; see `settle`.
-            Action::PersistResult => {}
+            SettlementAction::PersistResult => {}
             // Stated here, carried out after the write; see `deliver`.
-            Action::EmitCompletionEvent
-            | Action::EmitPartialEvent
-            | Action::EmitFailureEvent
-            | Action::UpdatePlanState
-            | Action::ReleaseResources
-            | Action::NotifyErrorHandler
-            | Action::ReturnResult => {}
+            SettlementAction::EmitCompletionEvent
+            | SettlementAction::EmitPartialEvent
+            | SettlementAction::EmitFailureEvent
+            | SettlementAction::UpdatePlanState
+            | SettlementAction::ReleaseResources
+            | SettlementAction::NotifyErrorHandler
+            | SettlementAction::ReturnResult => {}
         }
     }
 }

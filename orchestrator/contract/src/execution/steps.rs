@@ -90,12 +90,12 @@ pub(super) struct StepRecord {
     /// kept for the result and never looked into.
     pub(super) output: Option<Opaque>,
     pub(super) error: Option<Arc<ExecutionError>>,
-    pub(super) account: Account,
+    pub(super) account: StepDiagnostics,
 }
 
 /// What an explanation of a step says beside its state. Nothing is decided by it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Account {
+pub(super) struct StepDiagnostics {
     /// How many attempts were made, once it has ended.
     pub(super) attempts: u32,
     /// Why it did not complete.
@@ -119,7 +119,7 @@ impl Steps {
             timer_due_ms: None,
             output: None,
             error: None,
-            account: Account::default(),
+            account: StepDiagnostics::default(),
         };
         let positions = (0u16..).zip(plan.canonical_order());
         let ready = positions.filter(|(_, step)| plan.step(**step).depends_on().is_empty());

@@ -1,7 +1,9 @@
 //! What the record says of each step, in one pass over it, and what follows for an execution that has ended.
 //! Looks at no live execution.
 
-use super::{End, EndedBy, ExecutionFacts, ExecutionWhy, Explanation, OpenDependencies, StepFacts, StepWhy};
+use super::{
+    End, EndedBy, ExecutionFacts, ExecutionReason, Explanation, OpenDependencies, StepFacts, StepReason,
+};
 use crate::audit::{AUDIT_ENTRIES_MAX, AuditKind, NotCompleted};
 use crate::error::ExecutionError;
 use crate::execution::StepState;
@@ -32,7 +34,7 @@ pub fn explain_settled<'a>(
             })
             .collect(),
         execution: ExecutionFacts {
-            why: ExecutionWhy::Settled(end),
+            why: ExecutionReason::Settled(end),
             ends_in_ms: None,
         },
     }
@@ -44,7 +46,7 @@ pub fn explain_queued(plan: &Plan, ends_in_ms: Option<u64>) -> Vec<StepFacts> {
         let depends_on = plan.step(*step).depends_on();
         StepFacts {
             step: *step,
-            why: StepWhy::AwaitsExecution {
+            why: StepReason::AwaitsExecution {
                 open: OpenDependencies::of(depends_on.len(), depends_on.iter().copied()),
             },
             attempts_max: plan.attempts_max(*step),
@@ -116,7 +118,7 @@ impl<'a> Notes<'a> {
     }
 
     /// Why a step stands where it does if it has ended.
-    pub(crate) fn if_ended(&self, step: StepIndex) -> Option<StepWhy> {
+    pub(crate) fn if_ended(&self, step: StepIndex) -> Option<StepReason> {
         self.at(step).if_ended(self.is_cut())
     }
 
@@ -266,9 +268,9 @@ impl<'a> Note<'a> {
     }
 
     /// Why the step stands where it does if it has ended.
-    fn if_ended(&self, is_cut: bool) -> Option<StepWhy> {
+    fn if_ended(&self, is_cut: bool) -> Option<StepReason> {
         match self.state {
-            StepState::Completed => Some(StepWhy::Completed {
+            StepState::Completed => Some(StepReason::Completed {
                 attempts: self.attempts,
                 n_warnings: self.n_warnings,
             }),
@@ -277,7 +279,7 @@ impl<'a> Note<'a> {
                 let reason = self.reason.expect("and a reason");
                 //
                 let was_not_offered = error.code == codes::ACTION_NOT_FOUND && !self.was_assigned && !is_cut;
-                Some(StepWhy::not_completed(
+                Some(StepReason::not_completed(
                     self.attempts,
                     reason,
                     error,
@@ -294,9 +296,9 @@ impl<'a> Note<'a> {
     }
 
     /// The same where the whole execution has ended.
-    fn ended(&self, end: &Arc<End>, is_cut: bool) -> StepWhy {
+    fn ended(&self, end: &Arc<End>, is_cut: bool) -> StepReason {
         let is_known = !is_cut && end.by != EndedBy::Restart;
-        self.if_ended(is_cut).unwrap_or_else(|| StepWhy::Stopped {
+        self.if_ended(is_cut).unwrap_or_else(|| StepReason::Stopped {
             was: is_known.then_some(self.state),
             attempts: is_known.then_some(self.attempts),
             end: Arc::clone(end),

@@ -1,6 +1,6 @@
 //! Which rules of `CONTRACT.md` put an execution or a step where it stands, the deciding one first.
 
-use super::{EndedBy, ExecutionFacts, ExecutionWhy, StepFacts, StepWhy, WriteFacts};
+use super::{EndedBy, ExecutionFacts, ExecutionReason, StepFacts, StepReason, WriteFacts};
 use crate::audit::NotCompleted;
 use crate::execution::StepState;
 use alloc::vec::Vec;
@@ -10,15 +10,17 @@ impl ExecutionFacts {
     /// Ids of rules, the deciding one first; never none.
     pub fn rules(&self) -> Vec<&'static str> {
         match &self.why {
-            ExecutionWhy::Queued(Some(admission)) if admission.is_draining => Vec::from(["R-9.7", "R-3.2"]),
-            ExecutionWhy::Queued(Some(admission)) if admission.held_back.is_some() => {
+            ExecutionReason::Queued(Some(admission)) if admission.is_draining => {
+                Vec::from(["R-9.7", "R-3.2"])
+            }
+            ExecutionReason::Queued(Some(admission)) if admission.held_back.is_some() => {
                 Vec::from(["R-2.17", "R-2.15", "R-3.2"])
             }
-            ExecutionWhy::Queued(_) => Vec::from(["R-2.17", "R-3.2"]),
-            ExecutionWhy::Starting(write) => with_write(&["R-9.3", "R-3.3"], *write),
-            ExecutionWhy::Running { .. } => Vec::from(["R-2.3", "R-3.3"]),
-            ExecutionWhy::Settling { write, .. } => with_write(&["R-9.2"], *write),
-            ExecutionWhy::Settled(end) => end.by.rules().to_vec(),
+            ExecutionReason::Queued(_) => Vec::from(["R-2.17", "R-3.2"]),
+            ExecutionReason::Starting(write) => with_write(&["R-9.3", "R-3.3"], *write),
+            ExecutionReason::Running { .. } => Vec::from(["R-2.3", "R-3.3"]),
+            ExecutionReason::Settling { write, .. } => with_write(&["R-9.2"], *write),
+            ExecutionReason::Settled(end) => end.by.rules().to_vec(),
         }
     }
 }
@@ -46,19 +48,19 @@ impl StepFacts {
     /// Ids of rules, the deciding one first; never none.
     pub fn rules(&self) -> Vec<&'static str> {
         match &self.why {
-            StepWhy::AwaitsExecution { .. } => Vec::from(["R-9.3"]),
-            StepWhy::AwaitsDependencies { doomed_by, .. } => {
+            StepReason::AwaitsExecution { .. } => Vec::from(["R-9.3"]),
+            StepReason::AwaitsDependencies { doomed_by, .. } => {
                 let doomed: &[_] = if doomed_by.is_some() { &["R-2.5"] } else { &[] };
                 [&["R-2.3"], doomed].concat()
             }
-            StepWhy::AwaitsTurn {
+            StepReason::AwaitsTurn {
                 n_slots, doomed_by, ..
             } => {
                 let one_at_a_time: &[_] = if *n_slots == 1 { &["R-2.2"] } else { &[] };
                 let doomed: &[_] = if doomed_by.is_some() { &["R-2.5"] } else { &[] };
                 [&["R-2.3", "R-2.4"], one_at_a_time, doomed].concat()
             }
-            StepWhy::Waiting { returned, queue, .. } => {
+            StepReason::Waiting { returned, queue, .. } => {
                 let is_offered = queue.is_none_or(|queue| queue.n_workers > 0);
                 let queued: &[_] = if is_offered {
                     &["R-2.15", "R-2.17"]
@@ -68,13 +70,13 @@ impl StepFacts {
                 let again: &[_] = if returned.is_some() { &["R-2.13"] } else { &[] };
                 [queued, again].concat()
             }
-            StepWhy::Assigned { .. } => Vec::from(["R-3.4", "R-2.18"]),
-            StepWhy::Started { .. } => Vec::from(["R-3.4", "R-4.15"]),
-            StepWhy::BackingOff { .. } => Vec::from(["R-4.4", "R-2.11", "R-3.12"]),
-            StepWhy::Held(_) => Vec::from(["R-9.2"]),
-            StepWhy::Completed { n_warnings: 0, .. } => Vec::from(["R-6.2"]),
-            StepWhy::Completed { .. } => Vec::from(["R-4.3", "R-6.2"]),
-            StepWhy::NotCompleted {
+            StepReason::Assigned { .. } => Vec::from(["R-3.4", "R-2.18"]),
+            StepReason::Started { .. } => Vec::from(["R-3.4", "R-4.15"]),
+            StepReason::BackingOff { .. } => Vec::from(["R-4.4", "R-2.11", "R-3.12"]),
+            StepReason::Held(_) => Vec::from(["R-9.2"]),
+            StepReason::Completed { n_warnings: 0, .. } => Vec::from(["R-6.2"]),
+            StepReason::Completed { .. } => Vec::from(["R-4.3", "R-6.2"]),
+            StepReason::NotCompleted {
                 reason,
                 error_code,
                 severity,
@@ -100,7 +102,7 @@ impl StepFacts {
                 };
                 [decided, classified].concat()
             }
-            StepWhy::Stopped { was, end, .. } => {
+            StepReason::Stopped { was, end, .. } => {
                 let in_flight: &[_] = match was {
                     Some(
                         StepState::Waiting { .. } | StepState::Assigned { .. } | StepState::Started { .. },

@@ -1,7 +1,7 @@
 //! Sections 5 and 7: how an execution ends, and in which order the world learns of it.
 
 use crate::story::{Story, failed, plan};
-use escapement_contract::{Action, AuditKind, Phase, RuleSet};
+use escapement_contract::{AuditKind, Phase, RuleSet, SettlementAction};
 use escapement_model::Severity;
 
 const SUCCESS: &str = "1 validate_completion, 2 capture_metadata, 3 set_success_status, 4 persist_result, \
@@ -118,11 +118,11 @@ fn every_list_persists_once_and_returns_last() {
         assert_eq!(
             actions
                 .iter()
-                .filter(|item| item.action == Action::PersistResult)
+                .filter(|item| item.action == SettlementAction::PersistResult)
                 .count(),
             1
         );
-        assert_eq!(actions.last().unwrap().action, Action::ReturnResult);
+        assert_eq!(actions.last().unwrap().action, SettlementAction::ReturnResult);
         let numbers: Vec<u32> = actions
             .iter()
             .map(|item| item.number)
@@ -165,7 +165,7 @@ fn only_failures_reach_the_error_handler() {
         let notifies = rule_set
             .actions()
             .iter()
-            .any(|item| item.action == Action::NotifyErrorHandler);
+            .any(|item| item.action == SettlementAction::NotifyErrorHandler);
         assert_eq!(notifies, rule_set == RuleSet::Failure);
     }
 }

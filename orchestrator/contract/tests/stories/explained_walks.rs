@@ -3,8 +3,8 @@
 use crate::story::{Spec, Story, completed, execution_id, plan, reported};
 use crate::walk::{Dice, random_input, random_plan};
 use escapement_contract::{
-    EndedBy, Execution, ExecutionWhy, Explanation, Input, Interruption, NotCompleted, Outcome, Phase,
-    StepFacts, StepIndex, StepState, StepWhy, explain_settled,
+    EndedBy, Execution, ExecutionReason, Explanation, Input, Interruption, NotCompleted, Outcome, Phase,
+    StepFacts, StepIndex, StepReason, StepState, explain_settled,
 };
 use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
@@ -31,10 +31,10 @@ fn check(story: &Story, seen: &mut BTreeSet<String>) {
     let explanation = explain(story);
     let order: Vec<_> = explanation.steps.iter().map(|facts| facts.step).collect();
     assert_eq!(order, plan.canonical_order(), "all steps, in canonical order");
-    check_words(&explanation.execution.words(), &explanation.execution.rules());
+    check_words(&explanation.execution.describe(), &explanation.execution.rules());
     seen.insert(kind_of_execution(&explanation.execution.why));
     for facts in &explanation.steps {
-        check_words(&facts.words(plan), &facts.rules());
+        check_words(&facts.describe(plan), &facts.rules());
         seen.insert(kind_of_step(&facts.why));
         check_step(story, facts);
     }
@@ -66,7 +66,7 @@ fn check_step(story: &Story, facts: &StepFacts) {
     let has_ended = matches!(state, StepState::Completed | StepState::NotCompleted);
     assert_eq!(facts.ends_in_ms.is_some(), is_live && !has_ended, "{facts:?}");
     match &facts.why {
-        StepWhy::AwaitsDependencies { open, .. } => {
+        StepReason::AwaitsDependencies { open, .. } => {
             assert!(open.n > 0 && open.first.len() == open.n.min(32) as usize);
             for dependency in &open.first {
                 assert!(plan.step(facts.step).depends_on().contains(dependency));
@@ -74,14 +74,14 @@ fn check_step(story: &Story, facts: &StepFacts) {
                 assert!(!matches!(state, StepState::Completed | StepState::NotCompleted));
             }
         }
-        StepWhy::BackingOff {
+        StepReason::BackingOff {
             in_ms, next_attempt, ..
         } => {
             assert!(facts.ends_in_ms.unwrap() <= *in_ms);
             assert!((2..=facts.attempts_max).contains(next_attempt));
         }
-        StepWhy::Completed { attempts, .. } => assert!((1..=facts.attempts_max).contains(attempts)),
-        StepWhy::NotCompleted {
+        StepReason::Completed { attempts, .. } => assert!((1..=facts.attempts_max).contains(attempts)),
+        StepReason::NotCompleted {
             attempts,
             reason,
             root,
@@ -101,15 +101,15 @@ fn check_step(story: &Story, facts: &StepFacts) {
             let is_exhausted = *reason == NotCompleted::RetriesExhausted;
             assert!(!is_exhausted || *attempts == facts.attempts_max);
         }
-        StepWhy::Stopped { attempts, .. } => {
+        StepReason::Stopped { attempts, .. } => {
             assert!(attempts.is_none_or(|attempts| attempts <= facts.attempts_max));
         }
-        StepWhy::AwaitsExecution { .. }
-        | StepWhy::AwaitsTurn { .. }
-        | StepWhy::Waiting { .. }
-        | StepWhy::Assigned { .. }
-        | StepWhy::Started { .. }
-        | StepWhy::Held(_) => {}
+        StepReason::AwaitsExecution { .. }
+        | StepReason::AwaitsTurn { .. }
+        | StepReason::Waiting { .. }
+        | StepReason::Assigned { .. }
+        | StepReason::Started { .. }
+        | StepReason::Held(_) => {}
     }
 }
 
@@ -119,19 +119,19 @@ fn check_turns(story: &Story, explanation: &Explanation) {
     let mut turn = 0;
     let mut next = None;
     for facts in &explanation.steps {
-        if let StepWhy::AwaitsTurn { n_before, .. } = facts.why {
+        if let StepReason::AwaitsTurn { n_before, .. } = facts.why {
             assert_eq!(n_before, turn);
             turn += 1;
             next = next.or(Some(facts.step));
         }
     }
     let Some(next) = next else { return };
-    let ExecutionWhy::Running { n_slots_free, .. } = explanation.execution.why else {
+    let ExecutionReason::Running { n_slots_free, .. } = explanation.execution.why else {
         panic!("turns are those of a running execution");
     };
     assert_eq!(n_slots_free, 0, "a turn is waited for while no slot is free");
     let started = explanation.steps.iter().find_map(|facts| match facts.why {
-        StepWhy::Started { attempt, .. } => Some((facts.step, attempt)),
+        StepReason::Started { attempt, .. } => Some((facts.step, attempt)),
         _ => None,
     });
     let Some((step, attempt)) = started else { return };
@@ -163,36 +163,38 @@ fn check_turns(story: &Story, explanation: &Explanation) {
     );
 }
 
-fn kind_of_execution(why: &ExecutionWhy) -> String {
+fn kind_of_execution(why: &ExecutionReason) -> String {
     match why {
-        ExecutionWhy::Queued(_) => "execution queued".into(),
-        ExecutionWhy::Starting(_) => "execution starting".into(),
-        ExecutionWhy::Running { .. } => "execution running".into(),
-        ExecutionWhy::Settling { has_started, .. } => format!("execution settling, started {has_started}"),
-        ExecutionWhy::Settled(end) => format!("execution settled by {:?}", end.by),
+        ExecutionReason::Queued(_) => "execution queued".into(),
+        ExecutionReason::Starting(_) => "execution starting".into(),
+        ExecutionReason::Running { .. } => "execution running".into(),
+        ExecutionReason::Settling { has_started, .. } => format!("execution settling, started {has_started}"),
+        ExecutionReason::Settled(end) => format!("execution settled by {:?}", end.by),
     }
 }
 
-fn kind_of_step(why: &StepWhy) -> String {
+fn kind_of_step(why: &StepReason) -> String {
     let doomed = |root: &Option<_>| if root.is_some() { " doomed" } else { "" };
     match why {
-        StepWhy::AwaitsExecution { .. } => "awaits execution".into(),
-        StepWhy::AwaitsDependencies { doomed_by, .. } => format!("awaits dependencies{}", doomed(doomed_by)),
-        StepWhy::AwaitsTurn { doomed_by, .. } => format!("awaits turn{}", doomed(doomed_by)),
-        StepWhy::Waiting {
+        StepReason::AwaitsExecution { .. } => "awaits execution".into(),
+        StepReason::AwaitsDependencies { doomed_by, .. } => {
+            format!("awaits dependencies{}", doomed(doomed_by))
+        }
+        StepReason::AwaitsTurn { doomed_by, .. } => format!("awaits turn{}", doomed(doomed_by)),
+        StepReason::Waiting {
             returned, attempt, ..
         } => {
             format!("waiting, returned {}, retry {}", returned.is_some(), *attempt > 1)
         }
-        StepWhy::Assigned { .. } => "assigned".into(),
-        StepWhy::Started { .. } => "started".into(),
-        StepWhy::BackingOff { .. } => "backing off".into(),
-        StepWhy::Held(state) => {
+        StepReason::Assigned { .. } => "assigned".into(),
+        StepReason::Started { .. } => "started".into(),
+        StepReason::BackingOff { .. } => "backing off".into(),
+        StepReason::Held(state) => {
             let state = format!("{state:?}");
             format!("held {}", state.split(' ').next().unwrap())
         }
-        StepWhy::Completed { n_warnings, .. } => format!("completed, warned {}", *n_warnings > 0),
-        StepWhy::NotCompleted {
+        StepReason::Completed { n_warnings, .. } => format!("completed, warned {}", *n_warnings > 0),
+        StepReason::NotCompleted {
             reason,
             severity,
             root,
@@ -204,7 +206,7 @@ fn kind_of_step(why: &StepWhy) -> String {
                 root.is_some()
             )
         }
-        StepWhy::Stopped { was, end, .. } => {
+        StepReason::Stopped { was, end, .. } => {
             let was_under_way = was.map(|was| was != StepState::Pending);
             format!("stopped {was_under_way:?} by {:?}", end.by)
         }
@@ -212,11 +214,11 @@ fn kind_of_step(why: &StepWhy) -> String {
 }
 
 /// What is said of a step that has ended never changes, be it by the state of the execution or by its record.
-fn check_memory(story: &Story, ended: &mut BTreeMap<StepIndex, StepWhy>) {
+fn check_memory(story: &Story, ended: &mut BTreeMap<StepIndex, StepReason>) {
     for facts in explain(story).steps {
         if matches!(
             facts.why,
-            StepWhy::Completed { .. } | StepWhy::NotCompleted { .. }
+            StepReason::Completed { .. } | StepReason::NotCompleted { .. }
         ) {
             let before = ended.entry(facts.step).or_insert_with(|| facts.why.clone());
             assert_eq!(*before, facts.why);

@@ -1,7 +1,7 @@
 //! What an explanation says, and the rules that it names, one case after the other.
 
 use crate::story::{Spec, Story, failed, plan, step_id};
-use escapement_contract::{Evidence, Explanation, Input, Outcome, StepFacts, StepState, StepWhy};
+use escapement_contract::{Evidence, Explanation, Input, Outcome, StepFacts, StepReason, StepState};
 use escapement_model::Severity;
 
 fn explain(story: &Story) -> Explanation {
@@ -17,7 +17,7 @@ fn facts(story: &Story, name: &str) -> StepFacts {
 }
 
 fn words(story: &Story, name: &str) -> String {
-    facts(story, name).words(story.execution.request().plan())
+    facts(story, name).describe(story.execution.request().plan())
 }
 
 fn rules(story: &Story, name: &str) -> Vec<&'static str> {
@@ -57,7 +57,7 @@ fn a_step_that_is_ready_waits_for_its_turn_while_no_slot_is_free() {
     assert_eq!(words(&story, "d"), format!("Waits for step {} to end.", ids[1]));
     assert_eq!(words(&story, "a"), "Completed after 1 attempt.");
     assert_eq!(
-        explain(&story).execution.words(),
+        explain(&story).execution.describe(),
         "Runs: 1 of 4 steps have ended, 1 of at most 1 is under way. The plan's limit ends it in 1000 ms at the \
          latest."
     );
@@ -176,12 +176,12 @@ fn the_end_of_an_execution_is_not_explained_before_it_is_durable() {
     story.fail("a", "SECRET");
     let held = story.execution.explain(story.now, n_shown);
     for facts in &held.steps {
-        assert_eq!(facts.why, StepWhy::Held(StepState::Started { attempt: 1 }));
+        assert_eq!(facts.why, StepReason::Held(StepState::Started { attempt: 1 }));
         assert_eq!(facts.rules(), ["R-9.2"]);
     }
     assert!(!format!("{held:?}").contains("SECRET"));
     assert_eq!(
-        held.execution.words(),
+        held.execution.describe(),
         "Its end is being written; how it ends is told once that is durable."
     );
     story.settle();

@@ -359,7 +359,7 @@ fn explain(counts_words: bool) -> u64 {
     if counts_words {
         measured_by_callgrind(&mut || {
             let plan = explained.request.plan();
-            let words = steps.iter().map(|facts| facts.words(plan).len());
+            let words = steps.iter().map(|facts| facts.describe(plan).len());
             words.sum::<usize>() as u64
         });
     }

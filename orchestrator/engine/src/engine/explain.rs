@@ -9,7 +9,7 @@ use crate::queue::NeedKey;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use escapement_contract::{
-    AdmissionFacts, ExecutionFacts, ExecutionWhy, QueueFacts, StepFacts, StepWhy, WriteFacts,
+    AdmissionFacts, ExecutionFacts, ExecutionReason, QueueFacts, StepFacts, StepReason, WriteFacts,
 };
 use escapement_model::ExecutionId;
 
@@ -45,23 +45,23 @@ impl Engine {
         Some(ExplainedParked {
             at_unix_ms: self.turn.now().unix_ms,
             execution: ExecutionFacts {
-                why: ExecutionWhy::Queued(Some(self.admission_facts(facts, parked.need))),
+                why: ExecutionReason::Queued(Some(self.admission_facts(facts, parked.need))),
                 ends_in_ms: Some(parked.due_ms.saturating_sub(self.turn.now_ms())),
             },
         })
     }
 
-    fn place_execution(&self, key: ExecutionKey, live: &Live, why: &mut ExecutionWhy) {
+    fn place_execution(&self, key: ExecutionKey, live: &Live, why: &mut ExecutionReason) {
         match why {
-            ExecutionWhy::Queued(admission) => {
+            ExecutionReason::Queued(admission) => {
                 let ticket = live.ticket.as_ref();
                 *admission = ticket
                     .map(|ticket| self.admission_facts(self.queue.admission_facts(ticket), ticket.need()));
             }
-            ExecutionWhy::Starting(write) | ExecutionWhy::Settling { write, .. } => {
+            ExecutionReason::Starting(write) | ExecutionReason::Settling { write, .. } => {
                 *write = self.write_facts(key);
             }
-            ExecutionWhy::Running { .. } | ExecutionWhy::Settled(_) => {}
+            ExecutionReason::Running { .. } | ExecutionReason::Settled(_) => {}
         }
     }
 
@@ -91,24 +91,24 @@ impl Engine {
         let places = self.fleet.places(key, n_steps, &self.turn);
         for facts in steps {
             match &mut facts.why {
-                StepWhy::Waiting { queue, .. } => {
+                StepReason::Waiting { queue, .. } => {
                     let place = places[facts.step.as_usize()].unwrap_or(ENDS_NOW);
                     if let (Some(expires), Some(left)) = (place.expires_in_ms, &mut facts.ends_in_ms) {
                         *left = expires.min(*left);
                     }
                     *queue = Some(place);
                 }
-                StepWhy::Assigned { worker, .. } | StepWhy::Started { worker, .. } => {
+                StepReason::Assigned { worker, .. } | StepReason::Started { worker, .. } => {
                     *worker = self.fleet.worker_facts(key, facts.step, &self.turn);
                 }
-                StepWhy::AwaitsExecution { .. }
-                | StepWhy::AwaitsDependencies { .. }
-                | StepWhy::AwaitsTurn { .. }
-                | StepWhy::BackingOff { .. }
-                | StepWhy::Held(_)
-                | StepWhy::Completed { .. }
-                | StepWhy::NotCompleted { .. }
-                | StepWhy::Stopped { .. } => {}
+                StepReason::AwaitsExecution { .. }
+                | StepReason::AwaitsDependencies { .. }
+                | StepReason::AwaitsTurn { .. }
+                | StepReason::BackingOff { .. }
+                | StepReason::Held(_)
+                | StepReason::Completed { .. }
+                | StepReason::NotCompleted { .. }
+                | StepReason::Stopped { .. } => {}
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::world::{WaitFor, World, action, plan};
 use escapement_contract::{
-    AdmissionFacts, COUNTED_MAX, ExecutionWhy, QueueFacts, StepFacts, StepState, StepWhy, WorkerFacts,
+    AdmissionFacts, COUNTED_MAX, ExecutionReason, QueueFacts, StepFacts, StepReason, StepState, WorkerFacts,
 };
 use escapement_engine::{
     ExplainAnswer, Explained, FromWorker, Input, SessionKey, WriteFailure, WriteOutcome,
@@ -42,16 +42,16 @@ fn step(world: &mut World, execution_id: ExecutionId, position: usize) -> StepFa
 
 fn words(world: &mut World, execution_id: ExecutionId, position: usize) -> String {
     let explained = explain(world, execution_id);
-    explained.explanation.steps[position].words(explained.request.plan())
+    explained.explanation.steps[position].describe(explained.request.plan())
 }
 
 fn execution_words(world: &mut World, execution_id: ExecutionId) -> String {
-    explain(world, execution_id).explanation.execution.words()
+    explain(world, execution_id).explanation.execution.describe()
 }
 
 fn queue(facts: &StepFacts) -> QueueFacts {
     match &facts.why {
-        StepWhy::Waiting {
+        StepReason::Waiting {
             queue: Some(queue), ..
         } => *queue,
         other => panic!("it waits for a worker: {other:?}"),
@@ -104,15 +104,15 @@ impl Judge {
                     continue;
                 }
             };
-            check_words(&facts.words(), &facts.rules());
+            check_words(&facts.describe(), &facts.rules());
             match (&facts.why, before) {
-                (ExecutionWhy::Queued(Some(admission)), Some(before)) => {
+                (ExecutionReason::Queued(Some(admission)), Some(before)) => {
                     assert_eq!(admission.n_before, before, "its place in the queue");
                     self.note("queued");
                 }
-                (ExecutionWhy::Starting(_), None) => self.note("starting"),
-                (ExecutionWhy::Running { .. }, None) => self.note("running"),
-                (ExecutionWhy::Settling { .. }, None) => self.note("settling"),
+                (ExecutionReason::Starting(_), None) => self.note("starting"),
+                (ExecutionReason::Running { .. }, None) => self.note("running"),
+                (ExecutionReason::Settling { .. }, None) => self.note("settling"),
                 (why, before) => panic!("{why:?} and {before:?} do not fit"),
             }
             self.live.push(execution_id);
@@ -127,10 +127,10 @@ impl Judge {
     fn judge_steps(&mut self, explained: &Explained, age: usize, waiting: &mut Vec<(WaitingPlace, u64)>) {
         let plan = explained.request.plan();
         for (position, facts) in explained.explanation.steps.iter().enumerate() {
-            check_words(&facts.words(plan), &facts.rules());
+            check_words(&facts.describe(plan), &facts.rules());
             let mut has_end = facts.ends_in_ms.is_some();
             let kind = match &facts.why {
-                StepWhy::Waiting { queue, .. } => {
+                StepReason::Waiting { queue, .. } => {
                     let queue = queue.expect("its place is known");
                     assert_eq!(queue.n_slots_free, 0, "a free slot is taken at once");
                     waiting.push(((Reverse(plan.priority()), age, position), queue.n_before));
@@ -142,21 +142,23 @@ impl Judge {
                         }
                     }
                 }
-                StepWhy::Assigned { worker, .. } => labelled("assigned", worker.as_ref()),
-                StepWhy::Started { worker, .. } => labelled("started", worker.as_ref()),
-                StepWhy::Held(_) => {
+                StepReason::Assigned { worker, .. } => labelled("assigned", worker.as_ref()),
+                StepReason::Started { worker, .. } => labelled("started", worker.as_ref()),
+                StepReason::Held(_) => {
                     has_end = true;
                     "held"
                 }
-                StepWhy::Completed { .. } | StepWhy::NotCompleted { .. } => {
+                StepReason::Completed { .. } | StepReason::NotCompleted { .. } => {
                     has_end = true;
                     "ended"
                 }
-                StepWhy::AwaitsExecution { .. } => "awaits execution",
-                StepWhy::AwaitsDependencies { .. } => "awaits dependencies",
-                StepWhy::AwaitsTurn { .. } => "awaits turn",
-                StepWhy::BackingOff { .. } => "backing off",
-                StepWhy::Stopped { .. } => panic!("a live execution has stopped no step that may be shown"),
+                StepReason::AwaitsExecution { .. } => "awaits execution",
+                StepReason::AwaitsDependencies { .. } => "awaits dependencies",
+                StepReason::AwaitsTurn { .. } => "awaits turn",
+                StepReason::BackingOff { .. } => "backing off",
+                StepReason::Stopped { .. } => {
+                    panic!("a live execution has stopped no step that may be shown")
+                }
             };
             assert!(has_end, "no limit ends {facts:?}");
             self.note(kind);
@@ -249,7 +251,7 @@ fn what_is_queued_says_who_is_before_it_whether_it_is_in_memory_or_not() {
             ExplainAnswer::Live(explained) => {
                 assert!(!explained.has_started);
                 assert!(explained.explanation.steps.iter().all(|facts| {
-                    matches!(facts.why, StepWhy::AwaitsExecution { .. }) && facts.rules() == ["R-9.3"]
+                    matches!(facts.why, StepReason::AwaitsExecution { .. }) && facts.rules() == ["R-9.3"]
                 }));
                 explained.explanation.execution
             }
@@ -266,7 +268,7 @@ fn what_is_queued_says_who_is_before_it_whether_it_is_in_memory_or_not() {
             n_running_max: 1,
             is_draining: false,
         };
-        assert_eq!(execution.why, ExecutionWhy::Queued(Some(expected)));
+        assert_eq!(execution.why, ExecutionReason::Queued(Some(expected)));
         assert_eq!(execution.ends_in_ms, Some(3_660_000));
         assert_eq!(execution.rules(), ["R-2.17", "R-3.2"]);
     }
@@ -298,8 +300,8 @@ fn what_is_held_back_says_for_want_of_which_action_and_until_when() {
     let both = plan(3, &["a", "b"]).draft(|draft| draft.max_concurrent_steps = Some(2));
     let both = world.submit(3, &both.build(), WaitFor::Settled);
     let words = |world: &mut World, id| match ask(world, id) {
-        ExplainAnswer::Live(explained) => explained.explanation.execution.words(),
-        ExplainAnswer::Parked(facts) => facts.execution.words(),
+        ExplainAnswer::Live(explained) => explained.explanation.execution.describe(),
+        ExplainAnswer::Parked(facts) => facts.execution.describe(),
         other => panic!("{other:?}"),
     };
     assert_eq!(
@@ -334,7 +336,7 @@ fn what_is_not_accepted_yet_is_not_explained_and_what_starts_says_that_it_is_wri
     let explained = explain(&mut world, next);
     assert!(!explained.has_started, "its start is not durable");
     assert_eq!(
-        explained.explanation.execution.words(),
+        explained.explanation.execution.describe(),
         "Its turn has come; no step is handed out before its start is durable. The plan's limit ends it in 60 s at \
          the latest."
     );
@@ -347,7 +349,7 @@ fn what_is_not_accepted_yet_is_not_explained_and_what_starts_says_that_it_is_wri
     let execution = explain(&mut world, next).explanation.execution;
     assert!(
         execution
-            .words()
+            .describe()
             .contains("The write failed 1 time and is repeated.")
     );
     assert_eq!(execution.rules(), ["R-9.3", "R-3.3", "R-9.5"]);
@@ -389,7 +391,7 @@ fn an_end_that_finds_no_space_is_not_told_and_the_want_of_space_is() {
     assert_eq!(states, [first, second], "as they were before the end");
     assert!(!format!("{:?}", explained.explanation).contains("SECRET"));
     assert_eq!(
-        explained.explanation.execution.words(),
+        explained.explanation.execution.describe(),
         "Its end is being written; how it ends is told once that is durable. The store has no space for it; the write is \
          repeated until there is some."
     );
@@ -456,7 +458,7 @@ fn a_step_that_runs_names_its_worker_and_when_that_counts_as_vanished() {
          broken; it counts as vanished in 10 s unless it comes back."
     );
     world.pass(9_999);
-    let StepWhy::Started {
+    let StepReason::Started {
         worker: Some(worker), ..
     } = step(&mut world, id, 0).why
     else {
@@ -479,7 +481,7 @@ fn served_next(world: &mut World, ids: &[ExecutionId], action: &str) -> Vec<(Exe
         };
         let plan = explained.request.plan();
         for facts in &explained.explanation.steps {
-            let StepWhy::Waiting {
+            let StepReason::Waiting {
                 queue: Some(queue), ..
             } = facts.why
             else {
@@ -582,7 +584,7 @@ fn positions_are_counted_up_to_a_bound() {
         .map(|facts| queue(facts).n_before)
         .collect();
     assert!(places.iter().all(|n_before| *n_before == COUNTED_MAX));
-    let words = explained.explanation.steps[7].words(explained.request.plan());
+    let words = explained.explanation.steps[7].describe(explained.request.plan());
     assert!(
         words.contains("1000 or more steps come before this one"),
         "{words}"

@@ -1,7 +1,7 @@
 //! Steps that some workers may not do: who gets them instead, what it costs, and when it is over.
 
 use crate::world::{WaitFor, World, action, plan};
-use escapement_contract::{AuditKind, Evidence, Reported, Status, StepWhy};
+use escapement_contract::{AuditKind, Evidence, Reported, Status, StepReason};
 use escapement_engine::{AttemptReport, CallerId, ExplainAnswer, FromWorker, Input, SessionKey};
 use escapement_model::{AttemptToken, Opaque, Severity};
 
@@ -90,7 +90,7 @@ fn a_refused_step_waits_for_the_worker_that_is_busy_and_holds_nobody_up() {
     let ExplainAnswer::Live(explained) = crate::explaining::ask(&mut world, id) else {
         panic!("it is explained")
     };
-    let StepWhy::Waiting { queue, returned, .. } = &explained.explanation.steps[0].why else {
+    let StepReason::Waiting { queue, returned, .. } = &explained.explanation.steps[0].why else {
         panic!("it waits")
     };
     assert_eq!(*returned, Some(Evidence::Refused));

@@ -259,7 +259,7 @@ impl Callers {
                 let plan = explained.request.plan();
                 let steps = explained.explanation.steps.iter();
                 steps
-                    .map(|facts| (facts.words(plan), facts.rules()))
+                    .map(|facts| (facts.describe(plan), facts.rules()))
                     .all(|(words, rules)| !words.is_empty() && !rules.is_empty())
                     && disk.accepted.contains_key(&explained.execution_id)
             }

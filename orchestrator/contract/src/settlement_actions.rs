@@ -40,7 +40,7 @@ impl RuleSet {
         let actions = self.actions();
         let persist = actions
             .iter()
-            .position(|item| item.action == Action::PersistResult);
+            .position(|item| item.action == SettlementAction::PersistResult);
         &actions[persist.expect("every list persists") + 1..]
     }
 }
@@ -51,13 +51,13 @@ pub struct MandatoryAction {
     /// The contract's number; 0 for an action that a ruling adds.
     pub number: u32,
     /// What to do.
-    pub action: Action,
+    pub action: SettlementAction,
 }
 
 spelled! {
     /// What a mandatory action does.
     #[allow(missing_docs, reason = "the names are the contract's own words")]
-    pub enum Action {
+    pub enum SettlementAction {
         ValidateCompletion = "validate_completion",
         CaptureMetadata = "capture_metadata",
         SetSuccessStatus = "set_success_status",
@@ -86,57 +86,57 @@ spelled! {
     }
 }
 
-const fn listed(number: u32, action: Action) -> MandatoryAction {
+const fn listed(number: u32, action: SettlementAction) -> MandatoryAction {
     MandatoryAction { number, action }
 }
 
 /// An action that ruling C12 adds.
-const fn added(action: Action) -> MandatoryAction {
+const fn added(action: SettlementAction) -> MandatoryAction {
     MandatoryAction { number: 0, action }
 }
 
 //
 const SUCCESS: &[MandatoryAction] = &[
-    listed(1, Action::ValidateCompletion),
-    listed(2, Action::CaptureMetadata),
-    listed(3, Action::SetSuccessStatus),
-    listed(4, Action::PersistResult),
-    listed(5, Action::EmitCompletionEvent),
-    listed(6, Action::UpdatePlanState),
-    listed(7, Action::ReleaseResources),
-    listed(8, Action::ReturnResult),
+    listed(1, SettlementAction::ValidateCompletion),
+    listed(2, SettlementAction::CaptureMetadata),
+    listed(3, SettlementAction::SetSuccessStatus),
+    listed(4, SettlementAction::PersistResult),
+    listed(5, SettlementAction::EmitCompletionEvent),
+    listed(6, SettlementAction::UpdatePlanState),
+    listed(7, SettlementAction::ReleaseResources),
+    listed(8, SettlementAction::ReturnResult),
 ];
 
 //
 const PARTIAL: &[MandatoryAction] = &[
-    listed(1, Action::ClassifyFailure),
-    listed(2, Action::AggregateErrors),
-    listed(3, Action::ValidatePartialProgress),
-    listed(4, Action::PreserveOutput),
-    listed(5, Action::CaptureMetadata),
-    listed(6, Action::SetPartialStatus),
-    listed(7, Action::PersistResult),
-    listed(8, Action::EmitPartialEvent),
-    listed(9, Action::MarkIncomplete),
-    added(Action::UpdatePlanState),
-    added(Action::ReleaseResources),
-    listed(10, Action::ReturnResult),
+    listed(1, SettlementAction::ClassifyFailure),
+    listed(2, SettlementAction::AggregateErrors),
+    listed(3, SettlementAction::ValidatePartialProgress),
+    listed(4, SettlementAction::PreserveOutput),
+    listed(5, SettlementAction::CaptureMetadata),
+    listed(6, SettlementAction::SetPartialStatus),
+    listed(7, SettlementAction::PersistResult),
+    listed(8, SettlementAction::EmitPartialEvent),
+    listed(9, SettlementAction::MarkIncomplete),
+    added(SettlementAction::UpdatePlanState),
+    added(SettlementAction::ReleaseResources),
+    listed(10, SettlementAction::ReturnResult),
 ];
 
 //
 const FAILURE: &[MandatoryAction] = &[
-    listed(1, Action::IdentifyFailureCause),
-    listed(2, Action::ClassifySeverity),
-    listed(3, Action::HaltExecution),
-    listed(4, Action::CaptureFailureContext),
-    listed(5, Action::TruncateResult),
-    listed(6, Action::ValidateConsistency),
-    listed(7, Action::SetError),
-    listed(8, Action::SetFailureStatus),
-    listed(9, Action::PersistResult),
-    listed(10, Action::EmitFailureEvent),
-    listed(11, Action::ReleaseResources),
-    listed(12, Action::NotifyErrorHandler),
-    added(Action::UpdatePlanState),
-    listed(13, Action::ReturnResult),
+    listed(1, SettlementAction::IdentifyFailureCause),
+    listed(2, SettlementAction::ClassifySeverity),
+    listed(3, SettlementAction::HaltExecution),
+    listed(4, SettlementAction::CaptureFailureContext),
+    listed(5, SettlementAction::TruncateResult),
+    listed(6, SettlementAction::ValidateConsistency),
+    listed(7, SettlementAction::SetError),
+    listed(8, SettlementAction::SetFailureStatus),
+    listed(9, SettlementAction::PersistResult),
+    listed(10, SettlementAction::EmitFailureEvent),
+    listed(11, SettlementAction::ReleaseResources),
+    listed(12, SettlementAction::NotifyErrorHandler),
+    added(SettlementAction::UpdatePlanState),
+    listed(13, SettlementAction::ReturnResult),
 ];
