@@ -63,10 +63,12 @@ fn both_readers_take_a_file_apart_in_the_same_way() {
         assert!(read.faults.is_empty(), "{name}: {:?}", read.faults);
         let entries = parts.iter().filter(|(kind, _)| *kind == Kind::Entry);
         assert!(
-            entries.map(|(_, content)| content).eq(read.record.entries.iter()),
+            entries
+                .map(|(_, content)| content)
+                .eq(read.archive.entries.iter()),
             "{name}"
         );
-        let pieces: Vec<Bytes> = escapement_codec::archive::file::pieces(read.record).collect();
+        let pieces: Vec<Bytes> = escapement_codec::archive::file::pieces(read.archive).collect();
         assert_eq!(pieces.concat(), file, "{name}");
     }
 }
@@ -77,10 +79,10 @@ fn both_readers_compute_the_same_digests() {
     for (name, file) in all() {
         let read = escapement_codec::archive::file::read(&file).unwrap();
         let checked = chain::check(&file);
-        let request = read.record.decode_request().unwrap();
+        let request = read.archive.decode_request().unwrap();
         assert_eq!(checked.request_digest, Some(*request.digest()), "{name}");
-        assert_eq!(read.record.request_digest, *request.digest(), "{name}");
-        let seal = read.record.seal.unwrap();
+        assert_eq!(read.archive.request_digest, *request.digest(), "{name}");
+        let seal = read.archive.seal.unwrap();
         let seal = v1::RecordSeal::decode(seal).unwrap();
         assert_eq!(checked.seal.unwrap().as_slice(), seal.seal, "{name}");
     }

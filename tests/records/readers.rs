@@ -31,7 +31,7 @@ pub(crate) fn orchestrator(bytes: &Bytes) -> Said {
             };
         }
     };
-    let verdict = check::verify(&read.record);
+    let verdict = check::verify(&read.archive);
     let differences = verdict.differences.iter();
     let entry = differences
         .clone()

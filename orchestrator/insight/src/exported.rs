@@ -12,17 +12,17 @@ use escapement_codec::archive::file::{ArchiveFile, read};
 /// [`Problem`]: the file is not as it was written, its plan breaks rules, or its entries are about another one.
 pub(super) fn scene(file: &[u8]) -> Result<Scene, Problem> {
     let read = read(&Bytes::copy_from_slice(file));
-    let ArchiveFile { record, faults } = read.map_err(|fault| damaged(&fault))?;
+    let ArchiveFile { archive, faults } = read.map_err(|fault| damaged(&fault))?;
     if let Some(fault) = faults.first() {
         return Err(damaged(fault));
     }
-    let request = record
+    let request = archive
         .decode_request()
         .map_err(|unreadable| damaged(&unreadable))?;
-    let result = record
+    let result = archive
         .decode_result()
         .map_err(|unreadable| damaged(&unreadable))?;
-    let entries = record
+    let entries = archive
         .decode_entries()
         .map_err(|unreadable| damaged(&unreadable))?;
     let told = with_entries(Scene::of_plan(request.plan()), &entries);

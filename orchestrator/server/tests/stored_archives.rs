@@ -90,7 +90,7 @@ async fn what_a_store_holds_is_listed_replayed_and_exported() {
     );
     let exported = file::read(&export(&orchestrator).await).unwrap();
     assert_eq!(
-        (exported.faults, exported.record),
+        (exported.faults, exported.archive),
         (vec![], random_story(4).record())
     );
     assert_eq!(
@@ -117,8 +117,8 @@ async fn what_an_earlier_version_stored_is_listed_and_exported_and_cannot_be_rep
     assert_eq!(details.error_info().unwrap().reason, "INPUTS_NOT_RECORDED");
     let exported = file::read(&export(&orchestrator).await).unwrap();
     assert_eq!(exported.faults, []);
-    assert_eq!(parts(&verify(&exported.record)), [(Part::Inputs, 0)]);
-    assert_eq!(n_entries(&orchestrator).await, exported.record.entries.len());
+    assert_eq!(parts(&verify(&exported.archive)), [(Part::Inputs, 0)]);
+    assert_eq!(n_entries(&orchestrator).await, exported.archive.entries.len());
 }
 
 #[tokio::test]

@@ -21,11 +21,11 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 /// Checks a record and replays it. Whatever it holds, this ends with a verdict.
-pub fn verify(record: &Archive) -> Verdict {
+pub fn verify(archive: &Archive) -> Verdict {
     let mut check = Check {
-        record,
+        archive,
         verdict: Verdict {
-            n_entries: record.entries.len() as u64,
+            n_entries: archive.entries.len() as u64,
             ..Verdict::default()
         },
     };
@@ -53,7 +53,7 @@ pub fn verify(record: &Archive) -> Verdict {
 }
 
 struct Check<'a> {
-    record: &'a Archive,
+    archive: &'a Archive,
     verdict: Verdict,
 }
 
@@ -95,20 +95,20 @@ impl Check<'_> {
     fn is_of_earlier_version(&self) -> bool {
         let has_no_hash =
             |entry: &Bytes| v1::AuditEntry::decode(entry.clone()).is_ok_and(|entry| entry.hash.is_empty());
-        self.record.inputs.is_none()
-            && self.record.seal.is_none()
-            && self.record.entries.iter().all(has_no_hash)
+        self.archive.inputs.is_none()
+            && self.archive.seal.is_none()
+            && self.archive.entries.iter().all(has_no_hash)
     }
 
     fn request(&mut self) -> Option<Request> {
-        let request = match self.record.decode_request() {
+        let request = match self.archive.decode_request() {
             Ok(request) => request,
             Err(unreadable) => {
                 self.differs(Part::Accepted, &with_sources(&unreadable), "a valid request");
                 return None;
             }
         };
-        let digest = &self.record.request_digest;
+        let digest = &self.archive.request_digest;
         if request.digest() != digest {
             let (recorded, actual) = (hex(digest), hex(request.digest()));
             self.differs(
@@ -119,7 +119,7 @@ impl Check<'_> {
             // Another request has another record: replaying it would say nothing more.
             return None;
         }
-        let execution_id = self.record.execution_id;
+        let execution_id = self.archive.execution_id;
         if request.execution_id() != Some(execution_id) {
             let in_request = request.execution_id().map(|id| id.to_string());
             self.differs(
@@ -134,7 +134,7 @@ impl Check<'_> {
 
     /// what was said of the plan follows from it. What another revision said is not compared.
     fn certificate(&mut self, request: &Request) {
-        let recorded = self.record.certificate().unwrap_or_default();
+        let recorded = self.archive.certificate().unwrap_or_default();
         let Some(recorded) = recorded.filter(|recorded| recorded.revision == CERTIFICATE_REVISION) else {
             return;
         };
@@ -149,9 +149,12 @@ impl Check<'_> {
 
     /// as the record states it: behind an entry that is wrong the next one is compared with its hash.
     fn chain(&mut self) -> Chain {
-        let mut head = Some(chain_seed(self.record.execution_id, &self.record.request_digest));
+        let mut head = Some(chain_seed(
+            self.archive.execution_id,
+            &self.archive.request_digest,
+        ));
         let mut accepted = None;
-        for (index, bytes) in self.record.entries.iter().enumerate() {
+        for (index, bytes) in self.archive.entries.iter().enumerate() {
             let sequence = index as u64 + 1;
             let entry = match decode_entry(bytes) {
                 Ok(entry) => entry,
@@ -188,7 +191,7 @@ impl Check<'_> {
     }
 
     fn seal(&mut self, head: Option<ChainHash>) {
-        let Some(bytes) = &self.record.seal else {
+        let Some(bytes) = &self.archive.seal else {
             return self.differs(Part::Seal, "none", "a seal");
         };
         let seal = match Seal::decode(bytes) {
@@ -203,8 +206,8 @@ impl Check<'_> {
                 "the seal over the last hash and both digests",
             );
         }
-        let inputs = self.record.inputs.as_deref().unwrap_or_default();
-        let actual = Seal::over(&head.unwrap_or_default(), &self.record.result, inputs);
+        let inputs = self.archive.inputs.as_deref().unwrap_or_default();
+        let actual = Seal::over(&head.unwrap_or_default(), &self.archive.result, inputs);
         let parts = [
             (Part::Inputs, seal.inputs_digest, actual.inputs_digest),
             (Part::Result, seal.result_digest, actual.result_digest),
@@ -230,7 +233,7 @@ impl Check<'_> {
         } = accepted;
         let replayed = replay(
             Arc::new(request),
-            self.record.execution_id,
+            self.archive.execution_id,
             at_unix_ms,
             deadline_ms,
             &log,
@@ -258,22 +261,22 @@ impl Check<'_> {
 
     /// Where the inputs do not lead to the result: it must be one of this execution, and of how the record ends.
     fn result_of_this_execution(&mut self, replayed: &Replayed) {
-        let Ok(result) = v1::PlanResult::decode(self.record.result.clone()) else {
+        let Ok(result) = v1::PlanResult::decode(self.archive.result.clone()) else {
             return self.differs(Part::Result, "it does not decode", "a result");
         };
-        let last = self.record.entries.last().map(decode_entry);
+        let last = self.archive.entries.last().map(decode_entry);
         let status = match last {
             Some(Ok(AuditEntry {
                 kind: AuditKind::Settled { status },
                 ..
             })) => execution::status(status) as i32,
             Some(_) | None => {
-                let sequence = self.record.entries.len() as u64;
+                let sequence = self.archive.entries.len() as u64;
                 return self.entry_differs(sequence, "not `settled`".to_owned(), "`settled`".to_owned());
             }
         };
         let plan_id = replayed.execution().request().plan().id().to_string();
-        let execution_id = self.record.execution_id.to_string();
+        let execution_id = self.archive.execution_id.to_string();
         if (&result.execution_id, &result.plan_id, result.status) != (&execution_id, &plan_id, status) {
             self.differs(
                 Part::Result,
@@ -284,11 +287,11 @@ impl Check<'_> {
     }
 
     fn log(&mut self, request: &Request) -> Option<InputLog> {
-        let Some(bytes) = &self.record.inputs else {
+        let Some(bytes) = &self.archive.inputs else {
             self.differs(Part::Inputs, "none", "the inputs");
             return None;
         };
-        let payload = match self.record.decode_result() {
+        let payload = match self.archive.decode_result() {
             Ok(result) => result.result_payload.unwrap_or_default(),
             Err(unreadable) => {
                 self.differs(Part::Result, &with_sources(&unreadable), "a result");
@@ -311,7 +314,7 @@ impl Check<'_> {
     /// Compares entry by entry; of an incomplete record only those that the replay has.
     fn same_entries(&mut self, replayed: &Replayed, is_complete: bool) -> bool {
         let again = replayed.audit();
-        let recorded = &self.record.entries;
+        let recorded = &self.archive.entries;
         let n_compared = if is_complete {
             recorded.len().max(again.len())
         } else {
@@ -342,17 +345,17 @@ impl Check<'_> {
             return false;
         };
         let told_again = input_log::encode(settlement);
-        if self.record.inputs.as_deref() != Some(&told_again) {
+        if self.archive.inputs.as_deref() != Some(&told_again) {
             self.differs(
                 Part::Inputs,
                 "other bytes",
                 "the bytes that these inputs are recorded in",
             );
         }
-        if stored::encode_result(&settlement.result) == self.record.result {
+        if stored::encode_result(&settlement.result) == self.archive.result {
             return true;
         }
-        let recorded = self.record.decode_result();
+        let recorded = self.archive.decode_result();
         let recorded =
             recorded.map_or_else(|unreadable| with_sources(&unreadable), |result| outline(&result));
         let again = outline(&crate::execution::result(&settlement.result));

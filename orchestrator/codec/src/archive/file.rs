@@ -20,7 +20,7 @@ pub const PIECE_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveFile {
     /// What the frames hold.
-    pub record: Archive,
+    pub archive: Archive,
     /// Why the file is not as it was written, although its frames can be read. Empty for a whole file.
     pub faults: Vec<FileFault>,
 }
@@ -54,23 +54,23 @@ pub fn is_archive(bytes: &[u8]) -> bool {
     bytes.starts_with(FIRST_LINE)
 }
 
-/// The file of a record, piece by piece. Holds the record and one piece.
-pub fn pieces(record: Archive) -> Pieces {
+/// The file of a record, piece by piece. Holds the archive and one piece.
+pub fn pieces(archive: Archive) -> Pieces {
     let header = v1::RecordHeader {
-        execution_id: record.execution_id.to_string(),
-        request_digest: record.request_digest.to_vec(),
+        execution_id: archive.execution_id.to_string(),
+        request_digest: archive.request_digest.to_vec(),
     };
-    let entries = record.entries.into_iter().map(|entry| (Tag::Entry, entry));
+    let entries = archive.entries.into_iter().map(|entry| (Tag::Entry, entry));
     let frames = [
         (Tag::Header, Bytes::from(header.encode_to_vec())),
-        (Tag::Accepted, record.accepted),
+        (Tag::Accepted, archive.accepted),
     ];
     let frames = frames
         .into_iter()
         .chain(entries)
-        .chain(record.inputs.map(|inputs| (Tag::Inputs, inputs)))
-        .chain([(Tag::Result, record.result)])
-        .chain(record.seal.map(|seal| (Tag::Seal, seal)));
+        .chain(archive.inputs.map(|inputs| (Tag::Inputs, inputs)))
+        .chain([(Tag::Result, archive.result)])
+        .chain(archive.seal.map(|seal| (Tag::Seal, seal)));
     Pieces {
         frames: Box::new(frames),
         prefix: Bytes::from_static(FIRST_LINE),
@@ -199,7 +199,7 @@ pub fn read(bytes: &Bytes) -> Result<ArchiveFile, FileFault> {
     if tag != Tag::Result {
         return Err(reader.fault_of_frame(begins_at, "the result should stand here"));
     }
-    let record = |seal| Archive {
+    let archive = |seal| Archive {
         execution_id,
         request_digest,
         accepted,
@@ -221,7 +221,7 @@ pub fn read(bytes: &Bytes) -> Result<ArchiveFile, FileFault> {
         Err(fault) => vec![fault],
     };
     Ok(ArchiveFile {
-        record: record(seal),
+        archive: archive(seal),
         faults,
     })
 }

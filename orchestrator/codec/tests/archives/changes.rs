@@ -214,7 +214,7 @@ fn what_an_earlier_version_recorded_is_readable_and_not_called_good() {
     assert_eq!(parts(&verdict), [(Part::Inputs, 0)]);
     assert!(!verdict.is_good() && !verdict.chain_intact);
     let written: Vec<Bytes> = file::pieces(early.clone()).collect();
-    assert_eq!(file::read(&written.concat().into()).unwrap().record, early);
+    assert_eq!(file::read(&written.concat().into()).unwrap().archive, early);
     // Inputs or seal alone are never missing.
     let without_inputs = Archive {
         inputs: None,

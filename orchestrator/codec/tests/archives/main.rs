@@ -53,7 +53,7 @@ fn what_is_stored_of_a_random_execution_replays_byte_for_byte() {
         assert_eq!(decoded.unwrap(), settlement.inputs, "seed {seed}");
         let written: Vec<Bytes> = file::pieces(record.clone()).collect();
         let read = file::read(&written.concat().into()).unwrap();
-        assert_eq!((read.record, read.faults), (record, vec![]));
+        assert_eq!((read.archive, read.faults), (record, vec![]));
         let code = settlement.result.error.as_ref().map_or("", |error| &error.code);
         *n_by_code.entry(code.to_owned()).or_insert(0) += 1;
     }

@@ -39,7 +39,7 @@ fn what_is_written_is_read() {
     };
     for record in [record(), without, empty] {
         let read = read(&file(&record)).unwrap();
-        assert_eq!(read.record, record);
+        assert_eq!(read.archive, record);
         assert_eq!(read.faults, []);
     }
 }

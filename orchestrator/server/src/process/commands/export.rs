@@ -42,8 +42,8 @@ pub(crate) fn run(flags: &Export) -> Result<(), Failure> {
     let directory = &flags.store.directory;
     match flags.execution_id {
         Some(execution_id) => {
-            let record = one(directory, execution_id)?;
-            export(record, execution_id, &flags.to)
+            let archive = one(directory, execution_id)?;
+            export(archive, execution_id, &flags.to)
         }
         None => export_all(directory, &flags.to),
     }
@@ -59,11 +59,11 @@ fn one(directory: &Path, execution_id: ExecutionId) -> Result<Archive, Failure> 
     let stored = reader.execution(execution_id).map_err(&failed)?;
     let stored = stored.ok_or_else(|| missing("is not in the store"))?;
     let audit = reader.audit(execution_id).map_err(&failed)?;
-    record(stored, audit)?.ok_or_else(|| missing("is not settled"))
+    archive(stored, audit)?.ok_or_else(|| missing("is not settled"))
 }
 
 /// `None` if it is not settled.
-fn record(stored: StoredExecution, audit: Option<Bytes>) -> Result<Option<Archive>, Failure> {
+fn archive(stored: StoredExecution, audit: Option<Bytes>) -> Result<Option<Archive>, Failure> {
     let (Some(result), Some(audit)) = (stored.result, audit) else {
         return Ok(None);
     };
@@ -101,9 +101,9 @@ fn export_all(directory: &Path, to: &Path) -> Result<(), Failure> {
             let why = match examiner.execution(number) {
                 Ok(Some((stored, audit))) => {
                     let execution_id = stored.summary.execution_id;
-                    match record(stored, audit) {
-                        Ok(Some(record)) => {
-                            export(record, execution_id, &to.join(execution_id.to_string()))?;
+                    match archive(stored, audit) {
+                        Ok(Some(archive)) => {
+                            export(archive, execution_id, &to.join(execution_id.to_string()))?;
                             n_exported += 1;
                             continue;
                         }
@@ -148,9 +148,9 @@ fn export_all(directory: &Path, to: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn export(record: Archive, execution_id: ExecutionId, to: &Path) -> Result<(), Failure> {
-    let n_entries = record.entries.len();
-    let n_bytes = write(record, to).map_err(|source| Failure::NotExported {
+fn export(archive: Archive, execution_id: ExecutionId, to: &Path) -> Result<(), Failure> {
+    let n_entries = archive.entries.len();
+    let n_bytes = write(archive, to).map_err(|source| Failure::NotExported {
         why: format!("{} cannot be written", to.display()),
         source: Some(source.into()),
     })?;
@@ -165,9 +165,9 @@ fn export(record: Archive, execution_id: ExecutionId, to: &Path) -> Result<(), F
 }
 
 /// Writes a new file, whole or not at all.
-fn write(record: Archive, to: &Path) -> std::io::Result<usize> {
+fn write(archive: Archive, to: &Path) -> std::io::Result<usize> {
     let mut file = open_private(OpenOptions::new().write(true).create_new(true), to)?;
-    let written = pieces(record).try_fold(0, |n_bytes, piece| {
+    let written = pieces(archive).try_fold(0, |n_bytes, piece| {
         file.write_all(&piece)?;
         Ok(n_bytes + piece.len())
     });

@@ -70,11 +70,11 @@ pub(crate) fn run(flags: &Verify) -> Result<(), Failure> {
 
 fn check(path: &Path, bytes: &Bytes, sum: &mut Sum) {
     let (verdict, faults) = match read(bytes) {
-        Ok(ArchiveFile { record, faults }) => {
-            sum.execution_id = Some(record.execution_id.to_string());
-            let seal = record.seal.as_ref().and_then(|seal| Seal::decode(seal).ok());
+        Ok(ArchiveFile { archive, faults }) => {
+            sum.execution_id = Some(archive.execution_id.to_string());
+            let seal = archive.seal.as_ref().and_then(|seal| Seal::decode(seal).ok());
             sum.seal = seal.map(|seal| hex(&seal.seal));
-            (verify(&record), faults)
+            (verify(&archive), faults)
         }
         Err(fault) => (Verdict::default(), vec![fault]),
     };
