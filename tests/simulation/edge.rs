@@ -8,8 +8,7 @@ use escapement_codec::execution;
 use escapement_codec::stored;
 use escapement_contract::Persisted;
 use escapement_engine::{
-    CallerId, Ended, ExecutionView, Input, LoadOutcome, Refusal, Reply, Submission, Submitted, Submitter,
-    UntilDecided,
+    Ended, ExecutionView, Input, LoadOutcome, Refusal, Reply, Submission, Submitted, Submitter, UntilDecided,
 };
 use escapement_model::ExecutionId;
 use escapement_orchestrator::storage::recovery;
@@ -112,20 +111,11 @@ impl World {
         if boot.is_some_and(|boot| boot != process.boot) {
             return None;
         }
-        let of_call = |about: &Call| matches!(about, Call::Asked(other, _) if *other == call);
-        let mut id = None;
-        let callers: Vec<CallerId> = process
-            .callers
-            .iter()
-            .filter(|(_, about)| of_call(about))
-            .map(|(caller, _)| *caller)
-            .collect();
-        for caller in callers {
-            if let Some(Call::Asked(_, Question::Wait { id: waited_for, .. })) = process.leaves(caller) {
-                id = Some(waited_for);
-            }
-        }
-        id
+        let left = process.leave(|about| matches!(about, Call::Asked(other, _) if *other == call));
+        left.into_iter().find_map(|about| match about {
+            Call::Asked(_, Question::Wait { id, .. }) => Some(id),
+            _ => None,
+        })
     }
 
     /// The engine answers a question, or a part of it.
@@ -251,10 +241,7 @@ impl World {
         } else {
             recovery::load(self.storage.reader(), execution_id)
         };
-        self.process().inbox.push(Input::Loaded {
-            execution_id,
-            outcome,
-        });
+        self.process().batch.loaded.push((execution_id, outcome));
     }
 
     pub(crate) fn stored(&self, id: ExecutionId) -> Option<StoredExecution> {

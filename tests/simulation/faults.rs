@@ -186,7 +186,7 @@ impl World {
             return;
         };
         if !std::mem::replace(&mut process.is_draining, true) {
-            process.inbox.push(Input::Drain { grace_ms });
+            process.happened(Input::Drain { grace_ms });
             self.note_fault("orchestrator drain", None);
         }
     }

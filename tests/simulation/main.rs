@@ -1,4 +1,4 @@
-//! The whole system from one seed, in one thread and on one virtual clock: the real engine, the real store on a disk in
+//! The whole system from one seed, in one thread and on one virtual clock: the real host of the engine, the real store on a disk in
 //! memory, the real workers' machines on a lossy network, and callers that see what callers see.
 //! Tests no shell: sockets and threads are other targets' business.
 //!

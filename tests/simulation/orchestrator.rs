@@ -1,4 +1,4 @@
-//! The orchestrator's process: the real engine, what waits for it, and who waits for its answers.
+//! The orchestrator's process: the real host, what waits for it, and how callers and workers are known to it.
 //! Moves no message: see `world`.
 
 use crate::callers::{CallNumber, Question};
@@ -8,15 +8,29 @@ use crate::truth::{ProcessKey, Report};
 use crate::watching::WHOLE;
 use escapement_codec::session_out::Greeting;
 use escapement_contract::Moment;
-use escapement_engine::{Caller, CallerId, Engine, EngineConfig, Input, SessionKey, Watch};
+use escapement_engine::{Caller, CallerId, EngineConfig, Input, SessionKey, Watch};
+use escapement_host::{Batch, Host, Links, Message, Route};
 use escapement_model::limits::{HEARTBEAT_INTERVAL_MS, LEASE_MS};
-use escapement_model::{AttemptToken, BootId, ExecutionId};
-use std::collections::{BTreeMap, BTreeSet};
+use escapement_model::{AttemptToken, BootId, ExecutionId, SessionId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// Callers and workers wait in the world.
+#[derive(Debug)]
+pub(crate) struct Simulated;
+
+impl Links for Simulated {
+    type Caller = Call;
+    type Session = ProcessKey;
+
+    fn is_given_up(_: &Call) -> bool {
+        false
+    }
+}
 
 /// One process of the orchestrator.
 pub(crate) struct Orchestrator {
-    pub(crate) engine: Engine,
+    pub(crate) host: Host<Simulated>,
     /// 1 for the first process.
     pub(crate) boot: u64,
     pub(crate) boot_id: BootId,
@@ -24,16 +38,12 @@ pub(crate) struct Orchestrator {
     began_at_ms: u64,
     /// It stands still until then.
     pub(crate) frozen_until_ms: u64,
-    pub(crate) inbox: Vec<Input>,
+    /// What has come since the last batch.
+    pub(crate) batch: Batch<Simulated>,
     next_session: u64,
     next_caller: u64,
-    pub(crate) callers: BTreeMap<CallerId, Call>,
-    /// Those who left before they were answered.
-    pub(crate) gone: BTreeSet<CallerId>,
     /// Executions that somebody watches.
     pub(crate) watched: BTreeSet<ExecutionId>,
-    /// Who holds which session.
-    pub(crate) sessions: BTreeMap<SessionKey, ProcessKey>,
     /// It was told to stop.
     pub(crate) is_draining: bool,
     /// It said that it may exit: nothing is handed out any more.
@@ -68,7 +78,7 @@ impl Orchestrator {
             unix_ms,
         };
         Self {
-            engine: Engine::new(config, start),
+            host: Host::new(config, start),
             boot,
             boot_id,
             greeting: Greeting {
@@ -79,13 +89,10 @@ impl Orchestrator {
             },
             began_at_ms: now_ms,
             frozen_until_ms: 0,
-            inbox: Vec::new(),
+            batch: Batch::default(),
             next_session: 1,
             next_caller: 1,
-            callers: BTreeMap::new(),
-            gone: BTreeSet::new(),
             watched: BTreeSet::new(),
-            sessions: BTreeMap::new(),
             is_draining: false,
             is_drained: false,
         }
@@ -102,10 +109,10 @@ impl Orchestrator {
     /// When it has something to do, on the world's clock.
     pub(crate) fn due_at_ms(&self, now_ms: u64) -> Option<u64> {
         let due_ms = self
-            .engine
+            .host
             .next_due_ms()
             .map(|due_ms| due_ms.saturating_add(self.began_at_ms));
-        let due_ms = if self.inbox.is_empty() {
+        let due_ms = if self.batch.is_empty() {
             due_ms
         } else {
             Some(now_ms)
@@ -113,10 +120,20 @@ impl Orchestrator {
         due_ms.map(|due_ms| due_ms.max(self.frozen_until_ms))
     }
 
-    pub(crate) fn new_session(&mut self) -> SessionKey {
-        let key = SessionKey(self.next_session);
+    /// Something has happened that nobody is answered about.
+    pub(crate) fn happened(&mut self, input: Input) {
+        let route = Route::None;
+        self.batch.messages.push(Message { input, route });
+    }
+
+    /// A process of a worker opens a stream.
+    pub(crate) fn open_session(&mut self, session_id: SessionId, by: ProcessKey) -> SessionKey {
+        let session = SessionKey(self.next_session);
         self.next_session += 1;
-        key
+        let input = Input::SessionOpened { session, session_id };
+        let route = Route::Session(session, by);
+        self.batch.messages.push(Message { input, route });
+        session
     }
 
     /// Follows an execution from its first entry on, once.
@@ -139,19 +156,29 @@ impl Orchestrator {
         });
     }
 
-    /// A caller does not wait any more.
-    pub(crate) fn leaves(&mut self, caller: CallerId) -> Option<Call> {
-        let about = self.callers.remove(&caller)?;
-        self.gone.insert(caller);
-        self.inbox.push(Input::CallerGone(caller));
-        Some(about)
+    /// Callers do not wait any more; returns what they waited for.
+    pub(crate) fn leave(&mut self, is_of: impl Fn(&Call) -> bool) -> Vec<Call> {
+        let pending = self
+            .batch
+            .messages
+            .iter()
+            .filter_map(|message| match &message.route {
+                Route::Caller(caller, call) => Some((*caller, call)),
+                Route::None | Route::Session(..) => None,
+            });
+        let waiting = self.host.callers().chain(pending);
+        let leaving = waiting.filter(|(caller, call)| is_of(call) && !self.batch.gone.contains(caller));
+        let leaving: Vec<(CallerId, Call)> = leaving.map(|(caller, call)| (caller, call.clone())).collect();
+        self.batch.gone.extend(leaving.iter().map(|(caller, _)| *caller));
+        leaving.into_iter().map(|(_, call)| call).collect()
     }
 
     /// Queues a call and remembers who waits.
     pub(crate) fn call<A>(&mut self, call: Call, input: impl FnOnce(Caller<A>) -> Input) {
         let caller = CallerId(self.next_caller);
         self.next_caller += 1;
-        self.callers.insert(caller, call);
-        self.inbox.push(input(caller.into()));
+        let input = input(caller.into());
+        let route = Route::Caller(caller, call);
+        self.batch.messages.push(Message { input, route });
     }
 }

@@ -1,11 +1,9 @@
-//! What the shell of the orchestrator does: inputs in batches, effects carried out, messages converted, callers told.
+//! What surrounds the orchestrator's host: a start and an end, frames of workers, and what the host wants done.
 
 use crate::callers::{CallNumber, Told};
 use crate::disk::End;
-use crate::judge::Judge;
 use crate::network::{Direction, Frame, Server, StreamId};
-use crate::orchestrator::{Call, Orchestrator};
-use crate::trace::Trace;
+use crate::orchestrator::{Call, Orchestrator, Simulated};
 use crate::truth::{ProcessKey, Report};
 use crate::world::{Happening, World};
 use bytes::Bytes;
@@ -14,9 +12,9 @@ use escapement_codec::session_in;
 use escapement_codec::session_journal::Event;
 use escapement_codec::session_out;
 use escapement_engine::{
-    AckVerdict, CallerId, Effect, FromWorker, Input, Reply, SessionErrorCode, SessionKey, SessionState,
-    ToWorker,
+    AckVerdict, FromWorker, Input, Reply, SessionErrorCode, SessionKey, SessionState, ToWorker,
 };
+use escapement_host::Output;
 use escapement_model::limits::SESSION_MESSAGE_BYTES_MAX;
 use escapement_model::{AttemptToken, ExecutionId, SessionId};
 use escapement_tests::history::{Life, hash_of_result};
@@ -51,13 +49,12 @@ impl World {
             .iter()
             .map(|recovered| recovered.execution_id)
             .collect();
-        for input in recovered.into_inputs() {
-            process.engine.handle(moment, input);
-        }
-        for execution_id in ids {
-            process.follow(execution_id);
-        }
+        process.host.handle_recovered(moment, recovered.into_inputs());
         self.orchestrator = Some(process);
+        self.run_outputs();
+        for execution_id in ids {
+            self.process().follow(execution_id);
+        }
         self.run_engine();
         if self.is_stormy && self.boots > 1 && self.dice.percent(5) {
             // Soon enough to meet the writes of the recovery.
@@ -144,7 +141,7 @@ impl World {
             (Frame::End, Server::Open(session)) => {
                 stream.server = Server::Over;
                 stream.down.end_after_cut(now_ms);
-                process.inbox.push(Input::SessionClosed(session));
+                process.happened(Input::SessionClosed(session));
             }
             (Frame::End, Server::Unseen | Server::Over) => {
                 stream.server = Server::Over;
@@ -154,13 +151,11 @@ impl World {
                 let session = match server {
                     Server::Open(session) => session,
                     Server::Unseen | Server::Over => {
-                        let session = process.new_session();
                         let by = ProcessKey {
                             seat: stream.seat,
                             process: stream.process,
                         };
-                        process.sessions.insert(session, by);
-                        process.inbox.push(Input::SessionOpened { session, session_id });
+                        let session = process.open_session(session_id, by);
                         stream.server = Server::Open(session);
                         session
                     }
@@ -171,7 +166,12 @@ impl World {
                 let incoming = session_in::incoming(request).expect("a worker's messages are well formed");
                 assert_eq!(incoming.dropped_items, 0, "a worker sends tokens only");
                 let message = incoming.message;
-                process.inbox.push(Input::SessionMessage {
+                if let FromWorker::Hello(hello) = &message
+                    && !hello.in_flight.is_empty()
+                {
+                    self.truth.tally.count("resumes with attempts");
+                }
+                process.happened(Input::SessionMessage {
                     session,
                     seq,
                     message,
@@ -190,67 +190,44 @@ impl World {
             return;
         }
         let moment = process.moment(now_ms, unix_ms);
-        let mut effects = Vec::new();
-        // As the shell does: the journal has every input and effect in the order in which the engine has them, and what
-        // time alone has brought comes first.
-        for input in [Input::Tick]
-            .into_iter()
-            .chain(std::mem::take(&mut process.inbox))
-        {
-            if let Some(line) = self.judge.note(moment.monotonic_ms, Event::Input(&input)) {
-                self.trace.note(now_ms, line);
+        let (judge, trace) = (&mut self.judge, &mut self.trace);
+        let mut note = |event: Event<'_>| {
+            if let Some(line) = judge.note(moment.monotonic_ms, event) {
+                trace.note(now_ms, line);
             }
-            if let Input::SessionMessage {
-                message: FromWorker::Hello(hello),
-                ..
-            } = &input
-                && !hello.in_flight.is_empty()
-            {
-                self.truth.tally.count("resumes with attempts");
-            }
-            process.engine.handle(moment, input);
-            while let Some(effect) = process.engine.poll_effect() {
-                effects.push(note(
-                    &mut self.judge,
-                    &mut self.trace,
-                    (now_ms, moment.monotonic_ms),
-                    effect,
-                ));
-            }
-        }
-        process.engine.finish_batch(moment);
-        while let Some(effect) = process.engine.poll_effect() {
-            effects.push(note(
-                &mut self.judge,
-                &mut self.trace,
-                (now_ms, moment.monotonic_ms),
-                effect,
-            ));
-        }
-        effects.into_iter().for_each(|effect| self.effect(effect));
+        };
+        process.host.handle_batch(moment, &mut process.batch, &mut note);
+        self.run_outputs();
         self.truth.judge_entries(now_ms);
+    }
+
+    fn run_outputs(&mut self) {
+        while let Some(output) = self.process().host.poll_output() {
+            self.output(output);
+        }
     }
 
     pub(crate) fn process(&mut self) -> &mut Orchestrator {
         self.orchestrator.as_mut().expect("it runs")
     }
 
-    fn effect(&mut self, effect: Effect) {
-        match effect {
-            Effect::Write { write, content } => {
-                self.storage.write(write, content);
+    fn output(&mut self, output: Output<Simulated>) {
+        match output {
+            Output::Write(jobs) => self.storage.write(jobs),
+            Output::Load(wanted) => {
+                let boot = self.process().boot;
+                for execution_id in wanted {
+                    let after_ms = self.dice.roll(4);
+                    self.plan(after_ms, Happening::Loads { boot, execution_id });
+                }
             }
-            Effect::Load { execution_id } => {
-                let (boot, after_ms) = (self.process().boot, self.dice.roll(4));
-                self.plan(after_ms, Happening::Loads { boot, execution_id });
-            }
-            Effect::Reply { caller, reply } => self.reply(caller, reply),
-            Effect::Send {
+            Output::Answer(call, reply) => self.answer(call, reply),
+            Output::Send {
                 session,
                 seq,
                 message,
             } => self.send_to_worker(session, seq, message),
-            Effect::CloseSession(session) => {
+            Output::EndSession { session, .. } => {
                 let Some(id) = self.network.of_session(session) else {
                     return;
                 };
@@ -258,22 +235,22 @@ impl World {
                 let stream = self.network.streams.get_mut(&id).expect("it was found");
                 stream.server = Server::Over;
                 stream.up.cut(true);
-                self.process().inbox.push(Input::SessionClosed(session));
+                self.process().happened(Input::SessionClosed(session));
             }
-            Effect::EmitEvent(settled) => {
+            Output::EmitEvent(settled) => {
                 self.check_settled(&settled);
                 let result = hash_of_result(&execution::result(&settled.result));
                 self.history.event(settled.result.execution_id, result);
                 self.tally().count("events");
             }
-            Effect::NotifyErrorHandler(_) | Effect::WorkerLost { .. } => {}
-            Effect::Note(_) => self.tally().count("notices"),
-            Effect::Drained { .. } => {
+            Output::NotifyErrorHandler(_) | Output::WorkerLost { .. } => {}
+            Output::Note(_) => self.tally().count("notices"),
+            Output::Drained { .. } => {
                 self.process().is_drained = true;
                 let (boot, after_ms) = (self.process().boot, self.dice.roll(1_500));
                 self.plan(after_ms, Happening::OrchestratorExits { boot });
             }
-            Effect::GiveUp { .. } => {
+            Output::GiveUp { .. } => {
                 self.tally().count("gave up");
                 self.plan(0, Happening::OrchestratorDies);
             }
@@ -289,7 +266,7 @@ impl World {
     }
 
     fn send_to_worker(&mut self, session: SessionKey, seq: u64, message: ToWorker) {
-        let by = self.process().sessions[&session];
+        let by = *self.process().host.session(session).expect("its stream is open");
         match &message {
             ToWorker::Assignments(items) => {
                 assert!(
@@ -363,15 +340,7 @@ impl World {
         }
     }
 
-    fn reply(&mut self, caller: CallerId, reply: Reply) {
-        let Some(call) = self.process().callers.get(&caller).cloned() else {
-            assert!(
-                self.process().gone.contains(&caller),
-                "each caller is answered once"
-            );
-            return;
-        };
-        self.process().callers.remove(&caller);
+    fn answer(&mut self, call: Call, reply: Reply) {
         match (call, reply) {
             (Call::Asked(call, question), reply) => self.answered(call, question, reply),
             (Call::Follow(id, from), Reply::Watched(reply)) => self.followed(id, from, reply),
@@ -400,11 +369,4 @@ impl World {
             (call, reply) => panic!("{call:?} is answered by {reply:?}"),
         }
     }
-}
-
-fn note(judge: &mut Judge, trace: &mut Trace, (now_ms, at_ms): (u64, u64), effect: Effect) -> Effect {
-    if let Some(line) = judge.note(at_ms, Event::Effect(&effect)) {
-        trace.note(now_ms, line);
-    }
-    effect
 }

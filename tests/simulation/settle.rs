@@ -86,19 +86,18 @@ fn is_at_rest(world: &mut World) -> bool {
     let Some(process) = world
         .orchestrator
         .as_mut()
-        .filter(|process| !process.is_draining && process.inbox.is_empty())
+        .filter(|process| !process.is_draining && process.batch.is_empty())
     else {
         return false;
     };
-    if !callers_rest || !workers_rest || process.engine.live_executions() > 0 {
+    if !callers_rest || !workers_rest || process.host.engine().live_executions() > 0 {
         return false;
     }
     // Nobody but these two waits, except watchers of what has settled.
-    let waits = process
-        .callers
-        .values()
-        .find(|call| matches!(call, Call::Report(_)));
+    let mut waiting = process.host.callers();
+    let waits = waiting.find(|(_, call)| matches!(call, Call::Report(_)));
     assert_eq!(waits, None, "a caller waits for what has happened");
+    drop(waiting);
     process.call(Call::Workers, Input::ListWorkers);
     process.call(Call::Actions, Input::ListActions);
     (world.workers_at_rest, world.actions_at_rest) = (None, None);
@@ -135,7 +134,7 @@ fn unrest(world: &World) -> String {
             text += &format!(
                 "\n  boot {}: {} live executions, workers at rest {:?}, actions at rest {:?}, draining {}",
                 process.boot,
-                process.engine.live_executions(),
+                process.host.engine().live_executions(),
                 world.workers_at_rest,
                 world.actions_at_rest,
                 process.is_draining,

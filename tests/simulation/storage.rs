@@ -4,10 +4,10 @@
 use crate::dice::Dice;
 use crate::disk::{Disk, End, OpenStore};
 use crate::replaying::Replayer;
-use escapement_engine::{StoreWrite, WriteId, WriteOutcome};
+use escapement_engine::{StoreWrite, WriteOutcome};
+use escapement_host::{Commit, Committer, Job, StoredBatch, WriteQueue};
 use escapement_model::ExecutionId;
 use escapement_orchestrator::storage::recovery::{self, Unsettled};
-use escapement_orchestrator::storage::writer::{Committer, Job};
 use escapement_store::{Reader, Store, StoreFault};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,23 +39,23 @@ struct Open {
     boot: u64,
     committer: Committer<OpenStore>,
     reader: Box<dyn Reader>,
-    waiting: Vec<Job>,
-    commit: Option<Commit>,
+    waiting: WriteQueue,
+    under_way: Option<UnderWay>,
 }
 
 impl std::fmt::Debug for Open {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Open")
             .field("boot", &self.boot)
-            .field("commit", &self.commit)
+            .field("under_way", &self.under_way)
             .finish_non_exhaustive()
     }
 }
 
 /// One commit on its way.
 #[derive(Debug)]
-struct Commit {
-    jobs: Vec<Job>,
+struct UnderWay {
+    commit: Commit,
     /// When readers see it and the engine hears of it: at once, because lists read the store and all other questions go to
     /// the engine first. A process that ends between both has ended in a commit.
     ends_at_ms: u64,
@@ -65,7 +65,7 @@ struct Commit {
 #[derive(Debug)]
 pub(crate) enum Progress {
     Nothing,
-    Answers(Vec<(WriteId, WriteOutcome)>),
+    Answers(StoredBatch),
     /// The process was to end in this commit, and has.
     Ended(End),
     /// A fault behind which nothing more may be acknowledged.
@@ -105,8 +105,8 @@ impl Storage {
             boot,
             committer: Committer::new(store),
             reader,
-            waiting: Vec::new(),
-            commit: None,
+            waiting: WriteQueue::default(),
+            under_way: None,
         });
         Ok(recovered)
     }
@@ -120,20 +120,22 @@ impl Storage {
             .as_ref()
     }
 
-    pub(crate) fn write(&mut self, write: WriteId, content: StoreWrite) {
-        self.replayer.written(&content);
+    pub(crate) fn write(&mut self, jobs: Vec<Job>) {
         let open = self.open.as_mut().expect("a process has the store open");
-        if let StoreWrite::Settle { settlement } = &content {
-            self.settled_by.insert(settlement.result.execution_id, open.boot);
+        for job in &jobs {
+            self.replayer.written(&job.content);
+            if let StoreWrite::Settle { settlement } = &job.content {
+                self.settled_by.insert(settlement.result.execution_id, open.boot);
+            }
         }
-        open.waiting.push(Job { write, content });
+        open.waiting.handle_jobs(jobs);
     }
 
     /// When there is something to do, at the earliest. `None`: nothing, or it can be done at once.
     pub(crate) fn next_at_ms(&self, now_ms: u64) -> Option<u64> {
         let open = self.open.as_ref()?;
-        match &open.commit {
-            Some(commit) => Some(commit.ends_at_ms),
+        match &open.under_way {
+            Some(under_way) => Some(under_way.ends_at_ms),
             None => (!open.waiting.is_empty()).then_some(now_ms),
         }
     }
@@ -144,14 +146,15 @@ impl Storage {
         let Some(open) = self.open.as_mut() else {
             return Progress::Nothing;
         };
-        if open.commit.is_none() && !open.waiting.is_empty() {
+        if open.under_way.is_none() && !open.waiting.is_empty() {
             let ms = dice.roll(self.commit_ms_max + 1) + if is_slow { dice.between(200, 2_000) } else { 0 };
-            open.commit = Some(Commit {
-                jobs: std::mem::take(&mut open.waiting),
+            open.under_way = Some(UnderWay {
+                commit: open.waiting.poll_commit(),
                 ends_at_ms: now_ms + ms,
             });
         }
-        let Some(Commit { jobs, .. }) = open.commit.take_if(|commit| commit.ends_at_ms <= now_ms) else {
+        let is_over = |under_way: &mut UnderWay| under_way.ends_at_ms <= now_ms;
+        let Some(UnderWay { commit, .. }) = open.under_way.take_if(is_over) else {
             return Progress::Nothing;
         };
         self.disk.set_full(is_full);
@@ -159,17 +162,17 @@ impl Storage {
         self.n_commits += 1;
         if let Some(end) = self.next_commit_ends.take() {
             self.disk.break_off_next_commit(dice);
-            let _nobody_hears = open.committer.commit(&jobs);
+            let _nobody_hears = open.committer.handle_commit(&commit);
             return Progress::Ended(end);
         }
         if std::mem::take(&mut self.next_commit_fails) {
             self.disk.fail_next_commit(dice);
         }
-        let answers = match open.committer.commit(&jobs) {
+        let answers = match open.committer.handle_commit(&commit) {
             Ok(answers) => answers,
             Err(fault) => return Progress::Died(kind(&fault)),
         };
-        for (job, (_, outcome)) in jobs.iter().zip(&answers) {
+        for (job, (_, outcome)) in commit.jobs.iter().zip(&answers) {
             if *outcome == WriteOutcome::Durable {
                 match &job.content {
                     StoreWrite::Accept { execution_id, .. } => self.accepted.insert(*execution_id),
@@ -187,19 +190,19 @@ impl Storage {
         let Some(mut open) = self.open.take() else {
             return false;
         };
-        let not_applied = match open.commit.take() {
-            Some(commit) => commit.jobs,
-            None => std::mem::take(&mut open.waiting),
+        let not_applied = match open.under_way.take() {
+            Some(under_way) => under_way.commit,
+            None => open.waiting.poll_commit(),
         };
         let mut is_in_a_commit = false;
         if end == End::Exits {
             // The writer writes what it was given before it ends.
-            let _full = open.committer.commit(&not_applied);
-            let _full = open.committer.commit(&open.waiting);
-        } else if in_a_commit && !not_applied.is_empty() {
+            let _full = open.committer.handle_commit(&not_applied);
+            let _full = open.committer.handle_commit(&open.waiting.poll_commit());
+        } else if in_a_commit && !not_applied.jobs.is_empty() {
             is_in_a_commit = true;
             self.disk.break_off_next_commit(dice);
-            let _nobody_hears = open.committer.commit(&not_applied);
+            let _nobody_hears = open.committer.handle_commit(&not_applied);
         }
         if end == End::Exits {
             drop(open);

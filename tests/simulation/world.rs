@@ -13,7 +13,6 @@ use crate::storage::{Progress, Storage};
 use crate::tally::Tally;
 use crate::trace::Trace;
 use crate::truth::Truth;
-use escapement_engine::Input;
 use escapement_model::{AttemptToken, ExecutionId};
 use escapement_tests::history::Checker;
 use escapement_tests::session_checker::Records;
@@ -281,7 +280,7 @@ impl World {
         let is_due = process
             .due_at_ms(self.now_ms)
             .is_some_and(|due_ms| due_ms <= self.now_ms);
-        if is_due && process.inbox.is_empty() {
+        if is_due && process.batch.is_empty() {
             self.run_engine();
         }
     }
@@ -309,12 +308,7 @@ impl World {
         loop {
             match self.storage.progress(now_ms, &mut self.dice) {
                 Progress::Nothing => return,
-                Progress::Answers(answers) => {
-                    let stored = answers
-                        .into_iter()
-                        .map(|(write, outcome)| Input::Stored { write, outcome });
-                    process.inbox.extend(stored);
-                }
+                Progress::Answers(answers) => process.batch.stored.push(answers),
                 Progress::Ended(end) => {
                     self.truth.tally.count("fault: end in a commit");
                     return self.end_orchestrator(end);

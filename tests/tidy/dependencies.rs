@@ -17,13 +17,14 @@ const PURE: [&str; 4] = [
 ];
 /// The disk below the store in tests: the only crate with `unsafe`, and below SQLite itself.
 const TEST_DISK: &str = "escapement-test-disk";
-const ORCHESTRATOR: [&str; 7] = [
+const ORCHESTRATOR: [&str; 8] = [
     "escapement-contract",
     "escapement-engine",
     "escapement-simulator",
     "escapement-store",
     "escapement-codec",
     "escapement-insight",
+    "escapement-host",
     "escapement-orchestrator",
 ];
 
@@ -159,8 +160,8 @@ fn of_the_orchestrator_only_the_server_knows_grpc() {
 }
 
 #[test]
-fn codec_and_insight_are_built_without_grpc_and_without_a_runtime() {
-    for name in ["escapement-codec", "escapement-insight"] {
+fn codec_insight_and_host_are_built_without_grpc_and_without_a_runtime() {
+    for name in ["escapement-codec", "escapement-insight", "escapement-host"] {
         let built = built_with(name);
         assert!(built.contains("escapement-wire"), "{built:?}");
         for other in ["tokio", "tonic", "hyper"] {

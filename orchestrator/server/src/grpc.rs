@@ -16,7 +16,7 @@ use self::queries::settled::SettledRecords;
 use self::queries::simulate::Simulations;
 use self::transport::response_budget::AnswerRooms;
 use crate::call_class::CallClass;
-use crate::host::handle::{EngineLink, Lane, NoReply};
+use crate::host::handle::{CallError, EngineHandle, Lane};
 use crate::limits::{
     PAYLOAD_CHECKS_MAX, REPLAYS_MAX, SILENT_SESSIONS_MAX, UNDECIDED_BYTES_MAX, UNDECIDED_UNIT_BYTES,
 };
@@ -35,7 +35,7 @@ use tonic::Status;
 /// What every service shares. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Edge {
-    pub(crate) engine: EngineLink,
+    pub(crate) engine: EngineHandle,
     pub(crate) readers: Readers,
     pub(crate) settled: SettledRecords,
     pub(crate) answers: AnswerRooms,
@@ -57,7 +57,7 @@ pub(crate) struct Edge {
 
 impl Edge {
     pub(crate) fn new(
-        engine: EngineLink,
+        engine: EngineHandle,
         readers: Readers,
         events: Subscribers,
         greeting: Greeting,
@@ -95,17 +95,17 @@ impl Edge {
 /// A stream of answers.
 pub(crate) type Answers<T> = Pin<Box<dyn futures_core::Stream<Item = Result<T, Status>> + Send>>;
 
-impl From<NoReply> for Status {
-    fn from(no_reply: NoReply) -> Self {
+impl From<CallError> for Status {
+    fn from(no_reply: CallError) -> Self {
         let rejection = match no_reply {
             // The engine ends only when the orchestrator does.
-            NoReply::Gone => Rejection::Stopping,
-            NoReply::Overloaded(Lane::Writes) => Rejection::Overloaded(CallClass::Writes),
-            NoReply::Overloaded(Lane::Reads | Lane::LongReads | Lane::Open) => {
+            CallError::Gone => Rejection::Stopping,
+            CallError::Overloaded(Lane::Writes) => Rejection::Overloaded(CallClass::Writes),
+            CallError::Overloaded(Lane::Reads | Lane::LongReads | Lane::Open) => {
                 Rejection::Overloaded(CallClass::Reads)
             }
-            NoReply::Overloaded(Lane::Control) => Rejection::Overloaded(CallClass::Controls),
-            NoReply::Overloaded(Lane::Workers) => Rejection::Overloaded(CallClass::Reports),
+            CallError::Overloaded(Lane::Control) => Rejection::Overloaded(CallClass::Controls),
+            CallError::Overloaded(Lane::Workers) => Rejection::Overloaded(CallClass::Reports),
         };
         rejection.into()
     }

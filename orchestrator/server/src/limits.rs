@@ -52,10 +52,6 @@ pub const WATCHED_RECORDS_BYTES_MAX: usize = 64 << 20;
 /// Time that such a record is held for a watcher, or after a page. A reader that is not done by then goes on with another reading.
 pub const WATCHED_RECORD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Writes in one commit.
-pub const COMMIT_WRITES_MAX: usize = 1_024;
-/// Bytes of records after which a commit takes no further write: 32 MiB.
-pub const COMMIT_BYTES_MAX: usize = 32 << 20;
 /// Readers of the store, each with a connection of its own.
 pub const READERS_MAX: usize = 5;
 /// Readers that lists have at most. A list may read much.

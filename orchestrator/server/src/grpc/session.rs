@@ -10,7 +10,7 @@ use self::stream::SessionStream;
 use super::{Edge, random_bytes};
 use crate::call_class::CallClass;
 use crate::grpc::transport::connection_abort::ConnectionAbort;
-use crate::host::handle::{EngineGone, EngineLink, Lane, Outbound, SessionLink};
+use crate::host::handle::{EngineGone, EngineHandle, Lane, Outbound, SessionLink};
 use crate::limits::{
     SESSION_CLOSE_TIMEOUT, SESSION_QUEUE_MAX, SESSION_UNHANDLED_UNIT_BYTES, SESSION_UNHANDLED_UNITS_MAX,
 };
@@ -89,7 +89,7 @@ impl WorkerService for Sessions {
 /// The reading side of one session.
 struct SessionReader {
     inbound: Streaming<v1::SessionRequest>,
-    engine: EngineLink,
+    engine: EngineHandle,
     /// Resolves when the response stream is gone.
     stream_gone: oneshot::Receiver<Infallible>,
     abort: Option<ConnectionAbort>,

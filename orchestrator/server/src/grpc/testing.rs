@@ -3,20 +3,19 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::Edge;
-use crate::host::handle::{AnswerSlot, EngineEnd, Message, Route, link};
+use crate::host::handle::{Channels, EngineInbox, Message, link};
 use crate::storage::readers::Readers;
 use bytes::Bytes;
 use escapement_codec::session_out::Greeting;
-use escapement_codec::store_write::{encode, outcome};
 use escapement_contract::Moment;
-use escapement_engine::{CallerId, Effect, Engine, EngineConfig, Input};
+use escapement_engine::EngineConfig;
+use escapement_host::{Batch, Committer, Host, Output, WriteQueue};
 use escapement_model::{BootId, ExecutionId, Opaque};
 use escapement_store::{
     ActionMemory, Counts, ListFilter, Memory, Outcome, Reader, Removal, Removed, RemovedExecution, Store,
     StoreFault, StoredExecution, StoredSummary, Write,
 };
 use escapement_wire::v1;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
@@ -83,39 +82,36 @@ fn boot_id() -> BootId {
 }
 
 /// Handles one input after another. Every write is durable at once, and then the store removes what it does not keep.
-async fn run_engine(mut end: EngineEnd, mut store: Counting, removal: Removal) {
+async fn run_engine(mut inbox: EngineInbox, store: Counting, removal: Removal) {
+    let mut store = Committer::new(store);
     let mut now = Moment {
         monotonic_ms: 0,
         unix_ms: 1_000_000,
     };
-    let mut engine = Engine::new(EngineConfig::new(boot_id(), [1; 32]), now);
-    let mut callers: HashMap<CallerId, Box<dyn AnswerSlot>> = HashMap::new();
-    while let Some(message) = end.messages.recv().await {
+    let mut host: Host<Channels> = Host::new(EngineConfig::new(boot_id(), [1; 32]), now);
+    let (mut batch, mut writes) = (Batch::default(), WriteQueue::default());
+    while let Some(message) = inbox.messages.recv().await {
         let Message::Input(input, route) = message else {
             panic!("no worker speaks here")
         };
-        if let Route::Caller(caller, reply) = route {
-            callers.insert(caller, reply);
-        }
-        now.monotonic_ms += 1;
-        now.unix_ms += 1;
-        engine.handle(now, input);
-        engine.finish_batch(now);
-        while let Some(effect) = engine.poll_effect() {
-            match effect {
-                Effect::Write { write, content } => {
-                    let outcomes = store.commit(&[encode(&content)]).unwrap();
-                    let outcome = outcome(outcomes[0]);
-                    store.remove_settled(&removal, now.unix_ms).unwrap();
-                    engine.handle(now, Input::Stored { write, outcome });
-                    engine.finish_batch(now);
+        batch.messages.push(escapement_host::Message { input, route });
+        while !batch.is_empty() {
+            now.monotonic_ms += 1;
+            now.unix_ms += 1;
+            host.handle_batch(now, &mut batch, &mut |_| {});
+            while let Some(output) = host.poll_output() {
+                match output {
+                    Output::Write(jobs) => {
+                        writes.handle_jobs(jobs);
+                        batch
+                            .stored
+                            .push(store.handle_commit(&writes.poll_commit()).unwrap());
+                        store.store_mut().remove_settled(&removal, now.unix_ms).unwrap();
+                    }
+                    Output::Answer(caller, reply) => caller.answer(reply),
+                    Output::EmitEvent(_) | Output::NotifyErrorHandler(_) | Output::Note(_) => {}
+                    other => panic!("{other:?} is not for this stage"),
                 }
-                Effect::Reply { caller, reply } => {
-                    let waiting = callers.remove(&caller).expect("each caller is answered once");
-                    waiting.answer(reply);
-                }
-                Effect::EmitEvent(_) | Effect::NotifyErrorHandler(_) | Effect::Note(_) => {}
-                other => panic!("{other:?} is not for this stage"),
             }
         }
     }

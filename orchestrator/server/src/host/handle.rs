@@ -4,12 +4,13 @@
 mod lanes;
 
 use escapement_engine::{Answer, Caller, CallerId, Input, Reply, SessionKey, ToWorker};
+use escapement_host::Links;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-pub(crate) use self::lanes::{Lane, LaneEnds};
+pub(crate) use self::lanes::{Lane, LaneReceivers};
 use self::lanes::{Lanes, NotSent};
 use crate::limits::SESSION_QUEUE_MAX;
 
@@ -25,14 +26,19 @@ pub(crate) enum Message {
 }
 
 /// Where the engine's answers to an input go.
+pub(crate) type Route = escapement_host::Route<Channels>;
+
+/// The channels on which callers and workers wait.
 #[derive(Debug)]
-pub(crate) enum Route {
-    /// Nowhere.
-    None,
-    /// To a caller, once.
-    Caller(CallerId, Box<dyn AnswerSlot>),
-    /// To a worker, until either side closes.
-    Session(SessionKey, SessionLink),
+pub(crate) struct Channels;
+
+impl Links for Channels {
+    type Caller = Box<dyn AnswerSlot>;
+    type Session = SessionLink;
+
+    fn is_given_up(caller: &Self::Caller) -> bool {
+        caller.is_given_up()
+    }
 }
 
 /// Takes the one answer to a call.
@@ -103,7 +109,7 @@ pub(crate) struct EngineGone;
 
 /// Why a call has no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoReply {
+pub(crate) enum CallError {
     /// The engine's thread has ended.
     Gone,
     /// Too many wait for the engine; it has not heard of this call.
@@ -112,17 +118,17 @@ pub(crate) enum NoReply {
 
 /// The receiving ends, for the engine's thread.
 #[derive(Debug)]
-pub(crate) struct EngineEnd {
-    pub(crate) messages: LaneEnds,
+pub(crate) struct EngineInbox {
+    pub(crate) messages: LaneReceivers,
     pub(crate) gone: mpsc::UnboundedReceiver<CallerId>,
 }
 
 /// The edge's way to the engine. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct EngineLink(Arc<Ends>);
+pub(crate) struct EngineHandle(Arc<Shared>);
 
 #[derive(Debug)]
-struct Ends {
+struct Shared {
     lanes: Lanes,
     /// Callers that gave up. Unbounded, because `drop` cannot wait, and yet bounded: at most one entry for each
     /// call that went through a lane, and every batch takes more of these than it takes calls from the lanes.
@@ -134,42 +140,42 @@ struct Ends {
 }
 
 /// Makes both ends.
-pub(crate) fn link() -> (EngineLink, EngineEnd) {
+pub(crate) fn link() -> (EngineHandle, EngineInbox) {
     let (lanes, messages) = lanes::lanes();
     let (gone, gone_rx) = mpsc::unbounded_channel();
-    let ends = Ends {
+    let shared = Shared {
         lanes,
         gone,
         next_caller: AtomicU64::new(1),
         next_session: AtomicU64::new(1),
     };
     (
-        EngineLink(Arc::new(ends)),
-        EngineEnd {
+        EngineHandle(Arc::new(shared)),
+        EngineInbox {
             messages,
             gone: gone_rx,
         },
     )
 }
 
-impl EngineLink {
+impl EngineHandle {
     /// Hands in a call and waits for its reply. Dropping the future tells the engine that nobody waits any
     /// more.
     ///
     /// # Errors
-    /// [`NoReply`] where the engine ends first, or does not even get the call for a while.
+    /// [`CallError`] where the engine ends first, or does not even get the call for a while.
     pub(crate) async fn call<A: Answer + Debug + Send + 'static>(
         &self,
         lane: Lane,
         input: impl FnOnce(Caller<A>) -> Input,
-    ) -> Result<A, NoReply> {
+    ) -> Result<A, CallError> {
         let caller = self.new_caller();
         let (reply, reply_rx) = oneshot::channel();
         let message = Message::Input(input(caller.into()), Route::Caller(caller, Box::new(reply)));
         let sent = self.0.lanes.send(lane, message).await;
         sent.map_err(|not_sent| match not_sent {
-            NotSent::Gone => NoReply::Gone,
-            NotSent::Full => NoReply::Overloaded(lane),
+            NotSent::Gone => CallError::Gone,
+            NotSent::Full => CallError::Overloaded(lane),
         })?;
         let mut waiting = WaitingCall {
             reply: reply_rx,
@@ -179,7 +185,7 @@ impl EngineLink {
         };
         let reply = (&mut waiting.reply).await;
         waiting.is_answered = true;
-        reply.map_err(|_| NoReply::Gone)
+        reply.map_err(|_| CallError::Gone)
     }
 
     /// Tells the engine something that is not answered.
@@ -241,7 +247,7 @@ impl EngineLink {
 struct WaitingCall<'a, A> {
     reply: oneshot::Receiver<A>,
     caller: CallerId,
-    link: &'a EngineLink,
+    link: &'a EngineHandle,
     is_answered: bool,
 }
 

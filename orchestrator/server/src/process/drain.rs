@@ -4,7 +4,7 @@
 use crate::exit::{EXIT_CUT_SHORT, Failure, stop_here};
 use crate::grpc::services::set_health;
 use crate::grpc::transport::listen::Connections;
-use crate::host::handle::{EngineLink, Lane};
+use crate::host::handle::{EngineHandle, Lane};
 use crate::limits::{CONNECTION_CLOSE_TIMEOUT, DRAIN_MARGIN, HARD_EXIT_MARGIN};
 use escapement_engine::Input;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) const RUNTIME_END_TIMEOUT: Duration = Duration::from_secs(1);
 /// Everything that serves and must come down.
 #[derive(Debug)]
 pub(crate) struct Serving {
-    pub(crate) engine: EngineLink,
+    pub(crate) engine: EngineHandle,
     pub(crate) health: HealthReporter,
     /// How many executions still run, once the drain is over.
     pub(crate) drained: watch::Receiver<Option<usize>>,

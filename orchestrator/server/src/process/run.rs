@@ -8,11 +8,11 @@ use crate::exit::Failure;
 use crate::grpc::transport::connection::CallerThreads;
 use crate::grpc::transport::listen::Connections;
 use crate::grpc::{Edge, services};
-use crate::host::effects::Desk;
+use crate::host::effects::EffectRunner;
 use crate::host::engine_loop;
 use crate::host::engine_loop::EngineStart;
 use crate::host::handle;
-use crate::host::handle::EngineLink;
+use crate::host::handle::EngineHandle;
 use crate::host::journal::Journal;
 use crate::limits::{BLOCKING_THREADS_KEPT, BLOCKING_THREADS_MAX};
 use crate::sinks::Sinks;
@@ -87,7 +87,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let (loaded, loaded_rx) = mpsc::unbounded_channel();
     let (drained, drained_rx) = watch::channel(None);
     let (closing, closing_rx) = watch::channel(false);
-    let (engine, end) = handle::link();
+    let (engine, inbox) = handle::link();
     let no_thread = |source| Failure::System {
         what: "thread",
         source,
@@ -96,16 +96,19 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let scrub = start_scrub(config, &store)?;
     let maintenance = Maintenance::new(config.removal(), clock, store.newest_ms());
     let writer = writer::spawn(store, jobs_rx, stored, maintenance).map_err(no_thread)?;
-    let desk = Desk::new(jobs, sinks, drained);
     let start = EngineStart {
         config: engine_config,
         clock,
         recovered,
-        end,
+        inbox,
         stored: stored_rx,
-        loader: wanted,
         loaded: loaded_rx,
-        desk,
+        effects: EffectRunner {
+            writer: jobs,
+            loader: wanted,
+            sinks,
+            drained,
+        },
         journal,
     };
     let engine_thread = engine_loop::spawn(start).map_err(no_thread)?;
@@ -148,7 +151,7 @@ async fn serve(
     config: &Config,
     listener: TcpListener,
     edge: Edge,
-    engine: EngineLink,
+    engine: EngineHandle,
     drained: watch::Receiver<Option<usize>>,
     closing: watch::Sender<bool>,
     connections: Arc<Connections>,

@@ -2,26 +2,17 @@
 //! them.
 //! Decides nothing, and acknowledges nothing that is not durable.
 
-mod committer;
-
 use super::execution_log;
 use super::retention::Maintenance;
 use crate::exit::{EXIT_STORE, ExitOnPanic, stop_here};
-use crate::limits::{COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, STORE_LOOK_INTERVAL};
-use escapement_codec::store_write::{blob_bytes, encode};
-use escapement_engine::{WriteId, WriteOutcome};
-use escapement_store::{Store, StoreFault, Write};
-use std::collections::VecDeque;
+use crate::limits::STORE_LOOK_INTERVAL;
+use escapement_host::{Commit, Committer, Job, StoredBatch, WriteQueue};
+use escapement_store::{Store, StoreFault};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tracing::error;
-
-pub use self::committer::{Committer, Job};
-
-/// What came of the writes of one commit.
-pub(crate) type StoredBatch = Vec<(WriteId, WriteOutcome)>;
 
 /// The way from the writer back to the engine.
 ///
@@ -52,7 +43,7 @@ pub(crate) fn spawn<S: Store + 'static>(
                 committer: Committer::new(store),
                 jobs,
                 stored,
-                waiting: VecDeque::new(),
+                waiting: WriteQueue::default(),
                 maintenance,
             }
             .run()
@@ -64,7 +55,7 @@ struct Writer<S> {
     jobs: Receiver<Vec<Job>>,
     stored: UnboundedSender<StoredBatch>,
     /// Taken from the channel and not committed yet, in order.
-    waiting: VecDeque<Job>,
+    waiting: WriteQueue,
     maintenance: Maintenance,
 }
 
@@ -72,13 +63,12 @@ impl<S: Store> Writer<S> {
     /// Group commit: while one commit runs the next one's writes gather in the channel.
     fn run(mut self) -> S {
         while self.take_waiting() {
-            let (writes, jobs) = self.next_batch();
-            let outcomes = self.commit(&writes);
-            let stored = jobs.iter().map(|job| job.write).zip(outcomes.iter().cloned());
+            let commit = self.waiting.poll_commit();
+            let stored = self.commit(&commit);
             // The engine ends before the writer when the process stops; then nobody needs the answer.
-            let _engine_ended = self.stored.send(stored.collect());
+            let _engine_ended = self.stored.send(stored.clone());
             // Behind the answer, for which callers wait.
-            for (job, outcome) in jobs.iter().zip(&outcomes) {
+            for (job, (_, outcome)) in commit.jobs.iter().zip(&stored) {
                 execution_log::written(&job.content, outcome);
             }
         }
@@ -92,40 +82,25 @@ impl<S: Store> Writer<S> {
             let patience = self.maintenance.patience(Instant::now());
             let patience = patience.map_or(STORE_LOOK_INTERVAL, |patience| patience.min(STORE_LOOK_INTERVAL));
             match self.jobs.recv_timeout(patience) {
-                Ok(jobs) => self.waiting.extend(jobs),
+                Ok(jobs) => self.waiting.handle_jobs(jobs),
                 Err(RecvTimeoutError::Timeout) => {
                     // A store that was taken away is noticed before somebody writes.
-                    let _nothing = self.commit(&[]);
+                    let _nothing = self.commit(&Commit::default());
                     self.maintain(false);
                 }
                 Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
-        while self.waiting.len() < COMMIT_WRITES_MAX {
+        while !self.waiting.is_full() {
             let Ok(jobs) = self.jobs.try_recv() else { break };
-            self.waiting.extend(jobs);
+            self.waiting.handle_jobs(jobs);
         }
         true
     }
 
-    fn next_batch(&mut self) -> (Vec<Write>, Vec<Job>) {
-        let (mut writes, mut jobs) = (Vec::new(), Vec::new());
-        let mut bytes = 0;
-        while writes.len() < COMMIT_WRITES_MAX && bytes < COMMIT_BYTES_MAX {
-            let Some(job) = self.waiting.pop_front() else {
-                break;
-            };
-            let write = encode(&job.content);
-            bytes += blob_bytes(&write);
-            writes.push(write);
-            jobs.push(job);
-        }
-        (writes, jobs)
-    }
-
-    fn commit(&mut self, writes: &[Write]) -> Vec<WriteOutcome> {
+    fn commit(&mut self, commit: &Commit) -> StoredBatch {
         self.committer
-            .commit_writes(writes)
+            .handle_commit(commit)
             .unwrap_or_else(|fault| give_up(&fault))
     }
 

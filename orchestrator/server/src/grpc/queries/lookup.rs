@@ -4,7 +4,7 @@
 use crate::call_class::CallClass;
 use crate::grpc::Edge;
 use crate::grpc::transport::response_budget::Held;
-use crate::host::handle::{Lane, NoReply};
+use crate::host::handle::{CallError, Lane};
 use crate::status::Rejection;
 use crate::storage::readers::Reading;
 use bytes::Bytes;
@@ -23,7 +23,7 @@ use tracing::error;
 
 impl Edge {
     /// The actions that are registered.
-    pub(crate) async fn actions(&self, lane: Lane) -> Result<Vec<ActionView>, NoReply> {
+    pub(crate) async fn actions(&self, lane: Lane) -> Result<Vec<ActionView>, CallError> {
         self.engine.call(lane, Input::ListActions).await
     }
 
@@ -62,7 +62,7 @@ impl Edge {
     }
 
     /// What the engine knows of an execution; `None` where it does not hold it.
-    pub(crate) async fn live(&self, execution_id: ExecutionId) -> Result<Option<ExecutionView>, NoReply> {
+    pub(crate) async fn live(&self, execution_id: ExecutionId) -> Result<Option<ExecutionView>, CallError> {
         let describe = |caller| Input::Describe { caller, execution_id };
         self.engine.call(Lane::Reads, describe).await
     }

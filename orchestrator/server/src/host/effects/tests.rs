@@ -2,94 +2,98 @@
 
 use super::*;
 use crate::config::Config;
+use crate::host::handle::SessionLink;
 use crate::limits::SESSION_QUEUE_MAX;
-use escapement_model::BootId;
+use escapement_contract::Moment;
+use escapement_engine::{EngineConfig, Input};
+use escapement_host::{Batch, Message, Route};
+use escapement_model::{BootId, SessionId};
 use tokio::sync::{mpsc, oneshot};
 
-fn desk() -> Desk {
-    let config = Config::from_iterator(["orchestrator"]).unwrap();
-    let sinks = Sinks::start(&config, BootId::new([1; 16])).unwrap();
-    Desk::new(std_mpsc::channel().0, sinks, watch::channel(None).0)
-}
-
-#[test]
-fn a_caller_that_gave_up_before_its_call_was_read_is_noticed() {
-    let mut desk = desk();
-    let (reply, reply_rx) = oneshot::channel::<escapement_engine::Ended>();
-    drop(reply_rx);
-    assert_eq!(
-        desk.register(Route::Caller(CallerId(5), Box::new(reply))),
-        Some(CallerId(5))
-    );
-    assert!(desk.forget_caller(CallerId(5)));
-    assert!(
-        !desk.forget_caller(CallerId(5)),
-        "the notice that comes later finds nothing"
-    );
+/// A host with one session, and what the session's ends hear.
+struct Desk {
+    effects: EffectRunner,
+    host: Host<Channels>,
+    queue: mpsc::Receiver<Outbound>,
+    closed: oneshot::Receiver<&'static str>,
 }
 
 const SESSION: SessionKey = SessionKey(1);
 
-fn desk_with_session() -> (Desk, mpsc::Receiver<Outbound>, oneshot::Receiver<&'static str>) {
-    let mut desk = desk();
-    let (outbound, queue) = mpsc::channel(SESSION_QUEUE_MAX);
-    let (closed, engine_closed) = oneshot::channel();
-    desk.register(Route::Session(SESSION, SessionLink::new(outbound, closed)));
-    (desk, queue, engine_closed)
-}
+impl Desk {
+    fn new() -> Self {
+        let config = Config::from_iterator(["orchestrator"]).unwrap();
+        let boot_id = BootId::new([1; 16]);
+        let effects = EffectRunner {
+            writer: std::sync::mpsc::channel().0,
+            loader: std::sync::mpsc::channel().0,
+            sinks: Sinks::start(&config, boot_id).unwrap(),
+            drained: watch::channel(None).0,
+        };
+        let now = Moment {
+            monotonic_ms: 0,
+            unix_ms: 1,
+        };
+        let mut host = Host::new(EngineConfig::new(boot_id, [1; 32]), now);
+        let (outbound, queue) = mpsc::channel(SESSION_QUEUE_MAX);
+        let (closing, closed) = oneshot::channel();
+        let opened = Message {
+            input: Input::SessionOpened {
+                session: SESSION,
+                session_id: SessionId::new([1; 16]),
+            },
+            route: Route::Session(SESSION, SessionLink::new(outbound, closing)),
+        };
+        let mut batch = Batch {
+            messages: vec![opened],
+            ..Batch::default()
+        };
+        host.handle_batch(now, &mut batch, &mut |_| {});
+        Self {
+            effects,
+            host,
+            queue,
+            closed,
+        }
+    }
 
-fn send(seq: u64, message: ToWorker) -> Effect {
-    Effect::Send {
-        session: SESSION,
-        seq,
-        message,
+    fn send(&mut self, seq: u64, message: ToWorker) {
+        let send = Output::Send {
+            session: SESSION,
+            seq,
+            message,
+        };
+        self.effects.carry_out(&mut self.host, send);
     }
 }
 
 #[test]
 fn a_worker_that_does_not_read_loses_its_session_at_the_limit() {
-    let (mut desk, queue, mut engine_closed) = desk_with_session();
+    let mut desk = Desk::new();
     for n in 0..SESSION_QUEUE_MAX as u64 {
-        desk.carry_out(send(n, ToWorker::HeartbeatAck { n }));
+        desk.send(n, ToWorker::HeartbeatAck { n });
     }
     assert!(matches!(
-        engine_closed.try_recv(),
+        desk.closed.try_recv(),
         Err(oneshot::error::TryRecvError::Empty)
     ));
-    desk.carry_out(send(0, ToWorker::HeartbeatAck { n: 0 }));
-    assert_eq!(engine_closed.try_recv(), Ok("does not read"));
-    assert_eq!(queue.len(), SESSION_QUEUE_MAX);
+    desk.send(0, ToWorker::HeartbeatAck { n: 0 });
+    assert_eq!(desk.closed.try_recv(), Ok("does not read"));
+    assert_eq!(desk.queue.len(), SESSION_QUEUE_MAX);
 }
 
 #[test]
 fn large_messages_reach_the_limit_sooner_and_make_room_again_when_they_are_sent() {
-    let (mut desk, mut queue, mut engine_closed) = desk_with_session();
+    let mut desk = Desk::new();
     let unknown = || ToWorker::UnknownOutcomes(vec![vec![7; 1 << 20].into()]);
     for seq in 1..=200 {
-        desk.carry_out(send(seq, unknown()));
-        assert!(queue.try_recv().is_ok());
+        desk.send(seq, unknown());
+        assert!(desk.queue.try_recv().is_ok());
     }
-    assert!(engine_closed.try_recv().is_err(), "it reads");
+    assert!(desk.closed.try_recv().is_err(), "it reads");
     for seq in 201..=400 {
-        desk.carry_out(send(seq, unknown()));
+        desk.send(seq, unknown());
     }
-    assert_eq!(engine_closed.try_recv(), Ok("does not read"));
-    assert!(queue.len() < 65, "{} MiB wait", queue.len());
-}
-
-#[test]
-fn the_reader_of_a_session_hears_why_the_engine_ended_it() {
-    let (mut desk, _queue, mut engine_closed) = desk_with_session();
-    desk.carry_out(Effect::CloseSession(SESSION));
-    assert_eq!(engine_closed.try_recv(), Ok("goodbye"));
-
-    let (mut desk, _queue, mut engine_closed) = desk_with_session();
-    let error = ToWorker::SessionError {
-        code: escapement_engine::SessionErrorCode::DeclaredDead,
-        detail: "an operator said so".to_owned(),
-        retry_after_ms: 0,
-    };
-    desk.carry_out(send(1, error));
-    desk.carry_out(Effect::CloseSession(SESSION));
-    assert_eq!(engine_closed.try_recv(), Ok("declared_dead"));
+    assert_eq!(desk.closed.try_recv(), Ok("does not read"));
+    assert!(desk.queue.len() < 65, "{} MiB wait", desk.queue.len());
 }

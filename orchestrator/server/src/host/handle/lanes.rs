@@ -37,7 +37,7 @@ pub(crate) struct Lanes([mpsc::Sender<Message>; N_LANES]);
 
 /// The receiving ends.
 #[derive(Debug)]
-pub(crate) struct LaneEnds([mpsc::Receiver<Message>; N_LANES]);
+pub(crate) struct LaneReceivers([mpsc::Receiver<Message>; N_LANES]);
 
 /// Why a message was not handed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,13 +48,13 @@ pub(crate) enum NotSent {
     Full,
 }
 
-pub(crate) fn lanes() -> (Lanes, LaneEnds) {
+pub(crate) fn lanes() -> (Lanes, LaneReceivers) {
     let (senders, receivers): (Vec<_>, Vec<_>) =
         ORDER.iter().map(|lane| mpsc::channel(lane.capacity())).unzip();
     let every = "one for each lane";
     (
         Lanes(senders.try_into().expect(every)),
-        LaneEnds(receivers.try_into().expect(every)),
+        LaneReceivers(receivers.try_into().expect(every)),
     )
 }
 
@@ -75,7 +75,7 @@ impl Lanes {
     }
 }
 
-impl LaneEnds {
+impl LaneReceivers {
     /// Waits for a message of any lane; `None` where nobody can send any more.
     pub(crate) async fn recv(&mut self) -> Option<Message> {
         let [control, workers, writes, reads, long_reads, open] = &mut self.0;

@@ -1,11 +1,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
-use escapement_contract::{PlanDraft, RequestDraft, StepDraft, validate_request};
-use escapement_engine::{StoreWrite, WriteConflict, WriteFailure, WriteId};
-use escapement_model::{ExecutionId, Opaque};
-use escapement_store::{Conflict, Outcome, Reader, Removal, StoreFault};
-use std::sync::Arc;
+use escapement_engine::{StoreWrite, WriteConflict, WriteFailure, WriteId, WriteOutcome};
+use escapement_host::COMMIT_WRITES_MAX;
+use escapement_model::ExecutionId;
+use escapement_store::{Conflict, Outcome, Reader, Removal, StoreFault, Write};
+use std::collections::VecDeque;
 use std::sync::mpsc::channel;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -14,8 +14,6 @@ use tokio::sync::mpsc::unbounded_channel;
 struct Scripted {
     answers: VecDeque<Result<Vec<Outcome>, StoreFault>>,
     batches: Vec<usize>,
-    /// With this one every conflict is damaged.
-    damaged: Option<ExecutionId>,
 }
 
 impl Store for Scripted {
@@ -29,13 +27,6 @@ impl Store for Scripted {
 
     fn commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, StoreFault> {
         self.batches.push(batch.len());
-        let is_damaged = |write: &Write| matches!(write, Write::Accept(accept) if Some(accept.execution_id) == self.damaged);
-        if batch.iter().any(is_damaged) {
-            return Err(StoreFault::Corrupt {
-                number: 1,
-                part: "execution",
-            });
-        }
         let success = || Ok(vec![Outcome::Done { number: 1 }; batch.len()]);
         self.answers.pop_front().unwrap_or_else(success)
     }
@@ -49,7 +40,7 @@ fn keeping_everything() -> Maintenance {
     Maintenance::new(Removal::default(), crate::clock::Clock::start(), None)
 }
 
-pub(crate) fn job(number: u64) -> Job {
+fn job(number: u64) -> Job {
     let execution_id = ExecutionId::from_random([1; 16]);
     Job {
         write: WriteId(number),
@@ -69,10 +60,6 @@ fn run(
         answers: answers.into(),
         ..Scripted::default()
     };
-    run_over(store, batches)
-}
-
-fn run_over(store: Scripted, batches: Vec<Vec<Job>>) -> (Vec<usize>, Vec<(WriteId, WriteOutcome)>) {
     let (jobs, jobs_rx) = channel();
     let (stored, mut stored_rx) = unbounded_channel();
     for batch in batches {
@@ -151,57 +138,5 @@ fn each_conflict_is_reported_for_its_own_write() {
         let (_, outcomes) = run(vec![Ok(answer)], vec![vec![job(1), job(2)]]);
         assert_eq!(outcomes[0].1, WriteOutcome::Durable);
         assert_eq!(outcomes[1].1, WriteOutcome::Conflict(expected));
-    }
-}
-
-#[test]
-fn an_acceptance_that_meets_a_damaged_execution_fails_alone() {
-    let damaged = ExecutionId::from_random([9; 16]);
-    let store = Scripted {
-        damaged: Some(damaged),
-        ..Scripted::default()
-    };
-    let jobs = vec![job(1), job(2), acceptance(3, damaged), job(4)];
-    let (_, outcomes) = run_over(store, vec![jobs, vec![acceptance(5, damaged)]]);
-    let expected = [
-        WriteOutcome::Durable,
-        WriteOutcome::Durable,
-        WriteOutcome::Failed(WriteFailure::Busy),
-        WriteOutcome::Durable,
-        WriteOutcome::Failed(WriteFailure::Busy),
-    ];
-    assert!(outcomes.iter().map(|(write, _)| write.0).eq(1..=5));
-    assert!(outcomes.iter().map(|(_, outcome)| *outcome).eq(expected));
-}
-
-pub(crate) fn acceptance(number: u64, execution_id: ExecutionId) -> Job {
-    let step = StepDraft {
-        id: ExecutionId::from_random([3; 16]).to_string(),
-        action: "copy".to_owned(),
-        payload: Some(Opaque::default()),
-        ..StepDraft::default()
-    };
-    let plan = PlanDraft {
-        id: ExecutionId::from_random([4; 16]).to_string(),
-        version: 1,
-        created_at: 1,
-        steps: vec![step],
-        name: "plan".to_owned(),
-        context_requirements: vec!["key".to_owned()],
-        ..PlanDraft::default()
-    };
-    let draft = RequestDraft {
-        plan: Some(plan),
-        ..RequestDraft::default()
-    };
-    Job {
-        write: WriteId(number),
-        content: StoreWrite::Accept {
-            execution_id,
-            request: Arc::new(validate_request(draft, 1).unwrap()),
-            accepted_at: 1,
-            deadline_ms: 2,
-            started_at: None,
-        },
     }
 }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use crate::host::handle::{EngineEnd, EngineLink, Lane, Message, NoReply, Route, link};
+use crate::host::handle::{CallError, EngineHandle, EngineInbox, Lane, Message, Route, link};
 use crate::limits::{
     LONG_READS_BATCH_MAX, OPEN_BATCH_MAX, READS_BATCH_MAX, READS_LANE_MAX, WORKERS_BATCH_MAX,
     WRITES_BATCH_MAX, WRITES_LANE_MAX,
@@ -9,7 +9,7 @@ use escapement_engine::Input;
 use tokio::task::JoinSet;
 
 /// Calls that wait in a lane, for an engine that does nothing.
-fn flood(link: &EngineLink, calls: &mut JoinSet<Result<(), NoReply>>, lane: Lane, n_calls: usize) {
+fn flood(link: &EngineHandle, calls: &mut JoinSet<Result<(), CallError>>, lane: Lane, n_calls: usize) {
     for _ in 0..n_calls {
         let link = link.clone();
         calls.spawn(async move { link.call(lane, Input::ListWorkers).await.map(drop) });
@@ -22,7 +22,7 @@ async fn all_wait() {
     }
 }
 
-fn batch(end: &mut EngineEnd) -> Vec<Message> {
+fn batch(end: &mut EngineInbox) -> Vec<Message> {
     let mut batch = Vec::new();
     end.messages.top_up(&mut batch);
     batch
@@ -42,12 +42,12 @@ async fn a_flood_of_callers_fills_no_lane_of_workers_and_operators_and_is_refuse
     }
     let reads = refused
         .iter()
-        .filter(|refused| **refused == NoReply::Overloaded(Lane::Reads));
+        .filter(|refused| **refused == CallError::Overloaded(Lane::Reads));
     assert_eq!(reads.count(), 7);
     assert!(
         refused[..7]
             .iter()
-            .all(|refused| *refused == NoReply::Overloaded(Lane::Reads)),
+            .all(|refused| *refused == CallError::Overloaded(Lane::Reads)),
         "reads give way first: {refused:?}"
     );
     link.tell(Lane::Workers, Input::Tick).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_flood_of_callers_fills_no_lane_of_workers_and_operators_and_is_refuse
     while let Some(ended) = calls.join_next().await {
         assert_eq!(
             ended.unwrap(),
-            Err(NoReply::Gone),
+            Err(CallError::Gone),
             "nothing hangs when the engine ends"
         );
     }

@@ -1,19 +1,12 @@
 //! One commit with everything that may go wrong with it. Starts no thread, ends no process and waits for nothing.
 
-use escapement_codec::store_write::{encode, outcome};
-use escapement_engine::{StoreWrite, WriteFailure, WriteId, WriteOutcome};
+use crate::host::StoredBatch;
+use crate::write_queue::Commit;
+use escapement_codec::store_write::outcome;
+use escapement_engine::{WriteFailure, WriteOutcome};
 use escapement_model::planted::{self, Bug};
 use escapement_store::{Store, StoreFault, Write};
 use tracing::{info, warn};
-
-/// One write that the engine asked for.
-#[derive(Clone, Debug)]
-pub struct Job {
-    /// Comes back with the outcome.
-    pub write: WriteId,
-    /// What.
-    pub content: StoreWrite,
-}
 
 /// A store, and what was said of its state.
 #[derive(Debug)]
@@ -49,14 +42,12 @@ impl<S: Store> Committer<S> {
     ///
     /// # Errors
     /// Where nothing more may be acknowledged, not even what this batch may have committed already: end the process.
-    pub fn commit(&mut self, jobs: &[Job]) -> Result<Vec<(WriteId, WriteOutcome)>, StoreFault> {
-        let writes: Vec<Write> = jobs.iter().map(|job| encode(&job.content)).collect();
-        let outcomes = self.commit_writes(&writes)?;
-        Ok(jobs.iter().map(|job| job.write).zip(outcomes).collect())
+    pub fn handle_commit(&mut self, commit: &Commit) -> Result<StoredBatch, StoreFault> {
+        let outcomes = self.commit_writes(&commit.writes)?;
+        Ok(commit.jobs.iter().map(|job| job.write).zip(outcomes).collect())
     }
 
-    /// The same for writes that are encoded already.
-    pub(crate) fn commit_writes(&mut self, writes: &[Write]) -> Result<Vec<WriteOutcome>, StoreFault> {
+    fn commit_writes(&mut self, writes: &[Write]) -> Result<Vec<WriteOutcome>, StoreFault> {
         match self.store.commit(writes) {
             Ok(outcomes) => {
                 if !writes.is_empty() && std::mem::take(&mut self.is_refusing) {

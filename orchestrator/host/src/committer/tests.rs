@@ -1,14 +1,19 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
-use crate::storage::writer::tests::{acceptance, job};
-use escapement_model::ExecutionId;
+use crate::write_queue::{Job, WriteQueue};
+use escapement_contract::{PlanDraft, RequestDraft, StepDraft, validate_request};
+use escapement_engine::{StoreWrite, WriteId};
+use escapement_model::{ExecutionId, Opaque};
 use escapement_store::{Outcome, Reader};
+use std::sync::Arc;
 
-/// Has room for so many writes in one commit, and for accepts only where it has room for all.
+/// Has room for so many writes in one commit, and for accepts only if it has room for all.
 struct Narrow {
     room: usize,
     batches: Vec<usize>,
+    /// With this one every conflict is damaged.
+    damaged: Option<ExecutionId>,
 }
 
 impl Store for Narrow {
@@ -22,6 +27,13 @@ impl Store for Narrow {
 
     fn commit(&mut self, batch: &[Write]) -> Result<Vec<Outcome>, StoreFault> {
         self.batches.push(batch.len());
+        let is_damaged = |write: &Write| matches!(write, Write::Accept(accept) if Some(accept.execution_id) == self.damaged);
+        if batch.iter().any(is_damaged) {
+            return Err(StoreFault::Corrupt {
+                number: 1,
+                part: "execution",
+            });
+        }
         if batch.len() > self.room {
             return Err(StoreFault::Full("disk".into()));
         }
@@ -34,9 +46,17 @@ impl Store for Narrow {
 }
 
 fn commit(room: usize, jobs: &[Job]) -> (Vec<WriteOutcome>, Vec<usize>) {
+    commit_to(room, None, jobs)
+}
+
+fn commit_to(room: usize, damaged: Option<ExecutionId>, jobs: &[Job]) -> (Vec<WriteOutcome>, Vec<usize>) {
     let batches = Vec::new();
-    let mut committer = Committer::new(Narrow { room, batches });
-    let outcomes = committer.commit(jobs).unwrap();
+    let mut committer = Committer::new(Narrow {
+        room,
+        batches,
+        damaged,
+    });
+    let outcomes = committer.handle_commit(&together(jobs)).unwrap();
     let ids: Vec<WriteId> = outcomes.iter().map(|(write, _)| *write).collect();
     assert!(ids.iter().eq(jobs.iter().map(|job| &job.write)), "in their order");
     let outcomes = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
@@ -96,6 +116,75 @@ fn a_store_that_failed_for_good_acknowledges_nothing() {
             Err(StoreFault::Fatal("sync".into()))
         }
     }
-    let fault = Committer::new(Dead).commit(&[job(1), job(2)]).unwrap_err();
+    let fault = Committer::new(Dead)
+        .handle_commit(&together(&[job(1), job(2)]))
+        .unwrap_err();
     assert!(matches!(fault, StoreFault::Fatal(_)));
+}
+
+#[test]
+fn an_acceptance_that_meets_a_damaged_execution_fails_alone() {
+    const BUSY: WriteOutcome = WriteOutcome::Failed(WriteFailure::Busy);
+    let damaged = ExecutionId::from_random([9; 16]);
+    let jobs = [
+        job(1),
+        job(2),
+        acceptance(3, damaged),
+        job(4),
+        acceptance(5, damaged),
+    ];
+    let (outcomes, _) = commit_to(usize::MAX, Some(damaged), &jobs);
+    let durable = WriteOutcome::Durable;
+    assert_eq!(outcomes, [durable, durable, BUSY, durable, BUSY]);
+}
+
+fn together(jobs: &[Job]) -> Commit {
+    let mut queue = WriteQueue::default();
+    queue.handle_jobs(jobs.to_vec());
+    let commit = queue.poll_commit();
+    assert!(queue.is_empty(), "they fit into one commit");
+    commit
+}
+
+fn job(number: u64) -> Job {
+    let execution_id = ExecutionId::from_random([1; 16]);
+    Job {
+        write: WriteId(number),
+        content: StoreWrite::Start {
+            execution_id,
+            started_at: 1,
+        },
+    }
+}
+
+fn acceptance(number: u64, execution_id: ExecutionId) -> Job {
+    let step = StepDraft {
+        id: ExecutionId::from_random([3; 16]).to_string(),
+        action: "copy".to_owned(),
+        payload: Some(Opaque::default()),
+        ..StepDraft::default()
+    };
+    let plan = PlanDraft {
+        id: ExecutionId::from_random([4; 16]).to_string(),
+        version: 1,
+        created_at: 1,
+        steps: vec![step],
+        name: "plan".to_owned(),
+        context_requirements: vec!["key".to_owned()],
+        ..PlanDraft::default()
+    };
+    let draft = RequestDraft {
+        plan: Some(plan),
+        ..RequestDraft::default()
+    };
+    Job {
+        write: WriteId(number),
+        content: StoreWrite::Accept {
+            execution_id,
+            request: Arc::new(validate_request(draft, 1).unwrap()),
+            accepted_at: 1,
+            deadline_ms: 2,
+            started_at: None,
+        },
+    }
 }
