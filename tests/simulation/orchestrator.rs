@@ -6,7 +6,7 @@ use crate::dice::Dice;
 use crate::scenario::Scenario;
 use crate::truth::{ProcessKey, Report};
 use crate::watching::WHOLE;
-use escapement_codec::session_out::Greeting;
+use escapement_codec::session_out::WelcomeDefaults;
 use escapement_contract::Moment;
 use escapement_engine::{Caller, CallerId, EngineConfig, Input, SessionKey, Watch};
 use escapement_host::{Batch, Host, Links, Message, Route};
@@ -34,7 +34,7 @@ pub(crate) struct Orchestrator {
     /// 1 for the first process.
     pub(crate) boot: u64,
     pub(crate) boot_id: BootId,
-    pub(crate) greeting: Greeting,
+    pub(crate) greeting: WelcomeDefaults,
     began_at_ms: u64,
     /// It stands still until then.
     pub(crate) frozen_until_ms: u64,
@@ -81,7 +81,7 @@ impl Orchestrator {
             host: Host::new(config, start),
             boot,
             boot_id,
-            greeting: Greeting {
+            greeting: WelcomeDefaults {
                 boot_id,
                 heartbeat_interval_ms: HEARTBEAT_INTERVAL_MS,
                 lease_ms: LEASE_MS,

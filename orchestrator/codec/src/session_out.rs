@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// What `Welcome` says beside what the engine decides.
 #[derive(Clone, Debug)]
-pub struct Greeting {
+pub struct WelcomeDefaults {
     /// This process lifetime.
     pub boot_id: BootId,
     /// Milliseconds between heartbeats.
@@ -23,7 +23,7 @@ pub struct Greeting {
 }
 
 /// One message; the engine sees to its size.
-pub fn message(message: ToWorker, greeting: &Greeting) -> Message {
+pub fn message(message: ToWorker, greeting: &WelcomeDefaults) -> Message {
     match message {
         ToWorker::Assignments(items) => Message::Assignments(v1::Assignments {
             items: items.iter().map(assignment).collect(),
@@ -96,7 +96,7 @@ fn unknown_outcomes(tokens: Vec<Bytes>) -> Message {
     Message::OutcomeAcks(v1::OutcomeAcks { items })
 }
 
-fn welcome(welcome: Welcome, greeting: &Greeting) -> v1::Welcome {
+fn welcome(welcome: Welcome, greeting: &WelcomeDefaults) -> v1::Welcome {
     let refused = welcome.refused_actions.into_iter();
     v1::Welcome {
         protocol: limits::WORKER_PROTOCOL,

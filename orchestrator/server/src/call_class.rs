@@ -1,5 +1,9 @@
-//! Classes of calls, each of which has bounds of its own: the class of a path, and what it means. Knows no limit of them.
+//! Classes of calls, each of which has bounds of its own: the class of a path, and what it means. Enforces none of them.
 
+use crate::limits::{
+    OPEN_CONTROLS_MAX, OPEN_EXECUTES_MAX, OPEN_HEALTH_MAX, OPEN_READS_MAX, OPEN_REFLECTIONS_MAX,
+    OPEN_REPORTS_MAX, OPEN_SUBSCRIPTIONS_MAX, OPEN_WAITS_MAX, OPEN_WATCHES_MAX, OPEN_WRITES_MAX,
+};
 use escapement_model::limits::{CALLER_MESSAGE_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX};
 use escapement_wire::v1::event_service_server;
 use escapement_wire::v1::fleet_service_server;
@@ -15,7 +19,7 @@ const HEALTH: &str = "grpc.health.v1.Health";
 const REFLECTION: &str = tonic_reflection::pb::v1::server_reflection_server::SERVICE_NAME;
 const REFLECTION_ALPHA: &str = tonic_reflection::pb::v1alpha::server_reflection_server::SERVICE_NAME;
 
-/// Kinds of calls, each of which has bounds of its own.
+/// Classes of calls, each of which has bounds of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallClass {
     /// Plans that are handed in.
@@ -42,49 +46,94 @@ pub enum CallClass {
     Reflections,
 }
 
-impl CallClass {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            CallClass::Writes => "submissions",
-            CallClass::Executes => "executing calls",
-            CallClass::Reads => "reads",
-            CallClass::Waits => "waiting calls",
-            CallClass::Watches => "watches",
-            CallClass::Subscriptions => "subscriptions",
-            CallClass::Controls => "calls of operators",
-            CallClass::Reports => "reports of outcomes",
-            CallClass::Sessions => "new sessions",
-            CallClass::Health => "health checks",
-            CallClass::Reflections => "reflections",
-        }
-    }
-
+/// What a class means, for all who treat classes alike.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClassRow {
+    /// What its calls are called in the message of a refusal.
+    pub(crate) words: &'static str,
+    /// Calls open at a time, over all connections. `None` for sessions: those that have not spoken are bounded where they are
+    /// served, the others by the engine.
+    pub(crate) open_max: Option<usize>,
+    /// Where the bytes of a request count. `None` for a stream of messages, each of which has its own limit and which may stay
+    /// open for ever.
+    pub(crate) budget: Option<BodyPool>,
     /// False for what workers, operators and supervisors ask.
-    pub(crate) fn is_of_callers(self) -> bool {
-        !matches!(
-            self,
-            CallClass::Sessions | CallClass::Reports | CallClass::Controls | CallClass::Health
-        )
+    pub(crate) is_of_callers: bool,
+    /// Workers come back after UNAVAILABLE, as they do after a restart.
+    pub(crate) overload_code: Code,
+}
+
+/// Requests whose bytes count together while they are on their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyPool {
+    /// Plans that are handed in.
+    Plans,
+    /// Questions of callers.
+    Questions,
+    /// What workers, operators and supervisors send.
+    Workers,
+}
+
+impl CallClass {
+    /// All of them, each at the place of its discriminant.
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Writes,
+        Self::Executes,
+        Self::Reads,
+        Self::Waits,
+        Self::Watches,
+        Self::Subscriptions,
+        Self::Controls,
+        Self::Reports,
+        Self::Sessions,
+        Self::Health,
+        Self::Reflections,
+    ];
+
+    /// Returns the row of this class.
+    pub(crate) const fn row(self) -> ClassRow {
+        use BodyPool::{Plans, Questions, Workers};
+        match self {
+            Self::Writes => of_callers("submissions", OPEN_WRITES_MAX, Some(Plans)),
+            Self::Executes => of_callers("executing calls", OPEN_EXECUTES_MAX, Some(Plans)),
+            Self::Reads => of_callers("reads", OPEN_READS_MAX, Some(Questions)),
+            Self::Waits => of_callers("waiting calls", OPEN_WAITS_MAX, Some(Questions)),
+            Self::Watches => of_callers("watches", OPEN_WATCHES_MAX, Some(Questions)),
+            Self::Subscriptions => of_callers("subscriptions", OPEN_SUBSCRIPTIONS_MAX, Some(Questions)),
+            Self::Reflections => of_callers("reflections", OPEN_REFLECTIONS_MAX, None),
+            Self::Reports => of_others("reports of outcomes", Some(OPEN_REPORTS_MAX), Some(Workers)),
+            Self::Sessions => of_others("new sessions", None, None),
+            Self::Health => of_others("health checks", Some(OPEN_HEALTH_MAX), Some(Workers)),
+            Self::Controls => ClassRow {
+                overload_code: Code::ResourceExhausted,
+                ..of_others("calls of operators", Some(OPEN_CONTROLS_MAX), Some(Workers))
+            },
+        }
     }
 
     /// True for calls that hand a plan in.
     pub(crate) fn hands_in(self) -> bool {
         matches!(self, CallClass::Writes | CallClass::Executes)
     }
+}
 
-    /// Workers come back after UNAVAILABLE, as they do after a restart.
-    pub(crate) fn overload_code(self) -> Code {
-        match self {
-            CallClass::Sessions | CallClass::Reports | CallClass::Health => Code::Unavailable,
-            CallClass::Writes
-            | CallClass::Executes
-            | CallClass::Reads
-            | CallClass::Waits
-            | CallClass::Watches
-            | CallClass::Subscriptions
-            | CallClass::Controls
-            | CallClass::Reflections => Code::ResourceExhausted,
-        }
+const fn of_callers(words: &'static str, open_max: usize, budget: Option<BodyPool>) -> ClassRow {
+    ClassRow {
+        words,
+        open_max: Some(open_max),
+        budget,
+        is_of_callers: true,
+        overload_code: Code::ResourceExhausted,
+    }
+}
+
+const fn of_others(words: &'static str, open_max: Option<usize>, budget: Option<BodyPool>) -> ClassRow {
+    ClassRow {
+        words,
+        open_max,
+        budget,
+        is_of_callers: false,
+        overload_code: Code::Unavailable,
     }
 }
 
@@ -108,7 +157,7 @@ pub(crate) fn class_of(path: &str) -> CallClass {
 
 /// Bytes that one message to us may have.
 pub(crate) fn message_bytes_max(class: CallClass) -> usize {
-    if class.is_of_callers() {
+    if class.row().is_of_callers {
         CALLER_MESSAGE_BYTES_MAX
     } else {
         SESSION_MESSAGE_BYTES_MAX

@@ -14,7 +14,7 @@ pub(crate) mod testing;
 
 use self::queries::settled::SettledRecords;
 use self::queries::simulate::Simulations;
-use self::transport::response_budget::AnswerRooms;
+use self::transport::response_budget::ResponseBudget;
 use crate::call_class::CallClass;
 use crate::host::handle::{CallError, EngineHandle, Lane};
 use crate::limits::{
@@ -23,7 +23,7 @@ use crate::limits::{
 use crate::sinks::Subscribers;
 use crate::status::Rejection;
 use crate::storage::readers::Readers;
-use escapement_codec::session_out::Greeting;
+use escapement_codec::session_out::WelcomeDefaults;
 use escapement_model::ExecutionId;
 use prost::Message;
 use std::pin::Pin;
@@ -38,17 +38,17 @@ pub(crate) struct Edge {
     pub(crate) engine: EngineHandle,
     pub(crate) readers: Readers,
     pub(crate) settled: SettledRecords,
-    pub(crate) answers: AnswerRooms,
+    pub(crate) answers: ResponseBudget,
     /// Room for plans that were handed in and of which it is not known yet whether they are accepted.
-    pub(crate) undecided: Arc<Semaphore>,
-    /// Places for executions that are replayed.
+    pub(crate) pending_submission_bytes: Arc<Semaphore>,
+    /// Slots for executions that are replayed.
     pub(crate) replays: Arc<Semaphore>,
-    /// Places for plans whose payloads are held against schemas.
+    /// Slots for plans whose payloads are held against schemas.
     pub(crate) payload_checks: Arc<Semaphore>,
     /// Room for sessions that have not said anything.
     pub(crate) silent_sessions: Arc<Semaphore>,
     pub(crate) events: Subscribers,
-    pub(crate) greeting: Greeting,
+    pub(crate) greeting: WelcomeDefaults,
     pub(crate) max_concurrent_steps: u32,
     pub(crate) simulations: Simulations,
     /// True once streams that nothing else ends must end.
@@ -60,7 +60,7 @@ impl Edge {
         engine: EngineHandle,
         readers: Readers,
         events: Subscribers,
-        greeting: Greeting,
+        greeting: WelcomeDefaults,
         max_concurrent_steps: u32,
         queue_allowance_ms: u64,
         closing: Receiver<bool>,
@@ -69,8 +69,8 @@ impl Edge {
             engine,
             readers,
             settled: SettledRecords::default(),
-            answers: AnswerRooms::new(),
-            undecided: Arc::new(Semaphore::new(UNDECIDED_BYTES_MAX / UNDECIDED_UNIT_BYTES)),
+            answers: ResponseBudget::new(),
+            pending_submission_bytes: Arc::new(Semaphore::new(UNDECIDED_BYTES_MAX / UNDECIDED_UNIT_BYTES)),
             replays: Arc::new(Semaphore::new(REPLAYS_MAX)),
             payload_checks: Arc::new(Semaphore::new(PAYLOAD_CHECKS_MAX)),
             silent_sessions: Arc::new(Semaphore::new(SILENT_SESSIONS_MAX)),
@@ -83,10 +83,10 @@ impl Edge {
     }
 
     /// Room for one plan, until it is decided whether it is accepted. Nobody waits for it.
-    pub(crate) fn room_to_decide(&self, plan: &impl Message) -> Result<OwnedSemaphorePermit, Rejection> {
+    pub(crate) fn reserve_submission(&self, plan: &impl Message) -> Result<OwnedSemaphorePermit, Rejection> {
         let n_units = plan.encoded_len() / UNDECIDED_UNIT_BYTES + 1;
         let n_units = u32::try_from(n_units).unwrap_or(u32::MAX);
-        Arc::clone(&self.undecided)
+        Arc::clone(&self.pending_submission_bytes)
             .try_acquire_many_owned(n_units)
             .map_err(|_| Rejection::Overloaded(CallClass::Writes))
     }

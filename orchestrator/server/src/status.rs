@@ -203,12 +203,12 @@ impl From<Rejection> for Status {
                     .to_owned(),
                 [],
             ),
-            Rejection::Overloaded(kind) => again_after(
+            Rejection::Overloaded(class) => again_after(
                 LATER,
-                kind.overload_code(),
+                class.row().overload_code,
                 "OVERLOADED",
-                format!("Too many {} at a time; ask again.", kind.as_str()),
-                [("kind", kind.as_str().to_owned())],
+                format!("Too many {} at a time; ask again.", class.row().words),
+                [("kind", class.row().words.to_owned())],
             ),
             Rejection::RequestTooSlow => plain(
                 Code::DeadlineExceeded,

@@ -134,11 +134,11 @@ impl SessionReader {
         };
         let name = WorkerName::of(&first);
         name.log_begin(key);
-        let reason = self.talk(first, &mut session).await;
+        let reason = self.read_loop(first, &mut session).await;
         name.log_end(key, reason);
         // The engine's thread may have ended.
         let _ended = self.engine.tell(Lane::Workers, Input::SessionClosed(key)).await;
-        self.linger().await;
+        self.drain_then_abort().await;
     }
 
     /// The first message, within the time for it.
@@ -160,19 +160,19 @@ impl SessionReader {
                 None
             }
             Err(_elapsed) => {
-                violate(outbound, format!("no Hello within {HELLO_TIMEOUT_MS} ms"));
+                send_protocol_error(outbound, format!("no Hello within {HELLO_TIMEOUT_MS} ms"));
                 None
             }
         }
     }
 
     /// Passes messages on until either side ends the stream; says why it ended.
-    async fn talk(&mut self, first: v1::SessionRequest, session: &mut OpenSession) -> &'static str {
+    async fn read_loop(&mut self, first: v1::SessionRequest, session: &mut OpenSession) -> &'static str {
         let mut next = Some(first);
         let mut said_goodbye = false;
         while let Some(request) = next {
             said_goodbye |= matches!(request.message, Some(Message::Goodbye(_)));
-            if let Err(reason) = self.pass_on(request, session).await {
+            if let Err(reason) = self.forward(request, session).await {
                 return reason;
             }
             // Biased: an end comes before another message, and the engine's before that of the stream, which follows it.
@@ -202,7 +202,7 @@ impl SessionReader {
     ///
     /// # Errors
     /// Why the session must end.
-    async fn pass_on(
+    async fn forward(
         &mut self,
         request: v1::SessionRequest,
         session: &OpenSession,
@@ -213,7 +213,7 @@ impl SessionReader {
             Ok(incoming) => incoming,
             Err(WrongStructure(why)) => {
                 if let Some(outbound) = session.outbound.upgrade() {
-                    violate(&outbound, why.to_owned());
+                    send_protocol_error(&outbound, why.to_owned());
                 }
                 return Err(session_error_code(SessionErrorCode::ProtocolViolation).as_str_name());
             }
@@ -232,18 +232,18 @@ impl SessionReader {
         };
         // Only now: what waits is what was read, which is smaller than the message can be.
         let room = session.room(n_units).await;
-        let passed_on = self.engine.pass_on(said, room).await;
+        let passed_on = self.engine.forward(said, room).await;
         passed_on.map_err(|EngineGone| ORCHESTRATOR_STOPS)
     }
 
     async fn close(self, outbound: mpsc::Sender<Outbound>) {
         drop(outbound);
-        self.linger().await;
+        self.drain_then_abort().await;
     }
 
     /// Gives the worker time to take what was sent, reading on so that its own writes do not get stuck;
     /// then cuts the connection of one that does not.
-    async fn linger(mut self) {
+    async fn drain_then_abort(mut self) {
         if self.is_gone {
             return;
         }
@@ -334,7 +334,7 @@ impl WorkerName {
 }
 
 /// Says why the session ends. Where even that does not fit into the queue, the end itself must do.
-fn violate(outbound: &mpsc::Sender<Outbound>, detail: String) {
+fn send_protocol_error(outbound: &mpsc::Sender<Outbound>, detail: String) {
     let _full = outbound.try_send(Outbound::Violation { detail });
 }
 

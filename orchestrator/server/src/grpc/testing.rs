@@ -6,7 +6,7 @@ use super::Edge;
 use crate::host::handle::{Channels, EngineInbox, Message, link};
 use crate::storage::readers::Readers;
 use bytes::Bytes;
-use escapement_codec::session_out::Greeting;
+use escapement_codec::session_out::WelcomeDefaults;
 use escapement_contract::Moment;
 use escapement_engine::EngineConfig;
 use escapement_host::{Batch, Committer, Host, Output, WriteQueue};
@@ -60,7 +60,7 @@ impl Stage {
         let (engine, end) = link();
         let (closing, closing_rx) = watch::channel(false);
         let readers = Readers::open(&store).unwrap();
-        let greeting = Greeting {
+        let greeting = WelcomeDefaults {
             boot_id: boot_id(),
             heartbeat_interval_ms: 1,
             lease_ms: 1,

@@ -200,7 +200,7 @@ impl EngineHandle {
     ///
     /// # Errors
     /// [`EngineGone`] where the engine has ended.
-    pub(crate) async fn pass_on(&self, said: Input, room: OwnedSemaphorePermit) -> Result<(), EngineGone> {
+    pub(crate) async fn forward(&self, said: Input, room: OwnedSemaphorePermit) -> Result<(), EngineGone> {
         self.send(Lane::Workers, Message::Said(said, room)).await
     }
 

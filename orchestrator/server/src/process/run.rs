@@ -20,7 +20,7 @@ use crate::storage::readers::Readers;
 use crate::storage::retention::Maintenance;
 use crate::storage::scrub::Scrub;
 use crate::storage::{loader, recovery, writer};
-use escapement_codec::session_out::Greeting;
+use escapement_codec::session_out::WelcomeDefaults;
 use escapement_engine::EngineConfig;
 use escapement_model::BootId;
 use escapement_process::files;
@@ -272,8 +272,8 @@ impl Identity {
     }
 }
 
-fn greeting(config: &Config, engine: &EngineConfig) -> Greeting {
-    Greeting {
+fn greeting(config: &Config, engine: &EngineConfig) -> WelcomeDefaults {
+    WelcomeDefaults {
         boot_id: engine.boot_id,
         heartbeat_interval_ms: engine.heartbeat_interval_ms,
         lease_ms: engine.lease_ms,

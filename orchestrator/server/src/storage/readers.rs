@@ -17,7 +17,7 @@ use tracing::error;
 pub(crate) struct Readers {
     /// As many permits as readers, so that whoever holds one finds a reader in the list.
     permits: Arc<Semaphore>,
-    /// Places for those who wait for a reader, and for those who have one.
+    /// Slots for those who wait for a reader, and for those who have one.
     places: Arc<Semaphore>,
     listing: Arc<Semaphore>,
     watches: Arc<Semaphore>,
@@ -27,7 +27,7 @@ pub(crate) struct Readers {
 
 /// What is read, and so how long it may wait for a reader and how many readers it may keep busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum ReadClass {
     /// One execution for one answer.
     Answer,
     /// Many executions.
@@ -70,7 +70,7 @@ impl Readers {
     /// or no reader gets free in time.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        reading: Reading,
+        reading: ReadClass,
         read: impl FnOnce(&dyn Reader) -> Result<T, StoreFault> + Send + 'static,
     ) -> Result<T, Rejection> {
         let permits = self.permits(reading).await?;
@@ -89,17 +89,17 @@ impl Readers {
     }
 
     /// The right to one reader, and what else is held as long.
-    async fn permits(&self, reading: Reading) -> Result<Permits, Rejection> {
+    async fn permits(&self, reading: ReadClass) -> Result<Permits, Rejection> {
         let overloaded = Rejection::Overloaded(CallClass::Reads);
         let in_turn = async |own| {
             let own = permit(own).await;
             Ok([Some(permit(&self.permits).await), Some(own), None])
         };
         let own = match reading {
-            Reading::Watch => return in_turn(&self.watches).await,
-            Reading::Submission => return in_turn(&self.submissions).await,
-            Reading::Answer => None,
-            Reading::List => Some(&self.listing),
+            ReadClass::Watch => return in_turn(&self.watches).await,
+            ReadClass::Submission => return in_turn(&self.submissions).await,
+            ReadClass::Answer => None,
+            ReadClass::List => Some(&self.listing),
         };
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             return Err(overloaded);

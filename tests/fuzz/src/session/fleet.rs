@@ -5,7 +5,7 @@ use crate::seeds;
 use crate::source::Source;
 use bytes::Bytes;
 use escapement_codec::session_in::{attempt_outcome, incoming};
-use escapement_codec::session_out::{Greeting, message as to_wire};
+use escapement_codec::session_out::{WelcomeDefaults, message as to_wire};
 use escapement_engine::{AttemptReport, Input, SessionKey, ToWorker, WorkerView};
 use escapement_model::{AttemptToken, BootId, SessionId, limits};
 use escapement_wire::worker::v1;
@@ -324,7 +324,7 @@ impl Fleet {
             }
             _ => {}
         }
-        let greeting = Greeting {
+        let greeting = WelcomeDefaults {
             boot_id: BootId::new([7; 16]),
             heartbeat_interval_ms: limits::HEARTBEAT_INTERVAL_MS,
             lease_ms: limits::LEASE_MS,

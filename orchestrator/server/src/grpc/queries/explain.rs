@@ -8,7 +8,7 @@ use crate::call_class::CallClass;
 use crate::grpc::Edge;
 use crate::host::handle::Lane;
 use crate::status::Rejection;
-use crate::storage::readers::Reading;
+use crate::storage::readers::ReadClass;
 use escapement_codec::audit_from_wire;
 use escapement_codec::explanation as convert;
 use escapement_codec::stored::{self, Unreadable};
@@ -39,7 +39,7 @@ impl Edge {
                 ExplainAnswer::NotLive => None,
             };
             let wanted = wanted.clone();
-            let read = self.readers.read(Reading::Answer, move |reader| {
+            let read = self.readers.read(ReadClass::Answer, move |reader| {
                 let Some(stored) = reader.execution(execution_id)? else {
                     return Ok(Ok(Found::Nothing));
                 };
@@ -47,10 +47,10 @@ impl Edge {
             });
             match read.await?? {
                 Found::Explained(answer) => return self.answers.answer(CallClass::Reads, *answer),
-                Found::Nothing => return Err(self.absent(execution_id, Reading::Answer).await?.into()),
+                Found::Nothing => return Err(self.absent(execution_id, ReadClass::Answer).await?.into()),
                 Found::NoRecord => {
                     // It was there a moment ago, settled: it has been removed since, or its record is damaged.
-                    self.stored(execution_id, Reading::Answer).await?;
+                    self.stored(execution_id, ReadClass::Answer).await?;
                     return Err(Rejection::RecordDamaged.into());
                 }
                 Found::GoneOn => {}

@@ -2,7 +2,7 @@
 //! Holds the record as it is stored and one piece of the file.
 
 use crate::grpc::transport::connection_abort::ConnectionAbort;
-use crate::grpc::transport::response_budget::{Held, UntilTaken};
+use crate::grpc::transport::response_budget::{Budgeted, TakeDeadline};
 use crate::grpc::{Answers, Edge, execution_id};
 use escapement_codec::archive::file::{Pieces, pieces};
 use escapement_wire::v1;
@@ -18,7 +18,7 @@ impl Edge {
         abort: Option<ConnectionAbort>,
     ) -> Result<Response<Answers<v1::ExportExecutionResponse>>, Status> {
         let execution_id = execution_id(&request.execution_id)?;
-        let Held { value: record, room } = self.record(execution_id).await?;
+        let Budgeted { value: record, room } = self.record(execution_id).await?;
         Ok(Response::new(Box::pin(Export {
             pieces: pieces(record),
             _until_taken: room.until_taken(abort),
@@ -29,7 +29,7 @@ impl Edge {
 /// The file on its way. The room is given back, and the limit of time ends, when it is dropped.
 struct Export {
     pieces: Pieces,
-    _until_taken: UntilTaken,
+    _until_taken: TakeDeadline,
 }
 
 impl Stream for Export {

@@ -3,10 +3,10 @@
 
 use crate::call_class::CallClass;
 use crate::grpc::Edge;
-use crate::grpc::transport::response_budget::Held;
+use crate::grpc::transport::response_budget::{Budgeted, ResponsePermit};
 use crate::host::handle::{CallError, Lane};
 use crate::status::Rejection;
-use crate::storage::readers::Reading;
+use crate::storage::readers::ReadClass;
 use bytes::Bytes;
 use escapement_codec::certificate as convert;
 use escapement_codec::execution;
@@ -16,10 +16,20 @@ use escapement_codec::stored_execution::stored_execution;
 use escapement_contract::Request as PlanRequest;
 use escapement_engine::{ActionView, ExecutionView, Input, Refusal};
 use escapement_model::ExecutionId;
-use escapement_store::{Reader, StoreFault, StoredExecution};
+use escapement_store::{Reader, StoreFault, StoredExecution, StoredState};
 use escapement_wire::v1;
 use tonic::Status;
 use tracing::error;
+
+/// What the store has of a settled execution.
+pub(super) struct StoredSettled {
+    /// Without its result.
+    pub(super) stored: StoredExecution,
+    pub(super) result: Bytes,
+    pub(super) audit: Bytes,
+    /// For what was counted of it.
+    pub(super) permit: ResponsePermit,
+}
 
 impl Edge {
     /// The actions that are registered.
@@ -28,10 +38,13 @@ impl Edge {
     }
 
     /// How an execution stands now, by the engine where it is live, else by the store.
-    pub(crate) async fn execution(&self, execution_id: ExecutionId) -> Result<Held<v1::Execution>, Status> {
+    pub(crate) async fn execution(
+        &self,
+        execution_id: ExecutionId,
+    ) -> Result<Budgeted<v1::Execution>, Status> {
         match self.live(execution_id).await? {
-            Some(view) => Ok(Held::small(execution::live_execution(&view))),
-            None => Ok(self.stored_execution(execution_id, Reading::Answer).await?),
+            Some(view) => Ok(Budgeted::small(execution::live_execution(&view))),
+            None => Ok(self.stored_execution(execution_id, ReadClass::Answer).await?),
         }
     }
 
@@ -49,7 +62,7 @@ impl Edge {
             });
         }
         // Whoever answers takes room for the whole of it.
-        let Held { value: stored, .. } = self.ended(execution_id, Reading::Answer).await?;
+        let Budgeted { value: stored, .. } = self.ended(execution_id, ReadClass::Answer).await?;
         let damaged = |unreadable| damaged(execution_id, &unreadable);
         let certificate = match stored.record.is_empty() {
             true => None,
@@ -71,25 +84,25 @@ impl Edge {
     pub(crate) async fn stored_execution(
         &self,
         execution_id: ExecutionId,
-        reading: Reading,
-    ) -> Result<Held<v1::Execution>, Rejection> {
-        let Held { value: stored, room } = self.ended(execution_id, reading).await?;
+        reading: ReadClass,
+    ) -> Result<Budgeted<v1::Execution>, Rejection> {
+        let Budgeted { value: stored, room } = self.ended(execution_id, reading).await?;
         let value = stored_execution(&stored).map_err(|unreadable| damaged(execution_id, &unreadable))?;
-        Ok(Held { value, room })
+        Ok(Budgeted { value, room })
     }
 
     /// The result of an execution that the engine does not hold any more.
     pub(crate) async fn stored_result(
         &self,
         execution_id: ExecutionId,
-        reading: Reading,
-    ) -> Result<Held<v1::PlanResult>, Rejection> {
-        let Held { value: stored, room } = self.ended(execution_id, reading).await?;
+        reading: ReadClass,
+    ) -> Result<Budgeted<v1::PlanResult>, Rejection> {
+        let Budgeted { value: stored, room } = self.ended(execution_id, reading).await?;
         // Accepted, not settled and not with the engine: its write is in doubt, and only asking again tells.
         let record = stored.result.ok_or(Rejection::Refused(Refusal::StoreFailed))?;
         let value =
             stored::decode_result(&record).map_err(|unreadable| damaged(execution_id, &unreadable))?;
-        Ok(Held { value, room })
+        Ok(Budgeted { value, room })
     }
 
     //
@@ -115,7 +128,7 @@ impl Edge {
                 return Err(refused);
             }
         }
-        let read = self.readers.read(Reading::Submission, move |reader| {
+        let read = self.readers.read(ReadClass::Submission, move |reader| {
             if let Some(stored) = reader.execution(execution_id)? {
                 return Ok(Some(stored.summary.request_digest));
             }
@@ -134,8 +147,8 @@ impl Edge {
     pub(crate) async fn stored(
         &self,
         execution_id: ExecutionId,
-        reading: Reading,
-    ) -> Result<Held<StoredExecution>, Rejection> {
+        reading: ReadClass,
+    ) -> Result<Budgeted<StoredExecution>, Rejection> {
         let read = move |reader: &dyn Reader| reader.execution(execution_id);
         self.read_one(execution_id, reading, read).await
     }
@@ -144,8 +157,8 @@ impl Edge {
     async fn ended(
         &self,
         execution_id: ExecutionId,
-        reading: Reading,
-    ) -> Result<Held<StoredExecution>, Rejection> {
+        reading: ReadClass,
+    ) -> Result<Budgeted<StoredExecution>, Rejection> {
         let read = move |reader: &dyn Reader| reader.execution_or_ending(execution_id);
         self.read_one(execution_id, reading, read).await
     }
@@ -153,9 +166,9 @@ impl Edge {
     async fn read_one(
         &self,
         execution_id: ExecutionId,
-        reading: Reading,
+        reading: ReadClass,
         read: impl FnOnce(&dyn Reader) -> Result<Option<StoredExecution>, StoreFault> + Send + 'static,
-    ) -> Result<Held<StoredExecution>, Rejection> {
+    ) -> Result<Budgeted<StoredExecution>, Rejection> {
         let answers = self.answers.clone();
         let read = self.readers.read(reading, move |reader| {
             let Some(stored) = read(reader)? else {
@@ -164,12 +177,50 @@ impl Edge {
             // Before the reader is free again: no more of this is held without room than there are readers.
             let bytes = stored.result.as_ref().map_or(0, Bytes::len);
             let room = answers.take(CallClass::Reads, bytes);
-            Ok(Some(room.map(|room| Held { value: stored, room })))
+            Ok(Some(room.map(|room| Budgeted { value: stored, room })))
         });
         match read.await? {
             Some(stored) => stored,
             None => Err(self.absent(execution_id, reading).await?),
         }
+    }
+
+    /// Everything that the store has of a settled execution, with the permit that `take` gives for its bytes.
+    ///
+    /// `unsettled`: what is wrong with one that has no result.
+    pub(super) async fn stored_settled<E: From<Rejection> + Send + 'static>(
+        &self,
+        execution_id: ExecutionId,
+        class: ReadClass,
+        unsettled: impl FnOnce(StoredState) -> Rejection,
+        take: impl FnOnce(&StoredExecution, usize) -> Result<ResponsePermit, E> + Send + 'static,
+    ) -> Result<StoredSettled, E> {
+        let read = self.readers.read(class, move |reader| {
+            let Some(stored) = reader.execution(execution_id)? else {
+                return Ok(None);
+            };
+            let audit = reader.audit(execution_id)?;
+            // Before the reader is free again: no more of this is held without room than there are readers.
+            let permit = take(&stored, audit.as_ref().map_or(0, Bytes::len));
+            Ok(Some(permit.map(|permit| (stored, audit, permit))))
+        });
+        let Some(found) = read.await? else {
+            return Err(self.absent(execution_id, class).await?.into());
+        };
+        let (mut stored, audit, permit) = found?;
+        let result = stored.result.take();
+        let result = result.ok_or_else(|| unsettled(stored.summary.state))?;
+        let Some(audit) = audit else {
+            // It was there a moment ago, settled: it has been removed since, or its record is damaged.
+            self.stored(execution_id, class).await?;
+            return Err(Rejection::RecordDamaged.into());
+        };
+        Ok(StoredSettled {
+            stored,
+            result,
+            audit,
+            permit,
+        })
     }
 
     /// Why a request is refused whose execution id is in use: names the field in which it differs from what was accepted,
@@ -185,7 +236,7 @@ impl Edge {
         let accepted = match self.live(execution_id).await {
             Ok(Some(view)) => Some(request::request_to_wire(&view.request, execution_id)),
             Ok(None) => {
-                let stored = self.stored(execution_id, Reading::Answer).await;
+                let stored = self.stored(execution_id, ReadClass::Answer).await;
                 stored
                     .ok()
                     .and_then(|held| stored::accepted_request(&held.value.record).ok())
@@ -202,7 +253,7 @@ impl Edge {
     pub(crate) async fn absent(
         &self,
         execution_id: ExecutionId,
-        reading: Reading,
+        reading: ReadClass,
     ) -> Result<Rejection, Rejection> {
         let removed = self
             .readers

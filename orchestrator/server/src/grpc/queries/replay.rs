@@ -1,7 +1,7 @@
 //! Whether the core decides again what is recorded of a settled execution. Changes nothing.
 
 use crate::call_class::CallClass;
-use crate::grpc::transport::response_budget::Held;
+use crate::grpc::transport::response_budget::Budgeted;
 use crate::grpc::{Edge, execution_id};
 use crate::limits::READERS_PATIENCE;
 use crate::status::Rejection;
@@ -20,7 +20,7 @@ impl Edge {
         let execution_id = execution_id(&request.execution_id)?;
         // Before anything is read: who waits holds nothing.
         let place = self.place_to_replay().await?;
-        let Held { value: record, room } = self.record(execution_id).await?;
+        let Budgeted { value: record, room } = self.record(execution_id).await?;
         if record.inputs.is_none() {
             return Err(Rejection::InputsNotRecorded(execution_id).into());
         }

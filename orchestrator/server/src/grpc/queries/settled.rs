@@ -5,15 +5,16 @@
 use super::lookup::damaged;
 use crate::call_class::CallClass;
 use crate::grpc::Edge;
-use crate::grpc::transport::response_budget::AnswerRoom;
+use crate::grpc::transport::response_budget::ResponsePermit;
 use crate::limits::WATCHED_RECORD_TIMEOUT;
 use crate::status::Rejection;
-use crate::storage::readers::Reading;
+use crate::storage::readers::ReadClass;
 use bytes::Bytes;
 use escapement_codec::stored::{self, Unreadable};
 use escapement_contract::Persisted;
 use escapement_engine::{Piece, Refusal};
 use escapement_model::ExecutionId;
+use escapement_store::StoredExecution;
 use escapement_wire::v1;
 use prost::Message;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
@@ -37,7 +38,7 @@ pub(crate) struct SettledRecord {
     audit: Bytes,
     result: Bytes,
     /// For as long as it is there.
-    room: AnswerRoom,
+    room: ResponsePermit,
 }
 
 /// A piece of such a record.
@@ -100,7 +101,7 @@ impl Edge {
             let room = answers.take_for_record(bytes);
             room.map_or_else(|| answers.take(CallClass::Reads, bytes), Ok)
         };
-        let read = || self.read_settled(execution_id, Reading::Answer, take);
+        let read = || self.read_settled(execution_id, ReadClass::Answer, take);
         let record = joined.shared.get_or_try_init(read).await?;
         let piece = record.piece(from_sequence, piece)?;
         if piece.has_more && self.answers.is_for_record(&record.room) {
@@ -132,7 +133,7 @@ impl Edge {
                     joined.shared.get_or_try_init(encode).await.map(|_| ())
                 }
                 None => {
-                    let read = || self.read_settled(execution_id, Reading::Watch, take);
+                    let read = || self.read_settled(execution_id, ReadClass::Watch, take);
                     joined.shared.get_or_try_init(read).await.map(|_| ())
                 }
             };
@@ -150,35 +151,22 @@ impl Edge {
     async fn read_settled<E: From<Rejection> + Send + 'static>(
         &self,
         execution_id: ExecutionId,
-        reading: Reading,
-        take: impl FnOnce(usize) -> Result<AnswerRoom, E> + Send + 'static,
+        reading: ReadClass,
+        take: impl FnOnce(usize) -> Result<ResponsePermit, E> + Send + 'static,
     ) -> Result<SettledRecord, E> {
-        let read = self.readers.read(reading, move |reader| {
-            let Some(stored) = reader.execution(execution_id)? else {
-                return Ok(None);
-            };
-            let audit = reader.audit(execution_id)?;
-            let bytes = [&stored.result, &audit].map(|record| record.as_ref().map_or(0, Bytes::len));
-            // Before the reader is free again: no more of this is held without room than there are readers.
-            let room = take(bytes.iter().sum());
-            Ok(Some(room.map(|room| (stored.result, audit, room))))
-        });
-        let Some(found) = read.await? else {
-            return Err(self.absent(execution_id, reading).await?.into());
-        };
-        let (result, audit, room) = found?;
         // Accepted, not settled and not with the engine: its write is in doubt, and only asking again tells.
-        let result = result.ok_or(Rejection::Refused(Refusal::StoreFailed))?;
-        let Some(audit) = audit else {
-            // It was there a moment ago, settled: it has been removed since, or its record is damaged.
-            self.stored(execution_id, reading).await?;
-            return Err(Rejection::RecordDamaged.into());
+        let unsettled = |_| Rejection::Refused(Refusal::StoreFailed);
+        let take = move |stored: &StoredExecution, audit_bytes| {
+            take(stored.result.as_ref().map_or(0, Bytes::len) + audit_bytes)
         };
+        let settled = self
+            .stored_settled(execution_id, reading, unsettled, take)
+            .await?;
         Ok(SettledRecord {
             execution_id,
-            audit,
-            result,
-            room,
+            audit: settled.audit,
+            result: settled.result,
+            room: settled.permit,
         })
     }
 }
@@ -187,7 +175,7 @@ impl Edge {
 async fn encode_settled(
     execution_id: ExecutionId,
     settlement: Persisted,
-    take: impl FnOnce(usize) -> Result<AnswerRoom, NotKept>,
+    take: impl FnOnce(usize) -> Result<ResponsePermit, NotKept>,
 ) -> Result<SettledRecord, NotKept> {
     let encoding = spawn_blocking(move || {
         let audit = stored::encode_audit(&settlement.audit);

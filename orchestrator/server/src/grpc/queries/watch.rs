@@ -5,7 +5,7 @@
 use super::settled::{KeptRecord, Place, Placed, SettledPiece};
 use crate::call_class::CallClass;
 use crate::grpc::transport::connection_abort::ConnectionAbort;
-use crate::grpc::transport::response_budget::{Held, UntilTaken};
+use crate::grpc::transport::response_budget::{Budgeted, TakeDeadline};
 use crate::grpc::{Answers, Edge};
 use crate::host::handle::Lane;
 use crate::limits::{AUDIT_PAGE_BYTES_MAX, WATCHED_BYTES_MAX, WATCHED_ENTRIES_MAX};
@@ -120,7 +120,7 @@ struct WatchStream {
     state: WatchState,
     abort: Option<ConnectionAbort>,
     /// The room for the result, once it is on its way.
-    last: Option<UntilTaken>,
+    last: Option<TakeDeadline>,
 }
 
 /// What is there to be sent.
@@ -130,7 +130,7 @@ enum WatchState {
     /// The record of a settled execution from a place on.
     Settled(Watcher, KeptRecord, Place),
     /// The last entry, with the result. Alone, so that no watcher that does not read holds a result.
-    Last(Box<Held<v1::WatchExecutionResponse>>),
+    Last(Box<Budgeted<v1::WatchExecutionResponse>>),
     /// Nothing yet.
     Asking(Pin<Box<dyn Future<Output = Result<WatchState, Status>> + Send>>),
     /// Nothing any more.
@@ -171,7 +171,7 @@ impl Stream for WatchStream {
                     }
                 },
                 WatchState::Last(last) => {
-                    let Held { value, room } = *last;
+                    let Budgeted { value, room } = *last;
                     let abort = self.abort.take();
                     self.last.get_or_insert_with(|| room.until_taken(abort));
                     return Poll::Ready(Some(Ok(value)));
@@ -273,7 +273,7 @@ impl Watcher {
                     entry: Some(record.at(place)?.entry),
                     result: Some(record.result()?),
                 };
-                Ok(Ok(WatchState::Last(Box::new(Held { value, room }))))
+                Ok(Ok(WatchState::Last(Box::new(Budgeted { value, room }))))
             });
             match last.transpose()? {
                 Some(Ok(last)) => return Ok(last),

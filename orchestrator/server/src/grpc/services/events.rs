@@ -2,7 +2,7 @@
 
 use crate::call_class::CallClass;
 use crate::grpc::transport::connection_abort::ConnectionAbort;
-use crate::grpc::transport::response_budget::{AnswerRooms, UntilTaken};
+use crate::grpc::transport::response_budget::{ResponseBudget, TakeDeadline};
 use crate::grpc::{Answers, Edge};
 use crate::sinks::TerminalEvent;
 use crate::status::Rejection;
@@ -71,10 +71,10 @@ struct Subscription {
     /// Empty: all.
     types: Vec<String>,
     dropped: i64,
-    answers: AnswerRooms,
+    answers: ResponseBudget,
     abort: Option<ConnectionAbort>,
     /// The room of the event that is being sent.
-    on_its_way: Option<UntilTaken>,
+    on_its_way: Option<TakeDeadline>,
     closing: watch::Receiver<bool>,
 }
 

@@ -2,7 +2,7 @@
 //! gone and the queue is empty, or with an error of the shell.
 
 use crate::host::handle::Outbound;
-use escapement_codec::session_out::{self, Greeting};
+use escapement_codec::session_out::{self, WelcomeDefaults};
 use escapement_engine::{SessionErrorCode, ToWorker};
 use escapement_model::limits::SESSION_MESSAGE_BYTES_MAX;
 use escapement_wire::worker::v1;
@@ -18,7 +18,7 @@ use tracing::error;
 #[derive(Debug)]
 pub(crate) struct SessionStream {
     queue: mpsc::Receiver<Outbound>,
-    greeting: Greeting,
+    greeting: WelcomeDefaults,
     /// Number of the last message; 0 for none.
     last_seq: u64,
     /// True after the shell's own last message.
@@ -32,7 +32,7 @@ pub(crate) struct SessionStream {
 impl SessionStream {
     pub(crate) fn new(
         queue: mpsc::Receiver<Outbound>,
-        greeting: Greeting,
+        greeting: WelcomeDefaults,
         end: oneshot::Receiver<Status>,
         alive: oneshot::Sender<Infallible>,
     ) -> Self {

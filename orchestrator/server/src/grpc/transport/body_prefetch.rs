@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 /// A body of which the beginning was read before it was asked for.
 #[derive(Debug)]
-pub(crate) struct Begun<B: Body> {
+pub(crate) struct PrefetchedBody<B: Body> {
     /// What was read and is not given yet.
     beginning: VecDeque<Result<Frame<Bytes>, B::Error>>,
     rest: B,
@@ -19,7 +19,7 @@ pub(crate) struct Begun<B: Body> {
     is_whole: bool,
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Begun<B> {
+impl<B: Body<Data = Bytes> + Unpin> PrefetchedBody<B> {
     /// Reads what is there. Waits for nothing.
     pub(crate) async fn read(mut rest: B) -> Self {
         let mut beginning = VecDeque::new();
@@ -81,7 +81,7 @@ impl<B: Body<Data = Bytes> + Unpin> Begun<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Begun<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for PrefetchedBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -106,7 +106,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Begun<B> {
     }
 }
 
-impl<B: Body + Unpin> Unpin for Begun<B> {}
+impl<B: Body + Unpin> Unpin for PrefetchedBody<B> {}
 
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,10 @@
 //! How many calls of each kind are open at a time, over all connections, and whose bytes count where.
 //! Lets a call in or refuses it before anything of it is read. Knows no service.
 
-use super::call_slots::{Incomplete, Place, Places};
+use super::call_slots::{CallPermit, CallSlots, PendingUpload};
 use super::request_body::BodyBudget;
-use crate::call_class::CallClass;
-use crate::limits::{
-    OPEN_CONTROLS_MAX, OPEN_EXECUTES_MAX, OPEN_HEALTH_MAX, OPEN_READS_MAX, OPEN_REFLECTIONS_MAX,
-    OPEN_REPORTS_MAX, OPEN_SUBSCRIPTIONS_MAX, OPEN_WAITS_MAX, OPEN_WATCHES_MAX, OPEN_WRITES_MAX,
-    REQUESTS_BYTES_MAX, REQUESTS_SHARE, WORKERS_BYTES_MAX,
-};
+use crate::call_class::{BodyPool, CallClass};
+use crate::limits::{REQUESTS_BYTES_MAX, REQUESTS_SHARE, WORKERS_BYTES_MAX};
 use crate::status::Rejection;
 use std::sync::Arc;
 
@@ -19,53 +15,30 @@ pub(crate) struct Gate {
     bytes: Bytes,
 }
 
-/// Places of calls that may be open.
+/// Slots of calls that may be open, class by class.
 #[derive(Debug)]
-struct OpenCalls {
-    writes: Places,
-    executes: Places,
-    reads: Places,
-    waits: Places,
-    watches: Places,
-    subscriptions: Places,
-    controls: Places,
-    reports: Places,
-    health: Places,
-    reflections: Places,
-}
+struct OpenCalls([Option<CallSlots>; CallClass::ALL.len()]);
 
 /// What requests that are not complete may hold.
 #[derive(Clone, Debug)]
 struct Bytes {
-    writes: BodyBudget,
-    reads: BodyBudget,
+    plans: BodyBudget,
+    questions: BodyBudget,
     workers: BodyBudget,
 }
 
-/// A call that was let in. Sessions have no place: those that have not spoken are bounded where they are served,
-/// the others by the engine.
-pub(crate) type LetIn = (Option<Place>, Option<Incomplete>);
+/// A call that was let in; sessions have no permit.
+pub(crate) type LetIn = (Option<CallPermit>, Option<PendingUpload>);
 
 impl Gate {
     /// The gate of an orchestrator, with every place free.
     pub(crate) fn new() -> Self {
-        let places = Places::new;
+        let slots = CallClass::ALL.map(|class| class.row().open_max.map(CallSlots::new));
         Self {
-            open: Arc::new(OpenCalls {
-                writes: places(OPEN_WRITES_MAX),
-                executes: places(OPEN_EXECUTES_MAX),
-                reads: places(OPEN_READS_MAX),
-                waits: places(OPEN_WAITS_MAX),
-                watches: places(OPEN_WATCHES_MAX),
-                subscriptions: places(OPEN_SUBSCRIPTIONS_MAX),
-                controls: places(OPEN_CONTROLS_MAX),
-                reports: places(OPEN_REPORTS_MAX),
-                health: places(OPEN_HEALTH_MAX),
-                reflections: places(OPEN_REFLECTIONS_MAX),
-            }),
+            open: Arc::new(OpenCalls(slots)),
             bytes: Bytes {
-                writes: BodyBudget::new(REQUESTS_BYTES_MAX),
-                reads: BodyBudget::new(REQUESTS_BYTES_MAX),
+                plans: BodyBudget::new(REQUESTS_BYTES_MAX),
+                questions: BodyBudget::new(REQUESTS_BYTES_MAX),
                 workers: BodyBudget::new(WORKERS_BYTES_MAX),
             },
         }
@@ -74,15 +47,15 @@ impl Gate {
     /// The gate of one connection, which has only a part of the bytes.
     pub(crate) fn of_connection(&self) -> Self {
         let Bytes {
-            writes,
-            reads,
+            plans,
+            questions,
             workers,
         } = &self.bytes;
         Self {
             open: Arc::clone(&self.open),
             bytes: Bytes {
-                writes: writes.part(REQUESTS_SHARE),
-                reads: reads.part(REQUESTS_SHARE),
+                plans: plans.part(REQUESTS_SHARE),
+                questions: questions.part(REQUESTS_SHARE),
                 workers: workers.part(REQUESTS_SHARE),
             },
         }
@@ -91,44 +64,23 @@ impl Gate {
     /// Lets one more call in.
     ///
     /// # Errors
-    /// Every place of its kind is taken.
-    pub(crate) fn enter(&self, kind: CallClass) -> Result<LetIn, Rejection> {
-        let Some(places) = self.open.of(kind) else {
+    /// Every slot of its class is taken.
+    pub(crate) fn enter(&self, class: CallClass) -> Result<LetIn, Rejection> {
+        let Some(slots) = &self.open.0[class as usize] else {
             return Ok((None, None));
         };
-        let (place, incomplete) = places.take().ok_or(Rejection::Overloaded(kind))?;
-        Ok((Some(place), Some(incomplete)))
+        let (permit, upload) = slots.take().ok_or(Rejection::Overloaded(class))?;
+        Ok((Some(permit), Some(upload)))
     }
 
-    /// Where the bytes of a request count.
-    /// `None` for a stream of messages, each of which has its own limit and which may stay open for ever.
-    pub(crate) fn bytes_of(&self, kind: CallClass) -> Option<BodyBudget> {
-        match kind {
-            CallClass::Sessions | CallClass::Reflections => None,
-            CallClass::Writes | CallClass::Executes => Some(self.bytes.writes.clone()),
-            CallClass::Reads | CallClass::Waits | CallClass::Watches | CallClass::Subscriptions => {
-                Some(self.bytes.reads.clone())
-            }
-            CallClass::Controls | CallClass::Reports | CallClass::Health => Some(self.bytes.workers.clone()),
-        }
-    }
-}
-
-impl OpenCalls {
-    fn of(&self, kind: CallClass) -> Option<&Places> {
-        match kind {
-            CallClass::Writes => Some(&self.writes),
-            CallClass::Executes => Some(&self.executes),
-            CallClass::Reads => Some(&self.reads),
-            CallClass::Waits => Some(&self.waits),
-            CallClass::Watches => Some(&self.watches),
-            CallClass::Subscriptions => Some(&self.subscriptions),
-            CallClass::Controls => Some(&self.controls),
-            CallClass::Reports => Some(&self.reports),
-            CallClass::Health => Some(&self.health),
-            CallClass::Reflections => Some(&self.reflections),
-            CallClass::Sessions => None,
-        }
+    /// Where the bytes of a request count, see [`ClassRow::budget`](crate::call_class::ClassRow::budget).
+    pub(crate) fn bytes_of(&self, class: CallClass) -> Option<BodyBudget> {
+        let budget = match class.row().budget? {
+            BodyPool::Plans => &self.bytes.plans,
+            BodyPool::Questions => &self.bytes.questions,
+            BodyPool::Workers => &self.bytes.workers,
+        };
+        Some(budget.clone())
     }
 }
 

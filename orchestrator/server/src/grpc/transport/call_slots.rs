@@ -1,14 +1,14 @@
-//! Places of calls of one kind. Where all are taken, a call that is only half there gives its place to the next one.
-//! Knows no kind.
+//! Slots for calls of one class. If all are taken, a call that is only half there gives its slot to the next one.
+//! Knows no class.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Places of one kind. Cheap to clone.
+/// Slots of one class. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Places(Arc<Shared>);
+pub(crate) struct CallSlots(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -37,17 +37,17 @@ struct State {
 
 /// The place of a call. Given back on drop.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<Slot>);
+pub(crate) struct CallPermit(Arc<Slot>);
 
 /// The request of a call as long as it is not complete. Its call may lose its place meanwhile.
 #[derive(Debug)]
-pub(crate) struct Incomplete {
-    places: Places,
+pub(crate) struct PendingUpload {
+    places: CallSlots,
     age: u64,
     slot: Arc<Slot>,
 }
 
-impl Places {
+impl CallSlots {
     pub(crate) fn new(max: usize) -> Self {
         Self(Arc::new(Shared {
             free: Arc::new(Semaphore::new(max)),
@@ -56,7 +56,7 @@ impl Places {
     }
 
     /// A place for one more call; `None` where every place is taken by a call that is complete.
-    pub(crate) fn take(&self) -> Option<(Place, Incomplete)> {
+    pub(crate) fn take(&self) -> Option<(CallPermit, PendingUpload)> {
         let permit = self.permit()?;
         let slot = Arc::new(Slot::default());
         slot.state().permit = Some(permit);
@@ -65,12 +65,12 @@ impl Places {
         let age = half_sent.n_so_far;
         half_sent.by_age.insert(age, Arc::clone(&slot));
         drop(half_sent);
-        let incomplete = Incomplete {
+        let incomplete = PendingUpload {
             places: self.clone(),
             age,
             slot: Arc::clone(&slot),
         };
-        Some((Place(slot), incomplete))
+        Some((CallPermit(slot), incomplete))
     }
 
     fn permit(&self) -> Option<OwnedSemaphorePermit> {
@@ -110,7 +110,7 @@ impl Slot {
     }
 }
 
-impl Incomplete {
+impl PendingUpload {
     /// Ready once the call has lost its place.
     pub(crate) fn poll_gave_way(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.slot.state();
@@ -122,13 +122,13 @@ impl Incomplete {
     }
 }
 
-impl Drop for Incomplete {
+impl Drop for PendingUpload {
     fn drop(&mut self) {
         self.places.half_sent().by_age.remove(&self.age);
     }
 }
 
-impl Drop for Place {
+impl Drop for CallPermit {
     fn drop(&mut self) {
         let permit = self.0.state().permit.take();
         drop(permit);

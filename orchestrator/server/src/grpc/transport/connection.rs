@@ -1,13 +1,13 @@
 //! One connection: HTTP/2 with our own limits on silence, idleness and a slow end.
 //! Knows no service.
 
-use super::body_prefetch::Begun;
+use super::body_prefetch::PrefetchedBody;
 use super::call_limits::Gate;
-use super::call_slots::Place;
+use super::call_slots::CallPermit;
 use super::connection_abort::ConnectionAbort;
 use super::fair_stream::FairStream;
 use super::request_body::RequestBody;
-use super::response_budget::{AnswerRoom, UntilTaken};
+use super::response_budget::{ResponsePermit, TakeDeadline};
 use crate::call_class::{CallClass, class_of, message_bytes_max};
 use crate::limits::{
     CONNECTION_CLOSE_TIMEOUT, CONNECTION_IDLE_MAX, CONNECTION_WINDOW_BYTES, HEADER_LIST_BYTES_MAX,
@@ -179,8 +179,8 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, mut request: hyper::Request<Incoming>) -> Self::Future {
-        let kind = class_of(request.uri().path());
-        let (place, incomplete) = match self.gate.enter(kind) {
+        let class = class_of(request.uri().path());
+        let (place, incomplete) = match self.gate.enter(class) {
             Ok(let_in) => let_in,
             // Nothing of the request is read, and nothing of it is kept.
             Err(rejection) => return Box::pin(ready(Ok(refused(rejection)))),
@@ -189,26 +189,26 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         request.extensions_mut().insert(abort.clone());
         let open = OpenRequest::new(&self.shared, place);
         // Routes are always ready: `poll_ready` of the router says so at once.
-        let bytes = self.gate.bytes_of(kind);
+        let bytes = self.gate.bytes_of(class);
         let request = request.map(|body| match bytes {
             None => RequestBody::unlimited(body),
             Some(bytes) => {
-                let place = incomplete.map(|incomplete| (incomplete, kind));
-                RequestBody::limited(body, message_bytes_max(kind), bytes, place)
+                let place = incomplete.map(|incomplete| (incomplete, class));
+                RequestBody::limited(body, message_bytes_max(class), bytes, place)
             }
         });
         let mut routes = self.routes.clone();
-        let callers = kind.is_of_callers().then(|| self.callers.clone());
+        let callers = class.row().is_of_callers.then(|| self.callers.clone());
         Box::pin(async move {
             let mut answer = match callers {
                 None => routes.call(request).await?,
                 // Threads of their own: what workers and operators say waits for no caller.
                 Some(callers) => {
                     let (head, body) = request.into_parts();
-                    let mut body = Begun::read(body).await;
-                    let is_quick = kind.hands_in() && body.is_small_and_whole();
+                    let mut body = PrefetchedBody::read(body).await;
+                    let is_quick = class.hands_in() && body.is_small_and_whole();
                     let is_large =
-                        kind != CallClass::Reflections && body.announced().await > LARGE_REQUEST_BYTES;
+                        class != CallClass::Reflections && body.announced().await > LARGE_REQUEST_BYTES;
                     let answer = routes.call(hyper::Request::from_parts(head, body));
                     let threads = if is_large { callers.large } else { callers.small };
                     match is_quick {
@@ -217,7 +217,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
                     }
                 }
             };
-            let room = answer.extensions_mut().remove::<AnswerRoom>();
+            let room = answer.extensions_mut().remove::<ResponsePermit>();
             Ok(answer.map(|body| CountedBody {
                 body,
                 rest: Bytes::new(),
@@ -256,11 +256,11 @@ fn refused(rejection: Rejection) -> hyper::Response<CountedBody> {
 /// Counts one request for as long as it lives, and keeps its place.
 struct OpenRequest(
     Arc<Shared>,
-    #[expect(dead_code, reason = "given back on drop")] Option<Place>,
+    #[expect(dead_code, reason = "given back on drop")] Option<CallPermit>,
 );
 
 impl OpenRequest {
-    fn new(shared: &Arc<Shared>, place: Option<Place>) -> Self {
+    fn new(shared: &Arc<Shared>, place: Option<CallPermit>) -> Self {
         shared.open_requests.fetch_add(1, Ordering::Relaxed);
         shared.requests.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(shared), place)
@@ -281,7 +281,7 @@ struct CountedBody {
     /// `None` for a request that was not let in.
     _open: Option<OpenRequest>,
     /// For a large answer.
-    _room: Option<UntilTaken>,
+    _room: Option<TakeDeadline>,
 }
 
 impl http_body::Body for CountedBody {

@@ -3,7 +3,7 @@
 
 mod cut;
 
-use super::call_slots::Incomplete;
+use super::call_slots::PendingUpload;
 use crate::call_class::CallClass;
 use crate::limits::{REQUEST_TIMEOUT, SMALL_REQUEST_BYTES};
 use crate::status::Rejection;
@@ -130,7 +130,7 @@ struct BodyLimits {
     /// Bytes of the message at the most.
     bytes_max: usize,
     /// What its call loses where others have come whole; `None` once it is complete.
-    place: Option<(Incomplete, CallClass)>,
+    place: Option<(PendingUpload, CallClass)>,
 }
 
 /// What the beginning of a body says of its message: a flag, and the length in four bytes.
@@ -184,7 +184,7 @@ impl<B> RequestBody<B> {
         body: B,
         bytes_max: usize,
         budget: BodyBudget,
-        place: Option<(Incomplete, CallClass)>,
+        place: Option<(PendingUpload, CallClass)>,
     ) -> Self {
         let limits = BodyLimits {
             time_up: Box::pin(sleep(REQUEST_TIMEOUT)),

@@ -17,7 +17,7 @@ use tracing::debug;
 
 /// The room. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct AnswerRooms {
+pub(crate) struct ResponseBudget {
     callers: Arc<Semaphore>,
     control: Arc<Semaphore>,
     /// For records from which watchers, and those who list entries page by page, are answered.
@@ -27,16 +27,16 @@ pub(crate) struct AnswerRooms {
 /// The room of one answer; given back when the last clone is dropped.
 /// Stands among the extensions of a response, so that it lasts as long as its body.
 #[derive(Clone, Debug)]
-pub(crate) struct AnswerRoom(Option<Arc<OwnedSemaphorePermit>>);
+pub(crate) struct ResponsePermit(Option<Arc<OwnedSemaphorePermit>>);
 
 /// Something that goes into an answer, and the room for it.
 #[derive(Debug)]
-pub(crate) struct Held<T> {
+pub(crate) struct Budgeted<T> {
     pub(crate) value: T,
-    pub(crate) room: AnswerRoom,
+    pub(crate) room: ResponsePermit,
 }
 
-impl AnswerRooms {
+impl ResponseBudget {
     pub(crate) fn new() -> Self {
         let units = |bytes| Arc::new(Semaphore::new(bytes / SMALL_ANSWER_BYTES));
         Self {
@@ -50,45 +50,45 @@ impl AnswerRooms {
     ///
     /// # Errors
     /// There is no room now.
-    pub(crate) fn take(&self, kind: CallClass, bytes: usize) -> Result<AnswerRoom, Rejection> {
+    pub(crate) fn take(&self, class: CallClass, bytes: usize) -> Result<ResponsePermit, Rejection> {
         let Some(n_units) = units(bytes) else {
-            return Ok(AnswerRoom(None));
+            return Ok(ResponsePermit(None));
         };
-        let permit = Arc::clone(self.of(kind)).try_acquire_many_owned(n_units);
+        let permit = Arc::clone(self.of(class)).try_acquire_many_owned(n_units);
         permit
-            .map(|permit| AnswerRoom(Some(Arc::new(permit))))
-            .map_err(|_| Rejection::Overloaded(kind))
+            .map(|permit| ResponsePermit(Some(Arc::new(permit))))
+            .map_err(|_| Rejection::Overloaded(class))
     }
 
     /// The same, for whoever can wait.
-    pub(crate) async fn wait(&self, kind: CallClass, bytes: usize) -> AnswerRoom {
+    pub(crate) async fn wait(&self, class: CallClass, bytes: usize) -> ResponsePermit {
         let Some(n_units) = units(bytes) else {
-            return AnswerRoom(None);
+            return ResponsePermit(None);
         };
-        let permit = Arc::clone(self.of(kind)).acquire_many_owned(n_units).await;
-        AnswerRoom(Some(Arc::new(permit.expect("the semaphore is never closed"))))
+        let permit = Arc::clone(self.of(class)).acquire_many_owned(n_units).await;
+        ResponsePermit(Some(Arc::new(permit.expect("the semaphore is never closed"))))
     }
 
     /// Room for a record that is kept for more than one answer; `None` if there is none now.
-    pub(crate) fn take_for_record(&self, bytes: usize) -> Option<AnswerRoom> {
+    pub(crate) fn take_for_record(&self, bytes: usize) -> Option<ResponsePermit> {
         let Some(n_units) = record_units(bytes) else {
-            return Some(AnswerRoom(None));
+            return Some(ResponsePermit(None));
         };
         let permit = Arc::clone(&self.records).try_acquire_many_owned(n_units).ok()?;
-        Some(AnswerRoom(Some(Arc::new(permit))))
+        Some(ResponsePermit(Some(Arc::new(permit))))
     }
 
     /// The same, for a caller that can wait.
-    pub(crate) async fn wait_for_record(&self, bytes: usize) -> AnswerRoom {
+    pub(crate) async fn wait_for_record(&self, bytes: usize) -> ResponsePermit {
         let Some(n_units) = record_units(bytes) else {
-            return AnswerRoom(None);
+            return ResponsePermit(None);
         };
         let permit = Arc::clone(&self.records).acquire_many_owned(n_units).await;
-        AnswerRoom(Some(Arc::new(permit.expect("the semaphore is never closed"))))
+        ResponsePermit(Some(Arc::new(permit.expect("the semaphore is never closed"))))
     }
 
     /// True for room that was taken for a record. False for a small one, which needs none.
-    pub(crate) fn is_for_record(&self, room: &AnswerRoom) -> bool {
+    pub(crate) fn is_for_record(&self, room: &ResponsePermit) -> bool {
         let permit = room.0.as_ref();
         permit.is_some_and(|permit| Arc::ptr_eq(permit.semaphore(), &self.records))
     }
@@ -97,13 +97,13 @@ impl AnswerRooms {
     ///
     /// # Errors
     /// It is large and there is no room for it now.
-    pub(crate) fn answer<T: Message>(&self, kind: CallClass, message: T) -> Result<Response<T>, Status> {
-        let room = self.take(kind, message.encoded_len())?;
+    pub(crate) fn answer<T: Message>(&self, class: CallClass, message: T) -> Result<Response<T>, Status> {
+        let room = self.take(class, message.encoded_len())?;
         Ok(with_room(message, room))
     }
 
-    fn of(&self, kind: CallClass) -> &Arc<Semaphore> {
-        if kind.is_of_callers() {
+    fn of(&self, class: CallClass) -> &Arc<Semaphore> {
+        if class.row().is_of_callers {
             &self.callers
         } else {
             &self.control
@@ -111,9 +111,9 @@ impl AnswerRooms {
     }
 }
 
-impl AnswerRoom {
+impl ResponsePermit {
     /// Cuts the connection where the answer is large and is not taken in time. Ends when it is dropped.
-    pub(crate) fn until_taken(self, abort: Option<ConnectionAbort>) -> UntilTaken {
+    pub(crate) fn until_taken(self, abort: Option<ConnectionAbort>) -> TakeDeadline {
         let limit = self.0.as_ref().zip(abort).map(|(_, abort)| {
             let mut limit = JoinSet::new();
             limit.spawn(async move {
@@ -123,7 +123,7 @@ impl AnswerRoom {
             });
             limit
         });
-        UntilTaken {
+        TakeDeadline {
             _room: self,
             _limit: limit,
         }
@@ -132,24 +132,24 @@ impl AnswerRoom {
 
 /// An answer that is on its way.
 #[derive(Debug)]
-pub(crate) struct UntilTaken {
-    _room: AnswerRoom,
+pub(crate) struct TakeDeadline {
+    _room: ResponsePermit,
     /// `None` for a small answer.
     _limit: Option<JoinSet<()>>,
 }
 
-impl<T> Held<T> {
+impl<T> Budgeted<T> {
     /// Something that is not there for long, or that others hold anyway.
     pub(crate) fn small(value: T) -> Self {
         Self {
             value,
-            room: AnswerRoom(None),
+            room: ResponsePermit(None),
         }
     }
 }
 
 /// The answer to a call, which has its room.
-pub(crate) fn with_room<T>(message: T, room: AnswerRoom) -> Response<T> {
+pub(crate) fn with_room<T>(message: T, room: ResponsePermit) -> Response<T> {
     let mut response = Response::new(message);
     response.extensions_mut().insert(room);
     response

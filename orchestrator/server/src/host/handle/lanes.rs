@@ -49,8 +49,7 @@ pub(crate) enum NotSent {
 }
 
 pub(crate) fn lanes() -> (Lanes, LaneReceivers) {
-    let (senders, receivers): (Vec<_>, Vec<_>) =
-        ORDER.iter().map(|lane| mpsc::channel(lane.capacity())).unzip();
+    let (senders, receivers): (Vec<_>, Vec<_>) = ORDER.iter().map(|lane| mpsc::channel(lane.row().0)).unzip();
     let every = "one for each lane";
     (
         Lanes(senders.try_into().expect(every)),
@@ -62,7 +61,7 @@ impl Lanes {
     /// Hands a message in, once there is room.
     pub(crate) async fn send(&self, lane: Lane, message: Message) -> Result<(), NotSent> {
         let sender = &self.0[lane.place()];
-        let Some(patience) = lane.patience() else {
+        let (_, _, Some(patience)) = lane.row() else {
             return sender.send(message).await.map_err(|_| NotSent::Gone);
         };
         sender
@@ -94,7 +93,8 @@ impl LaneReceivers {
     /// Takes what else waits, as much of each lane as a batch has of it.
     pub(crate) fn top_up(&mut self, batch: &mut Vec<Message>) {
         for (lane, receiver) in ORDER.iter().zip(&mut self.0) {
-            for _ in 0..lane.batch() {
+            let (_, batch_max, _) = lane.row();
+            for _ in 0..batch_max {
                 let Ok(message) = receiver.try_recv() else {
                     break;
                 };
@@ -109,34 +109,16 @@ impl Lane {
         self as usize
     }
 
-    fn capacity(self) -> usize {
+    /// Messages that wait in it, those of them that a batch takes, and how long a message waits for room: `None` until there is
+    /// some, because who waits is bounded elsewhere.
+    const fn row(self) -> (usize, usize, Option<Duration>) {
         match self {
-            Lane::Control => CONTROL_LANE_MAX,
-            Lane::Workers => WORKERS_LANE_MAX,
-            Lane::Writes => WRITES_LANE_MAX,
-            Lane::Reads => READS_LANE_MAX,
-            Lane::LongReads => LONG_READS_LANE_MAX,
-            Lane::Open => OPEN_LANE_MAX,
-        }
-    }
-
-    fn batch(self) -> usize {
-        match self {
-            Lane::Control => CONTROL_BATCH_MAX,
-            Lane::Workers => WORKERS_BATCH_MAX,
-            Lane::Writes => WRITES_BATCH_MAX,
-            Lane::Reads => READS_BATCH_MAX,
-            Lane::LongReads => LONG_READS_BATCH_MAX,
-            Lane::Open => OPEN_BATCH_MAX,
-        }
-    }
-
-    /// How long a message waits for room; `None`: until there is some, because who waits is bounded elsewhere.
-    fn patience(self) -> Option<Duration> {
-        match self {
-            Lane::Control | Lane::Workers | Lane::Open => None,
-            Lane::Writes => Some(WRITES_PATIENCE),
-            Lane::Reads | Lane::LongReads => Some(READS_PATIENCE),
+            Lane::Control => (CONTROL_LANE_MAX, CONTROL_BATCH_MAX, None),
+            Lane::Workers => (WORKERS_LANE_MAX, WORKERS_BATCH_MAX, None),
+            Lane::Writes => (WRITES_LANE_MAX, WRITES_BATCH_MAX, Some(WRITES_PATIENCE)),
+            Lane::Reads => (READS_LANE_MAX, READS_BATCH_MAX, Some(READS_PATIENCE)),
+            Lane::LongReads => (LONG_READS_LANE_MAX, LONG_READS_BATCH_MAX, Some(READS_PATIENCE)),
+            Lane::Open => (OPEN_LANE_MAX, OPEN_BATCH_MAX, None),
         }
     }
 }

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
-use crate::grpc::transport::response_budget::Held;
+use crate::grpc::transport::response_budget::Budgeted;
 
 fn id() -> ExecutionId {
     ExecutionId::from_random([1; 16])
@@ -24,7 +24,7 @@ fn record(n_entries: i64) -> SettledRecord {
         execution_id: id(),
         audit: list.encode_to_vec().into(),
         result: Bytes::new(),
-        room: Held::small(()).room,
+        room: Budgeted::small(()).room,
     }
 }
 

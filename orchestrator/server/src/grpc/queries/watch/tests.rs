@@ -4,7 +4,7 @@ use super::*;
 use crate::grpc::fresh_execution_id;
 use crate::grpc::testing::{Stage, plan_that_fails_at_once};
 use crate::limits::WATCHED_RECORD_TIMEOUT;
-use crate::storage::readers::Reading;
+use crate::storage::readers::ReadClass;
 use escapement_codec::request::request_draft;
 use escapement_codec::store_write::encode;
 use escapement_contract::{AuditKind, validate_request};
@@ -157,7 +157,7 @@ async fn a_watcher_whose_record_is_being_read_holds_up_no_caller_that_repeats_it
         stage.reads.n_records.load(Ordering::Relaxed) == 1
     })
     .await;
-    let repeated = stage.edge.stored_result(id, Reading::Submission);
+    let repeated = stage.edge.stored_result(id, ReadClass::Submission);
     let repeated = timeout(Duration::from_secs(5), repeated).await;
     drop(held_up);
     assert!(repeated.expect("nobody holds it up").is_ok());

@@ -4,10 +4,10 @@
 use super::Plans;
 use crate::call_class::CallClass;
 use crate::clock;
-use crate::grpc::transport::response_budget::{Held, with_room};
+use crate::grpc::transport::response_budget::{Budgeted, with_room};
 use crate::host::handle::Lane;
 use crate::status::Rejection;
-use crate::storage::readers::Reading;
+use crate::storage::readers::ReadClass;
 use escapement_codec::execution;
 use escapement_codec::request as convert;
 use escapement_contract::{Request as PlanRequest, validate_request};
@@ -56,8 +56,8 @@ impl Plans {
         self.accepted_before(&handed_in, None, refusal).await?;
         let result = self
             .edge
-            .stored_result(handed_in.execution_id, Reading::Submission);
-        let Held { value, room } = result.await.map_err(Rejection::of_submission)?;
+            .stored_result(handed_in.execution_id, ReadClass::Submission);
+        let Budgeted { value, room } = result.await.map_err(Rejection::of_submission)?;
         Ok(with_room(v1::ExecutePlanResponse { result: Some(value) }, room))
     }
 
@@ -80,14 +80,14 @@ impl Plans {
         self.accepted_before(&handed_in, Some(&request), refusal).await?;
         let execution = self
             .edge
-            .stored_execution(handed_in.execution_id, Reading::Submission);
-        let Held { value, room } = execution.await.map_err(Rejection::of_submission)?;
+            .stored_execution(handed_in.execution_id, ReadClass::Submission);
+        let Budgeted { value, room } = execution.await.map_err(Rejection::of_submission)?;
         let execution = Some(value);
         Ok(with_room(v1::SubmitPlanResponse { execution }, room))
     }
 
     fn hand_in(&self, mut request: v1::SubmitPlanRequest, metadata: &MetadataMap) -> Result<HandIn, Status> {
-        let room = self.edge.room_to_decide(&request)?;
+        let room = self.edge.reserve_submission(&request)?;
         add_trace(&mut request, metadata);
         let draft = convert::request_draft(request);
         let request =

@@ -23,7 +23,7 @@ impl Fixture {
     fn new() -> Self {
         let (outbound, queue) = mpsc::channel(16);
         let (end, end_rx) = oneshot::channel();
-        let greeting = Greeting {
+        let greeting = WelcomeDefaults {
             boot_id: BootId::new([1; 16]),
             heartbeat_interval_ms: 3_000,
             lease_ms: 10_000,

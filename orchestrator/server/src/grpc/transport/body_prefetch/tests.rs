@@ -24,7 +24,7 @@ impl Body for Frames {
 
 /// Whether a body counts as small and whole, and its frames as they are given behind that.
 async fn begun(frames: &[usize], ends: bool) -> (bool, Vec<usize>) {
-    let mut body = Begun::read(Frames(
+    let mut body = PrefetchedBody::read(Frames(
         frames.iter().map(|length| vec![7; *length]).collect(),
         ends,
     ))
@@ -70,9 +70,9 @@ fn message(bytes: u32, frame_bytes: usize) -> Frames {
 #[tokio::test]
 async fn the_announced_length_is_read_however_the_head_is_cut() {
     for frame_bytes in [1, 2, 4, 5] {
-        let mut body = Begun::read(message(70_000, frame_bytes)).await;
+        let mut body = PrefetchedBody::read(message(70_000, frame_bytes)).await;
         assert_eq!(body.announced().await, 70_000);
     }
-    let mut cut_off = Begun::read(Frames([vec![0, 1, 0]].into(), true)).await;
+    let mut cut_off = PrefetchedBody::read(Frames([vec![0, 1, 0]].into(), true)).await;
     assert_eq!(cut_off.announced().await, 0);
 }

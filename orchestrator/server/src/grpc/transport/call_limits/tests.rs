@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
+use crate::limits::OPEN_READS_MAX;
 
 #[test]
 fn a_flood_of_one_kind_takes_no_place_of_another() {
@@ -16,18 +17,9 @@ fn a_flood_of_one_kind_takes_no_place_of_another() {
         gate.enter(CallClass::Reads).unwrap_err(),
         Rejection::Overloaded(CallClass::Reads)
     );
-    let others = [
-        CallClass::Writes,
-        CallClass::Executes,
-        CallClass::Waits,
-        CallClass::Watches,
-        CallClass::Subscriptions,
-        CallClass::Controls,
-        CallClass::Reports,
-        CallClass::Sessions,
-        CallClass::Health,
-        CallClass::Reflections,
-    ];
+    let others = CallClass::ALL
+        .into_iter()
+        .filter(|class| *class != CallClass::Reads);
     for kind in others {
         assert!(gate.enter(kind).is_ok(), "{kind:?}");
     }
@@ -40,8 +32,8 @@ fn a_flood_of_one_kind_takes_no_place_of_another() {
 
 #[tokio::test]
 async fn the_oldest_call_that_is_half_sent_gives_way_to_the_next_one() {
-    let places = Places::new(2);
-    let gave_way = |incomplete: &Incomplete| {
+    let places = CallSlots::new(2);
+    let gave_way = |incomplete: &PendingUpload| {
         let cx = std::task::Context::from_waker(std::task::Waker::noop());
         incomplete.poll_gave_way(&cx).is_ready()
     };

@@ -28,7 +28,7 @@ impl Body for HalfSent {
 fn limited(
     body: HalfSent,
     budget: BodyBudget,
-    place: Option<(Incomplete, CallClass)>,
+    place: Option<(PendingUpload, CallClass)>,
 ) -> RequestBody<HalfSent> {
     RequestBody::limited(body, usize::MAX, budget, place)
 }
