@@ -8,9 +8,11 @@
 
 #![warn(clippy::too_many_lines)]
 
+#[cfg(feature = "testing")]
 pub mod conformance;
 pub mod embedded;
 mod fault;
+#[cfg(feature = "testing")]
 pub mod memory;
 mod removal;
 mod stored;
@@ -21,6 +23,7 @@ use escapement_model::ExecutionId;
 
 pub use embedded::{Checkpointing, Embedded, EmbeddedOptions, Files, Lock, OpenFile};
 pub use fault::{FaultSource, StoreFault};
+#[cfg(feature = "testing")]
 pub use memory::{Memory, MemoryDisk, MemoryFault};
 pub use removal::{REMOVED_PER_STEP_MAX, Removal, Removed, RemovedExecution};
 pub use stored::{Counts, ListFilter, StoredExecution, StoredState, StoredSummary};
