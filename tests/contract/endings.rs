@@ -2,14 +2,14 @@
 
 use crate::cases::check_cases;
 use crate::documents::{CONCURRENCY_LIMIT, EXECUTION_ID, UNIX_MS, object_of, request, step, step_after};
-use crate::driver::{ACCEPTED, accept};
-use crate::generate::requests;
 use escapement_contract::{
     AuditKind, Effect, Execution, ExecutionError, Input, Interruption, Moment, Outcome, Phase, Reported,
     Request, RequestDraft, Status, StepState, validate_request,
 };
+use escapement_fuzz::execution::draft;
 use escapement_model::opaque::ValueView;
 use escapement_model::{Opaque, Severity};
+use proptest::collection::vec;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -24,6 +24,18 @@ enum Others {
     Store,
     /// Workers take everything and answer nothing.
     SilentWorkers,
+}
+
+/// The instant at which executions are accepted.
+pub(crate) const ACCEPTED: Moment = Moment {
+    monotonic_ms: 7_000,
+    unix_ms: UNIX_MS,
+};
+
+/// Accepts the request as an execution.
+pub(crate) fn accept(request: &Arc<Request>, deadline_ms: i64) -> Execution {
+    let id = EXECUTION_ID.parse().unwrap();
+    Execution::accept(request.clone(), id, ACCEPTED.unix_ms, deadline_ms, ACCEPTED)
 }
 
 fn valid(draft: RequestDraft) -> Arc<Request> {
@@ -91,10 +103,11 @@ fn every_execution_ends_at_its_limit_at_the_latest_whoever_is_silent() {
     check_cases(
         "endings::every_execution_ends_at_its_limit_at_the_latest_whoever_is_silent",
         800,
-        &(requests(), others),
-        |(draft, others)| {
+        &(vec(any::<u8>(), 0..60), others),
+        |(bytes, others)| {
+            let draft = draft(&bytes);
             let plan = draft.plan.as_ref().unwrap();
-            let timeout_ms = plan.timeout_ms.unwrap() as u64;
+            let timeout_ms = plan.timeout_ms.unwrap_or(300_000) as u64;
             let has_environment = draft.environment.is_some();
             let request = valid(draft);
             let mut execution = accept(&request, UNIX_MS + timeout_ms as i64 + 500);

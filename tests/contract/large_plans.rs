@@ -1,7 +1,7 @@
 //! Plans of 1024 steps in three shapes, one after the other and many at a time.
 
 use crate::documents::{CONCURRENCY_LIMIT, UNIX_MS, request, step, step_after};
-use crate::driver::{ACCEPTED, accept};
+use crate::endings::{ACCEPTED, accept};
 use escapement_contract::{
     Effect, Execution, Input, Moment, Outcome, Phase, Request, Status, StepDraft, StepIndex, validate_request,
 };

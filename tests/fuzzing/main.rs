@@ -1,14 +1,16 @@
 //! Every fuzz target over its corpus, its seeds, and random changes of both; without libFuzzer, so in every `cargo verify`.
 //! Finds nothing new for long: that is what `cargo fuzzing` is for.
 //!
-//! `ESCAPEMENT_FUZZ_INPUT=FILE ESCAPEMENT_FUZZ_TARGET=NAME` runs one input alone.
+//! `ESCAPEMENT_FUZZ_INPUT=FILE ESCAPEMENT_FUZZ_TARGET=NAME` runs one input alone, `ESCAPEMENT_CASES` makes that many times
+//! as many changes, and `ESCAPEMENT_SEED` other ones.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that unwraps says at which line its assumption broke"
 )]
 
-use escapement_fuzz::{Mutator, TARGETS, Target, target};
-use escapement_tests::checkout;
+use escapement_fuzz::{Mutator, TARGETS, execution, target};
+use escapement_tests::{checkout, planted};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
@@ -23,6 +25,7 @@ fn wire_holds() {
 
 #[test]
 fn plan_holds() {
+    // R-1.1 R-1.2 R-1.5 R-1.9 R-1.13
     replay("plan", 8_000);
 }
 
@@ -33,8 +36,48 @@ fn session_holds() {
 
 #[test]
 fn execution_holds() {
-    replay("execution", 5_000);
+    // R-2.3 R-2.4 R-2.12 R-3.6 R-3.7 R-10.2 R-10.3
+    let mut seen = BTreeMap::new();
+    replay_by("execution", 3_000, |input| {
+        for what in execution::play(input) {
+            *seen.entry(what).or_insert(0) += 1;
+        }
+    });
+    // A comparison proves nothing about what never happens.
+    let is_seldom = |what: &&&str| seen.get(**what).copied().unwrap_or(0) < 20;
+    let seldom: Vec<_> = WHAT_HAPPENS.iter().filter(is_seldom).collect();
+    assert!(seldom.is_empty(), "hardly ever seen: {seldom:?} in {seen:?}");
 }
+
+/// What the executions must reach.
+const WHAT_HAPPENS: &[&str] = &[
+    "success",
+    "partial",
+    "failure",
+    "nothing completed and nothing fatal",
+    "halted",
+    "refused",
+    "returned",
+    "a timer at the instant of an input",
+    "delayed retry",
+    "retry without delay",
+    "stopped with attempts in flight",
+    "skipped because of another",
+    "STEP_TIMEOUT",
+    "DEPENDENCY_UNRESOLVED",
+    "PLAN_TIMEOUT",
+    "DEADLINE_EXCEEDED",
+    "CONTEXT_MISSING",
+    "ACTION_NOT_FOUND",
+    "WORKER_LOST",
+    "RESOURCE_EXHAUSTED",
+    "UNKNOWN_ERROR",
+    "RetriesExhausted",
+    "NotRetryable",
+    "WarnedWithoutOutput",
+    "a chain of four errors",
+    "three steps at a time",
+];
 
 #[test]
 fn pages_holds() {
@@ -98,37 +141,49 @@ fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
     inputs
 }
 
-/// The corpus, the seeds, and so many changes of them: a second or two for each target without optimisation.
 fn replay(name: &str, n_changes: u32) {
     let target = target(name).unwrap();
+    replay_by(name, n_changes, |input| target.run(input));
+}
+
+/// Runs the corpus, the seeds, and that many changes of them: a second or two for each target without optimisation.
+fn replay_by(name: &str, n_changes: u32, mut run: impl FnMut(&[u8])) {
+    planted::arm();
+    let mut check = |input: &[u8], what: &str| {
+        if catch_unwind(AssertUnwindSafe(|| run(input))).is_err() {
+            fail(name, input, what);
+        }
+    };
     let mut inputs: Vec<Vec<u8>> = Vec::new();
     for (file, bytes) in corpus(name) {
-        check(target, &bytes, &file);
+        check(&bytes, &file);
         inputs.push(bytes);
     }
-    for (number, bytes) in target.seeds().into_iter().enumerate() {
-        check(target, &bytes, &format!("seed {number}"));
+    for (number, bytes) in target(name).unwrap().seeds().into_iter().enumerate() {
+        check(&bytes, &format!("seed {number}"));
         inputs.push(bytes);
     }
-    let mut mutator = Mutator::new(1);
-    for number in 0..n_changes {
-        let changed = mutator.next(&inputs);
-        check(target, &changed, &format!("change {number}"));
+    let mut mutator = Mutator::new(number_from_environment("ESCAPEMENT_SEED").unwrap_or(1));
+    let factor = number_from_environment("ESCAPEMENT_CASES").unwrap_or(1);
+    for number in 0..u64::from(n_changes) * factor {
+        check(&mutator.next(&inputs), &format!("change {number}"));
+        if number % 2 == 0 {
+            check(&mutator.any(), &format!("random bytes {number}"));
+        }
     }
 }
 
-/// Runs one input; where it fails, the input is kept in a file and named.
-fn check(target: &Target, input: &[u8], what: &str) {
-    let outcome = catch_unwind(AssertUnwindSafe(|| target.run(input)));
-    if outcome.is_err() {
-        let path = std::env::temp_dir().join(format!("escapement-{}-{}", target.name, std::process::id()));
-        std::fs::write(&path, input).unwrap();
-        panic!(
-            "{}: {what} fails. Again, alone: ESCAPEMENT_FUZZ_TARGET={} ESCAPEMENT_FUZZ_INPUT={} \
-             cargo test -p escapement-tests --test fuzzing one_input_alone",
-            target.name,
-            target.name,
-            path.display()
-        );
-    }
+fn number_from_environment(name: &str) -> Option<u64> {
+    Some(std::env::var(name).ok()?.parse().expect("a whole number"))
+}
+
+/// Keeps the input in a file and names it.
+fn fail(target: &str, input: &[u8], what: &str) -> ! {
+    let path = std::env::temp_dir().join(format!("escapement-{target}-{}", std::process::id()));
+    std::fs::write(&path, input).unwrap();
+    panic!(
+        "{target}: {what} fails. Again, alone: ESCAPEMENT_FUZZ_TARGET={target} ESCAPEMENT_FUZZ_INPUT={} \
+         cargo test -p escapement-tests --test fuzzing one_input_alone",
+        path.display()
+    );
 }

@@ -1,6 +1,6 @@
 //! Runs a test binary of the workspace as a child process, with a fault in it. Knows no fault.
 
-use escapement_model::planted::{Bug, VARIABLE};
+use escapement_model::planted::VARIABLE;
 use escapement_tests::checkout;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -41,13 +41,13 @@ pub(crate) enum Verdict {
 
 impl Suite {
     /// Runs it with a fault.
-    pub(crate) fn run(&self, bug: Bug, patience: Duration) -> Verdict {
+    pub(crate) fn run(&self, fault: &str, patience: Duration) -> Verdict {
         let binary = &binaries()[&(self.package.to_owned(), self.target.to_owned())];
         let mut command = Command::new(&binary.path);
         command
             .current_dir(&binary.folder)
             .arg(self.filter)
-            .env(VARIABLE, bug.name())
+            .env(VARIABLE, fault)
             .envs(self.variable)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -1,14 +1,14 @@
 //! Depth first through the states of plans, each state once: everything that may happen is tried in it, and
-//! everything that may not. Judges by `pair` and `invariants`.
+//! everything that may not. Judges by `lockstep`.
 
-use crate::invariants::{check_state, measure};
 use crate::key;
 use crate::moves::{FAR_MS, Kind, kind_of, place_in, that_do_not_fit, that_fit, waits};
-use crate::pair::{Answer, Pair};
 use crate::plans::Case;
 use crate::seen::{Seen, Signatures};
 use crate::transitions::Transitions;
 use escapement_contract::{Input, Phase, Standing, StepIndex, StepState};
+use escapement_fuzz::lockstep::invariants::check_state;
+use escapement_fuzz::lockstep::{Answer, Lockstep};
 use escapement_tests::reference::decided::Command;
 use std::collections::hash_map::DefaultHasher;
 use std::fmt;
@@ -84,7 +84,7 @@ impl Explorer<'_> {
         self.counts.n_plans += 1;
         let own = Seen::default();
         let mut stack = Vec::new();
-        for first in [Pair::accept(&self.case), Pair::recover(&self.case)] {
+        for first in [self.case.accept(), self.case.accept().restarted()] {
             if self.is_new(&own, &first, &first.standing()) {
                 stack.push(first);
             }
@@ -94,14 +94,14 @@ impl Explorer<'_> {
         }
     }
 
-    fn is_new(&self, own: &Seen, pair: &Pair, standing: &Standing) -> bool {
+    fn is_new(&self, own: &Seen, pair: &Lockstep, standing: &Standing) -> bool {
         match self.merging {
             Merging::Whole(_) => own.insert(key::whole(standing)),
             Merging::Rest(seen) => seen.insert(self.rest(pair, standing)),
         }
     }
 
-    fn rest(&self, pair: &Pair, standing: &Standing) -> u128 {
+    fn rest(&self, pair: &Lockstep, standing: &Standing) -> u128 {
         let status = pair
             .settlement
             .as_ref()
@@ -109,7 +109,7 @@ impl Explorer<'_> {
         key::rest(&self.case, standing, status)
     }
 
-    fn visit(&mut self, mut pair: Pair, own: &Seen, stack: &mut Vec<Pair>) {
+    fn visit(&mut self, mut pair: Lockstep, own: &Seen, stack: &mut Vec<Lockstep>) {
         self.counts.n_states += 1;
         let standing = pair.standing();
         check_state(&pair, &standing);
@@ -137,27 +137,28 @@ impl Explorer<'_> {
     }
 
     /// what does not fit is refused and changes nothing.
-    fn check_refusals(&mut self, pair: &mut Pair, standing: &Standing) {
+    fn check_refusals(&mut self, pair: &mut Lockstep, standing: &Standing) {
         for input in that_do_not_fit(&self.case, standing, self.index) {
             let answer = pair.feed_refused(&input);
             assert!(!answer, "{input:?} was accepted in {standing:?}");
             self.transitions.refused(standing, &input);
             self.counts.n_refused += 1;
         }
-        let after = pair.compare_standing(self.index);
+        let after = pair.compare_standing();
         assert_eq!(after, *standing, "a refused input changed something");
         pair.compare_nothing_happened();
     }
 
-    fn step(&mut self, pair: &Pair, before: &Standing, wait_ms: u64, input: &Input) -> Next {
+    fn step(&mut self, pair: &Lockstep, before: &Standing, wait_ms: u64, input: &Input) -> Next {
         self.counts.n_transitions += 1;
         let mut next = pair.clone();
-        let answer = next.feed(wait_ms, input, self.index);
+        let answer = feed(&mut next, wait_ms, input);
         assert!(answer.is_accepted, "{input:?} was refused in {before:?}");
         let after = &answer.standing;
         self.counts.n_endings += u64::from(before.phase < Phase::Settling && after.phase >= Phase::Settling);
         // It comes to an end: all that happens leads on, and time is bounded by the limit that is armed.
-        let (was, is) = (measure(before, pair.now_ms), measure(after, next.now_ms));
+        let was = measure(before, pair.now.monotonic_ms);
+        let is = measure(after, next.now.monotonic_ms);
         match kind_of(input) {
             Kind::Returned => self.check_returned(before, after, input),
             _ => assert!(is > was, "{input:?} leads nowhere: {before:?}"),
@@ -189,7 +190,14 @@ impl Explorer<'_> {
     }
 
     /// time that passes before an input does what it does alone, and the limit ends everything.
-    fn check_time(&mut self, pair: &Pair, before: &Standing, ticked: &Next, wait_ms: u64, inputs: &[Input]) {
+    fn check_time(
+        &mut self,
+        pair: &Lockstep,
+        before: &Standing,
+        ticked: &Next,
+        wait_ms: u64,
+        inputs: &[Input],
+    ) {
         let limit_is_over = before.limit_left_ms.is_some_and(|left_ms| left_ms <= wait_ms);
         let has_ended = ticked.answer.standing.phase == Phase::Settling;
         assert!(!limit_is_over || has_ended, "R-3.3: the limit ends it");
@@ -207,8 +215,8 @@ impl Explorer<'_> {
             }
             self.counts.n_ties += 1;
             let (mut at_once, mut after_tick) = (pair.clone(), ticked.pair.clone());
-            let answer = at_once.feed(wait_ms, input, self.index);
-            let expected = after_tick.feed(0, input, self.index);
+            let answer = feed(&mut at_once, wait_ms, input);
+            let expected = feed(&mut after_tick, 0, input);
             assert_eq!(answer.is_accepted, expected.is_accepted, "{input:?}");
             assert_eq!(answer.standing, expected.standing, "{input:?}");
         }
@@ -250,9 +258,35 @@ impl Explorer<'_> {
     }
 }
 
+/// Gives both an input.: once the start is durable the wall clock is wrong, by more than the whole execution may take.
+fn feed(both: &mut Lockstep, wait_ms: u64, input: &Input) -> Answer {
+    let answer = both.feed(wait_ms, input);
+    if *input == Input::StartPersisted && answer.standing.phase == Phase::Running {
+        let jumps_ahead = both.reference.states.len().is_multiple_of(2);
+        both.now.unix_ms += if jumps_ahead { HOUR_MS } else { -HOUR_MS };
+    }
+    answer
+}
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// How far an execution has come. It grows with everything that happens, except that an attempt is returned.
+fn measure(standing: &Standing, now_ms: u64) -> (Phase, u64, bool, u64) {
+    let of_step = |state: StepState| match state {
+        StepState::Pending => 0,
+        StepState::Waiting { attempt } => 4 * u64::from(attempt) - 3,
+        StepState::Assigned { attempt } => 4 * u64::from(attempt) - 2,
+        StepState::Started { attempt } => 4 * u64::from(attempt) - 1,
+        StepState::BackingOff { next_attempt } => 4 * u64::from(next_attempt) - 4,
+        StepState::Completed | StepState::NotCompleted | StepState::Stopped => 1_000,
+    };
+    let steps = standing.steps.iter().map(|step| of_step(step.state)).sum();
+    (standing.phase, steps, !standing.start_is_being_written, now_ms)
+}
+
 /// Where a transition led.
 struct Next {
-    pair: Pair,
+    pair: Lockstep,
     answer: Answer,
 }
 

@@ -1,9 +1,9 @@
 //! All executions of all small plans: every graph of up to four steps, every `on_failure`, policies, slots and
 //! limits, every outcome, loss and limit in every order. Draws no random number and knows no story.
 //!
-//! What is compared: `pair` gives each input to the contract crate and to the second interpreter, and compares
-//! whether they accept it, what they want done, what they add to the record, and field by field where they stand
-//! then; where an execution ends, also the results. `invariants` holds for both, whatever they agree on.
+//! What is compared: `lockstep` gives each input to the contract crate and to the second interpreter, and compares
+//! whether they accept it, what they want done, what they add to the audit trail, and field by field where they stand
+//! then; where an execution ends, also the results. Its `invariants` hold for both, whatever they agree on.
 //!
 //! Why states may be taken as one:
 //! - The record, the list of errors and the outputs are only appended to and read when the result is made. Each
@@ -26,17 +26,11 @@
 )]
 #![allow(clippy::print_stdout, reason = "the counts are what somebody runs this for")]
 
-#[path = "../contract/reference/border.rs"]
-#[allow(dead_code, reason = "its results are for the target that it stands in")]
-mod border;
 mod explore;
-mod invariants;
 mod key;
 mod moves;
-mod pair;
 mod plans;
 mod relabel;
-mod said;
 mod seen;
 mod table;
 mod transitions;

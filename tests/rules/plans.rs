@@ -1,12 +1,11 @@
 //! All plans of a size, as numbers, and the requests that they are. Runs nothing.
 
-use crate::border;
 use escapement_contract::{
-    Moment, PlanDraft, Request, RequestDraft, RetryPolicyDraft, StepDraft, StepIndex, validate_request,
+    Moment, PlanDraft, RequestDraft, RetryPolicyDraft, StepDraft, StepIndex, validate_request,
 };
+use escapement_fuzz::lockstep::{Lockstep, border};
 use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
-use escapement_tests::reference::rules::Rules;
 use std::sync::Arc;
 
 /// The most steps of a plan that is explored.
@@ -20,7 +19,7 @@ pub(crate) const ACCEPTED: Moment = Moment {
     monotonic_ms: 7_000,
     unix_ms: 1_766_016_000_000,
 };
-pub(crate) const EXECUTION_ID: &str = "22222222-2222-4222-8222-222222222222";
+const EXECUTION_ID: &str = "22222222-2222-4222-8222-222222222222";
 
 /// Steps by their places: what each waits for, as a set of bits, and its `on_failure`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,11 +120,13 @@ impl Case {
         ACCEPTED.unix_ms + (PLAN_LIMIT_MS + QUEUE_ALLOWANCE_MS) as i64
     }
 
-    /// As the contract crate knows it, and as the second interpreter does.
-    pub(crate) fn build(&self) -> (Arc<Request>, Rules) {
+    /// An execution of it in both machines.
+    pub(crate) fn accept(&self) -> Lockstep {
         let draft = self.draft();
         let rules = border::rules(&draft, self.deadline_ms());
-        (Arc::new(validate_request(draft, 2).unwrap()), rules)
+        let request = Arc::new(validate_request(draft, 2).unwrap());
+        let id = EXECUTION_ID.parse().unwrap();
+        Lockstep::accept(request, rules, id, self.deadline_ms(), ACCEPTED)
     }
 
     fn draft(&self) -> RequestDraft {
@@ -203,9 +204,4 @@ pub(crate) fn step_indices() -> Vec<StepIndex> {
 
 fn step_id(step: usize) -> String {
     format!("{step:08x}-aaaa-4bbb-8ccc-0123456789ab")
-}
-
-/// The place of a step in the plan's list.
-pub(crate) fn place_of(id: &escapement_model::StepId) -> usize {
-    usize::from(id.as_bytes()[3])
 }

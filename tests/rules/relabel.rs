@@ -3,11 +3,11 @@
 
 use crate::key;
 use crate::moves::{Kind, kind_of, that_fit};
-use crate::pair::{Pair, chain_of};
 use crate::plans::{Case, Options, Policy, STEPS_MAX, Shape, step_indices};
-use crate::said::Link;
 use crate::seen::Seen;
 use escapement_contract::{Input, Outcome, Phase, Standing, StepIndex};
+use escapement_fuzz::lockstep::Lockstep;
+use escapement_fuzz::lockstep::said::{Link, chain_of};
 use escapement_tests::reference::decided::Command;
 
 #[test]
@@ -90,7 +90,7 @@ fn renamed(shape: &Shape, order: &[usize]) -> Shape {
 /// Plays both through all states; how many there are.
 fn play(case: &Case) -> usize {
     let index = step_indices();
-    let first = Pair::accept(case);
+    let first = case.accept();
     let order = first.reference.order.clone();
     let canonical = first.core.request().plan().canonical_order();
     assert!(
@@ -102,15 +102,15 @@ fn play(case: &Case) -> usize {
     );
     let other = with(renamed(&case.shape, &order));
     let seen = Seen::default();
-    let mut stack = vec![(first, Pair::accept(&other))];
+    let mut stack = vec![(first, other.accept())];
     let mut n_states = 0;
     while let Some((pair, twin)) = stack.pop() {
         n_states += 1;
         let standing = twin.standing();
         for input in that_fit(&standing, &index).into_iter().filter(is_played) {
             let (mut pair, mut twin) = (pair.clone(), twin.clone());
-            let found = pair.feed(0, &named(&input, &index, &order), &index);
-            let expected = twin.feed(0, &input, &index);
+            let found = pair.feed(0, &named(&input, &index, &order));
+            let expected = twin.feed(0, &input);
             assert!(found.is_accepted && expected.is_accepted, "{input:?} in {case:?}");
             assert_eq!(
                 in_order(&found.standing, &order),
@@ -186,10 +186,14 @@ fn told(command: &Command, order: &[usize]) -> Command {
 }
 
 /// Status, steps that completed, and the error with its causes, once it has ended.
-fn shown(pair: &Pair, name: impl Fn(usize) -> usize) -> Option<(u8, u32, Vec<Link>)> {
+fn shown(pair: &Lockstep, name: impl Fn(usize) -> usize) -> Option<(u8, u32, Vec<Link>)> {
     let result = &pair.settlement.as_ref()?.result;
     assert!(pair.standing().phase >= Phase::Settling);
-    let chain = result.error.as_ref().map(chain_of).unwrap_or_default();
+    let chain = result
+        .error
+        .as_ref()
+        .map(|error| chain_of(error, pair))
+        .unwrap_or_default();
     let chain = chain
         .into_iter()
         .map(|(code, step, severity)| (code, step.map(&name), severity));

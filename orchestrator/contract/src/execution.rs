@@ -11,6 +11,7 @@ mod explain;
 mod input;
 mod interruption;
 mod settle;
+#[cfg(feature = "explore")]
 mod standing;
 mod start;
 mod steps;
@@ -20,6 +21,7 @@ mod turn;
 pub use effect::{Delivery, Effect, Persisted, WithdrawReason};
 pub use input::{Evidence, Input, Refused};
 pub use interruption::Interruption;
+#[cfg(feature = "explore")]
 pub use standing::{Standing, StepStanding};
 pub(crate) use start::MISSING_KEYS_BYTES_MAX;
 pub use steps::{Progress, StepState};

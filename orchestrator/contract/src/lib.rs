@@ -39,8 +39,10 @@ pub use draft::{PlanDraft, RequestDraft, RetryPolicyDraft, StepDraft};
 pub use error::{CAUSE_DEPTH_MAX, ExecutionError};
 pub use execution::{
     Delivery, Effect, Evidence, Execution, Input, Interruption, Persisted, Phase, Progress, Refused,
-    Standing, StepStanding, StepState, WithdrawReason,
+    StepState, WithdrawReason,
 };
+#[cfg(feature = "explore")]
+pub use execution::{Standing, StepStanding};
 pub use explain::{
     AdmissionFacts, COUNTED_MAX, DEPENDENCIES_LISTED_MAX, End, EndedBy, ExecutionFacts, ExecutionReason,
     Explanation, HeldBackFacts, OpenDependencies, QueueFacts, StepFacts, StepReason, WorkerFacts, WriteFacts,

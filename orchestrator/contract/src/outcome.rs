@@ -11,7 +11,6 @@ use escapement_model::limits::{
     ERROR_CODE_CHARS_MAX, ERROR_CONTEXT_BYTES_MAX, MESSAGE_CHARS_MAX, OUTPUT_BYTES_MAX, WARNINGS_MAX,
 };
 use escapement_model::opaque::StructBuilder;
-use escapement_model::planted::{self, Bug};
 use escapement_model::{Opaque, Severity, StepId, codes};
 
 /// How one attempt ended.
@@ -111,11 +110,7 @@ pub(crate) fn judge(
         (Severity::Error, OnFailure::Retry) if !policy.lists(&error.code) => {
             Verdict::GoOn(NotCompleted::NotRetryable)
         }
-        (Severity::Error, OnFailure::Retry)
-            if attempt < policy.max_attempts + u32::from(planted::is_on(Bug::RetryTooMany)) =>
-        {
-            Verdict::Retry
-        }
+        (Severity::Error, OnFailure::Retry) if attempt < policy.max_attempts => Verdict::Retry,
         (Severity::Error, OnFailure::Retry) => Verdict::GoOn(NotCompleted::RetriesExhausted),
         //
         (Severity::Error, OnFailure::Skip) => Verdict::GoOn(NotCompleted::Skipped),
@@ -131,11 +126,6 @@ pub(crate) fn severity_of(code: &str, reported: Option<Severity>, policy: &Retry
     // a timeout is fatal unless the plan lists it.
     if code == codes::STEP_TIMEOUT && policy.lists(code) {
         return Severity::Error;
-    }
-    if planted::is_on(Bug::WorkerSetsSeverity)
-        && let Some(severity) = reported
-    {
-        return severity;
     }
     //
     codes::reserved_severity(code)

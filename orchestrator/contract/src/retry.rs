@@ -1,7 +1,5 @@
 //! The delay before a retry: a pure leaf. Draws no jitter.
 
-use escapement_model::planted::{self, Bug};
-
 /// Milliseconds before retry `n` (1 for the first): `min(backoff * multiplier^(n-1), max)`, saturating.
 pub(crate) fn delay_ms(backoff_ms: u64, multiplier: f64, max_backoff_ms: u64, n: u32) -> u64 {
     assert!(n >= 1, "retries are counted from 1");
@@ -14,9 +12,6 @@ pub(crate) fn delay_ms(backoff_ms: u64, multiplier: f64, max_backoff_ms: u64, n:
     }
     // A cast from float to integer saturates, infinity included.
     let delay = (backoff_ms as f64 * power(multiplier, n - 1)) as u64;
-    if planted::is_on(Bug::BackoffUncapped) {
-        return delay;
-    }
     delay.min(max_backoff_ms)
 }
 

@@ -32,32 +32,6 @@ macro_rules! bugs {
 }
 
 bugs! {
-    // Validation.
-    /// The graph check takes a step that depends on itself.
-    SelfEdge = "self-edge",
-    // One execution.
-    /// `steps_executed` counts steps that ended without completing.
-    SkippedCountsAsExecuted = "skipped-counts-as-executed",
-    /// The deadline fires by the wall clock instead of the monotonic one.
-    WallClockDeadline = "wall-clock-deadline",
-    /// One attempt more than `max_attempts`.
-    RetryTooMany = "retry-too-many",
-    /// `max_backoff_ms` does not bind.
-    BackoffUncapped = "backoff-uncapped",
-    /// The outcome of an earlier attempt settles a later one.
-    StaleOutcome = "stale-outcome",
-    /// Nothing completed and nothing fatal is called partial.
-    EmptyPartial = "empty-partial",
-    /// A step is ready when the first of its dependencies has ended.
-    EagerStep = "eager-step",
-    /// A failed step with `on_failure = halt` does not stop the plan.
-    HaltGoesOn = "halt-goes-on",
-    /// A worker may say which severity a reserved code has.
-    WorkerSetsSeverity = "worker-sets-severity",
-    /// An attempt that ran out of time is not withdrawn from its worker.
-    TimeoutNotWithdrawn = "timeout-not-withdrawn",
-    /// The event is emitted before the result is durable.
-    EmitBeforePersist = "emit-before-persist",
     // Many executions.
     /// An accept is acknowledged before it is durable.
     AckBeforePersist = "ack-before-persist",

@@ -1,20 +1,26 @@
-//! One execution: a small plan and whatever may happen to it, beside the second interpreter. Nothing here is a rule.
+//! One execution: a small plan and whatever may happen to it, in lock step with the second interpreter. Nothing here is
+//! a rule.
 
+mod happened;
 mod made;
 
-use crate::reference::border;
+use crate::lockstep::{Lockstep, border, invariants};
 use crate::seeds;
 use crate::source::Source;
-use escapement_codec::stored::{decode_audit, decode_result, encode_audit, encode_result};
+use escapement_codec::archive::check::verify;
+use escapement_codec::archive::{Archive, file};
+use escapement_codec::audit;
+use escapement_codec::stored::{encode_accepted, encode_settlement, input_log};
 use escapement_contract::{
-    Delivery, Effect, Evidence, Execution, Input, Moment, Outcome, Phase, PlanResult, Request, RequestDraft,
-    Status, StepIndex, StepState, chain_seed, replay, validate_request,
+    Evidence, Execution, Input, Moment, Outcome, Phase, RequestDraft, Settlement, StepIndex, StepState,
+    validate_request,
 };
-use escapement_model::Severity;
 use escapement_tests::reference::decided::Command;
-use escapement_tests::reference::interpret::Interpreter;
-use made::{completed, draft, outcome};
-use std::sync::Arc;
+use escapement_tests::reference::retell;
+use escapement_tests::reference::words::WithdrawReason;
+use made::{completed, outcome};
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 
 /// Inputs after which an execution that does not end is a finding.
 const INPUTS_MAX: usize = 5_000;
@@ -24,73 +30,98 @@ const ACCEPTED: Moment = Moment {
     unix_ms: seeds::UNIX_MS,
 };
 
-/// First the plan, then what happens to it.
 pub(crate) fn run(input: &[u8]) {
+    play(input);
+}
+
+/// A valid request of few steps with small limits, made of the bytes.
+pub fn draft(input: &[u8]) -> RequestDraft {
+    made::draft(&mut Source::new(input))
+}
+
+/// Plays an execution: the first bytes are its plan, the others what happens to it. Says what did.
+///
+/// # Panics
+/// Where something is wrong: that is a finding.
+pub fn play(input: &[u8]) -> BTreeSet<String> {
     let mut source = Source::new(input);
-    let draft = draft(&mut source);
+    let draft = made::draft(&mut source);
     let deadline_ms = seeds::UNIX_MS
         + match source.byte() {
-            byte @ 0..=63 => i64::from(byte) - 8,
-            _ => 600_000,
+            0..=239 => 600_000,
+            byte => i64::from(byte) - 248,
         };
-    let Ok(request) = validate_request(draft.clone(), 256) else {
-        panic!("the plan is valid by construction: {draft:?}")
-    };
-    let mut run = Run::new(Arc::new(request), &draft, deadline_ms);
-    while !source.is_empty() && run.core.phase() != Phase::Settled {
+    let finish = source.pick(&[Finish::Diligence, Finish::Trouble, Finish::Silence]);
+    let mut run = Run::new(&draft, deadline_ms, source.byte() >= 240);
+    while !source.is_empty() && run.both.core.phase() != Phase::Settled {
         run.pass_time(&mut source);
         if let Some(input) = run.next_input(&mut source) {
             run.feed(input);
         }
     }
-    run.end();
-    run.check_end();
-    run.check_repetition(deadline_ms);
-    run.check_replay();
+    run.end(finish);
+    let settlement = Arc::clone(run.both.core.settlement().expect("it has ended"));
+    run.check_repetition();
+    run.check_archive(&settlement);
+    check_retold(&draft, &settlement);
+    run.what_happened()
+}
+
+/// What happens when the input has run out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Finish {
+    /// Writes are answered and time passes, nothing else.
+    Silence,
+    /// Every attempt is taken and completes.
+    Diligence,
+    /// Every attempt is taken and fails.
+    Trouble,
 }
 
 struct Run {
-    request: Arc<Request>,
-    core: Execution,
-    reference: Interpreter,
-    now: Moment,
+    both: Lockstep,
     fed: Vec<(Moment, Input)>,
-    n_persisted: u32,
-    n_entries_seen: usize,
+    /// Time passes before the steps run as well: deadlines in the queue, limits during the write of the start.
+    dawdles: bool,
+    /// The most steps that held a slot at a time.
+    under_way_max: u32,
+    saw: BTreeSet<String>,
 }
 
 impl Run {
-    fn new(request: Arc<Request>, draft: &RequestDraft, deadline_ms: i64) -> Self {
-        let run = Self {
-            core: accept(&request, deadline_ms),
-            reference: Interpreter::accept(border::rules(draft, deadline_ms), border::moment(ACCEPTED)),
-            request,
-            now: ACCEPTED,
-            fed: Vec::new(),
-            n_persisted: 0,
-            n_entries_seen: 0,
+    fn new(draft: &RequestDraft, deadline_ms: i64, dawdles: bool) -> Self {
+        let Ok(request) = validate_request(draft.clone(), 256) else {
+            panic!("the plan is valid by construction: {draft:?}")
         };
-        let order = run.request.plan().canonical_order().iter();
-        assert!(
-            order
-                .map(|step| step.as_usize())
-                .eq(run.reference.order.iter().copied())
-        );
-        run
+        let rules = border::rules(draft, deadline_ms);
+        Self {
+            both: Lockstep::accept(Arc::new(request), rules, execution_id(), deadline_ms, ACCEPTED),
+            fed: Vec::new(),
+            dawdles,
+            under_way_max: 0,
+            saw: BTreeSet::new(),
+        }
     }
 
     fn pass_time(&mut self, source: &mut Source<'_>) {
-        let due = self.core.next_due_ms();
-        let target = match source.byte() {
+        let byte = source.byte();
+        if self.both.core.phase() < Phase::Running && !self.dawdles {
+            return;
+        }
+        let now_ms = self.both.now.monotonic_ms;
+        let step_due = self.both.reference.next_step_due_ms();
+        let target = match byte {
             0..=127 => None,
-            byte @ 128..=191 => Some(self.now.monotonic_ms + u64::from(byte - 128)),
-            192..=215 => due,
-            216..=223 => due.map(|due| due.saturating_sub(1)),
-            224..=231 => due.map(|due| due + 1),
-            232..=239 => Some(self.now.monotonic_ms + u64::from(source.word())),
+            128..=175 => Some(now_ms + [1, 4, 5, 10, 20][usize::from(byte % 5)]),
+            176..=207 => step_due,
+            208..=219 => step_due.map(|due| due - 1),
+            220..=231 => step_due.map(|due| due + 1),
+            232..=233 => self.both.core.next_due_ms(),
+            234 => self.both.reference.plan_due_ms(),
+            235 => Some(now_ms + u64::from(source.word())),
             // The wall clock jumps.
-            byte => {
-                self.now.unix_ms += (i64::from(byte) - 247) * 1_000;
+            236.. => {
+                self.both.now.unix_ms += (i64::from(byte) - 246) * 100_000;
                 None
             }
         };
@@ -100,15 +131,14 @@ impl Run {
     }
 
     fn advance_to(&mut self, monotonic_ms: u64) {
-        let ms = monotonic_ms.saturating_sub(self.now.monotonic_ms);
-        self.now.monotonic_ms += ms;
-        self.now.unix_ms += i64::try_from(ms).expect("limits of the plans are small");
+        let ms = monotonic_ms.saturating_sub(self.both.now.monotonic_ms);
+        self.both.pass(ms);
     }
 
     fn under_way(&self, pick: u8) -> Option<(StepIndex, StepState)> {
-        let order = self.request.plan().canonical_order().iter();
-        let under_way: Vec<(StepIndex, StepState)> = order
-            .map(|step| (*step, self.core.step_state(*step)))
+        let steps = self.both.steps();
+        let under_way: Vec<(StepIndex, StepState)> = steps
+            .map(|step| (step, self.both.core.step_state(step)))
             .filter(|(_, state)| attempt_of(*state).is_some())
             .collect();
         under_way.get(usize::from(pick) % under_way.len().max(1)).copied()
@@ -142,7 +172,7 @@ impl Run {
 
     /// What comes next where nothing goes wrong.
     fn expected(&self, source: &mut Source<'_>, kind: u8, pick: u8) -> Option<Input> {
-        match self.core.phase() {
+        match self.both.core.phase() {
             Phase::Queued => Some(Input::Start),
             Phase::Starting => Some(Input::StartPersisted),
             Phase::Settling => Some(Input::SettlePersisted),
@@ -186,8 +216,12 @@ impl Run {
 
     /// Something that fits by chance at best.
     fn stray(&self, source: &mut Source<'_>, kind: u8, pick: u8) -> Input {
-        let steps = self.request.plan().canonical_order();
-        let step = steps[usize::from(pick) % steps.len()];
+        let steps = self.both.core.request().plan().canonical_order();
+        // Now and then one that the plan does not have.
+        let step = match pick {
+            250.. => foreign_step(),
+            _ => steps[usize::from(pick) % steps.len()],
+        };
         let attempt = u32::from(pick % 5);
         match kind % 8 {
             0 => Input::Start,
@@ -222,234 +256,139 @@ impl Run {
         }
     }
 
-    /// Gives one input to both, and compares what can be seen.
+    /// Gives one input to both, and looks at what it must not change.
     fn feed(&mut self, input: Input) {
-        let now = self.now;
-        let is_late = self.core.next_due_ms().is_some_and(|due| due <= now.monotonic_ms);
-        let before = (!is_late).then(|| self.visible());
-        let answer = self.core.handle(now, input.clone());
-        let is_accepted = self.reference.handle(border::moment(now), &border::input(&input));
-        assert_eq!(answer.is_ok(), is_accepted, "{input:?} was {answer:?}");
-        if answer.is_err() && before.is_some() {
-            //
+        let now = self.both.now;
+        let is_due = self
+            .both
+            .core
+            .next_due_ms()
+            .is_some_and(|due| due <= now.monotonic_ms);
+        let mut before = self.both.core.clone();
+        if is_due {
+            // timers that are due belong to the time, not to the input.
+            assert_eq!(before.handle(now, Input::Tick), Ok(()));
+        }
+        let answer = self.both.feed(0, &input);
+        let expected = if is_due {
+            before.handle(now, input.clone()).err()
+        } else {
+            // a refused input changes nothing.
+            let refused = before.clone().handle(now, input.clone()).err();
+            if let Some(refused) = &refused {
+                assert_eq!((refused.input, refused.phase), (input.name(), before.phase()));
+            }
+            refused
+        };
+        assert_eq!(answer.is_accepted, expected.is_none());
+        if is_due || !answer.is_accepted {
+            while before.poll_effect().is_some() {}
             assert_eq!(
-                before,
-                Some(self.visible()),
-                "{input:?} was refused and changes nothing"
+                format!("{before:?}"),
+                format!("{:?}", self.both.core),
+                "{input:?}"
             );
         }
+        self.note("refused", !answer.is_accepted);
+        let is_stopped =
+            |command: &Command| matches!(command, Command::Withdraw(_, _, WithdrawReason::ExecutionEnded));
+        let is_stopped = answer.commands.iter().any(is_stopped);
+        self.note("stopped with attempts in flight", is_stopped);
+        self.note(
+            "a timer at the instant of an input",
+            is_due && input != Input::Tick,
+        );
         self.fed.push((now, input));
         assert!(self.fed.len() < INPUTS_MAX, "the execution does not end");
-        self.compare();
-        self.check_invariants();
-    }
-
-    fn visible(&self) -> (Phase, Option<u64>, usize, escapement_contract::Progress) {
-        let core = &self.core;
-        (
-            core.phase(),
-            core.next_due_ms(),
-            core.audit().len(),
-            core.progress(),
-        )
-    }
-
-    fn compare(&mut self) {
-        let mut commands = Vec::new();
-        while let Some(effect) = self.core.poll_effect() {
-            commands.push(self.command(&effect));
-        }
-        let expected = std::mem::take(&mut self.reference.commands);
-        assert_eq!(commands, expected, "what must be done");
-        assert_eq!(
-            border::phase(self.core.phase()),
-            self.reference.phase,
-            "the phase"
-        );
-        for step in self.request.plan().canonical_order() {
-            let expected = self.reference.states[step.as_usize()];
-            assert_eq!(border::state(self.core.step_state(*step)), expected, "{step}");
-        }
-        assert_eq!(
-            self.core.next_due_ms(),
-            self.reference.next_due_ms(),
-            "the next timer"
-        );
-    }
-
-    fn command(&mut self, effect: &Effect) -> Command {
-        match effect {
-            Effect::PersistStart { started_at_unix_ms } => Command::PersistStart(*started_at_unix_ms),
-            Effect::Dispatch { step, attempt } => {
-                assert_eq!(self.n_persisted, 0, "nothing is dispatched after the end");
-                for other in self.request.plan().step(*step).depends_on() {
-                    assert_eq!(
-                        self.core.step_state(*other),
-                        StepState::Completed,
-                        "{step} needs {other}"
-                    );
-                }
-                Command::Dispatch(step.as_usize(), *attempt)
-            }
-            Effect::Withdraw {
-                step,
-                attempt,
-                reason,
-            } => Command::Withdraw(step.as_usize(), *attempt, border::withdraw_reason(*reason)),
-            Effect::PersistResult(_) => {
-                self.n_persisted += 1;
-                assert_eq!(self.n_persisted, 1, "an execution ends once");
-                Command::PersistResult
-            }
-            Effect::Deliver(Delivery::EmitEvent(_)) => Command::EmitEvent,
-            Effect::Deliver(Delivery::UpdatePlanRegistry(_)) => Command::UpdatePlanRegistry,
-            Effect::Deliver(Delivery::ReleaseResources(_)) => Command::ReleaseResources,
-            Effect::Deliver(Delivery::NotifyErrorHandler(_)) => Command::NotifyErrorHandler,
-            Effect::Deliver(Delivery::ReturnResult(_)) => Command::ReturnResult,
-        }
-    }
-
-    fn check_invariants(&mut self) {
-        let progress = self.core.progress();
+        invariants::check_state(&self.both, &answer.standing);
+        let progress = self.both.core.progress();
         let under_way = progress.steps_waiting + progress.steps_running + progress.steps_backing_off;
-        let ended = progress.steps_completed + progress.steps_not_completed;
-        assert_eq!(progress.steps_pending + under_way + ended, progress.steps_total);
-        assert!(
-            under_way <= self.request.max_concurrent_steps(),
-            "{under_way} steps hold a slot"
-        );
-        let audit = self.core.audit();
-        assert!(audit.len() >= self.n_entries_seen, "the record never shrinks");
-        for (n, entry) in audit.iter().enumerate().skip(self.n_entries_seen) {
-            assert_eq!(entry.sequence, n as u64 + 1, "the record has no gap");
-        }
-        self.n_entries_seen = audit.len();
-        assert_eq!(self.core.result().is_some(), self.core.phase() == Phase::Settled);
-        let is_bounded = self.core.next_due_ms().is_some();
-        assert_eq!(
-            is_bounded,
-            self.core.phase() < Phase::Settling,
-            "bounded until it ends"
-        );
+        self.under_way_max = self.under_way_max.max(under_way);
     }
 
     /// Writes are answered and time passes; nothing else is needed for an end.
-    fn end(&mut self) {
-        while self.core.phase() != Phase::Settled {
-            match (self.core.phase(), self.core.next_due_ms()) {
-                (Phase::Settling, _) => self.feed(Input::SettlePersisted),
-                (_, Some(due)) => {
-                    self.advance_to(due);
-                    self.feed(Input::Tick);
-                }
-                (phase, None) => panic!("nothing would ever happen in {phase:?}"),
+    fn end(&mut self, finish: Finish) {
+        while self.both.core.phase() != Phase::Settled {
+            let is_running = self.both.core.phase() == Phase::Running;
+            let next = match finish {
+                Finish::Silence if is_running => None,
+                Finish::Silence | Finish::Diligence => self.expected(&mut Source::new(&[]), 0, 0),
+                // An outcome that failed with the first of the codes.
+                Finish::Trouble => self.expected(&mut Source::new(&[100]), 0, 0),
+            };
+            if let Some(input) = next {
+                self.feed(input);
+            } else {
+                let due = self.both.core.next_due_ms();
+                self.advance_to(due.expect("what waits for nothing has a timer"));
+                self.feed(Input::Tick);
             }
         }
     }
 
-    fn check_end(&self) {
-        let settlement = self.core.settlement().expect("it has ended");
-        let result = &settlement.result;
-        let ended = self.reference.ended.as_ref().expect("both have ended");
-        assert_eq!(border::status(result.status), ended.status);
-        assert_eq!(result.completed_at, ended.completed_at);
-        assert_eq!(settlement.started_at_unix_ms, ended.started_at);
-        assert_eq!(result.duration_ms, ended.completed_at - ended.started_at);
-        assert_eq!(result.steps_executed as usize, self.reference.outputs.len());
-        let keys = result
-            .result_payload
-            .entries()
-            .map(|entry| entry.expect("it is ours").0.to_owned());
-        let order = self.reference.order.iter();
-        let completed = order
-            .filter(|step| self.reference.outputs.contains_key(step))
-            .map(|step| self.request.plan().steps()[*step].id().to_string());
-        assert!(keys.eq(completed), "an output for each completed step");
-        let mut error = result.error.as_ref();
-        let mut expected = ended.error.iter().flat_map(|error| error.chain());
-        while let Some(current) = error {
-            let expected = expected.next().expect("both chains have the same length");
-            assert_eq!(
-                (&current.code, current.severity),
-                (&expected.code, expected.severity)
-            );
-            error = current.cause.as_deref();
-        }
-        assert!(expected.next().is_none(), "both chains have the same length");
-        check_result(result);
-    }
-
-    /// the same inputs lead to the same bytes; and the bytes can be read.
-    fn check_repetition(&self, deadline_ms: i64) {
-        let mut again = accept(&self.request, deadline_ms);
+    /// the same inputs lead to the same.
+    fn check_repetition(&self) {
+        let core = &self.both.core;
+        let request = Arc::clone(core.request());
+        let (id, at) = (core.execution_id(), core.accepted_at());
+        let mut again = Execution::accept(request, id, at, core.deadline(), ACCEPTED);
         for (now, input) in &self.fed {
             let _ = again.handle(*now, input.clone());
         }
-        let (before, after) = (self.core.settlement(), again.settlement());
-        let (before, after) = (
-            before.expect("it has ended"),
-            after.expect("the replay ends as well"),
-        );
-        let result = encode_result(&before.result);
-        assert_eq!(result, encode_result(&after.result), "the same result");
-        let audit = encode_audit(&before.audit);
-        assert_eq!(audit, encode_audit(&after.audit), "the same record");
-        decode_result(&result).expect("a result can be read");
-        assert_eq!(
-            decode_audit(&audit).expect("a record can be read").len(),
-            before.audit.len()
-        );
+        while again.poll_effect().is_some() {}
+        assert_eq!(format!("{again:?}"), format!("{core:?}"));
     }
 
-    /// told what was logged, the core ends in the same way.: its entries are chained.
-    fn check_replay(&self) {
-        let settlement = self.core.settlement().expect("it has ended");
-        let (request, id) = (Arc::clone(&self.request), self.core.execution_id());
-        let (accepted_at, deadline) = (self.core.accepted_at(), self.core.deadline());
-        let replayed = replay(request, id, accepted_at, deadline, &settlement.inputs);
-        let replayed = replayed.expect("the core takes what it took before");
+    /// what is stored can be taken away, is chained, and replays byte for byte.
+    fn check_archive(&self, settlement: &Settlement) {
+        let (core, id) = (&self.both.core, self.both.core.execution_id());
+        let (result, audit) = encode_settlement(settlement);
+        let accepted = encode_accepted(core.request(), id);
+        let archive = Archive::of_store(id, *core.request().digest(), accepted, result, &audit);
+        let archive = archive.expect("what is stored can be read");
+        let verdict = verify(&archive);
+        assert_eq!(verdict.differences, []);
+        assert!(verdict.is_identical() && verdict.chain_intact);
+        let decoded = archive.decode_result().expect("a result can be read");
+        assert_eq!(decoded, border::result(&settlement.result));
+        let inputs = archive.inputs.as_ref().expect("they are kept");
+        let inputs = input_log::decode(inputs, core.request().plan(), &settlement.result.result_payload);
+        assert_eq!(inputs.as_ref(), Ok(&settlement.inputs));
         assert!(settlement.inputs.is_complete, "no run here is so long");
-        assert_eq!(replayed.settlement(), Some(settlement));
-        let mut head = chain_seed(id, self.request.digest());
-        for entry in &settlement.audit {
-            head = entry.link(&head);
-            assert_eq!(entry.hash, head, "entry {}", entry.sequence);
-        }
+        let pieces: Vec<_> = file::pieces(archive.clone()).collect();
+        let read = file::read(&pieces.concat().into()).expect("the file can be read");
+        assert_eq!((read.record, read.faults), (archive, vec![]));
     }
 }
 
-/// The invariants that hold for every result, whatever happened.
-pub(crate) fn check_result(result: &PlanResult) {
-    assert_eq!(result.error.is_none(), result.status == Status::Success);
-    assert!(result.duration_ms >= 0);
-    let is_fatal = result.error.as_ref().map(|error| error.severity) == Some(Severity::Fatal);
-    match result.status {
-        Status::Success => assert_eq!(result.steps_executed, result.steps_total),
-        Status::Partial => assert!((1..result.steps_total).contains(&result.steps_executed) && !is_fatal),
-        Status::Failure => assert!(result.steps_executed < result.steps_total && is_fatal),
+/// Who has the audit trail alone comes to the result as well.
+fn check_retold(draft: &RequestDraft, settlement: &Settlement) {
+    let entries: Vec<_> = settlement.audit.iter().map(audit::entry).collect();
+    let (plan, facts) = border::plan_and_facts(draft);
+    let result = border::result(&settlement.result);
+    if let Err(difference) = retell(&plan, &facts, &entries, &result) {
+        panic!("{difference}\nof {result:#?}\n{entries:#?}");
     }
-    let mut error = result.error.as_ref();
-    let mut n_errors = 0;
-    while let Some(current) = error {
-        n_errors += 1;
-        assert!((1..=50).contains(&current.code.chars().count()));
-        assert!(current.message.chars().count() <= 1_000);
-        assert_eq!(current.recoverable(), current.severity != Severity::Fatal);
-        assert!(current.context.check().is_ok(), "a context can be read");
-        error = current.cause.as_deref();
-    }
-    assert!(n_errors <= 4, "a chain of {n_errors} errors");
 }
 
-fn accept(request: &Arc<Request>, deadline_ms: i64) -> Execution {
-    let execution_id = seeds::id(3, 1).parse().expect("it is one");
-    Execution::accept(
-        Arc::clone(request),
-        execution_id,
-        ACCEPTED.unix_ms,
-        deadline_ms,
-        ACCEPTED,
-    )
+fn execution_id() -> escapement_model::ExecutionId {
+    seeds::id(3, 1).parse().expect("it is one")
+}
+
+/// The last step of a plan that is larger than any that is played.
+fn foreign_step() -> StepIndex {
+    static STEP: OnceLock<StepIndex> = OnceLock::new();
+    *STEP.get_or_init(|| {
+        let mut draft = draft(&[]);
+        let plan = draft.plan.as_mut().expect("it has one");
+        let last = plan.steps[0].clone();
+        plan.steps.extend((1..64).map(|n| escapement_contract::StepDraft {
+            id: seeds::id(2, n),
+            ..last.clone()
+        }));
+        let request = validate_request(draft, 256).expect("it is valid");
+        *request.plan().canonical_order().last().expect("it has steps")
+    })
 }
 
 fn attempt_of(state: StepState) -> Option<u32> {

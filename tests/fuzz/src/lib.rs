@@ -1,14 +1,16 @@
-//! Fuzz targets: plain functions over bytes that panic where something is wrong, with seeds and mutations for them.
+//! Fuzz targets: plain functions over bytes that panic where something is wrong, with seeds and mutations for them;
+//! and what compares the contract crate with its second writing, for them and for the exhaustive exploration.
 //! Knows neither libFuzzer nor where the corpus lies: the program beside it and the tests do.
 
-mod execution;
+pub mod execution;
 mod fixture;
+pub mod lockstep;
 mod mutate;
 mod pages;
 mod plan;
 mod records;
-mod reference;
 mod scratch;
+mod second_validator;
 mod seeds;
 mod session;
 mod source;

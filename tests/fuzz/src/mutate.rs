@@ -1,29 +1,32 @@
 //! Inputs made of other inputs, for a test that has no libFuzzer. The same seed makes the same ones.
 
+use escapement_tests::Dice;
+
 /// Makes inputs.
 #[derive(Debug)]
 pub struct Mutator {
-    state: u64,
+    dice: Dice,
 }
 
 impl Mutator {
     /// Begins at a seed.
     pub fn new(seed: u64) -> Self {
-        Self { state: seed }
+        Self {
+            dice: Dice::new(seed),
+        }
     }
 
-    /// SplitMix64.
     fn draw(&mut self, sides: usize) -> usize {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        usize::try_from(z % u64::try_from(sides.max(1)).expect("it fits")).expect("below a length")
+        self.dice.index(sides.max(1))
     }
 
     fn byte(&mut self) -> u8 {
         u8::try_from(self.draw(256)).expect("below 256")
+    }
+
+    /// Up to 700 bytes, each of them random.
+    pub fn any(&mut self) -> Vec<u8> {
+        (0..self.draw(700)).map(|_| self.byte()).collect()
     }
 
     /// One of these, with up to four changes.

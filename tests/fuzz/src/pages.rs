@@ -22,7 +22,7 @@ pub(crate) fn run(input: &[u8]) {
 
 /// An id has one canonical form; nothing else but its letter case is another spelling of it.
 fn ids(text: &str) {
-    let expected = crate::reference::validate::normal_id(text);
+    let expected = crate::second_validator::normal_id(text);
     let parsed: Result<ExecutionId, _> = text.parse();
     assert_eq!(parsed.ok().map(|id| id.to_string()), expected, "{text:?}");
     assert_eq!(text.parse::<PlanId>().ok().map(|id| id.to_string()), expected);

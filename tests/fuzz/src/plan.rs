@@ -1,6 +1,6 @@
 //! Requests from anybody: refused with reasons, or accepted and kept as they were. Agrees with the second validator.
 
-use crate::reference::validate::findings;
+use crate::second_validator::{findings, steps_on_cycles};
 use crate::seeds;
 use crate::source::Source;
 use escapement_codec::request::{request_draft, submit_of_execute};
@@ -29,6 +29,7 @@ pub(crate) fn run(input: &[u8]) {
     };
     let draft = request_draft(request.clone());
     let expected = is_compared(&draft, input).then(|| findings(&draft, CONCURRENCY_MAX));
+    let plan = expected.as_ref().and_then(|_| draft.plan.clone());
     match validate_request(draft, CONCURRENCY_MAX) {
         Ok(accepted) => {
             if let Some(expected) = &expected {
@@ -52,6 +53,13 @@ pub(crate) fn run(input: &[u8]) {
             assert!(!found.is_empty(), "a refusal has a reason");
             if let Some(expected) = expected {
                 assert_eq!(found, expected, "both validators find the same in {request:?}");
+                // without the references that are reported no step is on a cycle.
+                let plan = plan.unwrap_or_default();
+                let reported = found.iter().filter_map(|(field, _)| step_and_item(field));
+                assert!(
+                    steps_on_cycles(&plan, &reported.collect()).is_empty(),
+                    "{request:?}"
+                );
             }
             if let Some(plan) = request.plan {
                 let of_plan = violations.iter().any(|finding| finding.field.starts_with("plan"));
@@ -77,6 +85,12 @@ fn is_compared(draft: &RequestDraft, input: &[u8]) -> bool {
         .fold(0u8, |sum, byte| sum.wrapping_add(*byte))
         .is_multiple_of(8);
     size <= 12 || (size <= 100 && is_drawn)
+}
+
+/// The reference that a path names.
+fn step_and_item(field: &str) -> Option<(usize, usize)> {
+    let (step, item) = field.strip_prefix("plan.steps[")?.split_once("].depends_on[")?;
+    Some((step.parse().ok()?, item.strip_suffix(']')?.parse().ok()?))
 }
 
 fn is_path(field: &str) -> bool {

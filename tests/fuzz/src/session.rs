@@ -180,7 +180,7 @@ impl World {
         match effect {
             Effect::Write { write, content } => {
                 if let StoreWrite::Settle { settlement } = &content {
-                    crate::execution::check_result(&settlement.result);
+                    crate::lockstep::ending::check_alone(&settlement.result);
                 }
                 self.disk.written(write, content);
             }

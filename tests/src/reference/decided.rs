@@ -54,6 +54,7 @@ pub enum Said {
 pub struct Ended {
     pub status: Status,
     pub error: Option<Classified>,
+    pub steps_executed: usize,
     pub started_at: i64,
     pub completed_at: i64,
 }

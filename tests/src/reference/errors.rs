@@ -3,6 +3,7 @@
 use escapement_model::Severity;
 
 use super::words::Reported;
+use crate::planted::misreads;
 
 /// A classified error. Without texts and contexts, which decide nothing.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,6 +90,9 @@ pub fn severity_of(code: &str, said: Option<Severity>, retryable: &[String]) -> 
         } else {
             Severity::Fatal
         };
+    }
+    if let Some(severity) = said.filter(|_| misreads("worker-sets-severity")) {
+        return severity;
     }
     for (reserved, severity) in REGISTRY {
         if reserved == code {

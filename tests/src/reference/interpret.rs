@@ -8,6 +8,7 @@ use super::objects::is_object;
 use super::rules::Rules;
 use super::timers::{Timer, first_due};
 use super::words::{Input, Moment, NotCompleted, Outcome, Phase, Status, StepState, WithdrawReason};
+use crate::planted::misreads;
 use escapement_model::{Opaque, Severity};
 use std::collections::BTreeMap;
 
@@ -168,6 +169,9 @@ impl Interpreter {
     }
 
     fn fire_due(&mut self, now: Moment) {
+        if now.unix_ms >= self.rules.deadline_ms && misreads("wall-clock-deadline") {
+            self.fire_limit(now);
+        }
         while let Some((due, timer)) = first_due(self.limit_due, &self.step_due, &self.order) {
             if due > now.monotonic_ms {
                 return;
@@ -186,8 +190,10 @@ impl Interpreter {
             StepState::BackingOff { next_attempt } => self.dispatch(step, next_attempt),
             StepState::Assigned { attempt } | StepState::Started { attempt } => {
                 //
-                self.commands
-                    .push(Command::Withdraw(step, attempt, WithdrawReason::StepTimeout));
+                if !misreads("timeout-not-withdrawn") {
+                    self.commands
+                        .push(Command::Withdraw(step, attempt, WithdrawReason::StepTimeout));
+                }
                 let severity = severity_of("STEP_TIMEOUT", None, &self.rules.retryable);
                 self.attempt_failed(step, attempt, "STEP_TIMEOUT", severity, due, now);
             }
@@ -266,7 +272,7 @@ impl Interpreter {
             (
                 StepState::Assigned { attempt: current } | StepState::Started { attempt: current },
                 Input::AttemptEnded { outcome, .. },
-            ) if current == attempt => {
+            ) if current == attempt || misreads("stale-outcome") => {
                 // before the attempt was acknowledged as started it can only be returned.
                 if *outcome == Outcome::Lost && !matches!(state, StepState::Started { .. }) {
                     return false;
@@ -325,7 +331,8 @@ impl Interpreter {
         self.said.push(Said::Failed(step, attempt, error.clone()));
         let on_failure = self.rules.on_failure[step];
         let is_eligible = is_listed(code, &self.rules.retryable);
-        let attempts_are_left = attempt < self.rules.max_attempts;
+        let attempts_max = self.rules.max_attempts + u32::from(misreads("retry-too-many"));
+        let attempts_are_left = attempt < attempts_max;
         let reason = match (severity, on_failure) {
             (Severity::Warn, _) => NotCompleted::WarnedWithoutOutput,
             (Severity::Fatal, _) | (Severity::Error, 0) => NotCompleted::Failed,
@@ -337,7 +344,9 @@ impl Interpreter {
         self.end_step(step, error.clone(), reason, attempt);
         match severity {
             Severity::Fatal => self.settle(Some(error), now),
-            Severity::Error if on_failure == 0 => self.settle(Some(error.promoted()), now),
+            Severity::Error if on_failure == 0 && !misreads("halt-goes-on") => {
+                self.settle(Some(error.promoted()), now)
+            }
             Severity::Error | Severity::Warn => {}
         }
     }
@@ -373,11 +382,11 @@ impl Interpreter {
     /// whose turn it is, until a slot is missing or nothing is left.
     fn take_up(&mut self, now: Moment) {
         while self.phase == Phase::Running {
-            let has_ended =
-                |step: &usize| matches!(self.states[*step], StepState::Completed | StepState::NotCompleted);
-            let next = self.order.iter().copied().find(|step| {
-                self.states[*step] == StepState::Pending && self.rules.depends_on[*step].iter().all(has_ended)
-            });
+            let next = self
+                .order
+                .iter()
+                .copied()
+                .find(|step| self.states[*step] == StepState::Pending && self.is_ready(*step));
             let Some(step) = next else { break };
             //
             let failed = self.order.iter().copied().find(|other| {
@@ -397,6 +406,16 @@ impl Interpreter {
         if self.phase == Phase::Running && all_ended {
             self.settle(None, now);
         }
+    }
+
+    fn is_ready(&self, step: usize) -> bool {
+        let has_ended =
+            |step: &usize| matches!(self.states[*step], StepState::Completed | StepState::NotCompleted);
+        let mut depends_on = self.rules.depends_on[step].iter();
+        if misreads("eager-step") && depends_on.clone().any(has_ended) {
+            return true;
+        }
+        depends_on.all(has_ended)
     }
 
     ///
@@ -460,7 +479,7 @@ impl Interpreter {
             Some(error) => (Status::Failure, Some(error)),
             None if n_completed == self.states.len() => (Status::Success, None),
             // of equal severities the first stays.
-            None if n_completed > 0 => {
+            None if n_completed > 0 || misreads("empty-partial") => {
                 let worst = by_position().reduce(|worst, next| {
                     if next.severity > worst.severity {
                         next
@@ -482,9 +501,17 @@ impl Interpreter {
         self.ended = Some(Ended {
             status,
             error,
+            //
+            steps_executed: match misreads("skipped-counts-as-executed") {
+                true => n_completed + self.not_completed.len(),
+                false => n_completed,
+            },
             started_at,
             completed_at: now.unix_ms.max(started_at),
         });
+        if misreads("emit-before-persist") {
+            self.commands.push(Command::EmitEvent);
+        }
         self.commands.push(Command::PersistResult);
         self.phase = Phase::Settling;
     }

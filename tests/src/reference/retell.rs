@@ -12,7 +12,8 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use escapement_wire::v1::audit_entry::Event;
-use escapement_wire::v1::{AuditEntry, Plan, PlanResult};
+use escapement_wire::v1::{AuditEntry, Plan, PlanResult, SubmitPlanRequest};
+use prost::Message;
 
 use self::clocks::Clocks;
 use self::reading::{Heard, Places};
@@ -20,6 +21,7 @@ use super::decided::Said;
 use super::interpret::Interpreter;
 use super::rules::{Facts, Rules};
 use super::words::{Input, Moment, Outcome, Phase, Reported, StepState};
+use crate::chain::{self, Kind};
 
 /// The first thing that is not as the contract says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,32 @@ impl std::error::Error for Difference {}
 
 /// Entries beyond which the record leaves out what single attempts go through.
 const WHOLE_RECORD_MAX: usize = 16_384;
+
+/// Does the second interpreter come to the result in this archive, given what the audit trail in it says happened?
+/// `slack_ms` as in [`Facts`].
+///
+/// # Errors
+/// The first difference.
+///
+/// # Panics
+/// The file is not whole.
+pub fn retell_archive(file: &[u8], slack_ms: i64) -> Result<(), Difference> {
+    let (frames, broken) = chain::frames(file);
+    assert_eq!(broken, None, "the file is whole");
+    let of = |kind: Kind| frames.iter().filter(move |frame| frame.kind == kind);
+    let only = |kind| of(kind).next().expect("it has each part").content;
+    let request = SubmitPlanRequest::decode(only(Kind::Accepted)).expect("a request");
+    let result = PlanResult::decode(only(Kind::Result)).expect("a result");
+    let entries: Vec<_> = of(Kind::Entry)
+        .map(|frame| AuditEntry::decode(frame.content).expect("an entry"))
+        .collect();
+    let facts = Facts {
+        environment: request.environment,
+        max_concurrent_steps: request.options.and_then(|options| options.max_concurrent_steps),
+        slack_ms: Some(slack_ms),
+    };
+    retell(&request.plan.expect("a plan"), &facts, &entries, &result)
+}
 
 /// Does the second interpreter come to this result, given what the record says happened?
 ///

@@ -1,5 +1,6 @@
 //! A plan and what its request says, as far as they decide anything. Judges no request: what it reads is valid.
 
+use crate::planted::misreads;
 use escapement_model::Opaque;
 use escapement_wire::v1;
 
@@ -92,6 +93,9 @@ impl Rules {
     ///
     pub(super) fn delay_ms(&self, retry: u32) -> u64 {
         let factor = (1..retry).fold(1.0, |factor, _| factor * self.backoff_multiplier);
-        (self.backoff_ms * factor).min(self.max_backoff_ms) as u64
+        match misreads("backoff-uncapped") {
+            true => (self.backoff_ms * factor) as u64,
+            false => (self.backoff_ms * factor).min(self.max_backoff_ms) as u64,
+        }
     }
 }

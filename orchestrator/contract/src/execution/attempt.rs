@@ -13,7 +13,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use escapement_model::limits::RESULT_PAYLOAD_BYTES_MAX;
 use escapement_model::opaque::StructBuilder;
-use escapement_model::planted::{self, Bug};
 use escapement_model::{Opaque, Severity, codes};
 
 impl Execution {
@@ -91,8 +90,7 @@ impl Execution {
     ) -> bool {
         // the first settlement of an attempt wins, every later one is refused.
         let state = self.state_of(Some(step));
-        let stale = planted::is_on(Bug::StaleOutcome) && matches!(state, Some(StepState::Started { .. }));
-        let started = state == Some(StepState::Started { attempt }) || stale;
+        let started = state == Some(StepState::Started { attempt });
         let assigned = state == Some(StepState::Assigned { attempt });
         // an attempt that never started is returned; only one that did can be lost.
         if !(started || assigned && outcome != Outcome::Lost) {
@@ -182,9 +180,7 @@ impl Execution {
             Verdict::GoOn(reason) => self.step_not_completed(now, step, attempt, reason, &error),
             Verdict::StopByHalt => {
                 self.step_not_completed(now, step, attempt, NotCompleted::Failed, &error);
-                if !planted::is_on(Bug::HaltGoesOn) {
-                    self.settle(now, Ending::Halted(error));
-                }
+                self.settle(now, Ending::Halted(error));
             }
             Verdict::StopByFatal => {
                 self.step_not_completed(now, step, attempt, NotCompleted::Failed, &error);

@@ -13,20 +13,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use escapement_model::opaque::StructBuilder;
-use escapement_model::planted::{self, Bug};
 use escapement_model::{Opaque, StepId};
 
 impl Execution {
     pub(super) fn n_completed(&self) -> usize {
         self.steps.as_ref().map_or(0, |steps| steps.n_completed as usize)
-    }
-
-    /// What `steps_executed` says.
-    fn n_executed(&self) -> usize {
-        match &self.steps {
-            Some(steps) if planted::is_on(Bug::SkippedCountsAsExecuted) => steps.n_ended as usize,
-            Some(_) | None => self.n_completed(),
-        }
     }
 
     /// The errors of the steps that ended without completing, in canonical order.
@@ -134,7 +125,7 @@ impl Execution {
             completed_at,
             duration_ms: completed_at.saturating_sub(started_at_unix_ms),
             //
-            steps_executed: u32::try_from(self.n_executed()).expect("a plan has at most 1024 steps"),
+            steps_executed: u32::try_from(self.n_completed()).expect("a plan has at most 1024 steps"),
             steps_total: u32::try_from(n_steps).expect("a plan has at most 1024 steps"),
             result_payload: draft.payload,
             error: draft.error,

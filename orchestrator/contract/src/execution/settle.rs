@@ -7,7 +7,6 @@ use crate::result::Status;
 use crate::settlement_actions::{RuleSet, SettlementAction};
 use crate::time::Moment;
 use alloc::sync::Arc;
-use escapement_model::planted::{self, Bug};
 use escapement_model::{Opaque, Severity};
 
 /// Why an execution ends.
@@ -64,10 +63,6 @@ impl Execution {
         let settlement = Arc::new(self.settlement_of(now, draft));
         self.settlement = Some(Arc::clone(&settlement));
         self.phase = Phase::Settling;
-        if planted::is_on(Bug::EmitBeforePersist) {
-            let too_early = Delivery::EmitEvent(Persisted::new(Arc::clone(&settlement)));
-            self.effects.push_back(Effect::Deliver(too_early));
-        }
         self.effects.push_back(Effect::PersistResult(settlement));
     }
 
@@ -122,7 +117,7 @@ impl Execution {
         match ending {
             Ending::Halted(_) | Ending::Fatal(_) => Status::Failure,
             Ending::AllStepsEnded if n_completed == n_steps => Status::Success,
-            Ending::AllStepsEnded if n_completed > 0 || planted::is_on(Bug::EmptyPartial) => Status::Partial,
+            Ending::AllStepsEnded if n_completed > 0 => Status::Partial,
             Ending::AllStepsEnded => Status::Failure,
         }
     }

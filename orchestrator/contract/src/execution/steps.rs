@@ -10,7 +10,6 @@ use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use escapement_model::Opaque;
-use escapement_model::planted::{self, Bug};
 
 /// What a step is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +173,7 @@ impl Steps {
                 record.failed_dependency = Some(earliest);
             }
             record.n_dependencies_open -= 1;
-            if record.n_dependencies_open == 0 || planted::is_on(Bug::EagerStep) {
+            if record.n_dependencies_open == 0 {
                 self.ready.insert(plan.position(*dependent));
             }
         }

@@ -10,7 +10,6 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use escapement_model::codes;
 use escapement_model::opaque::StructBuilder;
-use escapement_model::planted::{self, Bug};
 
 /// The timers of all steps, by due time, then canonical position.
 #[derive(Clone, Debug, Default)]
@@ -56,10 +55,6 @@ impl Execution {
 
     /// Fires what is due by `now`, one by one in order; what fires may arm what is due as well.
     pub(super) fn fire_due_timers(&mut self, now: Moment) {
-        let is_over = planted::is_on(Bug::WallClockDeadline) && now.unix_ms >= self.deadline();
-        if is_over && matches!(self.phase, Phase::Queued | Phase::Starting | Phase::Running) {
-            return self.settle_at_limit(now);
-        }
         // ends because each turn uses up a timer and time stands still; a retry without delay waits
         // for an outcome.
         while let Some(due_ms) = self.next_due_ms().filter(|due_ms| *due_ms <= now.monotonic_ms) {
@@ -83,13 +78,11 @@ impl Execution {
         match self.step_state(step) {
             StepState::Assigned { attempt } | StepState::Started { attempt } => {
                 //
-                if !planted::is_on(Bug::TimeoutNotWithdrawn) {
-                    self.want(Effect::Withdraw {
-                        step,
-                        attempt,
-                        reason: WithdrawReason::StepTimeout,
-                    });
-                }
+                self.want(Effect::Withdraw {
+                    step,
+                    attempt,
+                    reason: WithdrawReason::StepTimeout,
+                });
                 let error = self.step_timeout_error(step);
                 self.attempt_failed(now, due_ms, step, attempt, error);
                 self.take_turns(now);

@@ -11,7 +11,6 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use escapement_model::planted::{self, Bug};
 use escapement_model::{StepId, codes};
 
 /// One reference that leads to another step.
@@ -135,7 +134,6 @@ pub(super) fn resolve(steps: &[StepDraft], ids: &[Option<StepId>], findings: &mu
             let name = Name::of(text);
             match names.find(name) {
                 Some(to) if named_by[to.as_usize()].replace(index) == Some(index) => {}
-                Some(to) if to == index && planted::is_on(Bug::SelfEdge) => {}
                 Some(to) if to == index => {
                     dead(findings, index, item, || {
                         "A step cannot depend on itself.".to_string()

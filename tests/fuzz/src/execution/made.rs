@@ -4,7 +4,9 @@ use crate::seeds;
 use crate::source::Source;
 use bytes::Bytes;
 use escapement_contract::{Outcome, PlanDraft, Reported, RequestDraft, RetryPolicyDraft, StepDraft};
+use escapement_model::opaque::StructBuilder;
 use escapement_model::{Opaque, Severity};
+use std::sync::OnceLock;
 
 /// Steps of a plan, at most.
 const STEPS_MAX: u8 = 7;
@@ -19,13 +21,17 @@ pub(super) fn completed() -> Outcome {
 pub(super) fn outcome(source: &mut Source<'_>) -> Outcome {
     match source.byte() {
         0..=99 => completed(),
-        100..=179 => Outcome::Failed(reported(source)),
-        180..=189 => Outcome::Lost,
-        190..=199 => Outcome::Undecodable {
+        100..=209 => Outcome::Failed(reported(source)),
+        210..=219 => Outcome::Lost,
+        220..=223 => Outcome::Undecodable {
             detail: source.text(),
         },
+        224..=227 => Outcome::Completed {
+            output: too_large(),
+            warnings: Vec::new(),
+        },
         _ => Outcome::Completed {
-            output: if source.once_in(2) {
+            output: if source.once_in(8) {
                 Opaque::from_encoded(Bytes::copy_from_slice(source.chunk()))
             } else {
                 seeds::environment()
@@ -35,18 +41,22 @@ pub(super) fn outcome(source: &mut Source<'_>) -> Outcome {
     }
 }
 
+/// An output that is larger than any may be.
+fn too_large() -> Opaque {
+    static OUTPUT: OnceLock<Opaque> = OnceLock::new();
+    let make = || StructBuilder::new().text("fill", &"x".repeat(1 << 20)).build();
+    OUTPUT.get_or_init(make).clone()
+}
+
 fn reported(source: &mut Source<'_>) -> Reported {
     let code = match source.byte() {
-        byte @ 0..=199 => CODES[usize::from(byte) % CODES.len()].to_owned(),
-        byte @ 200..=209 => "X".repeat(usize::from(byte) - 155),
+        byte @ 0..=231 => CODES[usize::from(byte) % CODES.len()].to_owned(),
+        byte @ 232..=243 => RESERVED[usize::from(byte) % RESERVED.len()].to_owned(),
+        byte @ 244..=249 => "X".repeat(usize::from(byte) - 196),
         _ => source.text(),
     };
-    let severity = [
-        None,
-        Some(Severity::Warn),
-        Some(Severity::Error),
-        Some(Severity::Fatal),
-    ];
+    let (error, warn) = (Some(Severity::Error), Some(Severity::Warn));
+    let severity = [None, error, None, error, None, error, warn, Some(Severity::Fatal)];
     Reported {
         code,
         message: match source.byte() {
@@ -62,12 +72,18 @@ fn reported(source: &mut Source<'_>) -> Reported {
     }
 }
 
-/// A valid plan of few steps with small limits.
+/// A valid request of few steps with small limits.
 pub(super) fn draft(source: &mut Source<'_>) -> RequestDraft {
     let n_steps = 1 + source.byte() % STEPS_MAX;
+    let is_cascade = source.once_in(8);
     let mut steps: Vec<StepDraft> = Vec::new();
     for n in 0..n_steps {
-        let depends_on = source.byte();
+        let depends_on = match source.byte() & source.byte() {
+            // One after another, so that a failure is passed on far.
+            _ if is_cascade => 1 << n >> 1,
+            bits => bits,
+        };
+        let on_failure = source.pick(&[1, 2, 0, 1, 2, 1, 2, 1, 2, 1, 2, 2]);
         steps.push(StepDraft {
             id: seeds::id(2, n),
             action: "work".to_owned(),
@@ -76,9 +92,9 @@ pub(super) fn draft(source: &mut Source<'_>) -> RequestDraft {
                 .filter(|other| depends_on >> other & 1 == 1)
                 .map(|other| seeds::id(2, other))
                 .collect(),
-            on_failure: i32::from(source.byte() % 3),
+            on_failure: if is_cascade { 1 } else { on_failure },
             timeout_ms: match source.byte() {
-                byte @ 0..=99 => Some(1 + i64::from(byte % 30)),
+                byte @ 192.. => Some(1 + i64::from(byte % 30)),
                 _ => None,
             },
         });
@@ -89,11 +105,12 @@ pub(super) fn draft(source: &mut Source<'_>) -> RequestDraft {
     }
     let policy = RetryPolicyDraft {
         max_attempts: Some(1 + i32::from(source.byte() % 4)),
-        backoff_ms: Some(i64::from(source.byte() % 20)),
+        backoff_ms: Some([0, 5, 0, 10, 20, 1][source.below(6)]),
         backoff_multiplier: Some([1.0, 2.0, 1.5, 10.0][source.below(4)]),
-        max_backoff_ms: Some(i64::from(source.byte() % 40)),
-        retryable_error_codes: (0..source.below(3))
-            .map(|_| source.pick(&CODES).to_owned())
+        max_backoff_ms: Some([60_000, 15, 0, 60_000][source.below(4)]),
+        retryable_error_codes: RETRYABLE[source.below(8)]
+            .iter()
+            .map(|code| (*code).to_owned())
             .collect(),
     };
     let plan = PlanDraft {
@@ -104,10 +121,10 @@ pub(super) fn draft(source: &mut Source<'_>) -> RequestDraft {
         name: "plan".to_owned(),
         context_requirements: vec!["region".to_owned()],
         timeout_ms: match source.byte() {
-            byte @ 0..=99 => Some(1 + i64::from(byte)),
+            byte @ 192.. => Some(1 + i64::from(byte - 192) * 4),
             _ => None,
         },
-        retry_policy: source.once_in(2).then_some(policy),
+        retry_policy: (!source.once_in(8)).then_some(policy),
         ..PlanDraft::default()
     };
     RequestDraft {
@@ -118,41 +135,55 @@ pub(super) fn draft(source: &mut Source<'_>) -> RequestDraft {
     }
 }
 
-const CODES: [&str; 12] = [
-    "*",
+/// Codes that say nothing by themselves, and those of errors that others make.
+const CODES: [&str; 6] = [
     "BUSY",
+    "FLAKY",
+    "EXECUTION_HALTED",
+    "STEP_SKIPPED",
+    "WORKER_LOST",
+    "*",
+];
+
+const RESERVED: [&str; 9] = [
     "STEP_TIMEOUT",
     "PLAN_TIMEOUT",
     "DEADLINE_EXCEEDED",
     "UNKNOWN_ERROR",
-    "WORKER_LOST",
+    "INVALID_PAYLOAD",
     "RESOURCE_EXHAUSTED",
-    "STEP_SKIPPED",
     "ACTION_NOT_FOUND",
     "DEPENDENCY_UNRESOLVED",
     "CONTEXT_MISSING",
 ];
 
+const RETRYABLE: [&[&str]; 8] = [
+    &["*"],
+    &["STEP_TIMEOUT", "*"],
+    &["BUSY"],
+    &["BUSY", "STEP_TIMEOUT"],
+    &["FLAKY", "STEP_TIMEOUT", "BUSY"],
+    &["WORKER_LOST", "STEP_TIMEOUT"],
+    &["UNKNOWN_ERROR", "STEP_SKIPPED", "EXECUTION_HALTED"],
+    &[],
+];
+
+/// Plans of some shapes, each with some courses of events.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for n_steps in [0, 2, 6] {
-        for (dependencies, on_failure) in [(0, 0), (1, 1), (2, 2), (255, 2), (3, 1)] {
+        for (dependencies, on_failure) in [(0, 2), (1, 0), (2, 1), (255, 1), (3, 0)] {
             let steps: Vec<u8> = (0..=n_steps)
-                .flat_map(|_| [dependencies, on_failure, 200])
+                .flat_map(|_| [dependencies, dependencies, on_failure, 0])
                 .collect();
-            let policy = [0, 2, 5, 1, 20, 1, 1, 1];
             for events in [
                 [0, 0, 0, 0],
                 [0, 120, 1, 100],
                 [130, 0, 2, 150],
                 [192, 100, 3, 185],
             ] {
-                let plan = [
-                    vec![n_steps],
-                    steps.clone(),
-                    policy.to_vec(),
-                    vec![200, 1, 0, 1, 100],
-                ];
+                let policy = [0, 2, 1, 1, 0, 0];
+                let plan = [vec![n_steps, 0], steps.clone(), policy.to_vec(), vec![0; 6]];
                 all.push([plan.concat(), events.repeat(24)].concat());
             }
         }

@@ -1,31 +1,39 @@
 //! What holds in every state and of every result, whatever the second interpreter thinks. Changes no state.
 
-use crate::pair::{Pair, chain_of};
-use crate::plans::place_of;
-use crate::said::links;
-use escapement_contract::{
-    Execution, ExecutionError, Phase, PlanResult, Request, Settlement, Standing, Status, StepIndex,
-    StepStanding, StepState,
-};
-use escapement_model::Severity;
-use escapement_model::opaque::{ValueView, items};
-use escapement_tests::reference::interpret::Interpreter;
+use super::Lockstep;
+use escapement_contract::{Execution, Phase, Request, Standing, StepIndex, StepStanding, StepState};
 
 /// and what else can be seen of any state.
-pub(crate) fn check_state(pair: &Pair, standing: &Standing) {
+///
+/// # Panics
+/// It does not hold.
+pub fn check_state(both: &Lockstep, standing: &Standing) {
     let stuck = is_stuck(
         standing,
-        pair.core.next_due_ms().is_some(),
-        pair.settlement.is_some(),
+        both.core.next_due_ms().is_some(),
+        both.settlement.is_some(),
     );
     assert!(!stuck, "nothing would ever happen: {standing:?}");
-    let n_slots = pair.core.request().max_concurrent_steps() as usize;
+    let n_slots = both.core.request().max_concurrent_steps() as usize;
     let under_way = standing.steps.iter().filter(|step| holds_slot(step.state));
     assert!(under_way.count() <= n_slots, "R-2.4");
     assert_eq!(
-        pair.core.result().is_some(),
+        both.core.result().is_some(),
         standing.phase == Phase::Settled,
         "R-9.2"
+    );
+    assert_eq!(both.core.settlement().is_some(), both.core.result().is_some());
+    let progress = both.core.progress();
+    let under_way = progress.steps_waiting + progress.steps_running + progress.steps_backing_off;
+    let ended = progress.steps_completed + progress.steps_not_completed;
+    assert_eq!(progress.steps_pending + under_way + ended, progress.steps_total);
+    assert_eq!(progress.steps_total as usize, both.reference.states.len());
+    // Every plan ends
+    let is_bounded = both.core.next_due_ms().is_some();
+    assert_eq!(
+        is_bounded,
+        standing.phase < Phase::Settling,
+        "bounded until it ends"
     );
 }
 
@@ -60,22 +68,8 @@ fn holds_slot(state: StepState) -> bool {
     )
 }
 
-/// How far an execution has come. It grows with everything that happens, except that an attempt is returned.
-pub(crate) fn measure(standing: &Standing, now_ms: u64) -> (Phase, u64, bool, u64) {
-    let of_step = |state: StepState| match state {
-        StepState::Pending => 0,
-        StepState::Waiting { attempt } => 4 * u64::from(attempt) - 3,
-        StepState::Assigned { attempt } => 4 * u64::from(attempt) - 2,
-        StepState::Started { attempt } => 4 * u64::from(attempt) - 1,
-        StepState::BackingOff { next_attempt } => 4 * u64::from(next_attempt) - 4,
-        StepState::Completed | StepState::NotCompleted | StepState::Stopped => 1_000,
-    };
-    let steps = standing.steps.iter().map(|step| of_step(step.state)).sum();
-    (standing.phase, steps, !standing.start_is_being_written, now_ms)
-}
-
 /// a step is dispatched between start and end, once its dependencies have completed.
-pub(crate) fn check_dispatch(core: &Execution, step: StepIndex, has_ended: bool) {
+pub(super) fn check_dispatch(core: &Execution, step: StepIndex, has_ended: bool) {
     assert!(!has_ended, "{step} is dispatched after the end");
     assert!(
         core.phase() >= Phase::Running,
@@ -91,7 +85,7 @@ pub(crate) fn check_dispatch(core: &Execution, step: StepIndex, has_ended: bool)
 }
 
 /// What the core keeps beside the states of the steps follows from them.
-pub(crate) fn check_derived(standing: &Standing, request: &Request) {
+pub(super) fn check_derived(standing: &Standing, request: &Request) {
     let plan = request.plan();
     let state = |step: StepIndex| standing.steps[step.as_usize()].state;
     let has_ended = |step: StepIndex| matches!(state(step), StepState::Completed | StepState::NotCompleted);
@@ -132,77 +126,6 @@ pub(crate) fn check_derived(standing: &Standing, request: &Request) {
         ready.is_empty() || n_slots_free == 0,
         "a slot is free and a step is ready"
     );
-}
-
-/// The result in itself, and against the second interpreter's.
-pub(crate) fn check_result(settlement: &Settlement, reference: &Interpreter) {
-    let result = &settlement.result;
-    check_alone(result);
-    let ended = reference.ended.as_ref().expect("both have ended");
-    assert_eq!(crate::border::status(result.status), ended.status, "R-5.6");
-    assert_eq!(result.steps_executed as usize, reference.outputs.len(), "R-6.2");
-    assert_eq!(result.steps_total as usize, reference.states.len());
-    assert_eq!(settlement.started_at_unix_ms, ended.started_at);
-    assert_eq!(result.completed_at, ended.completed_at, "R-6.4");
-    assert_eq!(result.duration_ms, ended.completed_at - ended.started_at, "R-6.4");
-    let keys = result
-        .result_payload
-        .entries()
-        .map(|entry| entry.unwrap().0.to_owned());
-    let places = keys.map(|key| place_of(&key.parse().unwrap()));
-    let completed = reference
-        .order
-        .iter()
-        .copied()
-        .filter(|step| reference.outputs.contains_key(step));
-    assert!(places.eq(completed), "R-6.3");
-    let chain = result.error.as_ref().map(chain_of);
-    assert_eq!(chain, ended.error.as_ref().map(links), "the error and its causes");
-    if let Some(error) = &result.error {
-        let expected = reference.trace.iter().map(|(error, _)| error.code.clone());
-        assert_eq!(errors_of(error), expected.collect::<Vec<_>>(), "R-6.6");
-    }
-}
-
-///
-fn check_alone(result: &PlanResult) {
-    let severity = result.error.as_ref().map(|error| error.severity);
-    assert_eq!(severity.is_none(), result.status == Status::Success);
-    assert!(result.duration_ms >= 0);
-    match result.status {
-        Status::Success => assert_eq!(result.steps_executed, result.steps_total),
-        Status::Partial => {
-            assert!((1..result.steps_total).contains(&result.steps_executed));
-            assert_ne!(severity, Some(Severity::Fatal));
-        }
-        Status::Failure => {
-            assert!(result.steps_executed < result.steps_total);
-            assert_eq!(severity, Some(Severity::Fatal));
-        }
-    }
-}
-
-/// The codes of `context.errors`.
-fn errors_of(error: &ExecutionError) -> Vec<String> {
-    let errors = error
-        .context
-        .entries()
-        .map(Result::unwrap)
-        .find(|(key, _)| *key == "errors");
-    let Some((_, ValueView::List(list))) = errors else {
-        panic!("R-6.6: context.errors is no list");
-    };
-    let code = |item: Result<ValueView<'_>, _>| {
-        let Ok(ValueView::Struct(bytes)) = item else {
-            panic!("an error is an object");
-        };
-        let mut fields = escapement_model::opaque::entries(bytes).map(Result::unwrap);
-        match fields.find(|(key, _)| *key == "error_code") {
-            Some((_, ValueView::Text(text))) => text.to_owned(),
-            _ => panic!("an error has a code"),
-        }
-    };
-    items(list).map(code).collect()
 }
 
 #[test]

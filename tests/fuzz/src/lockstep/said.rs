@@ -1,18 +1,19 @@
-//! Entries of the contract crate's record in the words of the second interpreter. Decides nothing.
+//! Entries of the contract crate's audit trail in the words of the second interpreter. Decides nothing.
 
-use crate::border;
-use crate::pair::chain_of;
-use crate::plans::place_of;
-use escapement_contract::{AuditKind, Evidence};
-use escapement_model::Severity;
+use super::Lockstep;
+use super::border;
+use escapement_contract::{AuditKind, Evidence, ExecutionError};
+use escapement_model::{Severity, StepId};
 use escapement_tests::reference::decided::Said;
 use escapement_tests::reference::errors::Classified;
 
 /// One error of a chain: code, place of its step, severity.
-pub(crate) type Link = (String, Option<usize>, Severity);
+pub type Link = (String, Option<usize>, Severity);
 
 /// The same entry. Of the texts only the codes are left.
-pub(crate) fn of(kind: &AuditKind) -> Said {
+pub(super) fn of(kind: &AuditKind, both: &Lockstep) -> Said {
+    let place_of = |id: &StepId| both.place_of(*id);
+    let classified = |error: &ExecutionError| classified(&chain_of(error, both));
     match kind {
         AuditKind::Accepted { .. } => panic!("an execution is accepted once"),
         AuditKind::Started { started_at } => Said::Started(*started_at),
@@ -28,7 +29,7 @@ pub(crate) fn of(kind: &AuditKind) -> Said {
             step_id,
             attempt,
             error,
-        } => Said::Failed(place_of(step_id), *attempt, classified(&chain_of(error))),
+        } => Said::Failed(place_of(step_id), *attempt, classified(error)),
         AuditKind::RetryScheduled {
             step_id,
             next_attempt,
@@ -52,7 +53,7 @@ pub(crate) fn of(kind: &AuditKind) -> Said {
             error,
         } => {
             let reason = border::not_completed(*reason);
-            Said::NotCompleted(place_of(step_id), *attempts, reason, classified(&chain_of(error)))
+            Said::NotCompleted(place_of(step_id), *attempts, reason, classified(error))
         }
         AuditKind::MandatoryAction {
             rule_set,
@@ -65,7 +66,7 @@ pub(crate) fn of(kind: &AuditKind) -> Said {
 }
 
 /// True where both say the same in the same order; the incomplete steps may stand anywhere among the actions.
-pub(crate) fn is_the_same(found: &[Said], expected: &[Said]) -> bool {
+pub(super) fn is_the_same(found: &[Said], expected: &[Said]) -> bool {
     let is_list = |said: &&Said| matches!(said, Said::Incomplete(_));
     found.len() == expected.len()
         && found
@@ -84,8 +85,19 @@ fn classified(chain: &[Link]) -> Classified {
     }
 }
 
+/// A chain of the contract crate.
+pub fn chain_of(error: &ExecutionError, both: &Lockstep) -> Vec<Link> {
+    let chain = std::iter::successors(Some(error), |error| error.cause.as_deref());
+    chain
+        .map(|error| {
+            let place = error.step_id.map(|id| both.place_of(id));
+            (error.code.clone(), place, error.severity)
+        })
+        .collect()
+}
+
 /// A chain of the second interpreter.
-pub(crate) fn links(error: &Classified) -> Vec<Link> {
+pub(super) fn links(error: &Classified) -> Vec<Link> {
     error
         .chain()
         .into_iter()

@@ -9,13 +9,13 @@ use escapement_tests::reference::words::{
 use escapement_wire::v1;
 
 /// Reads a valid draft.
-pub(crate) fn rules(draft: &core::RequestDraft, deadline_ms: i64) -> Rules {
+pub fn rules(draft: &core::RequestDraft, deadline_ms: i64) -> Rules {
     let (plan, facts) = plan_and_facts(draft);
     Rules::of(&plan, &facts, deadline_ms)
 }
 
 /// What decides anything in a draft, in the wire's words.
-pub(crate) fn plan_and_facts(draft: &core::RequestDraft) -> (v1::Plan, Facts) {
+pub fn plan_and_facts(draft: &core::RequestDraft) -> (v1::Plan, Facts) {
     let plan = draft.plan.as_ref().unwrap();
     let step = |step: &core::StepDraft| v1::PlanStep {
         id: step.id.clone(),
@@ -48,7 +48,7 @@ pub(crate) fn plan_and_facts(draft: &core::RequestDraft) -> (v1::Plan, Facts) {
 }
 
 /// A result in the wire's words.
-pub(crate) fn result(result: &core::PlanResult) -> v1::PlanResult {
+pub fn result(result: &core::PlanResult) -> v1::PlanResult {
     v1::PlanResult {
         plan_id: result.plan_id.to_string(),
         execution_id: result.execution_id.to_string(),
@@ -84,14 +84,14 @@ fn error(of: &core::ExecutionError) -> v1::ExecutionError {
     }
 }
 
-pub(crate) fn moment(now: core::Moment) -> Moment {
+pub(super) fn moment(now: core::Moment) -> Moment {
     Moment {
         monotonic_ms: now.monotonic_ms,
         unix_ms: now.unix_ms,
     }
 }
 
-pub(crate) fn phase(phase: core::Phase) -> Phase {
+pub(super) fn phase(phase: core::Phase) -> Phase {
     match phase {
         core::Phase::Queued => Phase::Queued,
         core::Phase::Starting => Phase::Starting,
@@ -101,7 +101,7 @@ pub(crate) fn phase(phase: core::Phase) -> Phase {
     }
 }
 
-pub(crate) fn state(state: core::StepState) -> StepState {
+pub(super) fn state(state: core::StepState) -> StepState {
     match state {
         core::StepState::Pending => StepState::Pending,
         core::StepState::Waiting { attempt } => StepState::Waiting { attempt },
@@ -114,7 +114,7 @@ pub(crate) fn state(state: core::StepState) -> StepState {
     }
 }
 
-pub(crate) fn input(input: &core::Input) -> Input {
+pub(super) fn input(input: &core::Input) -> Input {
     match input {
         core::Input::Start => Input::Start,
         core::Input::StartPersisted => Input::StartPersisted,
@@ -167,7 +167,7 @@ fn outcome(outcome: &core::Outcome) -> Outcome {
     }
 }
 
-pub(crate) fn status(status: core::Status) -> Status {
+pub(super) fn status(status: core::Status) -> Status {
     match status {
         core::Status::Success => Status::Success,
         core::Status::Partial => Status::Partial,
@@ -175,7 +175,7 @@ pub(crate) fn status(status: core::Status) -> Status {
     }
 }
 
-pub(crate) fn not_completed(reason: core::NotCompleted) -> NotCompleted {
+pub(super) fn not_completed(reason: core::NotCompleted) -> NotCompleted {
     match reason {
         core::NotCompleted::Failed => NotCompleted::Failed,
         core::NotCompleted::Skipped => NotCompleted::Skipped,
@@ -186,7 +186,7 @@ pub(crate) fn not_completed(reason: core::NotCompleted) -> NotCompleted {
     }
 }
 
-pub(crate) fn withdraw_reason(reason: core::WithdrawReason) -> WithdrawReason {
+pub(super) fn withdraw_reason(reason: core::WithdrawReason) -> WithdrawReason {
     match reason {
         core::WithdrawReason::StepTimeout => WithdrawReason::StepTimeout,
         core::WithdrawReason::ExecutionEnded => WithdrawReason::ExecutionEnded,
