@@ -40,6 +40,7 @@ fn launch() -> Result<std::convert::Infallible, Box<dyn Error>> {
 fn selection(program: &str) -> &'static [&'static str] {
     match program {
         "bars" => &[
+            "--package=escapement-codec",
             "--package=escapement-orchestrator",
             "--package=escapement-worker",
             "--package=escapement-tests",
