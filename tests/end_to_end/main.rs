@@ -44,7 +44,6 @@ mod refusals;
 mod rendering;
 mod restarts;
 mod results;
-mod retelling;
 mod retention;
 mod signals;
 mod simulating;

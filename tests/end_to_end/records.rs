@@ -1,4 +1,5 @@
-//! Everything that is recorded of an execution: it replays, it can be taken away as a file, and a change of that shows.
+//! Everything that is recorded of an execution: it replays, a second interpreter comes to the same, it can be taken away as a
+//! file, and a change of that shows.
 
 use crate::backup::{Said, command};
 use crate::grpcurl::{INSTALL, grpcurl};
@@ -8,6 +9,7 @@ use crate::plans::{
 use crate::status_details::reason;
 use crate::watching::wait_for_started;
 use crate::world::{LIMIT, World};
+use escapement_tests::reference::retell_archive;
 use escapement_tests::{ScriptedWorker, fresh_id, tool, wait_for};
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::execution_error::Severity;
@@ -61,7 +63,7 @@ async fn export_of_store(world: &World, id: &str, to: &Path) -> Said {
     command(&["export", "--store-path", store, "--execution-id", id, "--to", to]).await
 }
 
-/// Each replays, and its file, by the call as by the command, is found good.
+/// Each replays and is retold, and its file, by the call as by the command, is found good.
 async fn all_replay(world: &World, ids: &[String]) {
     let mut files = Vec::new();
     let mut n_inputs = 0;
@@ -75,6 +77,7 @@ async fn all_replay(world: &World, ids: &[String]) {
         assert!(replayed.decisions_identical && replayed.result_identical && replayed.audit_identical);
         n_inputs += replayed.inputs;
         let exported = try_export(world, id).await.unwrap();
+        assert_eq!(retell_archive(&exported, 3), Ok(()), "{id}");
         let (by_call, by_command) = (
             world.directory.join(id),
             world.directory.join(format!("{id}-again")),

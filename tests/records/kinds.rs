@@ -8,6 +8,7 @@ use crate::readers;
 use crate::stage::{Stage, WORK};
 use bytes::Bytes;
 use escapement_model::Opaque;
+use escapement_tests::reference::retell_archive;
 use escapement_tests::{PlanDocument, ScriptedWorker};
 use escapement_wire::v1::execution_error::Severity;
 use escapement_wire::v1::plan_result::Status;
@@ -105,6 +106,7 @@ fn assert_whole(name: &str, record: &Bytes) {
     for said in [readers::orchestrator(record), readers::second(record)] {
         assert!(said.is_good(), "{name}: {:#?}", said.findings);
     }
+    assert_eq!(retell_archive(record, 1_000), Ok(()), "{name}");
 }
 
 fn plan(name: &str) -> PlanDocument {

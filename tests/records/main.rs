@@ -7,7 +7,6 @@
     reason = "a test that unwraps says at which line its assumption broke"
 )]
 
-mod command;
 mod corpus;
 mod flips;
 mod forging;

@@ -21,13 +21,13 @@ use process::{Orchestrator, TestDirectory};
 use prost::Message;
 use std::path::Path;
 use std::sync::Arc;
-use story::{execution_id, random_story};
+use story::{execution_id, finished};
 use tonic::Code;
 use tonic_types::StatusExt;
 
 /// A store with one settled execution, whose result and audit record were changed before they were written.
 fn store(name: &str, change: impl FnOnce(&mut Bytes, &mut Bytes)) -> TestDirectory {
-    let story = random_story(4);
+    let story = finished();
     let settlement = Arc::clone(story.settlement.as_ref().unwrap());
     let accept = store_write::encode(&StoreWrite::Accept {
         execution_id: execution_id(),
@@ -89,14 +89,8 @@ async fn what_a_store_holds_is_listed_replayed_and_exported() {
         "{replayed:?}"
     );
     let exported = file::read(&export(&orchestrator).await).unwrap();
-    assert_eq!(
-        (exported.faults, exported.archive),
-        (vec![], random_story(4).record())
-    );
-    assert_eq!(
-        n_entries(&orchestrator).await,
-        random_story(4).record().entries.len()
-    );
+    assert_eq!((exported.faults, exported.archive), (vec![], finished().record()));
+    assert_eq!(n_entries(&orchestrator).await, finished().record().entries.len());
 }
 
 #[tokio::test]

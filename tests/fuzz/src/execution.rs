@@ -62,7 +62,9 @@ pub fn play(input: &[u8]) -> BTreeSet<String> {
     run.end(finish);
     let settlement = Arc::clone(run.both.core.settlement().expect("it has ended"));
     run.check_repetition();
-    run.check_archive(&settlement);
+    if run.fed.iter().all(|(_, input)| comes_over_the_wire(input)) {
+        run.check_archive(&settlement);
+    }
     check_retold(&draft, &settlement);
     run.what_happened()
 }
@@ -353,11 +355,22 @@ impl Run {
         assert_eq!(decoded, border::result(&settlement.result));
         let inputs = archive.inputs.as_ref().expect("they are kept");
         let inputs = input_log::decode(inputs, core.request().plan(), &settlement.result.result_payload);
-        assert_eq!(inputs.as_ref(), Ok(&settlement.inputs));
+        assert_eq!(inputs.expect("they can be read"), settlement.inputs);
         assert!(settlement.inputs.is_complete, "no run here is so long");
         let pieces: Vec<_> = file::pieces(archive.clone()).collect();
         let read = file::read(&pieces.concat().into()).expect("the file can be read");
-        assert_eq!((read.record, read.faults), (archive, vec![]));
+        assert_eq!((read.archive, read.faults), (archive, vec![]));
+    }
+}
+
+/// Of an output that is no message the core is told `Undecodable`; here it is shown the bytes as well.
+fn comes_over_the_wire(input: &Input) -> bool {
+    match input {
+        Input::AttemptEnded {
+            outcome: Outcome::Completed { output, .. },
+            ..
+        } => output.check().is_ok(),
+        _ => true,
     }
 }
 

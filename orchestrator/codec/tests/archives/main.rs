@@ -1,28 +1,27 @@
-//! Records of random executions: what is stored replays, what is changed shows.
+//! Archives that a random execution seldom leaves: what is stored replays, what is changed shows. Random ones are judged by the
+//! fuzz target `execution`, forged ones by `tests/records`.
 #![allow(
     clippy::unwrap_used,
     missing_docs,
     reason = "a test fails by panicking and its name is its documentation"
 )]
 
-mod changes;
 mod story;
 
 use bytes::Bytes;
 use escapement_codec::archive::Archive;
 use escapement_codec::archive::check::{Part, Verdict, verify};
 use escapement_codec::archive::file;
-use escapement_codec::stored;
-use escapement_codec::stored::input_log;
 use escapement_codec::stored::seal::Seal;
 use escapement_contract::{
     Effect, Execution, Input, Interruption, Moment, Outcome, Reported, StepDraft, validate_request,
 };
 use escapement_model::opaque::StructBuilder;
-use escapement_model::{Opaque, limits};
+use escapement_model::{ExecutionId, Opaque, limits};
+use escapement_wire::v1;
 use prost::Message;
 use std::sync::Arc;
-use story::{Dice, Story, draft, execution_id, random_story, step_id, stored};
+use story::{Story, draft, execution_id, finished, step_id, stored};
 
 fn assert_identical(record: &Archive) -> Verdict {
     let verdict = verify(record);
@@ -32,81 +31,10 @@ fn assert_identical(record: &Archive) -> Verdict {
     verdict
 }
 
-//
-#[test]
-fn what_is_stored_of_a_random_execution_replays_byte_for_byte() {
-    let mut n_by_code = std::collections::BTreeMap::new();
-    for seed in 0..200 {
-        let story = random_story(seed);
-        let settlement = story.settlement.as_ref().unwrap();
-        let record = story.record();
-        let verdict = assert_identical(&record);
-        let request = record.decode_request().unwrap();
-        assert_eq!(stored::encode_accepted(&request, execution_id()), record.accepted);
-        assert_eq!(
-            verdict.n_inputs,
-            settlement.inputs.inputs.len() as u64,
-            "seed {seed}"
-        );
-        let bytes = record.inputs.as_ref().unwrap();
-        let decoded = input_log::decode(bytes, story.request.plan(), &settlement.result.result_payload);
-        assert_eq!(decoded.unwrap(), settlement.inputs, "seed {seed}");
-        let written: Vec<Bytes> = file::pieces(record.clone()).collect();
-        let read = file::read(&written.concat().into()).unwrap();
-        assert_eq!((read.archive, read.faults), (record, vec![]));
-        let code = settlement.result.error.as_ref().map_or("", |error| &error.code);
-        *n_by_code.entry(code.to_owned()).or_insert(0) += 1;
-    }
-    for code in [
-        "",
-        "PLAN_TIMEOUT",
-        "DEADLINE_EXCEEDED",
-        "CONTEXT_MISSING",
-        "RESOURCE_EXHAUSTED",
-        "WORKER_LOST",
-    ] {
-        assert!(
-            n_by_code.contains_key(code),
-            "{code:?} is not among {n_by_code:?}"
-        );
-    }
-}
-
 //
 #[test]
 fn an_output_that_the_result_has_is_not_stored_again() {
-    let mut dice = Dice(3);
-    let mut request = draft(&mut dice);
-    let plan = request.plan.as_mut().unwrap();
-    plan.context_requirements = vec!["region".into()];
-    plan.steps.truncate(1);
-    plan.steps[0].timeout_ms = None;
-    let mut story = Story::new(
-        request,
-        Moment {
-            monotonic_ms: 5,
-            unix_ms: 1_000,
-        },
-    );
-    let step = story.request.plan().canonical_order()[0];
-    story.feed(Input::Start);
-    story.feed(Input::StartPersisted);
-    story.feed(Input::Assigned {
-        step,
-        attempt: 1,
-        worker: "worker".into(),
-    });
-    let output = StructBuilder::new().text("large", &"o".repeat(100_000)).build();
-    let outcome = Outcome::Completed {
-        output,
-        warnings: Vec::new(),
-    };
-    story.feed(Input::AttemptEnded {
-        step,
-        attempt: 1,
-        outcome,
-    });
-    let record = story.record();
+    let record = finished().record();
     assert!(record.result.len() > 100_000);
     let inputs = record.inputs.as_ref().unwrap();
     assert!(inputs.len() < 100, "{} bytes", inputs.len());
@@ -116,8 +44,7 @@ fn an_output_that_the_result_has_is_not_stored_again() {
 //
 #[test]
 fn what_a_restart_or_a_restore_interrupted_replays() {
-    let mut dice = Dice(5);
-    let request = Arc::new(validate_request(draft(&mut dice), 1_000).unwrap());
+    let request = Arc::new(validate_request(draft(), 1_000).unwrap());
     // The wall clock was set back while the orchestrator was down.
     let now = Moment {
         monotonic_ms: 12,
@@ -146,9 +73,7 @@ fn what_a_restart_or_a_restore_interrupted_replays() {
 //
 #[test]
 fn a_limit_that_runs_out_while_the_start_is_written_replays() {
-    let mut dice = Dice(5);
-    let mut request = draft(&mut dice);
-    request.plan.as_mut().unwrap().context_requirements = vec!["region".into()];
+    let request = draft();
     let now = Moment {
         monotonic_ms: 1,
         unix_ms: 1_000,
@@ -167,10 +92,8 @@ fn a_limit_that_runs_out_while_the_start_is_written_replays() {
 
 /// An execution with more inputs than are kept.
 fn long_story() -> Story {
-    let mut dice = Dice(8);
-    let mut request = draft(&mut dice);
+    let mut request = draft();
     let plan = request.plan.as_mut().unwrap();
-    plan.context_requirements = vec!["region".into()];
     plan.steps = (0..12)
         .map(|n| StepDraft {
             id: step_id(n),
@@ -239,6 +162,95 @@ fn of_more_inputs_than_are_kept_the_first_are_compared() {
     let inputs = record.inputs.as_deref().unwrap();
     changed.seal = Some(Seal::over(&head, &changed.result, inputs).encode().into());
     assert_eq!(parts(&verify(&changed)), [(Part::Result, 0)]);
+}
+
+#[test]
+fn a_request_that_is_changed_is_named() {
+    let record = finished().record();
+    let mut request = v1::SubmitPlanRequest::decode(record.accepted.clone()).unwrap();
+    request.plan.as_mut().unwrap().name = "another".to_owned();
+    let mut changed = record.clone();
+    changed.accepted = request.encode_to_vec().into();
+    assert_eq!(parts(&verify(&changed)), [(Part::Accepted, 0)]);
+    changed.accepted = Bytes::from_static(b"\xff");
+    let verdict = verify(&changed);
+    assert_eq!(parts(&verdict), [(Part::Accepted, 0)]);
+    assert!(!verdict.audit_identical, "nothing was replayed");
+    let mut changed = record;
+    changed.execution_id = ExecutionId::from_random([1; 16]);
+    let found = parts(&verify(&changed));
+    assert_eq!(found[..2], [(Part::Accepted, 0), (Part::Entry, 1)]);
+}
+
+#[test]
+fn a_certificate_that_does_not_follow_from_the_plan_is_named() {
+    let mut record = finished().record();
+    // Messages in a row are one, in which the last number counts.
+    let mut certificate = v1::StoredCertificate {
+        worst_case_attempts: 7_000,
+        ..v1::StoredCertificate::default()
+    };
+    let appended = |certificate: &v1::StoredCertificate| {
+        v1::StoredAcceptance {
+            plan: None,
+            certificate: Some(certificate.clone()),
+        }
+        .encode_to_vec()
+    };
+    let mut of_another_revision = record.clone();
+    record.accepted = [&record.accepted[..], &appended(&certificate)].concat().into();
+    let verdict = verify(&record);
+    assert!(
+        verdict.audit_identical && verdict.result_identical,
+        "the request is the same"
+    );
+    assert_eq!(parts(&verdict), [(Part::Certificate, 0)]);
+    certificate.revision = u32::MAX;
+    let accepted = [&of_another_revision.accepted[..], &appended(&certificate)].concat();
+    of_another_revision.accepted = accepted.into();
+    assert_eq!(
+        parts(&verify(&of_another_revision)),
+        [],
+        "what an earlier version computed stays as it is"
+    );
+}
+
+/// What an earlier version stored: neither hashes nor inputs nor seal.
+fn of_earlier_version(record: &Archive) -> Archive {
+    let without_hash = |entry: &Bytes| {
+        let entry = v1::AuditEntry::decode(entry.clone()).unwrap();
+        v1::AuditEntry {
+            hash: Vec::new(),
+            ..entry
+        }
+        .encode_to_vec()
+        .into()
+    };
+    Archive {
+        entries: record.entries.iter().map(without_hash).collect(),
+        inputs: None,
+        seal: None,
+        ..record.clone()
+    }
+}
+
+#[test]
+fn what_an_earlier_version_recorded_is_readable_and_not_called_good() {
+    let record = finished().record();
+    let early = of_earlier_version(&record);
+    let verdict = verify(&early);
+    assert_eq!(parts(&verdict), [(Part::Inputs, 0)]);
+    assert!(!verdict.is_good() && !verdict.chain_intact);
+    let written: Vec<Bytes> = file::pieces(early.clone()).collect();
+    assert_eq!(file::read(&written.concat().into()).unwrap().archive, early);
+    // Inputs or seal alone are never missing.
+    let without_inputs = Archive {
+        inputs: None,
+        ..record.clone()
+    };
+    assert!(parts(&verify(&without_inputs)).contains(&(Part::Inputs, 0)));
+    let without_seal = Archive { seal: None, ..record };
+    assert_eq!(parts(&verify(&without_seal)), [(Part::Seal, 0)]);
 }
 
 fn parts(verdict: &Verdict) -> Vec<(Part, u64)> {
