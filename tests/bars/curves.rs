@@ -5,11 +5,8 @@ mod data;
 mod latency;
 mod machine;
 mod memory;
-mod page;
 mod sessions;
-mod shapes;
 mod steps;
-mod tables;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -58,7 +55,7 @@ const QUICK: Size = Size {
     executions: &[1_000, 5_000],
 };
 
-/// Measures what was asked for, and writes data, drawings and tables after each group, so that a break loses one.
+/// Measures what was asked for, and keeps it after each group, so that a break loses one.
 ///
 /// # Errors
 /// Something did not run, or a file cannot be written.
@@ -81,22 +78,12 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
             results.curves.insert(name.to_owned(), curve);
         }
         results.write(&folder)?;
-        page::write(&folder)?;
     }
-    println!("{}", folder.join("README.md").display());
+    println!("{}", folder.join(data::FOLDER).display());
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes drawings and tables anew from the data, without measuring.
-///
-/// # Errors
-/// A file cannot be read or written.
-pub(crate) fn redraw(options: &Options) -> Result<ExitCode, Fault> {
-    page::write(&folder(options)?)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Keeps the lines of measured bars and writes their table.
+/// Keeps the lines of measured bars.
 ///
 /// # Errors
 /// A line is no JSON, or a file cannot be read or written.
@@ -112,8 +99,7 @@ pub(crate) fn keep_bars(options: &Options, lines: &[String]) -> Result<(), Fault
         true => BarLines::default(),
         false => BarLines::read(&folder)?,
     };
-    kept.with(lines, &measured)?.write(&folder)?;
-    page::write(&folder)
+    kept.with(lines, &measured)?.write(&folder)
 }
 
 async fn measure_group(first: &str, size: &Size) -> Result<Vec<(&'static str, Curve)>, Fault> {
@@ -146,9 +132,8 @@ fn is_quick(options: &Options) -> bool {
     options.extent == Extent::QUICK
 }
 
-/// Where the page stands; a quick look leaves the checkout alone and writes beside this program.
+/// Where figures are kept; a quick look leaves the checkout alone and keeps them beside this program.
 fn folder(options: &Options) -> Result<PathBuf, Fault> {
-    let in_checkout = checkout::root().join("tests/bars");
     let folder = if is_quick(options) {
         let program = std::env::current_exe()?;
         program
@@ -156,23 +141,8 @@ fn folder(options: &Options) -> Result<PathBuf, Fault> {
             .ok_or("a program lies in a folder")?
             .join("bars-quick")
     } else {
-        in_checkout.clone()
+        checkout::root().join("tests/bars")
     };
     std::fs::create_dir_all(folder.join(data::FOLDER))?;
-    if is_quick(options) {
-        std::fs::copy(in_checkout.join("README.md"), folder.join("README.md"))?;
-    }
     Ok(folder)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{GROUPS, shapes};
-
-    #[test]
-    fn every_curve_that_is_measured_is_drawn_and_the_other_way_round() {
-        let measured: Vec<&str> = GROUPS.into_iter().flatten().copied().collect();
-        let drawn: Vec<&str> = shapes::SHAPES.iter().map(|shape| shape.name).collect();
-        assert_eq!(measured, drawn);
-    }
 }

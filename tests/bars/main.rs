@@ -10,7 +10,6 @@ mod hoard;
 mod load;
 mod options;
 mod plans;
-mod plot;
 mod process;
 mod report;
 mod rounds;
@@ -44,7 +43,6 @@ async fn run() -> Result<ExitCode, Fault> {
     match options::parse(std::env::args().skip(1))? {
         Task::Bars(options) => bars::measure(&options).await,
         Task::Curves(options) => curves::measure(&options).await,
-        Task::Redraw(options) => curves::redraw(&options),
         Task::FloorServer => floor::server::serve().await.map(|()| ExitCode::SUCCESS),
         Task::FloorWorker { url } => floor::worker::work(&url).await.map(|()| ExitCode::SUCCESS),
     }

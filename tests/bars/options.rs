@@ -9,8 +9,6 @@ pub(crate) enum Task {
     Bars(Options),
     /// Measure the curves.
     Curves(Options),
-    /// Draw what is measured already.
-    Redraw(Options),
     /// Be the server of the floor; asked by this program only.
     FloorServer,
     /// Be the worker of the floor; asked by this program only.
@@ -27,7 +25,7 @@ pub(crate) struct Options {
     pub(crate) extent: Extent,
     /// Only groups whose names hold one of these; all where there is none.
     pub(crate) only: Vec<String>,
-    /// Write the table of the bars on the page.
+    /// Keep what is measured.
     pub(crate) writes: bool,
 }
 
@@ -48,7 +46,6 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
             "--quick" => options.extent = Extent::QUICK,
             "--write" => options.writes = true,
             "--curves" => task = Task::Curves,
-            "--redraw" => task = Task::Redraw,
             "--only" => {
                 let part = arguments.next().ok_or("`--only` takes a part of a name")?;
                 options.only.push(part);
@@ -66,8 +63,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
     Ok(task(options))
 }
 
-const USAGE: &str =
-    "usage: cargo bars -- [--curves | --redraw | --write] [--quick] [--only PART_OF_A_NAME]...";
+const USAGE: &str = "usage: cargo bars -- [--curves | --write] [--quick] [--only PART_OF_A_NAME]...";
 
 #[cfg(test)]
 mod tests {
@@ -89,13 +85,12 @@ mod tests {
     }
 
     #[test]
-    fn curves_are_measured_and_drawn_by_the_same_options() {
+    fn curves_are_measured_by_the_same_options() {
         let options = Options {
             only: vec!["latency".to_owned()],
             ..Options::default()
         };
         assert_eq!(parsed("--curves --only latency"), Ok(Task::Curves(options)));
-        assert_eq!(parsed("--redraw"), Ok(Task::Redraw(Options::default())));
     }
 
     #[test]

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::machine::Machine;
-use crate::statistics::Figure;
 
 /// All curves by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -63,12 +62,6 @@ pub(super) struct Point {
     pub(super) rounds: Vec<f64>,
 }
 
-impl Point {
-    pub(super) fn figure(&self) -> Figure {
-        Figure::of(self.rounds.iter().copied())
-    }
-}
-
 impl Curve {
     /// Notes a figure of one more round.
     pub(super) fn note(&mut self, (name, role, unit): (&str, Role, &str), x: f64, value: f64) {
@@ -91,14 +84,6 @@ impl Curve {
             points.len() - 1
         });
         points[at].rounds.push(shortened(value));
-    }
-
-    /// The floor of a line of the product.
-    pub(super) fn floor_of(&self, series: &Series) -> Option<&Series> {
-        let is_it = |other: &&Series| {
-            other.role == Role::Floor && other.name == series.name && other.unit == series.unit
-        };
-        self.series.iter().find(is_it)
     }
 }
 
@@ -188,9 +173,6 @@ mod tests {
         curve.note(product, 64.0, 5.0);
         assert_eq!(curve.series.len(), 2);
         assert_eq!(curve.series[0].points[0].rounds, [3.0, 1.2346, 2.0]);
-        assert_eq!(curve.series[0].points[0].figure().median, 2.0);
-        assert_eq!(curve.floor_of(&curve.series[0]), Some(&curve.series[1]));
-        assert_eq!(curve.floor_of(&curve.series[1]), Some(&curve.series[1]));
     }
 
     #[test]

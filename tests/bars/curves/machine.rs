@@ -47,25 +47,6 @@ impl Machine {
             compiler: said_by(Command::new("rustc").arg("--version"))?,
         })
     }
-
-    /// The same but for what differs from one minute to the next.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
-        Self {
-            durable_write_ms: 0.0,
-            ..self.clone()
-        } == Self {
-            durable_write_ms: 0.0,
-            ..other.clone()
-        }
-    }
-
-    /// For the page.
-    pub(super) fn text(&self) -> String {
-        format!(
-            "{}, {} of memory, stores on {}, Linux {}, {}, {}",
-            self.processor, self.memory, self.disk, self.kernel, self.product, self.compiler
-        )
-    }
 }
 
 /// The date, in UTC.
