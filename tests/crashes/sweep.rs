@@ -104,6 +104,13 @@ async fn killed(mut scene: Scene, call: Call, action: Action) -> Verdicts {
     verdicts
 }
 
+/// Whether a quick run sweeps this call: one that the store on a disk in memory does not make, which `tests/storage` fails at
+/// every call, and one in eight of the others. `cargo campaign` sweeps all of them before it begins.
+pub(crate) fn is_swept(call: &Call) -> bool {
+    let is_of_a_file = ["write", "fsync"].contains(&call.kind.as_str()) && !call.file.ends_with("mark");
+    is_long() || !is_of_a_file || call.ordinal.is_multiple_of(8)
+}
+
 /// True where the process goes on from one call to the next without a word to anybody: a kill after the first leaves
 /// the same files and the same promises as a kill before the second.
 fn leads_to(call: &Call, next: &Call) -> bool {
@@ -119,20 +126,16 @@ async fn a_kill_at_any_call_loses_nothing_that_was_told() {
     let traced = traced().await;
     let calls: Vec<&Call> = traced.iter().flat_map(|traced| &traced.calls).collect();
     let is_covered = |call: &Call| calls.iter().any(|next| leads_to(call, next));
-    let picks = |call: &Call, action| is_long() || action == Action::KillBefore || !is_covered(call);
-    let n_covered = if is_long() {
-        0
-    } else {
-        calls.iter().filter(|call| is_covered(call)).count()
+    let picks = |call: &Call, action| {
+        is_swept(call) && (is_long() || action == Action::KillBefore || !is_covered(call))
     };
     let actions = [Action::KillBefore, Action::KillAfter];
     let (n_cases, wrong) = sweep(&traced, &actions, picks, killed).await;
     let (n_calls, seconds) = (calls.len(), began.elapsed().as_secs());
-    println!("{n_calls} calls, {n_cases} kills, {n_covered} covered by the next one, {seconds} s");
+    println!("{n_calls} calls, {n_cases} kills, {seconds} s");
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
-    assert_eq!(
-        n_cases + n_covered,
-        2 * n_calls,
+    assert!(
+        !is_long() || n_cases == 2 * n_calls,
         "every call is swept in both ways"
     );
     assert!(

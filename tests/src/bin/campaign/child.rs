@@ -55,6 +55,29 @@ impl Kind {
     }
 }
 
+/// Kills and fails a real orchestrator at every system call that changes a file; false where a test fails. Minutes.
+///
+/// # Errors
+/// The child cannot be started, or its file cannot be written.
+pub(crate) fn sweep(programs: &Programs, folder: &Path) -> Result<bool, Fault> {
+    let output = folder.join("sweep.txt");
+    println!("a sweep of every system call ...");
+    let log = File::create(&output)?;
+    let status = Command::new(&programs.crashes)
+        .args(["sweep", "failing", "--nocapture"])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR")))
+        .env("ESCAPEMENT_LONG", "1")
+        .env("ESCAPEMENT_BINARIES", &programs.binaries)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .status()?;
+    if !status.success() {
+        println!("{status}: {}", output.display());
+    }
+    Ok(status.success())
+}
+
 /// Runs one piece of work to its end. `folder` takes what the child writes.
 ///
 /// # Errors

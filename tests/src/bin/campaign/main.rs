@@ -1,4 +1,5 @@
-//! Hours of random runs in one command: `cargo campaign -- --minutes 60`. Simulated seeds on the cores, kill rounds beside them.
+//! Hours of random runs in one command: `cargo campaign -- --minutes 60`. Simulated seeds on the cores, kill rounds beside them;
+//! a campaign that begins anew first kills and fails a real orchestrator at every system call that changes a file.
 //! Judges nothing itself: the two test programs do, and this one adds up what they say and goes on where it stopped.
 //!
 //! What is done stands in `<target>/campaign/state.json`, which is whole at every moment: an interrupted campaign goes on there.
@@ -45,6 +46,9 @@ fn campaign() -> Result<u64, Fault> {
         "seeds from {}, kill rounds from {}",
         state.next_seed, state.next_round
     );
+    if state.is_new() && !child::sweep(&programs, &folder)? {
+        return Ok(1);
+    }
     let n_cores = std::thread::available_parallelism()?.get();
     let ended = lanes::run(&programs, &folder, state, options.duration, n_cores)?;
     for violation in &ended.violations {

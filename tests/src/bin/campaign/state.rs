@@ -80,6 +80,11 @@ pub(crate) const SEEDS_EACH: u64 = 200;
 pub(crate) const KILLS_EACH: u64 = 25;
 
 impl State {
+    /// True before anything was done.
+    pub(crate) fn is_new(&self) -> bool {
+        self.open.is_empty() && self.totals == Totals::default()
+    }
+
     /// Goes on where the file says, or begins anew with `seed`.
     pub(crate) fn load(folder: &Path, seed: Option<u64>) -> Result<Self, Fault> {
         let path = folder.join("state.json");
