@@ -134,6 +134,7 @@ fn the_request_that_all_rows_start_from_is_valid() {
 
 #[test]
 fn every_malformed_request_is_refused_with_everything_that_is_wrong_with_it() {
+    //
     let cases = refused_cases();
     assert!(cases.len() >= 200, "the table has {} rows only", cases.len());
     for case in &cases {
