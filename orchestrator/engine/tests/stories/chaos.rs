@@ -354,16 +354,8 @@ impl Run {
         let token = self.seen[self.seen.len() - 1 - back];
         let dice = self.dice.roll(3);
         let report = Puppet::report_of(outcome_of(dice));
-        self.next_caller += 1;
-        let caller = CallerId(self.next_caller);
         let items = vec![(token, report.clone()), (token, report)];
-        self.world.input(Input::ReportOutcomes {
-            caller: caller.into(),
-            items,
-        });
-        let Some(Reply::OutcomeAcks(verdicts)) = self.world.replies.remove(&caller.0) else {
-            panic!("each report is answered")
-        };
+        let verdicts = self.world.ask(|caller| Input::ReportOutcomes { caller, items });
         assert_ne!(verdicts[1].1, AckVerdict::Accepted, "the second changes nothing");
         self.count(&verdicts);
     }
@@ -372,20 +364,15 @@ impl Run {
     fn operate(&mut self) {
         let worker = self.any_worker();
         let instance_id = InstanceId::new([self.puppets[worker].instance; 16]);
-        self.next_caller += 1;
-        let caller = CallerId(self.next_caller);
         match self.dice.roll(4) {
             0 => {
                 let worker = WorkerSelector::Instance(instance_id);
-                self.world.input(Input::DrainWorker {
-                    caller: caller.into(),
-                    worker,
-                });
+                self.world.ask(|caller| Input::DrainWorker { caller, worker });
             }
-            1 => self.world.input(Input::DeclareWorkerDead {
-                caller: caller.into(),
-                instance_id,
-            }),
+            1 => {
+                self.world
+                    .ask(|caller| Input::DeclareWorkerDead { caller, instance_id });
+            }
             2 if self.puppets[worker].is_welcome => {
                 self.puppets[worker].is_leaving = true;
                 let session = self.puppets[worker].session.expect("a welcome worker has one");
