@@ -120,8 +120,7 @@ pub const SIMULATION_BYTES_MAX: usize = 16 << 20;
 
 /// Messages that wait to be sent to one worker.
 ///
-/// Assignments and cancels are bounded by credits (`SESSION_IN_FLIGHT_MAX`), every other message answers one
-/// of the
+/// Assignments and cancels are bounded by credits (`SESSION_IN_FLIGHT_MAX`), every other message answers one of the
 /// worker's own; so only a worker that talks and does not read gets here, and its session is closed.
 pub const SESSION_QUEUE_MAX: usize = 16_384;
 /// Bytes of a message that count as one more in that queue, so that it holds 64 MiB at most.

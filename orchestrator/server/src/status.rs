@@ -45,7 +45,7 @@ pub enum Rejection {
     Refused(Refusal),
     /// The execution id is in use for another request.
     ExecutionIdInUse {
-        /// The path of the first field that differs, where that is known.
+        /// The path of the first field that differs, if that is known.
         differs: Option<String>,
     },
     /// The orchestrator ends, and what was asked stays without an answer.

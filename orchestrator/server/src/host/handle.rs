@@ -1,5 +1,5 @@
 //! The way from the edge to the engine and back: messages in, replies and session messages out.
-//! Knows no gRPC and takes no lock; the maps from callers to their channels live on the engine's thread.
+//! Knows no gRPC and takes no lock; the host has the maps from callers to their channels.
 
 mod lanes;
 
@@ -88,7 +88,7 @@ pub(crate) struct SessionLink {
     pub(crate) outbound: mpsc::Sender<Outbound>,
     /// Bounds what all messages in `outbound` hold together: `SESSION_QUEUE_MAX` units.
     pub(crate) room: Arc<Semaphore>,
-    /// Tells the session's reader that the engine is done with it, and why. Dropped where the engine itself ends.
+    /// Tells the session's reader that the engine is done with it, and why. Dropped if the engine itself ends.
     pub(crate) closed: oneshot::Sender<&'static str>,
 }
 
@@ -159,11 +159,10 @@ pub(crate) fn link() -> (EngineHandle, EngineInbox) {
 }
 
 impl EngineHandle {
-    /// Hands in a call and waits for its reply. Dropping the future tells the engine that nobody waits any
-    /// more.
+    /// Hands in a call and waits for its answer. Dropping the future tells the engine that nobody waits any more.
     ///
     /// # Errors
-    /// [`CallError`] where the engine ends first, or does not even get the call for a while.
+    /// [`CallError`] if the engine ends first, or its lane stays full.
     pub(crate) async fn call<A: Answer + Debug + Send + 'static>(
         &self,
         lane: Lane,
@@ -191,7 +190,7 @@ impl EngineHandle {
     /// Tells the engine something that is not answered.
     ///
     /// # Errors
-    /// [`EngineGone`] where the engine has ended.
+    /// [`EngineGone`] if the engine has ended.
     pub(crate) async fn tell(&self, lane: Lane, input: Input) -> Result<(), EngineGone> {
         self.send(lane, Message::Input(input, Route::None)).await
     }
@@ -199,7 +198,7 @@ impl EngineHandle {
     /// Tells the engine what a worker said.
     ///
     /// # Errors
-    /// [`EngineGone`] where the engine has ended.
+    /// [`EngineGone`] if the engine has ended.
     pub(crate) async fn forward(&self, said: Input, room: OwnedSemaphorePermit) -> Result<(), EngineGone> {
         self.send(Lane::Workers, Message::Said(said, room)).await
     }
@@ -207,7 +206,7 @@ impl EngineHandle {
     /// Opens a session.
     ///
     /// # Errors
-    /// [`EngineGone`] where the engine has ended.
+    /// [`EngineGone`] if the engine has ended.
     pub(crate) async fn open_session(
         &self,
         session_id: escapement_model::SessionId,
@@ -241,9 +240,8 @@ impl EngineHandle {
     }
 }
 
-/// A call that was handed in. The channel is closed before the engine is told, so that whichever of both
-/// messages
-/// the engine's thread reads first, it sees that nobody waits.
+/// A call that was handed in. The channel is closed before the engine is told, so that the engine's thread sees that nobody
+/// waits, whichever of both messages it reads first.
 struct WaitingCall<'a, A> {
     reply: oneshot::Receiver<A>,
     caller: CallerId,

@@ -35,10 +35,10 @@ struct Lines {
 }
 
 impl Journal {
-    /// Opens the file, where one is named, and notes that a process lifetime begins.
+    /// Opens the file, if one is named, and notes that a process lifetime begins.
     ///
     /// # Errors
-    /// Where the file cannot be appended to, or there is no thread.
+    /// If the file cannot be appended to, or there is no thread.
     pub(crate) fn start(path: Option<&Path>, boot_id: BootId, start: Moment) -> Result<Self, Failure> {
         let Some(path) = path else { return Ok(Self(None)) };
         let file = file::open(path).map_err(|source| Failure::Append {
@@ -77,7 +77,7 @@ impl Journal {
         })))
     }
 
-    /// Notes what the engine is about to handle or has just given, where it belongs to a session.
+    /// Notes what the engine is about to handle or has just given, if it belongs to a session.
     pub(crate) fn note(&mut self, now: Moment, event: Event<'_>) {
         self.note_at(now.monotonic_ms, event);
     }

@@ -18,7 +18,7 @@ pub(crate) type Loaded = (ExecutionId, LoadOutcome);
 /// Both channels are unbounded, for the reason given at `StoredReceiver`: the engine bounds what it has asked for.
 ///
 /// # Errors
-/// Where the operating system gives no thread.
+/// If the operating system gives no thread.
 pub(crate) fn spawn(
     reader: Box<dyn Reader>,
     wanted: Receiver<Vec<ExecutionId>>,

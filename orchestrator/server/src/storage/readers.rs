@@ -15,7 +15,7 @@ use tracing::error;
 /// The pool. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Readers {
-    /// As many permits as readers, so that whoever holds one finds a reader in the list.
+    /// As many permits as readers, so that the holder of one finds a reader in the list.
     permits: Arc<Semaphore>,
     /// Slots for those who wait for a reader, and for those who have one.
     places: Arc<Semaphore>,
@@ -48,7 +48,7 @@ impl Readers {
     /// Opens the readers of a store.
     ///
     /// # Errors
-    /// [`StoreFault::Open`] where a connection cannot be had.
+    /// [`StoreFault::Open`] if a connection cannot be had.
     pub(crate) fn open(store: &impl Store) -> Result<Self, StoreFault> {
         let idle = (0..READERS_MAX)
             .map(|_| store.reader())

@@ -51,7 +51,7 @@ impl Unsettled {
 /// Everything that is not settled, oldest first, read whole.
 ///
 /// # Errors
-/// Where the store does not read, or, unless the operator accepts the loss, where one execution does not.
+/// If the store does not read, or, unless the operator accepts the loss, one execution does not.
 pub fn unsettled(reader: &dyn Reader, accept_loss: bool) -> Result<Vec<Recovered>, Failure> {
     Ok(unsettled_within(reader, accept_loss, usize::MAX)?.whole)
 }
@@ -162,7 +162,7 @@ pub fn load(reader: &dyn Reader, execution_id: ExecutionId) -> LoadOutcome {
     }
 }
 
-/// What was read; `None` where it is damaged and is left alone. Then `after` names it, so that reading goes on behind.
+/// Returns what was read, `None` if it is damaged and is left alone. Then `after` names it, so that reading goes on behind.
 fn readable<T>(
     read: Result<T, StoreFault>,
     after: &mut Option<u64>,

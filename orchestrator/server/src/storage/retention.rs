@@ -20,7 +20,7 @@ pub(crate) struct Maintenance {
     policy: Removal,
     clock: Clock,
     start: Moment,
-    /// When a step is due where no write waits.
+    /// When a step is due if no write waits.
     idle_at: Instant,
     /// When a step is due although writes wait.
     busy_at: Instant,
@@ -66,7 +66,7 @@ impl Maintenance {
         (!self.policy.keeps_everything()).then(|| self.idle_at.saturating_duration_since(now))
     }
 
-    /// True where a step should be taken now.
+    /// Returns true if a step should be taken now.
     pub(crate) fn is_due(&self, now: Instant, writes_wait: bool) -> bool {
         let at = if writes_wait { self.busy_at } else { self.idle_at };
         !self.policy.keeps_everything() && now >= at

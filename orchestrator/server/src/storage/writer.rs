@@ -1,5 +1,4 @@
-//! The thread that owns the store: takes every write that waits, commits them together, reports what came of
-//! them.
+//! The thread that owns the store: takes every write that waits, commits them together, reports what came of them.
 //! Decides nothing, and acknowledges nothing that is not durable.
 
 use super::execution_log;
@@ -21,14 +20,12 @@ use tracing::error;
 /// and these are bounded by the executions that it holds.
 pub(crate) type StoredReceiver = UnboundedReceiver<StoredBatch>;
 
-/// Starts the thread. It ends, and gives the store back, when the engine's end of `jobs` is gone and
-/// everything was
-/// written.
+/// Starts the thread. It ends, and gives the store back, when the engine's end of `jobs` is gone and everything is written.
 ///
 /// `jobs` is unbounded for the reason given at `StoredReceiver`, and bounded in the same way.
 ///
 /// # Errors
-/// Where the operating system gives no thread.
+/// If the operating system gives no thread.
 pub(crate) fn spawn<S: Store + 'static>(
     store: S,
     jobs: Receiver<Vec<Job>>,
@@ -75,7 +72,7 @@ impl<S: Store> Writer<S> {
         self.committer.into_store()
     }
 
-    /// Waits for a write and takes what else is there; false where no more can come.
+    /// Waits for a write and takes what else is there; false if no more can come.
     fn take_waiting(&mut self) -> bool {
         self.maintain(true);
         while self.waiting.is_empty() {
@@ -104,7 +101,7 @@ impl<S: Store> Writer<S> {
             .unwrap_or_else(|fault| give_up(&fault))
     }
 
-    /// Takes a step of removal where one is due.
+    /// Takes a step of removal if one is due.
     fn maintain(&mut self, writes_may_wait: bool) {
         if self.maintenance.is_due(Instant::now(), writes_may_wait) {
             let stepped = self.maintenance.step(self.committer.store_mut());

@@ -37,7 +37,7 @@ impl Edge {
         self.engine.call(lane, Input::ListActions).await
     }
 
-    /// How an execution stands now, by the engine where it is live, else by the store.
+    /// How an execution stands now, by the engine if it is live, else by the store.
     pub(crate) async fn execution(
         &self,
         execution_id: ExecutionId,
@@ -74,7 +74,7 @@ impl Edge {
         })
     }
 
-    /// What the engine knows of an execution; `None` where it does not hold it.
+    /// Returns what the engine knows of an execution, `None` if it does not hold it.
     pub(crate) async fn live(&self, execution_id: ExecutionId) -> Result<Option<ExecutionView>, CallError> {
         let describe = |caller| Input::Describe { caller, execution_id };
         self.engine.call(Lane::Reads, describe).await

@@ -46,7 +46,7 @@ pub(crate) struct SettledRecord {
 pub(crate) struct SettledPiece {
     /// In order, without gaps.
     pub(crate) entries: Vec<v1::AuditEntry>,
-    /// True where the last of them, if any, is not the last of the record.
+    /// True if the last of them is not the last of the record.
     pub(crate) has_more: bool,
 }
 

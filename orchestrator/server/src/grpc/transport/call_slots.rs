@@ -23,23 +23,23 @@ struct HalfSent {
     n_so_far: u64,
 }
 
-/// What a call and its request share of a place.
+/// What a call and its request share of a slot.
 #[derive(Debug, Default)]
 struct Slot(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// `None` once it is given back, or to somebody else.
+    /// `None` once it is given back, or to another call.
     permit: Option<OwnedSemaphorePermit>,
     gave_way: bool,
     waker: Option<Waker>,
 }
 
-/// The place of a call. Given back on drop.
+/// The slot of a call. Given back on drop.
 #[derive(Debug)]
 pub(crate) struct CallPermit(Arc<Slot>);
 
-/// The request of a call as long as it is not complete. Its call may lose its place meanwhile.
+/// The request of a call while it is not complete. Its call may lose its slot meanwhile.
 #[derive(Debug)]
 pub(crate) struct PendingUpload {
     places: CallSlots,
@@ -55,7 +55,7 @@ impl CallSlots {
         }))
     }
 
-    /// A place for one more call; `None` where every place is taken by a call that is complete.
+    /// Returns a slot for one more call, `None` if every slot is taken by a call that is complete.
     pub(crate) fn take(&self) -> Option<(CallPermit, PendingUpload)> {
         let permit = self.permit()?;
         let slot = Arc::new(Slot::default());
@@ -78,7 +78,7 @@ impl CallSlots {
             if let Ok(permit) = Arc::clone(&self.0.free).try_acquire_owned() {
                 return Some(permit);
             }
-            // One that ended meanwhile has made a place free by itself.
+            // One that ended meanwhile has made a slot free by itself.
             if let Some(permit) = self.oldest_half_sent()?.give_way() {
                 return Some(permit);
             }
@@ -95,7 +95,7 @@ impl CallSlots {
 }
 
 impl Slot {
-    /// `None` where the call ended meanwhile and has given its place back itself.
+    /// Returns `None` if the call ended meanwhile and has given its slot back itself.
     fn give_way(&self) -> Option<OwnedSemaphorePermit> {
         let mut state = self.state();
         state.gave_way = true;
@@ -111,7 +111,7 @@ impl Slot {
 }
 
 impl PendingUpload {
-    /// Ready once the call has lost its place.
+    /// Ready once the call has lost its slot.
     pub(crate) fn poll_gave_way(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.slot.state();
         if state.gave_way {

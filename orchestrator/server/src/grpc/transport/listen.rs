@@ -21,7 +21,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Room for so many.
+    /// Room for `max` connections.
     pub(crate) fn new(max: u32, callers: CallerThreads) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(max as usize)),
@@ -31,7 +31,7 @@ impl Connections {
         }
     }
 
-    /// Waits until all have ended, for at most so long; true where they have.
+    /// Waits until all have ended, for `limit` at most; returns true if they have.
     pub(crate) async fn ended(&self, limit: Duration) -> bool {
         tokio::time::timeout(limit, self.permits.acquire_many(self.max))
             .await
@@ -83,7 +83,7 @@ impl Connections {
     }
 }
 
-/// A time in which connections cannot be accepted. Said once where it begins, and where it ends.
+/// A time in which connections cannot be accepted. Its begin and its end are logged once.
 #[derive(Clone, Copy, Debug)]
 struct Failing {
     n_failures: u64,
@@ -101,7 +101,7 @@ impl Failing {
         }
     }
 
-    /// `None` once it is over.
+    /// Returns `None` once it is over.
     fn accepted(self) -> Option<Self> {
         if self.last.elapsed() < ACCEPT_CALM {
             return Some(self);

@@ -30,12 +30,12 @@ struct Budget {
 }
 
 impl BodyBudget {
-    /// A budget of so many bytes.
+    /// A budget of `max` bytes.
     pub(crate) fn new(max: usize) -> Self {
         Self::with(max, None)
     }
 
-    /// A budget of one in so many of its bytes, which count in both.
+    /// A child budget of `max / share` bytes, which count in both.
     pub(crate) fn part(&self, share: usize) -> Self {
         Self::with(self.0.max / share, Some(self.clone()))
     }
@@ -54,7 +54,7 @@ impl BodyBudget {
         }
     }
 
-    /// False where so much is not left; then nothing more is taken.
+    /// Returns false, and takes nothing, if fewer bytes are left.
     fn take(&self, bytes: usize) -> bool {
         let Budget { max, taken, whole } = &*self.0;
         // Relaxed: only the number counts, and nothing else is read by it.
@@ -87,7 +87,7 @@ struct BudgetShare {
 }
 
 impl BudgetShare {
-    /// False where so much is not left; then nothing more is taken.
+    /// Returns false, and takes nothing, if fewer bytes are left.
     fn take(&mut self, bytes: usize) -> bool {
         let free = bytes.min(self.bytes_free);
         let is_taken = self.budget.take(bytes - free);

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use tonic::{Response, Status};
 use tracing::debug;
 
-/// The room. Cheap to clone.
+/// The budget. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct ResponseBudget {
     callers: Arc<Semaphore>,
@@ -24,12 +24,12 @@ pub(crate) struct ResponseBudget {
     records: Arc<Semaphore>,
 }
 
-/// The room of one answer; given back when the last clone is dropped.
+/// The part of the budget that one answer has; given back when the last clone is dropped.
 /// Stands among the extensions of a response, so that it lasts as long as its body.
 #[derive(Clone, Debug)]
 pub(crate) struct ResponsePermit(Option<Arc<OwnedSemaphorePermit>>);
 
-/// Something that goes into an answer, and the room for it.
+/// Something that goes into an answer, and its part of the budget.
 #[derive(Debug)]
 pub(crate) struct Budgeted<T> {
     pub(crate) value: T,
@@ -46,7 +46,7 @@ impl ResponseBudget {
         }
     }
 
-    /// Room for so many bytes. A small answer needs none.
+    /// Takes room for this many bytes. A small answer needs none.
     ///
     /// # Errors
     /// There is no room now.
@@ -60,7 +60,7 @@ impl ResponseBudget {
             .map_err(|_| Rejection::Overloaded(class))
     }
 
-    /// The same, for whoever can wait.
+    /// The same, for a caller that can wait.
     pub(crate) async fn wait(&self, class: CallClass, bytes: usize) -> ResponsePermit {
         let Some(n_units) = units(bytes) else {
             return ResponsePermit(None);
@@ -112,7 +112,7 @@ impl ResponseBudget {
 }
 
 impl ResponsePermit {
-    /// Cuts the connection where the answer is large and is not taken in time. Ends when it is dropped.
+    /// Cuts the connection if the answer is large and is not taken in time. Ends when it is dropped.
     pub(crate) fn until_taken(self, abort: Option<ConnectionAbort>) -> TakeDeadline {
         let limit = self.0.as_ref().zip(abort).map(|(_, abort)| {
             let mut limit = JoinSet::new();
@@ -155,7 +155,7 @@ pub(crate) fn with_room<T>(message: T, room: ResponsePermit) -> Response<T> {
     response
 }
 
-/// Units of so many bytes; `None` for a small answer. The largest answer has fewer than there are.
+/// Units of this many bytes; `None` for a small answer. The largest answer has fewer than there are.
 fn units(bytes: usize) -> Option<u32> {
     let n_units = bytes / SMALL_ANSWER_BYTES;
     (n_units > 0).then(|| u32::try_from(n_units).unwrap_or(u32::MAX))

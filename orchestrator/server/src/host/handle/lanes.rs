@@ -75,7 +75,7 @@ impl Lanes {
 }
 
 impl LaneReceivers {
-    /// Waits for a message of any lane; `None` where nobody can send any more.
+    /// Waits for a message of any lane; returns `None` if no sender is left.
     pub(crate) async fn recv(&mut self) -> Option<Message> {
         let [control, workers, writes, reads, long_reads, open] = &mut self.0;
         // Biased: in the order of the lanes. `top_up` takes from the others.

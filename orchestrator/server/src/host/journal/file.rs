@@ -50,7 +50,7 @@ struct Appender<W> {
     out: W,
     /// Lines that were lost and not told of yet.
     n_lost: u64,
-    /// True where the last line was cut, as by a full disk.
+    /// True if the last line was cut, as by a full disk.
     is_within_line: bool,
 }
 

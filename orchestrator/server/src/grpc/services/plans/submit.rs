@@ -101,7 +101,7 @@ impl Plans {
 
     /// Fails unless the same request was accepted before; then the store has its answer.
     ///
-    /// `refusal`: what the engine says, `None` if it knows that. `request`: to be named where it differs.
+    /// `refusal`: what the engine says, `None` if it knows the request. `request`: to find the field that differs.
     async fn accepted_before(
         &self,
         handed_in: &HandedIn,
