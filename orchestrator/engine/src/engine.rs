@@ -2,63 +2,33 @@
 
 mod attempts;
 mod dispatch;
+mod drive;
 mod explain;
 mod operators;
 mod queue;
 mod sessions;
+mod submit;
 
 use crate::config::EngineConfig;
 use crate::drain::Drain;
-use crate::effect::{Effect, StoreWrite};
+use crate::effect::Effect;
+use crate::executions::Executions;
 use crate::fleet::{Due, Fleet};
-use crate::input::{CallerId, Input, WriteId};
-use crate::keys::ExecutionKey;
-use crate::live::LiveSet;
+use crate::input::Input;
 use crate::queue::Queue;
-use crate::timers::Timers;
 use crate::turn::Turn;
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use escapement_contract::Evidence;
-use escapement_contract::Moment;
+use escapement_contract::{Evidence, Moment};
 
 /// All executions and all workers of one orchestrator.
 #[derive(Debug)]
 pub struct Engine {
-    pub(crate) config: Arc<EngineConfig>,
-    pub(crate) turn: Turn,
-    pub(crate) live: LiveSet,
-    pub(crate) queue: Queue,
-    pub(crate) fleet: Fleet,
-    pub(crate) timers: Timers<Timer>,
-    pub(crate) writes: BTreeMap<WriteId, PendingWrite>,
-    /// Writes that wait for space; no request is accepted meanwhile.
-    pub(crate) n_waiting_for_space: usize,
-    /// What each caller that waits is waiting for.
-    pub(crate) callers: BTreeMap<CallerId, ExecutionKey>,
-    pub(crate) drain: Drain,
-}
-
-/// What a timer is for. The order decides ties: executions first, so that a limit precedes all else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Timer {
-    /// The earliest timer of an execution's own.
-    Execution(ExecutionKey),
-    /// A failed write is tried again.
-    Write(WriteId),
-}
-
-/// A write that the store has not answered.
-#[derive(Debug)]
-pub(crate) struct PendingWrite {
-    pub(crate) key: ExecutionKey,
-    pub(crate) content: StoreWrite,
-    /// How often it failed.
-    pub(crate) failures: u32,
-    /// How often of these for another reason than want of space.
-    pub(crate) failures_bounded: u32,
-    /// It failed last for want of space.
-    pub(crate) waits_for_space: bool,
+    config: Arc<EngineConfig>,
+    turn: Turn,
+    executions: Executions,
+    queue: Queue,
+    fleet: Fleet,
+    drain: Drain,
 }
 
 impl Engine {
@@ -75,13 +45,9 @@ impl Engine {
         let config = Arc::new(config);
         Self {
             turn: Turn::new(now),
-            live: LiveSet::default(),
+            executions: Executions::new(Arc::clone(&config)),
             queue: Queue::new(Arc::clone(&config)),
             fleet: Fleet::new(Arc::clone(&config), now.monotonic_ms),
-            timers: Timers::new(),
-            writes: BTreeMap::new(),
-            n_waiting_for_space: 0,
-            callers: BTreeMap::new(),
             drain: Drain::default(),
             config,
         }
@@ -96,7 +62,10 @@ impl Engine {
         match input {
             Input::Submit(submission) => self.submit(submission),
             Input::Wait { caller, execution_id } => self.wait(caller, execution_id),
-            Input::Describe { caller, execution_id } => self.describe(caller, execution_id),
+            Input::Describe { caller, execution_id } => {
+                let view = self.executions.describe(execution_id);
+                self.turn.reply(caller, view);
+            }
             Input::Explain { caller, execution_id } => self.explain(caller, execution_id),
             Input::Watch(watch) => self.watch(watch),
             Input::CallerGone(caller) => self.forget_caller(caller),
@@ -164,7 +133,7 @@ impl Engine {
 
     fn next_timer_ms(&self) -> Option<u64> {
         let due_ms = [
-            self.timers.next_due_ms(),
+            self.executions.next_due_ms(),
             self.fleet.next_due_ms(),
             self.queue.next_due_ms(),
             self.drain.next_due_ms(),
@@ -174,7 +143,7 @@ impl Engine {
 
     /// Executions that are accepted and not settled.
     pub fn live_executions(&self) -> usize {
-        self.live.len() + self.queue.n_parked()
+        self.executions.len() + self.queue.n_parked()
     }
 
     fn fire_due_timers(&mut self, now: Moment) {
@@ -183,8 +152,10 @@ impl Engine {
         self.queue.expire(now.monotonic_ms);
         // Executions come first, so that a limit precedes all else.
         while let Some(due_ms) = self.next_timer_ms().filter(|due_ms| *due_ms <= now.monotonic_ms) {
-            if self.timers.next_due_ms() == Some(due_ms) {
-                self.fire();
+            if self.executions.next_due_ms() == Some(due_ms) {
+                if let Some(key) = self.executions.handle_due(&mut self.turn) {
+                    self.tick(key);
+                }
             } else if self.fleet.next_due_ms() == Some(due_ms) {
                 self.fire_fleet();
             } else if self.queue.next_due_ms() == Some(due_ms) {
@@ -192,14 +163,6 @@ impl Engine {
             } else {
                 self.drain.handle_due();
             }
-        }
-    }
-
-    fn fire(&mut self) {
-        match self.timers.pop_due(self.turn.now_ms()) {
-            Some(Timer::Execution(key)) => self.execution_due(key),
-            Some(Timer::Write(write)) => self.write_again(write),
-            None => {}
         }
     }
 
@@ -238,10 +201,10 @@ impl Engine {
 
     /// Reports once that nothing runs and nothing is being written, or that the grace is over.
     fn finish_drain(&mut self) {
-        let n_unfinished = self.live.len() - self.queue.n_waiting();
+        let n_unfinished = self.executions.len() - self.queue.n_waiting();
         if self
             .drain
-            .end_if_done(self.writes.is_empty() && n_unfinished == 0)
+            .end_if_done(!self.executions.is_writing() && n_unfinished == 0)
         {
             self.tell_all_reconnect();
             self.turn.push(Effect::Drained { n_unfinished });
@@ -252,20 +215,6 @@ impl Engine {
         if let Some(left_ms) = self.drain.left_ms(self.turn.now_ms()) {
             self.fleet.tell_all_reconnect(left_ms, &mut self.turn);
         }
-    }
-
-    pub(crate) fn write(&mut self, key: ExecutionKey, content: StoreWrite) {
-        let write = self.turn.write(content.clone());
-        self.writes.insert(
-            write,
-            PendingWrite {
-                key,
-                content,
-                failures: 0,
-                failures_bounded: 0,
-                waits_for_space: false,
-            },
-        );
     }
 }
 

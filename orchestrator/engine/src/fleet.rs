@@ -29,6 +29,8 @@ mod registration;
 mod send;
 mod session_end;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod views;
 mod waiting;
 

@@ -15,18 +15,16 @@ mod drain;
 mod durable;
 mod effect;
 mod engine;
+mod executions;
+#[cfg(test)]
+mod fixtures;
 mod fleet;
 mod input;
 mod keys;
 mod limits;
-mod live;
-mod pump;
 mod queue;
-mod stored;
-mod submit;
 mod timers;
 mod turn;
-mod watch;
 mod worker;
 
 pub use answer::{

@@ -1,7 +1,6 @@
 //! Who starts and which step goes where, until nothing more can be done now.
 
 use super::Engine;
-use crate::fleet::Work;
 
 impl Engine {
     /// Admits and hands out until nothing more can be done now.
@@ -29,17 +28,7 @@ impl Engine {
             was_any = true;
             let key = chosen.execution();
             if self.apply_input(key, chosen.assigned()).is_ok() {
-                let live = self.live.at(key);
-                let work = Work {
-                    accept: live
-                        .accept()
-                        .expect("steps wait for workers once the accept is durable"),
-                    execution_id: live.execution_id,
-                    request: live.request.clone(),
-                    timeout_ms: live
-                        .execution
-                        .attempt_time_left_ms(chosen.step(), self.turn.now()),
-                };
+                let work = self.executions.work(key, chosen.step(), &self.turn);
                 self.fleet.assign(chosen, work, &self.turn);
             }
         }
@@ -48,10 +37,9 @@ impl Engine {
 
     fn settle_not_found(&mut self) {
         while let Some((key, step, input)) = self.fleet.pop_not_found() {
-            let Some(live) = self.live.find_mut(key) else {
+            let Some(action) = self.executions.action_of(key, step) else {
                 continue;
             };
-            let action = live.request.plan().step(step).action();
             self.fleet.note_not_found(action, &mut self.turn);
             // A limit that ran out meanwhile has ended the attempt already.
             let _already_over = self.apply_input(key, input);

@@ -4,19 +4,17 @@
 use super::Engine;
 use crate::answer::{Caller, ExplainAnswer, Explained, ExplainedParked};
 use crate::keys::ExecutionKey;
-use crate::live::Live;
 use crate::queue::NeedKey;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use escapement_contract::{
-    AdmissionFacts, ExecutionFacts, ExecutionReason, QueueFacts, StepFacts, StepReason, WriteFacts,
+    AdmissionFacts, ExecutionFacts, ExecutionReason, QueueFacts, StepFacts, StepReason,
 };
 use escapement_model::ExecutionId;
 
 impl Engine {
     pub(crate) fn explain(&mut self, caller: Caller<ExplainAnswer>, execution_id: ExecutionId) {
         self.follow_changes();
-        let reply = match self.durable(execution_id) {
+        let reply = match self.executions.durable(execution_id) {
             Some((key, _)) => ExplainAnswer::Live(Box::new(self.explained(key))),
             None => self
                 .explained_parked(execution_id)
@@ -26,17 +24,10 @@ impl Engine {
     }
 
     fn explained(&self, key: ExecutionKey) -> Explained {
-        let live = self.live.at(key);
-        let mut explanation = live.execution.explain(self.turn.now(), live.n_shown);
-        self.place_execution(key, live, &mut explanation.execution.why);
-        self.place_steps(key, live, &mut explanation.steps);
-        Explained {
-            execution_id: live.execution_id,
-            request: Arc::clone(&live.request),
-            has_started: live.shown_started_at().is_some(),
-            at_unix_ms: self.turn.now().unix_ms,
-            explanation,
-        }
+        let mut explained = self.executions.explained(key, &self.turn);
+        self.place_execution(key, &mut explained.explanation.execution.why);
+        self.place_steps(key, &mut explained.explanation.steps);
+        explained
     }
 
     fn explained_parked(&self, execution_id: ExecutionId) -> Option<ExplainedParked> {
@@ -51,15 +42,15 @@ impl Engine {
         })
     }
 
-    fn place_execution(&self, key: ExecutionKey, live: &Live, why: &mut ExecutionReason) {
+    fn place_execution(&self, key: ExecutionKey, why: &mut ExecutionReason) {
         match why {
             ExecutionReason::Queued(admission) => {
-                let ticket = live.ticket.as_ref();
+                let ticket = self.executions.ticket(key);
                 *admission = ticket
                     .map(|ticket| self.admission_facts(self.queue.admission_facts(ticket), ticket.need()));
             }
             ExecutionReason::Starting(write) | ExecutionReason::Settling { write, .. } => {
-                *write = self.write_facts(key);
+                *write = self.executions.write_facts(key);
             }
             ExecutionReason::Running { .. } | ExecutionReason::Settled(_) => {}
         }
@@ -76,18 +67,8 @@ impl Engine {
         }
     }
 
-    //
-    fn write_facts(&self, key: ExecutionKey) -> WriteFacts {
-        let mut facts = WriteFacts::default();
-        for write in self.writes.values().filter(|write| write.key == key) {
-            facts.n_failures = facts.n_failures.max(write.failures);
-            facts.waits_for_space |= write.waits_for_space;
-        }
-        facts
-    }
-
-    fn place_steps(&self, key: ExecutionKey, live: &Live, steps: &mut [StepFacts]) {
-        let n_steps = live.request.plan().steps().len();
+    fn place_steps(&self, key: ExecutionKey, steps: &mut [StepFacts]) {
+        let n_steps = self.executions.request(key).plan().steps().len();
         let places = self.fleet.places(key, n_steps, &self.turn);
         for facts in steps {
             match &mut facts.why {

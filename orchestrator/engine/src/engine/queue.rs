@@ -1,16 +1,12 @@
 //! How executions enter the queue and leave it: for their start, into the store, and back into memory.
 
 use super::Engine;
-use crate::answer::{Caller, Ended, Refusal, Submitted, Watched};
-use crate::durable::DurableAccept;
-use crate::engine::Timer;
-use crate::input::{LoadOutcome, Recovered, RecoveredParked, Submitter, Watch};
+use crate::answer::{Ended, Watched};
+use crate::input::{LoadOutcome, Recovered, RecoveredParked};
 use crate::keys::{ActionKey, ExecutionKey};
-use crate::live::Stage;
-use crate::queue::{FetchReason, NeedKey, Parked, Waiters};
-use crate::submit::new_live;
+use crate::queue::{NeedKey, Ticket, Waiters};
 use alloc::sync::Arc;
-use escapement_contract::{Execution, Input as ContractInput, Phase, Request};
+use escapement_contract::{Input as ContractInput, Request};
 use escapement_model::ExecutionId;
 
 impl Engine {
@@ -20,64 +16,62 @@ impl Engine {
             return;
         }
         while let Some(key) = self.queue.next_to_start() {
-            self.leave_queue(key);
+            let ticket = self.executions.begin_start(key);
+            self.leave_queue(ticket);
             self.queue.take_slot();
-            self.live.at_mut(key).holds_slot = true;
             // A deadline that is over ends the execution first, and then the start is refused.
             let _already_over = self.apply_input(key, ContractInput::Start);
         }
     }
 
     /// The execution waits for its start once its accept is durable.
-    pub(crate) fn reserve_place(&mut self, key: ExecutionKey) {
+    pub(super) fn reserve_place(&mut self, key: ExecutionKey) {
         let need = self.take_need(key);
-        let live = self.live.at_mut(key);
-        live.ticket = Some(self.queue.reserve(live.request.plan().priority(), key, need));
+        let priority = self.executions.request(key).plan().priority();
+        let ticket = self.queue.reserve(priority, key, need);
+        self.executions.keep_ticket(key, ticket);
     }
 
     /// The execution waits for its start, in memory.
-    pub(crate) fn enter_queue(&mut self, key: ExecutionKey) {
-        let ticket = match self.live.at_mut(key).ticket.take() {
+    pub(super) fn enter_queue(&mut self, key: ExecutionKey) {
+        let ticket = match self.executions.take_ticket(key) {
             Some(ticket) => self.queue.enter(ticket),
             None => {
                 let need = self.take_need(key);
-                let priority = self.live.at(key).request.plan().priority();
+                let priority = self.executions.request(key).plan().priority();
                 self.queue.enter_at_once(priority, key, need)
             }
         };
-        self.live.at_mut(key).ticket = Some(ticket);
+        self.executions.keep_ticket(key, ticket);
     }
 
-    /// The execution does not wait for its start any more. Does nothing to one that did not.
-    pub(crate) fn leave_queue(&mut self, key: ExecutionKey) {
-        if let Some(ticket) = self.live.at_mut(key).ticket.take() {
-            let unneeded = self.queue.leave(ticket);
-            self.end_need(unneeded);
-        }
+    /// An execution does not wait for its start any more.
+    pub(super) fn leave_queue(&mut self, ticket: Ticket) {
+        let unneeded = self.queue.leave(ticket);
+        self.end_need(unneeded);
     }
 
     //
-    /// Returns true if the execution may start with its accept.
-    pub(crate) fn may_start_now(&mut self, key: ExecutionKey) -> bool {
+    /// Returns true if the execution may start with its accept: there is room, and a worker could begin with it now, or it
+    /// would end at its start.
+    pub(super) fn may_start_now(&mut self, key: ExecutionKey) -> bool {
         self.follow_changes();
-        !self.drain.is_on() && self.queue.is_open() && self.may_begin(key)
-    }
-
-    //
-    /// Returns true if a worker could begin with the execution now, or if it would end at its start.
-    fn may_begin(&self, key: ExecutionKey) -> bool {
-        let live = self.live.at(key);
-        let may_begin = first_actions(&live.request).any(|name| !self.fleet.is_absent(name, &self.turn));
-        may_begin || !live.meets_preconditions(self.turn.now_ms())
+        let may_begin = || {
+            let mut names = first_actions(self.executions.request(key));
+            names.any(|name| !self.fleet.is_absent(name, &self.turn))
+        };
+        !self.drain.is_on()
+            && self.queue.is_open()
+            && (may_begin() || !self.executions.meets_preconditions(key, &self.turn))
     }
 
     /// Returns what the execution needs, counted as needed once more.
     fn take_need(&mut self, key: ExecutionKey) -> NeedKey {
-        let live = self.live.at(key);
-        if !live.meets_preconditions(self.turn.now_ms()) {
+        if !self.executions.meets_preconditions(key, &self.turn) {
             return NeedKey::NONE;
         }
-        let actions = self.fleet.name_actions(first_actions(&live.request), &self.turn);
+        let names = first_actions(self.executions.request(key));
+        let actions = self.fleet.name_actions(names, &self.turn);
         let fleet = &self.fleet;
         let taken = self
             .queue
@@ -119,47 +113,18 @@ impl Engine {
     //
     pub(super) fn park_excess(&mut self) {
         while let Some(key) = self.queue.next_to_park() {
-            self.park(key);
+            if let Some(ticket) = self.executions.watched_ticket(key) {
+                self.queue.pin(ticket);
+                continue;
+            }
+            let (execution_id, parked, ticket, waiters) = self.executions.park(key);
+            self.queue.park(execution_id, parked, &ticket, waiters);
         }
-    }
-
-    fn park(&mut self, key: ExecutionKey) {
-        let live = self.live.at(key);
-        let ticket = live
-            .ticket
-            .as_ref()
-            .expect("what is parked has waited in the queue");
-        if !live.watchers.is_empty() {
-            return self.queue.pin(ticket);
-        }
-        let live = self.live.remove(key).expect("the key of a live execution");
-        assert_eq!(
-            live.execution.phase(),
-            Phase::Queued,
-            "what waits has not started"
-        );
-        let ticket = live.ticket.expect("it was there a line ago");
-        self.timers.set(Timer::Execution(key), None);
-        let due_ms = live.execution.next_due_ms();
-        let parked = Parked {
-            key,
-            digest: *live.request.digest(),
-            priority: live.request.plan().priority(),
-            clock: live.clock,
-            due_ms: due_ms.expect("a queued execution has a deadline"),
-            need: ticket.need(),
-            fetch: None,
-        };
-        self.queue.park(live.execution_id, parked, &ticket, live.waiters);
     }
 
     /// An execution from before the restart that waits beyond memory.
     pub(super) fn recover_parked(&mut self, recovered: &RecoveredParked) {
-        assert!(
-            self.live.find(recovered.execution_id).is_none(),
-            "the store holds each execution once"
-        );
-        let key = self.live.next_key();
+        let key = self.executions.key_of_parked(recovered.execution_id);
         self.queue.recover_parked(key, recovered, &self.turn);
     }
 
@@ -177,82 +142,24 @@ impl Engine {
 
     /// The execution is queued in memory from now on; if its deadline is over, it ends.
     fn unpark(&mut self, recovered: Recovered) {
-        let accept = DurableAccept::of_recovered(&recovered);
-        let Recovered {
-            execution_id,
-            request,
-            accepted_at,
-            deadline_ms,
-            ..
-        } = recovered;
-        let (parked, waiters) = self.queue.unpark(execution_id);
-        let execution = Execution::accept(
-            Arc::clone(&request),
-            execution_id,
-            accepted_at,
-            deadline_ms,
-            parked.clock.at(self.turn.now_ms()),
-        );
-        let mut live = new_live(execution, request, execution_id, parked.clock);
-        live.stage = Stage::Durable(accept);
-        live.counts_as_overdue = parked.fetch == Some(FetchReason::Overdue);
-        live.waiters = waiters.results;
-        self.live.insert_at(parked.key, live);
+        let (parked, Waiters { results, watches }) = self.queue.unpark(recovered.execution_id);
+        self.executions.unpark(recovered, &parked, results, &self.turn);
         self.enter_queue(parked.key);
         self.give_back_need(parked.need);
-        self.apply_input(parked.key, ContractInput::Tick)
-            .expect("time always passes");
-        for watch in waiters.watches {
-            self.callers.remove(&watch.caller.id);
+        self.tick(parked.key);
+        for watch in watches {
             self.watch(watch);
-        }
-    }
-
-    //
-    /// The same id as a parked execution's.
-    pub(crate) fn attach_parked(&mut self, submitter: Submitter, parked: &Parked, request: &Request) {
-        if parked.digest != *request.digest() {
-            return self.refuse(submitter, Refusal::ExecutionIdUsed);
-        }
-        match submitter {
-            // The store shows the same as memory would.
-            Submitter::ForAccept(caller) => self.turn.reply(caller, Submitted::NotLive),
-            Submitter::ForEnd(caller) => self.wait_parked(caller, parked),
-        }
-    }
-
-    pub(crate) fn wait_parked(&mut self, caller: Caller<Ended>, parked: &Parked) {
-        self.queue.wait_parked(parked.key, caller);
-        self.callers.insert(caller.id, parked.key);
-    }
-
-    pub(crate) fn watch_parked(&mut self, watch: Watch) {
-        let Some(parked) = self.queue.find_parked(watch.execution_id) else {
-            return self.turn.reply(watch.caller, Watched::NotLive);
-        };
-        self.callers.insert(watch.caller.id, parked.key);
-        self.queue.watch_parked(watch);
-    }
-
-    /// An execution that no caller watches any more is parked like any other.
-    pub(crate) fn unpin_unwatched(&mut self, key: ExecutionKey) {
-        if let Some(live) = self.live.find_mut(key)
-            && live.watchers.is_empty()
-            && let Some(ticket) = &live.ticket
-        {
-            self.queue.unpin(ticket);
         }
     }
 
     /// The store says what is wrong with it.
     fn tell_not_live(&mut self, waiters: Waiters) {
         for caller in waiters.results {
-            self.callers.remove(&caller.id);
-            self.turn.reply(caller, Ended::NotLive);
+            self.executions.answer(caller, Ended::NotLive, &mut self.turn);
         }
         for watch in waiters.watches {
-            self.callers.remove(&watch.caller.id);
-            self.turn.reply(watch.caller, Watched::NotLive);
+            self.executions
+                .answer(watch.caller, Watched::NotLive, &mut self.turn);
         }
     }
 }

@@ -14,21 +14,22 @@ impl Fleet {
     /// The worker was heard: its lease counts from now.
     pub(super) fn renew_lease(&mut self, key: SessionKey, turn: &Turn) {
         self.session_mut(key).heard_at_ms = turn.now_ms();
-        self.arm_lease(key);
+        self.arm_lease(key, turn.now_ms());
     }
 
     /// A heartbeat follows a welcome that was read: the worker hears what it is sent, and may get work.
     pub(super) fn hears(&mut self, key: SessionKey, turn: &Turn) {
-        self.renew_lease(key, turn);
         let session = self.session_mut(key);
+        session.heard_at_ms = turn.now_ms();
         session.held_back = false;
         session.lease_extended = false;
         session.deaf_since_ms = None;
+        self.arm_lease(key, turn.now_ms());
         self.reindex(key);
     }
 
-    fn arm_lease(&mut self, key: SessionKey) {
-        let due_ms = self.session_mut(key).heard_at_ms + self.patience_ms();
+    fn arm_lease(&mut self, key: SessionKey, heard_at_ms: u64) {
+        let due_ms = heard_at_ms + self.patience_ms();
         self.timers.set(Timer::Lease(key), Some(due_ms));
     }
 
@@ -112,7 +113,7 @@ impl Fleet {
             let session = self.session_mut(key);
             session.heard_at_ms = now_ms;
             session.deaf_since_ms = session.deaf_since_ms.map(|_| now_ms);
-            self.arm_lease(key);
+            self.arm_lease(key, now_ms);
         }
     }
 }

@@ -2,17 +2,15 @@
 
 use super::{NeedKey, Parked, Queue, Ticket};
 use crate::clock::WallClock;
-use crate::config::EngineConfig;
+use crate::fixtures::{NOW, config, execution_id};
 use crate::keys::{ActionKey, ExecutionKey};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use escapement_contract::Moment;
-use escapement_model::{BootId, ExecutionId};
 
 const ACTION: ActionKey = ActionKey(1);
 
 fn queue(running_max: usize, in_memory_max: usize) -> Queue {
-    let mut config = EngineConfig::new(BootId::from_slice(&[1; 16]).unwrap(), [0; 32]);
+    let mut config = config();
     config.max_running_executions = running_max;
     config.queued_in_memory_max = in_memory_max;
     Queue::new(Arc::new(config))
@@ -23,21 +21,21 @@ fn enter(queue: &mut Queue, priority: i32, key: u64) -> Ticket {
 }
 
 fn park(queue: &mut Queue, priority: i32, key: u64, ticket: &Ticket) {
-    let now = Moment {
-        monotonic_ms: 0,
-        unix_ms: 0,
-    };
     let parked = Parked {
         key: ExecutionKey(key),
         digest: [0; 32],
         priority,
-        clock: WallClock::set(now),
+        clock: WallClock::set(NOW),
         due_ms: 1_000,
         need: ticket.need(),
         fetch: None,
     };
-    let execution_id = ExecutionId::from_random([u8::try_from(key).unwrap(); 16]);
-    queue.park(execution_id, parked, ticket, Vec::new());
+    queue.park(
+        execution_id(u8::try_from(key).unwrap()),
+        parked,
+        ticket,
+        Vec::new(),
+    );
 }
 
 #[test]

@@ -1,12 +1,12 @@
-//! The executions that are accepted, or about to be, and not settled. Decides nothing.
+//! One live execution, and the table of all. Decides nothing.
 
+use super::watch::Watchers;
 use crate::answer::{Caller, Ended};
 use crate::clock::WallClock;
 use crate::durable::DurableAccept;
 use crate::input::{Submission, Submitter, UntilDecided};
 use crate::keys::ExecutionKey;
 use crate::queue::Ticket;
-use crate::watch::Watchers;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -16,7 +16,7 @@ use escapement_model::{ExecutionId, PlanId};
 
 /// How durable an execution is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(super) enum Stage {
     /// Its accept is on its way to the disk: nothing of it may be seen or done.
     Accepting {
         /// The accept carries the start as well.
@@ -28,99 +28,132 @@ pub(crate) enum Stage {
 
 /// One live execution.
 #[derive(Debug)]
-pub(crate) struct Live {
-    pub(crate) execution: Execution,
-    pub(crate) request: Arc<Request>,
-    pub(crate) execution_id: ExecutionId,
-    pub(crate) stage: Stage,
+pub(super) struct LiveExecution {
+    pub(super) execution: Execution,
+    pub(super) request: Arc<Request>,
+    pub(super) execution_id: ExecutionId,
+    pub(super) stage: Stage,
     /// The wall clock by which the execution lives.
-    pub(crate) clock: WallClock,
+    pub(super) clock: WallClock,
     /// The execution whose step asked for this one; it may have ended since. `None`: not nested.
-    pub(crate) parent: Option<ExecutionKey>,
+    pub(super) parent: Option<ExecutionKey>,
     /// How many executions it is nested in.
-    pub(crate) depth: u32,
+    pub(super) depth: u32,
     /// Executions that its steps asked for and that are live.
-    pub(crate) n_children: usize,
+    pub(super) n_children: usize,
     /// Its place in the queue, while it waits for its start or for the write of its accept before that.
-    pub(crate) ticket: Option<Ticket>,
+    pub(super) ticket: Option<Ticket>,
     /// Counts against the limit of running executions.
-    pub(crate) holds_slot: bool,
+    pub(super) holds_slot: bool,
     /// Its start is durable: a crash would not take it back.
-    pub(crate) start_is_durable: bool,
+    pub(super) start_is_durable: bool,
     /// Callers that wait for the accept.
-    pub(crate) submitters: Vec<Submitter>,
+    pub(super) submitters: Vec<Submitter>,
     /// What the shell holds until the accept is answered.
-    pub(crate) until_decided: UntilDecided,
+    pub(super) until_decided: UntilDecided,
     /// Submissions that can be judged only once the accept is answered.
-    pub(crate) undecided: Vec<Submission>,
+    pub(super) undecided: Vec<Submission>,
     /// Callers that wait for the result.
-    pub(crate) waiters: Vec<Caller<Ended>>,
-    /// Callers that wait for the next entry of the record.
-    pub(crate) watchers: Watchers,
-    /// Entries of the record that may be seen.
-    pub(crate) n_shown: usize,
+    pub(super) waiters: Vec<Caller<Ended>>,
+    /// Callers that wait for the next entry of the audit trail.
+    pub(super) watchers: Watchers,
+    /// Entries of the audit trail that may be seen.
+    pub(super) n_shown: usize,
     /// Counts against the limit of those that were read back because their deadlines were over.
-    pub(crate) counts_as_overdue: bool,
-    /// How it ends where it failed its preconditions, until its accept is durable.
-    pub(crate) settlement: Option<Arc<Settlement>>,
+    pub(super) counts_as_overdue: bool,
+    /// How it ends if it failed its preconditions, until its accept is durable.
+    pub(super) settlement: Option<Arc<Settlement>>,
 }
 
-impl Live {
+impl LiveExecution {
+    /// An execution whose accept is not durable.
+    pub(super) fn new(
+        execution: Execution,
+        request: Arc<Request>,
+        execution_id: ExecutionId,
+        clock: WallClock,
+    ) -> Self {
+        Self {
+            execution,
+            request,
+            execution_id,
+            stage: Stage::Accepting { started: false },
+            clock,
+            parent: None,
+            depth: 0,
+            n_children: 0,
+            ticket: None,
+            holds_slot: false,
+            start_is_durable: false,
+            submitters: Vec::new(),
+            until_decided: UntilDecided::default(),
+            undecided: Vec::new(),
+            waiters: Vec::new(),
+            watchers: Watchers::default(),
+            n_shown: 0,
+            counts_as_overdue: false,
+            settlement: None,
+        }
+    }
+
     /// The proof that its accept is durable, `None` before that.
-    pub(crate) fn accept(&self) -> Option<DurableAccept> {
+    pub(super) fn accept(&self) -> Option<DurableAccept> {
         match self.stage {
             Stage::Durable(accept) => Some(accept),
             Stage::Accepting { .. } => None,
         }
     }
 
-    /// Returns true if it would not end at its start.
-    pub(crate) fn meets_preconditions(&self, now_ms: u64) -> bool {
-        self.execution.meets_preconditions(self.clock.at(now_ms))
+    /// Its accept is durable: from here on it will have a result, whatever happens. Returns true if its start is, too.
+    pub(super) fn begin(&mut self, accept: DurableAccept) -> bool {
+        match core::mem::replace(&mut self.stage, Stage::Durable(accept)) {
+            Stage::Accepting { started } => started,
+            Stage::Durable(_) => unreachable!("an execution is accepted once"),
+        }
     }
 
-    /// True while its steps may be with workers, and a crash would not take its start back.
-    pub(crate) fn has_running_steps(&self) -> bool {
+    /// Returns true while its steps may be with workers, and a crash would not take its start back.
+    pub(super) fn has_running_steps(&self) -> bool {
         self.start_is_durable && self.execution.phase() == Phase::Running
     }
 }
 
 /// All live executions, by key, execution id and plan id.
 #[derive(Debug, Default)]
-pub(crate) struct LiveSet {
+pub(super) struct LiveSet {
     /// Boxed: keys rise, and a map that only grows at its end is half empty.
-    by_key: BTreeMap<ExecutionKey, Box<Live>>,
+    by_key: BTreeMap<ExecutionKey, Box<LiveExecution>>,
     by_id: BTreeMap<ExecutionId, ExecutionKey>,
     by_plan: BTreeMap<PlanId, ExecutionId>,
     last_key: u64,
 }
 
 impl LiveSet {
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.by_key.len()
     }
 
-    pub(crate) fn insert(&mut self, live: Live) -> ExecutionKey {
+    pub(super) fn insert(&mut self, live: LiveExecution) -> ExecutionKey {
         let key = self.next_key();
         self.insert_at(key, live);
         key
     }
 
     /// The next key, for an execution that may not be live.
-    pub(crate) fn next_key(&mut self) -> ExecutionKey {
+    pub(super) fn next_key(&mut self) -> ExecutionKey {
         self.last_key += 1;
         ExecutionKey(self.last_key)
     }
 
     /// Puts an execution back under the key that it had.
-    pub(crate) fn insert_at(&mut self, key: ExecutionKey, live: Live) {
+    pub(super) fn insert_at(&mut self, key: ExecutionKey, live: LiveExecution) {
         self.by_id.insert(live.execution_id, key);
         self.by_plan.insert(live.request.plan().id(), live.execution_id);
         self.by_key.insert(key, Box::new(live));
     }
 
-    /// Takes an execution out, with its plan where that has not ended before.
-    pub(crate) fn remove(&mut self, key: ExecutionKey) -> Option<Live> {
+    /// Takes an execution out, with its plan if that has not ended before.
+    pub(super) fn remove(&mut self, key: ExecutionKey) -> Option<LiveExecution> {
         self.end_plan(key);
         let live = self.by_key.remove(&key)?;
         self.by_id.remove(&live.execution_id);
@@ -131,7 +164,7 @@ impl LiveSet {
     }
 
     /// Takes the plan of an execution out of the registry of live plans.
-    pub(crate) fn end_plan(&mut self, key: ExecutionKey) {
+    pub(super) fn end_plan(&mut self, key: ExecutionKey) {
         let Some(live) = self.by_key.get(&key) else { return };
         let plan_id = live.request.plan().id();
         // Another execution may hold it that was parked when this one came.
@@ -140,25 +173,29 @@ impl LiveSet {
         }
     }
 
-    pub(crate) fn find(&self, execution_id: ExecutionId) -> Option<ExecutionKey> {
+    pub(super) fn find_id(&self, execution_id: ExecutionId) -> Option<ExecutionKey> {
         self.by_id.get(&execution_id).copied()
     }
 
-    pub(crate) fn plan_holder(&self, plan_id: PlanId) -> Option<ExecutionId> {
+    pub(super) fn plan_holder(&self, plan_id: PlanId) -> Option<ExecutionId> {
         self.by_plan.get(&plan_id).copied()
     }
 
-    pub(crate) fn find_mut(&mut self, key: ExecutionKey) -> Option<&mut Live> {
+    pub(super) fn find(&self, key: ExecutionKey) -> Option<&LiveExecution> {
+        self.by_key.get(&key).map(Box::as_ref)
+    }
+
+    pub(super) fn find_mut(&mut self, key: ExecutionKey) -> Option<&mut LiveExecution> {
         self.by_key.get_mut(&key).map(Box::as_mut)
     }
 
     /// The execution of a key that is known to be live.
-    pub(crate) fn at(&self, key: ExecutionKey) -> &Live {
+    pub(super) fn at(&self, key: ExecutionKey) -> &LiveExecution {
         self.by_key.get(&key).expect("the key of a live execution")
     }
 
     /// The execution of a key that is known to be live.
-    pub(crate) fn at_mut(&mut self, key: ExecutionKey) -> &mut Live {
+    pub(super) fn at_mut(&mut self, key: ExecutionKey) -> &mut LiveExecution {
         self.by_key.get_mut(&key).expect("the key of a live execution")
     }
 }

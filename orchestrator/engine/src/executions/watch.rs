@@ -1,15 +1,16 @@
-//! Who sees an execution's record grow. Keeps nothing for anybody: a caller gets one piece of the record and asks again for
-//! the next.
+//! Callers that follow an execution's audit trail. Keeps nothing for them: a caller gets one piece and asks again for the
+//! next.
 //!
 //! Shows no accept, no start and no end before it is durable. Entries between start and end are shown when they happen and
 //! become durable with the end: a crash takes them back, and another history gets their numbers. A caller that names
 //! the hash of the last entry that it saw learns so.
 
+use super::Executions;
+use super::live::LiveExecution;
 use crate::answer::{IsAll, Watched};
-use crate::engine::Engine;
 use crate::input::{CallerId, Piece, Watch};
 use crate::keys::ExecutionKey;
-use crate::live::Live;
+use crate::turn::Turn;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,17 +19,18 @@ use escapement_model::planted::{self, Bug};
 
 /// Callers that wait for the next entry.
 #[derive(Debug, Default)]
-pub(crate) struct Watchers(BTreeMap<CallerId, Wanted>);
+pub(super) struct Watchers(BTreeMap<CallerId, Wanted>);
 
-/// What somebody waits for.
+/// What a watcher waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wanted {
     from_sequence: u64,
     piece: Piece,
 }
 
-impl Engine {
-    pub(crate) fn watch(&mut self, watch: Watch) {
+impl Executions {
+    /// Answers a watcher, or lets it wait. Returns the question if the execution is not live.
+    pub(crate) fn watch(&mut self, watch: Watch, turn: &mut Turn) -> Option<Watch> {
         let Watch {
             caller,
             execution_id,
@@ -38,7 +40,7 @@ impl Engine {
             waits,
         } = watch.clone();
         let Some((key, _)) = self.durable(execution_id) else {
-            return self.watch_parked(watch);
+            return Some(watch);
         };
         let live = self.live.at_mut(key);
         let wanted = Wanted {
@@ -46,23 +48,23 @@ impl Engine {
             piece,
         };
         if after_hash.is_some_and(|hash| !wanted.follows(hash, live.shown_audit())) {
-            return self.turn.reply(caller, Watched::Rewritten);
+            self.answer(caller, Watched::Rewritten, turn);
+            return None;
         }
         match wanted.cut_from(live.shown_audit()) {
             None if waits => {
                 live.watchers.0.insert(caller.id, wanted);
                 self.callers.insert(caller.id, key);
             }
-            None => self
-                .turn
-                .reply(caller, Watched::Entries(Arc::new([]), IsAll(true))),
-            Some(reply) => self.turn.reply(caller, reply),
+            None => self.answer(caller, Watched::Entries(Arc::new([]), IsAll(true)), turn),
+            Some(reply) => self.answer(caller, reply, turn),
         }
+        None
     }
 
-    /// Brings what may be seen up to date, and answers whoever waits for some of it.
     // from the decision of the outcome until it is durable nothing is added: a crash would take it back.
-    pub(crate) fn show_watchers(&mut self, key: ExecutionKey) {
+    /// Answers the watchers that wait for something that may be seen now.
+    pub(super) fn show_watchers(&mut self, key: ExecutionKey, turn: &mut Turn) {
         let live = self.live.at_mut(key);
         let audit = live.shown_audit();
         // Most wait for the same entry: they share the piece.
@@ -80,42 +82,39 @@ impl Engine {
         }
         for (caller, reply) in answered {
             self.live.at_mut(key).watchers.forget(caller);
-            self.callers.remove(&caller);
-            self.turn.reply(caller.into(), reply);
+            self.answer(caller.into(), reply, turn);
         }
     }
 
-    /// Tells everybody who waits for an entry how it ended: the rest of the record stands in it and in the store.
-    pub(crate) fn show_last(&mut self, key: ExecutionKey, persisted: &Persisted) {
+    /// Tells every watcher how it ended: the rest of the audit trail is in that and in the store.
+    pub(super) fn show_last(&mut self, key: ExecutionKey, persisted: &Persisted, turn: &mut Turn) {
         let watchers = core::mem::take(&mut self.live.at_mut(key).watchers);
         for caller in watchers.0.into_keys() {
-            self.callers.remove(&caller);
-            self.turn
-                .reply(caller.into(), Watched::Settled(persisted.clone()));
+            self.answer(caller.into(), Watched::Settled(persisted.clone()), turn);
         }
     }
 }
 
 impl Watchers {
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(crate) fn forget(&mut self, caller: CallerId) {
+    pub(super) fn forget(&mut self, caller: CallerId) {
         self.0.remove(&caller);
     }
 }
 
-impl Live {
+impl LiveExecution {
     // one that settles without ever having started is queued for everybody until its result is durable.
     /// When it started, once that is durable.
-    pub(crate) fn shown_started_at(&self) -> Option<i64> {
+    pub(super) fn shown_started_at(&self) -> Option<i64> {
         self.execution.started_at().filter(|_| self.start_is_durable)
     }
 
     // the last entry of an execution whose start is being written is that start,
     // and what its end adds is not told before that is durable.
-    pub(crate) fn note_shown(&mut self) {
+    pub(super) fn note_shown(&mut self) {
         let n_entries = self.execution.audit().len();
         self.n_shown = match self.execution.phase() {
             Phase::Starting => n_entries - 1,
@@ -125,14 +124,14 @@ impl Live {
         };
     }
 
-    /// The record as far as it may be seen.
+    /// The audit trail as far as it may be seen.
     fn shown_audit(&self) -> &[AuditEntry] {
         &self.execution.audit()[..self.n_shown]
     }
 }
 
 impl Wanted {
-    /// True if the entry before the first one wanted has this hash.
+    /// Returns true if the entry before the first one wanted has this hash.
     fn follows(self, hash: [u8; 32], audit: &[AuditEntry]) -> bool {
         let before = usize::try_from(self.from_sequence).ok();
         let before = before.and_then(|from| audit.get(from.checked_sub(2)?));
