@@ -15,9 +15,6 @@ mod inputs;
 mod markup;
 #[path = "drawing/recorded.rs"]
 mod recorded;
-#[path = "../../codec/tests/archives/story.rs"]
-#[allow(dead_code, reason = "records need more of it")]
-mod story;
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

@@ -44,6 +44,29 @@ pub fn draft(input: &[u8]) -> RequestDraft {
 /// # Panics
 /// Where something is wrong: that is a finding.
 pub fn play(input: &[u8]) -> BTreeSet<String> {
+    let (draft, run) = to_the_end(input);
+    let settlement = Arc::clone(run.both.core.settlement().expect("it has ended"));
+    run.check_repetition();
+    if run.comes_over_the_wire() {
+        run.check_archive(&settlement);
+    }
+    check_retold(&draft, &settlement);
+    run.what_happened()
+}
+
+/// How an execution ended that was played to its end, and its archive; `None` if it was told of an output that no message can
+/// bring.
+///
+/// # Panics
+/// As [`play`].
+pub fn archived(input: &[u8]) -> Option<(Arc<Settlement>, Archive)> {
+    let (_, run) = to_the_end(input);
+    let settlement = run.both.core.settlement().expect("it has ended");
+    let archive = || (Arc::clone(settlement), run.archive(settlement));
+    run.comes_over_the_wire().then(archive)
+}
+
+fn to_the_end(input: &[u8]) -> (RequestDraft, Run) {
     let mut source = Source::new(input);
     let draft = made::draft(&mut source);
     let deadline_ms = seeds::UNIX_MS
@@ -60,13 +83,7 @@ pub fn play(input: &[u8]) -> BTreeSet<String> {
         }
     }
     run.end(finish);
-    let settlement = Arc::clone(run.both.core.settlement().expect("it has ended"));
-    run.check_repetition();
-    if run.fed.iter().all(|(_, input)| comes_over_the_wire(input)) {
-        run.check_archive(&settlement);
-    }
-    check_retold(&draft, &settlement);
-    run.what_happened()
+    (draft, run)
 }
 
 /// What happens when the input has run out.
@@ -341,13 +358,29 @@ impl Run {
         assert_eq!(format!("{again:?}"), format!("{core:?}"));
     }
 
-    /// what is stored can be taken away, is chained, and replays byte for byte.
-    fn check_archive(&self, settlement: &Settlement) {
+    /// Of an output that is no message the core is told `Undecodable`; here it is shown the bytes as well.
+    fn comes_over_the_wire(&self) -> bool {
+        self.fed.iter().all(|(_, input)| match input {
+            Input::AttemptEnded {
+                outcome: Outcome::Completed { output, .. },
+                ..
+            } => output.check().is_ok(),
+            _ => true,
+        })
+    }
+
+    fn archive(&self, settlement: &Settlement) -> Archive {
         let (core, id) = (&self.both.core, self.both.core.execution_id());
         let (result, audit) = encode_settlement(settlement);
         let accepted = encode_accepted(core.request(), id);
         let archive = Archive::of_store(id, *core.request().digest(), accepted, result, &audit);
-        let archive = archive.expect("what is stored can be read");
+        archive.expect("what is stored can be read")
+    }
+
+    /// what is stored can be taken away, is chained, and replays byte for byte.
+    fn check_archive(&self, settlement: &Settlement) {
+        let core = &self.both.core;
+        let archive = self.archive(settlement);
         let verdict = verify(&archive);
         assert_eq!(verdict.differences, []);
         assert!(verdict.is_identical() && verdict.chain_intact);
@@ -360,17 +393,6 @@ impl Run {
         let pieces: Vec<_> = file::pieces(archive.clone()).collect();
         let read = file::read(&pieces.concat().into()).expect("the file can be read");
         assert_eq!((read.archive, read.faults), (archive, vec![]));
-    }
-}
-
-/// Of an output that is no message the core is told `Undecodable`; here it is shown the bytes as well.
-fn comes_over_the_wire(input: &Input) -> bool {
-    match input {
-        Input::AttemptEnded {
-            outcome: Outcome::Completed { output, .. },
-            ..
-        } => output.check().is_ok(),
-        _ => true,
     }
 }
 

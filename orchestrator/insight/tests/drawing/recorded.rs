@@ -1,15 +1,27 @@
 //! Exported records: what random executions did is what is drawn, and a record that was changed is not drawn.
 
 use super::markup::well_formed;
-use super::story::random_story;
 use escapement_codec::archive::file::pieces;
 use escapement_contract::{AuditKind, NotCompleted, Settlement};
+use escapement_fuzz::{Mutator, execution};
 use escapement_insight::scene::{Activity, Outcome, Scene, State};
 use escapement_insight::{View, read, svg, text};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-fn file(seed: u64) -> Vec<u8> {
-    pieces(random_story(seed).record()).flatten().collect()
+/// How random executions ended, with their files.
+fn files(n: u64) -> impl Iterator<Item = (Arc<Settlement>, Vec<u8>)> {
+    (0..n).filter_map(|seed| {
+        let (settlement, archive) = execution::archived(&Mutator::new(seed).any())?;
+        Some((settlement, pieces(archive).flatten().collect()))
+    })
+}
+
+/// A file with more than one step that is not large.
+fn file() -> Vec<u8> {
+    let mut files = files(100).map(|(_, file)| file);
+    let found = files.find(|file| (2_000..6_000).contains(&file.len()));
+    found.expect("one of them is")
 }
 
 /// What the record says of each step, told in another way than the drawing tells it.
@@ -50,20 +62,15 @@ fn expected(settlement: &Settlement) -> BTreeMap<String, (State, u32)> {
 #[test]
 fn what_random_executions_did_is_what_is_drawn() {
     let mut seen = BTreeMap::new();
-    for seed in 0..150 {
-        let settlement = random_story(seed).settlement.unwrap();
-        let scene = read(&file(seed), None).unwrap();
+    for (settlement, file) in files(200) {
+        let scene = read(&file, None).unwrap();
         let expected = expected(&settlement);
         for step in &scene.steps {
             let (state, n_attempts) = expected
                 .get(&step.id.to_string())
                 .copied()
                 .unwrap_or((State::NeverRan, 0));
-            assert_eq!(
-                (step.state, step.n_attempts),
-                (state, n_attempts),
-                "seed {seed}: {step:?}"
-            );
+            assert_eq!((step.state, step.n_attempts), (state, n_attempts), "{step:?}");
             *seen.entry(state.as_str()).or_insert(0) += 1;
         }
         spans_fit(&scene, &settlement);
@@ -118,7 +125,7 @@ fn spans_fit(scene: &Scene, settlement: &Settlement) {
 
 #[test]
 fn a_record_that_was_changed_is_not_drawn() {
-    let whole = file(3);
+    let whole = file();
     assert!(read(&whole, None).is_ok());
     for at in (25..whole.len()).step_by(7) {
         let mut changed = whole.clone();
@@ -136,7 +143,7 @@ fn a_record_that_was_changed_is_not_drawn() {
 
 #[test]
 fn a_record_holds_its_plan_and_takes_no_other() {
-    let problem = read(&file(3), Some(b"{}")).expect_err("it is refused").0;
+    let problem = read(&file(), Some(b"{}")).expect_err("it is refused").0;
     assert!(problem.contains("leave --plan out"), "{problem}");
 }
 
