@@ -16,7 +16,7 @@ pub fn rules(draft: &core::RequestDraft, deadline_ms: i64) -> Rules {
 
 /// What decides anything in a draft, in the wire's words.
 pub fn plan_and_facts(draft: &core::RequestDraft) -> (v1::Plan, Facts) {
-    let plan = draft.plan.as_ref().unwrap();
+    let plan = draft.plan.as_ref().expect("a valid draft has a plan");
     let step = |step: &core::StepDraft| v1::PlanStep {
         id: step.id.clone(),
         depends_on: step.depends_on.clone(),
@@ -60,8 +60,8 @@ pub fn result(result: &core::PlanResult) -> v1::PlanResult {
         .into(),
         completed_at: result.completed_at,
         duration_ms: result.duration_ms,
-        steps_executed: i32::try_from(result.steps_executed).unwrap(),
-        steps_total: i32::try_from(result.steps_total).unwrap(),
+        steps_executed: i32::try_from(result.steps_executed).expect("a plan has 1024 steps at most"),
+        steps_total: i32::try_from(result.steps_total).expect("a plan has 1024 steps at most"),
         result_payload: Some(result.result_payload.clone()),
         error: result.error.as_ref().map(error),
     }
