@@ -1,7 +1,7 @@
 //! What is wrong with a request, rule by rule.
 //! Looks at one field after the other and remembers nothing but findings.
 
-use escapement_contract::{PlanDraft, RequestDraft, StepDraft};
+use escapement_contract::{PlanDraft, RequestDraft, RetryPolicyDraft, StepDraft};
 use escapement_model::codes::{DEPENDENCY_UNRESOLVED, INVALID_PAYLOAD};
 use escapement_tests::planted::{SELF_EDGE, misreads};
 use escapement_tests::reference::objects::is_object;
@@ -108,28 +108,29 @@ fn of_plan(plan: &PlanDraft) -> Findings {
         "estimated_duration_ms",
     );
     if let Some(policy) = &plan.retry_policy {
+        let RetryPolicyDraft {
+            max_attempts,
+            backoff_ms,
+            backoff_multiplier,
+            max_backoff_ms,
+            retryable_error_codes,
+        } = policy;
+        invalid(max_attempts.is_some_and(|n| n < 1), "retry_policy.max_attempts");
+        invalid(backoff_ms.is_some_and(|ms| ms < 0), "retry_policy.backoff_ms");
         invalid(
-            policy.max_attempts.is_some_and(|n| n < 1),
-            "retry_policy.max_attempts",
-        );
-        invalid(
-            policy.backoff_ms.is_some_and(|ms| ms < 0),
-            "retry_policy.backoff_ms",
-        );
-        invalid(
-            policy.max_backoff_ms.is_some_and(|ms| ms < 0),
+            max_backoff_ms.is_some_and(|ms| ms < 0),
             "retry_policy.max_backoff_ms",
         );
-        let multiplier = policy.backoff_multiplier.unwrap_or(1.0);
+        let multiplier = backoff_multiplier.unwrap_or(1.0);
         invalid(
             !(1.0..f64::INFINITY).contains(&multiplier),
             "retry_policy.backoff_multiplier",
         );
         invalid(
-            policy.retryable_error_codes.len() > 256,
+            retryable_error_codes.len() > 256,
             "retry_policy.retryable_error_codes",
         );
-        for (n, text) in policy.retryable_error_codes.iter().enumerate() {
+        for (n, text) in retryable_error_codes.iter().enumerate() {
             invalid(
                 !(1..=50).contains(&length(text)),
                 &format!("retry_policy.retryable_error_codes[{n}]"),
@@ -150,17 +151,25 @@ fn of_plan(plan: &PlanDraft) -> Findings {
 }
 
 fn of_step(step: &StepDraft) -> [(&'static str, bool); 4] {
+    let StepDraft {
+        // These two are judged with the others of the plan.
+        id: _,
+        depends_on: _,
+        action,
+        payload,
+        on_failure,
+        timeout_ms,
+    } = step;
     [
-        ("action", !(1..=100).contains(&length(&step.action))),
+        ("action", !(1..=100).contains(&length(action))),
         (
             "payload",
-            !step
-                .payload
+            !payload
                 .as_ref()
                 .is_some_and(|object| is_object(object, Some(1 << 20))),
         ),
-        ("on_failure", !(0..=2).contains(&step.on_failure)),
-        ("timeout_ms", step.timeout_ms.is_some_and(|ms| ms < 1)),
+        ("on_failure", !(0..=2).contains(on_failure)),
+        ("timeout_ms", timeout_ms.is_some_and(|ms| ms < 1)),
     ]
 }
 

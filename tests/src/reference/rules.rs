@@ -41,37 +41,61 @@ impl Rules {
     /// # Panics
     /// The plan refers to a step that it does not have.
     pub fn of(plan: &v1::Plan, facts: &Facts, deadline_ms: i64) -> Self {
+        let v1::Plan {
+            steps,
+            context_requirements,
+            timeout_ms,
+            retry_policy,
+            // These decide nothing.
+            id: _,
+            version: _,
+            created_at: _,
+            name: _,
+            priority: _,
+            metadata: _,
+            tags: _,
+            estimated_duration_ms: _,
+        } = plan;
+        let v1::RetryPolicy {
+            max_attempts,
+            backoff_ms,
+            backoff_multiplier,
+            max_backoff_ms,
+            retryable_error_codes: retryable,
+        } = retry_policy.clone().unwrap_or_default();
         let place = |id: &String| {
-            plan.steps
+            steps
                 .iter()
                 .position(|step| step.id.eq_ignore_ascii_case(id))
                 .expect("a valid plan refers to its own steps")
         };
-        let policy = plan.retry_policy.clone().unwrap_or_default();
+        let step = |step: &v1::PlanStep| {
+            let v1::PlanStep {
+                depends_on,
+                on_failure,
+                timeout_ms,
+                // These decide nothing.
+                id: _,
+                action: _,
+                payload: _,
+            } = step;
+            let depends_on: Vec<usize> = depends_on.iter().map(place).collect();
+            (depends_on, *on_failure, timeout_ms.map(|ms| ms as u64))
+        };
+        let (depends_on, on_failure, step_timeout_ms) = steps.iter().map(step).collect();
         let environment = facts.environment.clone().unwrap_or_default();
         Self {
-            depends_on: plan
-                .steps
-                .iter()
-                .map(|step| step.depends_on.iter().map(place).collect())
-                .collect(),
-            on_failure: plan.steps.iter().map(|step| step.on_failure).collect(),
-            step_timeout_ms: plan
-                .steps
-                .iter()
-                .map(|step| step.timeout_ms.map(|ms| ms as u64))
-                .collect(),
-            plan_timeout_ms: plan.timeout_ms.unwrap_or(300_000) as u64,
-            max_attempts: policy.max_attempts.unwrap_or(1) as u32,
-            backoff_ms: policy.backoff_ms.unwrap_or(0) as f64,
-            backoff_multiplier: policy.backoff_multiplier.unwrap_or(1.0),
-            max_backoff_ms: policy.max_backoff_ms.unwrap_or(60_000) as f64,
-            retryable: policy.retryable_error_codes,
+            depends_on,
+            on_failure,
+            step_timeout_ms,
+            plan_timeout_ms: timeout_ms.unwrap_or(300_000) as u64,
+            max_attempts: max_attempts.unwrap_or(1) as u32,
+            backoff_ms: backoff_ms.unwrap_or(0) as f64,
+            backoff_multiplier: backoff_multiplier.unwrap_or(1.0),
+            max_backoff_ms: max_backoff_ms.unwrap_or(60_000) as f64,
+            retryable,
             n_slots: facts.max_concurrent_steps.unwrap_or(1) as usize,
-            context_is_missing: plan
-                .context_requirements
-                .iter()
-                .any(|key| !environment.has_key(key)),
+            context_is_missing: context_requirements.iter().any(|key| !environment.has_key(key)),
             deadline_ms,
         }
     }

@@ -211,12 +211,8 @@ fn note(step: &Step) -> String {
     match (step.state, step.on_failure) {
         (State::Failed | State::Skipped, _) => explained::step(step),
         (State::Planned, Some(on_failure)) if action.is_empty() => on_failure.as_str().to_owned(),
-        (State::Planned, Some(OnFailure::Skip | OnFailure::Retry)) => {
-            format!(
-                "{} · {}",
-                plain(action),
-                step.on_failure.map_or("", OnFailure::as_str)
-            )
+        (State::Planned, Some(on_failure)) if on_failure != OnFailure::Halt => {
+            format!("{} · {}", plain(action), on_failure.as_str())
         }
         (_, _) if step.n_attempts > 1 => counted(step.n_attempts as usize, "attempt"),
         (_, _) => plain(action),

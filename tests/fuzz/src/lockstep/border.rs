@@ -22,7 +22,9 @@ pub fn plan_and_facts(draft: &core::RequestDraft) -> (v1::Plan, Facts) {
         depends_on: step.depends_on.clone(),
         on_failure: step.on_failure,
         timeout_ms: step.timeout_ms,
-        ..v1::PlanStep::default()
+        // They decide nothing.
+        action: String::new(),
+        payload: None,
     };
     let policy = |policy: &core::RetryPolicyDraft| v1::RetryPolicy {
         max_attempts: policy.max_attempts,
