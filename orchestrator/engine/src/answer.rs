@@ -2,7 +2,7 @@
 //! Decides none of them.
 
 use crate::durable::DurableAccept;
-use crate::input::CallerId;
+use crate::keys::CallerId;
 use crate::worker::AckVerdict;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -127,7 +127,7 @@ pub enum Ended {
 pub enum ExplainAnswer {
     /// It is live.
     Live(Box<Explained>),
-    /// It waits, and its request stands in the store alone.
+    /// It waits, and its request is in the store alone.
     Parked(ExplainedParked),
     /// The store alone says.
     NotLive,
@@ -138,7 +138,7 @@ pub enum ExplainAnswer {
 pub enum Watched {
     /// In order, without gaps; shared by all who wait for the same.
     Entries(Arc<[AuditEntry]>, IsAll),
-    /// The execution ended; the rest of its record stands in this and in the store.
+    /// The execution ended; the rest of its audit trail is in this and in the store.
     Settled(Persisted),
     /// The store alone has the record.
     NotLive,
@@ -232,7 +232,7 @@ pub struct Explained {
     pub explanation: Explanation,
 }
 
-/// Why an execution waits whose request stands in the store alone. All its steps wait for its start.
+/// Why an execution waits whose request is in the store alone. All its steps wait for its start.
 #[derive(Clone, Debug)]
 pub struct ExplainedParked {
     /// Unix milliseconds of the moment that is explained.

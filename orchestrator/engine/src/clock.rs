@@ -3,7 +3,7 @@
 
 use escapement_contract::Moment;
 
-/// What the wall clock would read if nobody had set it since the execution was accepted, or recovered after a restart.
+/// What the wall clock would read if it had not been set since the execution was accepted, or recovered after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WallClock {
     /// Unix milliseconds when the monotonic clock read 0.

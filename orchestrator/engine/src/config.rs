@@ -9,7 +9,7 @@ use escapement_model::BootId;
 pub struct EngineConfig {
     /// Names this process lifetime.
     pub boot_id: BootId,
-    /// Secret random bytes; attempt tokens are derived from them, so that nobody can guess one.
+    /// Secret random bytes; attempt tokens are derived from them, so that none can be guessed.
     pub token_key: [u8; 32],
     /// Executions that run at a time, nested ones not counted. At least 1.
     pub max_running_executions: usize,
@@ -53,7 +53,7 @@ pub struct EngineConfig {
     pub persist_retry_ms: u64,
     /// The longest such pause.
     pub persist_retry_ms_max: u64,
-    /// Attempts that ended, kept in mind so that a repeated outcome gets the right answer.
+    /// Attempts that ended, remembered so that a repeated outcome gets the right answer.
     pub ended_attempts_max: usize,
 }
 

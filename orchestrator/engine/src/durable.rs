@@ -1,6 +1,6 @@
-//! The proof that an accept is durable. Without it no caller is told of an execution, and no worker gets a step of it.
+//! The proof that an accept is durable. Without it no caller learns of an execution, and no worker gets a step of it.
 
-use crate::input::{Recovered, WriteOutcome};
+use crate::stored::{Recovered, WriteOutcome};
 use escapement_model::planted::{self, Bug};
 
 //

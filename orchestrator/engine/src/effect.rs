@@ -1,7 +1,8 @@
 //! Everything that an engine wants done. Does none of it.
 
 use crate::answer::Reply;
-use crate::input::{ActionMemory, CallerId, SessionKey, WriteId};
+use crate::keys::{CallerId, SessionKey, WriteId};
+use crate::stored::ActionMemory;
 use crate::worker::ToWorker;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -84,7 +85,7 @@ pub enum StoreWrite {
         accepted_at: i64,
         /// Unix milliseconds.
         deadline_ms: i64,
-        /// Unix milliseconds; present where it starts at once.
+        /// Unix milliseconds; present if it starts at once.
         started_at: Option<i64>,
     },
     /// An execution left the queue.

@@ -16,7 +16,10 @@ pub(crate) const NOW: Moment = Moment {
 };
 
 pub(crate) fn config() -> EngineConfig {
-    EngineConfig::new(BootId::from_slice(&[1; 16]).unwrap(), [0; 32])
+    EngineConfig::new(
+        BootId::from_slice(&[1; 16]).expect("sixteen bytes are an id"),
+        [0; 32],
+    )
 }
 
 pub(crate) fn execution_id(n: u8) -> ExecutionId {
@@ -57,5 +60,5 @@ pub(crate) fn request(n: u8, action: &str) -> Arc<Request> {
         correlation_context: BTreeMap::new(),
         max_concurrent_steps: None,
     };
-    Arc::new(validate_request(draft, 1).unwrap())
+    Arc::new(validate_request(draft, 1).expect("the plan is valid"))
 }

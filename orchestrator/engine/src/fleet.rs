@@ -35,8 +35,7 @@ mod views;
 mod waiting;
 
 use crate::config::EngineConfig;
-use crate::input::SessionKey;
-use crate::keys::{ActionKey, ExecutionKey};
+use crate::keys::{ActionKey, ExecutionKey, SessionKey};
 use crate::timers::Timers;
 use crate::turn::Turn;
 use crate::worker::AckVerdict;
@@ -112,7 +111,7 @@ enum Timer {
     Snapshot(SessionKey),
     /// The registration of an action that no session offers ends.
     Registration(ActionKey),
-    /// The store is told of registrations, and the log of steps whose actions are not registered.
+    /// Registrations are written to the store, and steps whose actions are not registered are counted in the log.
     Registrations,
 }
 

@@ -4,25 +4,15 @@ use crate::answer::{
     ActionForgotten, ActionView, Caller, Ended, ExecutionView, ExplainAnswer, Losses, Submitted, Watched,
     WorkerView, WorkersDrain,
 };
+use crate::keys::{CallerId, SessionKey, WriteId};
+use crate::stored::{ActionMemory, LoadOutcome, Recovered, RecoveredParked, WriteOutcome};
 use crate::worker::{AckVerdict, AttemptReport, FromWorker};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Debug;
-use escapement_contract::{Interruption, Request};
+use escapement_contract::Request;
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, SessionId};
-
-/// Names a call that waits for an answer; the shell numbers them and uses each number once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallerId(pub u64);
-
-/// Names a worker stream; the shell numbers them and uses each number once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionKey(pub u64);
-
-/// Names a write to the store; the engine numbers them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WriteId(pub u64);
 
 /// One input. Inputs are handled one at a time, in the order in which they arrive.
 #[derive(Clone, Debug)]
@@ -133,15 +123,6 @@ pub enum Input {
     },
 }
 
-/// What the store keeps of an action.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ActionMemory {
-    /// Its name.
-    pub name: Arc<str>,
-    /// For how many milliseconds it stays registered without a worker; `None`: forget it.
-    pub left_ms: Option<u64>,
-}
-
 /// A question for a piece of a record.
 ///
 /// Answered once; a caller that wants more asks again from the next entry on.
@@ -158,7 +139,7 @@ pub struct Watch {
     pub after_hash: Option<[u8; 32]>,
     /// How much at most.
     pub piece: Piece,
-    /// Where there is no such entry yet: wait for it, or for the end. Otherwise the answer has none.
+    /// If there is no such entry yet: wait for it, or for the end. Otherwise the answer has none.
     pub waits: bool,
 }
 
@@ -187,14 +168,14 @@ pub struct Submission {
     pub submitter: Submitter,
     /// What, validated.
     pub request: Arc<Request>,
-    /// The execution id to use where the caller gave none; random.
+    /// The execution id to use if the caller gave none; random.
     pub fresh_id: ExecutionId,
     /// What the shell holds for it until it is decided whether it is accepted.
     pub until_decided: UntilDecided,
 }
 
 /// Something of the shell's that the engine drops once it is decided whether a submission is accepted,
-/// whoever still waits for it. The engine never looks into it.
+/// even if no caller waits any more. The engine never looks into it.
 #[derive(Clone, Debug, Default)]
 pub struct UntilDecided(
     #[expect(dead_code, reason = "given back on drop")] Option<Arc<dyn Debug + Send + Sync>>,
@@ -224,82 +205,4 @@ impl Submitter {
             Self::ForEnd(caller) => caller.id,
         }
     }
-}
-
-/// An execution that the store holds unsettled.
-#[derive(Clone, Debug)]
-pub struct Recovered {
-    /// Its id.
-    pub execution_id: ExecutionId,
-    /// What was asked.
-    pub request: Arc<Request>,
-    /// Unix milliseconds.
-    pub accepted_at: i64,
-    /// Unix milliseconds.
-    pub deadline_ms: i64,
-    /// `None` if it is queued; else why it must not run any more.
-    pub interruption: Option<Interruption>,
-}
-
-/// What is kept of a queued execution whose request stands in the store alone.
-#[derive(Clone, Copy, Debug)]
-pub struct RecoveredParked {
-    /// Its id.
-    pub execution_id: ExecutionId,
-    /// Of the request.
-    pub request_digest: [u8; 32],
-    /// Of the plan.
-    pub priority: i32,
-    /// Unix milliseconds.
-    pub deadline_ms: i64,
-}
-
-/// What came of asking for the request of a queued execution.
-#[derive(Clone, Debug)]
-pub enum LoadOutcome {
-    /// Here it is.
-    Loaded(Recovered),
-    /// It cannot be read, now or later: the execution stays unsettled, and the engine forgets it.
-    Damaged,
-    /// The store could not; trying again makes sense.
-    Failed,
-}
-
-/// How a write went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteOutcome {
-    /// Durable.
-    Durable,
-    /// The store holds something that forbids it; nothing was written.
-    Conflict(WriteConflict),
-    /// The store could not; nothing was written, and trying again makes sense.
-    Failed(WriteFailure),
-}
-
-/// Why a write may be tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteFailure {
-    /// There is no space for it.
-    Full,
-    /// Anything else that may pass.
-    Busy,
-}
-
-/// What forbids a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteConflict {
-    /// The execution id is in use, for a request with this digest.
-    ExecutionIdUsed {
-        /// Of the request that was accepted under it.
-        request_digest: [u8; 32],
-    },
-    /// The plan id was accepted under another execution id.
-    PlanIdUsed {
-        /// That one.
-        execution_id: ExecutionId,
-    },
-    /// The execution is further than the write would bring it.
-    AlreadyThere,
-    /// The execution is not there.
-    NotFound,
 }

@@ -1,10 +1,10 @@
-//! Limits that only the engine enforces and nobody can set. What both sides must agree on stands in the model.
+//! Limits that only the engine enforces and no setting changes. What both sides must agree on is in the model.
 
 /// Attempts of one session, ordinary and waiting ones together.
 pub(crate) const SESSION_ATTEMPTS_MAX: usize = 16_384;
 /// Requests that are asked for at a time because their turns come soon.
 pub(crate) const LOADS_AHEAD_MAX: usize = 256;
-/// Requests that are asked for at a time because somebody wants to watch.
+/// Requests that are asked for at a time because a caller wants to watch.
 pub(crate) const LOADS_WATCHED_MAX: usize = 64;
 /// Executions that were asked for because their deadlines are over, and whose ends are not durable, at a time.
 pub(crate) const OVERDUE_LOADED_MAX: usize = 256;
@@ -26,13 +26,14 @@ pub(crate) const MESSAGE_ITEMS_MAX: usize = 16_384;
 pub(crate) const MESSAGES_PER_ASSIGNMENT: u64 = 8;
 /// Messages to which a cancel entitles a worker.
 pub(crate) const MESSAGES_PER_CANCEL: u64 = 4;
-/// Processes that are kept in mind because an operator drained them, and as many because they have said hello; the oldest go first.
+/// Processes that are remembered because an operator drained them, and as many because they have said hello; the oldest
+/// go first.
 pub(crate) const INSTANCES_REMEMBERED_MAX: usize = 10_000;
-/// Silent sessions from which on a loss may be the network's, or our own, rather than the workers'.
+/// The fewest silent sessions that are a mass loss: one by the network, or our own, rather than by the workers.
 pub(crate) const MASS_LOSS_SESSIONS_MIN: usize = 5;
-/// One in so many of all sessions must be silent for that; more than this share.
+/// A mass loss is more than one in this many of all sessions.
 pub(crate) const MASS_LOSS_SHARE: usize = 5;
-/// For so long a count of many silent sessions holds.
+/// How long a count of many silent sessions holds, in milliseconds.
 pub(crate) const MASS_LOSS_HOLDS_MS: u64 = 100;
 /// Workers spread their reconnects over this time.
 pub(crate) const RECONNECT_JITTER_MS: u64 = 1_000;

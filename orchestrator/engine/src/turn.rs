@@ -2,11 +2,11 @@
 
 use crate::answer::{Answer, Caller};
 use crate::effect::{Effect, StoreWrite};
-use crate::input::WriteId;
+use crate::keys::WriteId;
 use alloc::collections::VecDeque;
 use escapement_contract::Moment;
 
-/// The time, and the effects that nobody has taken yet, in order.
+/// The time, and the effects that the shell has not taken yet, in order.
 #[derive(Debug)]
 pub(crate) struct Turn {
     now: Moment,

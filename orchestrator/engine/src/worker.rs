@@ -34,7 +34,7 @@ pub enum FromWorker {
     Heartbeat {
         /// Repeated in the acknowledgement.
         n: u64,
-        /// XOR of the tokens that it has; `None` where the worker does not compare.
+        /// XOR of the tokens that it has; `None` if the worker does not compare.
         in_flight_hash: Option<[u8; 16]>,
     },
     /// Answers to assignments and cancels.
@@ -91,7 +91,7 @@ pub struct Hello {
     pub labels: BTreeMap<String, String>,
     /// Name and version of its software.
     pub build: String,
-    /// Rises with each hello of the instance; 0 where it does not count them.
+    /// Rises with each hello of the instance; 0 if it does not count them.
     pub hello_number: u64,
     /// The session of the last welcome that it read; `None` before the first.
     pub previous_session_id: Option<SessionId>,

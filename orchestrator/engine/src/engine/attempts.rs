@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::answer::Caller;
 use crate::fleet::{Attempt, Gone, Told};
-use crate::input::SessionKey;
+use crate::keys::SessionKey;
 use crate::worker::{AckVerdict, AttemptReport, CancelReason, RejectReason};
 use alloc::vec::Vec;
 use escapement_contract::{Evidence, Refused};

@@ -1,4 +1,4 @@
-//! Who starts and which step goes where, until nothing more can be done now.
+//! Which execution starts and which step goes where, until nothing more can be done now.
 
 use super::Engine;
 
@@ -18,7 +18,7 @@ impl Engine {
 
     /// Hands out what can be handed out; returns true if anything was.
     fn hand_out(&mut self) -> bool {
-        // The process is about to exit, and the next one would only find a started attempt that nobody waits for.
+        // The process is about to exit, and the next one would only find a started attempt that no execution waits for.
         if self.drain.has_ended() {
             return false;
         }

@@ -4,8 +4,8 @@ use super::Engine;
 use crate::answer::Refusal;
 use crate::durable::DurableAccept;
 use crate::executions::{Abandoned, Begun, Routed, Stored};
-use crate::input::{WriteId, WriteOutcome};
-use crate::keys::ExecutionKey;
+use crate::keys::{ExecutionKey, WriteId};
+use crate::stored::WriteOutcome;
 use escapement_contract::{Input as ContractInput, Refused};
 
 impl Engine {

@@ -2,9 +2,9 @@
 
 use super::Engine;
 use crate::answer::{Ended, Watched};
-use crate::input::{LoadOutcome, Recovered, RecoveredParked};
 use crate::keys::{ActionKey, ExecutionKey};
 use crate::queue::{NeedKey, Ticket, Waiters};
+use crate::stored::{LoadOutcome, Recovered, RecoveredParked};
 use alloc::sync::Arc;
 use escapement_contract::{Input as ContractInput, Request};
 use escapement_model::ExecutionId;

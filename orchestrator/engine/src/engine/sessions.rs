@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::answer::Losses;
 use crate::fleet::{Greeted, TakeOver};
-use crate::input::SessionKey;
+use crate::keys::SessionKey;
 use crate::worker::{FromWorker, Hello, InFlight, InFlightPhase};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -3,8 +3,10 @@
 use super::Engine;
 use crate::answer::{Caller, Ended, Refusal, Submitted, Watched};
 use crate::executions::{Executions, Parent};
-use crate::input::{CallerId, Recovered, Submission, Submitter, Watch};
+use crate::input::{Submission, Submitter, Watch};
+use crate::keys::CallerId;
 use crate::queue::Parked;
+use crate::stored::Recovered;
 use escapement_contract::Request;
 use escapement_model::planted::{self, Bug};
 use escapement_model::{ExecutionId, limits};

@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use escapement_contract::{Execution, Phase, Request, Settlement};
+use escapement_contract::{AuditEntry, Execution, Phase, Request, Settlement};
 use escapement_model::{ExecutionId, PlanId};
 
 /// How durable an execution is.
@@ -115,6 +115,31 @@ impl LiveExecution {
     /// Returns true while its steps may be with workers, and a crash would not take its start back.
     pub(super) fn has_running_steps(&self) -> bool {
         self.start_is_durable && self.execution.phase() == Phase::Running
+    }
+}
+
+impl LiveExecution {
+    // one that settles without ever having started is queued for everybody until its result is durable.
+    /// When it started, once that is durable.
+    pub(super) fn shown_started_at(&self) -> Option<i64> {
+        self.execution.started_at().filter(|_| self.start_is_durable)
+    }
+
+    // the last entry of an execution whose start is being written is that start,
+    // and what its end adds is not told before that is durable.
+    pub(super) fn note_shown(&mut self) {
+        let n_entries = self.execution.audit().len();
+        self.n_shown = match self.execution.phase() {
+            Phase::Starting => n_entries - 1,
+            Phase::Queued | Phase::Running => n_entries,
+            // What settles at once, after a restart or because its deadline is over, has these from before.
+            Phase::Settling | Phase::Settled => self.n_shown.max(1 + usize::from(self.start_is_durable)),
+        };
+    }
+
+    /// The audit trail as far as it may be seen.
+    pub(super) fn shown_audit(&self) -> &[AuditEntry] {
+        &self.execution.audit()[..self.n_shown]
     }
 }
 

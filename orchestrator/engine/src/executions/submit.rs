@@ -6,8 +6,9 @@ use crate::answer::{Caller, Ended, ExecutionView, Refusal, Submitted};
 use crate::clock::WallClock;
 use crate::durable::DurableAccept;
 use crate::effect::StoreWrite;
-use crate::input::{Recovered, Submission, Submitter};
+use crate::input::{Submission, Submitter};
 use crate::keys::ExecutionKey;
+use crate::stored::Recovered;
 use crate::turn::Turn;
 use alloc::sync::Arc;
 use escapement_contract::{

@@ -6,15 +6,14 @@
 //! the hash of the last entry that it saw learns so.
 
 use super::Executions;
-use super::live::LiveExecution;
 use crate::answer::{IsAll, Watched};
-use crate::input::{CallerId, Piece, Watch};
-use crate::keys::ExecutionKey;
+use crate::input::{Piece, Watch};
+use crate::keys::{CallerId, ExecutionKey};
 use crate::turn::Turn;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use escapement_contract::{AuditEntry, AuditKind, ExecutionError, Persisted, Phase};
+use escapement_contract::{AuditEntry, AuditKind, ExecutionError, Persisted};
 use escapement_model::planted::{self, Bug};
 
 /// Callers that wait for the next entry.
@@ -102,31 +101,6 @@ impl Watchers {
 
     pub(super) fn forget(&mut self, caller: CallerId) {
         self.0.remove(&caller);
-    }
-}
-
-impl LiveExecution {
-    // one that settles without ever having started is queued for everybody until its result is durable.
-    /// When it started, once that is durable.
-    pub(super) fn shown_started_at(&self) -> Option<i64> {
-        self.execution.started_at().filter(|_| self.start_is_durable)
-    }
-
-    // the last entry of an execution whose start is being written is that start,
-    // and what its end adds is not told before that is durable.
-    pub(super) fn note_shown(&mut self) {
-        let n_entries = self.execution.audit().len();
-        self.n_shown = match self.execution.phase() {
-            Phase::Starting => n_entries - 1,
-            Phase::Queued | Phase::Running => n_entries,
-            // What settles at once, after a restart or because its deadline is over, has these from before.
-            Phase::Settling | Phase::Settled => self.n_shown.max(1 + usize::from(self.start_is_durable)),
-        };
-    }
-
-    /// The audit trail as far as it may be seen.
-    fn shown_audit(&self) -> &[AuditEntry] {
-        &self.execution.audit()[..self.n_shown]
     }
 }
 

@@ -4,9 +4,10 @@ use super::{Executions, Timer};
 use crate::answer::{Ended, Refusal, Submitted};
 use crate::durable::DurableAccept;
 use crate::effect::{Effect, StoreWrite};
-use crate::input::{Submission, Submitter, UntilDecided, WriteConflict, WriteFailure, WriteId, WriteOutcome};
-use crate::keys::ExecutionKey;
+use crate::input::{Submission, Submitter, UntilDecided};
+use crate::keys::{ExecutionKey, WriteId};
 use crate::queue::Ticket;
+use crate::stored::{WriteConflict, WriteFailure, WriteOutcome};
 use crate::turn::Turn;
 use alloc::vec::Vec;
 use escapement_contract::{Phase, WriteFacts};
@@ -78,7 +79,7 @@ impl Executions {
                 let refusal = refused_accept(conflict, request.digest());
                 Some(Stored::NotAccepted(pending.key, refusal))
             }
-            // Nobody was told that it is accepted: the callers ask again.
+            // No caller was told that it is accepted: they ask again.
             (StoreWrite::Accept { .. }, WriteOutcome::Failed(failure)) => {
                 let refusal = match failure {
                     WriteFailure::Full => Refusal::StoreFull,

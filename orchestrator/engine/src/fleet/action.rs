@@ -2,8 +2,7 @@
 
 use super::free::FreeSessions;
 use super::session::Session;
-use crate::input::SessionKey;
-use crate::keys::{ActionKey, ExecutionKey};
+use crate::keys::{ActionKey, ExecutionKey, SessionKey};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::cmp::Reverse;

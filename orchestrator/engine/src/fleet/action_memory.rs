@@ -3,9 +3,9 @@
 use super::action::Action;
 use super::{Fleet, Timer};
 use crate::effect::{Effect, Notice, StoreWrite};
-use crate::input::{ActionMemory, WriteId, WriteOutcome};
-use crate::keys::ActionKey;
+use crate::keys::{ActionKey, WriteId};
 use crate::limits::{ACTION_MEMORIES_WRITTEN_MAX, ACTIONS_REMEMBERED_MAX, REGISTRATIONS_LOOKED_AT_EVERY_MS};
+use crate::stored::{ActionMemory, WriteOutcome};
 use crate::turn::Turn;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

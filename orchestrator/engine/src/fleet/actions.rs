@@ -60,7 +60,7 @@ impl Fleet {
     }
 
     pub(super) fn actions(&self) -> impl Iterator<Item = (ActionKey, &Action)> {
-        // By name, for people.
+        // By name, as operators read them.
         self.names.values().map(|key| (*key, self.action(*key)))
     }
 

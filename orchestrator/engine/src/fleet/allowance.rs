@@ -57,7 +57,7 @@ impl Allowance {
     }
 }
 
-/// What a message costs: one, and one more for so many entries of its lists and so much of its texts.
+/// What a message costs: one, and one more for each `ENTRIES_PER_MESSAGE` entries of its lists, or as much text.
 ///
 /// Outputs cost nothing: they come once for each attempt, and are carried without being looked at.
 pub(super) fn cost_of(message: &FromWorker) -> u64 {

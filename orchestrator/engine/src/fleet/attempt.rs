@@ -1,8 +1,7 @@
 //! Attempts that workers have.
 
 use super::Told;
-use crate::input::SessionKey;
-use crate::keys::{ActionKey, ExecutionKey};
+use crate::keys::{ActionKey, ExecutionKey, SessionKey};
 use crate::worker::{AckVerdict, CancelReason};
 use escapement_contract::{Evidence, Input as ContractInput, Outcome, StepIndex};
 use escapement_model::planted::{self, Bug};
@@ -69,7 +68,7 @@ impl Attempt {
         }
     }
 
-    /// What a worker is told that reports it from now on, with nothing else to say about it.
+    /// Returns what a worker is told that reports it from now on.
     pub(super) fn later_verdict(&self) -> AckVerdict {
         self.over.map_or(AckVerdict::AlreadyEnded, |over| over.later)
     }
@@ -80,6 +79,6 @@ impl Attempt {
 pub(super) struct Over {
     pub(super) reason: CancelReason,
     pub(super) since_ms: u64,
-    /// What the worker is told that still reports it.
+    /// What a worker is told that still reports it.
     pub(super) later: AckVerdict,
 }

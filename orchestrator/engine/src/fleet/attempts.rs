@@ -3,8 +3,7 @@
 use super::attempt::Attempt;
 use super::session_end::Gone;
 use super::{Fleet, StepState, Told};
-use crate::input::SessionKey;
-use crate::keys::ExecutionKey;
+use crate::keys::{ExecutionKey, SessionKey};
 use crate::turn::Turn;
 use crate::worker::{AckVerdict, AttemptReport, CancelReason, RejectReason, ReleaseReason};
 use escapement_contract::{Evidence, Outcome, Reported, StepIndex, WithdrawReason};
@@ -92,7 +91,7 @@ impl Fleet {
         self.unflushed.insert(key);
     }
 
-    /// The attempt of that token, if this session has it. A token of somebody else's is as good as none.
+    /// The attempt of that token, if this session has it. The token of another session counts as none.
     pub(crate) fn attempt_of(&self, key: SessionKey, token: AttemptToken) -> Option<Attempt> {
         self.attempt(token).filter(|attempt| attempt.is_held_by(key))
     }

@@ -2,7 +2,7 @@
 
 use super::attempt::Over;
 use super::{Fleet, Timer};
-use crate::input::SessionKey;
+use crate::keys::SessionKey;
 use crate::limits::MESSAGES_PER_CANCEL;
 use crate::turn::Turn;
 use crate::worker::{AckVerdict, Cancel, CancelReason};

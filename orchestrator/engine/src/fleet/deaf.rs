@@ -14,7 +14,7 @@
 
 use super::Fleet;
 use super::last_hello::LastHello;
-use crate::input::SessionKey;
+use crate::keys::SessionKey;
 use crate::turn::Turn;
 use crate::worker::Hello;
 use escapement_model::InstanceId;

@@ -4,8 +4,7 @@ use super::action::{QueueKey, Waiting, WaitingKey};
 use super::attempt::Attempt;
 use super::{Fleet, StepState};
 use crate::durable::DurableAccept;
-use crate::input::SessionKey;
-use crate::keys::ExecutionKey;
+use crate::keys::{ExecutionKey, SessionKey};
 use crate::turn::Turn;
 use crate::worker::Assignment;
 use alloc::collections::BTreeSet;
@@ -115,7 +114,7 @@ impl Fleet {
         self.arm_registration(action);
     }
 
-    // an action that nobody offers is a fatal error of its step.
+    // an action that no worker offers is a fatal error of its step.
     /// Takes a step whose action is not registered, and what its execution is told.
     pub(crate) fn pop_not_found(&mut self) -> Option<(ExecutionKey, StepIndex, ContractInput)> {
         let Waiting {

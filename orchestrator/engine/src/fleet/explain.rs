@@ -109,7 +109,7 @@ impl Fleet {
 struct Merged<'a>(Vec<Peekable<Keys<'a, WaitingKey, Waiting>>>);
 
 impl Merged<'_> {
-    /// Takes one more that lies before a place, whichever it is; false where none is left.
+    /// Takes one more that is before a place; false if none is left.
     fn next_before(&mut self, place: WaitingKey) -> bool {
         let mut queues = self.0.iter_mut();
         queues.any(|places| places.next_if(|other| **other < place).is_some())

@@ -1,6 +1,6 @@
 //! The index of sessions with a free slot for one action. Knows a session by its key alone.
 
-use crate::input::SessionKey;
+use crate::keys::SessionKey;
 use alloc::collections::BTreeSet;
 use escapement_model::limits::NESTING_DEPTH_MAX;
 
@@ -61,7 +61,7 @@ impl FreeSessions {
 #[cfg(test)]
 mod tests {
     use super::{FreeSessions, FreeSlots};
-    use crate::input::SessionKey;
+    use crate::keys::SessionKey;
 
     const ONE: SessionKey = SessionKey(1);
     const TWO: SessionKey = SessionKey(2);

@@ -2,7 +2,7 @@
 
 use super::session::Identity;
 use super::{Fleet, Told};
-use crate::input::SessionKey;
+use crate::keys::SessionKey;
 use crate::limits::{MESSAGES_PER_ASSIGNMENT, RECONNECT_JITTER_MS, WORKER_LIST_MAX};
 use crate::turn::Turn;
 use crate::worker::{

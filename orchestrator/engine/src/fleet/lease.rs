@@ -3,7 +3,7 @@
 
 use super::session::Session;
 use super::{Fleet, Timer};
-use crate::input::SessionKey;
+use crate::keys::SessionKey;
 use crate::limits;
 use crate::turn::Turn;
 use crate::worker::SessionErrorCode;

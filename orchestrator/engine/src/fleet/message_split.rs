@@ -1,4 +1,4 @@
-//! Splits lists that are too large for one message, and says how many bytes an item takes at the most. Builds no message.
+//! Splits lists that are too large for one message, by an upper bound for the bytes of each item. Builds no message.
 
 use crate::limits;
 use crate::worker::Assignment;
@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::limits::SESSION_MESSAGE_BYTES_MAX;
 
-/// Cuts a list into messages, so that none exceeds the protocol's limits in bytes or in items. Keeps the order.
+/// Splits a list into messages, so that none exceeds the protocol's limits in bytes or in items. Keeps the order.
 ///
 /// `bytes_of` is an upper bound for what an item takes on the wire. An item that is too large alone gets a message
-/// of its own: whoever lets one in sees to it that it fits.
+/// of its own: the caller makes sure that it fits.
 pub(super) fn split_by_size<T>(items: Vec<T>, bytes_of: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let bytes_max = SESSION_MESSAGE_BYTES_MAX - limits::MESSAGE_OVERHEAD_BYTES;
     // What fits into one message is not moved at all.
@@ -55,7 +55,7 @@ pub(super) fn unreadable_bytes(token: &Bytes) -> usize {
     limits::UNREADABLE_OVERHEAD_BYTES + token.len()
 }
 
-/// True where the answer to bytes that are no token fits into a message.
+/// Returns true if the answer to bytes that are no token fits into a message.
 pub(super) fn can_answer(token: &Bytes) -> bool {
     unreadable_bytes(token) <= SESSION_MESSAGE_BYTES_MAX - limits::MESSAGE_OVERHEAD_BYTES
 }

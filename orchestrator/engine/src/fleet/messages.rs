@@ -5,7 +5,7 @@ use super::allowance::{Allowance, cost_of};
 use super::message_split::{can_answer, split_by_size, unreadable_bytes};
 use super::session::Session;
 use super::{Fleet, Timer};
-use crate::input::SessionKey;
+use crate::keys::SessionKey;
 use crate::limits::WORKER_LIST_MAX;
 use crate::turn::Turn;
 use crate::worker::{FromWorker, SessionErrorCode, ToWorker};

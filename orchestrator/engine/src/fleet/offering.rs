@@ -3,8 +3,7 @@
 use super::Fleet;
 use super::free::FreeSlots;
 use super::session::SessionAction;
-use crate::input::SessionKey;
-use crate::keys::ActionKey;
+use crate::keys::{ActionKey, SessionKey};
 use crate::turn::Turn;
 use crate::worker::{ActionRefusal, ActionSpec};
 use alloc::collections::BTreeMap;

@@ -3,7 +3,8 @@
 use super::Fleet;
 use super::session::Identity;
 use crate::answer::WorkersDrain;
-use crate::input::{SessionKey, WorkerSelector};
+use crate::input::WorkerSelector;
+use crate::keys::SessionKey;
 use crate::limits::INSTANCES_REMEMBERED_MAX;
 use crate::turn::Turn;
 use crate::worker::SessionErrorCode;

@@ -1,7 +1,6 @@
 //! Which actions count as registered though no session offers them, as far as that is not kept with each action.
 
-use crate::input::WriteId;
-use crate::keys::ActionKey;
+use crate::keys::{ActionKey, WriteId};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;

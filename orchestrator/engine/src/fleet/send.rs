@@ -4,7 +4,7 @@ use super::Fleet;
 use super::allowance::cost_of_entries;
 use super::message_split::{assignment_bytes, split_by_size};
 use crate::effect::Effect;
-use crate::input::SessionKey;
+use crate::keys::SessionKey;
 use crate::limits;
 use crate::turn::Turn;
 use crate::worker::{Assignment, ToWorker};

@@ -60,7 +60,7 @@ pub(super) struct Identity {
     pub(super) instance_id: InstanceId,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) build: String,
-    /// 0 where its hellos are not numbered.
+    /// 0 if its hellos are not numbered.
     pub(super) hello_number: u64,
 }
 

@@ -4,7 +4,7 @@ use super::last_hello::LastHello;
 use super::{Fleet, Timer};
 use crate::answer::Losses;
 use crate::effect::Effect;
-use crate::input::SessionKey;
+use crate::keys::SessionKey;
 use crate::limits::INSTANCES_REMEMBERED_MAX;
 use crate::turn::Turn;
 use crate::worker::{SessionErrorCode, ToWorker};

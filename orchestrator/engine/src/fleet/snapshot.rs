@@ -3,7 +3,7 @@
 use super::attempt::Attempt;
 use super::snapshots::Pace;
 use super::{Fleet, Timer, Told};
-use crate::input::SessionKey;
+use crate::keys::SessionKey;
 use crate::turn::Turn;
 use crate::worker::{CancelReason, InFlightPhase, ToWorker};
 use alloc::collections::BTreeMap;

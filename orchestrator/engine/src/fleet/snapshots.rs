@@ -1,4 +1,4 @@
-//! Where a session stands with snapshots: what was asked, what is known, when to ask next. Asks nothing itself.
+//! The snapshots of a session: what was asked, what is known, when to ask next. Asks nothing itself.
 
 /// At most one request is unanswered.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Snapshots {
         true
     }
 
-    /// When to ask again, where the last request is unanswered.
+    /// When to ask again, if the last request is unanswered.
     pub(super) fn repeat_at_ms(&self, pace: Pace) -> Option<u64> {
         self.is_unanswered
             .then(|| self.asked_at_ms.saturating_add(pace.after_ms.saturating_mul(2)))
@@ -78,7 +78,7 @@ impl Snapshots {
         patience_ends_ms.max(self.may_ask_at_ms(pace))
     }
 
-    /// Compares a heartbeat with the books; true where the difference is one that messages on their way do not explain.
+    /// Compares a heartbeat with the books; true if messages on their way do not explain the difference.
     pub(super) fn differs(&mut self, books: u128, heartbeat: u128, pace: Pace, now_ms: u64) -> bool {
         let was_quiet = !core::mem::replace(&mut self.books_changed, false);
         if books == heartbeat || self.is_unanswered || now_ms < self.may_ask_at_ms(pace) {

@@ -2,8 +2,7 @@
 
 use super::Fleet;
 use super::action::{Action, QueueKey, Waiting, WaitingKey};
-use crate::input::SessionKey;
-use crate::keys::ActionKey;
+use crate::keys::{ActionKey, SessionKey};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
