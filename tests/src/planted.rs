@@ -1,6 +1,6 @@
 //! Gives a test process the fault that its environment names, so that a suite can show that it would be caught.
 //!
-//! Faults of the contract crate are planted in its second writing: whoever compares the two sees either go wrong.
+//! Faults of the contract crate are planted in its second writing: a test that compares the two fails whichever is wrong.
 
 use escapement_model::planted;
 use std::sync::OnceLock;

@@ -325,7 +325,7 @@ impl Run {
         self.under_way_max = self.under_way_max.max(under_way);
     }
 
-    /// Writes are answered and time passes; nothing else is needed for an end.
+    /// Goes on until the end: writes are answered, time passes, and attempts end as `finish` says.
     fn end(&mut self, finish: Finish) {
         while self.both.core.phase() != Phase::Settled {
             let is_running = self.both.core.phase() == Phase::Running;
@@ -396,7 +396,7 @@ impl Run {
     }
 }
 
-/// Who has the audit trail alone comes to the result as well.
+/// A second interpreter that has the audit trail alone comes to the result as well.
 fn check_retold(draft: &RequestDraft, settlement: &Settlement) {
     let entries: Vec<_> = settlement.audit.iter().map(audit::entry).collect();
     let (plan, facts) = border::plan_and_facts(draft);

@@ -77,7 +77,7 @@ impl Lockstep {
         let restarted = Interruption::Restarted { started_at: at };
         self.core = Execution::recover(request, id, at, self.core.deadline(), restarted, self.now);
         self.reference.interrupted(border::moment(self.now));
-        // Of an end that nobody waited for nothing else is told.
+        // A restart has no attempts to withdraw, and says nothing but the result.
         self.reference.commands.clear();
         self.reference.said.clear();
         self.take_commands();
