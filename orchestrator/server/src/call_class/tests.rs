@@ -57,3 +57,9 @@ fn each_class_of_call_is_known_by_its_path() {
         assert_eq!(class_of(path), kind, "{path}");
     }
 }
+
+#[test]
+fn every_class_stands_at_the_place_of_its_discriminant() {
+    let places = CallClass::ALL.map(|class| class as usize);
+    assert!(places.into_iter().eq(0..places.len()));
+}
