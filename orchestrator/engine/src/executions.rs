@@ -224,10 +224,11 @@ impl Executions {
         Some(live.request.plan().step(step).action())
     }
 
-    /// Returns true if an execution would not end at its start.
-    pub(crate) fn meets_preconditions(&self, key: ExecutionKey, turn: &Turn) -> bool {
+    /// The request of an execution that is known to be live, and true if it would not end at its start.
+    pub(crate) fn to_start(&self, key: ExecutionKey, turn: &Turn) -> (&Request, bool) {
         let live = self.live.at(key);
-        live.execution.meets_preconditions(live.clock.at(turn.now_ms()))
+        let meets_preconditions = live.execution.meets_preconditions(live.clock.at(turn.now_ms()));
+        (&live.request, meets_preconditions)
     }
 
     pub(crate) fn ready_step(&self, key: ExecutionKey, step: StepIndex, attempt: u32) -> ReadyStep<'_> {
@@ -264,8 +265,15 @@ impl Executions {
         self.live.at(key).ticket.as_ref()
     }
 
-    pub(crate) fn take_ticket(&mut self, key: ExecutionKey) -> Option<Ticket> {
-        self.live.at_mut(key).ticket.take()
+    /// Exchanges the ticket of an execution for another one. Returns false if it has none.
+    pub(crate) fn exchange_ticket(
+        &mut self,
+        key: ExecutionKey,
+        exchange: impl FnOnce(Ticket) -> Ticket,
+    ) -> bool {
+        let kept = &mut self.live.at_mut(key).ticket;
+        *kept = kept.take().map(exchange);
+        kept.is_some()
     }
 
     pub(crate) fn keep_ticket(&mut self, key: ExecutionKey, ticket: Ticket) {

@@ -26,23 +26,19 @@ impl Engine {
 
     /// The execution waits for its start once its accept is durable.
     pub(super) fn reserve_place(&mut self, key: ExecutionKey) {
-        let need = self.take_need(key);
-        let priority = self.executions.request(key).plan().priority();
+        let (priority, need) = self.take_need(key);
         let ticket = self.queue.reserve(priority, key, need);
         self.executions.keep_ticket(key, ticket);
     }
 
     /// The execution waits for its start, in memory.
     pub(super) fn enter_queue(&mut self, key: ExecutionKey) {
-        let ticket = match self.executions.take_ticket(key) {
-            Some(ticket) => self.queue.enter(ticket),
-            None => {
-                let need = self.take_need(key);
-                let priority = self.executions.request(key).plan().priority();
-                self.queue.enter_at_once(priority, key, need)
-            }
-        };
-        self.executions.keep_ticket(key, ticket);
+        let queue = &mut self.queue;
+        if !self.executions.exchange_ticket(key, |ticket| queue.enter(ticket)) {
+            let (priority, need) = self.take_need(key);
+            let ticket = self.queue.enter_at_once(priority, key, need);
+            self.executions.keep_ticket(key, ticket);
+        }
     }
 
     /// An execution does not wait for its start any more.
@@ -57,21 +53,20 @@ impl Engine {
     pub(super) fn may_start_now(&mut self, key: ExecutionKey) -> bool {
         self.follow_changes();
         let may_begin = || {
-            let mut names = first_actions(self.executions.request(key));
-            names.any(|name| !self.fleet.is_absent(name, &self.turn))
+            let (request, meets_preconditions) = self.executions.to_start(key, &self.turn);
+            !meets_preconditions || first_actions(request).any(|name| !self.fleet.is_absent(name, &self.turn))
         };
-        !self.drain.is_on()
-            && self.queue.is_open()
-            && (may_begin() || !self.executions.meets_preconditions(key, &self.turn))
+        !self.drain.is_on() && self.queue.is_open() && may_begin()
     }
 
-    /// Returns what the execution needs, counted as needed once more.
-    fn take_need(&mut self, key: ExecutionKey) -> NeedKey {
-        if !self.executions.meets_preconditions(key, &self.turn) {
-            return NeedKey::NONE;
+    /// Returns the execution's priority and what it needs, counted as needed once more.
+    fn take_need(&mut self, key: ExecutionKey) -> (i32, NeedKey) {
+        let (request, meets_preconditions) = self.executions.to_start(key, &self.turn);
+        let priority = request.plan().priority();
+        if !meets_preconditions {
+            return (priority, NeedKey::NONE);
         }
-        let names = first_actions(self.executions.request(key));
-        let actions = self.fleet.name_actions(names, &self.turn);
+        let actions = self.fleet.name_actions(first_actions(request), &self.turn);
         let fleet = &self.fleet;
         let taken = self
             .queue
@@ -85,7 +80,7 @@ impl Engine {
         for action in actions {
             self.fleet.forget_action_if_unused(action, &self.turn);
         }
-        taken.need
+        (priority, taken.need)
     }
 
     fn give_back_need(&mut self, need: NeedKey) {

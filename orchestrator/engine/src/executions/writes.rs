@@ -136,15 +136,15 @@ impl Executions {
     ) -> Vec<Submission> {
         let live = self.live.at_mut(key);
         let undecided = core::mem::take(&mut live.undecided);
+        let mut answers = Vec::new();
         for submitter in core::mem::take(&mut live.submitters) {
-            let live = self.live.at_mut(key);
             match submitter {
-                Submitter::ForAccept(caller) => {
-                    let view = live.view(accept);
-                    self.answer(caller, Submitted::Accepted(view), turn);
-                }
+                Submitter::ForAccept(caller) => answers.push((caller, live.view(accept))),
                 Submitter::ForEnd(caller) => live.waiters.push(caller),
             }
+        }
+        for (caller, view) in answers {
+            self.answer(caller, Submitted::Accepted(view), turn);
         }
         self.after_change(key, turn);
         undecided
