@@ -105,7 +105,7 @@ impl Bar {
         self
     }
 
-    /// True where the aim is met, by the medians.
+    /// True if the aim is met, by the medians.
     ///
     /// # Panics
     /// The aim is a ratio and there is no baseline.

@@ -85,7 +85,7 @@ impl Caller {
         Ok(answer.into_inner().execution.unwrap())
     }
 
-    /// `None` where it was never accepted. Without its certificate, which no other call shows.
+    /// `None` if it was never accepted. Without its certificate, which no other call shows.
     pub(crate) async fn execution(&self, id: &str) -> Result<Option<Execution>, No> {
         let execution_id = id.to_owned();
         match self

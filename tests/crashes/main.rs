@@ -23,7 +23,7 @@ mod kills;
 mod order;
 mod sweep;
 
-/// True where there is time for every case.
+/// True if there is time for every case.
 fn is_long() -> bool {
     std::env::var_os("ESCAPEMENT_LONG").is_some()
 }

@@ -87,7 +87,7 @@ impl Told {
         accepted.map(|one| id_of(&one.request)).collect()
     }
 
-    /// True where the execution is as it was told, and not less.
+    /// True if the execution is as it was told, and not less.
     pub(crate) fn agrees(&self, execution: &Execution) -> bool {
         let one = self
             .0

@@ -81,7 +81,7 @@ impl World {
             .fold(settings, |settings, (name, value)| settings.flag(name, value))
     }
 
-    /// Starts a process under the layer; `Gone` where it ends before it serves.
+    /// Starts a process under the layer; `Gone` if it ends before it serves.
     pub(crate) async fn start(&mut self) -> Result<Life, Gone> {
         let settings = self.layer.under(self.settings());
         self.start_with(&settings).await
@@ -93,7 +93,7 @@ impl World {
         started.unwrap_or_else(|Gone| panic!("the orchestrator does not start:\n{}", self.stderr()))
     }
 
-    /// Starts a process with these settings; `Gone` where it ends before it serves.
+    /// Starts a process with these settings; `Gone` if it ends before it serves.
     pub(crate) async fn start_with(&mut self, settings: &OrchestratorSettings) -> Result<Life, Gone> {
         let process = self.launch(settings);
         let address = Orchestrator::announced(process).await.map_err(|_| Gone)?;

@@ -53,7 +53,7 @@ struct Shown {
 }
 
 impl Reader {
-    /// `None` where there is no grpcurl.
+    /// `None` if there is no grpcurl.
     async fn new() -> Option<Self> {
         let grpcurl = tool("grpcurl", "`cargo verify` installs it where Go is there")?;
         let world = World::start().await;
@@ -170,7 +170,7 @@ fn the_readme_shows_the_plan_as_it_is() {
 fn shown(page: &Path) -> Vec<Shown> {
     let page = std::fs::read_to_string(checkout::root().join(page)).unwrap();
     let mut shown: Vec<Shown> = Vec::new();
-    // True where the block before this one is the last of `shown`.
+    // True if the block before this one is the last of `shown`.
     let mut is_answer = false;
     for block in page.split("```").skip(1).step_by(2) {
         let Some((language, text)) = block.split_once('\n') else {

@@ -32,7 +32,7 @@ pub(crate) fn judge(baseline: &[Measured], measured: &[Measured]) -> Vec<Verdict
 }
 
 impl Verdict {
-    /// What is wrong; `None` where the figures are near enough.
+    /// What is wrong; `None` if the figures are near enough.
     ///
     /// One that has shrunk by a lot is wrong as well: against the old figure it could grow back unseen, by a half where it
     /// was halved. Whoever made it smaller is who has the measurement at hand and gets the credit in the same diff.

@@ -144,7 +144,7 @@ fn test_binary(message: &serde_json::Value) -> Option<((String, String), TestBin
     Some(((package, target), TestBinary { path, folder }))
 }
 
-/// `path+file:///…/tests#escapement-tests@0.1.0`, or `…/tests#0.1.0` where the folder has the package's name.
+/// `path+file:///…/tests#escapement-tests@0.1.0`, or `…/tests#0.1.0` if the folder has the package's name.
 fn package_of(id: &str) -> String {
     let (path, version) = id.split_once('#').unwrap_or((id, ""));
     version

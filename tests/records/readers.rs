@@ -8,7 +8,7 @@ use escapement_tests::chain::{self, Kind};
 /// What one reader says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// For people; empty where nothing is wrong.
+    /// For people; empty if nothing is wrong.
     pub(crate) findings: Vec<String>,
     /// The first entry that is wrong, where the reader names one.
     pub(crate) entry: Option<u64>,

@@ -161,7 +161,7 @@ async fn race(mut worker: ScriptedWorker, judge: Arc<Judge>) {
     }
 }
 
-/// Runs one plan and compares what everybody says of it. True where the outcome won.
+/// Runs one plan and compares what everybody says of it. True if the outcome won.
 async fn one_race(caller: &Caller, limit_ms: i64, judge: &Judge) -> (String, bool) {
     let mut step = step(0, "race", json!({}));
     step.timeout_ms = Some(limit_ms);

@@ -185,7 +185,7 @@ impl Storage {
     }
 
     /// The process ends. `in_a_commit`: while the next commit, or the one that is under way, does its writes.
-    /// True where that was so.
+    /// True if that was so.
     pub(crate) fn end(&mut self, end: End, in_a_commit: bool, dice: &mut Dice) -> bool {
         let Some(mut open) = self.open.take() else {
             return false;

@@ -73,7 +73,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// True where nothing is wrong.
+    /// True if nothing is wrong.
     pub fn is_whole(&self) -> bool {
         self.findings.is_empty()
     }

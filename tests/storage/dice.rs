@@ -22,7 +22,7 @@ impl Dice {
     }
 }
 
-/// True where the long run is asked for.
+/// True if the long run is asked for.
 pub(crate) fn long() -> bool {
     std::env::var("ESCAPEMENT_LONG").is_ok_and(|value| value == "1")
 }

@@ -48,7 +48,7 @@ fn is_damage(fault: &StoreFault) -> bool {
     matches!(fault, StoreFault::Corrupt { .. } | StoreFault::Fatal(_))
 }
 
-/// Opens a damaged disk and looks at everything; `Err` where it shows something that is not so.
+/// Opens a damaged disk and looks at everything; `Err` if it shows something that is not so.
 fn look(disk: &Disk, truth: &Truth) -> Result<Came, String> {
     let mut store = match place::open(disk) {
         Ok(store) => store,

@@ -1,6 +1,7 @@
-//! Phrases of comments and protos that a reader would have to translate, each with plain words to use instead.
+//! Phrases of the product's comments and of the protos that a reader would have to translate, each with plain words to use instead.
 
 use crate::assert_none;
+use crate::layout::is_product;
 use crate::source::{TextFile, text_files};
 
 /// What not to write, and what to write.
@@ -12,11 +13,17 @@ const PHRASES: [(&str, &str); 12] = [
     ("False where", "False if"),
     ("true where", "true if"),
     ("false where", "false if"),
-    ("hoever", "name the subject: the caller, the reader, the process that"),
+    (
+        "hoever",
+        "name the subject: the caller, the reader, the process that",
+    ),
     ("so many of", "this many, or at most N"),
     ("what stands there", "say what it is"),
     ("is told of", "name who says it to whom: is reported, is logged"),
-    ("obody else", "name the subject: no other thread, no other process"),
+    (
+        "obody else",
+        "name the subject: no other thread, no other process",
+    ),
 ];
 
 #[test]
@@ -27,8 +34,11 @@ fn comments_say_it_in_plain_english() {
 }
 
 fn findings_of(file: &TextFile) -> Vec<String> {
-    let is_spoken = file.is_rust() || file.path.extension().is_some_and(|extension| extension == "proto");
-    if !is_spoken || file.path.ends_with("tests/tidy/english.rs") {
+    let is_proto = file
+        .path
+        .extension()
+        .is_some_and(|extension| extension == "proto");
+    if !is_proto && !is_product(&file.path) {
         return Vec::new();
     }
     let mut findings = Vec::new();
@@ -37,7 +47,11 @@ fn findings_of(file: &TextFile) -> Vec<String> {
             continue;
         };
         for (phrase, instead) in PHRASES.iter().filter(|(phrase, _)| comment.contains(phrase)) {
-            findings.push(format!("{}:{}: `{phrase}`: {instead}", file.path.display(), index + 1));
+            findings.push(format!(
+                "{}:{}: `{phrase}`: {instead}",
+                file.path.display(),
+                index + 1
+            ));
         }
     }
     findings
@@ -46,8 +60,8 @@ fn findings_of(file: &TextFile) -> Vec<String> {
 #[test]
 fn a_phrase_is_found_in_a_comment_and_nowhere_else() {
     let file = TextFile {
-        path: "a.rs".into(),
+        path: "shared/a/src/a.rs".into(),
         text: "let text = \"True where\";\n/// True where it is.\n".to_owned(),
     };
-    assert_eq!(findings_of(&file), ["a.rs:2: `True where`: True if"]);
+    assert_eq!(findings_of(&file), ["shared/a/src/a.rs:2: `True where`: True if"]);
 }

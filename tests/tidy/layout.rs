@@ -71,7 +71,7 @@ fn no_file_of_the_product_is_longer_than_450_lines() {
 }
 
 /// Code that ships: in the `src` of a crate outside of `tests`, and no unit tests.
-fn is_product(path: &Path) -> bool {
+pub(crate) fn is_product(path: &Path) -> bool {
     let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
     parts[0] != "tests"
         && parts.contains(&"src")

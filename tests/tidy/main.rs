@@ -8,6 +8,7 @@
 
 mod circles;
 mod dependencies;
+mod english;
 mod layout;
 mod licences;
 mod metadata;

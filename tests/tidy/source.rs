@@ -14,12 +14,12 @@ pub(crate) struct TextFile {
 }
 
 impl TextFile {
-    /// True where the path begins with one of these folders.
+    /// True if the path begins with one of these folders.
     pub(crate) fn is_under(&self, folders: &[&str]) -> bool {
         folders.iter().any(|folder| self.path.starts_with(folder))
     }
 
-    /// True where the file holds tests only.
+    /// True if the file holds tests only.
     pub(crate) fn is_test(&self) -> bool {
         self.path.iter().any(|part| part == "tests")
             || matches!(

@@ -160,7 +160,7 @@ fn test_code(file: &TextFile) -> String {
         .join("\n")
 }
 
-/// True where the line has the word as a word: `async` is not in `asynchronous`, and `std` not in `no_std`.
+/// True if the line has the word as a word: `async` is not in `asynchronous`, and `std` not in `no_std`.
 fn holds(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let begins = word.starts_with(is_word);

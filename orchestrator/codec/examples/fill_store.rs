@@ -107,7 +107,7 @@ fn make(fill: &Fill, first: u64, maker: u64, now: Moment, batches: &SyncSender<R
 /// Commits the batches in the order of their numbers.
 fn commit(store: &mut Embedded, makers: &[Receiver<Result<Vec<Write>, Fault>>]) -> Result<(), Fault> {
     for maker in makers.iter().cycle() {
-        // The makers take turns: where one has nothing more, nobody has.
+        // The makers take turns: if one has nothing more, none has.
         let Ok(batch) = maker.recv() else { break };
         let outcomes = store.commit(&batch?)?;
         if outcomes

@@ -50,7 +50,7 @@ impl AuditParts {
     /// Takes a stored audit record apart. What it does not know it skips.
     ///
     /// # Errors
-    /// [`Unreadable`] where the bytes do not decode, or a part that there is once comes twice.
+    /// [`Unreadable`] if the bytes do not decode, or a part that there is once comes twice.
     pub fn read(audit: &Bytes) -> Result<Self, Unreadable> {
         let mut rest = audit.clone();
         let mut parts = Self::default();
@@ -76,7 +76,7 @@ impl Archive {
     /// The record of what a store holds.
     ///
     /// # Errors
-    /// [`Unreadable`] where the audit record does not decode.
+    /// [`Unreadable`] if the audit record does not decode.
     pub fn of_store(
         execution_id: ExecutionId,
         request_digest: [u8; 32],
@@ -103,7 +103,7 @@ impl Archive {
     /// The certificate that stands behind the accepted request, if there is one.
     ///
     /// # Errors
-    /// [`Unreadable`] where the bytes do not decode.
+    /// [`Unreadable`] if the bytes do not decode.
     pub(crate) fn certificate(&self) -> Result<Option<v1::StoredCertificate>, Unreadable> {
         let accepted = v1::StoredAcceptance::decode(self.accepted.clone()).map_err(Unreadable::Wire)?;
         Ok(accepted.certificate)
@@ -112,7 +112,7 @@ impl Archive {
     /// The request that was accepted.
     ///
     /// # Errors
-    /// [`Unreadable`] where it does not decode or is not valid any more.
+    /// [`Unreadable`] if it does not decode or is not valid any more.
     pub fn decode_request(&self) -> Result<Request, Unreadable> {
         if has_more_entries(&self.accepted, v1::SubmitPlanRequest::LISTS, LIST_ENTRIES_MAX) {
             return Err(Unreadable::Meaningless(
@@ -125,7 +125,7 @@ impl Archive {
     /// The entries, in order.
     ///
     /// # Errors
-    /// [`Unreadable`] where one does not decode.
+    /// [`Unreadable`] if one does not decode.
     pub fn decode_entries(&self) -> Result<Vec<v1::AuditEntry>, Unreadable> {
         let entries = self.entries.iter().cloned().map(v1::AuditEntry::decode);
         entries.collect::<Result<_, _>>().map_err(Unreadable::Wire)
@@ -134,13 +134,13 @@ impl Archive {
     /// How it ended.
     ///
     /// # Errors
-    /// [`Unreadable`] where it does not decode.
+    /// [`Unreadable`] if it does not decode.
     pub fn decode_result(&self) -> Result<v1::PlanResult, Unreadable> {
         stored::decode_result(&self.result)
     }
 }
 
-/// The bytes behind a length; cut off where there are fewer.
+/// The bytes behind a length; cut off if there are fewer.
 fn delimited(rest: &mut Bytes) -> Result<Bytes, Unreadable> {
     let length = decode_varint(rest).map_err(Unreadable::Wire)?;
     match usize::try_from(length) {

@@ -18,7 +18,7 @@ pub type Meaningless = &'static str;
 /// One entry, with the hash that it states.
 ///
 /// # Errors
-/// [`Meaningless`] where it is of no kind that the contract knows, or a field has no meaning.
+/// [`Meaningless`] if it is of no kind that the contract knows, or a field has no meaning.
 pub fn entry(wire: v1::AuditEntry) -> Result<AuditEntry, Meaningless> {
     let v1::AuditEntry {
         sequence,
@@ -37,7 +37,8 @@ pub fn entry(wire: v1::AuditEntry) -> Result<AuditEntry, Meaningless> {
 /// What happened.
 ///
 /// # Errors
-/// [`Meaningless`] where a field has no meaning.
+/// [`Meaningless`] if a field has no meaning.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub fn kind(event: Event) -> Result<AuditKind, Meaningless> {
     Ok(match event {
         Event::Accepted(v1::ExecutionAccepted { deadline_ms }) => AuditKind::Accepted { deadline_ms },
@@ -133,7 +134,7 @@ pub fn kind(event: Event) -> Result<AuditKind, Meaningless> {
 /// How an execution ended.
 ///
 /// # Errors
-/// [`Meaningless`] where it is unspecified.
+/// [`Meaningless`] if it is unspecified.
 pub fn status(status: WireStatus) -> Result<Status, Meaningless> {
     match status {
         WireStatus::Success => Ok(Status::Success),
@@ -146,7 +147,7 @@ pub fn status(status: WireStatus) -> Result<Status, Meaningless> {
 /// An error with its causes.
 ///
 /// # Errors
-/// [`Meaningless`] where a field has no meaning.
+/// [`Meaningless`] if a field has no meaning.
 pub fn error(wire: v1::ExecutionError) -> Result<ExecutionError, Meaningless> {
     error_above(wire, CAUSE_DEPTH_MAX)
 }

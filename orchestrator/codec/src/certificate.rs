@@ -85,7 +85,7 @@ pub fn to_store(certificate: &Certificate) -> v1::StoredCertificate {
     }
 }
 
-/// What the record of an acceptance says. `None` where it does not fit the plan.
+/// What the record of an acceptance says. `None` if it does not fit the plan.
 pub fn from_store(plan: &v1::Plan, stored: &v1::StoredCertificate) -> Option<v1::PlanCertificate> {
     let v1::StoredCertificate {
         content_digest,

@@ -1,4 +1,4 @@
-//! Why an execution and its steps stand where they do, to the wire. Explains nothing itself: the contract has the facts,
+//! Why an execution and its steps are in their states, to the wire. Explains nothing itself: the contract has the facts,
 //! the rules and the words.
 
 use crate::execution;
@@ -60,6 +60,7 @@ pub fn execution(
 }
 
 /// A step.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub fn step(plan: &Plan, facts: &StepFacts) -> v1::StepExplanation {
     let step = plan.step(facts.step);
     let plain = v1::StepExplanation {

@@ -1,6 +1,8 @@
 //! Wire messages, stored blobs and exported archives, to and from what contract and engine know; one file for each subject.
 //! Decides nothing: what is valid is the contract's business. Opens no file, has no clock and no runtime.
 
+#![warn(clippy::too_many_lines)]
+
 pub mod audit;
 pub mod audit_from_wire;
 pub mod certificate;

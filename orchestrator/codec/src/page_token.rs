@@ -25,7 +25,7 @@ pub fn encode(before: u64, filter: &ListFilter) -> String {
 /// The position in a token.
 ///
 /// # Errors
-/// [`InvalidPageToken`] where the token is not ours, or was made for other filters.
+/// [`InvalidPageToken`] if the token is not ours, or was made for other filters.
 pub fn decode(token: &str, filter: &ListFilter) -> Result<u64, InvalidPageToken> {
     let bytes = from_hex(token).ok_or(InvalidPageToken)?;
     let (version, rest) = bytes.split_first().ok_or(InvalidPageToken)?;

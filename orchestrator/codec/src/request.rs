@@ -221,7 +221,7 @@ fn step_to_wire(plan: &Plan, step: &Step) -> v1::PlanStep {
     v1::PlanStep {
         id: step.id().to_string(),
         action: step.action().to_owned(),
-        // Required, so it is written even where it is empty.
+        // Required, so it is written even if it is empty.
         payload: Some(step.payload().clone()),
         depends_on: step
             .depends_on()

@@ -49,7 +49,7 @@ pub struct WrongStructure(
     pub &'static str,
 );
 
-/// What stands where an attempt token should, and is none.
+/// What stands in the place of an attempt token, and is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableToken(
     /// As given.
@@ -59,7 +59,7 @@ pub struct UnreadableToken(
 /// Reads one message. An unknown arm is [`FromWorker::Unknown`].
 ///
 /// # Errors
-/// [`WrongStructure`] where the message as a whole makes no sense.
+/// [`WrongStructure`] if the message as a whole makes no sense.
 pub fn incoming(request: v1::SessionRequest) -> Result<Incoming, WrongStructure> {
     let mut dropped = Dropped::default();
     let message = match request.message {
@@ -208,7 +208,7 @@ fn outcomes(message: v1::Outcomes) -> FromWorker {
 /// How one attempt ended.
 ///
 /// # Errors
-/// [`UnreadableToken`] where nobody can say which attempt is meant.
+/// [`UnreadableToken`] if it does not say which attempt is meant.
 pub fn attempt_outcome(item: v1::AttemptOutcome) -> Result<(AttemptToken, AttemptReport), UnreadableToken> {
     match AttemptToken::from_slice(&item.attempt_token) {
         Some(token) => Ok((token, report(item.outcome))),

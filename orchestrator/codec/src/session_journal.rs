@@ -25,7 +25,7 @@ pub enum Event<'a> {
 /// One line without its end; `None` for what is not about a session.
 ///
 /// Every line has `t` (monotonic milliseconds of the process), `s` (the session's number; 0 for none), `dir` and `m`.
-/// `dir` is `in` for what a worker says and `out` for what it is told, both with its `seq`; `shell` where a process or
+/// `dir` is `in` for what a worker says and `out` for what goes to it, both with its `seq`; `shell` if a process or
 /// a stream begins or ends; `call` and `reply` for calls without a stream. `m` says what it is.
 pub fn line(at_ms: u64, event: Event<'_>) -> Option<String> {
     let line = match event {

@@ -37,7 +37,7 @@ pub fn encode_accepted(request: &Request, execution_id: ExecutionId) -> Bytes {
 /// Reads what was accepted.
 ///
 /// # Errors
-/// [`Unreadable`] where the bytes do not decode or the request is not valid any more.
+/// [`Unreadable`] if the bytes do not decode or the request is not valid any more.
 pub fn decode_accepted(record: &Bytes) -> Result<Request, Unreadable> {
     let wire = accepted_request(record)?;
     // The server's own limit does not bind here: it may have been lowered since the request was accepted.
@@ -49,7 +49,7 @@ pub fn decode_accepted(record: &Bytes) -> Result<Request, Unreadable> {
 /// Reads what was accepted, without checking it.
 ///
 /// # Errors
-/// [`Unreadable`] where the bytes do not decode.
+/// [`Unreadable`] if the bytes do not decode.
 pub fn accepted_request(record: &Bytes) -> Result<v1::SubmitPlanRequest, Unreadable> {
     let mut wire = v1::SubmitPlanRequest::decode(record.clone()).map_err(Unreadable::Wire)?;
     // Earlier records spell defaults out, and may for that be larger than the plan that was accepted.
@@ -59,10 +59,10 @@ pub fn accepted_request(record: &Bytes) -> Result<v1::SubmitPlanRequest, Unreada
     Ok(wire)
 }
 
-/// The certificate with which a request was accepted; `None` where an earlier version accepted it.
+/// The certificate with which a request was accepted; `None` if an earlier version accepted it.
 ///
 /// # Errors
-/// [`Unreadable`] where the bytes do not decode.
+/// [`Unreadable`] if the bytes do not decode.
 pub fn accepted_certificate(record: &Bytes) -> Result<Option<v1::PlanCertificate>, Unreadable> {
     let wire = v1::StoredAcceptance::decode(record.clone()).map_err(Unreadable::Wire)?;
     let (Some(plan), Some(stored)) = (wire.plan, wire.certificate) else {
@@ -77,7 +77,7 @@ pub fn accepted_certificate(record: &Bytes) -> Result<Option<v1::PlanCertificate
 /// How many steps the plan has that was accepted.
 ///
 /// # Errors
-/// [`Unreadable`] where the bytes do not decode.
+/// [`Unreadable`] if the bytes do not decode.
 pub fn accepted_steps(record: &Bytes) -> Result<i32, Unreadable> {
     let wire = v1::SubmitPlanRequest::decode(record.clone()).map_err(Unreadable::Wire)?;
     let n_steps = wire.plan.map_or(0, |plan| plan.steps.len());
@@ -92,7 +92,7 @@ pub fn encode_result(result: &PlanResult) -> Bytes {
 /// Reads how an execution ended.
 ///
 /// # Errors
-/// [`Unreadable`] where the bytes do not decode.
+/// [`Unreadable`] if the bytes do not decode.
 pub fn decode_result(record: &Bytes) -> Result<v1::PlanResult, Unreadable> {
     v1::PlanResult::decode(record.clone()).map_err(Unreadable::Wire)
 }
@@ -111,7 +111,7 @@ pub fn encode_outline(result: &PlanResult) -> Bytes {
     Bytes::from(outline.encode_to_vec())
 }
 
-/// Reads what lists show; `None` where the bytes do not decode, which asking for the execution itself tells.
+/// Reads what lists show; `None` if the bytes do not decode, which asking for the execution itself tells.
 pub fn decode_outline(outline: &Bytes) -> Option<v1::StoredOutline> {
     v1::StoredOutline::decode(outline.clone()).ok()
 }
@@ -155,7 +155,7 @@ fn encode_part(tag: u32, part: &[u8], into: &mut Vec<u8>) {
 /// Reads what happened.
 ///
 /// # Errors
-/// [`Unreadable`] where the bytes do not decode.
+/// [`Unreadable`] if the bytes do not decode.
 pub fn decode_audit(record: &Bytes) -> Result<Vec<v1::AuditEntry>, Unreadable> {
     let list = v1::ListAuditEntriesResponse::decode(record.clone()).map_err(Unreadable::Wire)?;
     Ok(list.entries)

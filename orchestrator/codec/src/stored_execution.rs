@@ -8,7 +8,7 @@ use escapement_wire::v1::execution::State;
 /// An execution as the store holds it, with its result and the progress that follows from it.
 ///
 /// # Errors
-/// [`Unreadable`] where a record does not decode, or where the request is damaged and the result has other ids.
+/// [`Unreadable`] if a record does not decode, or if the request is damaged and the result has other ids.
 pub fn stored_execution(stored: &StoredExecution) -> Result<v1::Execution, Unreadable> {
     let mut execution = listed_execution(&stored.summary);
     if stored.summary.state == StoredState::Queued {

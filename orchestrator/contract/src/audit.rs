@@ -102,7 +102,7 @@ pub enum AuditKind {
     StepNotCompleted {
         /// The step.
         step_id: StepId,
-        /// How many attempts were made; 0 where none was.
+        /// How many attempts were made; 0 if none was.
         attempts: u32,
         /// Why.
         reason: NotCompleted,
@@ -192,7 +192,7 @@ spelled! {
 #[derive(Clone, Debug)]
 pub(crate) struct Audit {
     entries: Vec<AuditEntry>,
-    /// The hash of the last entry, or where the chain begins.
+    /// The hash of the last entry, or of the chain's beginning.
     head: ChainHash,
 }
 

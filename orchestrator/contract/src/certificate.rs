@@ -56,12 +56,12 @@ pub struct CriticalStep {
 }
 
 impl Plan {
-    /// The worst case of this plan where so many steps may hold a slot at a time, which is at least 1.
+    /// The worst case of this plan if this many steps may hold a slot at a time, which is at least 1.
     pub fn certificate(&self, max_concurrent_steps: u32) -> Certificate {
         self.certificate_under(self.content_digest(), max_concurrent_steps)
     }
 
-    /// The same, for whoever has the content digest.
+    /// The same, for a caller that has the content digest.
     pub(crate) fn certificate_under(
         &self,
         content_digest: [u8; 32],
@@ -74,7 +74,7 @@ impl Plan {
         let path = duration::critical_path(self, &steps);
         let path_ms = path.iter().map(|step| steps[step.as_usize()]).sum();
         let steps_ms = duration::of_all(self, &steps, path_ms, n_slots);
-        // where both end at the same instant, it is the plan's limit that ends the execution.
+        // if both end at the same instant, it is the plan's limit that ends the execution.
         let duration_bound = if steps_ms < u128::from(self.timeout_ms) {
             DurationBound::Steps
         } else {

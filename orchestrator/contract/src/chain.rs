@@ -48,6 +48,7 @@ impl AuditEntry {
 }
 
 impl<'a> Encoder<'a> {
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn kind(&mut self, kind: &'a AuditKind) {
         match kind {
             AuditKind::Accepted { deadline_ms } => self.number(deadline_ms.cast_unsigned()),

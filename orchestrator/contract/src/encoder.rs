@@ -16,7 +16,7 @@ pub(crate) struct Encoder<'a> {
     hash: Sha256,
     /// A second hash over the same bytes, while [`Encoder::with_second_digest`] runs.
     second: Option<Sha256>,
-    /// What comes next; most values are a few bytes long, and whole blocks are hashed where they lie.
+    /// What comes next; most values are a few bytes long, and whole blocks are hashed in place.
     buffer: [u8; BUFFER_BYTES],
     n_buffered: usize,
     /// The entries of the object at hand, behind those of the objects around it.

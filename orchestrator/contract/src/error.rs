@@ -60,7 +60,7 @@ impl ExecutionError {
         self
     }
 
-    /// Sets the cause; where the chain would grow too deep it points at the root instead.
+    /// Sets the cause; if the chain would grow too deep it points at the root instead.
     pub(crate) fn caused_by(mut self, cause: Arc<ExecutionError>) -> Self {
         //
         let chain = core::iter::successors(Some(&cause), |error| error.cause.as_ref());

@@ -140,7 +140,7 @@ impl Execution {
     /// Takes in what happened. First every timer that is due by `now` fires.
     ///
     /// # Errors
-    /// [`Refused`] where the input does not fit; it changed nothing.
+    /// [`Refused`] if the input does not fit; it changed nothing.
     pub fn handle(&mut self, now: Moment, input: Input) -> Result<(), Refused> {
         // everything below depends on the state, the input and `now` alone.
         // an outcome that comes at the instant of expiry is late.
@@ -169,7 +169,7 @@ impl Execution {
         if fits { Ok(()) } else { Err(refused) }
     }
 
-    /// The table of phases and inputs. False where the input does not fit.
+    /// The table of phases and inputs. False if the input does not fit.
     fn apply(&mut self, now: Moment, input: Input) -> bool {
         match (self.phase, input) {
             (Phase::Queued, Input::Start) => self.start(now),

@@ -38,16 +38,16 @@ pub struct Explanation {
 /// What is known of an execution as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecutionFacts {
-    /// Where it stands, and why.
+    /// Its state, and why.
     pub why: ExecutionReason,
     /// Milliseconds until the limit that ends it at the latest; `None` once it has ended.
     pub ends_in_ms: Option<u64>,
 }
 
-/// Why an execution stands where it does.
+/// Why an execution is in its state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExecutionReason {
-    /// Waits for its admission; `None` where nobody filled the place in.
+    /// Waits for its admission; `None` until the place is filled in.
     Queued(Option<AdmissionFacts>),
     /// Admitted; its start is being written.
     Starting(WriteFacts),
@@ -158,15 +158,15 @@ pub enum EndedBy {
 pub struct StepFacts {
     /// Which.
     pub step: StepIndex,
-    /// Where it stands, and why.
+    /// Its state, and why.
     pub why: StepReason,
     /// Attempts that it may have.
     pub attempts_max: u32,
-    /// Milliseconds until this state is over at the latest; `None` where it has ended, or its execution has.
+    /// Milliseconds until this state is over at the latest; `None` if it has ended, or its execution has.
     pub ends_in_ms: Option<u64>,
 }
 
-/// Why a step stands where it does.
+/// Why a step is in its state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepReason {
     /// Its execution has not started.
@@ -178,7 +178,7 @@ pub enum StepReason {
     AwaitsDependencies {
         /// These.
         open: OpenDependencies,
-        /// The root of a failure because of which it will not run; `None` where it may.
+        /// The root of a failure because of which it will not run; `None` if it may.
         doomed_by: Option<StepId>,
     },
     /// All dependencies have ended and no slot is free.
@@ -187,7 +187,7 @@ pub enum StepReason {
         n_before: u32,
         /// Steps that may be under way at a time.
         n_slots: u32,
-        /// The root of a failure because of which it will not run; `None` where it runs.
+        /// The root of a failure because of which it will not run; `None` if it runs.
         doomed_by: Option<StepId>,
     },
     /// Waits for a worker.
@@ -196,21 +196,21 @@ pub enum StepReason {
         attempt: u32,
         /// How it is known that this attempt had no effect at the worker that had it before.
         returned: Option<Evidence>,
-        /// Its place in the queue of its action; `None` where nobody filled it in.
+        /// Its place in the queue of its action; `None` until it is filled in.
         queue: Option<QueueFacts>,
     },
     /// A worker has it and has not said that the handler runs.
     Assigned {
         /// 1 for the first.
         attempt: u32,
-        /// Whose it is; `None` where nobody filled it in.
+        /// Whose it is; `None` until it is filled in.
         worker: Option<WorkerFacts>,
     },
     /// Its handler runs.
     Started {
         /// 1 for the first.
         attempt: u32,
-        /// Whose it is; `None` where nobody filled it in.
+        /// Whose it is; `None` until it is filled in.
         worker: Option<WorkerFacts>,
     },
     /// Sleeps before its next attempt.
@@ -248,9 +248,9 @@ pub enum StepReason {
     },
     /// Its execution ended before it did.
     Stopped {
-        /// What it was doing then; `None` where that is not known.
+        /// What it was doing then; `None` if that is not known.
         was: Option<StepState>,
-        /// How many were made; `None` where that is not known.
+        /// How many were made; `None` if that is not known.
         attempts: Option<u32>,
         /// How its execution ended.
         end: Arc<End>,

@@ -19,7 +19,7 @@ pub struct InputLog {
     pub interruption: Option<Interruption>,
     /// In order. Refused inputs changed nothing and are left out; where time did something before one, there is a `Tick`.
     pub inputs: Vec<LoggedInput>,
-    /// False where there were more than are kept.
+    /// False if there were more than are kept.
     pub is_complete: bool,
     /// SHA-256, chained from 32 zeros over what was decided until then. Each link is over the one before, a byte (0 start,
     /// 1 dispatch, 2 withdrawal at the step's limit, 3 withdrawal at the end), the step's position (0 at the start) and
@@ -62,7 +62,7 @@ impl InputLog {
         self.bytes
     }
 
-    /// True where it says that it is not complete although any input would still have had room: somebody else cut it off.
+    /// True if it says that it is not complete although any input would still have had room: another program cut it off.
     pub fn is_cut_short(&self) -> bool {
         //
         !self.is_complete && self.bytes.saturating_add(INPUT_BYTES_MAX) <= INPUT_LOG_BYTES_MAX

@@ -7,6 +7,7 @@
 //! enforced.
 // `no_std` takes clocks, randomness, I/O and logging out of reach.
 #![no_std]
+#![warn(clippy::too_many_lines)]
 
 extern crate alloc;
 

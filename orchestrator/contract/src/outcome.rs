@@ -205,7 +205,7 @@ pub(crate) fn lost(step_id: StepId) -> ExecutionError {
     .at_step(step_id)
 }
 
-/// The error of an output that cannot be kept; `None` where it can. `payload_left` is the room in
+/// The error of an output that cannot be kept; `None` if it can. `payload_left` is the room in
 /// `result_payload`.
 pub(crate) fn refuse_output(output: &Opaque, payload_left: usize, step_id: StepId) -> Option<ExecutionError> {
     //
@@ -236,7 +236,7 @@ pub(crate) const fn varint_bytes(number: u64) -> usize {
     bits.div_ceil(7) as usize
 }
 
-/// A worker's diagnostic data, or a note where it cannot be kept.
+/// A worker's diagnostic data, or a note if it cannot be kept.
 fn bounded_context(context: Opaque) -> Opaque {
     //
     let why = if context.len() > ERROR_CONTEXT_BYTES_MAX {

@@ -74,7 +74,7 @@ impl Step {
         &self.depends_on
     }
 
-    /// `halt` where the caller said nothing.
+    /// `halt` if the caller said nothing.
     pub fn on_failure(&self) -> OnFailure {
         self.on_failure
     }
@@ -121,7 +121,7 @@ impl RetryPolicy {
         &self.retryable_error_codes
     }
 
-    /// True where a failure with this code may be attempted again, severity and attempts permitting.
+    /// True if a failure with this code may be attempted again, severity and attempts permitting.
     pub fn lists(&self, code: &str) -> bool {
         // `*` stands for every code.
         self.retryable_error_codes
@@ -134,7 +134,7 @@ impl RetryPolicy {
         retry::delay_ms(self.backoff_ms, self.backoff_multiplier, self.max_backoff_ms, n)
     }
 
-    /// True where some failure could lead to a retry: attempts are left, and a listed code can have severity
+    /// True if some failure could lead to a retry: attempts are left, and a listed code can have severity
     /// `error`.
     pub(crate) fn can_retry(&self) -> bool {
         let can_be_error = |code: &String| {

@@ -77,7 +77,7 @@ pub fn replay(
 }
 
 impl Replayed {
-    /// How it ends; `None` where the inputs do not lead to an end.
+    /// How it ends; `None` if the inputs do not lead to an end.
     pub fn settlement(&self) -> Option<&Arc<Settlement>> {
         self.execution.settlement_to_persist()
     }

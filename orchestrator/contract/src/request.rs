@@ -19,7 +19,7 @@ pub struct Request {
     pub(crate) request_id: Option<String>,
     pub(crate) correlation_context: BTreeMap<String, String>,
     pub(crate) max_concurrent_steps: u32,
-    /// Computed where the request is validated: an environment may be large, and a start is to be quick.
+    /// Computed if the request is validated: an environment may be large, and a start is to be quick.
     pub(crate) missing_context_keys: Box<[String]>,
     pub(crate) digest: [u8; 32],
     pub(crate) certificate: Certificate,
@@ -31,7 +31,7 @@ impl Request {
         &self.plan
     }
 
-    /// The bytes that the caller sent; empty where absent.
+    /// The bytes that the caller sent; empty if absent.
     pub fn environment(&self) -> &Opaque {
         &self.environment
     }

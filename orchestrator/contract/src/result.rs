@@ -66,7 +66,7 @@ pub struct PlanResult {
 pub struct Settlement {
     /// The result.
     pub result: PlanResult,
-    /// Unix milliseconds; the moment of settling where the execution never started.
+    /// Unix milliseconds; the moment of settling if the execution never started.
     pub started_at_unix_ms: i64,
     /// The whole record, `Settled` last.
     pub audit: Vec<AuditEntry>,

@@ -21,7 +21,7 @@ pub fn default_deadline(accepted_at_unix_ms: i64, plan: &Plan, queue_allowance_m
     accepted_at_unix_ms.saturating_add(allowed)
 }
 
-/// The instant on the monotonic clock at which the wall clock should read `unix_ms`; at once where that has
+/// The instant on the monotonic clock at which the wall clock should read `unix_ms`; at once if that has
 /// passed.
 pub fn due_at_unix(unix_ms: i64, now: Moment) -> u64 {
     let left = u64::try_from(unix_ms.saturating_sub(now.unix_ms)).unwrap_or(0);

@@ -25,7 +25,7 @@ struct TraceEntry {
 }
 
 impl Trace {
-    /// Takes an error in. `attempt` is `None` where no attempt was made.
+    /// Takes an error in. `attempt` is `None` if no attempt was made.
     pub(crate) fn note(&mut self, error: Arc<ExecutionError>, attempt: Option<u32>, at_unix_ms: i64) {
         if self.entries.len() >= TRACE_ERRORS_MAX {
             self.n_omitted += 1;

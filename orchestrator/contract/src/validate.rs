@@ -96,7 +96,7 @@ pub fn validate_request(draft: RequestDraft, max_concurrent_steps: u32) -> Resul
 /// Checks how many steps may run at a time, by itself. `max_concurrent_steps` is the server's limit.
 ///
 /// # Errors
-/// [`Violations`] where it is out of range.
+/// [`Violations`] if it is out of range.
 pub fn validate_concurrency(asked: Option<i32>, max_concurrent_steps: u32) -> Result<u32, Violations> {
     let mut findings = Findings::default();
     let n_steps = request::options(asked, max_concurrent_steps, &mut findings);
@@ -108,7 +108,7 @@ pub fn looks_like_seconds(unix_ms: i64) -> bool {
     (1_000_000_000..100_000_000_000).contains(&unix_ms)
 }
 
-/// Where a finding stands in the document, for sorting.
+/// The place of a finding in the document, for sorting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     /// 0 for the plan, then the fields of the request by their numbers.
@@ -167,12 +167,12 @@ impl Findings {
         self.items.len() < VIOLATIONS_MAX || last.is_some_and(|((last, _), _)| place < *last)
     }
 
-    /// True where something breaks a rule.
+    /// True if something breaks a rule.
     fn any(&self) -> bool {
         self.n_found > 0
     }
 
-    /// The value where nothing was found, else all findings in document order.
+    /// The value if nothing was found, else all findings in document order.
     fn conclude<T>(self, value: Option<T>) -> Result<T, Violations> {
         //
         if self.items.is_empty() {

@@ -81,7 +81,7 @@ replies! {
     Ended(Ended),
     /// How an execution stands; `None` if the store alone says.
     Described(Option<ExecutionView>),
-    /// Why an execution and its steps stand where they do.
+    /// Why an execution and its steps are in their states.
     Explained(ExplainAnswer),
     /// A piece of the record of an execution.
     Watched(Watched),
@@ -122,7 +122,7 @@ pub enum Ended {
     Refused(Refusal),
 }
 
-/// Why an execution and its steps stand where they do.
+/// Why an execution and its steps are in their states.
 #[derive(Clone, Debug)]
 pub enum ExplainAnswer {
     /// It is live.
@@ -217,7 +217,7 @@ pub struct ExecutionView {
     pub progress: Progress,
 }
 
-/// Why a live execution and its steps stand where they do.
+/// Why a live execution and its steps are in their states.
 #[derive(Clone, Debug)]
 pub struct Explained {
     /// Which.

@@ -370,7 +370,7 @@ impl Executions {
         Some((key, true))
     }
 
-    /// What the contract knows of why an execution and its steps stand where they do.
+    /// What the contract knows of why an execution and its steps are in their states.
     pub(crate) fn explained(&self, key: ExecutionKey, turn: &Turn) -> Explained {
         let live = self.live.at(key);
         Explained {

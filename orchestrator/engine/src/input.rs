@@ -33,7 +33,7 @@ pub enum Input {
         /// Which.
         execution_id: ExecutionId,
     },
-    /// A caller wants to know why an execution and its steps stand where they do.
+    /// A caller wants to know why an execution and its steps are in their states.
     Explain {
         /// Who.
         caller: Caller<ExplainAnswer>,

@@ -16,6 +16,7 @@
 //!
 //! Each owner has private state, timers of its own and tests of its own; values pass between them, through `engine` alone.
 #![no_std]
+#![warn(clippy::too_many_lines)]
 
 extern crate alloc;
 

@@ -41,7 +41,7 @@ impl<S: Store> Committer<S> {
     /// An accept never takes the place of a start or of an end: where all do not fit, the accepts are left out.
     ///
     /// # Errors
-    /// Where nothing more may be acknowledged, not even what this batch may have committed already: end the process.
+    /// If nothing more may be acknowledged, not even what this batch may have committed already: end the process.
     pub fn handle_commit(&mut self, commit: &Commit) -> Result<StoredBatch, StoreFault> {
         let outcomes = self.commit_writes(&commit.writes)?;
         Ok(commit.jobs.iter().map(|job| job.write).zip(outcomes).collect())

@@ -3,6 +3,8 @@
 //! Has no thread, no channel and no clock: `handle_*` is told what has come, `poll_*` says what to do. The orchestrator drives
 //! it with threads, the simulation with virtual time.
 
+#![warn(clippy::too_many_lines)]
+
 mod committer;
 mod host;
 mod write_queue;

@@ -40,7 +40,7 @@ pub struct Config {
     #[arg(long, env = "ESCAPEMENT_ALLOW_PLAINTEXT", value_parser = BoolishValueParser::new())]
     pub allow_plaintext: bool,
 
-    /// Directory of the store; made where it does not exist.
+    /// Directory of the store; made if it does not exist.
     #[arg(
         long,
         env = "ESCAPEMENT_STORE_PATH",
@@ -223,7 +223,7 @@ impl Config {
     /// Reads the arguments and the environment of this process.
     ///
     /// # Errors
-    /// [`NoConfig`] where a value is missing, out of its range or does not go with another, or help was asked
+    /// [`NoConfig`] if a value is missing, out of its range or does not go with another, or help was asked
     /// for.
     pub fn from_arguments() -> Result<Self, NoConfig> {
         Self::from_iterator(std::env::args_os())

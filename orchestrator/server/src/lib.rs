@@ -4,6 +4,8 @@
 //! In reading order; each folder may use those below it and the single files, and none of those above.
 //! The library target exists for tests; the binary `orchestrator` only reads its arguments and calls it.
 
+#![warn(clippy::too_many_lines)]
+
 pub mod process;
 
 mod grpc;

@@ -135,7 +135,7 @@ pub const SESSION_UNHANDLED_UNIT_BYTES: usize = 64 << 10;
 /// Items of one `ReportOutcomes`.
 pub const REPORTED_OUTCOMES_MAX: usize = 4_096;
 
-/// Peers that a worker is told of.
+/// Peers in one message to a worker.
 pub const PEERS_MAX: usize = 64;
 /// Bytes of the address of one of them.
 pub const PEER_BYTES_MAX: usize = 512;
@@ -181,7 +181,7 @@ pub const REQUESTS_BYTES_MAX: usize = 32 * CALLER_MESSAGE_BYTES_MAX;
 pub const WORKERS_BYTES_MAX: usize = 64 << 20;
 /// The part of these bytes that one connection may have: half of them.
 pub const REQUESTS_SHARE: usize = 2;
-/// Bytes of each request that count for nothing of that, so that small ones come through whoever sends large ones.
+/// Bytes of each request that count for nothing of that, so that small ones come through beside any number of large ones.
 pub const SMALL_REQUEST_BYTES: usize = 4 << 10;
 /// Calls open at a time: `SubmitPlan`.
 pub const OPEN_WRITES_MAX: usize = 4_096;

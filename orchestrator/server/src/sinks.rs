@@ -49,7 +49,7 @@ impl Sinks {
     /// Opens what the configuration names and starts its tasks. Call it inside of the edge's runtime.
     ///
     /// # Errors
-    /// Where the error handler's file cannot be appended to, or there is no thread for it.
+    /// If the error handler's file cannot be appended to, or there is no thread for it.
     pub(crate) fn start(config: &Config, boot_id: BootId) -> Result<Self, Failure> {
         let error_handler = config
             .error_handler_path

@@ -95,7 +95,7 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// The same for whoever asked for the execution by repeating its request.
+    /// The same for a caller that asked for the execution by repeating its request.
     #[must_use]
     pub fn of_submission(self) -> Self {
         match self {
@@ -106,6 +106,7 @@ impl Rejection {
 }
 
 impl From<Rejection> for Status {
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn from(rejection: Rejection) -> Self {
         match rejection {
             Rejection::Violations(violations) => {

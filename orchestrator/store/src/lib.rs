@@ -31,7 +31,7 @@ pub use write::{AcceptWrite, ActionMemory, Conflict, Outcome, Write};
 
 /// The one writer of a store.
 ///
-/// The API blocks; whoever must not wait runs it on a thread of its own.
+/// The API blocks; a caller that must not wait runs it on a thread of its own.
 ///
 /// An accept may answer with a conflict although the caller saw none in its memory: another writer may have
 /// been first. Today's implementations have one writer; a store that several orchestrators share gives each

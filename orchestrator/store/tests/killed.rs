@@ -13,7 +13,7 @@ use escapement_store::{Embedded, EmbeddedOptions, Outcome, Store, Write};
 
 use crate::scratch::Scratch;
 
-/// Makes the test of this file its own victim: where it is set, it commits in that directory until it is
+/// Makes the test of this file its own victim: if it is set, it commits in that directory until it is
 /// killed.
 const VICTIM: &str = "ESCAPEMENT_STORE_TEST_VICTIM";
 const RECORD_BYTES: usize = 3000;

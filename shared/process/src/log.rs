@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(written.recv_timeout(patience).unwrap(), b" INFO");
         drop(answers);
 
-        // The cut line ends first; what is told of all lost lines is exact.
+        // The cut line ends first; the number of lost lines is exact.
         let mut said = Vec::new();
         let notice = "log lines were lost lost=";
         let limit = Instant::now() + patience;

@@ -77,7 +77,7 @@ impl Witness {
         }
     }
 
-    /// True where it is still the same process life.
+    /// True if it is still the same process life.
     pub(crate) fn is_now(&self, since: Since) -> bool {
         self.life.load(Ordering::Relaxed) == since.life
     }
@@ -109,7 +109,7 @@ impl Witness {
         self.checker().event(id_in(execution), hash_of_result(result));
     }
 
-    /// Makes one call: the question is noted before it leaves, the answer after it came. True where there was one.
+    /// Makes one call: the question is noted before it leaves, the answer after it came. True if there was one.
     async fn call(&self, ask: Ask, answer: impl Future<Output = Result<Answer, No>>) -> bool {
         let is_submission = matches!(ask, Ask::Submit { .. });
         let id = self.checker().ask(ask);
@@ -206,7 +206,7 @@ impl Witness {
         .await
     }
 
-    /// Watches from an entry on until the end, or until the stream breaks. True where it ended in order.
+    /// Watches from an entry on until the end, or until the stream breaks. True if it ended in order.
     pub(crate) async fn watch(&self, caller: &Caller, execution: ExecutionId, from: i64) -> bool {
         let request = WatchExecutionRequest {
             execution_id: execution.to_string(),

@@ -150,7 +150,7 @@ impl Disk {
         self.inner.state().plan(plan);
     }
 
-    /// True where everything has stopped as planned and nobody has said yet what it was.
+    /// True if everything has stopped as planned and nobody has said yet what it was.
     pub fn is_stopped(&self) -> bool {
         self.inner.state().is_stopped()
     }
@@ -185,7 +185,7 @@ impl Disk {
         self.inner.state().put(name, content);
     }
 
-    /// Flips a bit of a file; false where the file is not that long.
+    /// Flips a bit of a file; false if the file is not that long.
     pub fn flip_bit(&self, name: &str, byte: usize, bit: u32) -> bool {
         self.inner.state().flip(name, byte, bit)
     }

@@ -108,7 +108,7 @@ impl Inode {
         }
     }
 
-    /// Flips one bit on the disk and in the page cache; false where the file is not that long.
+    /// Flips one bit on the disk and in the page cache; false if the file is not that long.
     pub(crate) fn flip(&mut self, byte: usize, bit: u32) -> bool {
         self.sync();
         let mask = 1 << (bit % 8);

@@ -43,7 +43,7 @@ struct Slot {
 }
 
 impl Locks {
-    /// Raises the level; false where somebody else is in the way.
+    /// Raises the level; false if somebody else is in the way.
     pub(crate) fn lock(&mut self, handle: u64, want: Level) -> bool {
         let held = self.levels.get(&handle).copied().unwrap_or_default();
         if held >= want {
@@ -89,7 +89,7 @@ impl Locks {
         self.levels.values().any(|level| *level >= Level::Reserved)
     }
 
-    /// Takes one slot together with others; false where somebody else is in the way.
+    /// Takes one slot together with others; false if somebody else is in the way.
     pub(crate) fn share(&mut self, handle: u64, slot: usize) -> bool {
         let slot = &mut self.slots[slot];
         if slot.exclusive.is_some_and(|holder| holder != handle) {

@@ -17,7 +17,7 @@ pub(crate) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// The address of a region, which stays where it is as long as this lives; `None` where there is none yet.
+    /// The address of a region, which stays where it is as long as this lives; `None` if there is none yet.
     pub(crate) fn region(&self, index: usize) -> Option<*const AtomicU64> {
         let regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
         regions.get(index).map(|region| region.as_ptr())
@@ -231,7 +231,7 @@ impl State {
         self.locks.entry(file).or_default()
     }
 
-    /// Locks a name for a process; false where it is locked.
+    /// Locks a name for a process; false if it is locked.
     pub(crate) fn hold(&mut self, name: &str) -> bool {
         self.held.insert(name.to_owned())
     }

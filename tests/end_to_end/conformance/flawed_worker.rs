@@ -168,7 +168,7 @@ impl Stream {
 }
 
 impl FlawedWorker {
-    /// `None` where the stream is over.
+    /// `None` if the stream is over.
     async fn session(&mut self) -> Option<()> {
         let url = std::env::var("ESCAPEMENT_ORCHESTRATOR").expect("the kit says where it is");
         let (tx, requests) = mpsc::channel(1024);

@@ -284,7 +284,7 @@ pub(crate) fn steps_on_cycles(plan: &PlanDraft, without: &BTreeSet<Reference>) -
     (0..n).filter(|step| leads_to[*step][*step]).collect()
 }
 
-/// The id in lower case, or `None` where it is no canonical UUID v4.
+/// The id in lower case, or `None` if it is no canonical UUID v4.
 pub(crate) fn normal_id(text: &str) -> Option<String> {
     let groups: Vec<&str> = text.split('-').collect();
     let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();

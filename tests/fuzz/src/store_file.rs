@@ -130,13 +130,13 @@ impl Template {
     }
 }
 
-/// What a store showed of one execution; `None` where it refused or has none.
+/// What a store showed of one execution; `None` if it refused or has none.
 struct Seen {
     execution: Option<StoredExecution>,
     audit: Option<Vec<u8>>,
 }
 
-/// Everything that a process asks an opened store; `None` where it does not open.
+/// Everything that a process asks an opened store; `None` if it does not open.
 fn open_and_look(directory: &Path, options: EmbeddedOptions) -> Option<Vec<Seen>> {
     let mut store = Embedded::open(directory, options).ok()?;
     let reader = store.reader().ok()?;

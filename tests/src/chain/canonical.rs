@@ -43,7 +43,7 @@ impl Canonical {
         texts.iter().for_each(|text| self.text(text));
     }
 
-    /// An id given as text; false where it is none.
+    /// An id given as text; false if it is none.
     pub(super) fn id(&mut self, text: &str) -> Result<(), String> {
         let id = super::id_of(text).ok_or_else(|| format!("{text:?} is no id"))?;
         self.raw(&id);

@@ -181,7 +181,7 @@ fn end_is_wrong(file: &[u8], frames: &[Frame<'_>], content: &[u8], rest: &[u8]) 
     }
 }
 
-/// A number of at most ten bytes; `None` where there is none.
+/// A number of at most ten bytes; `None` if there is none.
 pub(super) fn varint(rest: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {

@@ -126,7 +126,7 @@ fn text(bytes: &[u8]) -> Option<String> {
     String::from_utf8(bytes.to_vec()).ok()
 }
 
-/// Walks the fields of a message; `None` where it is malformed.
+/// Walks the fields of a message; `None` if it is malformed.
 fn each<'a>(mut rest: &'a [u8], mut take: impl FnMut(u64, Field<'a>) -> Option<()>) -> Option<()> {
     while !rest.is_empty() {
         let key = varint(&mut rest)?;

@@ -176,7 +176,7 @@ impl Book {
         self.started_at
     }
 
-    /// Raises the floor. True where this is the first proof that it was admitted.
+    /// Raises the floor. True if this is the first proof that it was admitted.
     pub(super) fn saw(&mut self, rank: Rank, witness: &Witness) -> bool {
         for lower in &mut self.reached[..=rank as usize] {
             lower.get_or_insert(*witness);

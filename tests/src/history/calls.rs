@@ -245,7 +245,7 @@ impl Checker {
         }
     }
 
-    /// False where nothing more can be said of it.
+    /// False if nothing more can be said of it.
     fn judge_presence(&mut self, execution: ExecutionId, witness: &Witness) -> bool {
         let Some(book) = self.books.get(&execution) else {
             self.report.accuse(

@@ -65,7 +65,7 @@ pub struct Report {
 pub const VIOLATIONS_MAX: usize = 100;
 
 impl Report {
-    /// True where nothing is wrong.
+    /// True if nothing is wrong.
     pub fn is_clean(&self) -> bool {
         self.violations.is_empty()
     }

@@ -18,7 +18,7 @@ pub struct Mark {
 /// What a caller wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// `SubmitPlan`, or `ExecutePlan` where it `waits` for the result.
+    /// `SubmitPlan`, or `ExecutePlan` if it `waits` for the result.
     Submit {
         /// The id that the caller chose.
         execution: ExecutionId,
@@ -91,7 +91,7 @@ pub enum Answer {
         /// What the answer says about what follows.
         end: End,
     },
-    /// All pages of a list. `is_complete` where every page was read.
+    /// All pages of a list. `is_complete` if every page was read.
     Listed {
         /// What was listed.
         executions: Vec<(ExecutionId, State)>,
@@ -184,7 +184,7 @@ impl Life {
 }
 
 impl State {
-    /// Reads an answer; `None` where its state is none of the three, or its times or its result are missing.
+    /// Reads an answer; `None` if its state is none of the three, or its times or its result are missing.
     pub fn of(execution: &v1::Execution) -> Option<Self> {
         match execution.state() {
             v1::execution::State::Unspecified => None,

@@ -112,12 +112,12 @@ impl Interpreter {
         of_step.min(of_plan).max(1)
     }
 
-    /// True where somebody must answer a write.
+    /// True if somebody must answer a write.
     pub fn waits_for_a_write(&self) -> bool {
         self.start_is_being_written || self.phase == Phase::Settling
     }
 
-    /// Takes in what happened; false where it is refused.
+    /// Takes in what happened; false if it is refused.
     pub fn handle(&mut self, now: Moment, input: &Input) -> bool {
         self.fire_due(now);
         match (self.phase, input) {
@@ -154,7 +154,7 @@ impl Interpreter {
         }
     }
 
-    /// The sleep of a step ends now, whatever the clock says; false where it does not sleep.
+    /// The sleep of a step ends now, whatever the clock says; false if it does not sleep.
     pub fn wake(&mut self, step: usize, now: Moment) -> bool {
         let StepState::BackingOff { .. } = self.states[step] else {
             return false;
@@ -554,7 +554,7 @@ impl Interpreter {
     }
 }
 
-/// True where a step holds a slot.
+/// True if a step holds a slot.
 pub fn is_under_way(state: StepState) -> bool {
     match state {
         StepState::Waiting { .. }

@@ -26,7 +26,7 @@ use crate::chain::{self, Kind};
 /// The first thing that is not as the contract says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The number of the entry at which it shows; `None` where it shows in the result.
+    /// The number of the entry at which it shows; `None` if it shows in the result.
     pub entry: Option<i64>,
     /// Which part of the entry or the result.
     pub part: &'static str,

@@ -99,7 +99,7 @@ pub enum Outcome {
 pub struct Reported {
     /// Any text.
     pub code: String,
-    /// `None` where the worker did not say.
+    /// `None` if the worker did not say.
     pub severity: Option<Severity>,
 }
 

@@ -136,7 +136,7 @@ impl Evidence {
         self != Self::NONE
     }
 
-    /// True where a record may name it so.
+    /// True if a record may name it so.
     pub(super) fn allows(self, name: &str) -> bool {
         let named = match name {
             "rejected" => Self::REJECTED,

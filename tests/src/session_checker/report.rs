@@ -27,7 +27,7 @@ pub enum Invariant {
 pub struct Violation {
     /// Which rule it breaks.
     pub invariant: Invariant,
-    /// The line at which it shows; 0 where it shows in a record.
+    /// The line at which it shows; 0 if it shows in a record.
     pub line: usize,
     /// The session of that line, or 0.
     pub session: u64,

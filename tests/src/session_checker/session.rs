@@ -139,7 +139,7 @@ impl Session {
         Some(format!("{n} of {max} attempts of the action are in flight"))
     }
 
-    /// True where work of the action would be sent if there were some.
+    /// True if work of the action would be sent if there were some.
     pub(super) fn has_free_slot(&self, action: ActionId) -> bool {
         let level = self.actions.get(&action);
         self.stage == Stage::Welcomed

@@ -73,7 +73,7 @@ impl Books {
         }
     }
 
-    /// I5; true where nothing is wrong.
+    /// I5; true if nothing is wrong.
     fn judge_stage(&mut self, event: &Event, token: Hex) -> bool {
         let Some(session) = self.sessions.get(&event.session) else {
             return false;

@@ -13,7 +13,7 @@ pub struct Event {
     pub line: usize,
     /// Milliseconds on the engine's clock; starts again with each boot.
     pub t: u64,
-    /// The number of the session in this boot; 0 where the line is about none.
+    /// The number of the session in this boot; 0 if the line is about none.
     pub session: u64,
     /// What happened.
     pub what: What,
@@ -272,7 +272,7 @@ pub enum CancelReason {
 pub enum Call {
     ReportOutcomes {
         items: Vec<(Hex, OutcomeKind)>,
-        /// Absent where the answer stands in a line of its own.
+        /// Absent if the answer stands in a line of its own.
         #[serde(default)]
         verdicts: Option<Vec<Verdict>>,
         /// Joins the call with its answer.

@@ -11,7 +11,7 @@ use crate::session_journal::{
     RejectReason, Resumption, ToWorker, Uuid, Verdict,
 };
 
-/// What a worker says. `None` where a whole message has no meaning.
+/// What a worker says. `None` if a whole message has no meaning.
 pub fn from_worker(request: &v1::SessionRequest) -> Option<FromWorker> {
     use session_request::Message;
     Some(match &request.message {
@@ -64,7 +64,7 @@ pub fn from_worker(request: &v1::SessionRequest) -> Option<FromWorker> {
     })
 }
 
-/// What a worker is told. `None` where a token is none or an arm is not known: no orchestrator sends that.
+/// What a worker is told. `None` if a token is none or an arm is not known: no orchestrator sends that.
 pub fn to_worker(response: &v1::SessionResponse) -> Option<ToWorker> {
     use session_response::Message;
     Some(match response.message.as_ref()? {

@@ -60,7 +60,7 @@ struct Check<'a> {
 /// What the entries lead to.
 #[derive(Default)]
 struct Chain {
-    /// The hash that the last entry states; `None` where it states none.
+    /// The hash that the last entry states; `None` if it states none.
     head: Option<ChainHash>,
     accepted: Option<Accepted>,
 }
@@ -259,7 +259,7 @@ impl Check<'_> {
         }
     }
 
-    /// Where the inputs do not lead to the result: it must be one of this execution, and of how the record ends.
+    /// If the inputs do not lead to the result: it must be one of this execution, and of how the record ends.
     fn result_of_this_execution(&mut self, replayed: &Replayed) {
         let Ok(result) = v1::PlanResult::decode(self.archive.result.clone()) else {
             return self.differs(Part::Result, "it does not decode", "a result");
@@ -369,7 +369,7 @@ fn decode_entry(bytes: &Bytes) -> Result<AuditEntry, String> {
     audit_from_wire::entry(wire).map_err(str::to_owned)
 }
 
-/// An entry in one line, cut where it is long.
+/// An entry in one line, cut if it is long.
 fn words(entry: &AuditEntry) -> String {
     cut(format!(
         "{} at {}: {:?}",

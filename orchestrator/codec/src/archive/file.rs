@@ -32,7 +32,7 @@ pub struct FileFault {
     pub at: usize,
     /// Frames before it.
     pub n_frames: u64,
-    /// The entry that should stand here; `None` where another part should.
+    /// The entry that should stand here; `None` if another part should.
     pub sequence: Option<u64>,
     /// What it is.
     pub what: &'static str,
@@ -101,7 +101,7 @@ impl fmt::Debug for Pieces {
 }
 
 impl Pieces {
-    /// Makes the next frame the one that is written; false where the end was written.
+    /// Makes the next frame the one that is written; false if the end was written.
     fn next_frame(&mut self) -> bool {
         let (tag, body) = match self.frames.next() {
             Some(frame) => frame,
@@ -159,7 +159,7 @@ impl Iterator for Pieces {
 /// Reads a file; copies nothing of it.
 ///
 /// # Errors
-/// [`FileFault`] where it is no record file, a frame cannot be read, or a part is missing.
+/// [`FileFault`] if it is no record file, a frame cannot be read, or a part is missing.
 pub fn read(bytes: &Bytes) -> Result<ArchiveFile, FileFault> {
     let mut reader = Reader {
         bytes,

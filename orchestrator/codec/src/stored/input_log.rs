@@ -60,7 +60,7 @@ pub fn encode(settlement: &Settlement) -> Vec<u8> {
 /// Reads the inputs of an execution of this plan that ended with this payload.
 ///
 /// # Errors
-/// [`Unreadable`] where the bytes do not decode, or say what no execution of this plan is told.
+/// [`Unreadable`] if the bytes do not decode, or say what no execution of this plan is told.
 pub fn decode(bytes: &Bytes, plan: &Plan, result_payload: &Opaque) -> Result<InputLog, Unreadable> {
     if has_more_entries(bytes, LISTS, LIST_ENTRIES_MAX) {
         return Err(Unreadable::Meaningless(

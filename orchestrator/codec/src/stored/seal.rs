@@ -30,7 +30,7 @@ impl Seal {
         }
     }
 
-    /// True where the seal follows from its own digests and this head.
+    /// True if the seal follows from its own digests and this head.
     pub fn joins(&self, head: &ChainHash) -> bool {
         self.seal == join(head, &self.result_digest, &self.inputs_digest)
     }
@@ -48,7 +48,7 @@ impl Seal {
     /// Reads what is stored.
     ///
     /// # Errors
-    /// [`Unreadable`] where the bytes do not decode, or a digest has not 32 bytes.
+    /// [`Unreadable`] if the bytes do not decode, or a digest has not 32 bytes.
     pub fn decode(bytes: &Bytes) -> Result<Self, Unreadable> {
         let wire = v1::RecordSeal::decode(bytes.clone()).map_err(Unreadable::Wire)?;
         let digest = |bytes: Vec<u8>| {

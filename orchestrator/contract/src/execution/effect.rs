@@ -20,7 +20,7 @@ pub enum Effect {
         /// 1 for the first.
         attempt: u32,
     },
-    /// A dispatched or assigned attempt is over: no worker may start it, whoever has it must stop.
+    /// A dispatched or assigned attempt is over: no worker may start it, and the worker that has it must stop.
     Withdraw {
         /// The step.
         step: StepIndex,
@@ -57,7 +57,7 @@ pub enum Delivery {
     ReleaseResources(Persisted),
     /// Tell the error handler, if one is configured. Failures only.
     NotifyErrorHandler(Persisted),
-    /// Answer whoever waits for the result.
+    /// Answer the callers that wait for the result.
     ReturnResult(Persisted),
 }
 

@@ -1,4 +1,4 @@
-//! What a live execution knows of why it and its steps stand where they do. Changes nothing.
+//! What a live execution knows of why it and its steps are in their states. Changes nothing.
 
 use super::steps::{StepRecord, Steps};
 use super::{Execution, Phase, StepState};
@@ -11,7 +11,7 @@ use crate::time::Moment;
 use alloc::vec;
 
 impl Execution {
-    /// Why it and its steps stand where they do now. Looks at every step and at the record, once.
+    /// Why it and its steps are in their states now. Looks at every step and at the record, once.
     ///
     /// Time has been told before: nothing is due by `now`.
     /// While its end is being written, only the first entries of the record may be shown, and `n_entries_shown` says how

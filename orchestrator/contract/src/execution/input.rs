@@ -119,7 +119,7 @@ pub struct Refused {
     pub phase: Phase,
     /// The input's name.
     pub input: &'static str,
-    /// Where the step stood that the input names; `None` where steps do not matter, or the step does not
+    /// The state of the step that the input names; `None` if steps do not matter, or the step does not
     /// exist.
     pub step: Option<StepState>,
 }

@@ -7,7 +7,7 @@ use crate::time::Moment;
 use alloc::vec::Vec;
 use escapement_model::Severity;
 
-/// Where an execution stands. Two executions of one request that stand alike take the same inputs, each
+/// The abstract state of an execution. Two executions of one request that stand alike take the same inputs, each
 /// with the same delay, and stand alike afterwards; what they decide differs in times and texts only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
@@ -49,7 +49,7 @@ pub struct StepStanding {
 }
 
 impl Execution {
-    /// Where it stands at `now`, once everything that is due has happened.
+    /// Its state at `now`, once everything that is due has happened.
     pub fn standing(&self, now: Moment) -> Standing {
         // Without `..`, so that a new field is either shown here or found to be history.
         let Self {

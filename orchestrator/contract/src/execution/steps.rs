@@ -101,7 +101,7 @@ pub(super) struct StepDiagnostics {
     pub(super) reason: Option<NotCompleted>,
     /// Warnings in the record, once it has completed.
     pub(super) n_warnings: u8,
-    /// How it is known that the attempt under way had no effect where it was before.
+    /// How it is known that the attempt under way had no effect if it was before.
     pub(super) returned: Option<Evidence>,
     /// It ended because nobody offers its action.
     pub(super) was_not_offered: bool,
@@ -241,7 +241,7 @@ impl Execution {
         progress
     }
 
-    /// The state of a step that an input names; `None` where there is no such step.
+    /// The state of a step that an input names; `None` if there is no such step.
     pub(super) fn state_of(&self, step: Option<StepIndex>) -> Option<StepState> {
         step.filter(|step| step.as_usize() < self.plan().steps().len())
             .map(|step| self.step_state(step))

@@ -23,6 +23,7 @@ impl Timers {
         self.due.first().copied()
     }
 
+    #[cfg(feature = "explore")]
     /// All of them, in the order in which they fire.
     pub(super) fn all(&self) -> impl Iterator<Item = (u64, u16)> {
         self.due.iter().copied()
@@ -40,7 +41,7 @@ impl Timers {
 }
 
 impl Execution {
-    /// The instant on the monotonic clock at which `Tick` is wanted at the latest; `None` where nothing is
+    /// The instant on the monotonic clock at which `Tick` is wanted at the latest; `None` if nothing is
     /// armed.
     pub fn next_due_ms(&self) -> Option<u64> {
         match self.phase {

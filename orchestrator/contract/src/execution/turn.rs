@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use escapement_model::{Severity, codes};
 
 impl Execution {
-    /// Takes up every step whose turn has come, and ends the execution where no step is left.
+    /// Takes up every step whose turn has come, and ends the execution if no step is left.
     pub(super) fn take_turns(&mut self, now: Moment) {
         while self.phase == Phase::Running {
             let (steps, plan) = self.running();
@@ -35,7 +35,7 @@ impl Execution {
         if self.phase == Phase::Running && self.running().0.n_ended as usize == self.plan().steps().len() {
             self.settle(now, Ending::AllStepsEnded);
         }
-        // whoever holds a slot waits for a worker, for an answer or for the end of a sleep.
+        // a step that holds a slot waits for a worker, for an answer or for the end of a sleep.
         let n_slots = self.request.max_concurrent_steps();
         assert!(
             self.phase != Phase::Running || self.running().0.n_slots_free < n_slots,

@@ -14,7 +14,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use escapement_model::{Severity, StepId, codes};
 
-/// Why an execution that has ended and its steps stand where they do, by its record, its status and its error.
+/// Why an execution that has ended and its steps are in their states, by its record, its status and its error.
 pub fn explain_settled<'a>(
     plan: &Plan,
     entries: impl Iterator<Item = &'a AuditKind>,
@@ -117,7 +117,7 @@ impl<'a> Notes<'a> {
         self.has_started
     }
 
-    /// Why a step stands where it does if it has ended.
+    /// Why a step ended as it did, if it has ended.
     pub(crate) fn if_ended(&self, step: StepIndex) -> Option<StepReason> {
         self.at(step).if_ended(self.is_cut())
     }
@@ -126,7 +126,7 @@ impl<'a> Notes<'a> {
         &self.by_step[step.as_usize()]
     }
 
-    /// True where the record may leave out what single attempts went through.
+    /// True if the record may leave out what single attempts went through.
     fn is_cut(&self) -> bool {
         //
         self.n_entries >= AUDIT_ENTRIES_MAX
@@ -267,7 +267,7 @@ impl<'a> Note<'a> {
         }
     }
 
-    /// Why the step stands where it does if it has ended.
+    /// Why the step ended as it did, if it has ended.
     fn if_ended(&self, is_cut: bool) -> Option<StepReason> {
         match self.state {
             StepState::Completed => Some(StepReason::Completed {
@@ -295,7 +295,7 @@ impl<'a> Note<'a> {
         }
     }
 
-    /// The same where the whole execution has ended.
+    /// The same if the whole execution has ended.
     fn ended(&self, end: &Arc<End>, is_cut: bool) -> StepReason {
         let is_known = !is_cut && end.by != EndedBy::Restart;
         self.if_ended(is_cut).unwrap_or_else(|| StepReason::Stopped {

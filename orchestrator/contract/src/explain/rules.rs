@@ -1,4 +1,4 @@
-//! Which rules of `CONTRACT.md` put an execution or a step where it stands, the deciding one first.
+//! Which rules of `CONTRACT.md` put an execution or a step into its state, the deciding one first.
 
 use super::{EndedBy, ExecutionFacts, ExecutionReason, StepFacts, StepReason, WriteFacts};
 use crate::audit::NotCompleted;
@@ -46,6 +46,7 @@ impl EndedBy {
 
 impl StepFacts {
     /// Ids of rules, the deciding one first; never none.
+    #[expect(clippy::too_many_lines, reason = "a table")]
     pub fn rules(&self) -> Vec<&'static str> {
         match &self.why {
             StepReason::AwaitsExecution { .. } => Vec::from(["R-9.3"]),

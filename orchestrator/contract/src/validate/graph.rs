@@ -43,7 +43,7 @@ impl References {
     }
 }
 
-/// What a step calls itself, or another: references are compared as ids where they are ids, else as texts.
+/// What a step calls itself, or another: references are compared as ids if they are ids, else as texts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Name<'a> {
     Id(u128),
@@ -154,7 +154,7 @@ pub(super) fn resolve(steps: &[StepDraft], ids: &[Option<StepId>], findings: &mu
     references
 }
 
-/// The order of an acyclic graph; `None` where there are cycles, which are reported.
+/// The order of an acyclic graph; `None` if there are cycles, which are reported.
 pub(super) fn order(steps: &[StepDraft], references: &References, findings: &mut Findings) -> Option<Order> {
     let (dependents_from, dependents) = invert(references);
     let mut n_open: Vec<usize> = references.steps().map(|step| references.of(step).len()).collect();

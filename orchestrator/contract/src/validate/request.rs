@@ -13,7 +13,7 @@ use escapement_model::limits::{
     CORRELATION_ENTRIES_MAX, CORRELATION_VALUE_CHARS_MAX, ENVIRONMENT_BYTES_MAX, LABEL_CHARS_MAX,
 };
 
-/// The request, or `None` where something is wrong with it. `n_steps_max` is the server's limit of concurrent
+/// The request, or `None` if something is wrong with it. `n_steps_max` is the server's limit of concurrent
 /// steps.
 pub(super) fn request(draft: RequestDraft, n_steps_max: u32, findings: &mut Findings) -> Option<Request> {
     let plan = match draft.plan {
@@ -82,7 +82,7 @@ fn correlation(context: &BTreeMap<String, String>, findings: &mut Findings) {
     }
 }
 
-/// How many steps may hold a slot at a time, where a plan is asked about without a whole request.
+/// How many steps may hold a slot at a time, if a plan is asked about without a whole request.
 pub(super) fn options(asked: Option<i32>, n_steps_max: u32, findings: &mut Findings) -> Option<u32> {
     let n_steps = concurrency(asked, n_steps_max);
     field(findings, 9, "options.max_concurrent_steps", n_steps)

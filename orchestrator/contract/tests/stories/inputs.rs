@@ -1,5 +1,5 @@
 //! what an execution was told is logged so that a replay ends in the same way.
-//! Every story replays itself where it ends, so here stand the ends of what a log can hold.
+//! Every story replays itself when it ends, so here stand the ends of what a log can hold.
 
 use crate::story::{Story, completed, failed, output, plan, reported};
 use escapement_contract::{Evidence, Execution, Input, Interruption, Moment, Outcome, Reported, Settlement};
@@ -24,7 +24,7 @@ fn failure(code: &str, context: Opaque) -> Outcome {
     })
 }
 
-/// How the story ends where nothing more happens to it.
+/// How the story ends if nothing more happens to it.
 fn end_at_limit(story: &Story) -> Arc<Settlement> {
     let mut story = story.clone();
     story.at(BEYOND_THE_LIMIT_MS).tick();
@@ -117,7 +117,7 @@ fn a_note_in_place_of_a_context_never_overfills_the_log() {
     for n_bytes_more in [4, 60, 160] {
         let mut story = story.clone();
         fill(&mut story, 2 * tick_bytes() + n_bytes_more);
-        // It is replayed where it ends.
+        // It is replayed when it ends.
         story.ok(ended.clone()).at(BEYOND_THE_LIMIT_MS).tick();
         let log = &story.persisted.as_ref().unwrap().inputs;
         assert!(log.bytes() <= INPUT_LOG_BYTES_MAX);
@@ -132,7 +132,7 @@ fn a_note_in_place_of_a_context_never_overfills_the_log() {
 fn contexts_that_were_dropped_are_dropped_again() {
     let mut story = plan().step("a").retry().attempts(500, 0, &["*"]).running();
     for n in 0..200 {
-        // Sizes in turn, so that a small one fits where a large one does not.
+        // Sizes in turn, so that a small one fits if a large one does not.
         let n_bytes = [15 << 10, 9 << 10, 300, 0, 60, ERROR_CONTEXT_BYTES_MAX, 20 << 10][n % 7];
         let context = if n_bytes == 0 {
             Opaque::default()

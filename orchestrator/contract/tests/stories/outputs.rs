@@ -68,7 +68,7 @@ fn outputs_that_exceed_the_result_together_are_fatal() {
 //
 #[test]
 fn the_room_of_an_output_is_counted_to_the_byte() {
-    // The assertion of the payload panics where the count is wrong; the headers grow at these lengths.
+    // The assertion of the payload panics if the count is wrong; the headers grow at these lengths.
     for n_chars in (0..200).chain(16_250..16_400) {
         let mut story = plan().step("a").running();
         give(

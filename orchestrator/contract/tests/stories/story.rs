@@ -278,7 +278,7 @@ impl Story {
         }
     }
 
-    /// Hands the attempt out where that has not happened, and ends it.
+    /// Hands the attempt out if that has not happened, and ends it.
     pub fn end(&mut self, name: &str, outcome: Outcome) -> &mut Self {
         if matches!(self.state(name), StepState::Waiting { .. }) {
             self.hand(name);

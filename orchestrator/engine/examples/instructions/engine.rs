@@ -378,5 +378,5 @@ fn parked(n: u64, request_digest: [u8; 32]) -> Input {
 
 /// Executions before those that are counted, so that tables have their size.
 const N_WARM: u64 = 64;
-/// Submissions that are counted where a queue is long.
+/// Submissions that are counted if a queue is long.
 const N_ACCEPTED: u64 = 200;

@@ -114,7 +114,7 @@ pub(crate) fn action(n: u64) -> String {
 
 /// The usual action.
 pub(crate) const ACTION: &str = "render";
-/// Steps at a time where they do not depend on one another; the orchestrator's own limit.
+/// Steps at a time if they do not depend on one another; the orchestrator's own limit.
 const AT_A_TIME: i32 = 256;
 /// As in `escapement.v1.OnFailure`.
 const RETRY: i32 = 2;

@@ -1,6 +1,6 @@
 //! Gives the stories the fault that their environment names, so that they can be seen to catch it. Tests nothing.
 
-/// A fault that these stories are to catch, where the environment names one.
+/// A fault that these stories are to catch, if the environment names one.
 pub fn plant_what_the_environment_names() {
     #[cfg(debug_assertions)]
     {

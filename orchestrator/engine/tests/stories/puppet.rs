@@ -224,7 +224,7 @@ impl Puppet {
         }
     }
 
-    /// Leaves for good once it has nothing; true where it did.
+    /// Leaves for good once it has nothing; true if it did.
     pub fn leave(&mut self, world: &mut World) -> bool {
         let Some(session) = self.session.filter(|_| self.is_leaving && self.is_drained) else {
             return false;

@@ -91,7 +91,7 @@ fn of(recovered: &Recovered) -> Accepted {
     }
 }
 
-/// What a restart finds of an acceptance that was written; `None` where it starts at once.
+/// What a restart finds of an acceptance that was written; `None` if it starts at once.
 pub fn queued(content: &StoreWrite) -> Option<Recovered> {
     let StoreWrite::Accept {
         execution_id,

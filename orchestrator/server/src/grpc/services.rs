@@ -82,7 +82,7 @@ pub(crate) async fn build(edge: &Edge) -> (Routes, HealthReporter) {
     (routes.routes().prepare(), health)
 }
 
-/// Tells whoever asks for health.
+/// Answers health checks.
 pub(crate) async fn set_health(health: &HealthReporter, status: ServingStatus) {
     for service in SERVICES {
         health.set_service_status(service, status).await;

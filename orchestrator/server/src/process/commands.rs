@@ -57,7 +57,7 @@ impl Task {
     /// Reads the arguments and the environment of this process.
     ///
     /// # Errors
-    /// [`NoConfig`] where they are wrong, or help was asked for.
+    /// [`NoConfig`] if they are wrong, or help was asked for.
     pub fn from_arguments() -> Result<Self, NoConfig> {
         let (arguments, given) = settings::parse::<Arguments>(std::env::args_os())
             .map_err(|error| NoConfig::Arguments(Box::new(error)))?;
@@ -318,7 +318,7 @@ fn run_drop(flags: &DropFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Opens a store as an orchestrator does; makes none where there is none.
+/// Opens a store as an orchestrator does; makes none if there is none.
 fn open_existing(directory: &Path, repair: bool) -> Result<Embedded, StoreFault> {
     let options = EmbeddedOptions {
         repair,
@@ -375,7 +375,7 @@ fn tell(finding: &Finding) {
 
 fn say(line: &Value) {
     let mut stdout = std::io::stdout().lock();
-    // Whoever closed stdout does not want to know.
+    // The reader has closed stdout and does not want to know.
     let _closed = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }
 

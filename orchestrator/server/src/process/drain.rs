@@ -39,7 +39,7 @@ pub(crate) async fn drain(mut serving: Serving, grace_ms: u64) -> Result<(), Fai
     let grace = Duration::from_millis(grace_ms);
     end_in_any_case(grace + HARD_EXIT_MARGIN);
     tokio::spawn(end_on(escapement_process::stop_signal()));
-    // The engine hears of it first, so that whoever sees the health change finds the doors closed.
+    // The engine hears of it first, so that a client that sees the health change is refused already.
     // Its thread ends only below.
     let _never_gone = serving
         .engine

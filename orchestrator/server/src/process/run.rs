@@ -17,6 +17,7 @@ use crate::host::journal::Journal;
 use crate::limits::{BLOCKING_THREADS_KEPT, BLOCKING_THREADS_MAX};
 use crate::sinks::Sinks;
 use crate::storage::readers::Readers;
+use crate::storage::recovery::Unsettled;
 use crate::storage::retention::Maintenance;
 use crate::storage::scrub::Scrub;
 use crate::storage::{loader, recovery, writer};
@@ -25,7 +26,7 @@ use escapement_engine::EngineConfig;
 use escapement_model::BootId;
 use escapement_process::files;
 use escapement_process::telemetry::InitError;
-use escapement_store::{Embedded, EmbeddedOptions, Store};
+use escapement_store::{Embedded, EmbeddedOptions, Reader, Store};
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::sync::{Arc, mpsc as std_mpsc};
@@ -41,45 +42,24 @@ use tracing::{info, warn};
 /// # Errors
 /// [`Failure`]: why it does not start, or that its end was cut short.
 pub fn run(config: &Config) -> Result<(), Failure> {
-    config.logging.init().map_err(|error| match error {
-        InitError::NoThread(source) => Failure::System {
-            what: "thread for the log",
-            source,
-        },
-        error => Failure::Configuration {
-            setting: config.given.naming_variable("--log"),
-            problem: format!("is refused: {error}"),
-        },
-    })?;
-    config.given.warn_of_unknown();
+    start_logging(config)?;
     let connections_max = connections_max(config.max_connections);
     let clock = Clock::start();
     let store = open_store(config)?;
     let readers = Readers::open(&store).map_err(Failure::Store)?;
     let reader = store.reader().map_err(Failure::Store)?;
-    let in_memory_max = config.max_queued_in_memory as usize;
-    let recovered = recovery::unsettled_within(reader.as_ref(), config.accept_loss, in_memory_max)?;
-    let runtime = start_runtime("edge")?;
-    let callers = start_runtime("callers")?;
-    let large = start_runtime("large")?;
-    let listener = runtime.block_on(listen(config.listen))?;
+    let recovered = unsettled(config, reader.as_ref())?;
+    let runtimes = Runtimes::start()?;
+    let listener = runtimes.edge.block_on(listen(config.listen))?;
     let identity = Identity::draw()?;
-    let sinks = runtime.block_on(async { Sinks::start(config, identity.boot_id) })?;
+    let sinks = runtimes
+        .edge
+        .block_on(async { Sinks::start(config, identity.boot_id) })?;
     let events = sinks.subscribers();
     let engine_config = config.engine(identity.boot_id, identity.token_key);
     let greeting = greeting(config, &engine_config);
     let journal = Journal::start(config.session_journal.as_deref(), identity.boot_id, clock.now())?;
-    info!(
-        version = env!("CARGO_PKG_VERSION"),
-        boot_id = %identity.boot_id,
-        store_path = %std::path::absolute(&config.store_path).unwrap_or_default().display(),
-        unsettled = recovered.len(),
-        settings = %config.given,
-        "starting"
-    );
-    for interrupted in recovered.interrupted() {
-        info!(execution_id = %interrupted, "execution was interrupted by a restart or a restore; it is settled as failed");
-    }
+    log_start(config, identity.boot_id, &recovered);
 
     let (jobs, jobs_rx) = std_mpsc::channel();
     let (stored, stored_rx) = mpsc::unbounded_channel();
@@ -88,10 +68,6 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let (drained, drained_rx) = watch::channel(None);
     let (closing, closing_rx) = watch::channel(false);
     let (engine, inbox) = handle::link();
-    let no_thread = |source| Failure::System {
-        what: "thread",
-        source,
-    };
     let loader = loader::spawn(reader, wanted_rx, loaded).map_err(no_thread)?;
     let scrub = start_scrub(config, &store)?;
     let maintenance = Maintenance::new(config.removal(), clock, store.newest_ms());
@@ -121,23 +97,17 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         config.queue_allowance_ms,
         closing_rx,
     );
-    let caller_threads = CallerThreads {
-        small: callers.handle().clone(),
-        large: large.handle().clone(),
-    };
-    let ended = runtime.block_on(serve(
+    let ended = runtimes.edge.block_on(serve(
         config,
         listener,
         edge,
         engine,
         drained_rx,
         closing,
-        Arc::new(Connections::new(connections_max, caller_threads)),
+        Arc::new(Connections::new(connections_max, runtimes.caller_threads())),
     ));
     // Calls that are still open hold readers and links; they end with the runtime.
-    runtime.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
-    callers.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
-    large.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
+    runtimes.shut_down();
     join("engine", engine_thread);
     join("loader", loader);
     drop(scrub);
@@ -145,6 +115,47 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     drop(join("writer", writer));
     info!("stopped");
     ended
+}
+
+fn start_logging(config: &Config) -> Result<(), Failure> {
+    config.logging.init().map_err(|error| match error {
+        InitError::NoThread(source) => Failure::System {
+            what: "thread for the log",
+            source,
+        },
+        error => Failure::Configuration {
+            setting: config.given.naming_variable("--log"),
+            problem: format!("is refused: {error}"),
+        },
+    })?;
+    config.given.warn_of_unknown();
+    Ok(())
+}
+
+fn unsettled(config: &Config, reader: &dyn Reader) -> Result<Unsettled, Failure> {
+    let in_memory_max = config.max_queued_in_memory as usize;
+    recovery::unsettled_within(reader, config.accept_loss, in_memory_max)
+}
+
+fn log_start(config: &Config, boot_id: BootId, recovered: &Unsettled) {
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        %boot_id,
+        store_path = %std::path::absolute(&config.store_path).unwrap_or_default().display(),
+        unsettled = recovered.len(),
+        settings = %config.given,
+        "starting"
+    );
+    for interrupted in recovered.interrupted() {
+        info!(execution_id = %interrupted, "execution was interrupted by a restart or a restore; it is settled as failed");
+    }
+}
+
+fn no_thread(source: std::io::Error) -> Failure {
+    Failure::System {
+        what: "thread",
+        source,
+    }
 }
 
 async fn serve(
@@ -205,18 +216,44 @@ fn open_store(config: &Config) -> Result<Embedded, Failure> {
     Ok(store)
 }
 
-/// The look through the store in the background, where the operator wants it.
+/// The look through the store in the background, if the operator wants it.
 fn start_scrub(config: &Config, store: &Embedded) -> Result<Option<Scrub>, Failure> {
     if config.scrub_interval_ms == 0 {
         return Ok(None);
     }
     let examiner = store.examiner().map_err(Failure::Store)?;
     let interval = Duration::from_millis(config.scrub_interval_ms);
-    let scrub = Scrub::start(examiner, interval).map_err(|source| Failure::System {
-        what: "thread",
-        source,
-    })?;
-    Ok(Some(scrub))
+    Scrub::start(examiner, interval).map(Some).map_err(no_thread)
+}
+
+/// The runtimes of the process.
+struct Runtimes {
+    edge: Runtime,
+    callers: Runtime,
+    large: Runtime,
+}
+
+impl Runtimes {
+    fn start() -> Result<Self, Failure> {
+        Ok(Self {
+            edge: start_runtime("edge")?,
+            callers: start_runtime("callers")?,
+            large: start_runtime("large")?,
+        })
+    }
+
+    fn caller_threads(&self) -> CallerThreads {
+        CallerThreads {
+            small: self.callers.handle().clone(),
+            large: self.large.handle().clone(),
+        }
+    }
+
+    fn shut_down(self) {
+        for runtime in [self.edge, self.callers, self.large] {
+            runtime.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
+        }
+    }
 }
 
 /// One of the runtimes: for connections and workers, for callers, and for callers with large requests.
@@ -301,7 +338,7 @@ fn connections_max(asked: u32) -> u32 {
     }
 }
 
-/// The one line on stdout, for whoever started the process and must know the port.
+/// The one line on stdout, for the program that started this one and must know the port.
 fn announce(address: SocketAddr) {
     // An address needs no escapes.
     escapement_process::announce(&format!(r#"{{"event":"serving","address":"{address}"}}"#));

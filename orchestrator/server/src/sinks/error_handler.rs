@@ -28,7 +28,7 @@ impl ErrorHandler {
     /// Opens the file and starts the thread.
     ///
     /// # Errors
-    /// Where the file cannot be appended to, or there is no thread.
+    /// If the file cannot be appended to, or there is no thread.
     pub(crate) fn start(path: &Path) -> Result<Self, Failure> {
         let file = AppendFile::open(path).map_err(|source| Failure::Append {
             setting: "--error-handler-path",

@@ -90,6 +90,7 @@ fn a_removed_execution_says_when_and_a_repeated_request_is_no_lookup() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn every_rejection_of_the_shell_has_its_status() {
     let field = Rejection::InvalidField {
         field: "page_size",

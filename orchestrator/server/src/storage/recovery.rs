@@ -28,7 +28,7 @@ impl Unsettled {
         self.whole.len() + self.parked.iter().map(Vec::len).sum::<usize>()
     }
 
-    /// True where everything that was accepted is settled.
+    /// True if everything that was accepted is settled.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -39,7 +39,7 @@ impl Unsettled {
         interrupted.map(|one| one.execution_id)
     }
 
-    /// What an engine is told of them, in this order, before anything else.
+    /// The inputs of an engine about them, in this order, before any other.
     pub fn into_inputs(self) -> impl Iterator<Item = Input> {
         let actions = self.actions.into_iter().map(Input::RecoverAction);
         let parked = self.parked.into_iter().flatten().map(Input::RecoverParked);

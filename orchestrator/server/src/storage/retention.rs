@@ -1,4 +1,4 @@
-//! Removal of what the operator does not keep, in small steps on the writer's thread. Keeps everything where nothing
+//! Removal of what the operator does not keep, in small steps on the writer's thread. Keeps everything if nothing
 //! is said, and never comes before a write that waits, unless writes have been waiting for too long to be asked.
 //!
 //! A step takes the time of a commit or two. Behind each one stands a pause in proportion to it, so that removal takes a

@@ -57,7 +57,7 @@ pub(super) struct Shared {
     /// Pages in the log after the last commit, and when they are a reason for a checkpoint.
     pages: AtomicU32,
     pages_due: AtomicU32,
-    /// The first fatal fault, whoever met it.
+    /// The first fatal fault, on whichever thread.
     fatal: OnceLock<String>,
 }
 

@@ -148,7 +148,7 @@ fn configure(connection: &Connection, cache_kib: i64) -> rusqlite::Result<String
 /// Asks for the write-ahead log; says which journal mode there is then.
 ///
 /// To the end of the statement: SQLite answers with the new mode before it has written it, and takes a failed
-/// write back without another word to whoever has read the answer only.
+/// write back without another word to a process that has read the answer only.
 fn keep_log(connection: &Connection) -> rusqlite::Result<String> {
     let mut pragma = connection.prepare("PRAGMA journal_mode = wal")?;
     let mut answers = pragma.query([])?;

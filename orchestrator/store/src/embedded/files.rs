@@ -308,7 +308,7 @@ fn is_locked(tried: Result<(), TryLockError>) -> io::Result<bool> {
 /// Writes what the file reads as, once more, and syncs it; if there is no file, does nothing.
 ///
 /// A kernel whose sync has failed takes what it could not write as clean: reads show it, and another sync says
-/// that it is durable although it is not. Whoever builds on what an earlier process has left writes it again.
+/// that it is durable although it is not. A process that builds on what an earlier one has left writes it again.
 pub(super) fn write_again(files: &dyn Files, path: &Path) -> io::Result<()> {
     let file = match files.open(path, false) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

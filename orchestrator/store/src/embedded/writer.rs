@@ -255,7 +255,7 @@ struct Place {
     started_at: Option<i64>,
 }
 
-/// `Err` of the inner result: the conflict of whoever asks for an execution that is not there.
+/// `Err` of the inner result: the conflict of a write to an execution that is not there.
 fn place(
     connection: &Connection,
     tally: &Tally,

@@ -37,7 +37,7 @@ pub fn check_state(both: &Lockstep, standing: &Standing) {
     );
 }
 
-/// True where no timer is armed, or nothing beside it is under way: no write, no attempt, no sleep.
+/// True if no timer is armed, or nothing beside it is under way: no write, no attempt, no sleep.
 fn is_stuck(standing: &Standing, is_armed: bool, has_result: bool) -> bool {
     let waits = |state| holds_slot(state) && !matches!(state, StepState::BackingOff { .. });
     let sleeps = |step: &StepStanding| {

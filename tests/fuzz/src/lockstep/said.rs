@@ -65,7 +65,7 @@ pub(super) fn of(kind: &AuditKind, both: &Lockstep) -> Said {
     }
 }
 
-/// True where both say the same in the same order; the incomplete steps may stand anywhere among the actions.
+/// True if both say the same in the same order; the incomplete steps may stand anywhere among the actions.
 pub(super) fn is_the_same(found: &[Said], expected: &[Said]) -> bool {
     let is_list = |said: &&Said| matches!(said, Said::Incomplete(_));
     found.len() == expected.len()

@@ -55,7 +55,7 @@ impl Kind {
     }
 }
 
-/// Kills and fails a real orchestrator at every system call that changes a file; false where a test fails. Minutes.
+/// Kills and fails a real orchestrator at every system call that changes a file; false if a test fails. Minutes.
 ///
 /// # Errors
 /// The child cannot be started, or its file cannot be written.

@@ -77,7 +77,7 @@ pub(crate) fn run(
     }
 }
 
-/// One piece of work. False where the campaign is over.
+/// One piece of work. False if the campaign is over.
 fn step(programs: &Programs, folder: &Path, kind: Kind, shared: &Mutex<Shared>) -> bool {
     match try_step(programs, folder, kind, shared) {
         Ok(goes_on) => goes_on,

@@ -118,7 +118,7 @@ pub(crate) fn output(item: &AttemptOutcome) -> Result<Value, String> {
     }
 }
 
-/// True where the attempt is said to have succeeded.
+/// True if the attempt is said to have succeeded.
 pub(crate) fn is_success(item: &AttemptOutcome) -> bool {
     matches!(item.outcome, Some(Outcome::Success(_)))
 }

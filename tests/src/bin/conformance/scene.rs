@@ -54,7 +54,7 @@ impl World {
         std::mem::take(&mut *self.audited.lock().expect("nobody panics while holding it"))
     }
 
-    /// True where any worker of this run has called `Session`.
+    /// True if any worker of this run has called `Session`.
     pub(crate) fn was_called(&self) -> bool {
         self.called.load(Ordering::SeqCst)
     }

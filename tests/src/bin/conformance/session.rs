@@ -342,7 +342,7 @@ async fn write(mut outbound: SendStream<Bytes>, mut rx: mpsc::Receiver<Outgoing>
     }
 }
 
-/// Writes as the worker's windows allow. `None` where the stream is over.
+/// Writes as the worker's windows allow. `None` if the stream is over.
 async fn write_bytes(outbound: &mut SendStream<Bytes>, mut bytes: Bytes) -> Option<()> {
     while !bytes.is_empty() {
         outbound.reserve_capacity(bytes.len());

@@ -84,7 +84,7 @@ impl Subject {
         }
     }
 
-    /// Bytes of memory that its group occupies; `None` where the system does not tell.
+    /// Bytes of memory that its group occupies; `None` if the system does not tell.
     pub(crate) fn memory_bytes(&self) -> Option<u64> {
         let own = self.pid.as_raw_nonzero().get();
         let processes = std::fs::read_dir("/proc").ok()?.flatten();

@@ -34,7 +34,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Runs everything. True where each plan ended as it should.
+/// Runs everything. True if each plan ended as it should.
 async fn demonstrate(arguments: impl Iterator<Item = String>) -> Result<bool, Fault> {
     let stage = Stage::start(output(arguments)?).await?;
     println!(

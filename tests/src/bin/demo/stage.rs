@@ -69,7 +69,7 @@ impl Stage {
         self.output.join(FILES).display().to_string()
     }
 
-    /// Tells what the webhook receiver got. True where it is one JSON object by POST.
+    /// Tells what the webhook receiver got. True if it is one JSON object by POST.
     pub(crate) async fn tell_deliveries(&self) -> Result<bool, Fault> {
         let received = self
             .receiver

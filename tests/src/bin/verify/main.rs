@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs all checks, each one even where others failed. True where everything holds.
+/// Runs all checks, each one even where others failed. True if everything holds.
 fn verify() -> std::io::Result<bool> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("..")

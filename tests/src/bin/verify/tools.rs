@@ -54,7 +54,7 @@ fn debian_package(program: &str, package: &str) -> Result<(), String> {
     ))
 }
 
-/// True where the package is there afterwards.
+/// True if the package is there afterwards.
 fn install_debian_package(package: &str) -> bool {
     let install = ["install", "--yes", "--quiet", "--no-install-recommends", package];
     may_install() && {
@@ -88,7 +88,7 @@ fn forget(own: &Path) -> bool {
     !own.exists() || std::fs::remove_file(own).is_ok()
 }
 
-/// True where callgrind runs a program.
+/// True if callgrind runs a program.
 fn counts(valgrind: &Path) -> bool {
     let mut command = Command::new(valgrind);
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "true"]);

@@ -11,6 +11,7 @@ use escapement_model::StepId;
 
 impl StepFacts {
     /// One or two sentences for people.
+    #[expect(clippy::too_many_lines, reason = "a table")]
     pub fn describe(&self, plan: &Plan) -> String {
         let step = plan.step(self.step);
         match &self.why {
@@ -108,7 +109,7 @@ impl StepFacts {
 }
 
 impl OpenDependencies {
-    /// Empty where there are none.
+    /// Empty if there are none.
     fn describe(&self, plan: &Plan) -> String {
         match (self.n, self.first.first()) {
             (1, Some(step)) => format!("step {}", plan.step(*step).id()),

@@ -1,4 +1,4 @@
-//! The whole record of a settled execution, for whoever replays or exports it. Keeps and changes nothing.
+//! The whole record of a settled execution, to replay or export it. Keeps and changes nothing.
 
 use super::lookup::{StoredSettled, damaged};
 use crate::call_class::CallClass;

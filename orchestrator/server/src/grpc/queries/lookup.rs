@@ -61,7 +61,7 @@ impl Edge {
                 ..execution::live_execution(&view)
             });
         }
-        // Whoever answers takes room for the whole of it.
+        // The caller of this takes room for the whole of it.
         let Budgeted { value: stored, .. } = self.ended(execution_id, ReadClass::Answer).await?;
         let damaged = |unreadable| damaged(execution_id, &unreadable);
         let certificate = match stored.record.is_empty() {

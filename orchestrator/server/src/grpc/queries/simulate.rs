@@ -49,7 +49,7 @@ impl Simulations {
         }))
     }
 
-    /// Waits for its turn, then simulates on a blocking thread. What was begun ends, whoever still waits for it.
+    /// Waits for its turn, then simulates on a blocking thread. What was begun ends, even if its caller has gone.
     async fn simulate(
         &self,
         request: v1::SimulatePlanRequest,

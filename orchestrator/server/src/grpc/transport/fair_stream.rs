@@ -1,4 +1,4 @@
-//! A connection's bytes, a little at a time: whoever sends without a pause gives others their turn in between.
+//! A connection's bytes, a little at a time: a peer that sends without a pause gives others their turn in between.
 //! Changes no byte.
 
 use std::io;

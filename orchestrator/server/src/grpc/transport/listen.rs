@@ -47,7 +47,7 @@ impl Connections {
     ) {
         let mut failing: Option<Failing> = None;
         loop {
-            // Biased: once it closes, nobody else is let in.
+            // Biased: once it closes, no other connection is let in.
             let accepted = tokio::select! {
                 biased;
                 _ = closing.wait_for(|closing| *closing) => return,

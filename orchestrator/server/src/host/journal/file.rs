@@ -63,7 +63,7 @@ impl<W: Write> Appender<W> {
         }
     }
 
-    /// True where nothing is left to tell.
+    /// True if nothing is left to tell.
     fn tell_lost(&mut self) -> bool {
         if self.n_lost == 0 {
             return true;

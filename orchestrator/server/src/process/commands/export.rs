@@ -33,7 +33,7 @@ pub struct Export {
     /// All settled executions that can be read.
     #[arg(long, value_parser = BoolishValueParser::new())]
     all: bool,
-    /// The file to make; with --all the directory for them, which is made where it does not exist.
+    /// The file to make; with --all the directory for them, which is made if it does not exist.
     #[arg(long, value_name = "PATH")]
     to: PathBuf,
 }

@@ -31,7 +31,7 @@ pub struct Flags {
     input: PathBuf,
 }
 
-/// What of a scene is drawn, where it is known.
+/// What of a scene is drawn, if it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Drawn {
     /// How the steps depend on each other.
@@ -86,7 +86,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
         Some(path) => std::fs::write(path, drawing).map_err(|source| unusable(path, source)),
         None => {
             let mut stdout = stdout().lock();
-            // Whoever closed stdout does not want to see more.
+            // The reader has closed stdout and does not want to see more.
             let _closed = stdout.write_all(drawing.as_bytes()).and_then(|()| stdout.flush());
             Ok(())
         }

@@ -1,5 +1,5 @@
 //! Walks the table and its indexes in parts, several at a time, and says whether they agree. Never says where they
-//! do not: whoever hears "no" walks everything again, in one piece.
+//! do not: a caller that hears "no" walks everything again, in one piece.
 //!
 //! A large store is walked in less time so, even more if its pages come from a disk: one walk alone would wait
 //! for one page after the other.
