@@ -193,13 +193,43 @@ pub(super) fn at_opening(path: &Path, fault: StoreFault) -> StoreFault {
     }
 }
 
-/// Of bytes or pages, which concerns what they belong to.
+/// Of bytes or pages, which concerns what they belong to. An interruption is: only [`bound_work`] interrupts.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
-        None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+        None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::OperationInterrupted)
     )
 }
+
+/// From now on, interrupts a statement once all of them together have taken more steps than a sound file of this size has
+/// work for: the pages of a damaged one can lead back to themselves, and a walk over them would not end.
+pub(super) fn bound_work(connection: &mut Connection) -> Result<(), StoreFault> {
+    let n_pages: i64 = connection
+        .query_row("PRAGMA page_count", [], |row| row.get(0))
+        .map_err(working)?;
+    let mut n_left = (n_pages.unsigned_abs() + PAGES_SPARE) * STEPS_PER_PAGE / STEPS_AT_A_TIME;
+    let is_over = move || {
+        n_left = n_left.saturating_sub(1);
+        n_left == 0
+    };
+    let n_steps = i32::try_from(STEPS_AT_A_TIME).expect("it is small");
+    connection
+        .progress_handler(n_steps, Some(is_over))
+        .map_err(working)
+}
+
+/// Lets statements take as long as they take.
+pub(super) fn unbound_work(connection: &mut Connection) -> Result<(), StoreFault> {
+    connection
+        .progress_handler(0, None::<fn() -> bool>)
+        .map_err(working)
+}
+
+/// A page holds at most some hundred entries, and each takes less than a hundred steps of SQLite's machine to check.
+const STEPS_PER_PAGE: u64 = 20_000;
+/// What a small file may take beside.
+const PAGES_SPARE: u64 = 100;
+const STEPS_AT_A_TIME: u64 = 10_000;
 
 /// The same of what is behind a fault.
 pub(super) fn is_of_damage(source: &FaultSource) -> bool {

@@ -124,6 +124,7 @@ impl HeldDirectory {
     fn check_database(&self, options: &EmbeddedOptions) -> Result<CheckedDatabase, StoreFault> {
         let path = self.directory.join(DATABASE_FILE);
         let mut connection = connection::open_writer(&*self.files, &path)?;
+        connection::bound_work(&mut connection)?;
         self.refuse_if_lost(schema::is_empty(&connection, &path)?, options)?;
         schema::migrate(&mut connection, &path)?;
         // First, because it brings what the others read into memory.
@@ -136,6 +137,7 @@ impl HeldDirectory {
         let mut repaired = Vec::new();
         if options.repair || (!indexes_agree && options.accept_loss) {
             // Before the tally, whose counts go along an index.
+            connection::bound_work(&mut connection)?;
             indexes::rebuild(&connection)?;
             repaired.push("indexes".to_owned());
         } else if !indexes_agree {
@@ -145,7 +147,9 @@ impl HeldDirectory {
             counts: options.repair || options.accept_loss,
             loss: options.accept_loss,
         };
+        connection::bound_work(&mut connection)?;
         let tally = tally::check(&connection, &self.mark, accepted, &mut repaired)?;
+        connection::unbound_work(&mut connection)?;
         checkpoint(&connection, CheckpointMode::TRUNCATE)?;
         Ok(CheckedDatabase {
             connection,
