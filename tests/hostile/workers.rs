@@ -2,15 +2,16 @@
 //! What they cost is processor time of the engine's thread and memory, and a worker that means no harm goes on.
 
 use crate::den::{Den, LIMIT, scale, submission};
-use crate::messages::{DEAR, Dear, greeting};
+use crate::messages::{DEAR, Dear, greeting, token};
 use crate::shares::Shares;
 use escapement_tests::raw_session::RawSession;
 use escapement_tests::{ScriptedWorker, let_pass};
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
+use escapement_wire::worker::v1::attempt_outcome::Outcome;
 use escapement_wire::worker::v1::session_error::Code;
 use escapement_wire::worker::v1::session_request::Message;
 use escapement_wire::worker::v1::session_response::Message as Answer;
-use escapement_wire::worker::v1::{Drain, Heartbeat, Hello};
+use escapement_wire::worker::v1::{AttemptOutcome, Failure, Heartbeat, Hello, Outcomes};
 use rustix::process::setpriority_process;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -150,19 +151,19 @@ async fn a_session_at_rest_holds_nothing_of_its_large_messages() {
     let before = den.size();
     let mut sessions = Vec::new();
     for n in 0..N_AT_REST {
-        let hello = Hello {
-            build: "b".repeat(LARGE_BYTES),
-            ..greeting(n)
+        let mut session = greeted(den.address(), greeting(n)).await;
+        // Of an attempt that nobody handed out: it is answered and not kept.
+        let failure = Failure {
+            message: "m".repeat(LARGE_BYTES),
+            ..Failure::default()
         };
-        let mut session = greeted(den.address(), hello).await;
-        if n % 2 == 0 {
-            let reason = "r".repeat(LARGE_BYTES);
-            let drain = Drain {
-                reason,
-                ..Drain::default()
-            };
-            session.send(Message::Drain(drain)).await.unwrap();
-        }
+        let outcome = AttemptOutcome {
+            attempt_token: token(n, 1),
+            outcome: Some(Outcome::Failure(failure)),
+            ..AttemptOutcome::default()
+        };
+        let items = vec![outcome];
+        session.send(Message::Outcomes(Outcomes { items })).await.unwrap();
         // What a session says next, as it does every few seconds, takes the place of what was large.
         let heartbeat = Heartbeat {
             n: 1,
