@@ -62,7 +62,7 @@ impl InputLog {
         self.bytes
     }
 
-    /// True if it says that it is not complete although any input would still have had room: another program cut it off.
+    /// True if it says that it is not complete although any input would still have had room: it was cut off later.
     pub fn is_cut_short(&self) -> bool {
         //
         !self.is_complete && self.bytes.saturating_add(INPUT_BYTES_MAX) <= INPUT_LOG_BYTES_MAX

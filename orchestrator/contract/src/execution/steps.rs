@@ -101,7 +101,7 @@ pub(super) struct StepDiagnostics {
     pub(super) reason: Option<NotCompleted>,
     /// Warnings in the record, once it has completed.
     pub(super) n_warnings: u8,
-    /// How it is known that the attempt under way had no effect if it was before.
+    /// The evidence with which the attempt under way was given back before, if it was.
     pub(super) returned: Option<Evidence>,
     /// It ended because nobody offers its action.
     pub(super) was_not_offered: bool,

@@ -91,7 +91,7 @@ impl HeldDirectory {
         })
     }
 
-    /// Nothing of a store whose mark says that it has commits, and whose loss the operator has not accepted, may be new.
+    /// Refuses an empty database if the mark says that it has commits, unless the operator accepts the loss.
     fn refuse_if_lost(&self, is_empty: bool, options: &EmbeddedOptions) -> Result<(), StoreFault> {
         // SQLite deletes the log of a database that is empty.
         let may_be_new = self.mark.n_commits == 0 || options.accept_loss;
