@@ -9,8 +9,8 @@
 //! message, step id, severity, cause (step id and cause may be absent) and its context, a cause is the same without its context.
 
 use crate::audit::{AuditEntry, AuditKind};
-use crate::encoder::Encoder;
 use crate::error::ExecutionError;
+use escapement_model::encoder::Encoder;
 use escapement_model::{ExecutionId, StepId};
 
 /// One hash of the chain.
@@ -42,114 +42,114 @@ impl AuditEntry {
             encoder.number(*sequence);
             encoder.number(at_unix_ms.cast_unsigned());
             encoder.text(kind.name());
-            encoder.kind(kind);
+            encode_kind(encoder, kind);
         })
     }
 }
 
-impl<'a> Encoder<'a> {
-    #[expect(clippy::too_many_lines, reason = "a table")]
-    fn kind(&mut self, kind: &'a AuditKind) {
-        match kind {
-            AuditKind::Accepted { deadline_ms } => self.number(deadline_ms.cast_unsigned()),
-            AuditKind::Started { started_at } => self.number(started_at.cast_unsigned()),
-            AuditKind::StepWaiting { step_id, attempt } | AuditKind::AttemptStarted { step_id, attempt } => {
-                self.attempt(step_id, *attempt);
-            }
-            AuditKind::AttemptAssigned {
-                step_id,
-                attempt,
-                worker,
-            } => {
-                self.attempt(step_id, *attempt);
-                self.text(worker);
-            }
-            AuditKind::AttemptReturned {
-                step_id,
-                attempt,
-                evidence,
-            } => {
-                self.attempt(step_id, *attempt);
-                self.text(evidence.as_str());
-            }
-            AuditKind::AttemptFailed {
-                step_id,
-                attempt,
-                error,
-            } => {
-                self.attempt(step_id, *attempt);
-                self.error(error);
-            }
-            AuditKind::RetryScheduled {
-                step_id,
-                next_attempt,
-                delay_ms,
-            } => {
-                self.attempt(step_id, *next_attempt);
-                self.number(*delay_ms);
-            }
-            AuditKind::StepCompleted {
-                step_id,
-                attempts,
-                warnings,
-            } => {
-                self.attempt(step_id, *attempts);
-                self.number(warnings.len() as u64);
-                warnings.iter().for_each(|warning| self.error(warning));
-            }
-            AuditKind::StepNotCompleted {
-                step_id,
-                attempts,
-                reason,
-                error,
-            } => {
-                self.attempt(step_id, *attempts);
-                self.text(reason.as_str());
-                self.error(error);
-            }
-            AuditKind::MandatoryAction {
-                rule_set,
-                number,
-                action,
-            } => {
-                self.text(rule_set.as_str());
-                self.number(u64::from(*number));
-                self.text(action.as_str());
-            }
-            AuditKind::StepsIncomplete { step_ids } => {
-                self.number(step_ids.len() as u64);
-                step_ids.iter().for_each(|step_id| self.bytes(step_id.as_bytes()));
-            }
-            AuditKind::Settled { status } => self.text(status.as_str()),
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn encode_kind<'a>(encoder: &mut Encoder<'a>, kind: &'a AuditKind) {
+    match kind {
+        AuditKind::Accepted { deadline_ms } => encoder.number(deadline_ms.cast_unsigned()),
+        AuditKind::Started { started_at } => encoder.number(started_at.cast_unsigned()),
+        AuditKind::StepWaiting { step_id, attempt } | AuditKind::AttemptStarted { step_id, attempt } => {
+            encode_attempt(encoder, step_id, *attempt);
         }
-    }
-
-    fn attempt(&mut self, step_id: &StepId, attempt: u32) {
-        self.bytes(step_id.as_bytes());
-        self.number(u64::from(attempt));
-    }
-
-    fn error(&mut self, error: &'a ExecutionError) {
-        self.error_without_context(error);
-        self.object(&error.context);
-    }
-
-    /// Recursive; the depth of a chain of causes is bounded.
-    ///
-    /// The context of a cause stands in the entry that is about it; a thousand steps may have one cause.
-    fn error_without_context(&mut self, error: &'a ExecutionError) {
-        let ExecutionError {
-            code,
-            message,
+        AuditKind::AttemptAssigned {
             step_id,
-            severity,
-            cause,
-            context: _,
-        } = error;
-        self.text(code);
-        self.text(message);
-        self.optional(*step_id, |encoder, step_id| encoder.bytes(step_id.as_bytes()));
-        self.text(severity.as_str());
-        self.optional(cause.as_deref(), Encoder::error_without_context);
+            attempt,
+            worker,
+        } => {
+            encode_attempt(encoder, step_id, *attempt);
+            encoder.text(worker);
+        }
+        AuditKind::AttemptReturned {
+            step_id,
+            attempt,
+            evidence,
+        } => {
+            encode_attempt(encoder, step_id, *attempt);
+            encoder.text(evidence.as_str());
+        }
+        AuditKind::AttemptFailed {
+            step_id,
+            attempt,
+            error,
+        } => {
+            encode_attempt(encoder, step_id, *attempt);
+            encode_error(encoder, error);
+        }
+        AuditKind::RetryScheduled {
+            step_id,
+            next_attempt,
+            delay_ms,
+        } => {
+            encode_attempt(encoder, step_id, *next_attempt);
+            encoder.number(*delay_ms);
+        }
+        AuditKind::StepCompleted {
+            step_id,
+            attempts,
+            warnings,
+        } => {
+            encode_attempt(encoder, step_id, *attempts);
+            encoder.number(warnings.len() as u64);
+            warnings.iter().for_each(|warning| encode_error(encoder, warning));
+        }
+        AuditKind::StepNotCompleted {
+            step_id,
+            attempts,
+            reason,
+            error,
+        } => {
+            encode_attempt(encoder, step_id, *attempts);
+            encoder.text(reason.as_str());
+            encode_error(encoder, error);
+        }
+        AuditKind::MandatoryAction {
+            rule_set,
+            number,
+            action,
+        } => {
+            encoder.text(rule_set.as_str());
+            encoder.number(u64::from(*number));
+            encoder.text(action.as_str());
+        }
+        AuditKind::StepsIncomplete { step_ids } => {
+            encoder.number(step_ids.len() as u64);
+            step_ids
+                .iter()
+                .for_each(|step_id| encoder.bytes(step_id.as_bytes()));
+        }
+        AuditKind::Settled { status } => encoder.text(status.as_str()),
     }
+}
+
+fn encode_attempt<'a>(encoder: &mut Encoder<'a>, step_id: &StepId, attempt: u32) {
+    encoder.bytes(step_id.as_bytes());
+    encoder.number(u64::from(attempt));
+}
+
+fn encode_error<'a>(encoder: &mut Encoder<'a>, error: &'a ExecutionError) {
+    encode_error_without_context(encoder, error);
+    encoder.object(&error.context);
+}
+
+/// Recursive; the depth of a chain of causes is bounded.
+///
+/// The context of a cause stands in the entry that is about it; a thousand steps may have one cause.
+fn encode_error_without_context<'a>(encoder: &mut Encoder<'a>, error: &'a ExecutionError) {
+    let ExecutionError {
+        code,
+        message,
+        step_id,
+        severity,
+        cause,
+        context: _,
+    } = error;
+    encoder.text(code);
+    encoder.text(message);
+    encoder.optional(*step_id, |encoder, step_id| encoder.bytes(step_id.as_bytes()));
+    encoder.text(severity.as_str());
+    encoder.optional(cause.as_deref(), encode_error_without_context);
 }

@@ -7,9 +7,9 @@
 //! That of a plan alone has another name and the part about the plan.
 //! Defaults are filled in before, so that an absent field and its explicit default are the same.
 
-use crate::encoder::Encoder;
 use crate::plan::{Plan, RetryPolicy, Step};
 use crate::request::Request;
+use escapement_model::encoder::Encoder;
 
 /// Names this encoding; a change of it must change this text.
 const ENCODING: &str = "escapement request 1";
@@ -38,7 +38,7 @@ pub(crate) fn digests(request: &Request) -> ([u8; 32], [u8; 32]) {
     let mut of_plan = [0; 32];
     let of_request = Encoder::named(ENCODING, |encoder| {
         // the plan's id is part of it, so the same content under another id is another request.
-        of_plan = encoder.with_second_digest(PLAN_ENCODING, |encoder| encoder.plan(plan));
+        of_plan = encoder.with_second_digest(PLAN_ENCODING, |encoder| encode_plan(encoder, plan));
         encoder.object(environment);
         encoder.optional(*deadline_ms, |encoder, deadline_ms| {
             encoder.number(deadline_ms.cast_unsigned())
@@ -58,76 +58,74 @@ pub(crate) fn digests(request: &Request) -> ([u8; 32], [u8; 32]) {
 
 /// The digest of a plan, everything in it included.
 pub(crate) fn plan_digest(plan: &Plan) -> [u8; 32] {
-    Encoder::named(PLAN_ENCODING, |encoder| encoder.plan(plan))
+    Encoder::named(PLAN_ENCODING, |encoder| encode_plan(encoder, plan))
 }
 
-impl<'a> Encoder<'a> {
-    fn plan(&mut self, plan: &'a Plan) {
-        let Plan {
-            id,
-            created_at,
-            name,
-            steps,
-            // It follows from the steps.
-            order: _,
-            context_requirements,
-            priority,
-            timeout_ms,
-            retry_policy,
-            metadata,
-            tags,
-            estimated_duration_ms,
-        } = plan;
-        self.bytes(id.as_bytes());
-        // The version; there is no other.
-        self.number(1);
-        self.number(created_at.cast_unsigned());
-        self.number(steps.len() as u64);
-        for step in steps {
-            self.step(step);
-        }
-        self.text(name);
-        self.texts(context_requirements);
-        self.number(i64::from(*priority).cast_unsigned());
-        self.number(*timeout_ms);
-        self.retry_policy(retry_policy);
-        self.object(metadata);
-        self.texts(tags);
-        self.optional(*estimated_duration_ms, Encoder::number);
+fn encode_plan<'a>(encoder: &mut Encoder<'a>, plan: &'a Plan) {
+    let Plan {
+        id,
+        created_at,
+        name,
+        steps,
+        // It follows from the steps.
+        order: _,
+        context_requirements,
+        priority,
+        timeout_ms,
+        retry_policy,
+        metadata,
+        tags,
+        estimated_duration_ms,
+    } = plan;
+    encoder.bytes(id.as_bytes());
+    // The version; there is no other.
+    encoder.number(1);
+    encoder.number(created_at.cast_unsigned());
+    encoder.number(steps.len() as u64);
+    for step in steps {
+        encode_step(encoder, step);
     }
+    encoder.text(name);
+    encoder.texts(context_requirements);
+    encoder.number(i64::from(*priority).cast_unsigned());
+    encoder.number(*timeout_ms);
+    encode_retry_policy(encoder, retry_policy);
+    encoder.object(metadata);
+    encoder.texts(tags);
+    encoder.optional(*estimated_duration_ms, Encoder::number);
+}
 
-    fn step(&mut self, step: &'a Step) {
-        let Step {
-            id,
-            action,
-            payload,
-            depends_on,
-            on_failure,
-            timeout_ms,
-        } = step;
-        self.bytes(id.as_bytes());
-        self.text(action);
-        self.object(payload);
-        self.number(depends_on.len() as u64);
-        for dependency in depends_on {
-            self.number(dependency.as_usize() as u64);
-        }
-        self.text(on_failure.as_str());
-        self.optional(*timeout_ms, Encoder::number);
+fn encode_step<'a>(encoder: &mut Encoder<'a>, step: &'a Step) {
+    let Step {
+        id,
+        action,
+        payload,
+        depends_on,
+        on_failure,
+        timeout_ms,
+    } = step;
+    encoder.bytes(id.as_bytes());
+    encoder.text(action);
+    encoder.object(payload);
+    encoder.number(depends_on.len() as u64);
+    for dependency in depends_on {
+        encoder.number(dependency.as_usize() as u64);
     }
+    encoder.text(on_failure.as_str());
+    encoder.optional(*timeout_ms, Encoder::number);
+}
 
-    fn retry_policy(&mut self, policy: &RetryPolicy) {
-        let RetryPolicy {
-            max_attempts,
-            backoff_ms,
-            backoff_multiplier,
-            max_backoff_ms,
-            retryable_error_codes,
-        } = policy;
-        self.number(u64::from(*max_attempts));
-        self.number(*backoff_ms);
-        self.number(backoff_multiplier.to_bits());
-        self.number(*max_backoff_ms);
-        self.texts(retryable_error_codes);
-    }
+fn encode_retry_policy<'a>(encoder: &mut Encoder<'a>, policy: &RetryPolicy) {
+    let RetryPolicy {
+        max_attempts,
+        backoff_ms,
+        backoff_multiplier,
+        max_backoff_ms,
+        retryable_error_codes,
+    } = policy;
+    encoder.number(u64::from(*max_attempts));
+    encoder.number(*backoff_ms);
+    encoder.number(backoff_multiplier.to_bits());
+    encoder.number(*max_backoff_ms);
+    encoder.texts(retryable_error_codes);
 }

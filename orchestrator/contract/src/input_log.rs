@@ -1,11 +1,11 @@
 //! Everything that an execution was told, with its times: what a replay needs. Judges nothing.
 
-use crate::encoder::Encoder;
 use crate::execution::{Effect, Input, Interruption, WithdrawReason};
 use crate::outcome::{Outcome, Reported};
 use crate::time::Moment;
 use alloc::vec::Vec;
 use escapement_model::Opaque;
+use escapement_model::encoder::Encoder;
 use escapement_model::limits::{
     ERROR_CONTEXT_BYTES_MAX, INPUT_LOG_BYTES_MAX, MESSAGE_CHARS_MAX, WARNINGS_MAX,
 };

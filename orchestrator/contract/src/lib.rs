@@ -16,7 +16,6 @@ mod certificate;
 mod chain;
 mod digest;
 mod draft;
-mod encoder;
 mod error;
 mod execution;
 mod explain;

@@ -6,6 +6,8 @@
 extern crate alloc;
 
 pub mod codes;
+#[cfg(feature = "digest")]
+pub mod encoder;
 pub mod ids;
 pub mod limits;
 pub mod opaque;

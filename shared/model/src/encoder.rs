@@ -1,18 +1,17 @@
-//! The canonical encoding under every digest of this crate. Knows no message; keeps no content.
+//! The canonical encoding under every digest of plans, requests, records and runs. Knows no message; keeps no content.
 //!
 //! A text is its length in bytes and its bytes; a list is its length and its items; a number is eight bytes, big endian;
 //! what may be absent is 0, or 1 and its value; ids are their 16 bytes.
 //! An object is its number of keys and its entries, sorted by key, the last value of a repeated key. Each value has a tag:
 //! 0 null, 1 number (the bits of a double), 2 text, 3 boolean (0 or 1), 4 object, 5 list.
 
+use crate::opaque::{Entries, Opaque, ValueView, entries, items};
 use alloc::string::String;
 use alloc::vec::Vec;
-use escapement_model::Opaque;
-use escapement_model::opaque::{Entries, ValueView, entries, items};
 use sha2::{Digest, Sha256};
 
 /// What is hashed, piece by piece.
-pub(crate) struct Encoder<'a> {
+pub struct Encoder<'a> {
     hash: Sha256,
     /// A second hash over the same bytes, while [`Encoder::with_second_digest`] runs.
     second: Option<Sha256>,
@@ -25,7 +24,7 @@ pub(crate) struct Encoder<'a> {
 
 impl<'a> Encoder<'a> {
     /// The hash of what is encoded behind a name; a change of the encoding must change this text.
-    pub(crate) fn named(name: &str, encode: impl FnOnce(&mut Self)) -> [u8; 32] {
+    pub fn named(name: &str, encode: impl FnOnce(&mut Self)) -> [u8; 32] {
         let mut encoder = Self::empty();
         encoder.text(name);
         encode(&mut encoder);
@@ -33,7 +32,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// The hash of what is encoded behind another hash, which says what it is.
-    pub(crate) fn chained(hash: &[u8; 32], encode: impl FnOnce(&mut Self)) -> [u8; 32] {
+    pub fn chained(hash: &[u8; 32], encode: impl FnOnce(&mut Self)) -> [u8; 32] {
         let mut encoder = Self::empty();
         encoder.bytes(hash);
         encode(&mut encoder);
@@ -41,7 +40,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// Returns the hash of what `encode` encodes, behind a name of its own; the first hash goes on over the same bytes.
-    pub(crate) fn with_second_digest(&mut self, name: &str, encode: impl FnOnce(&mut Self)) -> [u8; 32] {
+    pub fn with_second_digest(&mut self, name: &str, encode: impl FnOnce(&mut Self)) -> [u8; 32] {
         self.flush();
         let mut hash = Sha256::new();
         hash.update((name.len() as u64).to_be_bytes());
@@ -77,8 +76,9 @@ impl<'a> Encoder<'a> {
         }
     }
 
+    /// Encodes bytes as they are, without their length.
     #[inline]
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+    pub fn bytes(&mut self, bytes: &[u8]) {
         match self
             .buffer
             .get_mut(self.n_buffered..self.n_buffered + bytes.len())
@@ -107,30 +107,35 @@ impl<'a> Encoder<'a> {
         self.n_buffered = tail.len();
     }
 
-    pub(crate) fn optional<T>(&mut self, value: Option<T>, encode: impl FnOnce(&mut Self, T)) {
+    /// Encodes 0, or 1 and the value.
+    pub fn optional<T>(&mut self, value: Option<T>, encode: impl FnOnce(&mut Self, T)) {
         self.bytes(&[u8::from(value.is_some())]);
         if let Some(value) = value {
             encode(self, value);
         }
     }
 
-    pub(crate) fn number(&mut self, number: u64) {
+    /// Encodes eight bytes, big endian.
+    pub fn number(&mut self, number: u64) {
         self.bytes(&number.to_be_bytes());
     }
 
-    pub(crate) fn text(&mut self, text: &str) {
+    /// Encodes the length in bytes and the bytes.
+    pub fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
         self.bytes(text.as_bytes());
     }
 
-    pub(crate) fn texts(&mut self, texts: &[String]) {
+    /// Encodes the number of texts and each of them.
+    pub fn texts(&mut self, texts: &[String]) {
         self.number(texts.len() as u64);
         for text in texts {
             self.text(text);
         }
     }
 
-    pub(crate) fn object(&mut self, object: &'a Opaque) {
+    /// Encodes an object that was checked, sorted by key.
+    pub fn object(&mut self, object: &'a Opaque) {
         self.entries(object.entries());
     }
 
@@ -159,8 +164,8 @@ impl<'a> Encoder<'a> {
         self.sorted.truncate(from);
     }
 
-    /// Recursive; `Opaque::check` bounds the depth.
-    fn value(&mut self, value: ValueView<'a>) {
+    /// Encodes a value of an object that was checked. Recursive; `Opaque::check` bounds the depth.
+    pub fn value(&mut self, value: ValueView<'a>) {
         match value {
             ValueView::Null => self.bytes(&[0]),
             ValueView::Number(number) => {

@@ -1,0 +1,255 @@
+//! A plan of a run: an immutable graph of steps, checked. Decides nothing about a run.
+//!
+//! A plan is read from a document (`escapement.plan/1`), a free-form object. Where a step names another one, the plan
+//! has its index: the position in canonical order, which is topological, and among the steps whose dependencies come
+//! before takes the lowest order number, then the first in the document.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use escapement_model::Opaque;
+
+/// Position of a step in canonical order, from 0.
+pub type StepIndex = usize;
+
+/// A checked plan.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// 1 to 255 code points.
+    pub name: String,
+    /// What the plan aims at, at most 5,000 code points; may be empty.
+    pub goal: String,
+    /// At most 5,000 code points; may be empty.
+    pub description: String,
+    /// True if steps that are `async` may overlap.
+    pub parallel: bool,
+    /// The output of a plan without steps.
+    pub narrative: Option<String>,
+    /// A template over all steps: the output of the run. Without it the output is that of the last step in canonical order.
+    pub output: Option<Template>,
+    /// The steps in canonical order, at most 1,024.
+    pub steps: Vec<Step>,
+    /// SHA-256 of the canonical encoding, headed `escapement run plan 1`: equal for documents that say the same.
+    pub digest: [u8; 32],
+}
+
+/// A value with references in it: an encoded `google.protobuf.Value`, unchanged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template(pub Bytes);
+
+/// One step.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Names the step in its plan: `[A-Za-z0-9_.-]{1,64}`.
+    pub key: String,
+    /// The order number, 0 to 1,000,000; the position in the document, from 1, unless given.
+    pub order: u32,
+    /// The position in the document, from 0.
+    pub place: usize,
+    /// At most 255 code points; the key unless given.
+    pub name: String,
+    /// At most 5,000 code points; may be empty.
+    pub description: String,
+    /// What the step does.
+    pub kind: StepKind,
+    /// The steps that this one depends on, ascending: those named, and those that its templates refer to.
+    pub depends_on: Vec<StepIndex>,
+    /// `false` is shorthand for `on_failure: skip`. What the preset says unless given.
+    pub required: Option<bool>,
+    /// True if the step may overlap with others that are `async`, in a plan that is `parallel`.
+    pub is_async: bool,
+    /// Milliseconds of one attempt, 1 to 86,400,000.
+    pub timeout_ms: Option<u64>,
+    /// Repetition of units.
+    pub retry: RetrySpec,
+    /// The step to go on with after success; always a later one.
+    pub on_success: Option<StepIndex>,
+    /// What a final failure leads to. What the preset says unless given.
+    pub on_failure: Option<OnFailure>,
+    /// What a failed dependency leads to. What the preset says unless given.
+    pub on_dependency_failure: Option<OnDependencyFailure>,
+    /// The caller's own.
+    pub metadata: Opaque,
+}
+
+/// What a step does, with what it needs.
+#[derive(Clone, Debug)]
+pub enum StepKind {
+    /// One call of an action.
+    ToolCall(Call),
+    /// A question to a language model.
+    LlmDecision(LlmDecision),
+    /// A question to a person.
+    UserInput(UserInput),
+    /// A branch.
+    Condition(Condition),
+    /// Several calls, in batches.
+    Parallel(Parallel),
+    /// One call, repeated.
+    Loop(Loop),
+    /// Another plan as a run of its own.
+    SubPlan(SubPlan),
+}
+
+/// A call of an action.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The action, 1 to 100 code points.
+    pub tool_name: String,
+    /// A template of an object.
+    pub tool_args: Opaque,
+}
+
+/// `llm_decision`.
+#[derive(Clone, Debug)]
+pub struct LlmDecision {
+    /// A template of a text.
+    pub prompt: String,
+    /// The answers that count; any answer counts if there are none.
+    pub choices: Vec<String>,
+    /// Which earlier results the model is shown.
+    pub context: LlmContext,
+    /// Actions that the model may call.
+    pub tools: Vec<String>,
+    /// The model; what the run says unless given.
+    pub model: Option<String>,
+    /// Turns, 1 to 100; what the run says unless given.
+    pub max_iterations: Option<u32>,
+}
+
+/// Which earlier results a model is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LlmContext {
+    /// Those of all earlier steps that completed.
+    All,
+    /// Those of the dependencies.
+    Dependencies,
+    /// Those of these steps, ascending.
+    Steps(Vec<StepIndex>),
+    /// None.
+    None,
+}
+
+/// `user_input`.
+#[derive(Clone, Debug)]
+pub struct UserInput {
+    /// A template of a text.
+    pub question: String,
+    /// What counts as an answer.
+    pub input_type: InputType,
+    /// The options of a choice, 1 to 100 templates of texts; empty for other types.
+    pub options: Vec<String>,
+    /// Milliseconds for the answer, 1 to 31,536,000,000; what the run says unless given.
+    pub timeout_ms: Option<u64>,
+    /// The answer if none came in time: an encoded `google.protobuf.Value`. Without it the step fails.
+    pub default_answer: Option<Bytes>,
+}
+
+/// What counts as an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputType {
+    /// A text.
+    Text,
+    /// One of the options.
+    Choice,
+    /// Yes or no.
+    Confirm,
+    /// An object.
+    Form,
+}
+
+/// `condition`.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    /// What is asked.
+    pub condition: Expression,
+    /// Where a true value leads; on to the next step unless given.
+    pub true_step: Option<StepIndex>,
+    /// Where a false value leads; on to the next step unless given.
+    pub false_step: Option<StepIndex>,
+}
+
+/// An expression of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expression {
+    /// `true` or `false`.
+    Literal(bool),
+    /// `result:<key>`: whether that step completed with a value that is not null, false, 0, empty text, list or object.
+    ResultOf(StepIndex),
+    /// Any other text, at most 4 KiB: evaluated outside.
+    Text(String),
+}
+
+/// `parallel`.
+#[derive(Clone, Debug)]
+pub struct Parallel {
+    /// 0 to 256 calls.
+    pub items: Vec<Call>,
+    /// Calls at a time, 1 to 256; what the run says unless given.
+    pub batch_size: Option<u32>,
+    /// False: the step completes with the first success.
+    pub wait_all: bool,
+}
+
+/// `loop`.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    /// What is repeated; its arguments get `iteration`, from 0.
+    pub call: Call,
+    /// 0 to 1,000; what the run says unless given.
+    pub max_iterations: Option<u32>,
+    /// Asked after each iteration; the loop goes on while it is true.
+    pub loop_condition: Option<Expression>,
+}
+
+/// `sub_plan`.
+#[derive(Clone, Debug)]
+pub struct SubPlan {
+    /// The saved plan, a UUID; or else `revision_digest` is given.
+    pub plan_id: Option<String>,
+    /// The revision, `sha256:` and 64 hexadecimal digits.
+    pub revision_digest: Option<String>,
+    /// A template of the child's input.
+    pub input: Opaque,
+}
+
+/// Repetition of units; each field is what the preset says unless given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RetrySpec {
+    /// Additional attempts, 0 to 100.
+    pub max_retries: Option<u32>,
+    /// Milliseconds before the first retry, 0 to 86,400,000.
+    pub backoff_ms: Option<u64>,
+    /// What each further delay is multiplied with, 1 to 10.
+    pub multiplier: Option<f64>,
+    /// The longest delay in milliseconds, 0 to 86,400,000.
+    pub max_backoff_ms: Option<u64>,
+    /// True if a person is asked for more retries when they are used up.
+    pub escalate: Option<bool>,
+}
+
+/// What a final failure of a step leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Nothing further starts, and the revision fails.
+    Abort,
+    /// Dependents are skipped, independent steps go on, then the revision fails.
+    Drain,
+    /// The run goes on.
+    Skip,
+    /// The run goes on with that step; always a later one.
+    Jump(StepIndex),
+}
+
+/// What a dependency that failed, or was skipped because of a failure, leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDependencyFailure {
+    /// The step is skipped.
+    Skip,
+    /// The step runs, and references to the dependency are null.
+    NullInput,
+    /// The step runs, and references to the dependency are the text `(FAILED: CODE: message)`.
+    Synthetic,
+    /// The step never runs.
+    Block,
+}
