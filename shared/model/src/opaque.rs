@@ -12,8 +12,8 @@ use bytes::{Buf, BufMut, Bytes};
 use prost::encoding::{DecodeContext, WireType, decode_varint, encode_varint};
 use prost::{DecodeError, Message};
 
-pub use build::{ListBuilder, StructBuilder};
-pub use view::{Entries, Items, Malformed, ValueView, check, entries, items};
+pub use build::{ListBuilder, StructBuilder, encode_value};
+pub use view::{Entries, Items, Malformed, ValueView, check, entries, items, value};
 
 /// A free-form object: the encoded `google.protobuf.Struct`, unchanged. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Writes encoded Structs key by key. Keeps the order in which it is called.
 
-use super::Opaque;
+use super::{Opaque, ValueView};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use prost::encoding::{encode_varint, encoded_len_varint};
@@ -64,6 +64,14 @@ impl StructBuilder {
     /// Adds a list.
     pub fn list(self, key: &str, list: ListBuilder) -> Self {
         self.entry(key, LIST, &list.bytes)
+    }
+
+    /// Adds a value as it is.
+    pub fn value(mut self, key: &str, value: ValueView<'_>) -> Self {
+        let mut encoded = Vec::new();
+        encode_value(value, &mut encoded);
+        self.raw_entry(key, &encoded);
+        self
     }
 
     /// The encoded object.
@@ -135,12 +143,35 @@ impl ListBuilder {
         self.item(LIST, &list.bytes)
     }
 
+    /// Adds a value as it is.
+    pub fn value(mut self, value: ValueView<'_>) -> Self {
+        let mut encoded = Vec::new();
+        encode_value(value, &mut encoded);
+        put_delimited(&mut self.bytes, ITEM, &encoded);
+        self
+    }
+
     fn item(mut self, kind: u8, content: &[u8]) -> Self {
         let value_length = 1 + encoded_len_varint(content.len() as u64) + content.len();
         self.bytes.push(ITEM);
         encode_varint(value_length as u64, &mut self.bytes);
         put_delimited(&mut self.bytes, kind, content);
         self
+    }
+}
+
+/// Appends the `google.protobuf.Value` of what is viewed; objects and lists keep their bytes.
+pub fn encode_value(value: ValueView<'_>, bytes: &mut Vec<u8>) {
+    match value {
+        ValueView::Null => bytes.extend_from_slice(&[NULL, 0]),
+        ValueView::Number(number) => {
+            bytes.push(NUMBER);
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        ValueView::Text(text) => put_delimited(bytes, TEXT, text.as_bytes()),
+        ValueView::Bool(flag) => bytes.extend_from_slice(&[BOOL, u8::from(flag)]),
+        ValueView::Struct(object) => put_delimited(bytes, STRUCT, object),
+        ValueView::List(list) => put_delimited(bytes, LIST, list),
     }
 }
 

@@ -63,6 +63,14 @@ pub fn items(bytes: &[u8]) -> Items<'_> {
     }
 }
 
+/// Views an encoded `google.protobuf.Value`.
+///
+/// # Errors
+/// [`Malformed`] if the value, or a text that it is, is broken; what lies inside is not looked at.
+pub fn value(bytes: &[u8]) -> Result<ValueView<'_>, Malformed> {
+    read_value(bytes)
+}
+
 /// See [`entries`].
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
