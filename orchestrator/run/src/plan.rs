@@ -27,10 +27,21 @@ pub struct Plan {
     pub narrative: Option<String>,
     /// A template over all steps: the output of the run. Without it the output is that of the last step in canonical order.
     pub output: Option<Template>,
+    /// What the run must produce.
+    pub constraints: Constraints,
     /// The steps in canonical order, at most 1,024.
     pub steps: Vec<Step>,
     /// SHA-256 of the canonical encoding, headed `escapement run plan 1`: equal for documents that say the same.
     pub digest: [u8; 32],
+}
+
+/// What a run must produce to be completed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Constraints {
+    /// Types of artifacts, such as `image`, at most 16; there must be one artifact of each.
+    pub must_produce: Vec<String>,
+    /// The type of the artifact that the answer is.
+    pub expected_artifact_type: Option<String>,
 }
 
 /// A value with references in it: an encoded `google.protobuf.Value`, unchanged.
@@ -52,7 +63,9 @@ pub struct Step {
     pub description: String,
     /// What the step does.
     pub kind: StepKind,
-    /// The steps that this one depends on, ascending: those named, and those that its templates refer to.
+    /// The steps that this one depends on, ascending: those named, those that its templates refer to, and those in the
+    /// `context` of an `llm_decision`. A step that is named by `result:` comes earlier, and is no dependency: that it
+    /// failed is an answer.
     pub depends_on: Vec<StepIndex>,
     /// `false` is shorthand for `on_failure: skip`. What the preset says unless given.
     pub required: Option<bool>,
@@ -68,6 +81,8 @@ pub struct Step {
     pub on_failure: Option<OnFailure>,
     /// What a failed dependency leads to. What the preset says unless given.
     pub on_dependency_failure: Option<OnDependencyFailure>,
+    /// A call that judges the step's result while the run is verified; its arguments may refer to all steps.
+    pub verify: Option<Call>,
     /// The caller's own.
     pub metadata: Opaque,
 }
