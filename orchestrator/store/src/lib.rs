@@ -10,6 +10,7 @@
 
 #[cfg(feature = "testing")]
 pub mod conformance;
+mod database;
 pub mod embedded;
 mod fault;
 #[cfg(feature = "testing")]
@@ -21,7 +22,8 @@ mod write;
 use bytes::Bytes;
 use escapement_model::ExecutionId;
 
-pub use embedded::{Checkpointing, Embedded, EmbeddedOptions, Files, Lock, OpenFile};
+pub use database::{Checkpointing, EmbeddedOptions, Files, Lock, OpenFile};
+pub use embedded::Embedded;
 pub use fault::{FaultSource, StoreFault};
 #[cfg(feature = "testing")]
 pub use memory::{Memory, MemoryDisk, MemoryFault};

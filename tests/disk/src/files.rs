@@ -72,7 +72,7 @@ impl Files for Place {
 
     fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
         let locked = self.open_named(path, true, true)?;
-        Ok(locked.map(|file| Box::new(file) as Lock))
+        Ok(locked.map(|file| Arc::new(file) as Lock))
     }
 
     fn open(&self, path: &Path, create: bool) -> io::Result<Box<dyn OpenFile>> {

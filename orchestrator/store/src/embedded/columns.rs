@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use escapement_model::{ExecutionId, PlanId};
 use rusqlite::Row;
-use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::types::ValueRef;
 
-use super::connection::reading;
+use crate::database::connection::{reading, working};
+use crate::database::values::{checksum, column_number, number_of, optional_text};
 use crate::{AcceptWrite, StoreFault, StoredState, StoredSummary};
 
 /// Columns that never change, in the order in which they are bound, read and summed.
@@ -44,48 +45,6 @@ pub(super) fn fixed<'a>(number: u64, write: &'a AcceptWrite, tags: &'a [u8]) -> 
 /// The columns that never change, as they stand in a row that begins with [`SUMMARY`].
 pub(super) fn fixed_of<'a>(row: &'a Row<'_>) -> rusqlite::Result<Vec<ValueRef<'a>>> {
     (0..FIXED).map(|column| row.get_ref(column)).collect()
-}
-
-/// The number as SQLite keeps it.
-pub(super) fn column_number(number: u64) -> i64 {
-    i64::try_from(number).expect("a number is counted up from 1, one for each execution")
-}
-
-/// The number as SQLite gave it; a negative one stands in a damaged file only.
-pub(super) fn number_of(column: i64) -> rusqlite::Result<u64> {
-    u64::try_from(column).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, column))
-}
-
-/// Borrowed, so that nothing is copied on the way to SQLite.
-pub(super) fn bound(value: ValueRef<'_>) -> ToSqlOutput<'_> {
-    ToSqlOutput::Borrowed(value)
-}
-
-/// Sums values together with their types and lengths, so that no byte can move from one to another unseen.
-pub(super) fn checksum<'a>(values: impl IntoIterator<Item = ValueRef<'a>>) -> i64 {
-    let mut hasher = crc32fast::Hasher::new();
-    for value in values {
-        match value {
-            ValueRef::Null => hasher.update(&[0]),
-            ValueRef::Integer(integer) => {
-                hasher.update(&[1]);
-                hasher.update(&integer.to_le_bytes());
-            }
-            ValueRef::Real(real) => {
-                hasher.update(&[2]);
-                hasher.update(&real.to_le_bytes());
-            }
-            ValueRef::Text(bytes) => update_sized(&mut hasher, 3, bytes),
-            ValueRef::Blob(bytes) => update_sized(&mut hasher, 4, bytes),
-        }
-    }
-    hasher.finalize().into()
-}
-
-fn update_sized(hasher: &mut crc32fast::Hasher, kind: u8, bytes: &[u8]) {
-    hasher.update(&[kind]);
-    hasher.update(&(bytes.len() as u64).to_le_bytes());
-    hasher.update(bytes);
 }
 
 /// The checksum of a result, over the columns that are set with it.
@@ -189,10 +148,7 @@ pub(super) fn decode_tags(mut column: &[u8]) -> Option<Vec<String>> {
 
 /// A row that begins with [`SUMMARY`].
 pub(super) fn summary(row: &Row<'_>) -> Result<StoredSummary, StoreFault> {
-    let number = row
-        .get(0)
-        .and_then(number_of)
-        .map_err(super::connection::working)?;
+    let number = row.get(0).and_then(number_of).map_err(working)?;
     decode(number, row)
         .map_err(|error| reading(number, PART_INDEX, error))?
         .ok_or(StoreFault::Corrupt {
@@ -255,8 +211,4 @@ pub(super) fn state_of(column: i64) -> Option<StoredState> {
         2 => Some(StoredState::Settled),
         _ => None,
     }
-}
-
-fn optional_text(text: Option<&str>) -> ValueRef<'_> {
-    text.map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes()))
 }

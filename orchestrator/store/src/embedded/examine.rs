@@ -7,17 +7,15 @@ use std::path::Path;
 
 use bytes::Bytes;
 use escapement_model::ExecutionId;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 use self::pages::{executions, numbers, removed};
-use super::connection::{is_damage, opening, working};
-use super::mark::Mark;
 use super::reader::{fetch, fetch_audit};
-use super::{DATABASE_FILE, MARK_FILE, connection, schema};
+use super::schema::SCHEMA;
+use crate::database::connection::working;
+use crate::database::mark::Mark;
+use crate::database::{EXECUTIONS, connection};
 use crate::{StoreFault, StoredExecution};
-
-/// Findings about the structure of the file that are told.
-const STRUCTURE_FINDINGS_MAX: usize = 20;
 
 /// Something that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,9 +79,9 @@ impl Examiner {
     /// [`StoreFault::Open`] if there is none, [`StoreFault::Incompatible`] if its schema is another one,
     /// [`StoreFault::Damaged`] if it does not read.
     pub fn open(directory: &Path) -> Result<Self, StoreFault> {
-        let path = directory.join(DATABASE_FILE);
+        let path = directory.join(EXECUTIONS.database);
         // Read first, so that it is never ahead of what is read behind it.
-        let mark = std::fs::read(directory.join(MARK_FILE))
+        let mark = std::fs::read(directory.join(EXECUTIONS.mark))
             .ok()
             .and_then(|bytes| Mark::decode(&bytes))
             .unwrap_or_default();
@@ -97,17 +95,12 @@ impl Examiner {
     /// # Errors
     /// As [`Examiner::open`].
     pub fn open_file(file: &Path) -> Result<Self, StoreFault> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(file, flags).map_err(|error| opening(file, error))?;
-        connection
-            .pragma_update(None, "cell_size_check", true)
-            .map_err(|error| opening(file, error))?;
-        Self::over(connection, file)
+        Self::over(connection::open_still(file)?, file)
     }
 
     /// Examines over a connection that only reads.
     pub(super) fn over(connection: Connection, path: &Path) -> Result<Self, StoreFault> {
-        schema::require_newest(&connection, path)?;
+        SCHEMA.require_newest(&connection, path)?;
         Ok(Self {
             connection,
             mark: Mark::default(),
@@ -116,8 +109,8 @@ impl Examiner {
     }
 
     /// The connection, for a copy.
-    pub(super) fn connection(&self) -> &Connection {
-        &self.connection
+    pub(super) fn into_connection(self) -> Connection {
+        self.connection
     }
 
     /// The next numbers of executions, by the table alone; none behind the last one. Where damage hides which there are,
@@ -190,26 +183,8 @@ impl Examiner {
     /// # Errors
     /// Where the file cannot be read at all.
     pub fn structure(&self) -> Result<Vec<Finding>, StoreFault> {
-        let sql = format!("PRAGMA integrity_check({STRUCTURE_FINDINGS_MAX})");
-        let mut statement = self.connection.prepare(&sql).map_err(working)?;
-        let mut rows = statement.query([]).map_err(working)?;
-        let mut findings = Vec::new();
-        loop {
-            match rows.next() {
-                Ok(Some(row)) => {
-                    let said: String = row.get(0).map_err(working)?;
-                    if said != "ok" {
-                        findings.push(Finding::Store(said));
-                    }
-                }
-                Ok(None) => return Ok(findings),
-                Err(error) if is_damage(&error) => {
-                    findings.push(Finding::Store(error.to_string()));
-                    return Ok(findings);
-                }
-                Err(error) => return Err(working(error)),
-            }
-        }
+        let said = connection::structure(&self.connection)?;
+        Ok(said.into_iter().map(Finding::Store).collect())
     }
 }
 

@@ -3,11 +3,11 @@
 use escapement_model::{ExecutionId, PlanId};
 use rusqlite::{Connection, OptionalExtension};
 
-use super::columns::column_number;
-use super::connection::working;
 use super::reader::{fetch, fetch_audit};
 use super::tally::{Census, Tally};
 use super::{tombstones, writer};
+use crate::database::connection::working;
+use crate::database::values::column_number;
 use crate::{RemovedExecution, StoreFault};
 
 /// What came of giving an execution up.

@@ -1,7 +1,7 @@
 //! Ways for tests to reach what stands in the files, byte by byte. No part of the store's promises.
 
 use super::columns;
-use super::mark::Mark;
+use crate::database::mark::Mark;
 
 /// Commits and highest number that a mark of these bytes says; `None` if they are no mark of ours.
 pub fn mark(bytes: &[u8]) -> Option<(u64, u64)> {

@@ -9,12 +9,13 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::columns::{
-    BEHIND_SUMMARY, PART_INDEX, Progress, SUMMARY, audit_checksum, checksum, column_number, column_state,
-    encode_tags, fixed_of, number_of, result_checksum, summary,
+    BEHIND_SUMMARY, PART_INDEX, Progress, SUMMARY, audit_checksum, column_state, encode_tags, fixed_of,
+    result_checksum, summary,
 };
-use super::connection::{reading, working};
 use super::tally::Tally;
 use super::tombstones;
+use crate::database::connection::{reading, working};
+use crate::database::values::{checksum, column_number, number_of};
 use crate::{
     ActionMemory, Counts, ListFilter, Reader, RemovedExecution, StoreFault, StoredExecution, StoredState,
     StoredSummary,

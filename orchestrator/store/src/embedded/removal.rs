@@ -10,14 +10,14 @@ use escapement_model::planted::{self, Bug};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
-use super::columns::{
-    BEHIND_SUMMARY, PART_INDEX, SUMMARY, checksum, column_number, column_state, fixed_of, number_of, summary,
-};
-use super::connection::{reading, working};
+use super::columns::{BEHIND_SUMMARY, PART_INDEX, SUMMARY, column_state, fixed_of, summary};
 use super::reader::PART_ACCEPTED;
 use super::tally::Tally;
 use super::tombstones::{self, PART_REMOVED, Placed};
 use super::writer;
+use crate::database::connection::{reading, working};
+use crate::database::values::{checksum, column_number, number_of};
+use crate::database::work;
 use crate::removal::REMOVED_PER_STEP_MAX;
 use crate::{Removal, Removed, RemovedExecution, StoreFault, StoredState, StoredSummary};
 
@@ -205,7 +205,7 @@ fn apply<T>(
                 break;
             }
             Some((index, StoreFault::Corrupt { .. })) if index > 0 => {
-                writer::roll_back(connection).map_err(|fault| StoreFault::Fatal(fault.into()))?;
+                work::roll_back(connection).map_err(|fault| StoreFault::Fatal(fault.into()))?;
                 items.truncate(index);
             }
             Some((_, fault)) => return Err(fault),

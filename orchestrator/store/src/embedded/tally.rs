@@ -7,9 +7,9 @@
 use escapement_model::planted::{self, Bug};
 use rusqlite::{Connection, OptionalExtension};
 
-use super::columns::{column_number, number_of};
-use super::connection::working;
-use super::mark::Mark;
+use crate::database::connection::working;
+use crate::database::mark::Mark;
+use crate::database::values::{column_number, number_of};
 use crate::{Counts, StoreFault};
 
 /// The row of that name.

@@ -4,8 +4,8 @@ use escapement_model::{ExecutionId, PlanId};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
-use super::columns::{checksum, column_number, number_of};
-use super::connection::{reading, working};
+use crate::database::connection::{reading, working};
+use crate::database::values::{checksum, column_number, number_of};
 use crate::{AcceptWrite, RemovedExecution, StoreFault};
 
 /// What of a removed execution is damaged.

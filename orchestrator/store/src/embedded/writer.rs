@@ -6,13 +6,15 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{
-    FIXED, PART_INDEX, Progress, audit_checksum, bound, checksum, column_number, column_state, encode_tags,
-    fixed, number_of, outline_column, result_checksum, start_checksum, state_of,
+    FIXED, PART_INDEX, Progress, audit_checksum, column_state, encode_tags, fixed, outline_column,
+    result_checksum, start_checksum, state_of,
 };
-use super::connection::{reading, working};
 use super::reader::fetch;
 use super::tally::Tally;
 use super::tombstones;
+use crate::database::connection::{reading, working};
+use crate::database::values::{bound, checksum, column_number, number_of};
+use crate::database::work;
 use crate::{AcceptWrite, ActionMemory, Conflict, Outcome, RemovedExecution, StoreFault, StoredState, Write};
 
 const INSERT_EXECUTION: &str = "INSERT OR IGNORE INTO execution (number, execution_id, plan_id, \
@@ -94,17 +96,9 @@ fn remember_actions(connection: &Connection, memories: &[ActionMemory]) -> Resul
     Ok(Outcome::Done { number: 0 })
 }
 
-/// Opens the transaction of a batch, on what this process has left in the file.
+/// Opens the transaction of a batch.
 pub(super) fn begin(connection: &Connection, tally: &Tally) -> Result<(), StoreFault> {
-    execute(connection, "BEGIN IMMEDIATE")?;
-    let n_commits: i64 = connection
-        .prepare_cached("SELECT n_commits FROM tally")
-        .and_then(|mut select| select.query_row([], |row| row.get(0)))
-        .map_err(working)?;
-    if n_commits != column_number(tally.n_commits) {
-        return Err(StoreFault::Fatal("another process has written this store".into()));
-    }
-    Ok(())
+    work::begin(connection, tally.n_commits)
 }
 
 /// Commits it, together with the tally if the batch changed something.
@@ -113,24 +107,7 @@ pub(super) fn end(connection: &Connection, tally: &mut Tally, before: &Tally) ->
         tally.n_commits += 1;
         tally.save(connection).map_err(working)?;
     }
-    execute(connection, "COMMIT")
-}
-
-/// Undoes what a failed batch left open.
-pub(super) fn roll_back(connection: &Connection) -> Result<(), StoreFault> {
-    if connection.is_autocommit() {
-        Ok(())
-    } else {
-        execute(connection, "ROLLBACK")
-    }
-}
-
-fn execute(connection: &Connection, sql: &str) -> Result<(), StoreFault> {
-    connection
-        .prepare_cached(sql)
-        .and_then(|mut statement| statement.execute([]))
-        .map_err(working)?;
-    Ok(())
+    work::commit(connection)
 }
 
 fn accept(connection: &Connection, tally: &mut Tally, write: &AcceptWrite) -> Result<Outcome, StoreFault> {

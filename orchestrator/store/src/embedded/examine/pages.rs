@@ -4,9 +4,10 @@ use escapement_model::ExecutionId;
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 
 use super::{ExaminedPage, Finding, Next};
-use crate::embedded::columns::{PART_INDEX, column_number, number_of};
-use crate::embedded::connection::{is_damage, reading, working};
-use crate::embedded::mark::Mark;
+use crate::database::connection::{is_damage, reading, working};
+use crate::database::mark::Mark;
+use crate::database::values::{column_number, number_of};
+use crate::embedded::columns::PART_INDEX;
 use crate::embedded::reader::{fetch, fetch_audit};
 use crate::embedded::tally::{Census, Tally};
 use crate::embedded::tombstones::{self, Placed};

@@ -1,5 +1,5 @@
-//! Checks at opening that every index says of executions what their rows say, and makes indexes anew if the
-//! operator asks for it. Reads no record.
+//! Checks at opening that every index says of a table what its rows say, and makes indexes anew if the operator asks
+//! for it. Knows of the table what it is told.
 //!
 //! Rows and records have checksums, entries of an index have none: a flipped bit there would make an id look
 //! unknown, or a restart forget a running execution. The table and each index are walked once, in their own
@@ -7,79 +7,75 @@
 
 mod parts;
 
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::columns::number_of;
 use super::connection::{is_damage, is_of_damage, working};
-use super::reader::fetch;
+use super::values::number_of;
 use crate::StoreFault;
 
-pub(super) use parts::{Cut, agree};
+pub(crate) use parts::{Cut, agree};
 
-/// An index: its entries are pairs of key and number, in order.
-struct Index {
-    what: &'static str,
-    name: &'static str,
-    key: &'static str,
-    /// Which rows it holds.
-    condition: &'static str,
-    /// The key of one row.
-    row: &'static str,
+/// A table with the indexes that are checked.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    /// A column for each index, in order: its key in a row, null if the index leaves the row out.
+    pub(crate) keys: &'static [&'static str],
+    pub(crate) indexes: &'static [Index],
+    /// How many of them, the first ones, hold random ids and are walked in parts.
+    pub(crate) n_cut: usize,
+    /// Whether the row of that number is as it was written.
+    pub(crate) is_sound: fn(&Connection, u64) -> Result<bool, StoreFault>,
 }
 
-/// In the order of the columns of [`ROWS`].
-const INDEXES: [Index; 4] = [
-    Index {
-        what: "index entries by execution id",
-        name: "execution_by_id",
-        key: "execution_id",
-        condition: "true",
-        row: "SELECT execution_id FROM execution WHERE number = ?1",
-    },
-    Index {
-        what: "index entries by plan id",
-        name: "execution_by_plan",
-        key: "plan_id",
-        condition: "true",
-        row: "SELECT plan_id FROM execution WHERE number = ?1",
-    },
-    Index {
-        what: "index entries by parent",
-        name: "execution_by_parent",
-        key: "parent_execution_id",
-        condition: "parent_execution_id IS NOT NULL",
-        row: "SELECT parent_execution_id FROM execution WHERE number = ?1",
-    },
-    Index {
-        what: "index entries of unsettled executions",
-        name: "execution_unsettled",
-        key: "x''",
-        condition: "state < 2",
-        row: "SELECT iif(state < 2, x'', NULL) FROM execution WHERE number = ?1",
-    },
-];
-
-impl Index {
-    /// The statement that walks it, with further conditions.
-    fn entries(&self, bounds: &str) -> String {
-        let Self {
-            name, key, condition, ..
-        } = self;
-        // Ordered by an id alone: a unique index knows no second key, and SQLite would sort.
-        let order = match *name {
-            "execution_by_parent" => "parent_execution_id, number",
-            "execution_unsettled" => "number",
-            _ => key,
-        };
+impl Table {
+    /// The statement that walks the rows: number and keys.
+    fn rows(&self, bounds: &str) -> String {
+        let Self { name, keys, .. } = self;
         format!(
-            "SELECT {key}, number FROM execution INDEXED BY {name} WHERE {condition}{bounds} ORDER BY {order}"
+            "SELECT number, {} FROM {name} NOT INDEXED{bounds}",
+            keys.join(", ")
         )
+    }
+
+    /// The statement that walks an index, with further conditions.
+    fn entries(&self, index: usize, bounds: &str) -> String {
+        let Index {
+            name,
+            key,
+            condition,
+            order,
+            ..
+        } = &self.indexes[index];
+        let table = self.name;
+        format!(
+            "SELECT {key}, number FROM {table} INDEXED BY {name} WHERE {condition}{bounds} ORDER BY {order}"
+        )
+    }
+
+    /// The statement that reads the key of one row.
+    fn key(&self, index: usize) -> String {
+        format!("SELECT {} FROM {} WHERE number = ?1", self.keys[index], self.name)
     }
 }
 
-/// Each row's number and its key in each index; null if the index leaves the row out.
-const ROWS: &str = "SELECT number, execution_id, plan_id, parent_execution_id, iif(state < 2, x'', NULL) \
-                    FROM execution NOT INDEXED";
+/// An index: its entries are pairs of key and number, in order.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub(crate) what: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) key: &'static str,
+    /// Which rows it holds.
+    pub(crate) condition: &'static str,
+    /// By the key alone if it is unique: such an index knows no second key, and SQLite would sort.
+    pub(crate) order: &'static str,
+}
+
+/// The bytes of a key; `None` if there is none.
+fn key_of(value: ValueRef<'_>) -> rusqlite::Result<Option<&[u8]>> {
+    Ok(value.as_bytes_or_null()?)
+}
 
 /// How many pairs of key and number there are, and the sum over them in any order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,11 +113,11 @@ fn mixed(mut bits: u64) -> u64 {
 }
 
 /// Refuses if an index differs from rows that are not damaged themselves, or cannot be read.
-pub(super) fn check(connection: &Connection) -> Result<(), StoreFault> {
-    let rows = sums_of_rows(connection)?;
-    for (place, index) in INDEXES.iter().enumerate() {
-        let expected = rows.map(|sums| sums[place]);
-        let found = match wrong(connection, index, expected) {
+pub(crate) fn check(connection: &Connection, table: &Table) -> Result<(), StoreFault> {
+    let rows = sums_of_rows(connection, table)?;
+    for (place, index) in table.indexes.iter().enumerate() {
+        let expected = rows.as_ref().map(|sums| sums[place]);
+        let found = match wrong(connection, table, place, expected) {
             Ok(None) => continue,
             Ok(found) => found,
             Err(StoreFault::Fatal(source)) if is_of_damage(&source) => None,
@@ -141,7 +137,7 @@ pub(super) fn check(connection: &Connection) -> Result<(), StoreFault> {
 ///
 /// SQLite's own way reads what it frees. If that is damaged, the pages of the old indexes are left behind, and a
 /// copy of the whole file without them takes its place as far as there is space for it.
-pub(super) fn rebuild(connection: &Connection) -> Result<(), StoreFault> {
+pub(crate) fn rebuild(connection: &Connection) -> Result<(), StoreFault> {
     match connection.execute_batch("REINDEX") {
         Err(error) if is_damage(&error) => {}
         done => return done.map_err(working),
@@ -175,9 +171,9 @@ pub(super) fn rebuild(connection: &Connection) -> Result<(), StoreFault> {
 }
 
 /// `None` if the table itself is damaged somewhere.
-fn sums_of_rows(connection: &Connection) -> Result<Option<[Sum; INDEXES.len()]>, StoreFault> {
-    let mut sums = [Sum::default(); INDEXES.len()];
-    let mut select = connection.prepare(ROWS).map_err(working)?;
+fn sums_of_rows(connection: &Connection, table: &Table) -> Result<Option<Vec<Sum>>, StoreFault> {
+    let mut sums = vec![Sum::default(); table.indexes.len()];
+    let mut select = connection.prepare(&table.rows("")).map_err(working)?;
     let mut rows = select.query([]).map_err(working)?;
     let walked = loop {
         match rows.next() {
@@ -200,7 +196,7 @@ fn sums_of_rows(connection: &Connection) -> Result<Option<[Sum; INDEXES.len()]>,
 fn add_row(sums: &mut [Sum], row: &Row<'_>) -> rusqlite::Result<()> {
     let number = row.get(0)?;
     for (place, sum) in sums.iter_mut().enumerate() {
-        if let Some(key) = row.get_ref(place + 1)?.as_blob_or_null()? {
+        if let Some(key) = key_of(row.get_ref(place + 1)?)? {
             sum.add(key, number);
         }
     }
@@ -208,11 +204,16 @@ fn add_row(sums: &mut [Sum], row: &Row<'_>) -> rusqlite::Result<()> {
 }
 
 /// How many entries are right, if some are not.
-fn wrong(connection: &Connection, index: &Index, expected: Option<Sum>) -> Result<Option<u64>, StoreFault> {
+fn wrong(
+    connection: &Connection,
+    table: &Table,
+    index: usize,
+    expected: Option<Sum>,
+) -> Result<Option<u64>, StoreFault> {
     let mut found = Sum::default();
     let mut ascends = true;
     let mut last: Option<(Vec<u8>, i64)> = None;
-    walk(connection, index, |key, number| {
+    walk(connection, table, index, |key, number| {
         ascends &= last
             .as_ref()
             .is_none_or(|(last_key, last_number)| (&last_key[..], *last_number) < (key, number));
@@ -230,7 +231,7 @@ fn wrong(connection: &Connection, index: &Index, expected: Option<Sum>) -> Resul
     if ascends && expected == Some(found) {
         return Ok(None);
     }
-    let n_wrong = n_wrong(connection, index)?;
+    let n_wrong = n_wrong(connection, table, index)?;
     let n_expected = expected.map_or(found.n_pairs, |expected| expected.n_pairs);
     if ascends && n_wrong == 0 && n_expected == found.n_pairs {
         return Ok(None);
@@ -242,15 +243,16 @@ fn wrong(connection: &Connection, index: &Index, expected: Option<Sum>) -> Resul
 
 fn walk(
     connection: &Connection,
-    index: &Index,
+    table: &Table,
+    index: usize,
     mut visit: impl FnMut(&[u8], i64) -> Result<(), StoreFault>,
 ) -> Result<(), StoreFault> {
-    let mut select = connection.prepare(&index.entries("")).map_err(working)?;
+    let mut select = connection.prepare(&table.entries(index, "")).map_err(working)?;
     let mut entries = select.query([]).map_err(working)?;
     while let Some(entry) = entries.next().map_err(working)? {
         let pair = entry
             .get_ref(0)
-            .and_then(|key| Ok((key.as_blob()?, entry.get(1)?)));
+            .and_then(|key| Ok((key.as_bytes()?, entry.get(1)?)));
         let (key, number) = pair.map_err(working)?;
         visit(key, number)?;
     }
@@ -258,37 +260,26 @@ fn walk(
 }
 
 /// Entries that differ from a row that is not damaged itself, or that have no row.
-fn n_wrong(connection: &Connection, index: &Index) -> Result<u64, StoreFault> {
+fn n_wrong(connection: &Connection, table: &Table, index: usize) -> Result<u64, StoreFault> {
+    let select_key = table.key(index);
     let mut n_wrong = 0;
-    walk(connection, index, |key, number| {
-        let row = connection.prepare_cached(index.row).and_then(|mut select| {
+    walk(connection, table, index, |key, number| {
+        let row = connection.prepare_cached(&select_key).and_then(|mut select| {
             select
-                .query_row(
-                    [number],
-                    |row| Ok(row.get_ref(0)?.as_blob_or_null()? == Some(key)),
-                )
+                .query_row([number], |row| Ok(key_of(row.get_ref(0)?)? == Some(key)))
                 .optional()
         });
         n_wrong += u64::from(match row {
             Ok(Some(true)) => false,
             Ok(None) => true,
             // A damaged row says so whenever it is read.
-            Ok(Some(false)) => is_sound(connection, number)?,
+            Ok(Some(false)) => number_of(number)
+                .map_err(working)
+                .and_then(|number| (table.is_sound)(connection, number))?,
             Err(error) if is_damage(&error) => false,
             Err(error) => return Err(working(error)),
         });
         Ok(())
     })?;
     Ok(n_wrong)
-}
-
-fn is_sound(connection: &Connection, number: i64) -> Result<bool, StoreFault> {
-    match number_of(number)
-        .map_err(working)
-        .and_then(|number| fetch(connection, number))
-    {
-        Ok(_) => Ok(true),
-        Err(StoreFault::Corrupt { .. }) => Ok(false),
-        Err(fault) => Err(fault),
-    }
 }

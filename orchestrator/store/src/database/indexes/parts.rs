@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use super::{INDEXES, ROWS, Sum, add_row};
-use crate::embedded::checkpoint::Checkpointing;
+use super::{Sum, Table, add_row, key_of};
+use crate::database::Checkpointing;
 
 /// Parts of one walk.
 const PARTS_MAX: i64 = 64;
@@ -23,13 +23,13 @@ const ROWS_MIN_INLINE: i64 = 2;
 
 /// How walks are cut.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::embedded) struct Cut {
+pub(crate) struct Cut {
     rows_min: i64,
     n_threads: usize,
 }
 
 impl Cut {
-    pub(in crate::embedded) fn of(checkpointing: Checkpointing) -> Self {
+    pub(crate) fn of(checkpointing: Checkpointing) -> Self {
         match checkpointing {
             Checkpointing::Thread => Self {
                 rows_min: ROWS_MIN,
@@ -53,10 +53,10 @@ struct Part {
 }
 
 /// What the walk of a part has met.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Met {
     /// For the table, one for each index; for an index, its own. Without the entry that the part before ends with.
-    sums: [Sum; INDEXES.len()],
+    sums: Vec<Sum>,
     ends: Option<Ends>,
 }
 
@@ -72,12 +72,13 @@ struct Ends {
 ///
 /// Each part begins with the entry that the one before ends with: together they are one walk, in which nothing
 /// was passed over.
-pub(in crate::embedded) fn agree(
+pub(crate) fn agree(
     connection: &Connection,
+    table: &Table,
     open: &(dyn Fn() -> Option<Connection> + Sync),
     cut: Cut,
 ) -> bool {
-    let Ok(parts) = parts(connection, cut) else {
+    let Ok(parts) = parts(connection, table, cut) else {
         return false;
     };
     let next = AtomicUsize::new(0);
@@ -86,12 +87,12 @@ pub(in crate::embedded) fn agree(
         while let Some(place) =
             Some(next.fetch_add(1, Ordering::Relaxed)).filter(|place| *place < parts.len())
         {
-            met.push((place, parts[place].walk(connection).ok().flatten()));
+            met.push((place, parts[place].walk(connection, table).ok().flatten()));
         }
         met
     };
     // Walks that are not cut need no help.
-    let n_threads = if parts.len() > INDEXES.len() + 1 {
+    let n_threads = if parts.len() > table.indexes.len() + 1 {
         cut.n_threads
     } else {
         0
@@ -115,11 +116,11 @@ pub(in crate::embedded) fn agree(
     let Some(met) = met.into_iter().map(|(_, met)| met).collect::<Option<Vec<_>>>() else {
         return false;
     };
-    met.len() == parts.len() && add_up(&parts, &met)
+    met.len() == parts.len() && add_up(table.indexes.len(), &parts, &met)
 }
 
 /// Whether the parts of each walk are one chain, and the sums those of the table.
-fn add_up(parts: &[Part], met: &[Met]) -> bool {
+fn add_up(n_indexes: usize, parts: &[Part], met: &[Met]) -> bool {
     let walk = |index: Option<usize>| {
         let walk = parts.iter().zip(met).filter(move |(part, _)| part.index == index);
         walk.map(|(_, met)| met)
@@ -138,25 +139,24 @@ fn add_up(parts: &[Part], met: &[Met]) -> bool {
         sums.fold(Sum::default(), Sum::and)
     };
     let agrees = |place| is_chain(Some(place)) && sum(Some(place), place) == sum(None, place);
-    is_chain(None) && (0..INDEXES.len()).all(agrees)
+    is_chain(None) && (0..n_indexes).all(agrees)
 }
 
 /// Cuts the table and the indexes by random ids at the keys of some rows; the other indexes are small.
-fn parts(connection: &Connection, cut: Cut) -> rusqlite::Result<Vec<Part>> {
-    let number_last: Option<i64> =
-        connection.query_row("SELECT max(number) FROM execution", [], |row| row.get(0))?;
+fn parts(connection: &Connection, table: &Table, cut: Cut) -> rusqlite::Result<Vec<Part>> {
+    let sql = format!("SELECT max(number) FROM {}", table.name);
+    let number_last: Option<i64> = connection.query_row(&sql, [], |row| row.get(0))?;
     let number_last = number_last.unwrap_or_default();
     let n_parts = (number_last / cut.rows_min).clamp(1, PARTS_MAX);
-    let mut at = connection.prepare(
-        "SELECT number, execution_id, plan_id FROM execution NOT INDEXED WHERE number >= ?1 ORDER BY number LIMIT 1",
-    )?;
-    let (mut numbers, mut keys) = (Vec::new(), [Vec::new(), Vec::new()]);
+    let mut at = connection.prepare(&table.rows(" WHERE number >= ?1 ORDER BY number LIMIT 1"))?;
+    let (mut numbers, mut keys) = (Vec::new(), vec![Vec::new(); table.n_cut]);
     for place in 1..n_parts {
         let number = number_last / n_parts * place;
         at.query_row([number], |row| {
             numbers.push(row.get(0)?);
-            keys[0].push(row.get(1)?);
-            keys[1].push(row.get(2)?);
+            for (index, keys) in keys.iter_mut().enumerate() {
+                keys.push(row.get(index + 1)?);
+            }
             Ok(())
         })?;
     }
@@ -167,7 +167,7 @@ fn parts(connection: &Connection, cut: Cut) -> rusqlite::Result<Vec<Part>> {
         keys.sort_unstable();
         cut_at(Some(index), keys.into_iter().map(Value::Blob), &mut parts);
     }
-    for index in 2..INDEXES.len() {
+    for index in table.n_cut..table.indexes.len() {
         cut_at(Some(index), [].into_iter(), &mut parts);
     }
     Ok(parts)
@@ -196,8 +196,8 @@ fn cut_at(index: Option<usize>, bounds: impl Iterator<Item = Value>, parts: &mut
 
 impl Part {
     /// `None` if it is not in order.
-    fn walk(&self, connection: &Connection) -> rusqlite::Result<Option<Met>> {
-        let key = self.index.map_or("number", |index| INDEXES[index].key);
+    fn walk(&self, connection: &Connection, table: &Table) -> rusqlite::Result<Option<Met>> {
+        let key = self.index.map_or("number", |index| table.indexes[index].key);
         let mut bounds = String::new();
         if self.from.is_some() {
             bounds.push_str(&format!(" AND {key} >= ?"));
@@ -206,15 +206,18 @@ impl Part {
             bounds.push_str(&format!(" AND {key} <= ?"));
         }
         let sql = match self.index {
-            Some(index) => INDEXES[index].entries(&bounds),
-            None => format!("{ROWS} WHERE true{bounds} ORDER BY number"),
+            Some(index) => table.entries(index, &bounds),
+            None => table.rows(&format!(" WHERE true{bounds} ORDER BY number")),
         };
         let mut select = connection.prepare(&sql)?;
         let mut rows = select.query(params_from_iter(self.from.iter().chain(&self.to)))?;
-        let mut met = Met::default();
+        let mut met = Met {
+            sums: vec![Sum::default(); table.indexes.len()],
+            ends: None,
+        };
         while let Some(row) = rows.next()? {
             let (key, number) = match self.index {
-                Some(_) => (row.get_ref(0)?.as_blob()?, row.get(1)?),
+                Some(_) => (key_of(row.get_ref(0)?)?.unwrap_or_default(), row.get(1)?),
                 None => (&[][..], row.get(0)?),
             };
             let is_shared = self.from.is_some() && met.ends.is_none();

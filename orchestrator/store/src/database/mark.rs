@@ -13,13 +13,13 @@ const LENGTH: usize = 28;
 
 /// How far the database was durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Mark {
-    pub(super) n_commits: u64,
-    pub(super) number_last: u64,
+pub(crate) struct Mark {
+    pub(crate) n_commits: u64,
+    pub(crate) number_last: u64,
 }
 
 impl Mark {
-    pub(super) fn encode(&self) -> [u8; LENGTH] {
+    pub(crate) fn encode(&self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..16].copy_from_slice(&self.n_commits.to_le_bytes());
@@ -30,7 +30,7 @@ impl Mark {
     }
 
     /// Zero if the file is younger than its first sync; `None` if the bytes are none of ours.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         if bytes.iter().all(|byte| *byte == 0) {
             return Some(Self::default());
         }
@@ -48,11 +48,11 @@ impl Mark {
 
 /// The file of the mark.
 #[derive(Debug)]
-pub(super) struct MarkFile(Box<dyn OpenFile>);
+pub(crate) struct MarkFile(Box<dyn OpenFile>);
 
 impl MarkFile {
     /// Opens or creates the file and reads the mark; a damaged one counts as none, because it can only lag.
-    pub(super) fn open(files: &dyn Files, path: &Path) -> io::Result<(Self, Mark)> {
+    pub(crate) fn open(files: &dyn Files, path: &Path) -> io::Result<(Self, Mark)> {
         let file = files.open(path, true)?;
         // A byte more than a mark has, so that a longer file is none.
         let mut bytes = [0; LENGTH + 1];
@@ -61,7 +61,7 @@ impl MarkFile {
         Ok((Self(file), mark))
     }
 
-    pub(super) fn write(&self, mark: Mark) -> io::Result<()> {
+    pub(crate) fn write(&self, mark: Mark) -> io::Result<()> {
         self.0.write_at(&mark.encode(), 0)
     }
 }

@@ -13,29 +13,16 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, Per
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::copy::STAGE;
-use super::{DATABASE_FILE, LOCK_FILE, LOG_FILE, MARK_FILE};
+use super::{EXECUTIONS, LOCK_FILE, Names, RUNS};
 
 /// Bytes that are copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// All that stands in the directory of a store, and what a file system itself puts there.
-const NAMES: [&str; 8] = [
-    DATABASE_FILE,
-    LOG_FILE,
-    "executions.db-shm",
-    "executions.db-journal",
-    LOCK_FILE,
-    MARK_FILE,
-    STAGE,
-    "lost+found",
-];
-
 /// What others than the owner may do with a file or a directory.
 const OTHERS: u32 = 0o077;
 
-/// Held until it is dropped or the process ends.
-pub type Lock = Box<dyn Debug + Send + Sync>;
+/// Held until the last clone is dropped or the process ends.
+pub type Lock = Arc<dyn Debug + Send + Sync>;
 
 /// A place where stores live: a file system, or what a test has in place of one.
 pub trait Files: Debug + Send + Sync {
@@ -127,7 +114,7 @@ pub trait OpenFile: Debug + Send + Sync {
 
 /// The file system of this machine.
 #[derive(Debug)]
-pub(super) struct FileSystem;
+pub(crate) struct FileSystem;
 
 impl Files for FileSystem {
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
@@ -164,7 +151,7 @@ impl Files for FileSystem {
         let holder = format!("process {:<7} on host {}\n", std::process::id(), host.trim());
         file.set_len(0)?;
         file.write_all_at(holder.as_bytes(), 0)?;
-        Ok(Some(Box::new((file, directory))))
+        Ok(Some(Arc::new((file, directory))))
     }
 
     fn keep_private(&self, path: &Path, create: bool) -> io::Result<()> {
@@ -289,12 +276,27 @@ fn where_allowed(changed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// False if that cannot be told.
+/// True if there is nothing but a store and what a file system itself puts there; false if that cannot be told.
 fn holds_nothing_else(directory: &Path) -> bool {
     let is_ours = |entry: io::Result<std::fs::DirEntry>| {
-        entry.is_ok_and(|entry| NAMES.iter().any(|name| entry.file_name() == *name))
+        entry.is_ok_and(|entry| entry.file_name().to_str().is_some_and(belongs_to_a_store))
     };
     std::fs::read_dir(directory).is_ok_and(|mut entries| entries.all(is_ours))
+}
+
+fn belongs_to_a_store(name: &str) -> bool {
+    let is_one_of = |names: &Names| {
+        let Names {
+            database,
+            log,
+            log_index,
+            journal,
+            mark,
+            stage,
+        } = *names;
+        [database, log, log_index, journal, mark, stage].contains(&name)
+    };
+    is_one_of(&EXECUTIONS) || is_one_of(&RUNS) || [LOCK_FILE, "lost+found"].contains(&name)
 }
 
 fn is_locked(tried: Result<(), TryLockError>) -> io::Result<bool> {
@@ -309,7 +311,7 @@ fn is_locked(tried: Result<(), TryLockError>) -> io::Result<bool> {
 ///
 /// A kernel whose sync has failed takes what it could not write as clean: reads show it, and another sync says
 /// that it is durable although it is not. A process that builds on what an earlier one has left writes it again.
-pub(super) fn write_again(files: &dyn Files, path: &Path) -> io::Result<()> {
+pub(crate) fn write_again(files: &dyn Files, path: &Path) -> io::Result<()> {
     let file = match files.open(path, false) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened?,

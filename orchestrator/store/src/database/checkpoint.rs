@@ -46,7 +46,7 @@ impl Checkpointing {
 
 /// What the writer and the checkpoints tell each other.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     /// The database, to sync it.
     database: Arc<dyn OpenFile>,
     /// Pages by which the log grows until a checkpoint is due.
@@ -68,7 +68,7 @@ struct Orders {
 }
 
 impl Shared {
-    pub(super) fn new(database: Arc<dyn OpenFile>, checkpointing: Checkpointing) -> Self {
+    pub(crate) fn new(database: Arc<dyn OpenFile>, checkpointing: Checkpointing) -> Self {
         Self {
             database,
             step: checkpointing.pages_due(),
@@ -82,12 +82,12 @@ impl Shared {
     }
 
     /// Held for the time of a commit.
-    pub(super) fn pass_gate(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn pass_gate(&self) -> MutexGuard<'_, ()> {
         unpoisoned(&self.gate)
     }
 
     /// Called by SQLite behind every commit.
-    pub(super) fn log_has(&self, pages: u32) {
+    pub(crate) fn log_has(&self, pages: u32) {
         let before = self.pages.swap(pages, Ordering::Relaxed);
         if pages < before {
             // SQLite began the log anew.
@@ -108,14 +108,14 @@ impl Shared {
     }
 
     /// Refuses everything from now on.
-    pub(super) fn condemn(&self, fault: &StoreFault) {
+    pub(crate) fn condemn(&self, fault: &StoreFault) {
         let reason = std::error::Error::source(fault).map_or_else(|| fault.to_string(), ToString::to_string);
         // The first reason stays.
         let _ = self.fatal.set(reason);
     }
 
     /// The fault that refuses everything, if there is one.
-    pub(super) fn condemned(&self) -> Option<StoreFault> {
+    pub(crate) fn condemned(&self) -> Option<StoreFault> {
         self.fatal
             .get()
             .map(|reason| StoreFault::Fatal(reason.clone().into()))
@@ -124,7 +124,7 @@ impl Shared {
 
 /// Who makes the checkpoints.
 #[derive(Debug)]
-pub(super) struct Checkpoints {
+pub(crate) struct Checkpoints {
     shared: Arc<Shared>,
     by: By,
 }
@@ -137,7 +137,7 @@ enum By {
 }
 
 impl Checkpoints {
-    pub(super) fn start(
+    pub(crate) fn start(
         connection: Connection,
         shared: Arc<Shared>,
         checkpointing: Checkpointing,
@@ -156,7 +156,7 @@ impl Checkpoints {
     }
 
     /// Orders or makes a checkpoint if one is due. Not to be called with the gate held.
-    pub(super) fn after_commit(&self) {
+    pub(crate) fn after_commit(&self) {
         if self.shared.is_due() {
             match &self.by {
                 By::Thread(_) => self.shared.order(),
@@ -166,7 +166,7 @@ impl Checkpoints {
     }
 
     /// Ends the thread; a checkpoint under way is finished first.
-    pub(super) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         unpoisoned(&self.shared.orders).stop = true;
         self.shared.ordered.notify_one();
         if let By::Thread(thread) = &mut self.by
@@ -234,7 +234,7 @@ fn pass(connection: &Connection, shared: &Shared) -> Result<(), StoreFault> {
 }
 
 /// One checkpoint: pages in the log, and how many of them are copied.
-pub(super) fn checkpoint(connection: &Connection, mode: CheckpointMode) -> Result<(i32, i32), StoreFault> {
+pub(crate) fn checkpoint(connection: &Connection, mode: CheckpointMode) -> Result<(i32, i32), StoreFault> {
     connection.wal_checkpoint_v2(None::<&str>, mode).map_err(working)
 }
 

@@ -30,24 +30,24 @@ const WALKER_CACHE_KIB: i64 = 128;
 const STATEMENTS_CACHED_MAX: usize = 64;
 
 /// A connection that may write.
-pub(super) fn open_writer(files: &dyn Files, path: &Path) -> Result<Connection, StoreFault> {
+pub(crate) fn open_writer(files: &dyn Files, path: &Path) -> Result<Connection, StoreFault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     open(files, path, flags, WRITER_CACHE_KIB)
 }
 
 /// A connection that only reads.
-pub(super) fn open_reader(files: &dyn Files, path: &Path) -> Result<Connection, StoreFault> {
+pub(crate) fn open_reader(files: &dyn Files, path: &Path) -> Result<Connection, StoreFault> {
     open_query_only(files, path, READER_CACHE_KIB)
 }
 
 /// A connection that only reads, everything once and in order.
-pub(super) fn open_walker(files: &dyn Files, path: &Path) -> Result<Connection, StoreFault> {
+pub(crate) fn open_walker(files: &dyn Files, path: &Path) -> Result<Connection, StoreFault> {
     open_query_only(files, path, WALKER_CACHE_KIB)
 }
 
 /// A connection that only reads, for a process that is not the orchestrator: also on a medium or as a user that may
 /// not write, if the log's index cannot be made. Writes no data.
-pub(super) fn open_bystander(path: &Path) -> Result<Connection, StoreFault> {
+pub(crate) fn open_bystander(path: &Path) -> Result<Connection, StoreFault> {
     let opened = open_reader(&FileSystem, path).and_then(|connection| {
         connection
             .pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))
@@ -60,6 +60,16 @@ pub(super) fn open_bystander(path: &Path) -> Result<Connection, StoreFault> {
         }
         opened => opened,
     }
+}
+
+/// A connection to a file that nobody writes: a backup.
+pub(crate) fn open_still(file: &Path) -> Result<Connection, StoreFault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags).map_err(|error| opening(file, error))?;
+    connection
+        .pragma_update(None, "cell_size_check", true)
+        .map_err(|error| opening(file, error))?;
+    Ok(connection)
 }
 
 /// Without a lock and without an index of the log in a file: nobody writes there, or the first way would have gone.
@@ -160,7 +170,7 @@ fn keep_log(connection: &Connection) -> rusqlite::Result<String> {
 }
 
 /// What an error means while opening.
-pub(super) fn opening(path: &Path, error: rusqlite::Error) -> StoreFault {
+pub(crate) fn opening(path: &Path, error: rusqlite::Error) -> StoreFault {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreFault::Full(error.into()),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreFault::Busy(error.into()),
@@ -176,7 +186,7 @@ pub(super) fn opening(path: &Path, error: rusqlite::Error) -> StoreFault {
 }
 
 /// What a fault of working means while opening: nothing was acknowledged on the file yet.
-pub(super) fn at_opening(path: &Path, fault: StoreFault) -> StoreFault {
+pub(crate) fn at_opening(path: &Path, fault: StoreFault) -> StoreFault {
     let StoreFault::Fatal(source) = fault else {
         return fault;
     };
@@ -194,7 +204,7 @@ pub(super) fn at_opening(path: &Path, fault: StoreFault) -> StoreFault {
 }
 
 /// Of bytes or pages, which concerns what they belong to. An interruption is: only [`bound_work`] interrupts.
-pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
         None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::OperationInterrupted)
@@ -203,7 +213,7 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
 
 /// From now on, interrupts a statement once all of them together have taken more steps than a sound file of this size has
 /// work for: the pages of a damaged one can lead back to themselves, and a walk over them would not end.
-pub(super) fn bound_work(connection: &mut Connection) -> Result<(), StoreFault> {
+pub(crate) fn bound_work(connection: &mut Connection) -> Result<(), StoreFault> {
     let n_pages: i64 = connection
         .query_row("PRAGMA page_count", [], |row| row.get(0))
         .map_err(working)?;
@@ -219,12 +229,38 @@ pub(super) fn bound_work(connection: &mut Connection) -> Result<(), StoreFault> 
 }
 
 /// Lets statements take as long as they take.
-pub(super) fn unbound_work(connection: &mut Connection) -> Result<(), StoreFault> {
+pub(crate) fn unbound_work(connection: &mut Connection) -> Result<(), StoreFault> {
     connection
         .progress_handler(0, None::<fn() -> bool>)
         .map_err(working)
 }
 
+/// Lets SQLite look at the structure of the whole file, and says what is wrong with it.
+pub(crate) fn structure(connection: &Connection) -> Result<Vec<String>, StoreFault> {
+    let sql = format!("PRAGMA integrity_check({STRUCTURE_FINDINGS_MAX})");
+    let mut statement = connection.prepare(&sql).map_err(working)?;
+    let mut rows = statement.query([]).map_err(working)?;
+    let mut findings = Vec::new();
+    loop {
+        match rows.next() {
+            Ok(Some(row)) => {
+                let said: String = row.get(0).map_err(working)?;
+                if said != "ok" {
+                    findings.push(said);
+                }
+            }
+            Ok(None) => return Ok(findings),
+            Err(error) if is_damage(&error) => {
+                findings.push(error.to_string());
+                return Ok(findings);
+            }
+            Err(error) => return Err(working(error)),
+        }
+    }
+}
+
+/// Findings about the structure of a file that are told.
+const STRUCTURE_FINDINGS_MAX: usize = 20;
 /// A page holds at most some hundred entries, and each takes less than a hundred steps of SQLite's machine to check.
 const STEPS_PER_PAGE: u64 = 20_000;
 /// What a small file may take beside.
@@ -232,12 +268,12 @@ const PAGES_SPARE: u64 = 100;
 const STEPS_AT_A_TIME: u64 = 10_000;
 
 /// The same of what is behind a fault.
-pub(super) fn is_of_damage(source: &FaultSource) -> bool {
+pub(crate) fn is_of_damage(source: &FaultSource) -> bool {
     source.downcast_ref().is_some_and(is_damage)
 }
 
 /// What an error means while working. Whatever is not known to be harmless is fatal.
-pub(super) fn working(error: rusqlite::Error) -> StoreFault {
+pub(crate) fn working(error: rusqlite::Error) -> StoreFault {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreFault::Full(error.into()),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreFault::Busy(error.into()),
@@ -247,7 +283,7 @@ pub(super) fn working(error: rusqlite::Error) -> StoreFault {
 }
 
 /// What an error means while reading execution `number` alone: damage of its bytes or pages is its own.
-pub(super) fn reading(number: u64, part: &'static str, error: rusqlite::Error) -> StoreFault {
+pub(crate) fn reading(number: u64, part: &'static str, error: rusqlite::Error) -> StoreFault {
     match error.sqlite_error_code() {
         None | Some(ErrorCode::DatabaseCorrupt) => StoreFault::Corrupt { number, part },
         Some(_) => working(error),
