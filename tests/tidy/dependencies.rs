@@ -17,7 +17,7 @@ const PURE: [&str; 4] = [
 ];
 /// The disk below the store in tests: the only crate with `unsafe`, and below SQLite itself.
 const TEST_DISK: &str = "escapement-test-disk";
-const ORCHESTRATOR: [&str; 8] = [
+const ORCHESTRATOR: [&str; 9] = [
     "escapement-contract",
     "escapement-engine",
     "escapement-simulator",
@@ -25,6 +25,7 @@ const ORCHESTRATOR: [&str; 8] = [
     "escapement-codec",
     "escapement-insight",
     "escapement-host",
+    "escapement-transport",
     "escapement-orchestrator",
 ];
 
@@ -124,6 +125,15 @@ fn the_store_never_depends_on_a_rule_or_on_the_wire() {
 }
 
 #[test]
+fn transport_knows_nothing_else_of_the_orchestrator() {
+    let others: Vec<&str> = ORCHESTRATOR
+        .into_iter()
+        .filter(|name| *name != "escapement-transport")
+        .collect();
+    assert_never("escapement-transport", &others);
+}
+
+#[test]
 fn the_sdk_never_depends_on_the_orchestrator() {
     assert_never("escapement-sdk", &ORCHESTRATOR);
 }
@@ -144,7 +154,7 @@ fn the_stock_worker_reaches_the_session_through_the_public_sdk() {
 }
 
 #[test]
-fn of_the_orchestrator_only_the_server_knows_grpc() {
+fn of_the_orchestrator_only_transport_and_server_know_grpc() {
     for name in [
         "escapement-model",
         "escapement-contract",

@@ -1,5 +1,5 @@
-//! The gRPC edge: connections, services, and what each call asks of the engine and the store.
-//! The only part that knows gRPC. Decides nothing about an execution.
+//! The gRPC edge: services, and what each call asks of the engine and the store.
+//! Knows no connection. Decides nothing about an execution.
 
 pub(crate) mod services;
 
@@ -7,15 +7,11 @@ pub(crate) mod session;
 
 pub(crate) mod queries;
 
-pub(crate) mod transport;
-
 #[cfg(test)]
 pub(crate) mod testing;
 
 use self::queries::settled::SettledRecords;
 use self::queries::simulate::Simulations;
-use self::transport::response_budget::ResponseBudget;
-use crate::call_class::CallClass;
 use crate::host::handle::{CallError, EngineHandle, Lane};
 use crate::limits::{
     PAYLOAD_CHECKS_MAX, REPLAYS_MAX, SILENT_SESSIONS_MAX, UNDECIDED_BYTES_MAX, UNDECIDED_UNIT_BYTES,
@@ -25,6 +21,8 @@ use crate::status::Rejection;
 use crate::storage::readers::Readers;
 use escapement_codec::session_out::WelcomeDefaults;
 use escapement_model::ExecutionId;
+use escapement_transport::CallClass;
+use escapement_transport::response_budget::ResponseBudget;
 use prost::Message;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -69,7 +67,7 @@ impl Edge {
             engine,
             readers,
             settled: SettledRecords::default(),
-            answers: ResponseBudget::new(),
+            answers: ResponseBudget::default(),
             pending_submission_bytes: Arc::new(Semaphore::new(UNDECIDED_BYTES_MAX / UNDECIDED_UNIT_BYTES)),
             replays: Arc::new(Semaphore::new(REPLAYS_MAX)),
             payload_checks: Arc::new(Semaphore::new(PAYLOAD_CHECKS_MAX)),
@@ -88,7 +86,7 @@ impl Edge {
         let n_units = u32::try_from(n_units).unwrap_or(u32::MAX);
         Arc::clone(&self.pending_submission_bytes)
             .try_acquire_many_owned(n_units)
-            .map_err(|_| Rejection::Overloaded(CallClass::Writes))
+            .map_err(|_| Rejection::overloaded(CallClass::Writes))
     }
 }
 
@@ -99,13 +97,13 @@ impl From<CallError> for Status {
     fn from(no_reply: CallError) -> Self {
         let rejection = match no_reply {
             // The engine ends only when the orchestrator does.
-            CallError::Gone => Rejection::Stopping,
-            CallError::Overloaded(Lane::Writes) => Rejection::Overloaded(CallClass::Writes),
+            CallError::Gone => Rejection::Call(escapement_transport::Refusal::Stopping),
+            CallError::Overloaded(Lane::Writes) => Rejection::overloaded(CallClass::Writes),
             CallError::Overloaded(Lane::Reads | Lane::LongReads | Lane::Open) => {
-                Rejection::Overloaded(CallClass::Reads)
+                Rejection::overloaded(CallClass::Reads)
             }
-            CallError::Overloaded(Lane::Control) => Rejection::Overloaded(CallClass::Controls),
-            CallError::Overloaded(Lane::Workers) => Rejection::Overloaded(CallClass::Reports),
+            CallError::Overloaded(Lane::Control) => Rejection::overloaded(CallClass::Controls),
+            CallError::Overloaded(Lane::Workers) => Rejection::overloaded(CallClass::Reports),
         };
         rejection.into()
     }

@@ -22,7 +22,6 @@ pub mod limits;
 pub mod status;
 
 mod append_file;
-mod call_class;
 mod clock;
 
 pub use config::Config;

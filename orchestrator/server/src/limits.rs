@@ -2,7 +2,6 @@
 //!
 //! What callers, workers and the orchestrator must agree on stands in `escapement_model::limits`.
 
-use escapement_model::limits::CALLER_MESSAGE_BYTES_MAX;
 use std::time::Duration;
 
 /// Questions and orders of operators that wait for the engine.
@@ -46,9 +45,6 @@ pub const STORED_BATCH_MAX: usize = 64;
 pub const WATCHED_ENTRIES_MAX: usize = 64;
 /// About the bytes of these entries: 16 KiB, unless one alone is larger. The watchers of an execution share them.
 pub const WATCHED_BYTES_MAX: usize = 16 << 10;
-/// Bytes of records of settled executions that are held for watchers and for further pages: 64 MiB in all. Those who want the
-/// same record share it.
-pub const WATCHED_RECORDS_BYTES_MAX: usize = 64 << 20;
 /// Time that such a record is held for a watcher, or after a page. A reader that is not done by then goes on with another reading.
 pub const WATCHED_RECORD_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -145,83 +141,10 @@ pub const DECLARED_ACTIONS_MAX: usize = 1_024;
 /// Bytes of lines of the session journal that wait to be written. What does not fit is dropped and counted.
 pub const JOURNAL_BYTES_MAX: usize = 64 << 20;
 
-/// Time that a new connection has to say that it speaks HTTP/2.
-pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause between two looks at a preface of which only a part has come.
-pub const PREFACE_PAUSE: Duration = Duration::from_millis(50);
-/// Time after which a connection without an open request is told to go.
-pub const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(300);
-/// Time that a connection has to end once it was told to go.
-pub const CONNECTION_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Pause after a connection could not be accepted, for example for want of file descriptors.
-pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Time without such a failure after which connections count as accepted again.
-pub const ACCEPT_CALM: Duration = Duration::from_secs(10);
-/// Reads of one connection, of some 16 KiB each, after which others get their turn.
-pub const READS_PER_TURN: u32 = 4;
-/// Bytes of a plan that is handed in and served by the thread that has read it, without a way to the threads of callers.
-/// What one takes is about what reading it took, so a flood of them costs others little more than a flood of anything.
-pub const SERVED_AT_ONCE_BYTES_MAX: usize = 1 << 10;
-/// Frames of such a plan.
-pub const SERVED_AT_ONCE_FRAMES_MAX: usize = 4;
-/// Bytes of a request of a caller above which it is read and validated on threads for such requests only: 64 KiB.
-pub const LARGE_REQUEST_BYTES: usize = 64 << 10;
-/// HTTP/2: unread bytes of one connection. Small frames that pile up beyond it end the whole connection.
-pub const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
-/// HTTP/2: unread bytes of one stream.
-pub const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// HTTP/2: requests open at a time on one connection. Those of all connections are bounded by kind.
-pub const STREAMS_PER_CONNECTION_MAX: u32 = 1_024;
-/// Time until the one message of a call must be complete, for all calls but those that stream their requests.
-pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of requests of callers that are on their way at a time, over all connections, for each of plans and questions:
-/// 32 of the largest.
-pub const REQUESTS_BYTES_MAX: usize = 32 * CALLER_MESSAGE_BYTES_MAX;
-/// The same for what workers and operators send: 64 MiB.
-pub const WORKERS_BYTES_MAX: usize = 64 << 20;
-/// The part of these bytes that one connection may have: half of them.
-pub const REQUESTS_SHARE: usize = 2;
-/// Bytes of each request that count for nothing of that, so that small ones come through beside any number of large ones.
-pub const SMALL_REQUEST_BYTES: usize = 4 << 10;
-/// Calls open at a time: `SubmitPlan`.
-pub const OPEN_WRITES_MAX: usize = 4_096;
-/// Calls open at a time: `ExecutePlan`, which wait for results.
-pub const OPEN_EXECUTES_MAX: usize = 20_000;
-/// Calls open at a time: questions that are answered at once.
-pub const OPEN_READS_MAX: usize = 4_096;
-/// Calls open at a time: `WaitExecution`.
-pub const OPEN_WAITS_MAX: usize = 20_000;
-/// Calls open at a time: `WatchExecution`.
-pub const OPEN_WATCHES_MAX: usize = 20_000;
-/// Calls open at a time: `SubscribeEvents`.
-pub const OPEN_SUBSCRIPTIONS_MAX: usize = 4_096;
-/// Calls open at a time: questions and orders of operators.
-pub const OPEN_CONTROLS_MAX: usize = 1_024;
-/// Calls open at a time: outcomes without a session.
-pub const OPEN_REPORTS_MAX: usize = 4_096;
-/// Calls open at a time: questions for the health.
-pub const OPEN_HEALTH_MAX: usize = 4_096;
-/// Calls open at a time: reflection.
-pub const OPEN_REFLECTIONS_MAX: usize = 256;
-/// Bytes of large answers to callers that are not taken yet, as they are stored: 128 MiB.
-/// On its way an answer takes more memory for a moment: record, message and frame.
-pub const ANSWERS_BYTES_MAX: usize = 128 << 20;
-/// The same for operators: 32 MiB.
-pub const CONTROL_ANSWERS_BYTES_MAX: usize = 32 << 20;
-/// Bytes from which an answer counts as large.
-pub const SMALL_ANSWER_BYTES: usize = 16 << 10;
-/// Time that a caller has to take a large answer; then its connection is cut.
-pub const ANSWER_TAKE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Streams of workers that have not said anything yet.
 pub const SILENT_SESSIONS_MAX: usize = 10_000;
 /// Bytes of one message that asks for reflection; its requests are a stream, which no time ends.
 pub const REFLECTION_MESSAGE_BYTES_MAX: usize = 16 << 10;
-/// HTTP/2: bytes of the headers of one request.
-pub const HEADER_LIST_BYTES_MAX: u32 = 32 << 10;
-/// HTTP/2: pause between pings.
-pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// HTTP/2: time that a ping has to be answered.
-pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of the encoded details of one status. They travel as a header, and common clients take 8 KiB of
 /// headers.

@@ -1,20 +1,16 @@
 //! Every rejection and every fault that a caller may see, as a gRPC status with `google.rpc` details.
 //! The only place that knows which code and which reason an answer has.
 
-use crate::call_class::CallClass;
-use crate::limits::{
-    REQUEST_TIMEOUT, SIMULATION_BYTES_MAX, STATUS_DETAILS_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX,
-};
+use crate::limits::{SIMULATION_BYTES_MAX, STATUS_DETAILS_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
 use escapement_contract::{Finding, Violations};
 use escapement_engine::Refusal;
 use escapement_model::ExecutionId;
 use escapement_simulator::TooLong;
 use escapement_store::RemovedExecution;
-use escapement_wire::ERROR_DOMAIN;
-use std::collections::HashMap;
-use std::time::Duration;
+use escapement_transport::refusal::{again_later, error_info, plain};
+use escapement_transport::{CallClass, Refusal as CallRefusal};
 use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
+use tonic_types::{FieldViolation, StatusExt};
 
 /// Why a call is not answered with what it asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,8 +44,6 @@ pub enum Rejection {
         /// The path of the first field that differs, if that is known.
         differs: Option<String>,
     },
-    /// The orchestrator ends, and what was asked stays without an answer.
-    Stopping,
     /// The execution was never accepted.
     ExecutionNotFound(ExecutionId),
     /// The execution is settled and was removed; this is what is left of it.
@@ -68,19 +62,8 @@ pub enum Rejection {
     WorkerAlive(u64),
     /// A live worker offers the action, or the operator declares it.
     ActionInUse,
-    /// There are too many calls of a kind.
-    Overloaded(CallClass),
-    /// The request was not complete in time.
-    RequestTooSlow,
-    /// The request is larger than any of its kind may be.
-    RequestTooLarge {
-        /// Its size, as it was announced.
-        bytes: usize,
-        /// The limit.
-        bytes_max: usize,
-    },
-    /// Too much is being sent at a time, by all callers together.
-    RequestsTooLarge,
+    /// The call takes too much of the process, or the process ends.
+    Call(CallRefusal),
     /// The simulation does not end within its limit of inputs.
     SimulationTooLong(TooLong),
     /// The answer to a simulation would be too large.
@@ -95,6 +78,11 @@ pub enum Rejection {
 }
 
 impl Rejection {
+    /// There are too many calls of a class.
+    pub fn overloaded(class: CallClass) -> Self {
+        Self::Call(CallRefusal::Overloaded(class))
+    }
+
     /// The same for a caller that asked for the execution by repeating its request.
     #[must_use]
     pub fn of_submission(self) -> Self {
@@ -102,6 +90,12 @@ impl Rejection {
             Rejection::ExecutionRemoved(removed) => Rejection::RequestRemoved(removed),
             other => other,
         }
+    }
+}
+
+impl From<CallRefusal> for Rejection {
+    fn from(refusal: CallRefusal) -> Self {
+        Rejection::Call(refusal)
     }
 }
 
@@ -133,15 +127,7 @@ impl From<Rejection> for Status {
             ),
             Rejection::Refused(refusal) => of_refusal(refusal),
             Rejection::ExecutionIdInUse { differs } => of_id_in_use(differs),
-            Rejection::Stopping => again_after(
-                LATER,
-                Code::Unavailable,
-                "DRAINING",
-                "The orchestrator stops and does not answer any more. Ask again once it is back; a plan that was \
-                 handed in with an execution id, with the same one."
-                    .to_owned(),
-                [],
-            ),
+            Rejection::Call(refusal) => refusal.into(),
             Rejection::ExecutionNotFound(execution_id) => plain(
                 Code::NotFound,
                 "EXECUTION_NOT_FOUND",
@@ -204,39 +190,6 @@ impl From<Rejection> for Status {
                     .to_owned(),
                 [],
             ),
-            Rejection::Overloaded(class) => again_after(
-                LATER,
-                class.row().overload_code,
-                "OVERLOADED",
-                format!("Too many {} at a time; ask again.", class.row().words),
-                [("kind", class.row().words.to_owned())],
-            ),
-            Rejection::RequestTooSlow => plain(
-                Code::DeadlineExceeded,
-                "REQUEST_TOO_SLOW",
-                format!(
-                    "The request was not complete within {} s.",
-                    REQUEST_TIMEOUT.as_secs()
-                ),
-                [],
-            ),
-            // The same again would be as large, so nothing says when to ask again.
-            Rejection::RequestTooLarge { bytes, bytes_max } => plain(
-                Code::ResourceExhausted,
-                "REQUEST_TOO_LARGE",
-                format!("The request has {bytes} bytes, the limit is {bytes_max}."),
-                [
-                    ("bytes", bytes.to_string()),
-                    ("bytes_max", bytes_max.to_string()),
-                ],
-            ),
-            Rejection::RequestsTooLarge => again_after(
-                LATER,
-                Code::ResourceExhausted,
-                "REQUESTS_TOO_LARGE",
-                "Too many large requests are being sent at a time; send it again.".to_owned(),
-                [],
-            ),
             // The same again would be as long and as large, so nothing says when to ask again.
             Rejection::SimulationTooLong(too_long) => plain(
                 Code::ResourceExhausted,
@@ -253,8 +206,7 @@ impl From<Rejection> for Status {
                     ("bytes_max", SIMULATION_BYTES_MAX.to_string()),
                 ],
             ),
-            Rejection::StoreUnreadable => again_after(
-                LATER,
+            Rejection::StoreUnreadable => again_later(
                 Code::Unavailable,
                 "STORE_UNREADABLE",
                 "The store could not be read; ask again.".to_owned(),
@@ -285,36 +237,31 @@ fn of_refusal(refusal: Refusal) -> Status {
             "Plans execute plans deeper than the limit.".to_owned(),
             [],
         ),
-        Refusal::TooManyChildren => again_after(
-            LATER,
+        Refusal::TooManyChildren => again_later(
             Code::ResourceExhausted,
             "TOO_MANY_CHILDREN",
             "The parent has as many live children as steps with workers.".to_owned(),
             [],
         ),
-        Refusal::QueueFull => again_after(
-            LATER,
+        Refusal::QueueFull => again_later(
             Code::ResourceExhausted,
             "QUEUE_FULL",
             "Too many executions are accepted and not settled.".to_owned(),
             [],
         ),
-        Refusal::Draining => again_after(
-            LATER,
+        Refusal::Draining => again_later(
             Code::Unavailable,
             "DRAINING",
             "The orchestrator stops; nothing was accepted. Ask again once it is back.".to_owned(),
             [],
         ),
-        Refusal::StoreFull => again_after(
-            LATER,
+        Refusal::StoreFull => again_later(
             Code::ResourceExhausted,
             "STORE_FULL",
             "The store has no space; nothing was accepted. Ask again when there is some.".to_owned(),
             [],
         ),
-        Refusal::StoreFailed => again_after(
-            LATER,
+        Refusal::StoreFailed => again_later(
             Code::Unavailable,
             "STORE_FAILED",
             "The store could not take the record, or took it unseen. Ask again with the same request: it attaches by \
@@ -360,8 +307,7 @@ fn of_removed(code: Code, message: String, removed: &RemovedExecution) -> Status
 /// As many violations as fit into headers; `ValidatePlan` lists those of a plan all.
 fn of_findings(findings: &[Finding], message: String) -> Status {
     let reason = findings.first().map_or("INVALID_ARGUMENT", |first| first.code);
-    let metadata = HashMap::from([("violations".to_owned(), findings.len().to_string())]);
-    let mut details = ErrorDetails::with_error_info(reason, ERROR_DOMAIN, metadata);
+    let mut details = error_info(reason, [("violations", findings.len().to_string())]);
     let mut bytes_left = STATUS_DETAILS_BYTES_MAX;
     let mut listed = Vec::new();
     for finding in findings {
@@ -383,7 +329,7 @@ fn of_findings(findings: &[Finding], message: String) -> Status {
 }
 
 fn of_field(field: &str, reason: &str, message: &str) -> Status {
-    let mut details = ErrorDetails::with_error_info(reason, ERROR_DOMAIN, HashMap::new());
+    let mut details = error_info(reason, []);
     details.set_bad_request(vec![FieldViolation {
         field: field.to_owned(),
         description: message.to_owned(),
@@ -393,37 +339,10 @@ fn of_field(field: &str, reason: &str, message: &str) -> Status {
     Status::with_error_details(Code::InvalidArgument, cut(format!("{field}: {message}")), details)
 }
 
-fn plain<const N: usize>(code: Code, reason: &str, message: String, metadata: [(&str, String); N]) -> Status {
-    Status::with_error_details(code, message, error_info(reason, metadata))
-}
-
-fn again_after<const N: usize>(
-    delay: Duration,
-    code: Code,
-    reason: &str,
-    message: String,
-    metadata: [(&str, String); N],
-) -> Status {
-    let mut details = error_info(reason, metadata);
-    details.set_retry_info(Some(delay));
-    Status::with_error_details(code, message, details)
-}
-
-fn error_info<const N: usize>(reason: &str, metadata: [(&str, String); N]) -> ErrorDetails {
-    let metadata: HashMap<String, String> = metadata
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect();
-    ErrorDetails::with_error_info(reason, ERROR_DOMAIN, metadata)
-}
-
 fn cut(mut message: String) -> String {
     message.truncate(message.floor_char_boundary(STATUS_MESSAGE_BYTES_MAX));
     message
 }
-
-/// For what needs somebody else to make room or to come back.
-const LATER: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests;

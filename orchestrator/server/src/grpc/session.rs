@@ -8,8 +8,6 @@ pub(crate) mod stream;
 
 use self::stream::SessionStream;
 use super::{Edge, random_bytes};
-use crate::call_class::CallClass;
-use crate::grpc::transport::connection_abort::ConnectionAbort;
 use crate::host::handle::{EngineGone, EngineHandle, Lane, Outbound, SessionLink};
 use crate::limits::{
     SESSION_CLOSE_TIMEOUT, SESSION_QUEUE_MAX, SESSION_UNHANDLED_UNIT_BYTES, SESSION_UNHANDLED_UNITS_MAX,
@@ -20,6 +18,7 @@ use escapement_codec::session_out::session_error_code;
 use escapement_engine::{Input, SessionErrorCode, SessionKey};
 use escapement_model::limits::{HELLO_TIMEOUT_MS, LABEL_CHARS_MAX};
 use escapement_model::{InstanceId, SessionId};
+use escapement_transport::{CallClass, ConnectionAbort};
 use escapement_wire::worker::v1;
 use escapement_wire::worker::v1::session_request::Message;
 use escapement_wire::worker::v1::worker_service_server::WorkerService;
@@ -62,7 +61,7 @@ impl WorkerService for Sessions {
         request: Request<Streaming<v1::SessionRequest>>,
     ) -> Result<Response<SessionStream>, Status> {
         let Ok(silence) = Arc::clone(&self.edge.silent_sessions).try_acquire_owned() else {
-            return Err(Rejection::Overloaded(CallClass::Sessions).into());
+            return Err(Rejection::overloaded(CallClass::Sessions).into());
         };
         let abort = request.extensions().get::<ConnectionAbort>().cloned();
         let (outbound, queue) = mpsc::channel(SESSION_QUEUE_MAX);

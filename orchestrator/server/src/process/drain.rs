@@ -3,10 +3,10 @@
 
 use crate::exit::{EXIT_CUT_SHORT, Failure, stop_here};
 use crate::grpc::services::set_health;
-use crate::grpc::transport::listen::Connections;
 use crate::host::handle::{EngineHandle, Lane};
-use crate::limits::{CONNECTION_CLOSE_TIMEOUT, DRAIN_MARGIN, HARD_EXIT_MARGIN};
+use crate::limits::{DRAIN_MARGIN, HARD_EXIT_MARGIN};
 use escapement_engine::Input;
+use escapement_transport::Connections;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -66,7 +66,7 @@ pub(crate) async fn drain(mut serving: Serving, grace_ms: u64) -> Result<(), Fai
     if let Err(error) = serving.accept.await {
         warn!(%error, "accept loop ended with a panic");
     }
-    if !serving.connections.ended(2 * CONNECTION_CLOSE_TIMEOUT).await {
+    if !serving.connections.ended().await {
         warn!("connections did not end in time");
     }
     if is_drained {

@@ -2,6 +2,8 @@
 
 use super::*;
 use escapement_contract::{PlanDraft, StepDraft, validate_plan};
+use escapement_wire::ERROR_DOMAIN;
+use tonic_types::ErrorDetails;
 
 fn execution_id() -> ExecutionId {
     ExecutionId::from_random([7; 16])
@@ -108,7 +110,12 @@ fn every_rejection_of_the_shell_has_its_status() {
             "INVALID_ARGUMENT",
             false,
         ),
-        (Rejection::Stopping, Code::Unavailable, "DRAINING", true),
+        (
+            Rejection::Call(CallRefusal::Stopping),
+            Code::Unavailable,
+            "DRAINING",
+            true,
+        ),
         (
             Rejection::PageTokenInvalid,
             Code::InvalidArgument,
@@ -153,39 +160,6 @@ fn every_rejection_of_the_shell_has_its_status() {
             false,
         ),
         (
-            Rejection::Overloaded(CallClass::Reads),
-            Code::ResourceExhausted,
-            "OVERLOADED",
-            true,
-        ),
-        (
-            Rejection::Overloaded(CallClass::Reports),
-            Code::Unavailable,
-            "OVERLOADED",
-            true,
-        ),
-        (
-            Rejection::RequestTooSlow,
-            Code::DeadlineExceeded,
-            "REQUEST_TOO_SLOW",
-            false,
-        ),
-        (
-            Rejection::RequestTooLarge {
-                bytes: 7 << 20,
-                bytes_max: 6 << 20,
-            },
-            Code::ResourceExhausted,
-            "REQUEST_TOO_LARGE",
-            false,
-        ),
-        (
-            Rejection::RequestsTooLarge,
-            Code::ResourceExhausted,
-            "REQUESTS_TOO_LARGE",
-            true,
-        ),
-        (
             Rejection::SimulationTooLong(TooLong { inputs_max: 7 }),
             Code::ResourceExhausted,
             "SIMULATION_TOO_LONG",
@@ -220,13 +194,6 @@ fn a_used_plan_id_names_the_execution_that_has_it() {
         details.error_info().unwrap().metadata["execution_id"],
         execution_id().to_string()
     );
-}
-
-#[test]
-fn a_caller_that_is_not_let_in_learns_of_what_there_is_too_much() {
-    let rejection = Rejection::Overloaded(CallClass::Watches);
-    let details = check(rejection, Code::ResourceExhausted, "OVERLOADED", true);
-    assert_eq!(details.error_info().unwrap().metadata["kind"], "watches");
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! A small pool of store readers on blocking threads. Caches nothing.
 
-use crate::call_class::CallClass;
 use crate::limits::{
     LISTING_READERS_MAX, READERS_MAX, READERS_PATIENCE, READERS_QUEUE_MAX, SUBMISSION_READERS_MAX,
     WATCH_READERS_MAX,
 };
 use crate::status::Rejection;
 use escapement_store::{Reader, Store, StoreFault};
+use escapement_transport::CallClass;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -66,7 +66,7 @@ impl Readers {
     /// Reads on a blocking thread, once a reader is free.
     ///
     /// # Errors
-    /// [`Rejection::RecordDamaged`] and [`Rejection::StoreUnreadable`]; [`Rejection::Overloaded`] where too many wait,
+    /// [`Rejection::RecordDamaged`] and [`Rejection::StoreUnreadable`]; [`Rejection::Call`] where too many wait,
     /// or no reader gets free in time.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
@@ -90,7 +90,7 @@ impl Readers {
 
     /// The right to one reader, and what else is held as long.
     async fn permits(&self, reading: ReadClass) -> Result<Permits, Rejection> {
-        let overloaded = Rejection::Overloaded(CallClass::Reads);
+        let overloaded = || Rejection::overloaded(CallClass::Reads);
         let in_turn = async |own| {
             let own = permit(own).await;
             Ok([Some(permit(&self.permits).await), Some(own), None])
@@ -102,7 +102,7 @@ impl Readers {
             ReadClass::List => Some(&self.listing),
         };
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            return Err(overloaded);
+            return Err(overloaded());
         };
         let waiting = async {
             let own = match own {
@@ -111,7 +111,7 @@ impl Readers {
             };
             [Some(permit(&self.permits).await), own, Some(place)]
         };
-        timeout(READERS_PATIENCE, waiting).await.map_err(|_| overloaded)
+        timeout(READERS_PATIENCE, waiting).await.map_err(|_| overloaded())
     }
 }
 

@@ -1,9 +1,7 @@
 //! The whole record of a settled execution, to replay or export it. Keeps and changes nothing.
 
 use super::lookup::{StoredSettled, damaged};
-use crate::call_class::CallClass;
 use crate::grpc::Edge;
-use crate::grpc::transport::response_budget::Budgeted;
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
 use bytes::Bytes;
@@ -11,6 +9,8 @@ use escapement_codec::archive::Archive;
 use escapement_engine::Refusal;
 use escapement_model::ExecutionId;
 use escapement_store::{StoredExecution, StoredState};
+use escapement_transport::CallClass;
+use escapement_transport::response_budget::Budgeted;
 use tonic::Status;
 
 impl Edge {
@@ -32,7 +32,8 @@ impl Edge {
         let answers = self.answers.clone();
         let take = move |stored: &StoredExecution, audit_bytes| {
             let result_bytes = stored.result.as_ref().map_or(0, Bytes::len);
-            answers.take(CallClass::Reads, stored.record.len() + result_bytes + audit_bytes)
+            let bytes = stored.record.len() + result_bytes + audit_bytes;
+            answers.take(CallClass::Reads, bytes).map_err(Rejection::Call)
         };
         let read = self.stored_settled(execution_id, ReadClass::Answer, unsettled, take);
         let StoredSettled {

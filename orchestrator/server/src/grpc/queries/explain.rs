@@ -4,7 +4,6 @@
 //! What is settled is explained by its records.
 
 use super::lookup::damaged;
-use crate::call_class::CallClass;
 use crate::grpc::Edge;
 use crate::host::handle::Lane;
 use crate::status::Rejection;
@@ -16,6 +15,7 @@ use escapement_contract::{AuditKind, Explanation, Plan, StepIndex, explain_queue
 use escapement_engine::{ExplainAnswer, Explained, ExplainedParked, Input, Refusal};
 use escapement_model::{ExecutionId, StepId};
 use escapement_store::{Reader, StoreFault, StoredExecution, StoredState};
+use escapement_transport::CallClass;
 use escapement_wire::v1;
 use escapement_wire::v1::execution::State;
 use std::collections::BTreeSet;

@@ -1,10 +1,10 @@
 //! Everything that is recorded of a settled execution, as a file in pieces. Changes nothing.
 //! Holds the record as it is stored and one piece of the file.
 
-use crate::grpc::transport::connection_abort::ConnectionAbort;
-use crate::grpc::transport::response_budget::{Budgeted, TakeDeadline};
 use crate::grpc::{Answers, Edge, execution_id};
 use escapement_codec::archive::file::{Pieces, pieces};
+use escapement_transport::ConnectionAbort;
+use escapement_transport::response_budget::{Budgeted, TakeDeadline};
 use escapement_wire::v1;
 use futures_core::Stream;
 use std::pin::Pin;

@@ -1,9 +1,7 @@
 //! Answers that come from the store, and the two questions that several services ask of the engine.
 //! Changes nothing.
 
-use crate::call_class::CallClass;
 use crate::grpc::Edge;
-use crate::grpc::transport::response_budget::{Budgeted, ResponsePermit};
 use crate::host::handle::{CallError, Lane};
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
@@ -17,6 +15,8 @@ use escapement_contract::Request as PlanRequest;
 use escapement_engine::{ActionView, ExecutionView, Input, Refusal};
 use escapement_model::ExecutionId;
 use escapement_store::{Reader, StoreFault, StoredExecution, StoredState};
+use escapement_transport::CallClass;
+use escapement_transport::response_budget::{Budgeted, ResponsePermit};
 use escapement_wire::v1;
 use tonic::Status;
 use tracing::error;
@@ -176,7 +176,7 @@ impl Edge {
             };
             // Before the reader is free again: no more of this is held without room than there are readers.
             let bytes = stored.result.as_ref().map_or(0, Bytes::len);
-            let room = answers.take(CallClass::Reads, bytes);
+            let room = answers.take(CallClass::Reads, bytes).map_err(Rejection::Call);
             Ok(Some(room.map(|room| Budgeted { value: stored, room })))
         });
         match read.await? {

@@ -1,11 +1,11 @@
 //! Whether the core decides again what is recorded of a settled execution. Changes nothing.
 
-use crate::call_class::CallClass;
-use crate::grpc::transport::response_budget::Budgeted;
 use crate::grpc::{Edge, execution_id};
 use crate::limits::READERS_PATIENCE;
 use crate::status::Rejection;
 use escapement_codec::archive::check::{Difference, Verdict, verify};
+use escapement_transport::CallClass;
+use escapement_transport::response_budget::Budgeted;
 use escapement_wire::v1;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
@@ -39,7 +39,7 @@ impl Edge {
         let place = timeout(READERS_PATIENCE, Arc::clone(&self.replays).acquire_owned());
         let place = place
             .await
-            .map_err(|_elapsed| Rejection::Overloaded(CallClass::Reads))?;
+            .map_err(|_elapsed| Rejection::overloaded(CallClass::Reads))?;
         Ok(place.expect("the semaphore is never closed"))
     }
 }

@@ -3,9 +3,7 @@
 //! share it.
 
 use super::lookup::damaged;
-use crate::call_class::CallClass;
 use crate::grpc::Edge;
-use crate::grpc::transport::response_budget::ResponsePermit;
 use crate::limits::WATCHED_RECORD_TIMEOUT;
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
@@ -15,6 +13,8 @@ use escapement_contract::Persisted;
 use escapement_engine::{Piece, Refusal};
 use escapement_model::ExecutionId;
 use escapement_store::StoredExecution;
+use escapement_transport::CallClass;
+use escapement_transport::response_budget::ResponsePermit;
 use escapement_wire::v1;
 use prost::Message;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
@@ -99,7 +99,8 @@ impl Edge {
         let answers = self.answers.clone();
         let take = move |bytes| {
             let room = answers.take_for_record(bytes);
-            room.map_or_else(|| answers.take(CallClass::Reads, bytes), Ok)
+            let for_one = || answers.take(CallClass::Reads, bytes).map_err(Rejection::Call);
+            room.map_or_else(for_one, Ok)
         };
         let read = || self.read_settled(execution_id, ReadClass::Answer, take);
         let record = joined.shared.get_or_try_init(read).await?;

@@ -1,6 +1,5 @@
 //! Plans against stubbed outcomes, on a virtual clock. Stores nothing, and asks neither the engine nor the store.
 
-use crate::call_class::CallClass;
 use crate::grpc::Edge;
 use crate::limits::{
     SIMULATION_BYTES_MAX, SIMULATION_INPUTS_MAX, SIMULATIONS_MAX, SIMULATIONS_PATIENCE, SIMULATIONS_QUEUE_MAX,
@@ -11,6 +10,7 @@ use escapement_contract::{Finding, Request as PlanRequest, default_deadline, val
 use escapement_model::limits::VIOLATIONS_MAX;
 use escapement_model::{ExecutionId, codes};
 use escapement_simulator::{Stubs, simulate};
+use escapement_transport::{CallClass, Refusal};
 use escapement_wire::v1;
 use prost::Message;
 use std::sync::Arc;
@@ -64,18 +64,18 @@ impl Simulations {
             Ok(answer) => answer,
             // A defect of the core, and of this call alone.
             Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
-            Err(_stopping) => Err(Rejection::Stopping),
+            Err(_stopping) => Err(Rejection::Call(Refusal::Stopping)),
         }
     }
 
     async fn permits(&self) -> Result<[OwnedSemaphorePermit; 2], Rejection> {
-        let overloaded = Rejection::Overloaded(CallClass::Reads);
+        let overloaded = || Rejection::overloaded(CallClass::Reads);
         let Ok(place) = Arc::clone(&self.0.places).try_acquire_owned() else {
-            return Err(overloaded);
+            return Err(overloaded());
         };
         match timeout(SIMULATIONS_PATIENCE, Arc::clone(&self.0.running).acquire_owned()).await {
             Ok(running) => Ok([running.expect("the semaphore is never closed"), place]),
-            Err(_elapsed) => Err(overloaded),
+            Err(_elapsed) => Err(overloaded()),
         }
     }
 }

@@ -3,9 +3,6 @@
 //! afterwards the whole of it for a bounded time, within a bound for all watchers.
 
 use super::settled::{KeptRecord, Place, Placed, SettledPiece};
-use crate::call_class::CallClass;
-use crate::grpc::transport::connection_abort::ConnectionAbort;
-use crate::grpc::transport::response_budget::{Budgeted, TakeDeadline};
 use crate::grpc::{Answers, Edge};
 use crate::host::handle::Lane;
 use crate::limits::{AUDIT_PAGE_BYTES_MAX, WATCHED_BYTES_MAX, WATCHED_ENTRIES_MAX};
@@ -14,6 +11,8 @@ use escapement_codec::audit;
 use escapement_contract::{AuditEntry, Persisted};
 use escapement_engine::{Input, IsAll, Piece, Watch, Watched};
 use escapement_model::ExecutionId;
+use escapement_transport::response_budget::{Budgeted, TakeDeadline};
+use escapement_transport::{CallClass, ConnectionAbort};
 use escapement_wire::v1;
 use futures_core::Stream;
 use prost::Message;

@@ -1,12 +1,11 @@
 //! `EventService`: terminal events from now on, for those who subscribe. Repeats nothing.
 
-use crate::call_class::CallClass;
-use crate::grpc::transport::connection_abort::ConnectionAbort;
-use crate::grpc::transport::response_budget::{ResponseBudget, TakeDeadline};
 use crate::grpc::{Answers, Edge};
 use crate::sinks::TerminalEvent;
 use crate::status::Rejection;
 use escapement_contract::Status as PlanStatus;
+use escapement_transport::response_budget::{ResponseBudget, TakeDeadline};
+use escapement_transport::{CallClass, ConnectionAbort};
 use escapement_wire::v1;
 use escapement_wire::v1::event_service_server::EventService;
 use futures_core::Stream;

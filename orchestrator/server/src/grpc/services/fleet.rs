@@ -1,6 +1,5 @@
 //! `FleetService`: workers and actions for operators, and their way to take workers out of service. Decides nothing.
 
-use crate::call_class::CallClass;
 use crate::grpc::Edge;
 use crate::host::handle::Lane;
 use crate::status::Rejection;
@@ -8,6 +7,7 @@ use escapement_codec::execution::count;
 use escapement_codec::fleet;
 use escapement_engine::{ActionForgotten, Input, Losses, SessionState, WorkerSelector, WorkersDrain};
 use escapement_model::{InstanceId, limits};
+use escapement_transport::CallClass;
 use escapement_wire::v1;
 use escapement_wire::v1::fleet_service_server::FleetService;
 use tonic::{Request, Response, Status};

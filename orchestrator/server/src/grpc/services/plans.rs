@@ -4,15 +4,14 @@ mod list;
 mod submit;
 mod validate;
 
-use crate::call_class::CallClass;
 use crate::grpc::queries::paging::page_size;
-use crate::grpc::transport::connection_abort::ConnectionAbort;
-use crate::grpc::transport::response_budget::{Budgeted, with_room};
 use crate::grpc::{Answers, Edge, execution_id};
 use crate::host::handle::Lane;
 use crate::limits::{AUDIT_PAGE_MAX, WAIT_TIMEOUT_MS_DEFAULT, WAIT_TIMEOUT_MS_MAX};
 use crate::status::Rejection;
 use escapement_engine::{Ended, Input};
+use escapement_transport::response_budget::{Budgeted, with_room};
+use escapement_transport::{CallClass, ConnectionAbort};
 use escapement_wire::v1;
 use escapement_wire::v1::plan_execution_service_server::PlanExecutionService;
 use std::time::Duration;

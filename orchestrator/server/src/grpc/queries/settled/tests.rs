@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
-use crate::grpc::transport::response_budget::Budgeted;
+use escapement_transport::response_budget::Budgeted;
 
 fn id() -> ExecutionId {
     ExecutionId::from_random([1; 16])

@@ -1,7 +1,6 @@
 //! `ListExecutions`: one page of what the store has, newest first. Reads no execution whole.
 
 use super::Plans;
-use crate::call_class::CallClass;
 use crate::grpc::queries::paging::page_size;
 use crate::limits::{EXECUTIONS_PAGE_DEFAULT, EXECUTIONS_PAGE_MAX};
 use crate::status::Rejection;
@@ -10,6 +9,7 @@ use escapement_codec::page_token;
 use escapement_codec::stored_execution;
 use escapement_model::planted::{self, Bug};
 use escapement_store::{ListFilter, Reader, StoreFault, StoredState, StoredSummary};
+use escapement_transport::CallClass;
 use escapement_wire::v1;
 use tonic::{Response, Status};
 

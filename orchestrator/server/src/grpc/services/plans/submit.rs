@@ -2,9 +2,7 @@
 //! caller has left.
 
 use super::Plans;
-use crate::call_class::CallClass;
 use crate::clock;
-use crate::grpc::transport::response_budget::{Budgeted, with_room};
 use crate::host::handle::Lane;
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
@@ -13,6 +11,8 @@ use escapement_codec::request as convert;
 use escapement_contract::{Request as PlanRequest, validate_request};
 use escapement_engine::{Ended, Input, Refusal, Submission, Submitted, Submitter, UntilDecided};
 use escapement_model::{ExecutionId, limits};
+use escapement_transport::CallClass;
+use escapement_transport::response_budget::{Budgeted, with_room};
 use escapement_wire::v1;
 use std::sync::Arc;
 use tonic::metadata::MetadataMap;

@@ -1,7 +1,6 @@
 //! `ValidatePlan`: what is wrong with a plan, what would become of it, and what looks like a mistake. Accepts nothing.
 
 use super::Plans;
-use crate::call_class::CallClass;
 use crate::clock;
 use crate::grpc::queries::advice;
 use crate::host::handle::Lane;
@@ -10,6 +9,7 @@ use escapement_codec::certificate::certificate as convert_certificate;
 use escapement_codec::request as convert;
 use escapement_contract::{Plan, RequestDraft, validate_concurrency, validate_plan, validate_request};
 use escapement_insight::spelling::Speller;
+use escapement_transport::CallClass;
 use escapement_wire::v1;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -3,10 +3,10 @@
 
 mod cut;
 
-use super::call_slots::PendingUpload;
 use crate::call_class::CallClass;
+use crate::call_slots::PendingUpload;
 use crate::limits::{REQUEST_TIMEOUT, SMALL_REQUEST_BYTES};
-use crate::status::Rejection;
+use crate::refusal::Refusal;
 use bytes::Bytes;
 use cut::MessageCut;
 use http_body::{Body, Frame, SizeHint};
@@ -160,11 +160,11 @@ impl Announced {
 
 impl BodyLimits {
     /// Takes what has come into account.
-    fn admit(&mut self, data: &[u8]) -> Result<(), Rejection> {
+    fn admit(&mut self, data: &[u8]) -> Result<(), Refusal> {
         let bytes_max = self.bytes_max;
         match self.announced.read(data) {
-            Some(bytes) if bytes > bytes_max => Err(Rejection::RequestTooLarge { bytes, bytes_max }),
-            _ if !self.share.take(data.len()) => Err(Rejection::RequestsTooLarge),
+            Some(bytes) if bytes > bytes_max => Err(Refusal::RequestTooLarge { bytes, bytes_max }),
+            _ if !self.share.take(data.len()) => Err(Refusal::RequestsTooLarge),
             _ => Ok(()),
         }
     }
@@ -226,11 +226,9 @@ where
         let refused = |rejection| Poll::Ready(Some(Err(Status::from(rejection).into())));
         match polled {
             // What is there counts, however late it is read; so the time is looked at only here.
-            Poll::Pending if limits.time_up.as_mut().poll(cx).is_ready() => {
-                refused(Rejection::RequestTooSlow)
-            }
+            Poll::Pending if limits.time_up.as_mut().poll(cx).is_ready() => refused(Refusal::RequestTooSlow),
             Poll::Pending => match limits.poll_gave_way(cx) {
-                Poll::Ready(kind) => refused(Rejection::Overloaded(kind)),
+                Poll::Ready(kind) => refused(Refusal::Overloaded(kind)),
                 Poll::Pending => Poll::Pending,
             },
             Poll::Ready(frame) => {

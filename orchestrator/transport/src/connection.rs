@@ -1,20 +1,20 @@
 //! One connection: HTTP/2 with our own limits on silence, idleness and a slow end.
 //! Knows no service.
 
-use super::body_prefetch::PrefetchedBody;
-use super::call_limits::Gate;
-use super::call_slots::CallPermit;
-use super::connection_abort::ConnectionAbort;
-use super::fair_stream::FairStream;
-use super::request_body::RequestBody;
-use super::response_budget::{ResponsePermit, TakeDeadline};
+use crate::body_prefetch::PrefetchedBody;
 use crate::call_class::{CallClass, class_of, message_bytes_max};
+use crate::call_limits::Gate;
+use crate::call_slots::CallPermit;
+use crate::connection_abort::ConnectionAbort;
+use crate::fair_stream::FairStream;
 use crate::limits::{
     CONNECTION_CLOSE_TIMEOUT, CONNECTION_IDLE_MAX, CONNECTION_WINDOW_BYTES, HEADER_LIST_BYTES_MAX,
     KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, LARGE_REQUEST_BYTES, PREFACE_PAUSE, PREFACE_TIMEOUT,
     STREAM_WINDOW_BYTES, STREAMS_PER_CONNECTION_MAX,
 };
-use crate::status::Rejection;
+use crate::refusal::Refusal;
+use crate::request_body::RequestBody;
+use crate::response_budget::{ResponsePermit, TakeDeadline};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
@@ -40,10 +40,11 @@ use tracing::debug;
 
 /// The threads on which calls of callers are served. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct CallerThreads {
-    pub(crate) small: Handle,
+pub struct CallerThreads {
+    /// For all requests that are not large.
+    pub small: Handle,
     /// For requests so large that reading and validating one takes a while; only others of them wait for that.
-    pub(crate) large: Handle,
+    pub large: Handle,
 }
 
 #[derive(Debug, Default)]
@@ -239,11 +240,11 @@ async fn served_by(
         Some(Ok(Ok(answer))) => answer,
         Some(Err(ended)) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
         // The orchestrator ends.
-        Some(Err(_)) | None => Status::from(Rejection::Stopping).into_http(),
+        Some(Err(_)) | None => Status::from(Refusal::Stopping).into_http(),
     }
 }
 
-fn refused(rejection: Rejection) -> hyper::Response<CountedBody> {
+fn refused(rejection: Refusal) -> hyper::Response<CountedBody> {
     let answer = Status::from(rejection).into_http::<Body>();
     answer.map(|body| CountedBody {
         body,

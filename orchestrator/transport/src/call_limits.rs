@@ -1,11 +1,11 @@
 //! How many calls of each kind are open at a time, over all connections, and whose bytes count where.
 //! Lets a call in or refuses it before anything of it is read. Knows no service.
 
-use super::call_slots::{CallPermit, CallSlots, PendingUpload};
-use super::request_body::BodyBudget;
 use crate::call_class::{BodyPool, CallClass};
+use crate::call_slots::{CallPermit, CallSlots, PendingUpload};
 use crate::limits::{REQUESTS_BYTES_MAX, REQUESTS_SHARE, WORKERS_BYTES_MAX};
-use crate::status::Rejection;
+use crate::refusal::Refusal;
+use crate::request_body::BodyBudget;
 use std::sync::Arc;
 
 /// The gate of one orchestrator, or of one connection of it. Cheap to clone.
@@ -65,11 +65,11 @@ impl Gate {
     ///
     /// # Errors
     /// Every slot of its class is taken.
-    pub(crate) fn enter(&self, class: CallClass) -> Result<LetIn, Rejection> {
+    pub(crate) fn enter(&self, class: CallClass) -> Result<LetIn, Refusal> {
         let Some(slots) = &self.open.0[class as usize] else {
             return Ok((None, None));
         };
-        let (permit, upload) = slots.take().ok_or(Rejection::Overloaded(class))?;
+        let (permit, upload) = slots.take().ok_or(Refusal::Overloaded(class))?;
         Ok((Some(permit), Some(upload)))
     }
 

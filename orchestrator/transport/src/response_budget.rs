@@ -1,12 +1,12 @@
 //! The budget of bytes, and the limit of time, of large answers that their callers have not read yet. Knows no message.
 
-use super::connection_abort::ConnectionAbort;
 use crate::call_class::CallClass;
+use crate::connection_abort::ConnectionAbort;
 use crate::limits::{
     ANSWER_TAKE_TIMEOUT, ANSWERS_BYTES_MAX, CONTROL_ANSWERS_BYTES_MAX, SMALL_ANSWER_BYTES,
     WATCHED_RECORDS_BYTES_MAX,
 };
-use crate::status::Rejection;
+use crate::refusal::Refusal;
 use prost::Message;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -17,7 +17,7 @@ use tracing::debug;
 
 /// The budget. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct ResponseBudget {
+pub struct ResponseBudget {
     callers: Arc<Semaphore>,
     control: Arc<Semaphore>,
     /// For records from which watchers, and those who list entries page by page, are answered.
@@ -27,17 +27,20 @@ pub(crate) struct ResponseBudget {
 /// The part of the budget that one answer has; given back when the last clone is dropped.
 /// Stands among the extensions of a response, so that it lasts as long as its body.
 #[derive(Clone, Debug)]
-pub(crate) struct ResponsePermit(Option<Arc<OwnedSemaphorePermit>>);
+pub struct ResponsePermit(Option<Arc<OwnedSemaphorePermit>>);
 
 /// Something that goes into an answer, and its part of the budget.
 #[derive(Debug)]
-pub(crate) struct Budgeted<T> {
-    pub(crate) value: T,
-    pub(crate) room: ResponsePermit,
+pub struct Budgeted<T> {
+    /// What goes into it.
+    pub value: T,
+    /// Its part.
+    pub room: ResponsePermit,
 }
 
-impl ResponseBudget {
-    pub(crate) fn new() -> Self {
+/// The budget of one orchestrator, with nothing taken.
+impl Default for ResponseBudget {
+    fn default() -> Self {
         let units = |bytes| Arc::new(Semaphore::new(bytes / SMALL_ANSWER_BYTES));
         Self {
             callers: units(ANSWERS_BYTES_MAX),
@@ -45,23 +48,25 @@ impl ResponseBudget {
             records: units(WATCHED_RECORDS_BYTES_MAX),
         }
     }
+}
 
+impl ResponseBudget {
     /// Takes room for this many bytes. A small answer needs none.
     ///
     /// # Errors
     /// There is no room now.
-    pub(crate) fn take(&self, class: CallClass, bytes: usize) -> Result<ResponsePermit, Rejection> {
+    pub fn take(&self, class: CallClass, bytes: usize) -> Result<ResponsePermit, Refusal> {
         let Some(n_units) = units(bytes) else {
             return Ok(ResponsePermit(None));
         };
         let permit = Arc::clone(self.of(class)).try_acquire_many_owned(n_units);
         permit
             .map(|permit| ResponsePermit(Some(Arc::new(permit))))
-            .map_err(|_| Rejection::Overloaded(class))
+            .map_err(|_| Refusal::Overloaded(class))
     }
 
     /// The same, for a caller that can wait.
-    pub(crate) async fn wait(&self, class: CallClass, bytes: usize) -> ResponsePermit {
+    pub async fn wait(&self, class: CallClass, bytes: usize) -> ResponsePermit {
         let Some(n_units) = units(bytes) else {
             return ResponsePermit(None);
         };
@@ -70,7 +75,7 @@ impl ResponseBudget {
     }
 
     /// Room for a record that is kept for more than one answer; `None` if there is none now.
-    pub(crate) fn take_for_record(&self, bytes: usize) -> Option<ResponsePermit> {
+    pub fn take_for_record(&self, bytes: usize) -> Option<ResponsePermit> {
         let Some(n_units) = record_units(bytes) else {
             return Some(ResponsePermit(None));
         };
@@ -79,7 +84,7 @@ impl ResponseBudget {
     }
 
     /// The same, for a caller that can wait.
-    pub(crate) async fn wait_for_record(&self, bytes: usize) -> ResponsePermit {
+    pub async fn wait_for_record(&self, bytes: usize) -> ResponsePermit {
         let Some(n_units) = record_units(bytes) else {
             return ResponsePermit(None);
         };
@@ -88,7 +93,7 @@ impl ResponseBudget {
     }
 
     /// True for room that was taken for a record. False for a small one, which needs none.
-    pub(crate) fn is_for_record(&self, room: &ResponsePermit) -> bool {
+    pub fn is_for_record(&self, room: &ResponsePermit) -> bool {
         let permit = room.0.as_ref();
         permit.is_some_and(|permit| Arc::ptr_eq(permit.semaphore(), &self.records))
     }
@@ -97,7 +102,7 @@ impl ResponseBudget {
     ///
     /// # Errors
     /// It is large and there is no room for it now.
-    pub(crate) fn answer<T: Message>(&self, class: CallClass, message: T) -> Result<Response<T>, Status> {
+    pub fn answer<T: Message>(&self, class: CallClass, message: T) -> Result<Response<T>, Status> {
         let room = self.take(class, message.encoded_len())?;
         Ok(with_room(message, room))
     }
@@ -113,7 +118,7 @@ impl ResponseBudget {
 
 impl ResponsePermit {
     /// Cuts the connection if the answer is large and is not taken in time. Ends when it is dropped.
-    pub(crate) fn until_taken(self, abort: Option<ConnectionAbort>) -> TakeDeadline {
+    pub fn until_taken(self, abort: Option<ConnectionAbort>) -> TakeDeadline {
         let limit = self.0.as_ref().zip(abort).map(|(_, abort)| {
             let mut limit = JoinSet::new();
             limit.spawn(async move {
@@ -132,7 +137,7 @@ impl ResponsePermit {
 
 /// An answer that is on its way.
 #[derive(Debug)]
-pub(crate) struct TakeDeadline {
+pub struct TakeDeadline {
     _room: ResponsePermit,
     /// `None` for a small answer.
     _limit: Option<JoinSet<()>>,
@@ -140,7 +145,7 @@ pub(crate) struct TakeDeadline {
 
 impl<T> Budgeted<T> {
     /// Something that is not there for long, or that others hold anyway.
-    pub(crate) fn small(value: T) -> Self {
+    pub fn small(value: T) -> Self {
         Self {
             value,
             room: ResponsePermit(None),
@@ -149,7 +154,7 @@ impl<T> Budgeted<T> {
 }
 
 /// The answer to a call, which has its room.
-pub(crate) fn with_room<T>(message: T, room: ResponsePermit) -> Response<T> {
+pub fn with_room<T>(message: T, room: ResponsePermit) -> Response<T> {
     let mut response = Response::new(message);
     response.extensions_mut().insert(room);
     response

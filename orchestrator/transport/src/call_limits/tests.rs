@@ -15,7 +15,7 @@ fn a_flood_of_one_kind_takes_no_place_of_another() {
     assert_eq!(places.len(), OPEN_READS_MAX);
     assert_eq!(
         gate.enter(CallClass::Reads).unwrap_err(),
-        Rejection::Overloaded(CallClass::Reads)
+        Refusal::Overloaded(CallClass::Reads)
     );
     let others = CallClass::ALL
         .into_iter()

@@ -1,10 +1,10 @@
 //! The accept loop: one task for each connection, up to a limit. Knows neither HTTP nor services.
 
-use super::call_limits::Gate;
-use super::connection::{self, CallerThreads};
-use crate::limits::{ACCEPT_CALM, ACCEPT_PAUSE};
+use crate::call_limits::Gate;
+use crate::connection::{self, CallerThreads};
+use crate::limits::{ACCEPT_CALM, ACCEPT_PAUSE, CONNECTION_CLOSE_TIMEOUT};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tonic::service::Routes;
@@ -12,7 +12,7 @@ use tracing::{debug, info, warn};
 
 /// The open connections.
 #[derive(Debug)]
-pub(crate) struct Connections {
+pub struct Connections {
     permits: Arc<Semaphore>,
     max: u32,
     /// Shared by all of them.
@@ -22,7 +22,7 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// Room for `max` connections.
-    pub(crate) fn new(max: u32, callers: CallerThreads) -> Self {
+    pub fn new(max: u32, callers: CallerThreads) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(max as usize)),
             max,
@@ -31,20 +31,15 @@ impl Connections {
         }
     }
 
-    /// Waits until all have ended, for `limit` at most; returns true if they have.
-    pub(crate) async fn ended(&self, limit: Duration) -> bool {
-        tokio::time::timeout(limit, self.permits.acquire_many(self.max))
+    /// Waits until all have ended, for twice the time that one has for it at most; returns true if they have.
+    pub async fn ended(&self) -> bool {
+        tokio::time::timeout(2 * CONNECTION_CLOSE_TIMEOUT, self.permits.acquire_many(self.max))
             .await
             .is_ok()
     }
 
     /// Accepts until `closing` turns true.
-    pub(crate) async fn accept(
-        &self,
-        listener: TcpListener,
-        routes: Routes,
-        mut closing: watch::Receiver<bool>,
-    ) {
+    pub async fn accept(&self, listener: TcpListener, routes: Routes, mut closing: watch::Receiver<bool>) {
         let mut failing: Option<Failing> = None;
         loop {
             // Biased: once it closes, no other connection is let in.

@@ -16,8 +16,8 @@ const EVENTS: &str = event_service_server::SERVICE_NAME;
 const FLEET: &str = fleet_service_server::SERVICE_NAME;
 const WORKERS: &str = worker_service_server::SERVICE_NAME;
 const HEALTH: &str = "grpc.health.v1.Health";
-const REFLECTION: &str = tonic_reflection::pb::v1::server_reflection_server::SERVICE_NAME;
-const REFLECTION_ALPHA: &str = tonic_reflection::pb::v1alpha::server_reflection_server::SERVICE_NAME;
+const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
+const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 
 /// Classes of calls, each of which has bounds of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,24 +48,24 @@ pub enum CallClass {
 
 /// What a class means, for all who treat classes alike.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ClassRow {
+pub struct ClassRow {
     /// What its calls are called in the message of a refusal.
-    pub(crate) words: &'static str,
+    pub words: &'static str,
     /// Calls open at a time, over all connections. `None` for sessions: those that have not spoken are bounded where they are
     /// served, the others by the engine.
-    pub(crate) open_max: Option<usize>,
+    pub open_max: Option<usize>,
     /// Where the bytes of a request count. `None` for a stream of messages, each of which has its own limit and which may stay
     /// open for ever.
-    pub(crate) budget: Option<BodyPool>,
+    pub budget: Option<BodyPool>,
     /// False for what workers, operators and supervisors ask.
-    pub(crate) is_of_callers: bool,
+    pub is_of_callers: bool,
     /// Workers come back after UNAVAILABLE, as they do after a restart.
-    pub(crate) overload_code: Code,
+    pub overload_code: Code,
 }
 
 /// Requests whose bytes count together while they are on their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyPool {
+pub enum BodyPool {
     /// Plans that are handed in.
     Plans,
     /// Questions of callers.
@@ -91,7 +91,7 @@ impl CallClass {
     ];
 
     /// Returns the row of this class.
-    pub(crate) const fn row(self) -> ClassRow {
+    pub const fn row(self) -> ClassRow {
         use BodyPool::{Plans, Questions, Workers};
         match self {
             Self::Writes => of_callers("submissions", OPEN_WRITES_MAX, Some(Plans)),
@@ -138,7 +138,7 @@ const fn of_others(words: &'static str, open_max: Option<usize>, budget: Option<
 }
 
 /// Returns the class of the call that a path is for; what is no call counts as a read.
-pub(crate) fn class_of(path: &str) -> CallClass {
+pub fn class_of(path: &str) -> CallClass {
     let call = path.strip_prefix('/').and_then(|path| path.split_once('/'));
     match call {
         Some((WORKERS, "Session")) => CallClass::Sessions,
@@ -156,7 +156,7 @@ pub(crate) fn class_of(path: &str) -> CallClass {
 }
 
 /// Bytes that one message to us may have.
-pub(crate) fn message_bytes_max(class: CallClass) -> usize {
+pub fn message_bytes_max(class: CallClass) -> usize {
     if class.row().is_of_callers {
         CALLER_MESSAGE_BYTES_MAX
     } else {

@@ -5,7 +5,7 @@ use escapement_model::limits::ANSWER_MESSAGE_BYTES_MAX;
 
 #[test]
 fn large_answers_are_bounded_together_and_small_ones_and_those_of_operators_come_through() {
-    let rooms = ResponseBudget::new();
+    let rooms = ResponseBudget::default();
     let mut held = Vec::new();
     while let Ok(room) = rooms.take(CallClass::Reads, ANSWER_MESSAGE_BYTES_MAX) {
         held.push(room);

@@ -5,16 +5,16 @@ use tokio::sync::Notify;
 
 /// Ends the connection that a request came on. Stands among the extensions of every request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ConnectionAbort(Arc<Notify>);
+pub struct ConnectionAbort(Arc<Notify>);
 
 impl ConnectionAbort {
     /// Drops the connection with everything on it.
-    pub(crate) fn abort(&self) {
+    pub fn abort(&self) {
         self.0.notify_one();
     }
 
     /// Returns once it is to be dropped.
-    pub(crate) async fn aborted(&self) {
+    pub async fn aborted(&self) {
         self.0.notified().await;
     }
 }

@@ -1,0 +1,29 @@
+//! Connections, and what a call may take of the process before its message is known: slots, bytes, time.
+//! Knows no message, no plan and no store: it is given the services, and decides only whom they hear and for how long.
+
+#![warn(clippy::too_many_lines)]
+
+mod listen;
+
+mod connection;
+
+mod body_prefetch;
+mod request_body;
+
+mod call_limits;
+mod call_slots;
+
+pub mod response_budget;
+
+pub mod call_class;
+pub mod refusal;
+
+mod connection_abort;
+mod fair_stream;
+mod limits;
+
+pub use call_class::CallClass;
+pub use connection::CallerThreads;
+pub use connection_abort::ConnectionAbort;
+pub use listen::Connections;
+pub use refusal::Refusal;

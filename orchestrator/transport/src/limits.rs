@@ -1,0 +1,81 @@
+//! Every limit of connections and calls that no flag sets. Enforces none of them.
+
+use escapement_model::limits::CALLER_MESSAGE_BYTES_MAX;
+use std::time::Duration;
+
+/// Bytes of records of settled executions that are held for watchers and for further pages: 64 MiB in all. Those who want the
+/// same record share it.
+pub(crate) const WATCHED_RECORDS_BYTES_MAX: usize = 64 << 20;
+/// Time that a new connection has to say that it speaks HTTP/2.
+pub(crate) const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause between two looks at a preface of which only a part has come.
+pub(crate) const PREFACE_PAUSE: Duration = Duration::from_millis(50);
+/// Time after which a connection without an open request is told to go.
+pub(crate) const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(300);
+/// Time that a connection has to end once it was told to go.
+pub(crate) const CONNECTION_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Pause after a connection could not be accepted, for example for want of file descriptors.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Time without such a failure after which connections count as accepted again.
+pub(crate) const ACCEPT_CALM: Duration = Duration::from_secs(10);
+/// Reads of one connection, of some 16 KiB each, after which others get their turn.
+pub(crate) const READS_PER_TURN: u32 = 4;
+/// Bytes of a plan that is handed in and served by the thread that has read it, without a way to the threads of callers.
+/// What one takes is about what reading it took, so a flood of them costs others little more than a flood of anything.
+pub(crate) const SERVED_AT_ONCE_BYTES_MAX: usize = 1 << 10;
+/// Frames of such a plan.
+pub(crate) const SERVED_AT_ONCE_FRAMES_MAX: usize = 4;
+/// Bytes of a request of a caller above which it is read and validated on threads for such requests only: 64 KiB.
+pub(crate) const LARGE_REQUEST_BYTES: usize = 64 << 10;
+/// HTTP/2: unread bytes of one connection. Small frames that pile up beyond it end the whole connection.
+pub(crate) const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
+/// HTTP/2: unread bytes of one stream.
+pub(crate) const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+/// HTTP/2: requests open at a time on one connection. Those of all connections are bounded by kind.
+pub(crate) const STREAMS_PER_CONNECTION_MAX: u32 = 1_024;
+/// Time until the one message of a call must be complete, for all calls but those that stream their requests.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of requests of callers that are on their way at a time, over all connections, for each of plans and questions:
+/// 32 of the largest.
+pub(crate) const REQUESTS_BYTES_MAX: usize = 32 * CALLER_MESSAGE_BYTES_MAX;
+/// The same for what workers and operators send: 64 MiB.
+pub(crate) const WORKERS_BYTES_MAX: usize = 64 << 20;
+/// The part of these bytes that one connection may have: half of them.
+pub(crate) const REQUESTS_SHARE: usize = 2;
+/// Bytes of each request that count for nothing of that, so that small ones come through beside any number of large ones.
+pub(crate) const SMALL_REQUEST_BYTES: usize = 4 << 10;
+/// Calls open at a time: `SubmitPlan`.
+pub(crate) const OPEN_WRITES_MAX: usize = 4_096;
+/// Calls open at a time: `ExecutePlan`, which wait for results.
+pub(crate) const OPEN_EXECUTES_MAX: usize = 20_000;
+/// Calls open at a time: questions that are answered at once.
+pub(crate) const OPEN_READS_MAX: usize = 4_096;
+/// Calls open at a time: `WaitExecution`.
+pub(crate) const OPEN_WAITS_MAX: usize = 20_000;
+/// Calls open at a time: `WatchExecution`.
+pub(crate) const OPEN_WATCHES_MAX: usize = 20_000;
+/// Calls open at a time: `SubscribeEvents`.
+pub(crate) const OPEN_SUBSCRIPTIONS_MAX: usize = 4_096;
+/// Calls open at a time: questions and orders of operators.
+pub(crate) const OPEN_CONTROLS_MAX: usize = 1_024;
+/// Calls open at a time: outcomes without a session.
+pub(crate) const OPEN_REPORTS_MAX: usize = 4_096;
+/// Calls open at a time: questions for the health.
+pub(crate) const OPEN_HEALTH_MAX: usize = 4_096;
+/// Calls open at a time: reflection.
+pub(crate) const OPEN_REFLECTIONS_MAX: usize = 256;
+/// Bytes of large answers to callers that are not taken yet, as they are stored: 128 MiB.
+/// On its way an answer takes more memory for a moment: record, message and frame.
+pub(crate) const ANSWERS_BYTES_MAX: usize = 128 << 20;
+/// The same for operators: 32 MiB.
+pub(crate) const CONTROL_ANSWERS_BYTES_MAX: usize = 32 << 20;
+/// Bytes from which an answer counts as large.
+pub(crate) const SMALL_ANSWER_BYTES: usize = 16 << 10;
+/// Time that a caller has to take a large answer; then its connection is cut.
+pub(crate) const ANSWER_TAKE_TIMEOUT: Duration = Duration::from_secs(60);
+/// HTTP/2: bytes of the headers of one request.
+pub(crate) const HEADER_LIST_BYTES_MAX: u32 = 32 << 10;
+/// HTTP/2: pause between pings.
+pub(crate) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// HTTP/2: time that a ping has to be answered.
+pub(crate) const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);

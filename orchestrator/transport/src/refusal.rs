@@ -1,0 +1,109 @@
+//! Why a call is refused for what it takes of the process, and the gRPC status that says so. Refuses nothing itself.
+
+use crate::call_class::CallClass;
+use crate::limits::REQUEST_TIMEOUT;
+use escapement_wire::ERROR_DOMAIN;
+use std::collections::HashMap;
+use std::time::Duration;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+/// Why a call is not served, or not served to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The process ends, and what was asked stays without an answer.
+    Stopping,
+    /// There are too many calls of a class.
+    Overloaded(CallClass),
+    /// The request was not complete in time.
+    RequestTooSlow,
+    /// The request is larger than any of its class may be.
+    RequestTooLarge {
+        /// Its size, as it was announced.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// Too much is being sent at a time, by all callers together.
+    RequestsTooLarge,
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Stopping => again_later(
+                Code::Unavailable,
+                "DRAINING",
+                "The orchestrator stops and does not answer any more. Ask again once it is back; a plan that was \
+                 handed in with an execution id, with the same one."
+                    .to_owned(),
+                [],
+            ),
+            Refusal::Overloaded(class) => again_later(
+                class.row().overload_code,
+                "OVERLOADED",
+                format!("Too many {} at a time; ask again.", class.row().words),
+                [("kind", class.row().words.to_owned())],
+            ),
+            Refusal::RequestTooSlow => plain(
+                Code::DeadlineExceeded,
+                "REQUEST_TOO_SLOW",
+                format!(
+                    "The request was not complete within {} s.",
+                    REQUEST_TIMEOUT.as_secs()
+                ),
+                [],
+            ),
+            // The same again would be as large, so nothing says when to ask again.
+            Refusal::RequestTooLarge { bytes, bytes_max } => plain(
+                Code::ResourceExhausted,
+                "REQUEST_TOO_LARGE",
+                format!("The request has {bytes} bytes, the limit is {bytes_max}."),
+                [
+                    ("bytes", bytes.to_string()),
+                    ("bytes_max", bytes_max.to_string()),
+                ],
+            ),
+            Refusal::RequestsTooLarge => again_later(
+                Code::ResourceExhausted,
+                "REQUESTS_TOO_LARGE",
+                "Too many large requests are being sent at a time; send it again.".to_owned(),
+                [],
+            ),
+        }
+    }
+}
+
+/// A status with a reason, and facts for programs.
+pub fn plain<const N: usize>(
+    code: Code,
+    reason: &str,
+    message: String,
+    metadata: [(&str, String); N],
+) -> Status {
+    Status::with_error_details(code, message, error_info(reason, metadata))
+}
+
+/// The same for what needs somebody else to make room or to come back: says that asking again after a second makes sense.
+pub fn again_later<const N: usize>(
+    code: Code,
+    reason: &str,
+    message: String,
+    metadata: [(&str, String); N],
+) -> Status {
+    let mut details = error_info(reason, metadata);
+    details.set_retry_info(Some(Duration::from_secs(1)));
+    Status::with_error_details(code, message, details)
+}
+
+/// The details of a status: a reason of ours, and facts for programs.
+pub fn error_info<const N: usize>(reason: &str, metadata: [(&str, String); N]) -> ErrorDetails {
+    let metadata: HashMap<String, String> = metadata
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect();
+    ErrorDetails::with_error_info(reason, ERROR_DOMAIN, metadata)
+}
+
+#[cfg(test)]
+mod tests;
