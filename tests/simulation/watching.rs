@@ -6,7 +6,7 @@ use crate::edge::{Read, stored_state};
 use crate::orchestrator::Call;
 use crate::world::{Happening, World};
 use escapement_codec::audit;
-use escapement_codec::stored;
+use escapement_codec::stored::audit_trail::{AuditTrail, Placed};
 use escapement_contract::AuditEntry;
 use escapement_engine::{Input, IsAll, Piece, Watch, Watched};
 use escapement_model::ExecutionId;
@@ -135,21 +135,24 @@ impl World {
             return Told::Refused("STORE_FAILED");
         };
         let record = self.storage.reader().audit(id).expect("the store can be read");
-        let entries = stored::decode_audit(&record.expect("what is settled has a record"));
-        let entries = entries.expect("a record can be read");
-        let skipped = usize::try_from(from - 1).expect("it is small");
-        let before = skipped.checked_sub(1).and_then(|before| entries.get(before));
-        if after.is_some_and(|hash| before.is_none_or(|before| before.hash != hash)) {
+        let trail = AuditTrail::new(record.expect("what is settled has a record"));
+        let readable = "a record can be read";
+        if !ends {
+            let piece = trail.piece(from, WHOLE).expect(readable);
+            return told(&piece.entries, End::Now);
+        }
+        let after = after.as_ref().map(|hash| hash.as_slice());
+        let mut place = trail.find(from, after).expect(readable);
+        if place.is_none() {
             return Told::Refused("RECORD_REWRITTEN");
         }
-        // Who watches gets the last one in any case.
-        let skipped = if ends {
-            skipped.min(entries.len() - 1)
-        } else {
-            skipped
-        };
-        let end = if ends { End::Result(result) } else { End::Now };
-        told(entries.get(skipped..).unwrap_or_default(), end)
+        let mut entries = Vec::new();
+        while let Some(at) = place {
+            let Placed { entry, next } = trail.at(at).expect(readable);
+            entries.push(entry);
+            place = next;
+        }
+        told(&entries, End::Result(result))
     }
 
     /// Looks over the orchestrator's shoulder: what it shows is compared with what is so.

@@ -7,14 +7,15 @@ pub mod check;
 pub mod file;
 mod verdict;
 
+use crate::stored::audit_trail::ENTRIES_TAG;
+use crate::stored::parts::Parts;
 use crate::stored::{self, INPUTS_TAG, SEAL_TAG, Unreadable};
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use escapement_contract::Request;
 use escapement_model::ExecutionId;
 use escapement_wire::counted::{Counted, LIST_ENTRIES_MAX, has_more_entries};
 use escapement_wire::v1;
 use prost::Message;
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 /// The parts. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,15 +53,9 @@ impl AuditParts {
     /// # Errors
     /// [`Unreadable`] if the bytes do not decode, or a part that there is once comes twice.
     pub fn read(audit: &Bytes) -> Result<Self, Unreadable> {
-        let mut rest = audit.clone();
         let mut parts = Self::default();
-        while rest.has_remaining() {
-            let (tag, wire_type) = decode_key(&mut rest).map_err(Unreadable::Wire)?;
-            if wire_type != WireType::LengthDelimited {
-                skip_field(wire_type, tag, &mut rest, DecodeContext::default()).map_err(Unreadable::Wire)?;
-                continue;
-            }
-            let part = delimited(&mut rest)?;
+        for part in Parts::of(audit.clone()) {
+            let (tag, part) = part?;
             match tag {
                 ENTRIES_TAG => parts.entries.push(part),
                 INPUTS_TAG => once(&mut parts.inputs, part)?,
@@ -140,21 +135,9 @@ impl Archive {
     }
 }
 
-/// The bytes behind a length; cut off if there are fewer.
-fn delimited(rest: &mut Bytes) -> Result<Bytes, Unreadable> {
-    let length = decode_varint(rest).map_err(Unreadable::Wire)?;
-    match usize::try_from(length) {
-        Ok(length) if length <= rest.len() => Ok(rest.split_to(length)),
-        Ok(_) | Err(_) => Err(Unreadable::Meaningless("a part is cut off".to_owned())),
-    }
-}
-
 fn once(slot: &mut Option<Bytes>, part: Bytes) -> Result<(), Unreadable> {
     match slot.replace(part) {
         None => Ok(()),
         Some(_) => Err(Unreadable::Meaningless("a part is there twice".to_owned())),
     }
 }
-
-/// `entries` of `StoredAudit`.
-const ENTRIES_TAG: u32 = 1;

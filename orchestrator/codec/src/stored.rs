@@ -1,7 +1,9 @@
 //! The bytes of the records that the store keeps: Protocol Buffers, so that old records stay readable.
 //! Decides nothing and stores nothing.
 
+pub mod audit_trail;
 pub mod input_log;
+pub(crate) mod parts;
 pub mod seal;
 mod unreadable;
 

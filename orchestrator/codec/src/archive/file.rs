@@ -2,7 +2,8 @@
 //!
 //! `proto/RECORD.md` is the format.
 
-use super::{Archive, delimited};
+use super::Archive;
+use crate::stored::parts::delimited;
 use bytes::{Buf, Bytes, BytesMut};
 use escapement_model::limits::{CALLER_MESSAGE_BYTES_MAX, INPUT_LOG_BYTES_MAX, RESULT_BYTES_MAX};
 use escapement_wire::v1;

@@ -8,6 +8,7 @@ use crate::limits::WATCHED_RECORD_TIMEOUT;
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
 use bytes::Bytes;
+use escapement_codec::stored::audit_trail::{AuditTrail, Place, Placed, TrailPiece};
 use escapement_codec::stored::{self, Unreadable};
 use escapement_contract::Persisted;
 use escapement_engine::{Piece, Refusal};
@@ -16,8 +17,6 @@ use escapement_store::StoredExecution;
 use escapement_transport::CallClass;
 use escapement_transport::response_budget::ResponsePermit;
 use escapement_wire::v1;
-use prost::Message;
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::OnceCell;
@@ -35,33 +34,10 @@ type Shared = OnceCell<SettledRecord>;
 #[derive(Clone, Debug)]
 pub(crate) struct SettledRecord {
     execution_id: ExecutionId,
-    audit: Bytes,
+    trail: AuditTrail,
     result: Bytes,
     /// For as long as it is there.
     room: ResponsePermit,
-}
-
-/// A piece of such a record.
-#[derive(Debug, Default)]
-pub(crate) struct SettledPiece {
-    /// In order, without gaps.
-    pub(crate) entries: Vec<v1::AuditEntry>,
-    /// True if the last of them is not the last of the record.
-    pub(crate) has_more: bool,
-}
-
-/// A place in a record, in front of one of its entries. It stays right for as long as the execution is settled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
-    offset: usize,
-}
-
-/// One entry of a record, and what follows it.
-#[derive(Debug)]
-pub(crate) struct Placed {
-    pub(crate) entry: v1::AuditEntry,
-    /// `None` behind the last one.
-    pub(crate) next: Option<Place>,
 }
 
 /// A record that a watcher reads, and that it has lost once it took too long.
@@ -94,7 +70,7 @@ impl Edge {
         execution_id: ExecutionId,
         from_sequence: u64,
         piece: Piece,
-    ) -> Result<SettledPiece, Rejection> {
+    ) -> Result<TrailPiece, Rejection> {
         let joined = self.settled.join(execution_id);
         let answers = self.answers.clone();
         let take = move |bytes| {
@@ -104,7 +80,8 @@ impl Edge {
         };
         let read = || self.read_settled(execution_id, ReadClass::Answer, take);
         let record = joined.shared.get_or_try_init(read).await?;
-        let piece = record.piece(from_sequence, piece)?;
+        let piece = record.trail.piece(from_sequence, piece);
+        let piece = piece.map_err(|unreadable| record.damaged(&unreadable))?;
         if piece.has_more && self.answers.is_for_record(&record.room) {
             KeptRecord::new(joined).keep_on();
         }
@@ -165,7 +142,7 @@ impl Edge {
             .await?;
         Ok(SettledRecord {
             execution_id,
-            audit: settled.audit,
+            trail: AuditTrail::new(settled.audit),
             result: settled.result,
             room: settled.permit,
         })
@@ -179,15 +156,15 @@ async fn encode_settled(
     take: impl FnOnce(usize) -> Result<ResponsePermit, NotKept>,
 ) -> Result<SettledRecord, NotKept> {
     let encoding = spawn_blocking(move || {
-        let audit = stored::encode_audit(&settlement.audit);
-        (audit, stored::encode_result(&settlement.result))
+        let trail = AuditTrail::new(stored::encode_audit(&settlement.audit));
+        (trail, stored::encode_result(&settlement.result))
     });
     let encoded = encoding.await;
-    let (audit, result) = encoded.map_err(|_panicked_or_stopping| Rejection::StoreUnreadable)?;
+    let (trail, result) = encoded.map_err(|_panicked_or_stopping| Rejection::StoreUnreadable)?;
     Ok(SettledRecord {
         execution_id,
-        room: take(audit.len() + result.len())?,
-        audit,
+        room: take(trail.n_bytes() + result.len())?,
+        trail,
         result,
     })
 }
@@ -257,53 +234,22 @@ impl KeptRecord {
 }
 
 impl SettledRecord {
-    /// The entries from a sequence number on, as many as there are and fit. One fits, however large.
-    pub(crate) fn piece(&self, from_sequence: u64, piece: Piece) -> Result<SettledPiece, Rejection> {
-        self.cut(from_sequence, piece)
-            .map_err(|error| self.damaged(error))
-    }
-
     /// The place of an entry, or of the last one if there are fewer.
     ///
     /// # Errors
     /// [`Rejection::RecordRewritten`] if the entry before it does not have the hash `after`.
     pub(crate) fn find(&self, from_sequence: u64, after: Option<&[u8]>) -> Result<Place, Rejection> {
-        let mut place = None;
-        let mut before = None;
-        let mut next_offset = 0;
-        for (found, sequence) in self.entries(Place::default()).zip(1..=from_sequence.max(1)) {
-            let (entry, behind) = found.map_err(|error| self.damaged(error))?;
-            if sequence + 1 == from_sequence {
-                before = Some(entry);
-            }
-            place = Some(Place { offset: next_offset });
-            next_offset = behind;
-        }
-        if let Some(after) = after {
-            let before = before.map(v1::AuditEntry::decode).transpose();
-            let before = before.map_err(|error| self.damaged(error))?;
-            if before.is_none_or(|before| before.hash != after) {
-                return Err(Rejection::RecordRewritten);
-            }
-        }
-        // What ended has entries.
-        place.ok_or(Rejection::RecordDamaged)
+        let place = self.trail.find(from_sequence, after);
+        place
+            .map_err(|unreadable| self.damaged(&unreadable))?
+            .ok_or(Rejection::RecordRewritten)
     }
 
     /// The entry at a place.
     pub(crate) fn at(&self, place: Place) -> Result<Placed, Rejection> {
-        let mut entries = self.entries(place);
-        let placed = || {
-            let Some((entry, offset)) = entries.next().transpose()? else {
-                return Ok(None);
-            };
-            let entry = v1::AuditEntry::decode(entry)?;
-            let has_more = entries.next().transpose()?.is_some();
-            let next = has_more.then_some(Place { offset });
-            Ok(Some(Placed { entry, next }))
-        };
-        let placed = { placed }().map_err(|error| self.damaged(error))?;
-        placed.ok_or(Rejection::RecordDamaged)
+        self.trail
+            .at(place)
+            .map_err(|unreadable| self.damaged(&unreadable))
     }
 
     /// Bytes of how it ended.
@@ -313,76 +259,13 @@ impl SettledRecord {
 
     /// How it ended.
     pub(crate) fn result(&self) -> Result<v1::PlanResult, Rejection> {
-        stored::decode_result(&self.result).map_err(|unreadable| damaged(self.execution_id, &unreadable))
+        stored::decode_result(&self.result).map_err(|unreadable| self.damaged(&unreadable))
     }
 
-    fn damaged(&self, error: prost::DecodeError) -> Rejection {
-        damaged(self.execution_id, &Unreadable::Wire(error))
-    }
-
-    /// Decodes the wanted entries and no others.
-    fn cut(&self, from_sequence: u64, piece: Piece) -> Result<SettledPiece, prost::DecodeError> {
-        let mut cut = SettledPiece::default();
-        let mut bytes = 0;
-        for (found, sequence) in self.entries(Place::default()).zip(1..) {
-            let (entry, _) = found?;
-            if sequence < from_sequence {
-                continue;
-            }
-            bytes += entry.len();
-            let fits = cut.entries.len() < piece.entries_max && bytes <= piece.bytes_max;
-            if !fits && !cut.entries.is_empty() {
-                cut.has_more = true;
-                break;
-            }
-            cut.entries.push(v1::AuditEntry::decode(entry)?);
-        }
-        Ok(cut)
-    }
-
-    fn entries(&self, from: Place) -> Entries<'_> {
-        Entries {
-            rest: self.audit.get(from.offset..).unwrap_or_default(),
-            n_bytes: self.audit.len(),
-        }
+    fn damaged(&self, unreadable: &Unreadable) -> Rejection {
+        damaged(self.execution_id, unreadable)
     }
 }
-
-/// The encoded entries of a record from a place on, each with the offset behind it.
-struct Entries<'a> {
-    rest: &'a [u8],
-    /// Of the whole record.
-    n_bytes: usize,
-}
-
-impl<'a> Iterator for Entries<'a> {
-    type Item = Result<(&'a [u8], usize), prost::DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.next_entry().transpose()
-    }
-}
-
-impl<'a> Entries<'a> {
-    fn next_entry(&mut self) -> Result<Option<(&'a [u8], usize)>, prost::DecodeError> {
-        while !self.rest.is_empty() {
-            let (tag, wire_type) = decode_key(&mut self.rest)?;
-            if (tag, wire_type) != (ENTRIES_TAG, WireType::LengthDelimited) {
-                skip_field(wire_type, tag, &mut self.rest, DecodeContext::default())?;
-                continue;
-            }
-            let length = usize::try_from(decode_varint(&mut self.rest)?).unwrap_or(usize::MAX);
-            // What is cut off does not decode.
-            let (entry, behind) = self.rest.split_at(length.min(self.rest.len()));
-            self.rest = behind;
-            return Ok(Some((entry, self.n_bytes - behind.len())));
-        }
-        Ok(None)
-    }
-}
-
-/// `entries` of the message that is stored.
-const ENTRIES_TAG: u32 = 1;
 
 #[cfg(test)]
 impl SettledRecords {

@@ -2,12 +2,13 @@
 //! Shows nothing that the engine or the store did not give. Holds for a watcher one piece of the record while it grows, and
 //! afterwards the whole of it for a bounded time, within a bound for all watchers.
 
-use super::settled::{KeptRecord, Place, Placed, SettledPiece};
+use super::settled::KeptRecord;
 use crate::grpc::{Answers, Edge};
 use crate::host::handle::Lane;
 use crate::limits::{AUDIT_PAGE_BYTES_MAX, WATCHED_BYTES_MAX, WATCHED_ENTRIES_MAX};
 use crate::status::Rejection;
 use escapement_codec::audit;
+use escapement_codec::stored::audit_trail::{Place, Placed, TrailPiece};
 use escapement_contract::{AuditEntry, Persisted};
 use escapement_engine::{Input, IsAll, Piece, Watch, Watched};
 use escapement_model::ExecutionId;
@@ -99,7 +100,7 @@ fn cut(entries: &[AuditEntry], bytes_max: usize) -> Vec<v1::AuditEntry> {
     entries.iter().map(audit::entry).take_while(fits).collect()
 }
 
-fn stored_page(piece: SettledPiece) -> v1::ListAuditEntriesResponse {
+fn stored_page(piece: TrailPiece) -> v1::ListAuditEntriesResponse {
     with_next(piece.entries, piece.has_more)
 }
 
