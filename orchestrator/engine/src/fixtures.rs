@@ -1,11 +1,9 @@
 //! What the unit tests of the owners begin with.
 
 use crate::config::EngineConfig;
-use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec;
-use alloc::vec::Vec;
 use escapement_contract::{Moment, PlanDraft, Request, RequestDraft, StepDraft, validate_request};
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{BootId, ExecutionId, Opaque};
@@ -36,29 +34,18 @@ pub(crate) fn request(n: u8, action: &str) -> Arc<Request> {
             id: execution_id(200).to_string(),
             action: action.into(),
             payload: Some(Opaque::default()),
-            depends_on: Vec::new(),
-            on_failure: 0,
-            timeout_ms: None,
+            ..StepDraft::default()
         }],
         name: "plan".into(),
         context_requirements: vec!["region".into()],
-        priority: None,
         timeout_ms: Some(60_000),
-        retry_policy: None,
-        metadata: None,
-        tags: Vec::new(),
-        estimated_duration_ms: None,
+        ..PlanDraft::default()
     };
     let draft = RequestDraft {
         plan: Some(plan),
         environment: Some(StructBuilder::new().text("region", "eu").build()),
         execution_id: Some(execution_id(n).to_string()),
-        deadline_ms: None,
-        parent_execution_id: None,
-        user_id: None,
-        request_id: None,
-        correlation_context: BTreeMap::new(),
-        max_concurrent_steps: None,
+        ..RequestDraft::default()
     };
     Arc::new(validate_request(draft, 1).expect("the plan is valid"))
 }

@@ -11,18 +11,10 @@ use std::sync::Arc;
 fn nobody_hears_of_an_execution_before_its_accept_is_durable() {
     let mut world = World::new();
     world.store_answers = false;
-    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
-    world.input(Input::Describe {
-        caller: escapement_engine::CallerId(2).into(),
-        execution_id: id,
-    });
+    let id = world.accept(1, plan(1, &["a"]));
     assert!(!world.replies.contains_key(&1));
-    assert!(world.is_not_live(2));
-    let write = world.writes[0].0;
-    world.input(Input::Stored {
-        write,
-        outcome: WriteOutcome::Durable,
-    });
+    assert!(world.describe(id).is_none());
+    world.answer_last(WriteOutcome::Durable);
     assert!(matches!(world.accepted(1), Some(view) if view.execution_id == id));
 }
 
@@ -46,11 +38,7 @@ fn what_the_shell_holds_for_a_submission_is_dropped_once_it_is_decided_whoever_s
     world.input(Input::CallerGone(CallerId(1)));
     world.input(Input::CallerGone(CallerId(2)));
     assert_eq!(Arc::strong_count(&held), 3);
-    let write = world.writes[0].0;
-    world.input(Input::Stored {
-        write,
-        outcome: WriteOutcome::Durable,
-    });
+    world.answer_last(WriteOutcome::Durable);
     assert_eq!(Arc::strong_count(&held), 1);
 }
 
@@ -60,13 +48,9 @@ fn what_ends_without_a_durable_start_is_queued_until_its_result_is_durable() {
     let mut world = World::new();
     world.store_answers = false;
     let past = crate::world::START_UNIX_MS - 1;
-    let builder = plan(1, &["a"]).draft(|draft| draft.deadline_ms = Some(past));
-    world.submit(1, &builder.build(), WaitFor::Accepted);
-    let (write, _) = world.writes.last().unwrap().clone();
-    world.input(Input::Stored {
-        write,
-        outcome: WriteOutcome::Durable,
-    });
+    let builder = plan(1, &["a"]).deadline(past);
+    world.accept(1, builder);
+    world.answer_last(WriteOutcome::Durable);
     let (_, content) = world.writes.last().unwrap();
     assert!(matches!(content, escapement_engine::StoreWrite::Settle { .. }));
     assert!(
@@ -82,13 +66,9 @@ fn no_step_is_handed_out_before_the_start_is_durable() {
     let mut world = World::new();
     world.worker(1, 4, &["a"]);
     world.store_answers = false;
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     assert!(world.assignments(1).is_empty());
-    let write = world.writes[0].0;
-    world.input(Input::Stored {
-        write,
-        outcome: WriteOutcome::Durable,
-    });
+    world.answer_last(WriteOutcome::Durable);
     assert_eq!(world.assignments(1).len(), 1);
 }
 
@@ -97,10 +77,9 @@ fn no_step_is_handed_out_before_the_start_is_durable() {
 fn the_same_request_attaches_and_another_one_under_its_id_is_refused() {
     let mut world = World::new();
     world.worker(1, 4, &["a"]);
-    let request = plan(1, &["a"]).id(1).build();
-    world.submit(1, &request, WaitFor::Settled);
-    world.submit(2, &request, WaitFor::Settled);
-    world.submit(3, &plan(2, &["a"]).id(1).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]).id(1));
+    world.run(2, plan(1, &["a"]).id(1));
+    world.run(3, plan(2, &["a"]).id(1));
     assert_eq!(world.refusal(3), Some(Refusal::ExecutionIdUsed));
     let assignment = world.one_assignment(1);
     world.complete(1, assignment.token);
@@ -117,8 +96,8 @@ fn the_same_request_attaches_and_another_one_under_its_id_is_refused() {
 #[test]
 fn a_plan_id_that_lives_under_another_execution_is_refused() {
     let mut world = World::new();
-    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
-    world.submit(2, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    let id = world.accept(1, plan(1, &["a"]));
+    world.accept(2, plan(1, &["a"]));
     assert!(matches!(
         world.refusal(2), Some(Refusal::PlanIdUsed { execution_id }) if execution_id == id
     ));
@@ -142,11 +121,7 @@ fn ids_that_the_store_knows_are_judged_by_the_store() {
     ];
     for (caller, conflict) in conflicts.into_iter().enumerate() {
         world.submit(caller as u64, &request, WaitFor::Settled);
-        let write = world.writes.pop().unwrap().0;
-        world.input(Input::Stored {
-            write,
-            outcome: WriteOutcome::Conflict(conflict),
-        });
+        world.answer_last(WriteOutcome::Conflict(conflict));
     }
     assert!(
         world.is_not_live(0),
@@ -167,27 +142,20 @@ fn ids_that_the_store_knows_are_judged_by_the_store() {
 #[test]
 fn a_context_violation_is_an_execution_that_failed() {
     let mut world = World::new();
-    let request = plan(1, &["a"]).draft(|draft| draft.environment = None).build();
-    world.submit(1, &request, WaitFor::Settled);
-    let settlement = world.settlement(1);
-    assert_eq!(settlement.result.status, Status::Failure);
-    assert_eq!(
-        settlement.result.error.as_ref().unwrap().code,
-        codes::CONTEXT_MISSING
-    );
-    assert_eq!(settlement.result.steps_executed, 0);
+    world.run(1, plan(1, &["a"]).draft(|draft| draft.environment = None));
+    world.assert_never_ran(1, codes::CONTEXT_MISSING);
 }
 
 #[test]
 fn a_full_queue_refuses_and_takes_again_when_there_is_room() {
     let mut world = World::with(|config| config.max_live_executions = 1);
     world.worker(1, 4, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
+    world.run(2, plan(2, &["a"]));
     assert_eq!(world.refusal(2), Some(Refusal::QueueFull));
     let assignment = world.one_assignment(1);
     world.complete(1, assignment.token);
-    world.submit(3, &plan(3, &["a"]).build(), WaitFor::Accepted);
+    world.accept(3, plan(3, &["a"]));
     assert!(world.accepted(3).is_some());
 }
 
@@ -196,12 +164,9 @@ fn a_full_queue_refuses_and_takes_again_when_there_is_room() {
 fn a_caller_that_goes_changes_nothing() {
     let mut world = World::new();
     world.worker(1, 4, &["a"]);
-    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let id = world.run(1, plan(1, &["a"]));
     world.input(Input::CallerGone(escapement_engine::CallerId(1)));
-    world.input(Input::Wait {
-        caller: escapement_engine::CallerId(2).into(),
-        execution_id: id,
-    });
+    world.wait(2, id);
     let assignment = world.one_assignment(1);
     world.complete(1, assignment.token);
     assert!(!world.replies.contains_key(&1));
@@ -213,19 +178,15 @@ fn a_caller_that_goes_changes_nothing() {
 fn plans_nest_eight_levels_deep_and_no_deeper() {
     let mut world = World::with(|config| config.max_running_executions = 1);
     world.worker(1, 16, &["a"]);
-    let mut parent = world.submit(100, &plan(100, &["a"]).build(), WaitFor::Accepted);
+    let mut parent = world.accept(100, plan(100, &["a"]));
     for level in 1..=8 {
-        parent = world.submit(
-            level,
-            &plan(level, &["a"]).parent(parent).build(),
-            WaitFor::Accepted,
-        );
+        parent = world.accept(level, plan(level, &["a"]).parent(parent));
         assert!(
             matches!(world.accepted(level), Some(view) if view.started_at.is_some()),
             "level {level} starts although its parent holds the only slot"
         );
     }
-    world.submit(9, &plan(9, &["a"]).parent(parent).build(), WaitFor::Accepted);
+    world.accept(9, plan(9, &["a"]).parent(parent));
     assert_eq!(world.refusal(9), Some(Refusal::NestedTooDeep));
 }
 
@@ -233,8 +194,8 @@ fn plans_nest_eight_levels_deep_and_no_deeper() {
 fn one_runs_and_one_waits() -> (World, ExecutionId, ExecutionId) {
     let mut world = World::with(|config| config.max_running_executions = 1);
     world.worker(1, 4_096, &["a"]);
-    let runs = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let waits = world.submit(2, &plan(2, &["a"]).priority(100).build(), WaitFor::Settled);
+    let runs = world.run(1, plan(1, &["a"]));
+    let waits = world.run(2, plan(2, &["a"]).priority(100));
     (world, runs, waits)
 }
 
@@ -246,15 +207,14 @@ fn naming_an_execution_that_does_not_run_takes_nobody_past_the_queue() {
     let unknown = world.id();
     for n in 3..103 {
         let parent = if n % 2 == 0 { queued } else { unknown };
-        let request = plan(n, &["a"]).priority(-1_000).parent(parent).build();
-        world.submit(n, &request, WaitFor::Accepted);
+        world.accept(n, plan(n, &["a"]).priority(-1_000).parent(parent));
         assert!(matches!(world.accepted(n), Some(view) if view.started_at.is_none()));
     }
     assert!(world.assignments(1).is_empty(), "they wait like any other");
     world.complete(1, first.token);
     assert_eq!(world.one_assignment(1).request.plan().name(), "plan 2");
     world.input(Input::Drain { grace_ms: 1_000 });
-    world.submit(103, &plan(103, &["a"]).parent(unknown).build(), WaitFor::Accepted);
+    world.accept(103, plan(103, &["a"]).parent(unknown));
     assert_eq!(world.refusal(103), Some(Refusal::Draining));
 }
 
@@ -293,11 +253,7 @@ fn a_child_that_is_not_accepted_leaves_its_place_to_another() {
     let child = |n| plan(n, &["a"]).parent(parent).build();
     world.store_answers = false;
     world.submit(3, &child(3), WaitFor::Accepted);
-    let (write, _) = world.writes.pop().unwrap();
-    world.input(Input::Stored {
-        write,
-        outcome: WriteOutcome::Failed(escapement_engine::WriteFailure::Busy),
-    });
+    world.answer_last(WriteOutcome::Failed(escapement_engine::WriteFailure::Busy));
     assert_eq!(world.refusal(3), Some(Refusal::StoreFailed));
     world.store_answers = true;
     world.submit(4, &child(4), WaitFor::Accepted);
@@ -309,21 +265,13 @@ fn a_child_that_is_not_accepted_leaves_its_place_to_another() {
 fn a_deadline_that_is_over_is_an_execution_that_failed() {
     let mut world = World::new();
     world.worker(1, 4, &["a"]);
-    for (caller, parent) in [
-        (1, None),
-        (
-            2,
-            Some(world.submit(9, &plan(9, &["a"]).build(), WaitFor::Accepted)),
-        ),
-    ] {
+    for (caller, parent) in [(1, None), (2, Some(world.accept(9, plan(9, &["a"]))))] {
         let past = crate::world::START_UNIX_MS - 1;
-        let builder = plan(caller, &["a"]).draft(|draft| draft.deadline_ms = Some(past));
+        let builder = plan(caller, &["a"]).deadline(past);
         let builder = parent
             .into_iter()
             .fold(builder, |builder, parent| builder.parent(parent));
-        world.submit(caller, &builder.build(), WaitFor::Settled);
-        let result = &world.settlement(caller).result;
-        assert_eq!(result.error.as_ref().unwrap().code, codes::DEADLINE_EXCEEDED);
-        assert_eq!((result.status, result.steps_executed), (Status::Failure, 0));
+        world.run(caller, builder);
+        world.assert_never_ran(caller, codes::DEADLINE_EXCEEDED);
     }
 }

@@ -1,20 +1,9 @@
 //! Who runs next.
 
-use crate::world::{WaitFor, World, plan};
+use crate::world::{World, plan};
 use escapement_contract::{Interruption, Status};
-use escapement_engine::Input;
-use escapement_engine::Recovered;
+use escapement_engine::{Input, Recovered, WriteOutcome};
 use escapement_model::codes;
-
-fn names_in_order(world: &mut World, n: usize) -> Vec<String> {
-    (0..n)
-        .map(|_| {
-            let assignment = world.one_assignment(1);
-            world.complete(1, assignment.token);
-            assignment.request.plan().name().to_owned()
-        })
-        .collect()
-}
 
 //
 #[test]
@@ -22,12 +11,9 @@ fn with_one_slot_higher_priority_goes_first_and_equals_in_order_of_arrival() {
     let mut world = World::with(|config| config.max_running_executions = 1);
     world.worker(1, 4, &["a"]);
     for (n, priority) in [(1, 0), (2, -5), (3, 7), (4, 0), (5, 7)] {
-        world.submit(n, &plan(n, &["a"]).priority(priority).build(), WaitFor::Settled);
+        world.run(n, plan(n, &["a"]).priority(priority));
     }
-    assert_eq!(
-        names_in_order(&mut world, 5),
-        ["plan 1", "plan 3", "plan 5", "plan 4", "plan 2"]
-    );
+    assert_eq!(world.serve(5), ["plan 1", "plan 3", "plan 5", "plan 4", "plan 2"]);
     assert!((1..=5).all(|caller| world.status(caller) == Status::Success));
 }
 
@@ -36,10 +22,10 @@ fn with_one_slot_higher_priority_goes_first_and_equals_in_order_of_arrival() {
 fn steps_that_compete_for_one_worker_follow_the_same_order() {
     let mut world = World::new();
     for (n, priority) in [(1, 0), (2, 9), (3, 0)] {
-        world.submit(n, &plan(n, &["a"]).priority(priority).build(), WaitFor::Settled);
+        world.run(n, plan(n, &["a"]).priority(priority));
     }
     world.worker(1, 1, &["a"]);
-    assert_eq!(names_in_order(&mut world, 3), ["plan 2", "plan 1", "plan 3"]);
+    assert_eq!(world.serve(3), ["plan 2", "plan 1", "plan 3"]);
 }
 
 //
@@ -47,18 +33,13 @@ fn steps_that_compete_for_one_worker_follow_the_same_order() {
 fn a_deadline_that_passes_in_the_queue_ends_the_execution() {
     let mut world = World::with(|config| config.max_running_executions = 1);
     world.worker(1, 4, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     let deadline = crate::world::START_UNIX_MS + 5_000;
-    let request = plan(2, &["a"])
-        .draft(|draft| draft.deadline_ms = Some(deadline))
-        .build();
-    world.submit(2, &request, WaitFor::Settled);
+    world.run(2, plan(2, &["a"]).deadline(deadline));
     world.pass(4_999);
     assert!(!world.replies.contains_key(&2));
     world.pass(1);
-    let result = &world.settlement(2).result;
-    assert_eq!(result.error.as_ref().unwrap().code, codes::DEADLINE_EXCEEDED);
-    assert_eq!((result.status, result.steps_executed), (Status::Failure, 0));
+    world.assert_never_ran(2, codes::DEADLINE_EXCEEDED);
     let assignment = world.one_assignment(1);
     world.complete(1, assignment.token);
     assert!(world.assignments(1).is_empty(), "it never runs afterwards");
@@ -75,7 +56,7 @@ fn a_wall_clock_that_is_set_moves_neither_deadlines_nor_durations() {
         });
         world.worker(1, 4, &["a"]);
         for n in 1..=3 {
-            world.submit(n, &plan(n, &["a"]).build(), WaitFor::Settled);
+            world.run(n, plan(n, &["a"]));
         }
         world.pass(1_000);
         world.wall_shift_ms = jump_ms;
@@ -118,33 +99,17 @@ fn after_a_restart_what_was_queued_runs_and_what_was_interrupted_fails() {
         recovered(queued, 1, None),
         recovered(started, 2, Some(restarted)),
         recovered(restored, 3, Some(Interruption::Restored)),
-        Input::Wait {
-            caller: escapement_engine::CallerId(1).into(),
-            execution_id: queued,
-        },
-        Input::Wait {
-            caller: escapement_engine::CallerId(2).into(),
-            execution_id: started,
-        },
-        Input::Wait {
-            caller: escapement_engine::CallerId(3).into(),
-            execution_id: restored,
-        },
     ]);
-    world.store_answers = true;
-    for (write, _) in world.writes.clone() {
-        world.input(Input::Stored {
-            write,
-            outcome: escapement_engine::WriteOutcome::Durable,
-        });
+    for (caller, execution_id) in [(1, queued), (2, started), (3, restored)] {
+        world.wait(caller, execution_id);
     }
+    world.store_answers = true;
+    world.answer_all(WriteOutcome::Durable);
     world.worker(1, 1, &["a"]);
     let assignment = world.one_assignment(1);
     world.complete(1, assignment.token);
     assert_eq!(world.status(1), Status::Success);
     for caller in [2, 3] {
-        let failed = world.settlement(caller);
-        assert_eq!(failed.result.status, Status::Failure);
-        assert_eq!(failed.result.error.as_ref().unwrap().code, codes::UNKNOWN_ERROR);
+        world.assert_never_ran(caller, codes::UNKNOWN_ERROR);
     }
 }

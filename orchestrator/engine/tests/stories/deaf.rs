@@ -1,10 +1,8 @@
 //! Workers that are heard and do not hear: they say hello again and again, and read no welcome.
 
-use crate::world::{WaitFor, World, action, hello_of, plan, session_id};
+use crate::world::{World, action, hello_of, plan, session_id};
 use escapement_contract::Status;
-use escapement_engine::{
-    AckVerdict, Hello, InFlight, InFlightPhase, Input, KeepOrStop, SessionKey, ToWorker,
-};
+use escapement_engine::{AckVerdict, Hello, InFlight, InFlightPhase, Input, KeepOrStop};
 use escapement_model::{AttemptToken, codes};
 
 /// A hello of instance 1, which offers two slots of `a`, after the welcome of this session.
@@ -26,17 +24,8 @@ fn hello(previous: Option<u64>, in_flight: &[(AttemptToken, InFlightPhase)]) -> 
 
 /// The stream breaks, and the worker says this hello on the next one.
 fn say_again(world: &mut World, session: u64, hello: Hello) {
-    world.input(Input::SessionClosed(SessionKey(session - 1)));
+    world.close(session - 1);
     world.open_unheard(session, hello);
-}
-
-fn verdicts(world: &mut World, session: u64) -> Vec<(AttemptToken, KeepOrStop)> {
-    let sent = world.take_sent(session).into_iter();
-    let mut welcomes = sent.filter_map(|message| match message {
-        ToWorker::Welcome(welcome) => Some(welcome.verdicts),
-        _ => None,
-    });
-    welcomes.next().expect("the worker is welcomed")
 }
 
 fn n_handed_out(world: &World) -> usize {
@@ -48,7 +37,7 @@ fn with_two_attempts(started: [bool; 2]) -> (World, [AttemptToken; 2]) {
     let mut world = World::new();
     world.worker(1, 2, &["a"]);
     for caller in 1..=2 {
-        world.submit(caller, &plan(caller, &["a"]).build(), WaitFor::Settled);
+        world.run(caller, plan(caller, &["a"]));
     }
     let tokens: Vec<_> = world.assignments(1).iter().map(|item| item.token).collect();
     for (token, _) in tokens.iter().zip(started).filter(|(_, started)| *started) {
@@ -57,22 +46,17 @@ fn with_two_attempts(started: [bool; 2]) -> (World, [AttemptToken; 2]) {
     (world, [tokens[0], tokens[1]])
 }
 
-fn code(world: &World, caller: u64) -> String {
-    let settlement = world.settlement(caller);
-    settlement.result.error.as_ref().unwrap().code.to_string()
-}
-
 #[test]
 fn a_deaf_worker_gets_no_work_before_its_heartbeat() {
     let mut world = World::new();
     world.worker(1, 2, &["a"]);
     say_again(&mut world, 2, hello(Some(1), &[]));
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     world.one_assignment(2);
     // It has not read the second welcome, nor any of those that follow.
     for session in 3..=6 {
         say_again(&mut world, session, hello(Some(1), &[]));
-        world.submit(session, &plan(session, &["a"]).build(), WaitFor::Settled);
+        world.run(session, plan(session, &["a"]));
         world.pass(5_000);
     }
     assert_eq!(n_handed_out(&world), 1);
@@ -87,7 +71,7 @@ fn an_action_that_waits_is_not_handed_to_a_deaf_worker_either() {
     (waiter.actions[0].waits, waiter.actions[0].max_in_flight) = (true, 4);
     world.open_unheard(1, waiter.clone());
     say_again(&mut world, 2, waiter);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     assert_eq!(n_handed_out(&world), 0);
     world.heartbeat(2, &[]);
     world.one_assignment(2);
@@ -105,7 +89,7 @@ fn what_a_deaf_worker_does_not_run_is_settled_after_the_lease_and_its_margin() {
     // It has read the welcome of the first session, and that alone.
     say_again(&mut world, 2, hello(Some(1), &lists));
     assert_eq!(
-        verdicts(&mut world, 2),
+        world.take_welcome(2),
         [(ran, KeepOrStop::Keep), (waited, KeepOrStop::Keep)]
     );
     world.pass(5_000);
@@ -113,16 +97,16 @@ fn what_a_deaf_worker_does_not_run_is_settled_after_the_lease_and_its_margin() {
     world.pass(5_999);
     say_again(&mut world, 4, hello(Some(1), &lists));
     assert_eq!(
-        verdicts(&mut world, 4),
+        world.take_welcome(4),
         [(ran, KeepOrStop::Keep), (waited, KeepOrStop::Keep)]
     );
     world.pass(1);
     say_again(&mut world, 5, hello(Some(1), &lists));
     assert_eq!(
-        verdicts(&mut world, 5),
+        world.take_welcome(5),
         [(ran, KeepOrStop::Stop), (waited, KeepOrStop::Stop)]
     );
-    assert_eq!(code(&world, 1), codes::WORKER_LOST);
+    assert_eq!(world.code(1), codes::WORKER_LOST);
     assert_eq!(n_handed_out(&world), 2, "not to the deaf worker");
     world.hello(8, 8, 1, vec![action("a")], vec![]);
     let again = world.one_assignment(8);
@@ -135,16 +119,9 @@ fn what_a_deaf_worker_does_not_run_is_settled_after_the_lease_and_its_margin() {
     // Its outcomes come through at last.
     world.complete(5, ran);
     world.complete(5, waited);
-    let acks = world
-        .take_sent(5)
-        .into_iter()
-        .filter_map(|message| match message {
-            ToWorker::OutcomeAcks(items) => Some(items[0]),
-            _ => None,
-        });
     assert_eq!(
-        acks.collect::<Vec<_>>(),
-        [(ran, AckVerdict::AlreadyEnded), (waited, AckVerdict::Stale)]
+        world.take_verdicts(5),
+        [AckVerdict::AlreadyEnded, AckVerdict::Stale]
     );
 }
 
@@ -167,7 +144,7 @@ fn what_had_started_unheard_is_lost_and_not_handed_out_again() {
         hello(None, &[(finished, Finished), (received, Received)]),
     );
     for caller in 1..=2 {
-        assert_eq!(code(&world, caller), codes::WORKER_LOST);
+        assert_eq!(world.code(caller), codes::WORKER_LOST);
     }
 }
 
@@ -181,7 +158,7 @@ fn what_a_deaf_worker_runs_moves_from_session_to_session() {
         say_again(&mut world, session, hello(Some(1), &lists));
     }
     assert_eq!(
-        verdicts(&mut world, 7),
+        world.take_welcome(7),
         tokens.map(|token| (token, KeepOrStop::Keep))
     );
     for (token, caller) in tokens.into_iter().zip(1..) {
@@ -206,13 +183,13 @@ fn a_heartbeat_ends_the_deafness() {
     world.pass(5_999);
     say_again(&mut world, 5, hello(Some(1), &lists));
     assert_eq!(
-        verdicts(&mut world, 5),
+        world.take_welcome(5),
         tokens.map(|token| (token, KeepOrStop::Keep))
     );
     world.pass(1);
     say_again(&mut world, 6, hello(Some(1), &lists));
     assert_eq!(
-        verdicts(&mut world, 6),
+        world.take_welcome(6),
         tokens.map(|token| (token, KeepOrStop::Stop))
     );
 }
@@ -230,12 +207,12 @@ fn a_worker_that_names_the_last_welcome_has_heard() {
     world.pass(5_000);
     say_again(&mut world, 4, hello(Some(3), &lists));
     assert_eq!(
-        verdicts(&mut world, 4),
+        world.take_welcome(4),
         tokens.map(|token| (token, KeepOrStop::Keep))
     );
     world.complete(4, tokens[0]);
     assert_eq!(world.status(1), Status::Success);
-    world.submit(3, &plan(3, &["a"]).build(), WaitFor::Settled);
+    world.run(3, plan(3, &["a"]));
     world.one_assignment(4);
 }
 
@@ -248,10 +225,10 @@ fn a_worker_that_names_no_session_only_waits_for_its_heartbeat() {
     world.heartbeat(1, &[done]);
     world.pass(9_000);
     say_again(&mut world, 2, hello(None, &[(done, Finished)]));
-    assert_eq!(verdicts(&mut world, 2), [(done, KeepOrStop::Keep)]);
+    assert_eq!(world.take_welcome(2), [(done, KeepOrStop::Keep)]);
     world.complete(2, done);
     assert_eq!(world.status(1), Status::Success);
-    world.submit(3, &plan(3, &["a"]).build(), WaitFor::Settled);
+    world.run(3, plan(3, &["a"]));
     assert_eq!(n_handed_out(&world), 2);
     world.heartbeat(2, &[]);
     world.one_assignment(2);
@@ -262,11 +239,11 @@ fn a_session_that_was_forgotten_is_remembered_as_the_last_one() {
     for (previous, works_at_once) in [(Some(1), true), (None, false), (Some(9), false)] {
         let mut world = World::new();
         world.worker(1, 2, &["a"]);
-        world.input(Input::SessionClosed(SessionKey(1)));
+        world.close(1);
         assert!(world.workers().is_empty(), "nothing is left of it");
         world.pass(60_000);
         world.open_unheard(2, hello(previous, &[]));
-        world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+        world.run(1, plan(1, &["a"]));
         assert_eq!(n_handed_out(&world) == 1, works_at_once, "{previous:?}");
         world.heartbeat(2, &[]);
         world.one_assignment(2);
@@ -279,10 +256,10 @@ fn the_deafness_goes_on_where_sessions_with_nothing_left_are_forgotten() {
     world.worker(1, 2, &["a"]);
     for session in 2..=4 {
         say_again(&mut world, session, hello(Some(1), &[]));
-        world.input(Input::SessionClosed(SessionKey(session)));
+        world.close(session);
         world.pass(5_000);
     }
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     world.open_unheard(5, hello(Some(1), &[]));
     assert_eq!(n_handed_out(&world), 0);
     world.open_unheard(6, hello(Some(5), &[]));
@@ -302,7 +279,7 @@ fn a_pause_of_the_orchestrator_is_no_deafness() {
     world.input(Input::Tick);
     say_again(&mut world, 4, hello(Some(1), &lists));
     assert_eq!(
-        verdicts(&mut world, 4),
+        world.take_welcome(4),
         tokens.map(|token| (token, KeepOrStop::Keep))
     );
 }

@@ -1,53 +1,25 @@
 //! Which worker gets what, and what its answers mean.
 
-use crate::world::{WaitFor, World, action, plan, token_of};
+use crate::world::{World, action, plan, token_of, wide};
 use escapement_contract::{Outcome, Reported, Status};
 use escapement_engine::{
     AckVerdict, ActionSpec, CancelReason, FromWorker, RejectReason, SessionErrorCode, ToWorker,
 };
 use escapement_model::{AttemptToken, Opaque, codes};
 
-fn verdicts(world: &World) -> Vec<AckVerdict> {
-    let acks = world.sent.iter().filter_map(|(_, message)| match message {
-        ToWorker::OutcomeAcks(items) => Some(items.iter().map(|(_, verdict)| *verdict)),
-        _ => None,
-    });
-    acks.flatten().collect()
-}
-
-fn wide(n: u64, n_steps: usize, concurrency: i32) -> std::sync::Arc<escapement_contract::Request> {
-    plan(n, &vec!["a"; n_steps])
-        .draft(|draft| draft.max_concurrent_steps = Some(concurrency))
-        .build()
-}
-
 #[test]
 fn in_flight_never_exceeds_the_credits() {
     let mut world = World::new();
     world.worker(1, 3, &["a"]);
-    world.submit(1, &wide(1, 10, 10), WaitFor::Settled);
+    world.run(1, wide(1, 10));
     let first = token_of(&world.assignments(1));
     assert_eq!(first.len(), 3);
     world.complete(1, first[0]);
     assert_eq!(world.assignments(1).len(), 1);
-    world.say(
-        1,
-        FromWorker::Capacity {
-            revision: 1,
-            max_in_flight: 0,
-            per_action: Default::default(),
-        },
-    );
+    world.capacity(1, 1, 0, &[]);
     world.complete(1, first[1]);
     assert!(world.assignments(1).is_empty(), "no credit, no work");
-    world.say(
-        1,
-        FromWorker::Capacity {
-            revision: 2,
-            max_in_flight: 5,
-            per_action: Default::default(),
-        },
-    );
+    world.capacity(1, 2, 5, &[]);
     assert_eq!(world.assignments(1).len(), 3);
 }
 
@@ -59,10 +31,7 @@ fn an_action_can_have_less_room_than_its_worker() {
         ..action("a")
     };
     world.hello(1, 1, 8, vec![narrow, action("b")], Vec::new());
-    let request = plan(1, &["a", "a", "b", "b"])
-        .draft(|draft| draft.max_concurrent_steps = Some(4))
-        .build();
-    world.submit(1, &request, WaitFor::Settled);
+    world.run(1, plan(1, &["a", "a", "b", "b"]).at_a_time(4));
     let actions: Vec<String> = world
         .assignments(1)
         .iter()
@@ -76,7 +45,7 @@ fn the_least_loaded_worker_gets_the_next_step() {
     let mut world = World::new();
     world.worker(1, 8, &["a"]);
     world.worker(2, 8, &["a"]);
-    world.submit(1, &wide(1, 6, 6), WaitFor::Settled);
+    world.run(1, wide(1, 6));
     assert_eq!((world.assignments(1).len(), world.assignments(2).len()), (3, 3));
 }
 
@@ -85,8 +54,8 @@ fn the_least_loaded_worker_gets_the_next_step() {
 fn a_step_without_a_free_slot_waits() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
+    world.run(2, plan(2, &["a"]));
     let first = world.one_assignment(1);
     world.pass(30_000 - 1);
     assert!(world.assignments(1).is_empty());
@@ -97,19 +66,13 @@ fn a_step_without_a_free_slot_waits() {
 #[test]
 fn an_action_that_nobody_offers_is_fatal_once_the_grace_after_the_start_is_over() {
     let mut world = World::new();
-    world.submit(1, &plan(1, &["nobody"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["nobody"]));
     world.pass(9_999);
     assert!(!world.replies.contains_key(&1));
     world.pass(1);
-    assert_eq!(
-        world.settlement(1).result.error.as_ref().unwrap().code,
-        codes::ACTION_NOT_FOUND
-    );
-    world.submit(2, &plan(2, &["nobody"]).build(), WaitFor::Settled);
-    assert_eq!(
-        world.settlement(2).result.error.as_ref().unwrap().code,
-        codes::ACTION_NOT_FOUND
-    );
+    assert_eq!(world.code(1), codes::ACTION_NOT_FOUND);
+    world.run(2, plan(2, &["nobody"]));
+    assert_eq!(world.code(2), codes::ACTION_NOT_FOUND);
 }
 
 //
@@ -120,7 +83,7 @@ fn a_rolling_restart_fails_nothing() {
     world.worker(1, 1, &["a"]);
     world.say(1, FromWorker::Drain);
     world.say(1, FromWorker::Goodbye);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     world.pass(9_000);
     world.worker(2, 1, &["a"]);
     let assignment = world.one_assignment(2);
@@ -131,18 +94,8 @@ fn a_rolling_restart_fails_nothing() {
 //
 #[test]
 fn a_rejected_attempt_is_handed_out_again_uncounted() {
-    let mut world = World::new();
-    world.worker(1, 4, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let first = world.one_assignment(1);
-    world.say(
-        1,
-        FromWorker::AttemptAcks {
-            started: Vec::new(),
-            rejected: vec![(first.token, RejectReason::NoCapacity)],
-            stopped: Vec::new(),
-        },
-    );
+    let (mut world, first) = World::with_one(4);
+    world.reject(1, first.token, RejectReason::NoCapacity);
     assert!(
         world.assignments(1).is_empty(),
         "a worker without room is left alone for a moment"
@@ -152,7 +105,7 @@ fn a_rejected_attempt_is_handed_out_again_uncounted() {
     assert_eq!((second.attempt, second.step), (1, first.step));
     assert_ne!(second.token, first.token);
     world.complete(1, first.token);
-    assert_eq!(verdicts(&world), [AckVerdict::Stale]);
+    assert_eq!(world.take_verdicts(1), [AckVerdict::Stale]);
     world.complete(1, second.token);
     assert_eq!(world.status(1), Status::Success);
 }
@@ -163,10 +116,7 @@ fn an_outcome_is_accepted_once_and_a_late_one_is_refused() {
     let mut world = World::new();
     world.worker(1, 4, &["a"]);
     world.worker(2, 4, &["b"]);
-    let request = plan(1, &["a", "a"])
-        .plan(|plan| plan.timeout_ms = Some(5_000))
-        .build();
-    world.submit(1, &request, WaitFor::Settled);
+    world.run(1, plan(1, &["a", "a"]).plan_limit(5_000));
     let first = world.one_assignment(1);
     world.complete(2, first.token);
     world.complete(1, AttemptToken::new([1; 16]));
@@ -175,20 +125,17 @@ fn an_outcome_is_accepted_once_and_a_late_one_is_refused() {
     world.pass(5_000);
     let second = world.one_assignment(1);
     world.complete(1, second.token);
+    assert_eq!(world.take_verdicts(2), [AckVerdict::Unknown]);
     assert_eq!(
-        verdicts(&world),
+        world.take_verdicts(1),
         [
-            AckVerdict::Unknown,
             AckVerdict::Unknown,
             AckVerdict::Accepted,
             AckVerdict::Duplicate,
             AckVerdict::AlreadyEnded
         ]
     );
-    assert_eq!(
-        world.settlement(1).result.error.as_ref().unwrap().code,
-        codes::PLAN_TIMEOUT
-    );
+    assert_eq!(world.code(1), codes::PLAN_TIMEOUT);
     assert_eq!(world.settlement(1).result.steps_executed, 1);
 }
 
@@ -197,19 +144,13 @@ fn an_outcome_is_accepted_once_and_a_late_one_is_refused() {
 fn a_worker_is_told_to_stop_and_keeps_its_credit_until_it_answers() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    let request = plan(1, &["a"])
-        .plan(|plan| plan.steps[0].timeout_ms = Some(500))
-        .build();
-    world.submit(1, &request, WaitFor::Settled);
-    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]).limit(500));
+    world.run(2, plan(2, &["a"]));
     let first = world.one_assignment(1);
     assert_eq!(first.timeout_ms, 500);
     world.started(1, first.token);
     world.pass(500);
-    assert_eq!(
-        world.settlement(1).result.error.as_ref().unwrap().code,
-        codes::STEP_TIMEOUT
-    );
+    assert_eq!(world.code(1), codes::STEP_TIMEOUT);
     let is_cancel = |message: &ToWorker| match message {
         ToWorker::Cancels(items) => {
             (items[0].token, items[0].reason) == (first.token, CancelReason::StepTimeout)
@@ -227,14 +168,7 @@ fn a_worker_is_told_to_stop_and_keeps_its_credit_until_it_answers() {
     world.pass(1_000);
     assert_eq!(cancels(&world), 2, "sent again until it is answered");
     assert!(world.assignments(1).is_empty(), "the handler still has the slot");
-    world.say(
-        1,
-        FromWorker::AttemptAcks {
-            started: vec![],
-            rejected: vec![],
-            stopped: vec![first.token],
-        },
-    );
+    world.stopped(1, first.token);
     assert_eq!(world.assignments(1).len(), 1);
     world.pass(5_000);
     assert_eq!(cancels(&world), 2);
@@ -250,15 +184,11 @@ fn a_waiting_parent_never_holds_the_slot_that_its_child_needs() {
         ..action("execute_plan")
     };
     world.hello(1, 1, 1, vec![nested, action("a")], Vec::new());
-    let grandparent = world.submit(1, &plan(1, &["execute_plan"]).build(), WaitFor::Settled);
+    let grandparent = world.run(1, plan(1, &["execute_plan"]));
     let first = world.one_assignment(1);
-    let parent = world.submit(
-        2,
-        &plan(2, &["execute_plan"]).parent(grandparent).build(),
-        WaitFor::Settled,
-    );
+    let parent = world.run(2, plan(2, &["execute_plan"]).parent(grandparent));
     let second = world.one_assignment(1);
-    world.submit(3, &plan(3, &["a"]).parent(parent).build(), WaitFor::Settled);
+    world.run(3, plan(3, &["a"]).parent(parent));
     let third = world.one_assignment(1);
     for token in [third.token, second.token, first.token] {
         world.complete(1, token);
@@ -268,10 +198,7 @@ fn a_waiting_parent_never_holds_the_slot_that_its_child_needs() {
 
 #[test]
 fn an_undecodable_outcome_is_answered_invalid_and_settles_the_attempt() {
-    let mut world = World::new();
-    world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let assignment = world.one_assignment(1);
+    let (mut world, assignment) = World::with_one(1);
     world.report(
         1,
         assignment.token,
@@ -279,11 +206,8 @@ fn an_undecodable_outcome_is_answered_invalid_and_settles_the_attempt() {
             detail: "no output".into(),
         },
     );
-    assert_eq!(verdicts(&world), [AckVerdict::Invalid]);
-    assert_eq!(
-        world.settlement(1).result.error.as_ref().unwrap().code,
-        codes::UNKNOWN_ERROR
-    );
+    assert_eq!(world.take_verdicts(1), [AckVerdict::Invalid]);
+    assert_eq!(world.code(1), codes::UNKNOWN_ERROR);
 }
 
 #[test]
@@ -298,13 +222,7 @@ fn a_message_out_of_order_ends_the_stream() {
             in_flight_hash: None,
         },
     });
-    assert!(world.sent.iter().any(|(_, message)| matches!(
-        message,
-        ToWorker::SessionError {
-            code: SessionErrorCode::ProtocolViolation,
-            ..
-        }
-    )));
+    assert_eq!(world.take_errors(1), [SessionErrorCode::ProtocolViolation]);
     assert_eq!(world.closed, [1]);
 }
 
@@ -312,7 +230,7 @@ fn a_message_out_of_order_ends_the_stream() {
 fn operators_see_workers_and_actions() {
     let mut world = World::new();
     world.worker(1, 2, &["a", "b"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     let (workers, actions) = (world.workers(), world.actions());
     assert_eq!(
         (workers.len(), workers[0].in_flight, workers[0].max_in_flight),
@@ -329,7 +247,7 @@ fn operators_see_workers_and_actions() {
 fn a_failure_that_the_plan_lists_is_retried() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).retry(&["FLAKY"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]).retry(&["FLAKY"]));
     for attempt in 1..=3 {
         let assignment = world.one_assignment(1);
         assert_eq!(assignment.attempt, attempt);

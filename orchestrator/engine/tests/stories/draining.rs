@@ -1,6 +1,6 @@
 //! How workers and the orchestrator itself take their leave.
 
-use crate::world::{WaitFor, World, plan};
+use crate::world::{World, plan};
 use escapement_contract::Status;
 use escapement_engine::{FromWorker, Input, Refusal, RejectReason, SessionKey, ToWorker};
 use escapement_model::SessionId;
@@ -9,10 +9,7 @@ use escapement_model::SessionId;
 fn a_draining_worker_gets_nothing_more_and_what_it_has_not_started_goes_elsewhere() {
     let mut world = World::new();
     world.worker(1, 2, &["a"]);
-    let request = plan(1, &["a", "a", "a"])
-        .draft(|draft| draft.max_concurrent_steps = Some(3))
-        .build();
-    world.submit(1, &request, WaitFor::Settled);
+    world.run(1, plan(1, &["a", "a", "a"]).at_a_time(3));
     let both = world.assignments(1);
     world.started(1, both[0].token);
     world.say(1, FromWorker::Drain);
@@ -20,14 +17,7 @@ fn a_draining_worker_gets_nothing_more_and_what_it_has_not_started_goes_elsewher
         message,
         ToWorker::DrainStarted { last_assignment_seq } if *last_assignment_seq > 0
     )));
-    world.say(
-        1,
-        FromWorker::AttemptAcks {
-            started: Vec::new(),
-            rejected: vec![(both[1].token, RejectReason::Draining)],
-            stopped: Vec::new(),
-        },
-    );
+    world.reject(1, both[1].token, RejectReason::Draining);
     world.complete(1, both[0].token);
     assert!(world.assignments(1).is_empty());
     world.say(1, FromWorker::Goodbye);
@@ -42,10 +32,10 @@ fn a_draining_worker_gets_nothing_more_and_what_it_has_not_started_goes_elsewher
 fn a_draining_orchestrator_lets_running_executions_end_and_takes_no_new_ones() {
     let mut world = World::with(|config| config.max_running_executions = 1);
     world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a", "a"]).build(), WaitFor::Settled);
-    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Accepted);
+    world.run(1, plan(1, &["a", "a"]));
+    world.accept(2, plan(2, &["a"]));
     world.input(Input::Drain { grace_ms: 30_000 });
-    world.submit(3, &plan(3, &["a"]).build(), WaitFor::Settled);
+    world.run(3, plan(3, &["a"]));
     assert_eq!(world.refusal(3), Some(Refusal::Draining));
     for _ in 0..2 {
         assert!(!world.log_has("drained, 0 left"));
@@ -64,7 +54,7 @@ fn a_draining_orchestrator_lets_running_executions_end_and_takes_no_new_ones() {
 fn a_drain_ends_with_its_grace() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     world.input(Input::Drain { grace_ms: 5_000 });
     world.pass(4_999);
     assert!(!world.log_has("drained, 1 left"));
@@ -91,7 +81,7 @@ fn reconnects(world: &mut World) -> Vec<(u64, u64, u64)> {
 fn workers_are_told_of_a_drain_at_its_start_and_at_its_end() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a", "a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a", "a"]));
     let first = world.one_assignment(1);
     world.input(Input::SessionOpened {
         session: SessionKey(7),
@@ -126,7 +116,7 @@ fn workers_are_told_of_a_drain_at_its_start_and_at_its_end() {
 fn nothing_is_handed_out_once_a_drain_is_over() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a", "a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a", "a"]));
     let first = world.one_assignment(1);
     world.input(Input::Drain { grace_ms: 1_000 });
     world.pass(1_000);

@@ -4,9 +4,7 @@ use crate::world::{WaitFor, World, action, plan};
 use escapement_contract::{
     AdmissionFacts, COUNTED_MAX, ExecutionReason, QueueFacts, StepFacts, StepReason, StepState, WorkerFacts,
 };
-use escapement_engine::{
-    ExplainAnswer, Explained, FromWorker, Input, SessionKey, WriteFailure, WriteOutcome,
-};
+use escapement_engine::{ExplainAnswer, Explained, FromWorker, Input, WriteFailure, WriteOutcome};
 use escapement_model::ExecutionId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -237,7 +235,7 @@ fn what_is_queued_says_who_is_before_it_whether_it_is_in_memory_or_not() {
         config.queued_in_memory_max = 2;
     });
     world.worker(1, 0, &["a"]);
-    let first = world.submit(100, &plan(100, &["a"]).build(), WaitFor::Settled);
+    let first = world.run(100, plan(100, &["a"]));
     let ids: Vec<ExecutionId> = (1..=5)
         .map(|n| {
             let request = plan(n, &["a"]).priority(if n == 5 { 1 } else { 0 }).build();
@@ -290,15 +288,15 @@ fn what_is_queued_says_who_is_before_it_whether_it_is_in_memory_or_not() {
 fn what_is_held_back_says_for_want_of_which_action_and_until_when() {
     let mut world = World::with(|config| config.queued_in_memory_max = 1);
     world.worker(1, 1, &["a", "b"]);
-    world.submit(8, &plan(8, &["a", "b"]).build(), WaitFor::Settled);
+    world.run(8, plan(8, &["a", "b"]));
     let assignment = world.one_assignment(1);
     world.complete(1, assignment.token);
-    world.input(Input::SessionClosed(SessionKey(1)));
+    world.close(1);
     world.pass(20_000);
-    let first = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let second = world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
-    let both = plan(3, &["a", "b"]).draft(|draft| draft.max_concurrent_steps = Some(2));
-    let both = world.submit(3, &both.build(), WaitFor::Settled);
+    let first = world.run(1, plan(1, &["a"]));
+    let second = world.run(2, plan(2, &["a"]));
+    let both = plan(3, &["a", "b"]).at_a_time(2);
+    let both = world.run(3, both);
     let words = |world: &mut World, id| match ask(world, id) {
         ExplainAnswer::Live(explained) => explained.explanation.execution.describe(),
         ExplainAnswer::Parked(facts) => facts.execution.describe(),
@@ -320,19 +318,15 @@ fn what_is_held_back_says_for_want_of_which_action_and_until_when() {
 fn what_is_not_accepted_yet_is_not_explained_and_what_starts_says_that_it_is_written() {
     let mut world = World::with(|config| config.max_running_executions = 1);
     world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let next = world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
+    let next = world.run(2, plan(2, &["a"]));
     world.store_answers = false;
     world.writes.clear();
-    let unknown = world.submit(3, &plan(3, &["a"]).build(), WaitFor::Settled);
+    let unknown = world.run(3, plan(3, &["a"]));
     assert!(matches!(ask(&mut world, unknown), ExplainAnswer::NotLive));
     let assignment = world.one_assignment(1);
     world.complete(1, assignment.token);
-    let settle = world.writes.pop().unwrap().0;
-    world.input(Input::Stored {
-        write: settle,
-        outcome: WriteOutcome::Durable,
-    });
+    world.answer_last(WriteOutcome::Durable);
     let explained = explain(&mut world, next);
     assert!(!explained.has_started, "its start is not durable");
     assert_eq!(
@@ -341,11 +335,7 @@ fn what_is_not_accepted_yet_is_not_explained_and_what_starts_says_that_it_is_wri
          the latest."
     );
     assert_eq!(explained.explanation.execution.rules(), ["R-9.3", "R-3.3"]);
-    let start = world.writes.pop().unwrap().0;
-    world.input(Input::Stored {
-        write: start,
-        outcome: WriteOutcome::Failed(WriteFailure::Busy),
-    });
+    world.answer_last(WriteOutcome::Failed(WriteFailure::Busy));
     let execution = explain(&mut world, next).explanation.execution;
     assert!(
         execution
@@ -360,8 +350,8 @@ fn what_is_not_accepted_yet_is_not_explained_and_what_starts_says_that_it_is_wri
 fn an_end_that_finds_no_space_is_not_told_and_the_want_of_space_is() {
     let mut world = World::new();
     world.worker(1, 2, &["a", "b"]);
-    let request = plan(1, &["a", "b"]).draft(|draft| draft.max_concurrent_steps = Some(2));
-    let id = world.submit(1, &request.build(), WaitFor::Settled);
+    let request = plan(1, &["a", "b"]).at_a_time(2);
+    let id = world.run(1, request);
     let assignments = world.assignments(1);
     world.started(1, assignments[0].token);
     world.store_answers = false;
@@ -371,11 +361,7 @@ fn an_end_that_finds_no_space_is_not_told_and_the_want_of_space_is() {
         ..Default::default()
     });
     world.report(1, assignments[0].token, failed);
-    let write = world.writes.pop().unwrap().0;
-    world.input(Input::Stored {
-        write,
-        outcome: WriteOutcome::Failed(WriteFailure::Full),
-    });
+    world.answer_last(WriteOutcome::Failed(WriteFailure::Full));
     let explained = explain(&mut world, id);
     assert!(explained.has_started);
     let states: Vec<_> = explained
@@ -402,8 +388,8 @@ fn an_end_that_finds_no_space_is_not_told_and_the_want_of_space_is() {
 fn a_step_whose_action_nobody_offers_says_how_long_it_waits_for_somebody() {
     let mut world = World::with(|config| config.registration_memory_ms = 10_000);
     world.worker(1, 0, &["fetch"]);
-    let id = world.submit(1, &plan(1, &["fetch"]).build(), WaitFor::Settled);
-    world.input(Input::SessionClosed(SessionKey(1)));
+    let id = world.run(1, plan(1, &["fetch"]));
+    world.close(1);
     world.pass(4_000);
     let facts = step(&mut world, id, 0);
     assert_eq!(
@@ -426,15 +412,12 @@ fn a_step_whose_action_nobody_offers_says_how_long_it_waits_for_somebody() {
         words(&mut world, id, 0),
         "Waits for a free slot of fetch: 1 worker offers it with 0 slots free; this step comes first."
     );
-    world.input(Input::SessionClosed(SessionKey(2)));
+    world.close(2);
     assert_eq!(queue(&step(&mut world, id, 0)).expires_in_ms, Some(10_000));
     world.pass(9_999);
     assert_eq!(step(&mut world, id, 0).ends_in_ms, Some(1));
     world.pass(1);
-    assert_eq!(
-        world.settlement(1).result.error.as_ref().unwrap().code,
-        "ACTION_NOT_FOUND"
-    );
+    assert_eq!(world.code(1), "ACTION_NOT_FOUND");
 }
 
 // R-4.15, R-2.18
@@ -442,7 +425,7 @@ fn a_step_whose_action_nobody_offers_says_how_long_it_waits_for_somebody() {
 fn a_step_that_runs_names_its_worker_and_when_that_counts_as_vanished() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let id = world.run(1, plan(1, &["a"]));
     let assignment = world.one_assignment(1);
     assert_eq!(
         words(&mut world, id, 0),
@@ -450,7 +433,7 @@ fn a_step_that_runs_names_its_worker_and_when_that_counts_as_vanished() {
          at the latest."
     );
     world.started(1, assignment.token);
-    world.input(Input::SessionClosed(SessionKey(1)));
+    world.close(1);
     world.pass(1_000);
     assert_eq!(
         words(&mut world, id, 0),
@@ -466,10 +449,7 @@ fn a_step_that_runs_names_its_worker_and_when_that_counts_as_vanished() {
     };
     assert_eq!(worker.vanishes_in_ms, Some(1));
     world.pass(1);
-    assert_eq!(
-        world.settlement(1).result.error.as_ref().unwrap().code,
-        "WORKER_LOST"
-    );
+    assert_eq!(world.code(1), "WORKER_LOST");
 }
 
 /// Who is served next, by the explanations of all.
@@ -501,8 +481,8 @@ fn the_step_that_is_told_to_be_served_next_is_served_next() {
     let mut world = World::new();
     let mut ids = Vec::new();
     world.worker(1_000, 3, &["hold"]);
-    let parent = plan(100, &["hold"; 3]).draft(|draft| draft.max_concurrent_steps = Some(3));
-    let parent = world.submit(100, &parent.build(), WaitFor::Settled);
+    let parent = plan(100, &["hold"; 3]).at_a_time(3);
+    let parent = world.run(100, parent);
     for n in 1..=12 {
         let request = plan(n, &["a", "b", "a", "a"])
             .priority((n * 5 % 3) as i32)
@@ -511,7 +491,7 @@ fn the_step_that_is_told_to_be_served_next_is_served_next() {
                 // Some are asked for by others, and wait at another depth.
                 draft.parent_execution_id = (n % 4 == 0).then(|| parent.to_string());
             });
-        ids.push(world.submit(n, &request.build(), WaitFor::Settled));
+        ids.push(world.run(n, request));
     }
     let mut served = BTreeSet::new();
     let mut session = 0;
@@ -550,9 +530,9 @@ fn where_attempts_only_wait_each_depth_has_a_queue_of_its_own() {
     };
     world.hello(1, 1, 0, vec![waiting], Vec::new());
     world.worker(2, 1, &["call_plan"]);
-    let steps = plan(1, &["run_plan", "call_plan"]).draft(|draft| draft.max_concurrent_steps = Some(2));
-    let parent = world.submit(1, &steps.build(), WaitFor::Settled);
-    let other = world.submit(2, &plan(2, &["run_plan"]).build(), WaitFor::Settled);
+    let steps = plan(1, &["run_plan", "call_plan"]).at_a_time(2);
+    let parent = world.run(1, steps);
+    let other = world.run(2, plan(2, &["run_plan"]));
     world.one_assignment(1);
     assert_eq!(queue(&step(&mut world, other, 0)).n_before, 0);
     let child = |n| plan(n, &["run_plan"]).parent(parent).build();
@@ -573,8 +553,8 @@ fn positions_are_counted_up_to_a_bound() {
     let actions = vec!["a"; 1_000];
     let mut last = None;
     for n in 1..=3 {
-        let request = plan(n, &actions).draft(|draft| draft.max_concurrent_steps = Some(1_000));
-        last = Some(world.submit(n, &request.build(), WaitFor::Settled));
+        let request = plan(n, &actions).at_a_time(1_000);
+        last = Some(world.run(n, request));
     }
     let explained = explain(&mut world, last.unwrap());
     let places: Vec<u64> = explained

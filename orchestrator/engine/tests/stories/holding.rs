@@ -2,13 +2,13 @@
 
 use crate::world::{START_UNIX_MS, WaitFor, World, plan};
 use escapement_contract::Status;
-use escapement_engine::{Input, RecoveredParked, SessionKey, WriteOutcome};
+use escapement_engine::{Input, RecoveredParked, WriteOutcome};
 use escapement_model::codes;
 
 /// A worker offered these actions, and has left.
 fn left(world: &mut World, session: u64, actions: &[&str]) {
     world.worker(session, 1, actions);
-    world.input(Input::SessionClosed(SessionKey(session)));
+    world.close(session);
 }
 
 /// Completes what is handed out to a session, one after the other; gives the names of the plans.
@@ -26,13 +26,13 @@ fn serve(world: &mut World, session: u64) -> Vec<String> {
 fn what_no_worker_could_begin_takes_no_slot_and_no_time_and_others_pass_it() {
     let mut world = World::with(|config| config.max_running_executions = 1);
     left(&mut world, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).priority(9).build(), WaitFor::Settled);
-    world.submit(2, &plan(2, &["a", "b"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]).priority(9));
+    world.run(2, plan(2, &["a", "b"]));
     // Longer than the limits of the plans, which count from their starts.
     world.pass(600_000);
     assert!(!world.log_has("write start") && !world.log_has("write accept and start"));
     world.worker(2, 1, &["b"]);
-    world.submit(3, &plan(3, &["b"]).priority(-9).build(), WaitFor::Settled);
+    world.run(3, plan(3, &["b"]).priority(-9));
     assert_eq!(serve(&mut world, 2), ["plan 3"]);
     world.worker(3, 1, &["a", "b"]);
     assert_eq!(serve(&mut world, 3), ["plan 1", "plan 2"]);
@@ -46,16 +46,15 @@ fn what_runs_and_lost_its_workers_keeps_its_slot_no_longer_than_they_are_remembe
     let mut world = World::with(|config| config.max_running_executions = 1);
     left(&mut world, 1, &["a"]);
     world.worker(2, 1, &["b"]);
-    let patient = plan(1, &["b", "a"]).plan(|plan| plan.timeout_ms = Some(7_200_000));
-    world.submit(1, &patient.build(), WaitFor::Settled);
-    world.submit(2, &plan(2, &["b"]).build(), WaitFor::Settled);
+    let patient = plan(1, &["b", "a"]).plan_limit(7_200_000);
+    world.run(1, patient);
+    world.run(2, plan(2, &["b"]));
     assert_eq!(serve(&mut world, 2), ["plan 1"]);
     world.pass(3_599_999);
     world.worker(3, 1, &["b"]);
     assert!(world.assignments(3).is_empty(), "the slot is taken");
     world.pass(1);
-    let error = world.settlement(1).result.error.clone().unwrap();
-    assert_eq!(error.code, codes::ACTION_NOT_FOUND);
+    assert_eq!(world.code(1), codes::ACTION_NOT_FOUND);
     assert_eq!(serve(&mut world, 3), ["plan 2"]);
 }
 
@@ -65,11 +64,7 @@ fn one_of_the_steps_that_would_be_dispatched_at_once_is_enough() {
     let mut world = World::new();
     left(&mut world, 1, &["a"]);
     world.worker(2, 1, &["b"]);
-    let wide = |n, concurrency| {
-        plan(n, &["a", "b"])
-            .draft(|draft| draft.max_concurrent_steps = Some(concurrency))
-            .build()
-    };
+    let wide = |n, concurrency| plan(n, &["a", "b"]).at_a_time(concurrency).build();
     world.submit(1, &wide(1, 1), WaitFor::Settled);
     assert!(
         world.assignments(2).is_empty(),
@@ -84,13 +79,11 @@ fn one_of_the_steps_that_would_be_dispatched_at_once_is_enough() {
 fn a_deadline_bounds_what_is_held_back() {
     let mut world = World::new();
     left(&mut world, 1, &["a"]);
-    let request = plan(1, &["a"]).draft(|draft| draft.deadline_ms = Some(START_UNIX_MS + 70_000));
-    world.submit(1, &request.build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]).deadline(START_UNIX_MS + 70_000));
     world.pass(69_999);
     assert!(!world.replies.contains_key(&1));
     world.pass(1);
-    let error = world.settlement(1).result.error.clone().unwrap();
-    assert_eq!(error.code, codes::DEADLINE_EXCEEDED);
+    assert_eq!(world.code(1), codes::DEADLINE_EXCEEDED);
 }
 
 //
@@ -99,9 +92,9 @@ fn what_would_end_at_its_start_is_not_held_back() {
     let mut world = World::new();
     left(&mut world, 1, &["a"]);
     let lacking = plan(1, &["a"]).plan(|plan| plan.context_requirements = vec!["absent".into()]);
-    world.submit(1, &lacking.build(), WaitFor::Settled);
-    let short = plan(2, &["a"]).draft(|draft| draft.deadline_ms = Some(START_UNIX_MS + 1_000));
-    world.submit(2, &short.build(), WaitFor::Settled);
+    world.run(1, lacking);
+    let short = plan(2, &["a"]).deadline(START_UNIX_MS + 1_000);
+    world.run(2, short);
     let code = |caller| world.settlement(caller).result.error.clone().unwrap().code;
     assert_eq!(
         (code(1), code(2)),
@@ -119,10 +112,10 @@ fn what_is_held_back_gives_its_room_in_memory_to_what_may_start() {
     left(&mut world, 1, &["a"]);
     world.worker(2, 1, &["b"]);
     for n in 1..=4 {
-        world.submit(n, &plan(n, &["a"]).priority(5).build(), WaitFor::Settled);
+        world.run(n, plan(n, &["a"]).priority(5));
     }
     for n in 5..=9 {
-        world.submit(n, &plan(n, &["b"]).build(), WaitFor::Settled);
+        world.run(n, plan(n, &["b"]));
     }
     assert_eq!(
         serve(&mut world, 2),
@@ -169,19 +162,19 @@ fn after_a_restart_each_request_beyond_memory_is_read_once_to_learn_what_it_need
 fn an_arrival_overtakes_nothing_whose_accept_is_being_written() {
     let mut world = World::with(|config| config.max_running_executions = 1);
     world.worker(1, 4, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     let first = world.one_assignment(1);
     world.store_answers = false;
     world.writes.clear();
     world.complete(1, first.token);
-    world.submit(2, &plan(2, &["a"]).priority(100).build(), WaitFor::Accepted);
+    world.accept(2, plan(2, &["a"]).priority(100));
     let durable = |world: &mut World| {
         let (write, _) = world.writes.remove(0);
         let outcome = WriteOutcome::Durable;
         world.input(Input::Stored { write, outcome });
     };
     durable(&mut world);
-    world.submit(3, &plan(3, &["a"]).priority(-100).build(), WaitFor::Accepted);
+    world.accept(3, plan(3, &["a"]).priority(-100));
     world.store_answers = true;
     durable(&mut world);
     durable(&mut world);

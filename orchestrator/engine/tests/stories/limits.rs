@@ -1,12 +1,10 @@
 //! What a session may not do, and that nobody who only does his work comes near it.
 
-use crate::world::{WaitFor, World, action, hello_of, plan, token_of};
-use escapement_contract::Outcome;
+use crate::world::{World, action, hello_of, in_flight, plan, success, token_of, wide};
 use escapement_engine::{
-    ActionSpec, AttemptReport, FromWorker, Hello, InFlight, InFlightPhase, Input, RejectReason,
-    SessionErrorCode, SessionKey, ToWorker,
+    ActionSpec, FromWorker, Hello, InFlight, InFlightPhase, RejectReason, SessionErrorCode, ToWorker,
 };
-use escapement_model::{AttemptToken, InstanceId, Opaque, limits};
+use escapement_model::{AttemptToken, InstanceId, limits};
 
 fn is_limited(world: &mut World, session: u64) -> bool {
     let sent = world.take_sent(session);
@@ -32,13 +30,6 @@ fn tokens(n: usize) -> Vec<AttemptToken> {
     (0..n).map(token).collect()
 }
 
-fn success() -> AttemptReport {
-    AttemptReport::Outcome(Outcome::Completed {
-        output: Opaque::default(),
-        warnings: Vec::new(),
-    })
-}
-
 #[test]
 fn a_session_has_a_burst_of_messages_and_no_more() {
     let mut world = World::new();
@@ -62,10 +53,9 @@ fn time_gives_messages_back_up_to_the_burst() {
     world.pass(4);
     assert!(chatter(&mut world, 1, 1), "not even one too early");
     world.worker(2, 1, &["a"]);
-    for n in 0..20 {
+    for _ in 0..20 {
         world.pass(3_000);
-        let in_flight_hash = None;
-        world.say(2, FromWorker::Heartbeat { n, in_flight_hash });
+        world.alive(2);
     }
     assert!(
         chatter(&mut world, 2, 2_001),
@@ -79,14 +69,8 @@ fn one_worker_that_floods_harms_no_other() {
     world.worker(1, 1, &["a"]);
     world.worker(2, 1, &["a"]);
     chatter(&mut world, 1, 3_000);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     world.one_assignment(2);
-}
-
-fn wide(n: u64) -> std::sync::Arc<escapement_contract::Request> {
-    plan(n, &vec!["a"; 1024])
-        .draft(|draft| draft.max_concurrent_steps = Some(1_024))
-        .build()
 }
 
 #[test]
@@ -95,7 +79,7 @@ fn an_honest_worker_at_full_speed_meets_no_limit() {
     world.worker(1, 4096, &["a"]);
     let n_plans: u64 = 40;
     for n in 1..=n_plans {
-        world.submit(n, &wide(n), WaitFor::Settled);
+        world.run(n, wide(n, 1_024));
     }
     let mut n_done = 0;
     // Each answer and each outcome a message of its own, the outcome twice; 20 and more steps each millisecond.
@@ -122,15 +106,12 @@ fn a_worker_that_comes_back_with_everything_meets_no_limit() {
     let mut world = World::new();
     world.worker(1, 4096, &["a"]);
     for n in 1..=4 {
-        world.submit(n, &wide(n), WaitFor::Settled);
+        world.run(n, wide(n, 1_024));
     }
     let had = token_of(&world.assignments(1));
     assert_eq!(had.len(), 4096);
-    world.input(Input::SessionClosed(SessionKey(1)));
-    let reported = had.iter().map(|token| InFlight {
-        token: *token,
-        phase: InFlightPhase::Finished,
-    });
+    world.close(1);
+    let reported = had.iter().map(|token| in_flight(*token, InFlightPhase::Finished));
     let reported = reported.collect();
     world.hello(2, 1, 4096, vec![action("a")], reported);
     for token in &had {
@@ -145,22 +126,15 @@ fn a_worker_that_comes_back_with_everything_meets_no_limit() {
 fn a_worker_that_comes_back_to_another_orchestrator_meets_no_limit() {
     let mut world = World::new();
     let strangers = tokens(4096);
-    let reported = strangers.iter().map(|token| InFlight {
-        token: *token,
-        phase: InFlightPhase::Finished,
-    });
+    let reported = strangers
+        .iter()
+        .map(|token| in_flight(*token, InFlightPhase::Finished));
     let reported = reported.collect();
     world.hello(1, 1, 4096, vec![action("a")], reported);
     // As workers send what is ready: outputs of 16 KiB, a message of 256 KiB after the other.
     for batch in strangers.chunks(16) {
         let items = batch.iter().map(|token| (*token, success())).collect();
-        world.say(
-            1,
-            FromWorker::Outcomes {
-                items,
-                unreadable: vec![],
-            },
-        );
+        world.outcomes(1, items);
     }
     world.say(
         1,
@@ -178,14 +152,13 @@ fn a_worker_whose_attempts_are_all_cancelled_meets_no_limit() {
     let mut world = World::new();
     world.worker(1, 4096, &["a"]);
     for n in 1..=4 {
-        world.submit(n, &wide(n), WaitFor::Settled);
+        world.run(n, wide(n, 1_024));
     }
     let had = token_of(&world.assignments(1));
     had.iter().for_each(|token| world.started(1, *token));
-    for n in 0..20 {
+    for _ in 0..20 {
         world.pass(3_000);
-        let in_flight_hash = None;
-        world.say(1, FromWorker::Heartbeat { n, in_flight_hash });
+        world.alive(1);
     }
     assert!(world.log_has("send 1 cancels"));
     had.iter().for_each(|token| world.stopped(1, *token));
@@ -197,10 +170,7 @@ fn a_worker_whose_attempts_are_all_cancelled_meets_no_limit() {
 fn an_assignment_entitles_to_8_messages_and_a_cancel_to_4() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    let request = plan(1, &["a"])
-        .plan(|plan| plan.steps[0].timeout_ms = Some(500))
-        .build();
-    world.submit(1, &request, WaitFor::Settled);
+    world.run(1, plan(1, &["a"]).limit(500));
     world.pass(500);
     assert!(world.log_has("send 1 cancels"));
     assert!(!chatter(&mut world, 1, 1_999 + 8 + 4));
@@ -212,19 +182,13 @@ fn what_work_entitled_to_goes_with_the_work() {
     let mut world = World::new();
     world.worker(1, 1024, &["a"]);
     for n in 1..=30 {
-        world.submit(n, &wide(n), WaitFor::Settled);
+        world.run(n, wide(n, 1_024));
         let items = world
             .assignments(1)
             .iter()
             .map(|item| (item.token, success()))
             .collect();
-        world.say(
-            1,
-            FromWorker::Outcomes {
-                items,
-                unreadable: vec![],
-            },
-        );
+        world.outcomes(1, items);
     }
     world.take_sent(1);
     assert!(!chatter(&mut world, 1, 2_000));
@@ -295,10 +259,9 @@ fn attempts_that_a_worker_invents_entitle_to_nothing() {
     let mut world = World::new();
     world.hello(1, 1, 1, vec![action("a")], listed(16_000));
     // The snapshot that lists them is answered with a cancel for each.
-    let in_flight = tokens(8_000).into_iter().map(|token| InFlight {
-        token,
-        phase: InFlightPhase::Running,
-    });
+    let in_flight = tokens(8_000)
+        .into_iter()
+        .map(|token| in_flight(token, InFlightPhase::Running));
     world.heartbeat(1, &tokens(3));
     world.heartbeat(1, &tokens(3));
     assert!(world.log_has("send 1 snapshot_request"));
@@ -380,10 +343,7 @@ fn a_session_has_at_most_16384_attempts() {
         .take(1_020)
         .collect();
     for n in 1..=20 {
-        let request = plan(n, &names)
-            .draft(|draft| draft.max_concurrent_steps = Some(1_024))
-            .build();
-        world.submit(n, &request, WaitFor::Settled);
+        world.run(n, plan(n, &names).at_a_time(1_024));
     }
     assert_eq!(world.workers()[0].in_flight, 16_384);
     let had = token_of(&world.assignments(1));
@@ -440,10 +400,7 @@ fn lists_have_a_limit() {
 }
 
 fn listed(n: usize) -> Vec<InFlight> {
-    let item = |token| InFlight {
-        token,
-        phase: InFlightPhase::Finished,
-    };
+    let item = |token| in_flight(token, InFlightPhase::Finished);
     tokens(n).into_iter().map(item).collect()
 }
 

@@ -1,39 +1,21 @@
 //! Workers that vanish, come back, or come back different.
 
-use crate::world::{WaitFor, World, action, plan};
+use crate::world::{World, action, in_flight, plan};
 use escapement_contract::Status;
 use escapement_engine::{
-    AckVerdict, AttemptReport, FromWorker, InFlight, InFlightPhase, Input, KeepOrStop, RejectReason,
-    ReleaseReason, SessionKey, ToWorker,
+    AckVerdict, AttemptReport, FromWorker, InFlightPhase, Input, KeepOrStop, RejectReason, ReleaseReason,
 };
 use escapement_model::{AttemptToken, codes};
-
-fn close(world: &mut World, session: u64) {
-    world.input(Input::SessionClosed(SessionKey(session)));
-}
-
-fn heartbeat(world: &mut World, session: u64, n: u64) {
-    world.say(
-        session,
-        FromWorker::Heartbeat {
-            n,
-            in_flight_hash: None,
-        },
-    );
-}
 
 //
 #[test]
 fn an_attempt_that_never_started_goes_to_another_worker_when_the_lease_is_over() {
-    let mut world = World::new();
-    world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    world.one_assignment(1);
-    close(&mut world, 1);
+    let (mut world, _) = World::with_one(1);
+    world.close(1);
     world.worker(2, 1, &["a"]);
     world.pass(10_999);
     assert!(world.assignments(2).is_empty(), "a broken stream proves nothing");
-    heartbeat(&mut world, 2, 1);
+    world.alive(2);
     world.pass(1);
     let again = world.one_assignment(2);
     assert_eq!(again.attempt, 1, "uncounted");
@@ -44,16 +26,11 @@ fn an_attempt_that_never_started_goes_to_another_worker_when_the_lease_is_over()
 //
 #[test]
 fn an_attempt_that_started_is_lost_when_the_lease_is_over() {
-    let mut world = World::new();
-    world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let assignment = world.one_assignment(1);
+    let (mut world, assignment) = World::with_one(1);
     world.started(1, assignment.token);
-    close(&mut world, 1);
+    world.close(1);
     world.pass(11_000);
-    let result = &world.settlement(1).result;
-    assert_eq!(result.error.as_ref().unwrap().code, codes::WORKER_LOST);
-    assert_eq!(result.status, Status::Failure);
+    world.assert_never_ran(1, codes::WORKER_LOST);
 }
 
 //
@@ -61,14 +38,10 @@ fn an_attempt_that_started_is_lost_when_the_lease_is_over() {
 fn a_plan_opts_in_to_repeating_what_a_lost_worker_had() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    world.submit(
-        1,
-        &plan(1, &["a"]).retry(&[codes::WORKER_LOST]).build(),
-        WaitFor::Settled,
-    );
+    world.run(1, plan(1, &["a"]).retry(&[codes::WORKER_LOST]));
     let assignment = world.one_assignment(1);
     world.started(1, assignment.token);
-    close(&mut world, 1);
+    world.close(1);
     world.pass(5_000);
     world.worker(2, 1, &["a"]);
     world.pass(6_000);
@@ -82,25 +55,15 @@ fn a_plan_opts_in_to_repeating_what_a_lost_worker_had() {
 fn a_worker_that_comes_back_in_time_goes_on() {
     let mut world = World::new();
     world.worker(1, 2, &["a"]);
-    let request = plan(1, &["a", "a"])
-        .draft(|draft| draft.max_concurrent_steps = Some(2))
-        .build();
-    world.submit(1, &request, WaitFor::Settled);
+    world.run(1, plan(1, &["a", "a"]).at_a_time(2));
     let both = world.assignments(1);
     world.started(1, both[0].token);
-    close(&mut world, 1);
+    world.close(1);
     world.pass(5_000);
-    let still = vec![InFlight {
-        token: both[0].token,
-        phase: InFlightPhase::Running,
-    }];
+    let still = vec![in_flight(both[0].token, InFlightPhase::Running)];
     world.hello(2, 1, 2, vec![action("a")], still);
-    let verdicts = world.sent.iter().find_map(|(session, message)| match message {
-        ToWorker::Welcome(welcome) if *session == 2 => Some(welcome.verdicts.clone()),
-        _ => None,
-    });
-    assert_eq!(verdicts.unwrap(), [(both[0].token, KeepOrStop::Keep)]);
     let again = world.one_assignment(2);
+    assert_eq!(world.take_welcome(2), [(both[0].token, KeepOrStop::Keep)]);
     assert_eq!(
         (again.step, again.attempt),
         (both[1].step, 1),
@@ -113,17 +76,11 @@ fn a_worker_that_comes_back_in_time_goes_on() {
 
 #[test]
 fn an_attempt_that_started_and_is_gone_after_the_return_is_lost() {
-    let mut world = World::new();
-    world.worker(1, 2, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let assignment = world.one_assignment(1);
+    let (mut world, assignment) = World::with_one(2);
     world.started(1, assignment.token);
-    close(&mut world, 1);
+    world.close(1);
     world.hello(2, 1, 2, vec![action("a")], Vec::new());
-    assert_eq!(
-        world.settlement(1).result.error.as_ref().unwrap().code,
-        codes::WORKER_LOST
-    );
+    assert_eq!(world.code(1), codes::WORKER_LOST);
 }
 
 #[test]
@@ -132,7 +89,7 @@ fn a_second_session_of_one_instance_supersedes_the_first() {
     world.worker(1, 2, &["a"]);
     world.hello(2, 1, 2, vec![action("a")], Vec::new());
     assert_eq!(world.closed, [1]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     assert!(world.assignments(1).is_empty());
     let assignment = world.one_assignment(2);
     world.complete(2, assignment.token);
@@ -141,10 +98,7 @@ fn a_second_session_of_one_instance_supersedes_the_first() {
 
 #[test]
 fn a_worker_that_says_goodbye_with_work_gives_it_up_at_once() {
-    let mut world = World::new();
-    world.worker(1, 2, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    world.one_assignment(1);
+    let (mut world, _) = World::with_one(2);
     world.worker(2, 2, &["a"]);
     world.say(1, FromWorker::Goodbye);
     let again = world.one_assignment(2);
@@ -156,9 +110,9 @@ fn a_worker_that_says_goodbye_with_work_gives_it_up_at_once() {
 fn heartbeats_keep_a_worker_alive_and_silence_ends_its_session() {
     let mut world = World::new();
     world.worker(1, 2, &["a"]);
-    for n in 1..=5 {
+    for _ in 1..=5 {
         world.pass(9_000);
-        heartbeat(&mut world, 1, n);
+        world.alive(1);
     }
     assert!(world.closed.is_empty());
     world.pass(10_999);
@@ -169,10 +123,7 @@ fn heartbeats_keep_a_worker_alive_and_silence_ends_its_session() {
 
 #[test]
 fn nobody_is_declared_dead_for_a_pause_of_the_orchestrator() {
-    let mut world = World::new();
-    world.worker(1, 2, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let assignment = world.one_assignment(1);
+    let (mut world, assignment) = World::with_one(2);
     world.started(1, assignment.token);
     world.now_ms += 30_000;
     world.input(Input::Tick);
@@ -184,21 +135,14 @@ fn nobody_is_declared_dead_for_a_pause_of_the_orchestrator() {
 //
 #[test]
 fn a_lost_workers_late_outcome_changes_nothing() {
-    let mut world = World::new();
-    world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let assignment = world.one_assignment(1);
+    let (mut world, assignment) = World::with_one(1);
     world.started(1, assignment.token);
-    close(&mut world, 1);
+    world.close(1);
     world.pass(11_000);
     let before = world.settlement(1);
     world.worker(2, 1, &["a"]);
     world.complete(2, assignment.token);
-    let verdict = world.sent.iter().find_map(|(_, message)| match message {
-        ToWorker::OutcomeAcks(items) => Some(items[0].1),
-        _ => None,
-    });
-    assert_eq!(verdict, Some(AckVerdict::AlreadyEnded));
+    assert_eq!(world.take_verdicts(2), [AckVerdict::AlreadyEnded]);
     assert_eq!(world.settlement(1), before);
 }
 
@@ -216,38 +160,19 @@ fn a_body_that_ended_without_an_outcome_had_started_and_is_lost() {
     };
     let reports: [&dyn Fn(AttemptToken) -> FromWorker; 2] = [&stopped, &released];
     for report in reports {
-        let mut world = World::new();
-        world.worker(1, 2, &["a"]);
-        world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-        let assignment = world.one_assignment(1);
+        let (mut world, assignment) = World::with_one(2);
         world.say(1, report(assignment.token));
-        assert_eq!(
-            world.settlement(1).result.error.as_ref().unwrap().code,
-            codes::WORKER_LOST
-        );
+        assert_eq!(world.code(1), codes::WORKER_LOST);
     }
 }
 
 //
 #[test]
 fn an_attempt_that_started_cannot_be_rejected() {
-    let mut world = World::new();
-    world.worker(1, 2, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let assignment = world.one_assignment(1);
+    let (mut world, assignment) = World::with_one(2);
     world.started(1, assignment.token);
-    world.say(
-        1,
-        FromWorker::AttemptAcks {
-            started: vec![],
-            rejected: vec![(assignment.token, RejectReason::Cancelled)],
-            stopped: vec![],
-        },
-    );
-    assert_eq!(
-        world.settlement(1).result.error.as_ref().unwrap().code,
-        codes::WORKER_LOST
-    );
+    world.reject(1, assignment.token, RejectReason::Cancelled);
+    assert_eq!(world.code(1), codes::WORKER_LOST);
     assert!(world.assignments(1).is_empty());
 }
 
@@ -261,9 +186,9 @@ fn fleet(n: u64) -> World {
 }
 
 fn pass_with_heartbeats(world: &mut World, alive: std::ops::RangeInclusive<u64>, ms: u64) {
-    for n in 0..ms / 1_000 {
+    for _ in 0..ms / 1_000 {
         world.pass(1_000);
-        alive.clone().for_each(|session| heartbeat(world, session, n));
+        alive.clone().for_each(|session| world.alive(session));
     }
 }
 
@@ -293,12 +218,12 @@ fn a_few_that_fall_silent_are_lost_at_once() {
 fn broken_streams_count_as_silent() {
     let mut world = fleet(6);
     for n in 1..=5 {
-        world.submit(n, &plan(n, &["a"]).build(), WaitFor::Settled);
+        world.run(n, plan(n, &["a"]));
     }
     for session in 1..=5 {
         let token = world.one_assignment(session).token;
         world.started(session, token);
-        close(&mut world, session);
+        world.close(session);
     }
     pass_with_heartbeats(&mut world, 6..=6, 20_000);
     assert!(world.replies.is_empty());
@@ -310,11 +235,11 @@ fn broken_streams_count_as_silent() {
 fn streams_that_broke_just_now_count_as_silent() {
     let mut world = fleet(6);
     for n in 1..=6 {
-        world.submit(n, &plan(n, &["a"]).build(), WaitFor::Settled);
+        world.run(n, plan(n, &["a"]));
     }
-    close(&mut world, 1);
+    world.close(1);
     pass_with_heartbeats(&mut world, 2..=6, 10_000);
-    (2..=5).for_each(|session| close(&mut world, session));
+    (2..=5).for_each(|session| world.close(session));
     pass_with_heartbeats(&mut world, 6..=6, 10_000);
     assert_eq!(world.workers().len(), 6, "the first has its second lease");
 }
@@ -324,12 +249,12 @@ fn whoever_got_a_second_lease_gets_no_work_until_it_is_heard() {
     let mut world = fleet(5);
     world.pass(12_000);
     assert!(world.closed.is_empty());
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     assert_eq!(world.auditor.seq_of.len(), 0);
     world.started(3, AttemptToken::new([1; 16]));
     assert_eq!(world.auditor.seq_of.len(), 0, "only a heartbeat renews a lease");
     assert_eq!(world.actions()[0].free_slots, 0);
-    heartbeat(&mut world, 3, 1);
+    world.alive(3);
     let token = world.one_assignment(3).token;
     world.complete(3, token);
     assert_eq!(world.status(1), Status::Success);
@@ -340,9 +265,9 @@ fn whoever_got_a_second_lease_gets_no_work_until_it_is_heard() {
 #[test]
 fn a_worker_that_is_heard_again_may_get_another_second_lease() {
     let mut world = fleet(5);
-    for n in 1..=2 {
+    for _ in 1..=2 {
         world.pass(12_000);
-        (1..=5).for_each(|session| heartbeat(&mut world, session, n));
+        (1..=5).for_each(|session| world.alive(session));
     }
     assert!(world.closed.is_empty());
     world.pass(21_000);
@@ -361,8 +286,8 @@ fn an_action_that_waits_is_held_back_as_well() {
         world.hello(session, session as u8, 1, vec![waiter()], vec![]);
     }
     world.pass(12_000);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     assert_eq!(world.auditor.seq_of.len(), 0);
-    heartbeat(&mut world, 2, 1);
+    world.alive(2);
     world.one_assignment(2);
 }

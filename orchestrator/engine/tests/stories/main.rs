@@ -22,7 +22,6 @@ mod planting;
 mod puppet;
 mod refusing;
 mod registering;
-mod replaying;
 mod reporting;
 mod sizes;
 mod snapshots;

@@ -1,10 +1,10 @@
 //! Workers that say unusual things, and moments that are easily told too early.
 
-use crate::world::{WaitFor, World, action, plan};
+use crate::world::{World, action, in_flight, plan};
 use escapement_contract::Status;
 use escapement_engine::{
-    ActionSpec, FromWorker, InFlight, InFlightPhase, Input, Refusal, SessionErrorCode, SessionKey, ToWorker,
-    WriteFailure, WriteOutcome,
+    ActionSpec, FromWorker, InFlightPhase, Input, Refusal, SessionErrorCode, SessionKey, WriteFailure,
+    WriteOutcome,
 };
 use escapement_model::SessionId;
 
@@ -13,30 +13,15 @@ fn an_attempt_whose_action_nobody_offers_any_more_goes_on_after_a_break() {
     let mut world = World::new();
     world.pass(60_000);
     world.worker(1, 4, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     let token = world.one_assignment(1).token;
     world.started(1, token);
-    world.say(
-        1,
-        FromWorker::RegisterActions {
-            revision: 1,
-            actions: vec![],
-        },
-    );
-    for n in 0..5 {
+    world.register(1, 1, vec![]);
+    for _ in 0..5 {
         world.pass(3_000);
-        world.say(
-            1,
-            FromWorker::Heartbeat {
-                n,
-                in_flight_hash: None,
-            },
-        );
+        world.alive(1);
     }
-    let still = vec![InFlight {
-        token,
-        phase: InFlightPhase::Running,
-    }];
+    let still = vec![in_flight(token, InFlightPhase::Running)];
     world.hello(2, 1, 4, vec![], still);
     world.complete(2, token);
     assert_eq!(world.status(1), Status::Success);
@@ -46,16 +31,13 @@ fn an_attempt_whose_action_nobody_offers_any_more_goes_on_after_a_break() {
 fn a_worker_comes_back_though_there_is_no_room_for_new_ones() {
     let mut world = World::with(|config| config.max_sessions = 1);
     world.worker(1, 4, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     let token = world.one_assignment(1).token;
     world.started(1, token);
-    world.input(Input::SessionClosed(SessionKey(1)));
+    world.close(1);
     world.worker(7, 4, &["a"]);
     assert_eq!(world.closed, [7], "a new one finds no room");
-    let still = vec![InFlight {
-        token,
-        phase: InFlightPhase::Running,
-    }];
+    let still = vec![in_flight(token, InFlightPhase::Running)];
     world.hello(2, 1, 4, vec![action("a")], still);
     world.complete(2, token);
     assert_eq!(world.status(1), Status::Success);
@@ -86,16 +68,9 @@ fn a_worker_without_a_name_is_refused() {
     let mut world = World::new();
     world.named_worker(1, "");
     world.named_worker(2, &"x".repeat(256));
-    let refused = world.sent.iter().filter(|(_, message)| {
-        matches!(
-            message,
-            ToWorker::SessionError {
-                code: SessionErrorCode::LimitExceeded,
-                ..
-            }
-        )
-    });
-    assert_eq!(refused.count(), 2);
+    for session in [1, 2] {
+        assert_eq!(world.take_errors(session), [SessionErrorCode::LimitExceeded]);
+    }
     assert_eq!(world.closed, [1, 2]);
 }
 
@@ -103,30 +78,11 @@ fn a_worker_without_a_name_is_refused() {
 fn a_level_of_zero_pauses_one_action() {
     let mut world = World::new();
     world.worker(1, 4, &["a", "b"]);
-    let per_action = [("a".to_owned(), 0)].into();
-    world.say(
-        1,
-        FromWorker::Capacity {
-            revision: 1,
-            max_in_flight: 4,
-            per_action,
-        },
-    );
-    let request = plan(1, &["a", "b"])
-        .draft(|draft| draft.max_concurrent_steps = Some(2))
-        .build();
-    world.submit(1, &request, WaitFor::Settled);
+    world.capacity(1, 1, 4, &[("a", 0)]);
+    world.run(1, plan(1, &["a", "b"]).at_a_time(2));
     let first = world.one_assignment(1);
     assert_eq!(first.request.plan().step(first.step).action(), "b");
-    let per_action = [("a".to_owned(), 1)].into();
-    world.say(
-        1,
-        FromWorker::Capacity {
-            revision: 2,
-            max_in_flight: 4,
-            per_action,
-        },
-    );
+    world.capacity(1, 2, 4, &[("a", 1)]);
     assert_eq!(world.assignments(1).len(), 1);
 }
 
@@ -151,23 +107,15 @@ fn credits_without_bound_are_bounded() {
 fn nobody_is_refused_on_account_of_an_accept_that_may_fail() {
     let mut world = World::new();
     world.store_answers = false;
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
-    world.submit(2, &plan(1, &["a"]).build(), WaitFor::Accepted);
-    let (write, _) = world.writes.remove(0);
-    world.input(Input::Stored {
-        write,
-        outcome: WriteOutcome::Failed(WriteFailure::Busy),
-    });
+    world.accept(1, plan(1, &["a"]));
+    world.accept(2, plan(1, &["a"]));
+    world.answer_last(WriteOutcome::Failed(WriteFailure::Busy));
     assert_eq!(world.refusal(1), Some(Refusal::StoreFailed));
     assert!(
         !world.replies.contains_key(&2),
         "the plan was never accepted, so the second call has its turn"
     );
-    let (write, _) = world.writes.remove(0);
-    world.input(Input::Stored {
-        write,
-        outcome: WriteOutcome::Durable,
-    });
+    world.answer_last(WriteOutcome::Durable);
     assert!(world.accepted(2).is_some());
 }
 
@@ -176,13 +124,9 @@ fn nobody_is_refused_on_account_of_an_accept_that_may_fail() {
 fn whoever_waited_for_an_accept_that_held_is_refused() {
     let mut world = World::new();
     world.store_answers = false;
-    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
-    world.submit(2, &plan(1, &["a"]).build(), WaitFor::Accepted);
-    let (write, _) = world.writes.remove(0);
-    world.input(Input::Stored {
-        write,
-        outcome: WriteOutcome::Durable,
-    });
+    let id = world.accept(1, plan(1, &["a"]));
+    world.accept(2, plan(1, &["a"]));
+    world.answer_last(WriteOutcome::Durable);
     assert!(matches!(
         world.refusal(2), Some(Refusal::PlanIdUsed { execution_id }) if execution_id == id
     ));
@@ -193,32 +137,18 @@ fn whoever_waited_for_an_accept_that_held_is_refused() {
 fn a_start_is_shown_once_it_is_durable() {
     let mut world = World::with(|config| config.max_running_executions = 1);
     world.worker(1, 4, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     let first = world.one_assignment(1);
-    let id = world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    let id = world.run(2, plan(2, &["a"]));
     world.watch(9, id, 1);
     world.store_answers = false;
     world.complete(1, first.token);
-    let (settle, _) = world.writes.last().unwrap().clone();
-    world.input(Input::Stored {
-        write: settle,
-        outcome: WriteOutcome::Durable,
-    });
-    let view = world.ask(|caller| Input::Describe {
-        caller,
-        execution_id: id,
-    });
+    world.answer_last(WriteOutcome::Durable);
+    let view = world.describe(id);
     assert!(view.unwrap().started_at.is_none());
     assert!(!world.log_has("entries 9 [2] settled false"));
-    let (start, _) = world.writes.last().unwrap().clone();
-    world.input(Input::Stored {
-        write: start,
-        outcome: WriteOutcome::Durable,
-    });
+    world.answer_last(WriteOutcome::Durable);
     assert!(world.log.iter().any(|line| line.starts_with("entries 9 [2")));
-    let view = world.ask(|caller| Input::Describe {
-        caller,
-        execution_id: id,
-    });
+    let view = world.describe(id);
     assert!(view.unwrap().started_at.is_some());
 }

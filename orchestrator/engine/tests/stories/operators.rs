@@ -1,12 +1,12 @@
 //! What operators do to workers, and what becomes of those that live on all the same.
 
-use crate::world::{WaitFor, World, action, hello_of, plan};
+use crate::world::{World, action, hello_of, in_flight, plan};
 use escapement_contract::Status;
 use escapement_engine::{
-    AckVerdict, FromWorker, InFlight, InFlightPhase, Input, KeepOrStop, SessionErrorCode, SessionKey,
-    SessionState, ToWorker, WorkerSelector, WorkerView, WorkersDrain,
+    AckVerdict, Assignment, FromWorker, InFlightPhase, Input, KeepOrStop, SessionErrorCode, SessionState,
+    ToWorker, WorkerSelector, WorkerView, WorkersDrain,
 };
-use escapement_model::{AttemptToken, InstanceId, codes};
+use escapement_model::{InstanceId, codes};
 
 fn instance(n: u8) -> InstanceId {
     InstanceId::new([n; 16])
@@ -35,21 +35,11 @@ fn n_drain_started(world: &mut World, session: u64) -> usize {
     told.count()
 }
 
-fn verdicts_on(world: &mut World, session: u64, token: AttemptToken) -> Vec<AckVerdict> {
-    world.complete(session, token);
-    let sent = world.take_sent(session).into_iter();
-    let acks = sent.filter_map(|message| match message {
-        ToWorker::OutcomeAcks(items) => Some(items),
-        _ => None,
-    });
-    acks.flatten().map(|(_, verdict)| verdict).collect()
-}
-
 #[test]
 fn a_drained_worker_finishes_what_it_has_and_gets_nothing_more() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a", "a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a", "a"]));
     let first = world.one_assignment(1);
     let workers = drained(&mut world, WorkerSelector::Instance(instance(1)));
     assert_eq!(workers.len(), 1);
@@ -69,18 +59,12 @@ fn a_drained_process_stays_drained_over_its_sessions_and_the_next_process_is_not
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
     drained(&mut world, WorkerSelector::Instance(instance(1)));
-    world.input(Input::SessionClosed(SessionKey(1)));
+    world.close(1);
     world.hello(2, 1, 1, vec![action("a")], vec![]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     assert!(world.assignments(2).is_empty());
     assert_eq!(world.workers()[0].state, SessionState::Draining);
-    world.say(
-        2,
-        FromWorker::RegisterActions {
-            revision: 1,
-            actions: vec![action("a")],
-        },
-    );
+    world.register(2, 1, vec![action("a")]);
     let sent: Vec<&'static str> = world.take_sent(2).iter().map(name).collect();
     assert_eq!(
         sent,
@@ -105,18 +89,15 @@ fn name(message: &ToWorker) -> &'static str {
 fn a_worker_that_is_back_after_a_break_learns_that_it_was_drained_meanwhile() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a", "a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a", "a"]));
     let token = world.one_assignment(1).token;
     world.started(1, token);
-    world.input(Input::SessionClosed(SessionKey(1)));
+    world.close(1);
     assert_eq!(
         drained(&mut world, WorkerSelector::Instance(instance(1))).len(),
         1
     );
-    let still = vec![InFlight {
-        token,
-        phase: InFlightPhase::Running,
-    }];
+    let still = vec![in_flight(token, InFlightPhase::Running)];
     world.hello(2, 1, 1, vec![action("a")], still);
     assert_eq!(n_drain_started(&mut world, 2), 1);
     world.complete(2, token);
@@ -134,7 +115,7 @@ fn a_label_drains_all_that_have_it() {
     }
     let workers = drained(&mut world, WorkerSelector::WorkerId("blue".into()));
     assert_eq!(workers.len(), 2);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     assert_eq!(
         world.assignments(1).len() + world.assignments(2).len() + world.assignments(3).len(),
         1
@@ -177,7 +158,7 @@ fn the_oldest_drained_processes_are_forgotten() {
         hello.instance_id = InstanceId::new(bytes);
         world.open(n, hello);
         drained(&mut world, WorkerSelector::Instance(InstanceId::new(bytes)));
-        world.input(Input::SessionClosed(SessionKey(n)));
+        world.close(n);
         world.sent.clear();
     }
     let mut session = 20_000;
@@ -198,21 +179,14 @@ fn what_a_dead_worker_had_is_settled_at_once() {
     let mut world = World::new();
     world.worker(1, 4, &["a"]);
     for n in 1..=3 {
-        world.submit(n, &plan(n, &["a"]).build(), WaitFor::Settled);
+        world.run(n, plan(n, &["a"]));
     }
     let had = world.assignments(1);
     world.started(1, had[0].token);
     world.take_sent(1);
     assert_eq!(declare_dead(&mut world, 1), Some((1, 2)));
-    let error = world.settlement(1).result.error.clone().unwrap();
-    assert_eq!(error.code, codes::WORKER_LOST);
-    assert!(matches!(
-        world.take_sent(1)[..],
-        [ToWorker::SessionError {
-            code: SessionErrorCode::DeclaredDead,
-            ..
-        }]
-    ));
+    assert_eq!(world.code(1), codes::WORKER_LOST);
+    assert_eq!(world.take_errors(1), [SessionErrorCode::DeclaredDead]);
     assert_eq!(world.closed, [1]);
     world.worker(2, 4, &["a"]);
     for again in world.assignments(2) {
@@ -228,11 +202,8 @@ fn what_a_dead_worker_had_is_settled_at_once() {
 
 #[test]
 fn a_worker_whose_stream_is_broken_can_be_declared_dead() {
-    let mut world = World::new();
-    world.worker(1, 4, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    world.one_assignment(1);
-    world.input(Input::SessionClosed(SessionKey(1)));
+    let (mut world, _) = World::with_one(4);
+    world.close(1);
     world.worker(2, 4, &["a"]);
     assert_eq!(declare_dead(&mut world, 1), Some((0, 1)));
     assert!(world.closed.is_empty(), "its stream had ended");
@@ -245,28 +216,21 @@ fn a_worker_that_was_declared_dead_may_come_back_and_nothing_of_before_counts() 
     let mut world = World::new();
     world.worker(1, 4, &["a"]);
     for n in 1..=2 {
-        world.submit(n, &plan(n, &["a"]).build(), WaitFor::Settled);
+        world.run(n, plan(n, &["a"]));
     }
     let had = world.assignments(1);
     world.started(1, had[0].token);
     declare_dead(&mut world, 1);
-    let still = had.iter().map(|item| InFlight {
-        token: item.token,
-        phase: InFlightPhase::Running,
-    });
-    let still = still.collect();
-    world.hello(2, 1, 4, vec![action("a")], still);
-    let verdicts = world.take_sent(2).into_iter().find_map(|message| match message {
-        ToWorker::Welcome(welcome) => Some(welcome.verdicts),
-        _ => None,
-    });
+    let running = |item: &Assignment| in_flight(item.token, InFlightPhase::Running);
+    world.hello(2, 1, 4, vec![action("a")], had.iter().map(running).collect());
     let stop = |index: usize| (had[index].token, KeepOrStop::Stop);
-    assert_eq!(verdicts.unwrap(), [stop(0), stop(1)]);
+    assert_eq!(world.take_welcome(2), [stop(0), stop(1)]);
+    world.complete(2, had[0].token);
+    world.complete(2, had[1].token);
     assert_eq!(
-        verdicts_on(&mut world, 2, had[0].token),
-        [AckVerdict::AlreadyEnded]
+        world.take_verdicts(2),
+        [AckVerdict::AlreadyEnded, AckVerdict::Stale]
     );
-    assert_eq!(verdicts_on(&mut world, 2, had[1].token), [AckVerdict::Stale]);
     assert!(
         !world.replies.contains_key(&2),
         "the one handed out again goes on"
@@ -277,10 +241,7 @@ fn a_worker_that_was_declared_dead_may_come_back_and_nothing_of_before_counts() 
 fn operators_see_handlers_that_do_not_stop() {
     let mut world = World::new();
     world.worker(1, 4, &["a"]);
-    let request = plan(1, &["a"])
-        .plan(|plan| plan.steps[0].timeout_ms = Some(500))
-        .build();
-    world.submit(1, &request, WaitFor::Settled);
+    world.run(1, plan(1, &["a"]).limit(500));
     let token = world.one_assignment(1).token;
     world.started(1, token);
     assert_eq!(
@@ -309,31 +270,22 @@ fn a_hello_that_was_held_up_changes_nothing() {
     };
     world.open(1, numbered(2));
     world.open(2, numbered(1));
-    assert!(matches!(
-        world.take_sent(2)[..],
-        [ToWorker::SessionError {
-            code: SessionErrorCode::Superseded,
-            ..
-        }]
-    ));
+    assert_eq!(world.take_errors(2), [SessionErrorCode::Superseded]);
     assert_eq!(world.closed, [2]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     let token = world.one_assignment(1).token;
-    world.input(Input::SessionClosed(SessionKey(1)));
+    world.close(1);
     world.open(3, numbered(1));
     assert_eq!(world.closed, [2, 3], "nor while the present session is suspect");
     let mut back = numbered(3);
-    back.in_flight = vec![InFlight {
-        token,
-        phase: InFlightPhase::Running,
-    }];
+    back.in_flight = vec![in_flight(token, InFlightPhase::Running)];
     world.open(4, back);
     world.complete(4, token);
     assert_eq!(world.status(1), Status::Success);
     world.open(5, numbered(3));
     world.open(6, numbered(0));
     assert_eq!(world.closed, [2, 3, 4, 5], "an equal number and none supersede");
-    world.input(Input::SessionClosed(SessionKey(6)));
+    world.close(6);
     world.open(7, numbered(1));
     assert_eq!(
         world.closed,
@@ -341,7 +293,7 @@ fn a_hello_that_was_held_up_changes_nothing() {
         "a worker that does not number its hellos cannot be late"
     );
     world.open(8, numbered(9));
-    world.input(Input::SessionClosed(SessionKey(8)));
+    world.close(8);
     assert!(world.workers().is_empty(), "nothing is left of it");
     world.open(9, numbered(8));
     assert_eq!(world.closed, [2, 3, 4, 5, 7, 9], "its last number is");

@@ -1,12 +1,12 @@
 //! Persist, then emit, then return; and what happens when the store cannot.
 
-use crate::world::{WaitFor, World, plan};
+use crate::world::{World, plan};
 use escapement_contract::Status;
-use escapement_engine::{CallerId, Input, Refusal, WriteConflict, WriteFailure, WriteOutcome};
+use escapement_engine::{Input, Refusal, WriteConflict, WriteFailure, WriteOutcome};
 
 fn run_one(world: &mut World) {
     world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     let assignment = world.one_assignment(1);
     world.log.clear();
     world.complete(1, assignment.token);
@@ -30,11 +30,7 @@ fn the_result_is_persisted_then_emitted_then_returned() {
 #[test]
 fn a_failure_notifies_the_error_handler_after_the_event_and_before_the_return() {
     let mut world = World::new();
-    world.submit(
-        1,
-        &plan(1, &["a"]).draft(|draft| draft.environment = None).build(),
-        WaitFor::Settled,
-    );
+    world.run(1, plan(1, &["a"]).draft(|draft| draft.environment = None));
     let order: Vec<&str> = world.log.iter().map(String::as_str).collect();
     assert_eq!(
         order,
@@ -53,21 +49,14 @@ fn a_failure_notifies_the_error_handler_after_the_event_and_before_the_return() 
 fn a_result_that_cannot_be_persisted_is_neither_emitted_nor_returned() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let id = world.run(1, plan(1, &["a"]));
     let assignment = world.one_assignment(1);
     world.store_answers = false;
     world.complete(1, assignment.token);
-    let (write, _) = world.writes.last().unwrap().clone();
-    world.input(Input::Stored {
-        write,
-        outcome: WriteOutcome::Failed(WriteFailure::Busy),
-    });
+    world.answer_last(WriteOutcome::Failed(WriteFailure::Busy));
     assert_eq!(world.refusal(1), Some(Refusal::StoreFailed));
     assert!(!world.log_has("emit event"));
-    world.input(Input::Wait {
-        caller: CallerId(2).into(),
-        execution_id: id,
-    });
+    world.wait(2, id);
     world.store_answers = true;
     world.pass(200);
     assert_eq!(
@@ -81,60 +70,28 @@ fn a_result_that_cannot_be_persisted_is_neither_emitted_nor_returned() {
 
 #[test]
 fn writes_that_keep_failing_make_the_engine_give_up() {
-    let mut world = World::new();
-    world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let assignment = world.one_assignment(1);
+    let (mut world, assignment) = World::with_one(1);
     world.store_answers = false;
     world.complete(1, assignment.token);
     for _ in 0..10 {
-        let (write, _) = world.writes.last().unwrap().clone();
-        world.input(Input::Stored {
-            write,
-            outcome: WriteOutcome::Failed(WriteFailure::Busy),
-        });
+        world.answer_last(WriteOutcome::Failed(WriteFailure::Busy));
         world.pass(5_000);
     }
     assert!(world.log_has("give up"));
     assert!(!world.log_has("emit event"));
 }
 
-//
-#[test]
-fn an_accept_that_failed_leaves_nothing_and_can_be_repeated() {
-    let mut world = World::new();
-    world.store_answers = false;
-    let request = plan(1, &["a"]).id(1).build();
-    world.submit(1, &request, WaitFor::Accepted);
-    let (write, _) = world.writes.last().unwrap().clone();
-    world.input(Input::Stored {
-        write,
-        outcome: WriteOutcome::Failed(WriteFailure::Busy),
-    });
-    assert_eq!(world.refusal(1), Some(Refusal::StoreFailed));
-    assert_eq!(world.engine.live_executions(), 0);
-    world.store_answers = true;
-    world.submit(2, &request, WaitFor::Accepted);
-    assert!(world.accepted(2).is_some());
-}
-
-fn answer_last(world: &mut World, outcome: WriteOutcome) {
-    let (write, _) = world.writes.last().unwrap().clone();
-    world.input(Input::Stored { write, outcome });
-}
-
 /// The start of plan 2 could not be written; plan 2 has a limit of 1 s.
 fn start_that_failed() -> World {
     let mut world = World::with(|config| config.max_running_executions = 1);
     world.worker(1, 2, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let second = plan(2, &["a"]).plan(|plan| plan.timeout_ms = Some(1_000));
-    world.submit(2, &second.build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
+    world.run(2, plan(2, &["a"]).plan_limit(1_000));
     let first = world.one_assignment(1);
     world.store_answers = false;
     world.complete(1, first.token);
-    answer_last(&mut world, WriteOutcome::Durable);
-    answer_last(&mut world, WriteOutcome::Failed(WriteFailure::Busy));
+    world.answer_last(WriteOutcome::Durable);
+    world.answer_last(WriteOutcome::Failed(WriteFailure::Busy));
     assert!(world.assignments(1).is_empty());
     world
 }
@@ -161,7 +118,7 @@ fn a_start_is_tried_no_more_once_its_execution_has_ended() {
         world.pass(200);
         let (start, _) = world.writes.last().unwrap().clone();
         world.pass(1_000);
-        answer_last(&mut world, WriteOutcome::Durable);
+        world.answer_last(WriteOutcome::Durable);
         assert_eq!(world.status(2), Status::Failure);
         // The settled execution may have been removed, and its id forgotten, before the start is tried.
         let n_writes = world.writes.len();

@@ -4,7 +4,6 @@ use crate::world::START_UNIX_MS;
 use escapement_contract::{PlanDraft, Request, RequestDraft, RetryPolicyDraft, StepDraft, validate_request};
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{ExecutionId, Opaque};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A plan in a few lines: one step for each action; each depends on nothing.
@@ -27,9 +26,7 @@ pub fn plan(n: u64, actions: &[&str]) -> PlanBuilder {
             id: uuid(2, n << 32 | index as u64),
             action: (*action).into(),
             payload: Some(Opaque::default()),
-            depends_on: Vec::new(),
-            on_failure: 0,
-            timeout_ms: None,
+            ..StepDraft::default()
         })
         .collect();
     let plan = PlanDraft {
@@ -39,24 +36,14 @@ pub fn plan(n: u64, actions: &[&str]) -> PlanBuilder {
         steps,
         name: format!("plan {n}"),
         context_requirements: vec!["region".into()],
-        priority: None,
         timeout_ms: Some(60_000),
-        retry_policy: None,
-        metadata: None,
-        tags: Vec::new(),
-        estimated_duration_ms: None,
+        ..PlanDraft::default()
     };
     PlanBuilder {
         draft: RequestDraft {
             plan: Some(plan),
             environment: Some(StructBuilder::new().text("region", "eu").build()),
-            execution_id: None,
-            deadline_ms: None,
-            parent_execution_id: None,
-            user_id: None,
-            request_id: None,
-            correlation_context: BTreeMap::new(),
-            max_concurrent_steps: None,
+            ..RequestDraft::default()
         },
     }
 }
@@ -76,6 +63,24 @@ impl PlanBuilder {
         self.plan(|plan| plan.priority = Some(priority))
     }
 
+    pub fn at_a_time(self, n_steps: i32) -> Self {
+        self.draft(|draft| draft.max_concurrent_steps = Some(n_steps))
+    }
+
+    pub fn deadline(self, unix_ms: i64) -> Self {
+        self.draft(|draft| draft.deadline_ms = Some(unix_ms))
+    }
+
+    /// The limit of the whole plan.
+    pub fn plan_limit(self, timeout_ms: i64) -> Self {
+        self.plan(|plan| plan.timeout_ms = Some(timeout_ms))
+    }
+
+    /// The limit of the first step.
+    pub fn limit(self, timeout_ms: i64) -> Self {
+        self.plan(|plan| plan.steps[0].timeout_ms = Some(timeout_ms))
+    }
+
     pub fn id(self, n: u64) -> Self {
         self.draft(|draft| draft.execution_id = Some(uuid(3, n)))
     }
@@ -89,9 +94,8 @@ impl PlanBuilder {
             plan.retry_policy = Some(RetryPolicyDraft {
                 max_attempts: Some(3),
                 backoff_ms: Some(0),
-                backoff_multiplier: None,
-                max_backoff_ms: None,
                 retryable_error_codes: codes.iter().map(|code| (*code).into()).collect(),
+                ..RetryPolicyDraft::default()
             });
             plan.steps.iter_mut().for_each(|step| step.on_failure = 2);
         })

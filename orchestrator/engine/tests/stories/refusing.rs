@@ -1,8 +1,8 @@
 //! Steps that some workers may not do: who gets them instead, what it costs, and when it is over.
 
-use crate::world::{WaitFor, World, action, plan};
+use crate::world::{World, action, plan};
 use escapement_contract::{AuditKind, Evidence, Reported, Status, StepReason};
-use escapement_engine::{AttemptReport, CallerId, ExplainAnswer, FromWorker, Input, SessionKey};
+use escapement_engine::{Assignment, AttemptReport, CallerId, ExplainAnswer, FromWorker, Input};
 use escapement_model::{AttemptToken, Opaque, Severity};
 
 fn refused(worker: u64) -> AttemptReport {
@@ -18,13 +18,7 @@ fn refused(worker: u64) -> AttemptReport {
 fn refuse(world: &mut World, session: u64, token: AttemptToken) {
     world.started(session, token);
     let items = vec![(token, refused(session))];
-    world.say(
-        session,
-        FromWorker::Outcomes {
-            items,
-            unreadable: vec![],
-        },
-    );
+    world.outcomes(session, items);
 }
 
 //
@@ -33,7 +27,7 @@ fn what_one_worker_may_not_do_another_one_does() {
     let mut world = World::new();
     world.worker(1, 8, &["a"]);
     world.worker(2, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     let first = world.one_assignment(1);
     refuse(&mut world, 1, first.token);
     let second = world.one_assignment(2);
@@ -52,7 +46,7 @@ fn what_each_worker_has_refused_ends_with_the_last_refusal() {
         world.worker(session, 8, &["a"]);
     }
     world.worker(4, 8, &["b"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     for session in 1..=3 {
         let token = world.one_assignment(session).token;
         refuse(&mut world, session, token);
@@ -71,16 +65,13 @@ fn a_refused_step_waits_for_the_worker_that_is_busy_and_holds_nobody_up() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
     world.worker(2, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
+    world.run(2, plan(2, &["a"]));
     let (refusing, busy) = (world.one_assignment(1).token, world.one_assignment(2).token);
     let id = world.id();
-    world.submit(
+    world.run(
         3,
-        &plan(3, &["a"])
-            .draft(|draft| draft.execution_id = Some(id.to_string()))
-            .build(),
-        WaitFor::Settled,
+        plan(3, &["a"]).draft(|draft| draft.execution_id = Some(id.to_string())),
     );
     refuse(&mut world, 1, refusing);
     // The one behind it passes, and is refused as well.
@@ -109,14 +100,11 @@ fn a_refused_step_waits_for_the_worker_that_is_busy_and_holds_nobody_up() {
 //
 #[test]
 fn a_worker_without_its_stream_is_waited_for_and_one_that_drains_is_not() {
-    let mut world = World::new();
-    world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let held = world.one_assignment(1).token;
+    let (mut world, Assignment { token: held, .. }) = World::with_one(1);
     world.started(1, held);
-    world.input(Input::SessionClosed(SessionKey(1)));
+    world.close(1);
     world.worker(2, 1, &["a"]);
-    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    world.run(2, plan(2, &["a"]));
     let token = world.one_assignment(2).token;
     refuse(&mut world, 2, token);
     assert!(
@@ -138,7 +126,7 @@ fn one_attempt_is_refused_sixteen_times_at_the_most() {
     for session in sessions.clone() {
         world.worker(session, 8, &["a"]);
     }
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     let mut n_refused = 0;
     // The least loaded comes first, and of those the oldest session.
     for session in sessions {
@@ -172,11 +160,11 @@ fn a_process_that_refused_is_not_asked_again_under_its_next_session() {
     let mut world = World::new();
     world.hello(1, 1, 1, vec![action("a")], vec![]);
     world.hello(2, 2, 1, vec![action("a")], vec![]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
+    world.run(2, plan(2, &["a"]));
     let (token, busy) = (world.one_assignment(1).token, world.one_assignment(2).token);
     refuse(&mut world, 1, token);
-    world.input(Input::SessionClosed(SessionKey(1)));
+    world.close(1);
     world.hello(3, 1, 1, vec![action("a")], vec![]);
     assert!(world.assignments(3).is_empty());
     world.complete(2, busy);
@@ -190,18 +178,13 @@ fn a_process_that_refused_is_not_asked_again_under_its_next_session() {
 fn each_attempt_asks_anew() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    world.submit(
-        1,
-        &plan(1, &["a"]).retry(&["NOT_ALLOWED"]).build(),
-        WaitFor::Settled,
-    );
+    world.run(1, plan(1, &["a"]).retry(&["NOT_ALLOWED"]));
     for attempt in 1..=3 {
         let assignment = world.one_assignment(1);
         assert_eq!(assignment.attempt, attempt);
         refuse(&mut world, 1, assignment.token);
     }
-    let error = world.settlement(1).result.error.clone().unwrap();
-    assert_eq!(error.code, "NOT_ALLOWED");
+    assert_eq!(world.code(1), "NOT_ALLOWED");
     assert!(world.evidence(1).is_empty());
 }
 
@@ -215,25 +198,21 @@ fn the_limits_of_the_plan_run_on_and_that_of_the_step_begins_anew() {
         plan.timeout_ms = Some(1_000);
         plan.steps[0].timeout_ms = Some(600);
     });
-    world.submit(1, &request.build(), WaitFor::Settled);
+    world.run(1, request);
     let first = world.one_assignment(1);
     world.pass(500);
     refuse(&mut world, 1, first.token);
     let second = world.one_assignment(2);
     assert_eq!(second.timeout_ms, 500);
     world.pass(500);
-    let error = world.settlement(1).result.error.clone().unwrap();
-    assert_eq!(error.code, "PLAN_TIMEOUT");
+    assert_eq!(world.code(1), "PLAN_TIMEOUT");
     refuse(&mut world, 2, second.token);
 }
 
 //
 #[test]
 fn a_refusal_may_come_without_a_session() {
-    let mut world = World::new();
-    world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let token = world.one_assignment(1).token;
+    let (mut world, Assignment { token, .. }) = World::with_one(1);
     world.worker(2, 1, &["a"]);
     let items = vec![(token, refused(1))];
     world.input(Input::ReportOutcomes {

@@ -3,7 +3,7 @@
 use crate::world::{WaitFor, World, action, plan};
 use escapement_contract::Status;
 use escapement_engine::{
-    ActionMemory, FromWorker, Input, Notice, SessionKey, WorkerSelector, WriteFailure, WriteOutcome,
+    ActionMemory, FromWorker, Input, Notice, WorkerSelector, WriteFailure, WriteOutcome,
 };
 use escapement_model::codes;
 
@@ -16,21 +16,6 @@ fn forget(world: &mut World, name: &str) -> Option<(bool, usize)> {
     forgotten.map(|forgotten| (forgotten.was_known, forgotten.n_queued))
 }
 
-fn close(world: &mut World, session: u64) {
-    world.input(Input::SessionClosed(SessionKey(session)));
-}
-
-fn code(world: &World, caller: u64) -> String {
-    world
-        .settlement(caller)
-        .result
-        .error
-        .as_ref()
-        .unwrap()
-        .code
-        .to_string()
-}
-
 fn written(world: &World, name: &str) -> Option<u64> {
     world.memories.get(name).copied().flatten()
 }
@@ -40,10 +25,10 @@ fn left() -> World {
     let mut world = World::new();
     world.pass(30_000);
     world.worker(1, 1, &["a"]);
-    world.submit(1_000, &plan(1_000, &["a"]).build(), WaitFor::Settled);
+    world.run(1_000, plan(1_000, &["a"]));
     let assignment = world.one_assignment(1);
     world.complete(1, assignment.token);
-    close(&mut world, 1);
+    world.close(1);
     world
 }
 
@@ -51,16 +36,16 @@ fn left() -> World {
 #[test]
 fn an_action_is_remembered_after_its_last_worker_left() {
     let mut world = left();
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     world.pass(HOUR_MS - 1);
     assert_eq!(world.actions()[0].registered_for_ms, Some(1));
     assert!(!world.replies.contains_key(&1));
     world.pass(1);
-    assert_eq!(code(&world, 1), codes::ACTION_NOT_FOUND);
+    assert_eq!(world.code(1), codes::ACTION_NOT_FOUND);
     assert!(world.actions().is_empty());
     assert_eq!(written(&world, "a"), None);
-    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
-    assert_eq!(code(&world, 2), codes::ACTION_NOT_FOUND);
+    world.run(2, plan(2, &["a"]));
+    assert_eq!(world.code(2), codes::ACTION_NOT_FOUND);
 }
 
 //
@@ -83,11 +68,11 @@ fn a_memory_lasts_over_a_restart_for_as_long_as_was_left_of_it() {
         name: "a".into(),
         left_ms: Some(left_ms),
     }));
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     world.pass(left_ms - 1);
     assert!(!world.replies.contains_key(&1));
     world.pass(1);
-    assert_eq!(code(&world, 1), codes::ACTION_NOT_FOUND);
+    assert_eq!(world.code(1), codes::ACTION_NOT_FOUND);
     assert_eq!(written(&world, "a"), None);
 }
 
@@ -97,7 +82,7 @@ fn a_time_in_which_the_orchestrator_stood_still_does_not_count() {
     let mut world = World::new();
     world.pass(5_000);
     // The grace after the start, for a name that no worker ever offered.
-    world.submit(1, &plan(1, &["late"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["late"]));
     world.now_ms += 15_000;
     world.input(Input::Tick);
     assert!(!world.replies.contains_key(&1), "its worker could not come");
@@ -105,14 +90,14 @@ fn a_time_in_which_the_orchestrator_stood_still_does_not_count() {
     let assignment = world.one_assignment(1);
     world.complete(1, assignment.token);
     assert_eq!(world.status(1), Status::Success);
-    close(&mut world, 1);
+    world.close(1);
     world.now_ms += 3 * HOUR_MS;
     world.input(Input::Tick);
-    world.submit(2, &plan(2, &["late"]).build(), WaitFor::Settled);
+    world.run(2, plan(2, &["late"]));
     world.pass(HOUR_MS - 100_000);
     assert!(!world.replies.contains_key(&2));
     world.pass(160_000);
-    assert_eq!(code(&world, 2), codes::ACTION_NOT_FOUND);
+    assert_eq!(world.code(2), codes::ACTION_NOT_FOUND);
 }
 
 //
@@ -121,11 +106,11 @@ fn a_memory_that_is_not_written_hurts_nothing_and_is_tried_again() {
     let mut world = World::new();
     world.memory_outcome = WriteOutcome::Failed(WriteFailure::Full);
     world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     let assignment = world.one_assignment(1);
     world.complete(1, assignment.token);
     assert_eq!(world.status(1), Status::Success);
-    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Accepted);
+    world.accept(2, plan(2, &["a"]));
     assert!(world.accepted(2).is_some(), "a full disk is not told by a memory");
     world.memories.clear();
     world.memory_outcome = WriteOutcome::Durable;
@@ -181,11 +166,11 @@ fn a_declared_action_is_registered_without_a_worker() {
         (1, "exact", true)
     );
     for (n, name) in [(1, "exact"), (2, "some.thing"), (3, "something")] {
-        world.submit(n, &plan(n, &[name]).build(), WaitFor::Settled);
+        world.run(n, plan(n, &[name]));
     }
     world.pass(600_000);
     assert!(!world.replies.contains_key(&1) && !world.replies.contains_key(&2));
-    assert_eq!(code(&world, 3), codes::ACTION_NOT_FOUND);
+    assert_eq!(world.code(3), codes::ACTION_NOT_FOUND);
     assert_eq!(forget(&mut world, "exact"), None);
     world.worker(1, 2, &["exact", "some.thing"]);
     assert_eq!(world.assignments(1).len(), 2);
@@ -196,10 +181,10 @@ fn a_declared_action_is_registered_without_a_worker() {
 fn an_operator_ends_a_memory_at_once() {
     let mut world = left();
     for n in 1..=3 {
-        world.submit(n, &plan(n, &["a"]).build(), WaitFor::Settled);
+        world.run(n, plan(n, &["a"]));
     }
     assert_eq!(forget(&mut world, "a"), Some((true, 3)));
-    assert!((1..=3).all(|caller| code(&world, caller) == codes::ACTION_NOT_FOUND));
+    assert!((1..=3).all(|caller| world.code(caller) == codes::ACTION_NOT_FOUND));
     assert_eq!(written(&world, "a"), None);
     assert_eq!(forget(&mut world, "a"), Some((false, 0)));
     world.worker(2, 1, &["a"]);
@@ -223,15 +208,15 @@ fn a_drain_says_which_actions_it_leaves_without_a_worker() {
 fn the_log_hears_once_of_each_absence_and_of_steps_that_end_for_it() {
     let mut world = left();
     assert!(world.notices.is_empty(), "no execution waits for it");
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    world.submit(2, &plan(2, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
+    world.run(2, plan(2, &["a"]));
     world.pass(120_000);
     let action = || "a".into();
     assert_eq!(world.notices, [Notice::HeldBack { action: action() }]);
     world.worker(2, 1, &["a"]);
     assert_eq!(world.notices[1..], [Notice::Offered { action: action() }]);
     for n in 3..=5 {
-        world.submit(n, &plan(n, &["nobody"]).build(), WaitFor::Settled);
+        world.run(n, plan(n, &["nobody"]));
     }
     world.pass(60_000);
     let not_found = |n_steps| Notice::NotFound {
@@ -254,7 +239,7 @@ fn nothing_is_said_of_an_absence_before_the_grace_after_the_start_is_over() {
         name: "a".into(),
         left_ms: Some(HOUR_MS),
     }));
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]));
     world.pass(9_999);
     assert!(world.notices.is_empty());
     world.pass(1);
@@ -272,7 +257,7 @@ fn invented_names_end_when_the_grace_after_the_start_does() {
     }
     world.worker(1, 1, &["a"]);
     world.pass(10_000);
-    assert!((1..=N).all(|caller| code(&world, caller) == codes::ACTION_NOT_FOUND));
+    assert!((1..=N).all(|caller| world.code(caller) == codes::ACTION_NOT_FOUND));
     assert_eq!(world.actions().len(), 1);
     let told = world
         .notices

@@ -1,20 +1,13 @@
 //! Outcomes that come without a session.
 
-use crate::world::{WaitFor, World, action, plan};
+use crate::world::{World, action, in_flight, plan, success};
 use escapement_contract::{Outcome, Status};
 use escapement_engine::{
-    AckVerdict, AttemptReport, CancelReason, FromWorker, InFlight, InFlightPhase, Input, KeepOrStop,
-    RejectReason, ReleaseReason, SessionKey, ToWorker,
+    AckVerdict, Assignment, AttemptReport, CancelReason, InFlightPhase, Input, KeepOrStop, RejectReason,
+    ReleaseReason,
 };
 use escapement_model::opaque::StructBuilder;
-use escapement_model::{AttemptToken, Opaque, codes};
-
-fn success() -> AttemptReport {
-    AttemptReport::Outcome(Outcome::Completed {
-        output: Opaque::default(),
-        warnings: Vec::new(),
-    })
-}
+use escapement_model::{AttemptToken, codes};
 
 fn report(world: &mut World, items: Vec<(AttemptToken, AttemptReport)>) -> Vec<AckVerdict> {
     let tokens: Vec<AttemptToken> = items.iter().map(|(token, _)| *token).collect();
@@ -32,21 +25,11 @@ fn report_one(world: &mut World, token: AttemptToken) -> AckVerdict {
 fn running() -> (World, AttemptToken) {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a", "a"]).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a", "a"]));
     let token = world.one_assignment(1).token;
     world.started(1, token);
     world.take_sent(1);
     (world, token)
-}
-
-fn cancels(world: &mut World, session: u64) -> Vec<(AttemptToken, CancelReason)> {
-    let sent = world.take_sent(session).into_iter();
-    let cancels = sent.filter_map(|message| match message {
-        ToWorker::Cancels(items) => Some(items),
-        _ => None,
-    });
-    let items = cancels.flatten();
-    items.map(|item| (item.token, item.reason)).collect()
 }
 
 //
@@ -54,11 +37,11 @@ fn cancels(world: &mut World, session: u64) -> Vec<(AttemptToken, CancelReason)>
 fn the_worker_is_told_and_keeps_its_credit_until_it_answers() {
     let (mut world, token) = running();
     assert_eq!(report_one(&mut world, token), AckVerdict::Accepted);
-    assert_eq!(cancels(&mut world, 1), [(token, CancelReason::Superseded)]);
+    assert_eq!(world.take_cancels(1), [(token, CancelReason::Superseded)]);
     assert_eq!(world.workers()[0].in_flight, 1);
     world.pass(1_000);
     assert_eq!(
-        cancels(&mut world, 1),
+        world.take_cancels(1),
         [(token, CancelReason::Superseded)],
         "until it answers"
     );
@@ -76,13 +59,8 @@ fn the_workers_own_outcome_is_a_duplicate_and_frees_the_credit() {
     report_one(&mut world, token);
     world.take_sent(1);
     world.complete(1, token);
-    let acks = world.take_sent(1);
-    let verdicts = acks.iter().find_map(|message| match message {
-        ToWorker::OutcomeAcks(items) => Some(items.clone()),
-        _ => None,
-    });
-    assert_eq!(verdicts.unwrap(), [(token, AckVerdict::Duplicate)]);
-    assert!(matches!(acks.last(), Some(ToWorker::Assignments(_))));
+    world.one_assignment(1);
+    assert_eq!(world.take_verdicts(1), [AckVerdict::Duplicate]);
     assert_eq!(report_one(&mut world, token), AckVerdict::Duplicate);
 }
 
@@ -97,23 +75,19 @@ fn each_item_is_answered_as_on_a_stream() {
         verdicts,
         [AckVerdict::Unknown, AckVerdict::Invalid, AckVerdict::Duplicate]
     );
-    let error = world.settlement(1).result.error.clone().unwrap();
-    assert_eq!(error.code, codes::UNKNOWN_ERROR);
+    assert_eq!(world.code(1), codes::UNKNOWN_ERROR);
 }
 
 #[test]
 fn an_attempt_that_was_over_is_already_ended() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    let request = plan(1, &["a"])
-        .plan(|plan| plan.steps[0].timeout_ms = Some(500))
-        .build();
-    world.submit(1, &request, WaitFor::Settled);
+    world.run(1, plan(1, &["a"]).limit(500));
     let token = world.one_assignment(1).token;
     world.pass(500);
-    assert_eq!(cancels(&mut world, 1), [(token, CancelReason::StepTimeout)]);
+    assert_eq!(world.take_cancels(1), [(token, CancelReason::StepTimeout)]);
     assert_eq!(report_one(&mut world, token), AckVerdict::AlreadyEnded);
-    assert_eq!(cancels(&mut world, 1), [], "it has been told");
+    assert_eq!(world.take_cancels(1), [], "it has been told");
     world.complete(1, token);
     assert_eq!(report_one(&mut world, token), AckVerdict::AlreadyEnded);
 }
@@ -122,71 +96,54 @@ fn an_attempt_that_was_over_is_already_ended() {
 fn a_report_at_the_very_limit_comes_too_late_and_still_stops_the_worker() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    let request = plan(1, &["a"])
-        .plan(|plan| plan.steps[0].timeout_ms = Some(500))
-        .build();
-    world.submit(1, &request, WaitFor::Settled);
+    world.run(1, plan(1, &["a"]).limit(500));
     let token = world.one_assignment(1).token;
     world.now_ms += 500;
     assert_eq!(report_one(&mut world, token), AckVerdict::AlreadyEnded);
-    assert_eq!(cancels(&mut world, 1).len(), 1);
+    assert_eq!(world.take_cancels(1).len(), 1);
     world.stopped(1, token);
     assert_eq!(world.workers()[0].in_flight, 0);
 }
 
 #[test]
 fn an_attempt_that_was_handed_out_again_is_stale() {
-    let mut world = World::new();
-    world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let token = world.one_assignment(1).token;
+    let (mut world, Assignment { token, .. }) = World::with_one(1);
     world.worker(2, 1, &["a"]);
-    world.say(
-        1,
-        FromWorker::AttemptAcks {
-            started: vec![],
-            rejected: vec![(token, RejectReason::NoCapacity)],
-            stopped: vec![],
-        },
-    );
+    world.reject(1, token, RejectReason::NoCapacity);
     world.one_assignment(2);
     assert_eq!(report_one(&mut world, token), AckVerdict::Stale);
 }
 
 #[test]
 fn an_attempt_that_was_given_up_is_lost() {
-    let mut world = World::new();
-    world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let token = world.one_assignment(1).token;
+    let (mut world, Assignment { token, .. }) = World::with_one(1);
     let released = AttemptReport::Released(ReleaseReason::Drain);
     assert_eq!(
         report(&mut world, vec![(token, released)]),
         [AckVerdict::Accepted]
     );
-    let error = world.settlement(1).result.error.clone().unwrap();
-    assert_eq!(error.code, codes::WORKER_LOST);
+    assert_eq!(world.code(1), codes::WORKER_LOST);
     let known = StructBuilder::new()
         .text("worker", "worker-1")
         .text("evidence", "released")
         .build();
-    assert_eq!(error.cause.unwrap().context, known);
-    assert_eq!(cancels(&mut world, 1).len(), 1);
+    let error = world.settlement(1).result.error.clone();
+    assert_eq!(error.unwrap().cause.unwrap().context, known);
+    assert_eq!(world.take_cancels(1).len(), 1);
 }
 
 #[test]
 fn the_last_gasp_of_a_worker_whose_stream_is_broken_counts() {
     let (mut world, token) = running();
-    world.input(Input::SessionClosed(SessionKey(1)));
+    world.close(1);
     assert_eq!(report_one(&mut world, token), AckVerdict::Accepted);
     world.worker(2, 1, &["a"]);
     let second = world.one_assignment(2);
     world.complete(2, second.token);
     assert_eq!(world.status(1), Status::Success);
-    for n in 0..4 {
+    for _ in 0..4 {
         world.pass(3_000);
-        let in_flight_hash = None;
-        world.say(2, FromWorker::Heartbeat { n, in_flight_hash });
+        world.alive(2);
     }
     assert_eq!(world.workers().len(), 1, "its credit goes with its session");
     assert_eq!(report_one(&mut world, token), AckVerdict::Duplicate);
@@ -195,12 +152,9 @@ fn the_last_gasp_of_a_worker_whose_stream_is_broken_counts() {
 #[test]
 fn a_worker_that_comes_back_with_what_was_reported_elsewhere_stops_it() {
     let (mut world, token) = running();
-    world.input(Input::SessionClosed(SessionKey(1)));
+    world.close(1);
     report_one(&mut world, token);
-    let still = vec![InFlight {
-        token,
-        phase: InFlightPhase::Running,
-    }];
+    let still = vec![in_flight(token, InFlightPhase::Running)];
     world.hello(2, 1, 1, vec![action("a")], still);
     assert!(
         world.assignments(2).is_empty(),
@@ -209,30 +163,16 @@ fn a_worker_that_comes_back_with_what_was_reported_elsewhere_stops_it() {
     world.pass(1_000);
     let n_cancels = world.log.iter().filter(|line| *line == "send 2 cancels").count();
     assert_eq!(n_cancels, 2, "and again until it answers");
-    let welcome = world.take_sent(2).into_iter().find_map(|message| match message {
-        ToWorker::Welcome(welcome) => Some(welcome.verdicts),
-        _ => None,
-    });
-    assert_eq!(welcome.unwrap(), [(token, KeepOrStop::Stop)]);
+    assert_eq!(world.take_welcome(2), [(token, KeepOrStop::Stop)]);
     world.stopped(2, token);
     world.one_assignment(2);
 }
 
 #[test]
 fn a_rejection_after_the_report_changes_nothing() {
-    let mut world = World::new();
-    world.worker(1, 1, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let token = world.one_assignment(1).token;
+    let (mut world, Assignment { token, .. }) = World::with_one(1);
     report_one(&mut world, token);
-    world.say(
-        1,
-        FromWorker::AttemptAcks {
-            started: vec![],
-            rejected: vec![(token, RejectReason::Cancelled)],
-            stopped: vec![],
-        },
-    );
+    world.reject(1, token, RejectReason::Cancelled);
     assert_eq!(world.status(1), Status::Success);
     assert_eq!(report_one(&mut world, token), AckVerdict::Duplicate);
     assert_eq!(world.workers()[0].in_flight, 0);

@@ -70,15 +70,7 @@ fn what_no_answer_can_hold_ends_the_session() {
         let unreadable = vec![Bytes::from(vec![0; n_bytes])];
         let items = vec![];
         world.say(1, FromWorker::Outcomes { items, unreadable });
-        let is_refused = world.take_sent(1).iter().any(|message| {
-            matches!(
-                message,
-                ToWorker::SessionError {
-                    code: SessionErrorCode::LimitExceeded,
-                    ..
-                }
-            )
-        });
+        let is_refused = world.take_errors(1) == [SessionErrorCode::LimitExceeded];
         assert_eq!(is_refused, is_over);
     }
 }
@@ -103,7 +95,7 @@ fn large_assignments_go_in_several_messages_with_numbers_of_their_own() {
     world.worker(1, 8, &["a"]);
     let large = "x".repeat(600_000);
     let request = plan(1, &["a"; 6])
-        .draft(|draft| draft.max_concurrent_steps = Some(6))
+        .at_a_time(6)
         .draft(|draft| {
             let environment = StructBuilder::new().text("region", "eu").text("large", &large);
             draft.environment = Some(environment.build());

@@ -1,10 +1,8 @@
 //! When a worker is asked what it has, and what follows from its answer.
 
-use crate::world::{WaitFor, World, action, plan, token_of};
+use crate::world::{WaitFor, World, action, in_flight, plan, token_of};
 use escapement_contract::Status;
-use escapement_engine::{
-    AttemptReport, Cancel, CancelReason, FromWorker, InFlight, InFlightPhase, Input, SessionKey, ToWorker,
-};
+use escapement_engine::{AttemptReport, CancelReason, FromWorker, InFlight, InFlightPhase, Input, ToWorker};
 use escapement_model::{AttemptToken, codes};
 
 /// Numbers of the requests since a session was asked last.
@@ -15,16 +13,6 @@ fn requests(world: &mut World, session: u64) -> Vec<u64> {
         _ => None,
     })
     .collect()
-}
-
-fn cancels(world: &mut World, session: u64) -> Vec<(AttemptToken, CancelReason)> {
-    let sent = world.take_sent(session).into_iter();
-    let cancels = sent.filter_map(|message| match message {
-        ToWorker::Cancels(items) => Some(items),
-        _ => None,
-    });
-    let items: Vec<Cancel> = cancels.flatten().collect();
-    items.iter().map(|item| (item.token, item.reason)).collect()
 }
 
 /// The worker has read everything up to the last assignments.
@@ -58,9 +46,7 @@ fn answer_up_to(
 fn busy(n: u32) -> (World, Vec<AttemptToken>) {
     let mut world = World::new();
     world.worker(1, n, &["a"]);
-    let request = plan(1, &vec!["a"; n as usize])
-        .draft(|draft| draft.max_concurrent_steps = Some(n as i32))
-        .build();
+    let request = plan(1, &vec!["a"; n as usize]).at_a_time(n as i32).build();
     world.submit(1, &request, WaitFor::Settled);
     let tokens = token_of(&world.assignments(1));
     assert_eq!(tokens.len(), n as usize);
@@ -70,10 +56,9 @@ fn busy(n: u32) -> (World, Vec<AttemptToken>) {
 
 /// Lets time pass with a heartbeat each second that says nothing about attempts.
 fn pass_alive(world: &mut World, session: u64, seconds: u64) {
-    for n in 0..seconds {
+    for _ in 0..seconds {
         world.pass(1_000);
-        let in_flight_hash = None;
-        world.say(session, FromWorker::Heartbeat { n, in_flight_hash });
+        world.alive(session);
     }
 }
 
@@ -157,8 +142,7 @@ fn what_a_snapshot_omits_and_had_started_is_lost() {
     world.started(1, tokens[0]);
     world.pass(2_000);
     answer(&mut world, 1, 1, &[(tokens[1], InFlightPhase::Received)]);
-    let error = world.settlement(1).result.error.clone().unwrap();
-    assert_eq!(error.code, codes::WORKER_LOST);
+    assert_eq!(world.code(1), codes::WORKER_LOST);
 }
 
 #[test]
@@ -206,8 +190,7 @@ fn what_a_snapshot_lists_as_running_has_started() {
         world.pass(2_000);
         answer(&mut world, 1, 1, &[(tokens[0], phase)]);
         world.say(1, FromWorker::Goodbye);
-        let error = world.settlement(1).result.error.clone().unwrap();
-        assert_eq!(error.code, codes::WORKER_LOST);
+        assert_eq!(world.code(1), codes::WORKER_LOST);
     }
 }
 
@@ -238,12 +221,12 @@ fn what_a_worker_has_and_should_not_is_cancelled_once() {
     answer(&mut world, 1, 1, &has);
     let superseded = |token| (token, CancelReason::Superseded);
     assert_eq!(
-        cancels(&mut world, 1),
+        world.take_cancels(1),
         [superseded(strangers[0]), superseded(strangers[1])],
         "the outcome of what has finished is on its way"
     );
     pass_alive(&mut world, 1, 20);
-    assert_eq!(cancels(&mut world, 1), [], "nobody repeats it");
+    assert_eq!(world.take_cancels(1), [], "nobody repeats it");
 }
 
 #[test]
@@ -257,8 +240,7 @@ fn a_heartbeat_finds_what_a_worker_forgot() {
     world.heartbeat(1, &tokens[..1]);
     assert_eq!(requests(&mut world, 1), [1]);
     answer(&mut world, 1, 1, &[(tokens[0], InFlightPhase::Running)]);
-    let error = world.settlement(1).result.error.clone().unwrap();
-    assert_eq!(error.code, codes::WORKER_LOST);
+    assert_eq!(world.code(1), codes::WORKER_LOST);
 }
 
 #[test]
@@ -283,7 +265,7 @@ fn a_difference_is_looked_into_even_if_something_always_moves() {
     let stranger = [AttemptToken::new([1; 16])];
     let mut asked_at = Vec::new();
     for n in 1..=70 {
-        world.submit(n, &plan(n, &["a"]).build(), WaitFor::Settled);
+        world.run(n, plan(n, &["a"]));
         let token = world.one_assignment(1).token;
         world.complete(1, token);
         world.heartbeat(1, &stranger);
@@ -334,29 +316,22 @@ fn a_worker_that_floods_heartbeats_is_not_asked_for_each() {
 fn an_attempt_that_came_over_is_covered_by_any_snapshot_of_the_new_session() {
     let (mut world, tokens) = busy(1);
     world.started(1, tokens[0]);
-    world.input(Input::SessionClosed(SessionKey(1)));
-    let still = vec![InFlight {
-        token: tokens[0],
-        phase: InFlightPhase::Running,
-    }];
+    world.close(1);
+    let still = vec![in_flight(tokens[0], InFlightPhase::Running)];
     world.hello(2, 1, 1, vec![action("a")], still);
     world.heartbeat(2, &tokens);
     world.pass(3_000);
     world.heartbeat(2, &[]);
     assert_eq!(requests(&mut world, 2), [1]);
     answer_up_to(&mut world, 2, 1, 0, &[]);
-    let error = world.settlement(1).result.error.clone().unwrap();
-    assert_eq!(error.code, codes::WORKER_LOST);
+    assert_eq!(world.code(1), codes::WORKER_LOST);
 }
 
 #[test]
 fn an_attempt_that_came_over_unstarted_is_asked_for_in_a_while() {
     let (mut world, tokens) = busy(1);
-    world.input(Input::SessionClosed(SessionKey(1)));
-    let still = vec![InFlight {
-        token: tokens[0],
-        phase: InFlightPhase::Received,
-    }];
+    world.close(1);
+    let still = vec![in_flight(tokens[0], InFlightPhase::Received)];
     world.hello(2, 1, 1, vec![action("a")], still);
     pass_alive(&mut world, 2, 29);
     assert_eq!(
@@ -385,7 +360,7 @@ fn an_answer_on_its_way_does_not_confuse_a_snapshot() {
         (tokens[1], InFlightPhase::Running),
     ];
     answer(&mut world, 1, 1, &has);
-    assert_eq!(cancels(&mut world, 1), []);
+    assert_eq!(world.take_cancels(1), []);
     world.complete(1, tokens[1]);
     assert_eq!(world.status(1), Status::Success);
 }

@@ -1,16 +1,13 @@
 //! A full disk: what was accepted waits for space, nothing else is accepted, and what can be read is shown.
 
-use crate::world::{WaitFor, World, plan};
+use crate::world::{World, plan};
 use escapement_contract::Status;
-use escapement_engine::{CallerId, Input, Refusal, StoreWrite, WriteFailure, WriteOutcome};
+use escapement_engine::{Input, Refusal, StoreWrite, WriteFailure, WriteOutcome};
 use escapement_model::codes;
 
 /// The store has no space for anything that it was asked for.
 fn refuse_all(world: &mut World) {
-    for (write, _) in std::mem::take(&mut world.writes) {
-        let outcome = WriteOutcome::Failed(WriteFailure::Full);
-        world.input(Input::Stored { write, outcome });
-    }
+    world.answer_all(WriteOutcome::Failed(WriteFailure::Full));
 }
 
 /// Time passes on a full disk.
@@ -26,7 +23,7 @@ fn pass_without_space(world: &mut World, seconds: u64) {
 fn settling_without_space() -> World {
     let mut world = World::new();
     world.worker(1, 2, &["a"]);
-    world.submit(1, &plan(1, &["a"]).id(1).build(), WaitFor::Settled);
+    world.run(1, plan(1, &["a"]).id(1));
     let assignment = world.one_assignment(1);
     world.store_answers = false;
     world.writes.clear();
@@ -44,8 +41,7 @@ fn a_result_waits_for_space_for_as_long_as_it_takes() {
     assert!(!world.log_has("give up"));
     assert!(!world.log_has("emit event"));
     let execution_id = plan(1, &["a"]).id(1).build().execution_id().unwrap();
-    let caller = CallerId(2).into();
-    world.input(Input::Wait { caller, execution_id });
+    world.wait(2, execution_id);
     world.store_answers = true;
     world.pass(5_000);
     assert_eq!(world.status(2), Status::Success);
@@ -68,37 +64,41 @@ fn the_pause_between_two_tries_is_bounded() {
 fn nothing_is_accepted_while_something_waits_for_space() {
     let mut world = settling_without_space();
     let n_writes = world.log.iter().filter(|line| line.starts_with("write")).count();
-    world.submit(3, &plan(3, &["a"]).build(), WaitFor::Settled);
+    world.run(3, plan(3, &["a"]));
     assert_eq!(world.refusal(3), Some(Refusal::StoreFull));
     let n_writes_after = world.log.iter().filter(|line| line.starts_with("write")).count();
     assert_eq!(n_writes, n_writes_after, "the store is not even asked");
-    world.submit(4, &plan(1, &["a"]).id(1).build(), WaitFor::Settled);
+    world.run(4, plan(1, &["a"]).id(1));
     assert!(!world.replies.contains_key(&4), "the same request attaches");
     world.store_answers = true;
     world.pass(5_000);
     assert_eq!(world.status(4), Status::Success);
-    world.submit(5, &plan(3, &["a"]).build(), WaitFor::Accepted);
+    world.accept(5, plan(3, &["a"]));
     assert!(world.accepted(5).is_some());
 }
 
 //
 #[test]
-fn an_accept_without_space_leaves_nothing_behind() {
-    let mut world = World::new();
-    world.store_answers = false;
-    let request = plan(1, &["a"]).id(1).build();
-    world.submit(1, &request, WaitFor::Accepted);
-    world.submit(2, &request, WaitFor::Settled);
-    refuse_all(&mut world);
-    for caller in [1, 2] {
-        assert_eq!(world.refusal(caller), Some(Refusal::StoreFull));
+fn an_accept_that_failed_leaves_nothing_behind_and_can_be_repeated() {
+    for (failure, refusal) in [
+        (WriteFailure::Full, Refusal::StoreFull),
+        (WriteFailure::Busy, Refusal::StoreFailed),
+    ] {
+        let mut world = World::new();
+        world.store_answers = false;
+        world.accept(1, plan(1, &["a"]).id(1));
+        world.run(2, plan(1, &["a"]).id(1));
+        world.answer_all(WriteOutcome::Failed(failure));
+        for caller in [1, 2] {
+            assert_eq!(world.refusal(caller), Some(refusal));
+        }
+        assert_eq!(world.engine.live_executions(), 0);
+        let grace_ms = Some(10_000);
+        assert_eq!(world.engine.next_due_ms(), grace_ms, "nothing waits");
+        world.store_answers = true;
+        world.accept(3, plan(1, &["a"]).id(1));
+        assert!(world.accepted(3).is_some());
     }
-    assert_eq!(world.engine.live_executions(), 0);
-    let grace_ms = Some(10_000);
-    assert_eq!(world.engine.next_due_ms(), grace_ms, "nobody waits for space");
-    world.store_answers = true;
-    world.submit(3, &request, WaitFor::Accepted);
-    assert!(world.accepted(3).is_some());
 }
 
 //
@@ -106,13 +106,13 @@ fn an_accept_without_space_leaves_nothing_behind() {
 fn a_plan_whose_limit_passes_while_its_start_waits_for_space_never_runs() {
     let mut world = World::with(|config| config.max_running_executions = 1);
     world.worker(1, 2, &["a"]);
-    world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
-    let id = world.submit(2, &plan(2, &["a"]).build(), WaitFor::Accepted);
+    world.run(1, plan(1, &["a"]));
+    let id = world.accept(2, plan(2, &["a"]));
     let first = world.one_assignment(1);
     world.complete(1, first.token);
     // Its start is durable here; the next one's is not.
     let second = world.one_assignment(1);
-    let third = world.submit(3, &plan(3, &["a"]).build(), WaitFor::Accepted);
+    let third = world.accept(3, plan(3, &["a"]));
     world.store_answers = false;
     world.writes.clear();
     world.complete(1, second.token);
@@ -137,8 +137,7 @@ fn a_plan_whose_limit_passes_while_its_start_waits_for_space_never_runs() {
         world.log
     );
     for (caller, execution_id) in [(10, third), (11, id)] {
-        let caller = CallerId(caller).into();
-        world.input(Input::Wait { caller, execution_id });
+        world.wait(caller, execution_id);
     }
     assert!(world.is_not_live(11));
     world.store_answers = true;
@@ -158,7 +157,7 @@ fn a_plan_whose_limit_passes_while_its_start_waits_for_space_never_runs() {
 fn what_can_be_read_is_shown_while_a_result_waits_for_space() {
     let mut world = settling_without_space();
     let execution_id = plan(1, &["a"]).id(1).build().execution_id().unwrap();
-    let view = world.ask(|caller| Input::Describe { caller, execution_id });
+    let view = world.describe(execution_id);
     assert!(view.unwrap().started_at.is_some());
     world.watch(8, execution_id, 1);
     let shown: Vec<&String> = world
@@ -182,10 +181,7 @@ fn a_store_that_is_busy_is_given_up_however_often_it_was_full_before() {
     for n_tries in 1.. {
         assert!(n_tries < 100, "the bound holds");
         world.pass(5_000);
-        for (write, _) in std::mem::take(&mut world.writes) {
-            let outcome = WriteOutcome::Failed(WriteFailure::Busy);
-            world.input(Input::Stored { write, outcome });
-        }
+        world.answer_all(WriteOutcome::Failed(WriteFailure::Busy));
         if world.log_has("give up") {
             assert_eq!(n_tries, 10);
             return;

@@ -1,6 +1,6 @@
 //! Watchers see everything once, in order, and nothing that may be taken back.
 
-use crate::world::{WaitFor, World, plan};
+use crate::world::{World, plan, watch_of};
 use escapement_engine::{CallerId, Input, IsAll, Piece, Reply, Watch, Watched, WriteOutcome};
 use escapement_model::ExecutionId;
 
@@ -18,7 +18,7 @@ fn sequences(world: &World, caller: u64) -> Vec<u64> {
 fn a_watcher_sees_every_entry_once_and_the_end_last() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Settled);
+    let id = world.run(1, plan(1, &["a"]));
     world.watch(5, id, 0);
     world.watch(6, id, 3);
     let assignment = world.one_assignment(1);
@@ -40,48 +40,27 @@ fn a_watcher_sees_every_entry_once_and_the_end_last() {
 fn a_watcher_hears_of_the_outcome_only_when_it_is_durable() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    let id = world.accept(1, plan(1, &["a"]));
     world.watch(5, id, 1);
     let assignment = world.one_assignment(1);
     world.store_answers = false;
     let before = sequences(&world, 5).len();
     world.complete(1, assignment.token);
     assert_eq!(sequences(&world, 5).len(), before, "decided, not durable");
-    let (write, _) = world.writes.last().unwrap().clone();
-    world.input(Input::Stored {
-        write,
-        outcome: WriteOutcome::Durable,
-    });
+    world.answer_last(WriteOutcome::Durable);
     assert!(sequences(&world, 5).len() > before);
 }
 
 /// One piece, asked for by hand.
 fn ask(world: &mut World, caller: u64, id: ExecutionId, from_sequence: u64, waits: bool) {
-    world.input(Input::Watch(Watch {
-        caller: CallerId(caller).into(),
-        execution_id: id,
-        from_sequence,
-        after_hash: None,
-        piece: Piece {
-            entries_max: 3,
-            bytes_max: 1 << 16,
-        },
-        waits,
-    }));
+    world.input(Input::Watch(watch_of(caller, id, from_sequence, waits)));
 }
 
 /// The same, behind an entry with this hash.
 fn ask_after(world: &mut World, caller: u64, id: ExecutionId, from_sequence: u64, after_hash: [u8; 32]) {
     world.input(Input::Watch(Watch {
-        caller: CallerId(caller).into(),
-        execution_id: id,
-        from_sequence,
         after_hash: Some(after_hash),
-        piece: Piece {
-            entries_max: 3,
-            bytes_max: 1 << 16,
-        },
-        waits: true,
+        ..watch_of(caller, id, from_sequence, true)
     }));
 }
 
@@ -106,7 +85,7 @@ fn a_watcher_of_an_execution_that_is_not_live_is_sent_to_the_store() {
 fn a_caller_gets_one_piece_and_nothing_more_until_it_asks_again() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    let id = world.accept(1, plan(1, &["a"]));
     ask(&mut world, 5, id, 1, true);
     assert_eq!(piece(&world, 5), (vec![1, 2, 3], false));
     let assignment = world.one_assignment(1);
@@ -120,7 +99,7 @@ fn a_caller_gets_one_piece_and_nothing_more_until_it_asks_again() {
 fn whoever_does_not_wait_is_answered_although_there_is_nothing_to_see() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    let id = world.accept(1, plan(1, &["a"]));
     ask(&mut world, 5, id, 1_000, false);
     assert_eq!(piece(&world, 5), (vec![], true));
     ask(&mut world, 6, id, u64::MAX, false);
@@ -134,7 +113,7 @@ fn whoever_does_not_wait_is_answered_although_there_is_nothing_to_see() {
 fn what_was_seen_can_be_asked_for_while_the_outcome_is_being_written_and_the_outcome_cannot() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    let id = world.accept(1, plan(1, &["a"]));
     let assignment = world.one_assignment(1);
     world.started(1, assignment.token);
     world.store_answers = false;
@@ -145,11 +124,7 @@ fn what_was_seen_can_be_asked_for_while_the_outcome_is_being_written_and_the_out
     assert_eq!(piece(&world, 6), (vec![], true));
     ask(&mut world, 7, id, 6, true);
     assert!(!world.replies.contains_key(&7), "decided, not durable");
-    let (write, _) = world.writes.last().unwrap().clone();
-    world.input(Input::Stored {
-        write,
-        outcome: WriteOutcome::Durable,
-    });
+    world.answer_last(WriteOutcome::Durable);
     assert!(
         matches!(&world.replies[&7], Reply::Watched(Watched::Settled(persisted)) if persisted.audit.len() > 6)
     );
@@ -159,7 +134,7 @@ fn what_was_seen_can_be_asked_for_while_the_outcome_is_being_written_and_the_out
 fn a_watcher_that_names_what_it_saw_learns_whether_it_is_there() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    let id = world.accept(1, plan(1, &["a"]));
     ask(&mut world, 5, id, 1, true);
     let Reply::Watched(Watched::Entries(entries, _)) = &world.replies[&5] else {
         panic!("{:?}", world.replies[&5])
@@ -181,7 +156,7 @@ fn a_watcher_that_names_what_it_saw_learns_whether_it_is_there() {
 fn a_watcher_that_goes_is_forgotten_and_the_others_are_not() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    let id = world.accept(1, plan(1, &["a"]));
     ask(&mut world, 5, id, 5, true);
     ask(&mut world, 6, id, 5, true);
     world.input(Input::CallerGone(CallerId(5)));
@@ -195,17 +170,14 @@ fn a_watcher_that_goes_is_forgotten_and_the_others_are_not() {
 fn large_entries_make_small_pieces_and_one_always_fits() {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);
-    let id = world.submit(1, &plan(1, &["a"]).build(), WaitFor::Accepted);
+    let id = world.accept(1, plan(1, &["a"]));
+    let piece_of_one = Piece {
+        entries_max: 100,
+        bytes_max: 1,
+    };
     world.input(Input::Watch(Watch {
-        caller: CallerId(5).into(),
-        execution_id: id,
-        from_sequence: 1,
-        after_hash: None,
-        piece: Piece {
-            entries_max: 100,
-            bytes_max: 1,
-        },
-        waits: true,
+        piece: piece_of_one,
+        ..watch_of(5, id, 1, true)
     }));
     assert_eq!(piece(&world, 5), (vec![1], false));
 }

@@ -1,14 +1,15 @@
 //! A little world around one engine: a clock that stands still until told, a store that answers when told, scripted workers.
 
 use crate::auditor::Auditor;
+use crate::plans::PlanBuilder;
 pub use crate::plans::plan;
-use crate::replaying::{self, Replayer};
 use escapement_contract::{AuditKind, Moment, Outcome, Request, Settlement, Status};
 use escapement_engine::{
-    ActionSpec, ActionView, Answer, Assignment, AttemptReport, Caller, CallerId, Effect, Ended, Engine,
-    EngineConfig, ExecutionView, ExplainAnswer, FromWorker, Hello, InFlight, Input, LoadOutcome, Notice,
-    Piece, Recovered, Refusal, Reply, SessionKey, StoreWrite, Submission, Submitted, Submitter, ToWorker,
-    UntilDecided, Watch, Watched, WorkerView, WriteId, WriteOutcome,
+    AckVerdict, ActionSpec, ActionView, Answer, Assignment, AttemptReport, Caller, CallerId, CancelReason,
+    Effect, Ended, Engine, EngineConfig, ExecutionView, ExplainAnswer, FromWorker, Hello, InFlight,
+    InFlightPhase, Input, KeepOrStop, LoadOutcome, Notice, Piece, Recovered, Refusal, RejectReason, Reply,
+    SessionErrorCode, SessionKey, StoreWrite, Submission, Submitted, Submitter, ToWorker, UntilDecided,
+    Watch, Watched, WorkerView, WriteId, WriteOutcome,
 };
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, SessionId};
 use std::collections::BTreeMap;
@@ -39,7 +40,6 @@ pub struct World {
     pub memory_outcome: WriteOutcome,
     pub notices: Vec<Notice>,
     pub auditor: Auditor,
-    pub replayer: Replayer,
     /// Everything that left, in order, by name.
     pub log: Vec<String>,
     seq_in: BTreeMap<u64, u64>,
@@ -96,7 +96,6 @@ impl World {
             memory_outcome: WriteOutcome::Durable,
             notices: Vec::new(),
             auditor: Auditor::default(),
-            replayer: Replayer::default(),
             log: Vec::new(),
             seq_in: BTreeMap::new(),
             welcomed: BTreeMap::new(),
@@ -104,6 +103,15 @@ impl World {
             watching: BTreeMap::new(),
             last_watch: 0,
         }
+    }
+
+    /// A worker with so many slots, and the attempt that it has of an execution of one step; the caller is 1.
+    pub fn with_one(max_in_flight: u32) -> (Self, Assignment) {
+        let mut world = Self::new();
+        world.worker(1, max_in_flight, &["a"]);
+        world.run(1, plan(1, &["a"]));
+        let assignment = world.one_assignment(1);
+        (world, assignment)
     }
 
     pub fn now(&self) -> Moment {
@@ -122,7 +130,6 @@ impl World {
         while !batch.is_empty() {
             let now = self.now();
             for input in batch.drain(..) {
-                self.replayer.given(&input);
                 self.engine.handle(now, input);
             }
             self.engine.finish_batch(now);
@@ -227,9 +234,22 @@ impl World {
     }
 
     fn keep(&mut self, content: &StoreWrite) {
-        self.replayer.written(content);
-        if let Some(recovered) = replaying::queued(content) {
-            self.accepted.insert(recovered.execution_id, recovered);
+        if let StoreWrite::Accept {
+            execution_id,
+            request,
+            accepted_at,
+            deadline_ms,
+            started_at: None,
+        } = content
+        {
+            let recovered = Recovered {
+                execution_id: *execution_id,
+                request: Arc::clone(request),
+                accepted_at: *accepted_at,
+                deadline_ms: *deadline_ms,
+                interruption: None,
+            };
+            self.accepted.insert(*execution_id, recovered);
         }
     }
 
@@ -248,17 +268,12 @@ impl World {
         self.last_watch += 1;
         let caller = CallerId(u64::MAX / 2 + self.last_watch);
         self.watching.insert(caller, watching);
-        Input::Watch(Watch {
-            caller: caller.into(),
-            execution_id: watching.execution_id,
-            from_sequence: watching.next_sequence,
-            after_hash: None,
-            piece: Piece {
-                entries_max: 2,
-                bytes_max: 1 << 16,
-            },
-            waits: true,
-        })
+        Input::Watch(watch_of(
+            caller.0,
+            watching.execution_id,
+            watching.next_sequence,
+            true,
+        ))
     }
 
     fn watched(&mut self, mut watching: Watching, reply: Reply) -> Option<Input> {
@@ -304,6 +319,39 @@ impl World {
             until_decided: UntilDecided::default(),
         }));
         request.execution_id().unwrap_or(fresh_id)
+    }
+
+    /// Submits a plan and waits for its end.
+    pub fn run(&mut self, caller: u64, plan: PlanBuilder) -> ExecutionId {
+        self.submit(caller, &plan.build(), WaitFor::Settled)
+    }
+
+    /// Submits a plan and waits until it is accepted.
+    pub fn accept(&mut self, caller: u64, plan: PlanBuilder) -> ExecutionId {
+        self.submit(caller, &plan.build(), WaitFor::Accepted)
+    }
+
+    pub fn wait(&mut self, caller: u64, execution_id: ExecutionId) {
+        let caller = CallerId(caller).into();
+        self.input(Input::Wait { caller, execution_id });
+    }
+
+    /// `None` for one that is not live, or not in memory.
+    pub fn describe(&mut self, execution_id: ExecutionId) -> Option<ExecutionView> {
+        self.ask(|caller| Input::Describe { caller, execution_id })
+    }
+
+    /// The store answers the newest write that it was asked for.
+    pub fn answer_last(&mut self, outcome: WriteOutcome) {
+        let (write, _) = self.writes.pop().expect("the store was asked for a write");
+        self.input(Input::Stored { write, outcome });
+    }
+
+    /// The store answers every write that it was asked for so far.
+    pub fn answer_all(&mut self, outcome: WriteOutcome) {
+        for (write, _) in std::mem::take(&mut self.writes) {
+            self.input(Input::Stored { write, outcome });
+        }
     }
 
     // ---- workers ----
@@ -365,6 +413,10 @@ impl World {
         });
     }
 
+    pub fn close(&mut self, session: u64) {
+        self.input(Input::SessionClosed(SessionKey(session)));
+    }
+
     /// Everything handed to a session since it was asked last.
     pub fn assignments(&mut self, session: u64) -> Vec<Assignment> {
         let mut taken = Vec::new();
@@ -389,33 +441,74 @@ impl World {
         all.remove(0)
     }
 
+    /// Completes what session 1 is handed, one after the other; gives the names of the plans.
+    pub fn serve(&mut self, n_assignments: usize) -> Vec<String> {
+        let one = |_| {
+            let assignment = self.one_assignment(1);
+            self.complete(1, assignment.token);
+            assignment.request.plan().name().to_owned()
+        };
+        (0..n_assignments).map(one).collect()
+    }
+
+    fn acks(
+        &mut self,
+        session: u64,
+        started: Vec<AttemptToken>,
+        rejected: Vec<(AttemptToken, RejectReason)>,
+        stopped: Vec<AttemptToken>,
+    ) {
+        let acks = FromWorker::AttemptAcks {
+            started,
+            rejected,
+            stopped,
+        };
+        self.say(session, acks);
+    }
+
     pub fn started(&mut self, session: u64, token: AttemptToken) {
-        self.say(
-            session,
-            FromWorker::AttemptAcks {
-                started: vec![token],
-                rejected: Vec::new(),
-                stopped: Vec::new(),
-            },
-        );
+        self.acks(session, vec![token], vec![], vec![]);
+    }
+
+    pub fn reject(&mut self, session: u64, token: AttemptToken, reason: RejectReason) {
+        self.acks(session, vec![], vec![(token, reason)], vec![]);
+    }
+
+    pub fn stopped(&mut self, session: u64, token: AttemptToken) {
+        self.acks(session, vec![], vec![], vec![token]);
     }
 
     pub fn complete(&mut self, session: u64, token: AttemptToken) {
-        let outcome = Outcome::Completed {
-            output: Opaque::default(),
-            warnings: Vec::new(),
-        };
-        self.report(session, token, outcome);
+        self.outcomes(session, vec![(token, success())]);
     }
 
     pub fn report(&mut self, session: u64, token: AttemptToken, outcome: Outcome) {
-        self.say(
-            session,
-            FromWorker::Outcomes {
-                items: vec![(token, AttemptReport::Outcome(outcome))],
-                unreadable: vec![],
-            },
-        );
+        self.outcomes(session, vec![(token, AttemptReport::Outcome(outcome))]);
+    }
+
+    pub fn outcomes(&mut self, session: u64, items: Vec<(AttemptToken, AttemptReport)>) {
+        let unreadable = vec![];
+        self.say(session, FromWorker::Outcomes { items, unreadable });
+    }
+
+    /// A heartbeat that says nothing about attempts.
+    pub fn alive(&mut self, session: u64) {
+        let in_flight_hash = None;
+        self.say(session, FromWorker::Heartbeat { n: 1, in_flight_hash });
+    }
+
+    pub fn capacity(&mut self, session: u64, revision: u64, max_in_flight: u32, actions: &[(&str, u32)]) {
+        let per_action = actions.iter().map(|(name, n)| ((*name).to_owned(), *n));
+        let capacity = FromWorker::Capacity {
+            revision,
+            max_in_flight,
+            per_action: per_action.collect(),
+        };
+        self.say(session, capacity);
+    }
+
+    pub fn register(&mut self, session: u64, revision: u64, actions: Vec<ActionSpec>) {
+        self.say(session, FromWorker::RegisterActions { revision, actions });
     }
 
     pub fn heartbeat(&mut self, session: u64, has: &[AttemptToken]) {
@@ -426,17 +519,6 @@ impl World {
         self.say(session, FromWorker::Heartbeat { n: 1, in_flight_hash });
     }
 
-    pub fn stopped(&mut self, session: u64, token: AttemptToken) {
-        self.say(
-            session,
-            FromWorker::AttemptAcks {
-                started: Vec::new(),
-                rejected: Vec::new(),
-                stopped: vec![token],
-            },
-        );
-    }
-
     /// Everything sent to a session since it was taken last, assignments included.
     pub fn take_sent(&mut self, session: u64) -> Vec<ToWorker> {
         let (taken, kept) = std::mem::take(&mut self.sent)
@@ -444,6 +526,41 @@ impl World {
             .partition::<Vec<_>, _>(|(to, _)| *to == session);
         self.sent = kept;
         taken.into_iter().map(|(_, message)| message).collect()
+    }
+
+    fn take_lists<T>(&mut self, session: u64, list: impl Fn(ToWorker) -> Option<Vec<T>>) -> Vec<T> {
+        let sent = self.take_sent(session).into_iter();
+        sent.filter_map(list).flatten().collect()
+    }
+
+    /// The answers to outcomes. This and the next three forget whatever else the session was sent so far.
+    pub fn take_verdicts(&mut self, session: u64) -> Vec<AckVerdict> {
+        self.take_lists(session, |message| match message {
+            ToWorker::OutcomeAcks(items) => Some(items.iter().map(|(_, verdict)| *verdict).collect()),
+            _ => None,
+        })
+    }
+
+    pub fn take_cancels(&mut self, session: u64) -> Vec<(AttemptToken, CancelReason)> {
+        self.take_lists(session, |message| match message {
+            ToWorker::Cancels(items) => Some(items.iter().map(|item| (item.token, item.reason)).collect()),
+            _ => None,
+        })
+    }
+
+    /// What a session is to do with the attempts that its hello lists.
+    pub fn take_welcome(&mut self, session: u64) -> Vec<(AttemptToken, KeepOrStop)> {
+        self.take_lists(session, |message| match message {
+            ToWorker::Welcome(welcome) => Some(welcome.verdicts),
+            _ => None,
+        })
+    }
+
+    pub fn take_errors(&mut self, session: u64) -> Vec<SessionErrorCode> {
+        self.take_lists(session, |message| match message {
+            ToWorker::SessionError { code, .. } => Some(vec![code]),
+            _ => None,
+        })
     }
 
     /// Asks what is answered at once.
@@ -504,6 +621,19 @@ impl World {
         self.settlement(caller).result.status
     }
 
+    /// The code of the error of a settled execution.
+    pub fn code(&self, caller: u64) -> String {
+        let error = self.settlement(caller).result.error.clone();
+        error.expect("it has an error").code.to_string()
+    }
+
+    /// An execution that never began has failed with this code.
+    pub fn assert_never_ran(&self, caller: u64, code: &str) {
+        let result = &self.settlement(caller).result;
+        assert_eq!(self.code(caller), code);
+        assert_eq!((result.status, result.steps_executed), (Status::Failure, 0));
+    }
+
     pub fn log_has(&self, line: &str) -> bool {
         self.log.iter().any(|entry| entry == line)
     }
@@ -555,6 +685,37 @@ pub fn action(name: &str) -> ActionSpec {
         description: String::new(),
         input_schema: String::new(),
         waits: false,
+    }
+}
+
+pub fn in_flight(token: AttemptToken, phase: InFlightPhase) -> InFlight {
+    InFlight { token, phase }
+}
+
+pub fn success() -> AttemptReport {
+    AttemptReport::Outcome(Outcome::Completed {
+        output: Opaque::default(),
+        warnings: Vec::new(),
+    })
+}
+
+/// A plan of so many steps, all at a time.
+pub fn wide(n: u64, n_steps: usize) -> PlanBuilder {
+    plan(n, &vec!["a"; n_steps]).at_a_time(n_steps as i32)
+}
+
+/// A watch for the entries from this one on, at most three at a time.
+pub fn watch_of(caller: u64, execution_id: ExecutionId, from_sequence: u64, waits: bool) -> Watch {
+    Watch {
+        caller: CallerId(caller).into(),
+        execution_id,
+        from_sequence,
+        after_hash: None,
+        piece: Piece {
+            entries_max: 3,
+            bytes_max: 1 << 16,
+        },
+        waits,
     }
 }
 
