@@ -15,7 +15,7 @@ mod report;
 mod stop;
 mod stream;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transmit;
 pub(crate) mod worker_state;
 

@@ -6,6 +6,7 @@ mod chaos;
 mod ending;
 mod levels;
 mod liveness;
+pub(crate) mod spoken;
 mod story;
 mod stuck;
 mod work;

@@ -2,18 +2,21 @@
 //! judges the worker by them.
 
 use super::stage::DRAIN_GRACE;
+use crate::StepError;
 use crate::machine::{Machine, OrchestratorId};
+use crate::session::tests::spoken::{
+    self, action, assignment, assignments, cancels, drain_started, heartbeat_ack, numbered,
+    snapshot_request, success, token_bytes,
+};
 use crate::session::{Command, TaskEnd};
-use crate::{Opaque, StepError};
 use bytes::Bytes;
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::attempt_verdict::Verdict;
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
 use escapement_wire::worker::v1::{
-    ActionSpec, Assignment, Assignments, AttemptOutcome, AttemptVerdict, Cancel, Cancels, DrainStarted,
-    HeartbeatAck, Hello, InFlight, OutcomeAck, OutcomeAcks, SessionRequest, SessionResponse, Snapshot,
-    SnapshotRequest, Welcome, in_flight,
+    AttemptOutcome, AttemptVerdict, Hello, InFlight, OutcomeAck, OutcomeAcks, SessionRequest,
+    SessionResponse, Snapshot, Welcome, in_flight,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -56,11 +59,10 @@ struct Books {
     sessions: u8,
     last_hello: u64,
     is_up: bool,
-    drains: bool,
     assigned_seq: BTreeMap<Bytes, u64>,
     /// Steps that nobody has.
     waiting: VecDeque<&'static str>,
-    welcomed: BTreeMap<Bytes, WelcomedStream>,
+    held: BTreeMap<Bytes, Held>,
     settled: BTreeMap<&'static str, &'static str>,
     /// As first reported.
     outcomes: BTreeMap<Bytes, AttemptOutcome>,
@@ -68,7 +70,8 @@ struct Books {
     out: Vec<Response>,
 }
 
-struct WelcomedStream {
+/// An attempt that the worker has, as far as the orchestrator knows.
+struct Held {
     action: &'static str,
     started: bool,
     cancelled: bool,
@@ -80,13 +83,9 @@ const ACTIONS: [&str; 4] = ["succeed", "fail", "linger", "last"];
 
 impl Simulation {
     fn new(breaks: &[usize]) -> Self {
-        let action = |&name: &&str| ActionSpec {
-            name: name.to_owned(),
-            ..ActionSpec::default()
-        };
         let hello = Hello {
             max_in_flight: 3,
-            actions: ACTIONS.iter().map(action).collect(),
+            actions: ACTIONS.map(|name| action(name, 0, false)).to_vec(),
             ..Hello::default()
         };
         Self {
@@ -161,10 +160,7 @@ impl Simulation {
             let end = match action.as_str() {
                 "fail" => TaskEnd::Failure(StepError::new("BUSY", "later")),
                 "linger" => TaskEnd::Aborted,
-                _ => TaskEnd::Success {
-                    output: Opaque::default(),
-                    warnings: Vec::new(),
-                },
+                _ => success(),
             };
             self.machine.handle_ended(self.now_ms, token, end);
         }
@@ -241,19 +237,15 @@ impl Simulation {
 
     fn post(&mut self) {
         for message in std::mem::take(&mut self.books.out) {
-            self.books.seq += 1;
             if let Response::Assignments(assignments) = &message {
-                let seq = self.books.seq;
+                let seq = self.books.seq + 1;
                 let tokens = assignments
                     .items
                     .iter()
                     .map(|item| (item.attempt_token.clone(), seq));
                 self.books.assigned_seq.extend(tokens);
             }
-            let response = SessionResponse {
-                seq: self.books.seq,
-                message: Some(message),
-            };
+            let response = numbered(&mut self.books.seq, message);
             self.to_worker.push_back((self.now_ms + LATENCY_MS, response));
         }
     }
@@ -278,28 +270,25 @@ impl Books {
         );
         match message {
             Request::Hello(hello) => self.greet(&hello),
-            Request::Heartbeat(heartbeat) => self.out.push(Response::HeartbeatAck(HeartbeatAck {
-                n: heartbeat.n,
-                peers: Vec::new(),
-            })),
+            Request::Heartbeat(heartbeat) => self.out.push(heartbeat_ack(heartbeat.n, &[])),
             Request::AttemptAcks(acks) => {
                 for token in acks.started {
                     self.started(&token);
                 }
                 for token in acks.stopped {
-                    if let Some(welcomed) = self.welcomed.remove(&token) {
-                        assert!(welcomed.cancelled, "{} was not asked to stop", welcomed.action);
-                        self.settle(welcomed.action, "stopped");
+                    if let Some(held) = self.held.remove(&token) {
+                        assert!(held.cancelled, "{} was not asked to stop", held.action);
+                        self.settle(held.action, "stopped");
                     }
                 }
                 for rejected in acks.rejected {
                     // There is room for three of four.
-                    let welcomed = self
-                        .welcomed
+                    let held = self
+                        .held
                         .remove(&rejected.attempt_token)
                         .expect("it was handed out");
-                    assert!(!welcomed.started);
-                    self.waiting.push_back(welcomed.action);
+                    assert!(!held.started);
+                    self.waiting.push_back(held.action);
                 }
             }
             Request::Outcomes(outcomes) => {
@@ -313,12 +302,9 @@ impl Books {
             }
             Request::Snapshot(snapshot) => self.check(&snapshot),
             Request::Drain(_) => {
-                self.drains = true;
-                self.out.push(Response::DrainStarted(DrainStarted {
-                    last_assignment_seq: 0,
-                }));
+                self.out.push(drain_started());
             }
-            Request::Goodbye(_) => assert!(self.welcomed.is_empty(), "no goodbye with anything in flight"),
+            Request::Goodbye(_) => assert!(self.held.is_empty(), "no goodbye with anything in flight"),
             other => panic!("{other:?} has no place here"),
         }
     }
@@ -334,22 +320,22 @@ impl Books {
             .map(|entry| (&entry.attempt_token, entry.phase()))
             .collect();
         // What the worker does not list it does not have, so it never ran, or it has been answered.
-        for token in self.welcomed.keys().cloned().collect::<Vec<_>>() {
+        for token in self.held.keys().cloned().collect::<Vec<_>>() {
             if listed.contains_key(&token) {
                 self.started(&token);
                 continue;
             }
-            let welcomed = self.welcomed.remove(&token).expect("it is listed in the books");
-            if welcomed.cancelled {
-                self.settle(welcomed.action, "stopped");
+            let held = self.held.remove(&token).expect("it is listed in the books");
+            if held.cancelled {
+                self.settle(held.action, "stopped");
             } else {
-                assert!(!welcomed.started, "{} was started and is lost", welcomed.action);
-                self.waiting.push_back(welcomed.action);
+                assert!(!held.started, "{} was started and is lost", held.action);
+                self.waiting.push_back(held.action);
             }
         }
         let verdict = |entry: &InFlight| AttemptVerdict {
             attempt_token: entry.attempt_token.clone(),
-            verdict: if self.welcomed.contains_key(&entry.attempt_token)
+            verdict: if self.held.contains_key(&entry.attempt_token)
                 || entry.phase() == in_flight::Phase::Finished
             {
                 Verdict::Keep.into()
@@ -359,53 +345,41 @@ impl Books {
         };
         let verdicts = hello.in_flight.iter().map(verdict).collect();
         self.out.push(Response::Welcome(Welcome {
-            protocol: 1,
-            session_id: Bytes::from(vec![self.sessions; 16]),
-            boot_id: Bytes::from_static(&[9; 16]),
-            heartbeat_interval_ms: 3_000,
-            lease_ms: 10_000,
             verdicts,
-            ..Welcome::default()
+            ..spoken::welcome(self.sessions, 9)
         }));
         self.assigned_seq.clear();
         if hello.max_in_flight > 0 {
             self.offer();
         }
-        self.out.push(Response::SnapshotRequest(SnapshotRequest { n: 1 }));
+        self.out.push(snapshot_request(1));
     }
 
     /// Hands out all that waits, but for `last` one message at a time.
     fn offer(&mut self) {
         for action in std::mem::take(&mut self.waiting) {
-            let running = self.welcomed.len();
+            let running = self.held.len();
             if running == 3 {
                 self.waiting.push_back(action);
                 continue;
             }
             self.next_token += 1;
-            let token = Bytes::from(vec![self.next_token; 16]);
-            let welcomed = WelcomedStream {
+            let token = token_bytes(self.next_token);
+            let held = Held {
                 action,
                 started: false,
                 cancelled: false,
             };
-            self.welcomed.insert(token.clone(), welcomed);
-            let item = Assignment {
-                attempt_token: token,
-                action: action.to_owned(),
-                timeout_ms: 500_000,
-                ..Assignment::default()
-            };
-            self.out
-                .push(Response::Assignments(Assignments { items: vec![item] }));
+            self.held.insert(token.clone(), held);
+            self.out.push(assignments([assignment(token, action, 500_000)]));
         }
     }
 
     fn started(&mut self, token: &Bytes) {
-        if let Some(welcomed) = self.welcomed.get_mut(token) {
-            welcomed.started = true;
-            if welcomed.action == "linger" && !welcomed.cancelled {
-                welcomed.cancelled = true;
+        if let Some(held) = self.held.get_mut(token) {
+            held.started = true;
+            if held.action == "linger" && !held.cancelled {
+                held.cancelled = true;
                 self.out.push(cancel(token));
             }
         }
@@ -413,7 +387,7 @@ impl Books {
 
     fn repeat_cancels(&mut self) {
         if self.is_up {
-            let cancelled = self.welcomed.iter().filter(|(_, welcomed)| welcomed.cancelled);
+            let cancelled = self.held.iter().filter(|(_, held)| held.cancelled);
             self.out.extend(cancelled.map(|(token, _)| cancel(token)));
         }
     }
@@ -425,9 +399,9 @@ impl Books {
             .entry(token.clone())
             .or_insert_with(|| outcome.clone());
         assert_eq!(*first, outcome, "it is sent again unchanged");
-        let verdict = match self.welcomed.remove(&token) {
-            Some(welcomed) => {
-                self.settle(welcomed.action, "outcome");
+        let verdict = match self.held.remove(&token) {
+            Some(held) => {
+                self.settle(held.action, "outcome");
                 1
             }
             None => 2,
@@ -450,7 +424,7 @@ impl Books {
             .iter()
             .map(|entry| &entry.attempt_token)
             .collect();
-        for token in self.welcomed.keys() {
+        for token in self.held.keys() {
             let read = self
                 .assigned_seq
                 .get(token)
@@ -464,10 +438,5 @@ impl Books {
 }
 
 fn cancel(token: &Bytes) -> Response {
-    let item = Cancel {
-        attempt_token: token.clone(),
-        grace_ms: 100,
-        ..Cancel::default()
-    };
-    Response::Cancels(Cancels { items: vec![item] })
+    cancels([token.clone()], 100)
 }

@@ -2,10 +2,9 @@
 
 use super::stage::Stage;
 use crate::machine::OrchestratorId;
+use crate::session::tests::spoken::{Dice, drain_started, heartbeat_ack};
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::session_error::Code;
-use escapement_wire::worker::v1::session_response::Message as Response;
-use escapement_wire::worker::v1::{DrainStarted, HeartbeatAck};
 use std::collections::BTreeSet;
 
 const SEEDS: u64 = 300;
@@ -30,7 +29,7 @@ fn whichever_orchestrators_come_and_go_capacity_holds_and_the_worker_ends() {
 struct Chaos {
     stage: Stage,
     seed: u64,
-    random: u64,
+    dice: Dice,
     next_name: u8,
     tasks: BTreeSet<AttemptToken>,
     ever: BTreeSet<AttemptToken>,
@@ -42,7 +41,7 @@ impl Chaos {
         Self {
             stage: Stage::begin(),
             seed,
-            random: seed,
+            dice: Dice(seed),
             next_name: 0,
             tasks: BTreeSet::new(),
             ever: BTreeSet::new(),
@@ -70,16 +69,10 @@ impl Chaos {
                 self.stage.acknowledge(id, name);
             }
             6 if self.stage.is_welcomed(id) && self.below(3) == 0 => {
-                let peers = self.some_peers().iter().map(|&peer| peer.to_owned()).collect();
-                self.stage
-                    .say(id, Response::HeartbeatAck(HeartbeatAck { n: 0, peers }));
+                let peers = self.some_peers();
+                self.stage.say(id, heartbeat_ack(0, &peers));
             }
-            7 if self.stage.is_welcomed(id) => {
-                let drain_started = DrainStarted {
-                    last_assignment_seq: 0,
-                };
-                self.stage.say(id, Response::DrainStarted(drain_started));
-            }
+            7 if self.stage.is_welcomed(id) => self.stage.say(id, drain_started()),
             8 if self.stage.is_open(id) && self.below(3) == 0 => self.stage.disconnect(id),
             9 if self.stage.is_open(id) && id != OrchestratorId::CONFIGURED && self.below(4) == 0 => {
                 self.stage.refuse(id, Code::Unauthorized);
@@ -164,11 +157,8 @@ impl Chaos {
         assert_eq!(self.stage.machine.orchestrators().count(), 0);
     }
 
-    /// Below `bound`: xorshift64.
+    /// Below `bound`.
     fn below(&mut self, bound: usize) -> usize {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        usize::try_from(self.random % bound as u64).unwrap()
+        usize::try_from(self.dice.roll(bound as u64)).unwrap()
     }
 }

@@ -2,12 +2,12 @@
 
 use super::stage::{DRAIN_GRACE, Stage, bytes, token};
 use crate::machine::OrchestratorId;
+use crate::session::tests::spoken::{drain_started, heartbeat_ack};
 use crate::{SessionEvent, WorkerError};
 use escapement_wire::worker::v1::rejected_attempt::Reason;
 use escapement_wire::worker::v1::session_error::Code;
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
-use escapement_wire::worker::v1::{DrainStarted, HeartbeatAck};
 
 const A: OrchestratorId = OrchestratorId::CONFIGURED;
 
@@ -19,12 +19,6 @@ fn with_a_peer() -> (Stage, OrchestratorId) {
     stage.welcome(b, 2, &["http://a:1"]);
     stage.heard(A);
     (stage, b)
-}
-
-fn drain_started() -> Response {
-    Response::DrainStarted(DrainStarted {
-        last_assignment_seq: 0,
-    })
 }
 
 #[test]
@@ -159,10 +153,7 @@ fn a_peer_that_vanishes_from_the_list_is_left_by_drain() {
 }
 
 fn peers_are(peers: &[&str]) -> Response {
-    Response::HeartbeatAck(HeartbeatAck {
-        n: 1,
-        peers: peers.iter().map(|&peer| peer.to_owned()).collect(),
-    })
+    heartbeat_ack(1, peers)
 }
 
 #[test]

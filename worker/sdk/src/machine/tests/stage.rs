@@ -1,16 +1,17 @@
 //! Plays the shell and several orchestrators to one worker, and keeps what it says and does.
 
 use crate::machine::{Machine, OrchestratorId};
-use crate::session::{Command, TaskEnd, TaskStart};
-use crate::{Opaque, SessionEvent, WorkerError};
+use crate::session::tests::spoken::{
+    self, acknowledged, action, assignment, assignments, heartbeat_ack, numbered, success,
+};
+pub(super) use crate::session::tests::spoken::{token, token_bytes as bytes};
+use crate::session::{Command, TaskStart};
+use crate::{SessionEvent, WorkerError};
 use bytes::Bytes;
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
-use escapement_wire::worker::v1::{
-    ActionSpec, Assignment, Assignments, AttemptAcks, HeartbeatAck, Hello, OutcomeAck, OutcomeAcks,
-    SessionError, SessionResponse, Welcome, session_error,
-};
+use escapement_wire::worker::v1::{AttemptAcks, Hello, SessionError, Welcome, session_error};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -44,10 +45,7 @@ impl Stage {
         let hello = Hello {
             instance_id: Bytes::from_static(&[7; 16]),
             max_in_flight: 2,
-            actions: vec![ActionSpec {
-                name: "work".to_owned(),
-                ..ActionSpec::default()
-            }],
+            actions: vec![action("work", 0, false)],
             ..Hello::default()
         };
         let mut stage = Self {
@@ -94,11 +92,7 @@ impl Stage {
     pub(super) fn say(&mut self, from: OrchestratorId, message: Response) {
         let line = self.lines.get_mut(&from).unwrap();
         assert!(line.is_open, "{from:?} has a stream");
-        line.seq += 1;
-        let response = SessionResponse {
-            seq: line.seq,
-            message: Some(message),
-        };
+        let response = numbered(&mut line.seq, message);
         self.machine.handle_message(self.now_ms, from, response);
         self.drain();
     }
@@ -107,34 +101,20 @@ impl Stage {
     pub(super) fn welcome(&mut self, from: OrchestratorId, boot: u8, peers: &[&str]) {
         let session_id = Bytes::from(vec![boot ^ self.lines[&from].connects; 16]);
         let welcome = Welcome {
-            protocol: 1,
             session_id,
-            boot_id: Bytes::from(vec![boot; 16]),
-            heartbeat_interval_ms: 3_000,
-            lease_ms: 10_000,
             peers: peers.iter().map(|&peer| peer.to_owned()).collect(),
-            ..Welcome::default()
+            ..spoken::welcome(0, boot)
         };
         self.lines.get_mut(&from).unwrap().is_welcomed = true;
         self.say(from, Response::Welcome(welcome));
     }
 
     pub(super) fn assign(&mut self, from: OrchestratorId, name: u8) {
-        let item = Assignment {
-            attempt_token: bytes(name),
-            action: "work".to_owned(),
-            timeout_ms: 500_000,
-            ..Assignment::default()
-        };
-        self.say(from, Response::Assignments(Assignments { items: vec![item] }));
+        self.say(from, assignments([assignment(bytes(name), "work", 500_000)]));
     }
 
     pub(super) fn acknowledge(&mut self, from: OrchestratorId, name: u8) {
-        let item = OutcomeAck {
-            attempt_token: bytes(name),
-            verdict: 1,
-        };
-        self.say(from, Response::OutcomeAcks(OutcomeAcks { items: vec![item] }));
+        self.say(from, acknowledged(bytes(name)));
     }
 
     pub(super) fn refuse(&mut self, from: OrchestratorId, code: session_error::Code) {
@@ -146,11 +126,7 @@ impl Stage {
     }
 
     pub(super) fn body_succeeds(&mut self, name: u8) {
-        let end = TaskEnd::Success {
-            output: Opaque::default(),
-            warnings: Vec::new(),
-        };
-        self.machine.handle_ended(self.now_ms, token(name), end);
+        self.machine.handle_ended(self.now_ms, token(name), success());
         self.drain();
     }
 
@@ -219,12 +195,7 @@ impl Stage {
             }
             for (id, n) in heartbeats {
                 let line = self.lines.get_mut(&id).unwrap();
-                line.seq += 1;
-                let ack = HeartbeatAck { n, peers: Vec::new() };
-                let response = SessionResponse {
-                    seq: line.seq,
-                    message: Some(Response::HeartbeatAck(ack)),
-                };
+                let response = numbered(&mut line.seq, heartbeat_ack(n, &[]));
                 self.machine.handle_message(self.now_ms, id, response);
             }
             let Some((id, command)) = self.machine.poll_command() else {
@@ -255,12 +226,4 @@ impl Stage {
             Command::Tell(event) => self.events.push(event),
         }
     }
-}
-
-pub(super) fn token(name: u8) -> AttemptToken {
-    AttemptToken::new([name; 16])
-}
-
-pub(super) fn bytes(name: u8) -> Bytes {
-    Bytes::from(vec![name; 16])
 }

@@ -1,12 +1,11 @@
 //! Random orchestrators, handler tasks and networks. What must hold in every one of them.
 
+use super::spoken::{Dice, drain_started, snapshot_request, success};
 use super::story::{Story, token};
 use crate::StepError;
 use crate::session::TaskEnd;
 use crate::session::stream::StreamState;
 use escapement_model::AttemptToken;
-use escapement_wire::worker::v1::session_response::Message as Response;
-use escapement_wire::worker::v1::{DrainStarted, SnapshotRequest};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SEEDS: u64 = 300;
@@ -27,7 +26,7 @@ fn whatever_happens_bodies_start_once_stay_within_capacity_and_everything_is_set
 struct Chaos {
     story: Story,
     seed: u64,
-    random: u64,
+    dice: Dice,
     next_name: u8,
     /// Handler tasks that run, with their actions.
     tasks: BTreeMap<AttemptToken, String>,
@@ -40,7 +39,7 @@ impl Chaos {
         Self {
             story,
             seed,
-            random: seed,
+            dice: Dice(seed),
             next_name: 0,
             tasks: BTreeMap::new(),
             ever: BTreeSet::new(),
@@ -63,9 +62,7 @@ impl Chaos {
                 self.story.cancel(name, grace_ms);
             }
             4 | 5 if is_up => self.story.acknowledge(name),
-            6 if is_up => self
-                .story
-                .say(Response::SnapshotRequest(SnapshotRequest { n: 1 })),
+            6 if is_up => self.story.say(snapshot_request(1)),
             0..=6 if is_greeting => {
                 if self.draw(20) == 0 {
                     self.story.boot = self.story.boot.wrapping_add(1);
@@ -98,10 +95,7 @@ impl Chaos {
         };
         self.tasks.remove(&token);
         let end = match self.draw(3) {
-            0 => TaskEnd::Success {
-                output: crate::Opaque::default(),
-                warnings: Vec::new(),
-            },
+            0 => success(),
             1 => TaskEnd::Failure(StepError::new("BUSY", "later")),
             _ => TaskEnd::Aborted,
         };
@@ -156,11 +150,7 @@ impl Chaos {
         for _ in 0..20 {
             match self.story.session.stream {
                 StreamState::Greeting { .. } => self.story.welcome(),
-                StreamState::Up { .. } => {
-                    self.story.say(Response::DrainStarted(DrainStarted {
-                        last_assignment_seq: 0,
-                    }));
-                }
+                StreamState::Up { .. } => self.story.say(drain_started()),
                 StreamState::Waiting { .. } | StreamState::Leaving { .. } | StreamState::Closing => {
                     self.story.pass(5_000)
                 }
@@ -182,11 +172,7 @@ impl Chaos {
         );
     }
 
-    /// Below `bound`: xorshift64.
     fn draw(&mut self, bound: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % bound
+        self.dice.roll(bound)
     }
 }

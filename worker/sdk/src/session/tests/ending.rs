@@ -1,18 +1,11 @@
 //! Drain, from the signal to the end.
 
+use super::spoken::drain_started;
 use super::story::{DRAIN_GRACE_MS, Story, is_released, token, token_bytes};
 use crate::session::TaskEnd;
 use crate::{SessionEvent, WorkerError};
-use escapement_wire::worker::v1::DrainStarted;
 use escapement_wire::worker::v1::rejected_attempt::Reason;
 use escapement_wire::worker::v1::session_request::Message as Request;
-use escapement_wire::worker::v1::session_response::Message as Response;
-
-fn drain_started() -> Response {
-    Response::DrainStarted(DrainStarted {
-        last_assignment_seq: 0,
-    })
-}
 
 #[test]
 fn a_drain_goes_drain_outcomes_goodbye_and_heartbeats_stop_last() {

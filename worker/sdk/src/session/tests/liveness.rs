@@ -1,5 +1,6 @@
 //! Numbers, heartbeats, leases, reconnects.
 
+use super::spoken::heartbeat_ack;
 use super::story::{HEARTBEAT_MS, LEASE_MS, MARGIN_MS, Story, is_released, token, token_bytes};
 use crate::WorkerError;
 use crate::session::TaskEnd;
@@ -7,7 +8,7 @@ use escapement_wire::worker::v1::rejected_attempt::Reason;
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
 use escapement_wire::worker::v1::{
-    HeartbeatAck, Reconnect, SessionError, SessionResponse, Welcome, session_error,
+    Reconnect, SessionError, SessionResponse, Welcome, session_error,
 };
 
 #[test]
@@ -46,10 +47,7 @@ fn work_before_welcome_a_second_welcome_and_a_foreign_acknowledgement_end_the_st
     assert_eq!(twice.disconnects.len(), 1);
 
     let mut foreign = Story::welcomed();
-    foreign.say(Response::HeartbeatAck(HeartbeatAck {
-        n: 99,
-        peers: Vec::new(),
-    }));
+    foreign.say(heartbeat_ack(99, &[]));
     assert_eq!(foreign.disconnects.len(), 1);
 }
 
@@ -82,10 +80,7 @@ fn the_lease_counts_from_the_sending_of_the_acknowledged_heartbeat() {
     story.pass(HEARTBEAT_MS);
     // Heartbeat 2 was sent at 3 s; its acknowledgement takes 5 s.
     story.pass(5_000);
-    story.say(Response::HeartbeatAck(HeartbeatAck {
-        n: 2,
-        peers: Vec::new(),
-    }));
+    story.say(heartbeat_ack(2, &[]));
     story.pass(HEARTBEAT_MS + LEASE_MS - story.now_ms - 1);
     assert!(story.cancelled.is_empty());
     story.pass(1);

@@ -1,21 +1,21 @@
 //! The narrator: plays the orchestrator and the shell to one session, and keeps what it says and does.
 
+pub(super) use super::spoken::{HEARTBEAT_MS, LEASE_MS, token, token_bytes};
+use super::spoken::{
+    acknowledged, action, assignment, assignments, cancels, heartbeat_ack, numbered, success, welcome,
+};
 use crate::session::worker_state::WorkerState;
 use crate::session::{Command, Session, TaskEnd, TaskStart};
 use crate::worker::SessionEvent;
-use crate::{Opaque, StepError, WorkerError};
-use bytes::Bytes;
+use crate::{StepError, WorkerError};
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
 use escapement_wire::worker::v1::{
-    ActionSpec, Assignment, Assignments, AttemptAcks, AttemptOutcome, Cancel, Cancels, Hello, OutcomeAck,
-    OutcomeAcks, SessionLimits, SessionResponse, Welcome, attempt_outcome,
+    AttemptAcks, AttemptOutcome, Hello, SessionResponse, Welcome, attempt_outcome,
 };
 
-pub(super) const LEASE_MS: u64 = 10_000;
 pub(super) const MARGIN_MS: u64 = 1_000;
-pub(super) const HEARTBEAT_MS: u64 = 3_000;
 pub(super) const DRAIN_GRACE_MS: u64 = 20_000;
 
 pub(super) struct Story {
@@ -36,6 +36,8 @@ pub(super) struct Story {
     /// Answers every heartbeat at once.
     pub(super) acknowledges_heartbeats: bool,
     pub(super) boot: u8,
+    /// Its transport takes nothing: what the worker wants to say piles up.
+    pub(super) is_clogged: bool,
     is_open: bool,
     seq: u64,
     seq_seen: u64,
@@ -44,12 +46,6 @@ pub(super) struct Story {
 impl Story {
     /// A worker for `work`, two at a time, that has just asked for its first stream.
     pub(super) fn begin() -> Self {
-        let action = |name: &str, max_in_flight, waits| ActionSpec {
-            name: name.to_owned(),
-            max_in_flight,
-            waits,
-            ..ActionSpec::default()
-        };
         let hello = Hello {
             worker_id: "story".to_owned(),
             max_in_flight: 2,
@@ -60,6 +56,11 @@ impl Story {
             ],
             ..Hello::default()
         };
+        Self::of(hello)
+    }
+
+    /// A worker that has just asked for its first stream.
+    pub(super) fn of(hello: Hello) -> Self {
         let mut story = Self {
             session: Session::new(0, "http://story".to_owned(), DRAIN_GRACE_MS),
             worker_state: WorkerState::new(hello),
@@ -75,6 +76,7 @@ impl Story {
             end: None,
             acknowledges_heartbeats: true,
             boot: 1,
+            is_clogged: false,
             is_open: false,
             seq: 0,
             seq_seen: 0,
@@ -107,11 +109,8 @@ impl Story {
     }
 
     pub(super) fn say(&mut self, message: Response) {
-        self.seq += 1;
-        self.say_raw(SessionResponse {
-            seq: self.seq,
-            message: Some(message),
-        });
+        let response = numbered(&mut self.seq, message);
+        self.say_raw(response);
     }
 
     pub(super) fn say_raw(&mut self, response: SessionResponse) {
@@ -131,42 +130,19 @@ impl Story {
     }
 
     pub(super) fn welcome_message(&self) -> Welcome {
-        Welcome {
-            protocol: 1,
-            session_id: Bytes::from(vec![u8::try_from(self.connects).unwrap(); 16]),
-            boot_id: Bytes::from(vec![self.boot; 16]),
-            heartbeat_interval_ms: i64::try_from(HEARTBEAT_MS).unwrap(),
-            lease_ms: i64::try_from(LEASE_MS).unwrap(),
-            limits: Some(SessionLimits::default()),
-            ..Welcome::default()
-        }
+        welcome(u8::try_from(self.connects).unwrap(), self.boot)
     }
 
     pub(super) fn assign(&mut self, name: u8, action: &str, timeout_ms: i64) {
-        let item = Assignment {
-            attempt_token: token_bytes(name),
-            action: action.to_owned(),
-            timeout_ms,
-            ..Assignment::default()
-        };
-        self.say(Response::Assignments(Assignments { items: vec![item] }));
+        self.say(assignments([assignment(token_bytes(name), action, timeout_ms)]));
     }
 
     pub(super) fn cancel(&mut self, name: u8, grace_ms: i64) {
-        let item = Cancel {
-            attempt_token: token_bytes(name),
-            grace_ms,
-            ..Cancel::default()
-        };
-        self.say(Response::Cancels(Cancels { items: vec![item] }));
+        self.say(cancels([token_bytes(name)], grace_ms));
     }
 
     pub(super) fn acknowledge(&mut self, name: u8) {
-        let item = OutcomeAck {
-            attempt_token: token_bytes(name),
-            verdict: 1,
-        };
-        self.say(Response::OutcomeAcks(OutcomeAcks { items: vec![item] }));
+        self.say(acknowledged(token_bytes(name)));
     }
 
     pub(super) fn body_ends(&mut self, name: u8, end: TaskEnd) {
@@ -176,13 +152,7 @@ impl Story {
     }
 
     pub(super) fn body_succeeds(&mut self, name: u8) {
-        self.body_ends(
-            name,
-            TaskEnd::Success {
-                output: Opaque::default(),
-                warnings: Vec::new(),
-            },
-        );
+        self.body_ends(name, success());
     }
 
     pub(super) fn body_fails(&mut self, name: u8, error: StepError) {
@@ -256,7 +226,7 @@ impl Story {
         loop {
             // Before the shell has opened a stream there is nothing to write to.
             while let Some(request) = self
-                .is_open
+                .is_writable()
                 .then(|| self.session.poll_transmit(self.now_ms, &mut self.worker_state))
                 .flatten()
             {
@@ -275,21 +245,13 @@ impl Story {
                 };
                 self.sent.push(message);
                 if let Some(n) = heartbeat.filter(|_| self.acknowledges_heartbeats) {
-                    self.seq += 1;
-                    let ack = escapement_wire::worker::v1::HeartbeatAck { n, peers: Vec::new() };
-                    let message = Some(Response::HeartbeatAck(ack));
-                    self.session.handle_message(
-                        self.now_ms,
-                        SessionResponse {
-                            seq: self.seq,
-                            message,
-                        },
-                        &mut self.worker_state,
-                    );
+                    let ack = numbered(&mut self.seq, heartbeat_ack(n, &[]));
+                    self.session
+                        .handle_message(self.now_ms, ack, &mut self.worker_state);
                 }
             }
             assert!(
-                !self.is_open || !self.session.wants_to_transmit(&self.worker_state),
+                !self.is_writable() || !self.session.wants_to_transmit(&self.worker_state),
                 "what it wants to say it says"
             );
             let Some(command) = self.session.poll_command() else {
@@ -303,9 +265,13 @@ impl Story {
         let wake_ms = self.session.poll_timeout();
         let is_later = wake_ms.is_none_or(|wake_ms| wake_ms > self.now_ms);
         assert!(
-            self.end.is_some() || is_later,
+            self.end.is_some() || self.is_clogged || is_later,
             "it never asks to be woken in the past"
         );
+    }
+
+    fn is_writable(&self) -> bool {
+        self.is_open && !self.is_clogged
     }
 
     fn obey(&mut self, command: Command) {
@@ -328,14 +294,6 @@ impl Story {
             Command::Tell(event) => self.events.push(event),
         }
     }
-}
-
-pub(super) fn token(name: u8) -> AttemptToken {
-    AttemptToken::new([name; 16])
-}
-
-pub(super) fn token_bytes(name: u8) -> Bytes {
-    Bytes::from(vec![name; 16])
 }
 
 pub(super) fn is_released(outcome: &AttemptOutcome, name: u8) -> bool {

@@ -1,10 +1,10 @@
 //! Handlers that ignore everything.
 
+use super::spoken::{assignment, assignments, token_bytes};
 use super::story::Story;
 use crate::SessionEvent;
+use escapement_wire::worker::v1::Assignment;
 use escapement_wire::worker::v1::rejected_attempt::Reason;
-use escapement_wire::worker::v1::session_response::Message as Response;
-use escapement_wire::worker::v1::{Assignment, Assignments};
 
 /// How long after the abortion each report came.
 fn reports(story: &Story) -> Vec<u64> {
@@ -18,15 +18,11 @@ fn reports(story: &Story) -> Vec<u64> {
 #[test]
 fn a_handler_that_ignores_its_abortion_keeps_its_slot_and_is_reported_again_and_again() {
     let mut story = Story::welcomed();
-    let item = Assignment {
-        attempt_token: super::story::token_bytes(1),
-        action: "single".to_owned(),
+    story.say(assignments([Assignment {
         execution_id: "the execution".to_owned(),
         step_id: "the step".to_owned(),
-        timeout_ms: 1_000,
-        ..Assignment::default()
-    };
-    story.say(Response::Assignments(Assignments { items: vec![item] }));
+        ..assignment(token_bytes(1), "single", 1_000)
+    }]));
     story.pass(1_500);
     assert_eq!(story.aborted.len(), 1);
     story.pass(9_999);

@@ -1,5 +1,6 @@
 //! Assignments, outcomes and cancels.
 
+use super::spoken::{snapshot_request, success_with};
 use super::story::{Story, token, token_bytes};
 use crate::session::TaskEnd;
 use crate::{Opaque, StepError};
@@ -10,7 +11,7 @@ use escapement_wire::worker::v1::in_flight::Phase;
 use escapement_wire::worker::v1::rejected_attempt::Reason;
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
-use escapement_wire::worker::v1::{AttemptVerdict, SessionLimits, SnapshotRequest, attempt_verdict};
+use escapement_wire::worker::v1::{AttemptVerdict, SessionLimits, attempt_verdict};
 use serde_json::json;
 
 #[test]
@@ -213,13 +214,7 @@ fn an_output_of_the_limit_passes_and_one_byte_more_is_resource_exhausted() {
     for (name, bytes, passes) in [(1, OUTPUT_BYTES_MAX, true), (2, OUTPUT_BYTES_MAX + 1, false)] {
         story.assign(name, "work", 5_000);
         let output = Opaque::from_encoded(Bytes::from(vec![0; bytes]));
-        story.body_ends(
-            name,
-            TaskEnd::Success {
-                output,
-                warnings: Vec::new(),
-            },
-        );
+        story.body_ends(name, success_with(output));
         let outcomes = story.heard_outcomes();
         match outcomes[0].outcome.as_ref().unwrap() {
             Outcome::Success(_) => assert!(passes),
@@ -250,13 +245,7 @@ fn outcomes_are_split_over_messages_that_keep_the_limit() {
     story.disconnect();
     let output = Opaque::from_encoded(Bytes::from(vec![0; 1_200]));
     for name in 1..=3 {
-        story.body_ends(
-            name,
-            TaskEnd::Success {
-                output: output.clone(),
-                warnings: Vec::new(),
-            },
-        );
+        story.body_ends(name, success_with(output.clone()));
     }
     story.pass(200);
     story.heard();
@@ -343,7 +332,7 @@ fn a_snapshot_lists_what_is_here_and_the_last_assignments_that_were_read() {
     story.assign(2, "work", 5_000);
     story.body_succeeds(2);
     let last_assignment_seq = story.session.stream.welcomed_mut().unwrap().last_assignment_seq;
-    story.say(Response::SnapshotRequest(SnapshotRequest { n: 7 }));
+    story.say(snapshot_request(7));
     let snapshot = story.heard().into_iter().find_map(|request| match request {
         Request::Snapshot(snapshot) => Some(snapshot),
         _ => None,
