@@ -48,6 +48,12 @@ pub struct Reported {
 }
 
 impl Outcome {
+    /// Returns a completion with this output and without warnings.
+    pub fn completed(output: Opaque) -> Self {
+        let warnings = Vec::new();
+        Self::Completed { output, warnings }
+    }
+
     /// Without what classification does not keep, and without the room of it; it counts as before.
     pub(crate) fn bounded(&self) -> Self {
         match self {

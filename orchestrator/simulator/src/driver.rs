@@ -222,10 +222,7 @@ impl<'a> Driver<'a> {
         let stub = self.seat(step).stub();
         self.seat(step).next = None;
         let outcome = match &stub.end {
-            End::Completed(output) => Outcome::Completed {
-                output: output.clone(),
-                warnings: Vec::new(),
-            },
+            End::Completed(output) => Outcome::completed(output.clone()),
             End::Failed(reported) => Outcome::Failed(reported.clone()),
             End::Lost => Outcome::Lost,
             End::Returned => {

@@ -1,6 +1,6 @@
 //! Certificates: what is said of a plan before it runs, and runs that come as close to it as they can.
 
-use crate::story::{Spec, completed, failed, plan, reported, step_id};
+use crate::story::{Spec, completed, failed, plan, reported, step_id, steps};
 use escapement_contract::{
     Certificate, DurationBound, Input, Outcome, Phase, Plan, StepState, validate_plan, validate_request,
 };
@@ -45,7 +45,7 @@ use DurationBound::{PlanLimit, Steps};
 //
 #[test]
 fn the_same_plan_has_the_same_certificate_and_another_plan_has_another_digest() {
-    let spec = || plan().step("a").limit(10).step("b").after(&["a"]).limit(20);
+    let spec = || steps("a limit=10; b after=a limit=20");
     assert_eq!(certificate(&spec(), 3), certificate(&spec(), 3));
     let digest = |spec: Spec| certificate(&spec, 1).content_digest;
     assert_eq!(
@@ -68,7 +68,7 @@ fn the_same_plan_has_the_same_certificate_and_another_plan_has_another_digest() 
 #[test]
 fn a_request_has_the_certificate_of_its_plan_whatever_else_it_says() {
     let digests = [1, 700, 40_000].map(|bytes| {
-        let mut spec = plan().step("a").limit(10).step("b").after(&["a"]).at_a_time(2);
+        let mut spec = steps("a limit=10; b after=a").at_a_time(2);
         spec.plan().steps[0].payload = Some(StructBuilder::new().text("k", &"x".repeat(bytes)).build());
         let mut said_more = spec.clone();
         said_more.0.user_id = Some("somebody".into());
@@ -85,7 +85,7 @@ fn a_request_has_the_certificate_of_its_plan_whatever_else_it_says() {
 //
 #[test]
 fn a_certificate_has_the_canonical_order() {
-    let spec = plan().step("a").after(&["c"]).step("b").step("c").limit(7);
+    let spec = steps("a after=c; b; c limit=7");
     let plan = valid(spec);
     let certificate = plan.certificate(2);
     assert_eq!(certificate.canonical_order, plan.canonical_order());
@@ -101,15 +101,7 @@ fn a_certificate_has_the_canonical_order() {
 //
 #[test]
 fn a_chain_takes_as_long_as_its_steps_however_many_slots_there_are() {
-    let spec = plan()
-        .step("a")
-        .limit(100)
-        .step("b")
-        .after(&["a"])
-        .limit(200)
-        .step("c")
-        .after(&["b"])
-        .limit(300);
+    let spec = steps("a limit=100; b after=a limit=200; c after=b limit=300");
     for n_slots in [1, 2, 3, 1024] {
         assert_eq!(worst(&spec, n_slots), (600, Steps, 3), "{n_slots} slots");
         assert_eq!(path(&spec, n_slots), ["a 100 1", "b 200 1", "c 300 1"]);
@@ -119,13 +111,7 @@ fn a_chain_takes_as_long_as_its_steps_however_many_slots_there_are() {
 //
 #[test]
 fn fewer_slots_than_steps_take_longer_and_more_do_not_help() {
-    let spec = plan()
-        .step("a")
-        .limit(100)
-        .step("b")
-        .limit(60)
-        .step("c")
-        .limit(50);
+    let spec = steps("a limit=100; b limit=60; c limit=50");
     assert_eq!(worst(&spec, 1).0, 210);
     // (210 + 100) / 2
     assert_eq!(worst(&spec, 2).0, 155);
@@ -142,7 +128,7 @@ fn fewer_slots_than_steps_take_longer_and_more_do_not_help() {
 #[test]
 fn a_plan_of_few_chains_needs_few_slots() {
     // b and c after a, d after both, e before c: two chains have all five.
-    let spec = plan().step("a").limit(10).step("b").after(&["a"]).limit(50);
+    let spec = steps("a limit=10; b after=a limit=50");
     let spec = spec
         .step("e")
         .after(&["a"])
@@ -165,14 +151,7 @@ fn a_plan_of_few_chains_needs_few_slots() {
 #[test]
 fn a_step_that_ends_early_can_make_the_plan_end_later_and_the_bound_holds() {
     let spec = || {
-        let spec = plan()
-            .step("a")
-            .limit(20)
-            .step("b")
-            .limit(20)
-            .step("c")
-            .after(&["a"])
-            .limit(10);
+        let spec = steps("a limit=20; b limit=20; c after=a limit=10");
         spec.step("d")
             .after(&["a"])
             .limit(40)
@@ -217,14 +196,7 @@ fn a_step_that_ends_early_can_make_the_plan_end_later_and_the_bound_holds() {
 //
 #[test]
 fn all_attempts_and_delays_count_and_a_run_can_reach_the_bound() {
-    let spec = plan()
-        .step("a")
-        .retry()
-        .limit(100)
-        .step("b")
-        .skip()
-        .limit(30)
-        .attempts(3, 40, &["STEP_TIMEOUT"]);
+    let spec = steps("a retry limit=100; b skip limit=30").attempts(3, 40, &["STEP_TIMEOUT"]);
     assert_eq!(worst(&spec, 1), (3 * 100 + 2 * 40 + 30, Steps, 4));
     assert_eq!(path(&spec, 1), ["a 380 3"]);
     let mut story = spec.running();
@@ -242,33 +214,14 @@ fn all_attempts_and_delays_count_and_a_run_can_reach_the_bound() {
 #[test]
 fn what_is_never_attempted_again_counts_once() {
     let once = (100, Steps, 1);
+    assert_eq!(worst(&steps("a limit=100").attempts(9, 9, &["*"]), 1), once);
+    assert_eq!(worst(&steps("a skip limit=100").attempts(9, 9, &["*"]), 1), once);
+    assert_eq!(worst(&steps("a retry limit=100").attempts(9, 9, &[]), 1), once);
     assert_eq!(
-        worst(&plan().step("a").limit(100).attempts(9, 9, &["*"]), 1),
+        worst(&steps("a retry limit=100").attempts(9, 9, &["PLAN_TIMEOUT"]), 1),
         once
     );
-    assert_eq!(
-        worst(&plan().step("a").skip().limit(100).attempts(9, 9, &["*"]), 1),
-        once
-    );
-    assert_eq!(
-        worst(&plan().step("a").retry().limit(100).attempts(9, 9, &[]), 1),
-        once
-    );
-    assert_eq!(
-        worst(
-            &plan()
-                .step("a")
-                .retry()
-                .limit(100)
-                .attempts(9, 9, &["PLAN_TIMEOUT"]),
-            1
-        ),
-        once
-    );
-    assert_eq!(
-        worst(&plan().step("a").retry().limit(100).attempts(1, 9, &["*"]), 1),
-        once
-    );
+    assert_eq!(worst(&steps("a retry limit=100").attempts(1, 9, &["*"]), 1), once);
     for code in [
         "*",
         "STEP_TIMEOUT",
@@ -276,7 +229,7 @@ fn what_is_never_attempted_again_counts_once() {
         "WORKER_LOST",
         "ANY_OTHER",
     ] {
-        let spec = plan().step("a").retry().limit(100).attempts(2, 9, &[code]);
+        let spec = steps("a retry limit=100").attempts(2, 9, &[code]);
         assert_eq!(worst(&spec, 1), (209, Steps, 2), "{code}");
     }
 }
@@ -284,13 +237,7 @@ fn what_is_never_attempted_again_counts_once() {
 //
 #[test]
 fn a_step_without_a_limit_leaves_the_limit_of_the_plan() {
-    let spec = plan()
-        .step("a")
-        .limit(10)
-        .step("b")
-        .after(&["a"])
-        .step("c")
-        .limit(10);
+    let spec = steps("a limit=10; b after=a; c limit=10");
     for n_slots in [1, 2, 3] {
         assert_eq!(worst(&spec, n_slots), (1000, PlanLimit, 3));
     }
@@ -301,8 +248,8 @@ fn a_step_without_a_limit_leaves_the_limit_of_the_plan() {
 //
 #[test]
 fn where_both_end_together_the_limit_of_the_plan_comes_first() {
-    assert_eq!(worst(&plan().step("a").limit(999), 1), (999, Steps, 1));
-    let spec = plan().step("a").limit(1000);
+    assert_eq!(worst(&steps("a limit=999"), 1), (999, Steps, 1));
+    let spec = steps("a limit=1000");
     assert_eq!(worst(&spec, 1), (1000, PlanLimit, 1));
     let mut story = spec.running();
     story.hand("a").at(1000).tick();
@@ -312,7 +259,7 @@ fn where_both_end_together_the_limit_of_the_plan_comes_first() {
 //
 #[test]
 fn waiting_for_workers_and_attempts_given_back_do_not_count() {
-    let spec = plan().step("a").limit(100);
+    let spec = steps("a limit=100");
     assert_eq!(worst(&spec, 1), (100, Steps, 1));
     let mut story = spec.queued();
     story.ok(Input::Start);
@@ -371,7 +318,7 @@ fn no_result_has_more_than_sixteen_mebibytes() {
     let bytes = certificate(&spec, 1024).worst_case_result_bytes;
     assert!((15 << 20..=16 << 20).contains(&bytes), "{bytes}");
     // One step cannot fill it.
-    let bytes = certificate(&plan().step("a"), 1).worst_case_result_bytes;
+    let bytes = certificate(&steps("a"), 1).worst_case_result_bytes;
     assert!((1 << 20..(1 << 20) + 256).contains(&bytes), "{bytes}");
 }
 
@@ -395,7 +342,7 @@ fn the_limit_of_a_result_is_not_far_above_what_workers_can_make_of_it() {
             ..reported(code, Some(Severity::Error))
         })
     };
-    let spec = plan().step("a").retry().attempts(40, 0, &["*"]);
+    let spec = steps("a retry").attempts(40, 0, &["*"]);
     let mut story = spec.clone().running();
     for _ in 0..40 {
         story.end("a", failure(&widest.repeat(50)));
@@ -407,15 +354,9 @@ fn the_limit_of_a_result_is_not_far_above_what_workers_can_make_of_it() {
     assert!(bytes <= bound && bound < bytes + bytes / 3, "{bytes} {bound}");
     // A completed plan has no error: the largest output is all.
     let output = object_of(1 << 20);
-    let spec = plan().step("a");
+    let spec = steps("a");
     let mut story = spec.clone().running();
-    story.end(
-        "a",
-        Outcome::Completed {
-            output,
-            warnings: vec![],
-        },
-    );
+    story.end("a", Outcome::completed(output));
     let bytes = story.settle().result_payload.len();
     let bound = usize::try_from(certificate(&spec, 1).worst_case_result_bytes).unwrap();
     assert!(bytes <= bound && bound < bytes + 128, "{bytes} {bound}");
@@ -424,15 +365,7 @@ fn the_limit_of_a_result_is_not_far_above_what_workers_can_make_of_it() {
 //
 #[test]
 fn steps_that_cannot_run_have_errors_without_attempts() {
-    let spec = plan()
-        .step("a")
-        .skip()
-        .step("b")
-        .after(&["a"])
-        .skip()
-        .step("c")
-        .after(&["b"])
-        .skip();
+    let spec = steps("a skip; b after=a skip; c after=b skip");
     let mut story = spec.clone().running();
     story.end("a", failed("BUSY", None));
     assert_eq!(story.trace(), ["BUSY@a#1", "STEP_SKIPPED@b", "STEP_SKIPPED@c"]);

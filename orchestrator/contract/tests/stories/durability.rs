@@ -1,16 +1,13 @@
 //! Sections 9 and 10: what is shown when, restarts, refusals, and that the same inputs give the same bytes.
 
-use crate::story::{Story, T0, execution_id, plan, text};
-use escapement_contract::{AuditKind, Execution, Input, Interruption, Moment, Phase};
+use crate::story::{Story, T0, assigned, execution_id, moment, steps, text};
+use escapement_contract::{AuditKind, Execution, Input, Interruption, Phase};
 use std::sync::Arc;
 
 /// The same execution after a crash, 5 s after the beginning and on another monotonic clock.
 pub fn recovered(story: &Story) -> Story {
     let before = &story.execution;
-    let now = Moment {
-        monotonic_ms: 77,
-        unix_ms: T0 + 5000,
-    };
+    let now = moment(77, T0 + 5000);
     let started_at = before.started_at().unwrap();
     let request = Arc::clone(before.request());
     let execution = Execution::recover(
@@ -33,7 +30,7 @@ pub fn recovered(story: &Story) -> Story {
 //
 #[test]
 fn nothing_of_the_result_shows_before_it_is_durable() {
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     story
         .complete("a")
         .says(&["dispatch a#1", "persist_result success 1/1"]);
@@ -48,7 +45,7 @@ fn nothing_of_the_result_shows_before_it_is_durable() {
 //
 #[test]
 fn no_step_is_dispatched_before_the_start_is_durable() {
-    let mut story = plan().step("a").queued();
+    let mut story = steps("a").queued();
     story.refused(Input::StartPersisted);
     story.ok(Input::Start).says(&["persist_start 1000000"]);
     story.at(10).tick().says(&[]);
@@ -58,7 +55,7 @@ fn no_step_is_dispatched_before_the_start_is_durable() {
 //
 #[test]
 fn an_execution_that_had_started_fails_after_a_restart() {
-    let mut story = plan().step("a").step("b").running();
+    let mut story = steps("a; b").running();
     story.complete("a").says(&["dispatch a#1", "dispatch b#1"]);
     let mut recovered = recovered(&story);
     recovered.says(&["persist_result failure 0/2 fatal UNKNOWN_ERROR"]);
@@ -74,12 +71,9 @@ fn an_execution_that_had_started_fails_after_a_restart() {
 //
 #[test]
 fn an_execution_that_was_queued_is_queued_again_with_its_first_times() {
-    let before = plan().step("a").queued();
+    let before = steps("a").queued();
     let request = Arc::clone(before.execution.request());
-    let now = Moment {
-        monotonic_ms: 3,
-        unix_ms: T0 + 400,
-    };
+    let now = moment(3, T0 + 400);
     let deadline = before.execution.deadline();
     let mut execution = Execution::accept(request, execution_id(), T0, deadline, now);
     assert_eq!((execution.accepted_at(), execution.phase()), (T0, Phase::Queued));
@@ -92,7 +86,7 @@ fn an_execution_that_was_queued_is_queued_again_with_its_first_times() {
 //
 #[test]
 fn an_execution_is_settled_once() {
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     let result = story.complete("a").settle();
     story.refused(Input::SettlePersisted);
     story.at(9999).tick().says(&[
@@ -109,24 +103,16 @@ fn an_execution_is_settled_once() {
 //
 #[test]
 fn what_a_phase_does_not_take_is_refused_without_a_trace() {
-    let mut queued = plan().step("a").queued();
+    let mut queued = steps("a").queued();
     let step = queued.index("a");
     queued.refused(Input::SettlePersisted);
-    queued.refused(Input::Assigned {
-        step,
-        attempt: 1,
-        worker: "w".into(),
-    });
+    queued.refused(assigned(step, 1));
     queued.refused(Input::ActionNotFound { step, attempt: 1 });
-    let mut starting = plan().step("a").queued();
+    let mut starting = steps("a").queued();
     starting.ok(Input::Start);
     starting.refused(Input::Start);
-    starting.refused(Input::Assigned {
-        step,
-        attempt: 1,
-        worker: "w".into(),
-    });
-    let mut running = plan().step("a").running();
+    starting.refused(assigned(step, 1));
+    let mut running = steps("a").running();
     let refused = running.refused(Input::Start);
     assert_eq!(refused.to_string(), "start is refused: the execution is Running");
 }

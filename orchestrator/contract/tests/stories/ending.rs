@@ -1,6 +1,6 @@
 //! Sections 5 and 7: how an execution ends, and in which order the world learns of it.
 
-use crate::story::{Story, failed, plan};
+use crate::story::{Story, failed, steps};
 use escapement_contract::{AuditKind, Phase, RuleSet, SettlementAction};
 use escapement_model::Severity;
 
@@ -46,7 +46,7 @@ fn listed(clause: &str, actions: &str) -> Vec<String> {
 //
 #[test]
 fn success_follows_its_list() {
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     story
         .complete("a")
         .says(&["dispatch a#1", "persist_result success 1/1"]);
@@ -65,7 +65,7 @@ fn success_follows_its_list() {
 //
 #[test]
 fn partial_follows_its_list() {
-    let mut story = plan().step("a").skip().step("b").running();
+    let mut story = steps("a skip; b").running();
     story.fail("a", "X").complete("b");
     story.says(&[
         "dispatch a#1",
@@ -89,7 +89,7 @@ fn partial_follows_its_list() {
 //
 #[test]
 fn failure_follows_its_list() {
-    let mut story = plan().step("a").step("b").at_a_time(2).running();
+    let mut story = steps("a; b").at_a_time(2).running();
     story.hand("b").fail("a", "X").says(&[
         "dispatch a#1",
         "dispatch b#1",
@@ -138,7 +138,7 @@ fn every_list_persists_once_and_returns_last() {
 //
 #[test]
 fn the_status_follows_from_how_the_steps_ended() {
-    let spec = || plan().step("a").skip().step("b").skip();
+    let spec = || steps("a skip; b skip");
     let ends: [(&[&str], &str); 4] = [
         (&["ok", "ok"], "success"),
         (&["ok", "error"], "partial"),
@@ -180,7 +180,7 @@ fn every_ending_passes_the_assertions_of_its_list() {
         failed("X", Some(Severity::Fatal)),
         failed("X", Some(Severity::Warn)),
     ] {
-        let mut story = plan().step("a").running();
+        let mut story = steps("a").running();
         story.end("a", outcome);
         assert_eq!(story.execution.phase(), Phase::Settling);
         assert_eq!(story.settle().status.as_str(), "failure");

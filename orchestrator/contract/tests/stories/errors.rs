@@ -1,10 +1,25 @@
 //! Section 4: what an error counts as and what follows from it.
 
-use crate::story::{brief, completed, failed, output, plan, reported, text, value};
+use crate::story::{Story, brief, completed, failed, failure, output, plan, reported, steps, text, value};
 use bytes::Bytes;
-use escapement_contract::{AuditKind, CAUSE_DEPTH_MAX, Outcome, Reported, Status};
+use escapement_contract::{AuditKind, CAUSE_DEPTH_MAX, ExecutionError, Outcome, Reported, Status};
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{Opaque, Severity, codes};
+
+/// The warnings that the record of a settled execution has.
+fn warnings(story: &Story) -> impl Iterator<Item = &ExecutionError> {
+    let audit = story.persisted.as_ref().unwrap().audit.iter();
+    let kept = audit.filter_map(|entry| match &entry.kind {
+        AuditKind::StepCompleted { warnings, .. } => Some(&warnings[..]),
+        _ => None,
+    });
+    kept.flatten()
+}
+
+fn warned(warnings: Vec<Reported>) -> Outcome {
+    let output = output("a");
+    Outcome::Completed { output, warnings }
+}
 
 //
 #[test]
@@ -16,7 +31,7 @@ fn a_reserved_code_has_its_own_severity_whatever_the_worker_says() {
             Some(Severity::Error),
             Some(Severity::Fatal),
         ] {
-            let mut story = plan().step("a").skip().step("b").running();
+            let mut story = steps("a skip; b").running();
             story.end("a", failed(code, said));
             let expected = match severity {
                 Severity::Fatal => format!("persist_result failure 0/2 fatal {code}@a"),
@@ -42,7 +57,7 @@ fn any_other_code_has_the_severity_that_the_worker_says_or_error() {
         ),
         (Some(Severity::Fatal), "persist_result failure 0/1 fatal ODD@a"),
     ] {
-        let mut story = plan().step("a").skip().running();
+        let mut story = steps("a skip").running();
         story
             .end("a", failed("ODD", said))
             .says(&["dispatch a#1", expected]);
@@ -59,7 +74,7 @@ fn a_timeout_is_fatal_unless_it_is_listed() {
         (&["STEP_TIMEOUT"], "dispatch b#1"),
         (&["*"], "dispatch b#1"),
     ] {
-        let spec = || plan().step("a").skip().limit(10).step("b").attempts(1, 0, codes);
+        let spec = || steps("a skip limit=10; b").attempts(1, 0, codes);
         let mut found_here = spec().running();
         found_here
             .hand("a")
@@ -76,27 +91,16 @@ fn a_timeout_is_fatal_unless_it_is_listed() {
 //
 #[test]
 fn a_warning_with_an_output_completes_the_step() {
-    let mut story = plan().step("a").running();
-    let warnings = vec![
+    let mut story = steps("a").running();
+    let said = vec![
         reported("ODD", None),
         reported("UNKNOWN_ERROR", Some(Severity::Fatal)),
         reported("", None),
     ];
-    story.end(
-        "a",
-        Outcome::Completed {
-            output: output("a"),
-            warnings,
-        },
-    );
+    story.end("a", warned(said));
     story.says(&["dispatch a#1", "persist_result success 1/1"]);
-    let audit = &story.persisted.as_ref().unwrap().audit;
-    let warnings = audit.iter().find_map(|entry| match &entry.kind {
-        AuditKind::StepCompleted { warnings, .. } => Some(warnings.iter().map(brief).collect::<Vec<_>>()),
-        _ => None,
-    });
     assert_eq!(
-        warnings.unwrap(),
+        warnings(&story).map(brief).collect::<Vec<_>>(),
         ["warn ODD@a", "warn UNKNOWN_ERROR@a", "warn UNKNOWN_ERROR@a"]
     );
 }
@@ -104,20 +108,9 @@ fn a_warning_with_an_output_completes_the_step() {
 //
 #[test]
 fn at_most_64_warnings_are_kept() {
-    let mut story = plan().step("a").running();
-    story.end(
-        "a",
-        Outcome::Completed {
-            output: output("a"),
-            warnings: vec![reported("ODD", None); 100],
-        },
-    );
-    let audit = &story.persisted.as_ref().unwrap().audit;
-    let kept = audit.iter().find_map(|entry| match &entry.kind {
-        AuditKind::StepCompleted { warnings, .. } => Some(warnings.len()),
-        _ => None,
-    });
-    assert_eq!(kept, Some(64));
+    let mut story = steps("a").running();
+    story.end("a", warned(vec![reported("ODD", None); 100]));
+    assert_eq!(warnings(&story).count(), 64);
 }
 
 //
@@ -129,33 +122,19 @@ fn the_warnings_of_an_execution_have_a_limit_together() {
         ..reported("ODD", None)
     };
     let names: Vec<String> = (0..8).map(|n| format!("step {n}")).collect();
-    let spec = names.iter().fold(plan(), |spec, name| spec.step(name));
-    let mut story = spec.running();
+    let mut story = names.iter().fold(plan(), |spec, name| spec.step(name)).running();
     for name in &names {
-        let outcome = Outcome::Completed {
-            output: Opaque::default(),
-            warnings: vec![warning.clone(); 64],
-        };
-        story.end(name, outcome);
+        story.end(name, warned(vec![warning.clone(); 64]));
     }
     assert_eq!(story.settle().status, Status::Success);
-    let audit = story.execution.audit().iter();
-    let kept = audit.filter_map(|entry| match &entry.kind {
-        AuditKind::StepCompleted { warnings, .. } => Some(warnings.len()),
-        _ => None,
-    });
-    let kept: usize = kept.sum();
+    let kept = warnings(&story).count();
     assert!((250..=262).contains(&kept), "4 MiB of 16 KiB each, not {kept}");
 }
 
 //
 #[test]
 fn a_warning_without_an_output_leaves_the_step_not_completed() {
-    for spec in [
-        plan().step("a"),
-        plan().step("a").skip(),
-        plan().step("a").retry(),
-    ] {
+    for spec in [steps("a"), steps("a skip"), steps("a retry")] {
         let mut story = spec.step("b").attempts(3, 0, &["*"]).running();
         story
             .end("a", failed("ODD", Some(Severity::Warn)))
@@ -169,7 +148,7 @@ fn a_warning_without_an_output_leaves_the_step_not_completed() {
 //
 #[test]
 fn an_error_of_a_step_with_skip_lets_the_plan_go_on() {
-    let mut story = plan().step("a").skip().step("b").running();
+    let mut story = steps("a skip; b").running();
     story.fail("a", "BROKEN").complete("b");
     story.says(&[
         "dispatch a#1",
@@ -181,7 +160,7 @@ fn an_error_of_a_step_with_skip_lets_the_plan_go_on() {
 //
 #[test]
 fn an_error_of_a_step_with_halt_stops_the_plan() {
-    let mut story = plan().step("a").step("b").step("c").at_a_time(2).running();
+    let mut story = steps("a; b; c").at_a_time(2).running();
     story
         .complete("a")
         .hand("b")
@@ -204,7 +183,7 @@ fn an_error_of_a_step_with_halt_stops_the_plan() {
 //
 #[test]
 fn a_handler_that_asks_for_a_halt_is_judged_like_any_error() {
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     story.fail("a", "EXECUTION_HALTED");
     story.says(&[
         "dispatch a#1",
@@ -215,11 +194,7 @@ fn a_handler_that_asks_for_a_halt_is_judged_like_any_error() {
 //
 #[test]
 fn a_fatal_error_stops_the_plan_whatever_on_failure_says() {
-    for spec in [
-        plan().step("a"),
-        plan().step("a").skip(),
-        plan().step("a").retry(),
-    ] {
+    for spec in [steps("a"), steps("a skip"), steps("a retry")] {
         let mut story = spec.step("b").attempts(3, 0, &["*"]).running();
         story.end("a", failed("RESOURCE_EXHAUSTED", None));
         story.says(&[
@@ -233,12 +208,12 @@ fn a_fatal_error_stops_the_plan_whatever_on_failure_says() {
 #[test]
 fn a_code_that_is_empty_or_too_long_is_unknown_and_kept() {
     for code in ["", &"X".repeat(51)] {
-        let mut story = plan().step("a").skip().running();
+        let mut story = steps("a skip").running();
         story.end("a", failed(code, Some(Severity::Warn)));
         story.says(&["dispatch a#1", "persist_result failure 0/1 fatal UNKNOWN_ERROR@a"]);
         assert_eq!(text(&story.error().context, "original_code"), code);
     }
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     story.end("a", failed(&"ß".repeat(50), Some(Severity::Fatal)));
     assert_eq!(story.error().code, "ß".repeat(50));
 }
@@ -246,7 +221,7 @@ fn a_code_that_is_empty_or_too_long_is_unknown_and_kept() {
 //
 #[test]
 fn a_report_that_cannot_be_read_is_unknown_and_fatal() {
-    let mut story = plan().step("a").retry().attempts(3, 0, &["*"]).running();
+    let mut story = steps("a retry").attempts(3, 0, &["*"]).running();
     story.end(
         "a",
         Outcome::Undecodable {
@@ -260,7 +235,7 @@ fn a_report_that_cannot_be_read_is_unknown_and_fatal() {
 //
 #[test]
 fn long_messages_are_cut_by_code_points() {
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     story.end(
         "a",
         Outcome::Failed(Reported {
@@ -279,14 +254,8 @@ fn a_context_that_cannot_be_kept_is_replaced_by_a_note() {
         StructBuilder::new().object("t", inner.as_encoded()).build()
     });
     for context in [large, deep, Opaque::from_encoded(Bytes::from_static(b"\xff"))] {
-        let mut story = plan().step("a").running();
-        story.end(
-            "a",
-            Outcome::Failed(Reported {
-                context,
-                ..reported("X", None)
-            }),
-        );
+        let mut story = steps("a").running();
+        story.end("a", failure("X", context));
         assert!(value(&story.error().context, "context_dropped").is_some());
         assert!(value(&story.error().context, "t").is_none());
     }
@@ -298,7 +267,7 @@ fn a_context_as_deep_as_allowed_leaves_the_result_no_deeper_than_other_objects()
     let context = (0..27).fold(Opaque::default(), |inner, _| {
         StructBuilder::new().object("t", inner.as_encoded()).build()
     });
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     let error = Reported {
         context,
         ..reported("X", None)
@@ -316,7 +285,7 @@ fn recoverable_follows_from_the_severity() {
         (Severity::Error, true),
         (Severity::Fatal, false),
     ] {
-        let mut story = plan().step("a").skip().step("b").running();
+        let mut story = steps("a skip; b").running();
         story.end("a", failed("X", Some(severity)));
         if story.persisted.is_none() {
             story.complete("b");
@@ -328,17 +297,7 @@ fn recoverable_follows_from_the_severity() {
 //
 #[test]
 fn a_partial_result_shows_the_worst_error_and_then_the_earliest() {
-    let spec = plan()
-        .step("a")
-        .skip()
-        .step("b")
-        .skip()
-        .step("c")
-        .skip()
-        .step("d")
-        .skip()
-        .after(&["a"])
-        .step("e");
+    let spec = steps("a skip; b skip; c skip; d skip after=a; e");
     let mut story = spec.running();
     story.end("a", failed("WARNED", Some(Severity::Warn)));
     story.fail("b", "FIRST").fail("c", "SECOND").complete("e");
@@ -352,14 +311,7 @@ fn a_partial_result_shows_the_worst_error_and_then_the_earliest() {
 //
 #[test]
 fn a_skipped_consequence_never_hides_its_root() {
-    let mut story = plan()
-        .step("z")
-        .skip()
-        .after(&["y"])
-        .step("y")
-        .skip()
-        .step("x")
-        .running();
+    let mut story = steps("z skip after=y; y skip; x").running();
     story
         .end("y", failed("WARNED", Some(Severity::Warn)))
         .complete("x");
@@ -369,16 +321,7 @@ fn a_skipped_consequence_never_hides_its_root() {
 //
 #[test]
 fn where_nothing_completed_the_earliest_error_is_promoted() {
-    let mut story = plan()
-        .step("a")
-        .skip()
-        .step("b")
-        .skip()
-        .step("c")
-        .after(&["a"])
-        .skip()
-        .at_a_time(2)
-        .running();
+    let mut story = steps("a skip; b skip; c after=a skip").at_a_time(2).running();
     story.says(&["dispatch a#1", "dispatch b#1"]);
     story.fail("b", "SECOND").fail("a", "FIRST");
     story.says(&["persist_result failure 0/3 fatal FIRST@a < error FIRST@a"]);
@@ -388,15 +331,11 @@ fn where_nothing_completed_the_earliest_error_is_promoted() {
 //
 #[test]
 fn a_lost_worker_is_an_error_that_a_plan_may_list() {
-    let mut story = plan()
-        .step("a")
-        .retry()
-        .attempts(2, 0, &["WORKER_LOST"])
-        .running();
+    let mut story = steps("a retry").attempts(2, 0, &["WORKER_LOST"]).running();
     story
         .end("a", Outcome::Lost)
         .says(&["dispatch a#1", "dispatch a#2"]);
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     story.end("a", Outcome::Lost);
     story.says(&[
         "dispatch a#1",
@@ -407,7 +346,7 @@ fn a_lost_worker_is_an_error_that_a_plan_may_list() {
 //
 #[test]
 fn a_long_cascade_makes_no_deep_chain_of_causes() {
-    let chain = (1..1000).fold(plan().step("s0").skip().step("last"), |spec, n| {
+    let chain = (1..1000).fold(steps("s0 skip; last"), |spec, n| {
         spec.step(&format!("s{n}"))
             .after(&[&format!("s{}", n - 1)])
             .skip()

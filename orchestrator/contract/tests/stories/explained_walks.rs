@@ -1,6 +1,6 @@
 //! Every state of every step, and of the execution, is explained on random walks, and nothing contradicts another.
 
-use crate::story::{Spec, Story, completed, execution_id, plan, reported};
+use crate::story::{Spec, Story, completed, execution_id, reported, steps};
 use crate::walk::{Dice, random_input, random_plan};
 use escapement_contract::{
     EndedBy, Execution, ExecutionReason, Explanation, Input, Interruption, NotCompleted, Outcome, Phase,
@@ -293,7 +293,7 @@ fn recovered(interruption: Interruption) -> Story {
 }
 
 fn two_steps() -> Spec {
-    plan().step("a").step("b").after(&["a"])
+    steps("a; b after=a")
 }
 
 /// The endings that no step brings about.

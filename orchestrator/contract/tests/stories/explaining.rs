@@ -1,6 +1,6 @@
 //! What an explanation says, and the rules that it names, one case after the other.
 
-use crate::story::{Spec, Story, failed, plan, step_id};
+use crate::story::{Spec, Story, failed, step_id, steps};
 use escapement_contract::{Evidence, Explanation, Input, Outcome, StepFacts, StepReason, StepState};
 use escapement_model::Severity;
 
@@ -20,6 +20,14 @@ fn words(story: &Story, name: &str) -> String {
     facts(story, name).describe(story.execution.request().plan())
 }
 
+/// What is said of each of these steps.
+#[track_caller]
+fn said(story: &Story, expected: &[(&str, &str)]) {
+    for (name, expected) in expected {
+        assert_eq!(words(story, name), *expected);
+    }
+}
+
 fn rules(story: &Story, name: &str) -> Vec<&'static str> {
     facts(story, name).rules()
 }
@@ -27,25 +35,24 @@ fn rules(story: &Story, name: &str) -> Vec<&'static str> {
 //
 #[test]
 fn a_step_that_is_ready_waits_for_its_turn_while_no_slot_is_free() {
-    let mut story = plan()
-        .step("a")
-        .step("b")
-        .step("c")
-        .step("d")
-        .after(&["a", "b"])
-        .running();
+    let mut story = steps("a; b; c; d after=a,b").running();
     story.hand("a");
-    assert_eq!(
-        words(&story, "a"),
-        "Its handler runs at a worker. A limit ends the attempt in 1000 ms at the latest."
-    );
-    assert_eq!(
-        words(&story, "b"),
-        "Waits for a step under way to end, as no more than 1 may be at a time; its turn comes next."
-    );
-    assert_eq!(
-        words(&story, "c"),
-        "Waits for a step under way to end, as no more than 1 may be at a time; 1 step has its turn before it."
+    said(
+        &story,
+        &[
+            (
+                "a",
+                "Its handler runs at a worker. A limit ends the attempt in 1000 ms at the latest.",
+            ),
+            (
+                "b",
+                "Waits for a step under way to end, as no more than 1 may be at a time; its turn comes next.",
+            ),
+            (
+                "c",
+                "Waits for a step under way to end, as no more than 1 may be at a time; 1 step has its turn before it.",
+            ),
+        ],
     );
     assert_eq!(rules(&story, "c"), ["R-2.3", "R-2.4", "R-2.2"]);
     let ids = [step_id("a"), step_id("b")];
@@ -66,12 +73,7 @@ fn a_step_that_is_ready_waits_for_its_turn_while_no_slot_is_free() {
 //
 #[test]
 fn a_step_that_backs_off_says_which_retry_comes_when_and_what_happened_before() {
-    let mut story = plan()
-        .step("a")
-        .retry()
-        .step("b")
-        .attempts(3, 40, &["X"])
-        .running();
+    let mut story = steps("a retry; b").attempts(3, 40, &["X"]).running();
     story.at(10).fail("a", "X");
     story.at(15).tick();
     assert_eq!(
@@ -98,7 +100,7 @@ fn a_step_that_backs_off_says_which_retry_comes_when_and_what_happened_before() 
 //
 #[test]
 fn a_step_that_was_given_back_says_how_that_is_known() {
-    let mut story = plan().step("a").limit(100).running();
+    let mut story = steps("a limit=100").running();
     story.assign("a");
     assert_eq!(
         words(&story, "a"),
@@ -123,7 +125,7 @@ fn a_step_that_was_given_back_says_how_that_is_known() {
 #[test]
 fn a_cascade_names_the_step_at_its_root_however_long_it_is() {
     let names = ["b", "c", "d", "e", "f", "g"];
-    let mut spec = plan().step("a").skip();
+    let mut spec = steps("a skip");
     let mut before = "a";
     for name in names {
         spec = spec.step(name).skip().after(&[before]);
@@ -170,7 +172,7 @@ fn a_cascade_names_the_step_at_its_root_however_long_it_is() {
 //
 #[test]
 fn the_end_of_an_execution_is_not_explained_before_it_is_durable() {
-    let mut story = plan().step("a").step("b").at_a_time(2).running();
+    let mut story = steps("a; b").at_a_time(2).running();
     story.hand("a").hand("b");
     let n_shown = story.execution.audit().len();
     story.fail("a", "SECRET");
@@ -192,13 +194,7 @@ fn the_end_of_an_execution_is_not_explained_before_it_is_durable() {
 //
 #[test]
 fn a_record_that_leaves_attempts_out_still_explains_every_step() {
-    let mut spec = plan()
-        .step("a")
-        .retry()
-        .step("b")
-        .skip()
-        .step("c")
-        .attempts(9_000, 0, &["*"]);
+    let mut spec = steps("a retry; b skip; c").attempts(9_000, 0, &["*"]);
     spec.plan().timeout_ms = Some(1_000_000);
     let mut story = spec.running();
     for _ in 0..8_999 {
@@ -221,7 +217,7 @@ fn a_record_that_leaves_attempts_out_still_explains_every_step() {
 //
 #[test]
 fn a_step_whose_action_nobody_offers_says_so() {
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     let (step, attempt) = (story.index("a"), 1);
     story.ok(Input::ActionNotFound { step, attempt });
     story.settle();
@@ -241,13 +237,10 @@ fn the_severity_of_an_error_names_the_rule_that_set_it() {
         story.settle();
         rules(&story, "a")
     };
-    let one = || plan().step("a").skip();
+    let one = || steps("a skip");
     assert_eq!(ended(one(), failed("UNKNOWN_ERROR", None)), ["R-4.7", "R-4.1"]);
     assert_eq!(ended(one(), failed("X", Some(Severity::Fatal))), ["R-4.7"]);
     assert_eq!(ended(one(), failed("STEP_TIMEOUT", None)), ["R-4.7", "R-4.2"]);
     assert_eq!(ended(one(), failed("X", Some(Severity::Warn))), ["R-4.3"]);
-    assert_eq!(
-        ended(plan().step("a").retry(), failed("X", None)),
-        ["R-2.10", "R-2.8"]
-    );
+    assert_eq!(ended(steps("a retry"), failed("X", None)), ["R-2.10", "R-2.8"]);
 }

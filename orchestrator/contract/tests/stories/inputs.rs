@@ -1,7 +1,7 @@
 //! what an execution was told is logged so that a replay ends in the same way.
 //! Every story replays itself when it ends, so here stand the ends of what a log can hold.
 
-use crate::story::{Story, completed, failed, output, plan, reported};
+use crate::story::{Story, completed, failed, failure, output, plan, reported, steps};
 use escapement_contract::{Evidence, Execution, Input, Interruption, Moment, Outcome, Reported, Settlement};
 use escapement_model::limits::{
     ERROR_CONTEXT_BYTES_MAX, INPUT_LOG_BYTES_MAX, OUTPUT_BYTES_MAX, WARNINGS_MAX,
@@ -15,13 +15,6 @@ const BEYOND_THE_LIMIT_MS: u64 = 2_000;
 
 fn context_of(n_bytes: usize) -> Opaque {
     StructBuilder::new().text("dump", &"x".repeat(n_bytes)).build()
-}
-
-fn failure(code: &str, context: Opaque) -> Outcome {
-    Outcome::Failed(Reported {
-        context,
-        ..reported(code, None)
-    })
 }
 
 /// How the story ends if nothing more happens to it.
@@ -56,7 +49,7 @@ fn fill(story: &mut Story, n_bytes_left: usize) {
 
 /// What an input takes that has no texts.
 fn tick_bytes() -> usize {
-    let log = end_at_limit(&plan().step("a").running()).inputs.clone();
+    let log = end_at_limit(&steps("a").running()).inputs.clone();
     // The start, its write, and the limit.
     assert_eq!(log.inputs.len(), 3);
     log.bytes() / 3
@@ -65,7 +58,7 @@ fn tick_bytes() -> usize {
 //
 #[test]
 fn a_log_that_is_full_says_so_and_leads_as_far_as_it_goes() {
-    let mut story = plan().step("a").step("b").at_a_time(2).running();
+    let mut story = steps("a; b").at_a_time(2).running();
     fill(&mut story, tick_bytes());
     assert!(end_at_limit(&story).inputs.is_complete, "one more fits");
     story.assign("a");
@@ -89,7 +82,7 @@ fn a_log_that_is_full_says_so_and_leads_as_far_as_it_goes() {
 //
 #[test]
 fn an_input_that_is_refused_leaves_a_full_log_complete() {
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     fill(&mut story, tick_bytes());
     let stray = story.ended("a", 7, failed("X", None));
     story.feed(stray).unwrap_err();
@@ -102,7 +95,7 @@ fn an_input_that_is_refused_leaves_a_full_log_complete() {
 //
 #[test]
 fn a_note_in_place_of_a_context_never_overfills_the_log() {
-    let spec = plan().step("a").step("b").retry().attempts(500, 0, &["*"]);
+    let spec = steps("a; b retry").attempts(500, 0, &["*"]);
     let mut story = spec.at_a_time(2).running();
     // Until nothing fits: the notes count as well.
     for n_bytes in [[15 << 10; 69].as_slice(), &[200; 100]].concat() {
@@ -130,7 +123,7 @@ fn a_note_in_place_of_a_context_never_overfills_the_log() {
 //
 #[test]
 fn contexts_that_were_dropped_are_dropped_again() {
-    let mut story = plan().step("a").retry().attempts(500, 0, &["*"]).running();
+    let mut story = steps("a retry").attempts(500, 0, &["*"]).running();
     for n in 0..200 {
         // Sizes in turn, so that a small one fits if a large one does not.
         let n_bytes = [15 << 10, 9 << 10, 300, 0, 60, ERROR_CONTEXT_BYTES_MAX, 20 << 10][n % 7];
@@ -171,7 +164,7 @@ fn a_report_beyond_every_limit_counts_the_same_without_what_is_cut_off() {
         Opaque::from_encoded(vec![0xff; 9].into()),
     ] {
         for chars in [49, 50, 51, 999, 1000, 1001, 300_000] {
-            let mut story = plan().step("a").step("b").skip().running();
+            let mut story = steps("a; b skip").running();
             let report = Reported {
                 code: "\u{1f9ed}".repeat(chars),
                 message: "\u{e9}".repeat(chars),
@@ -219,7 +212,7 @@ fn an_output_that_was_refused_is_refused_again() {
     let large = context_of(OUTPUT_BYTES_MAX);
     let malformed = Opaque::from_encoded(vec![0x0a, 0x7f].into());
     for output in [large, malformed] {
-        let mut story = plan().step("a").running();
+        let mut story = steps("a").running();
         let outcome = Outcome::Completed {
             output,
             warnings: vec![reported("W", None)],
@@ -229,14 +222,10 @@ fn an_output_that_was_refused_is_refused_again() {
     }
     // What is refused for want of room in the result.
     let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"];
-    let spec = names.iter().fold(plan(), |spec, name| spec.step(name));
-    let mut story = spec.running();
+    let mut story = names.iter().fold(plan(), |spec, name| spec.step(name)).running();
     for name in names {
         if story.persisted.is_none() {
-            let outcome = Outcome::Completed {
-                output: context_of(OUTPUT_BYTES_MAX - 100),
-                warnings: Vec::new(),
-            };
+            let outcome = Outcome::completed(context_of(OUTPUT_BYTES_MAX - 100));
             story.end(name, outcome);
         }
     }
@@ -246,13 +235,7 @@ fn an_output_that_was_refused_is_refused_again() {
 //
 #[test]
 fn what_time_did_before_a_refused_input_is_logged() {
-    let mut story = plan()
-        .step("a")
-        .retry()
-        .limit(20)
-        .step("b")
-        .attempts(3, 5, &["*"])
-        .running();
+    let mut story = steps("a retry limit=20; b").attempts(3, 5, &["*"]).running();
     story.hand("a").at(33);
     // The attempt ran out at 20, and the next one waits since 25.
     let late = story.ended("a", 1, completed("a"));
@@ -277,25 +260,19 @@ fn limits_in_every_phase_and_clocks_that_are_set_replay() {
             story.now.unix_ms = story.now.unix_ms.saturating_add(shift_ms);
         };
         // In the queue, while the start is written, while steps run.
-        let mut queued = plan().step("a").queued();
+        let mut queued = steps("a").queued();
         shifted(&mut queued, 2_000);
         queued.feed(Input::Start).unwrap_err();
         assert!(queued.persisted.is_some());
 
-        let mut starting = plan().step("a").queued();
+        let mut starting = steps("a").queued();
         starting.ok(Input::Start);
         shifted(&mut starting, 1_000);
         // it came at the instant at which the limit ran out.
         starting.ok(Input::StartPersisted);
         assert!(starting.persisted.is_some());
 
-        let mut running = plan()
-            .step("a")
-            .limit(100)
-            .retry()
-            .step("b")
-            .attempts(9, 50, &["*"])
-            .running();
+        let mut running = steps("a limit=100 retry; b").attempts(9, 50, &["*"]).running();
         shifted(&mut running, 10);
         running.hand("a");
         running.at(110).tick();
@@ -305,7 +282,7 @@ fn limits_in_every_phase_and_clocks_that_are_set_replay() {
         running.tick();
         assert!(running.persisted.is_some());
 
-        let mut started_late = plan().step("a").queued();
+        let mut started_late = steps("a").queued();
         shifted(&mut started_late, 300);
         started_late.ok(Input::Start);
         if started_late.persisted.is_none() {
@@ -318,7 +295,7 @@ fn limits_in_every_phase_and_clocks_that_are_set_replay() {
 //
 #[test]
 fn an_execution_that_was_interrupted_replays_whatever_the_clock_says() {
-    let story = plan().step("a").queued();
+    let story = steps("a").queued();
     let old = &story.execution;
     let restarted = Interruption::Restarted {
         started_at: old.accepted_at() + 5,

@@ -1,13 +1,13 @@
 //! Section 3: limits and the clock.
 
-use crate::story::{T0, completed, number, plan, text, texts, value};
-use escapement_contract::{Input, Moment, Phase, StepState};
+use crate::story::{T0, completed, moment, number, plan, steps, text, texts, value};
+use escapement_contract::{Input, Phase, StepState};
 use escapement_model::opaque::StructBuilder;
 
 //
 #[test]
 fn a_deadline_that_passes_in_the_queue_ends_the_execution() {
-    let mut story = plan().step("a").deadline(T0 + 5000).queued();
+    let mut story = steps("a").deadline(T0 + 5000).queued();
     assert_eq!(story.execution.next_due_ms(), Some(5000));
     story.at(4999).tick().says(&[]);
     story
@@ -22,7 +22,7 @@ fn a_deadline_that_passes_in_the_queue_ends_the_execution() {
 //
 #[test]
 fn the_start_is_stamped_when_the_queue_is_left() {
-    let mut story = plan().step("a").queued();
+    let mut story = steps("a").queued();
     story.at(300).ok(Input::Start).says(&["persist_start 1000300"]);
     assert_eq!(story.execution.started_at(), Some(T0 + 300));
     assert_eq!(story.execution.limit_due_ms(), Some(1300));
@@ -37,7 +37,7 @@ fn a_deadline_that_leaves_less_than_the_plans_limit_ends_the_execution_at_its_st
         (-5, "persist_result failure 0/1 fatal DEADLINE_EXCEEDED"),
         (1000, "persist_start 1000000"),
     ] {
-        let mut story = plan().step("a").deadline(T0 + window).queued();
+        let mut story = steps("a").deadline(T0 + window).queued();
         story.feed(Input::Start).ok();
         story.says(&[expected]);
     }
@@ -46,7 +46,7 @@ fn a_deadline_that_leaves_less_than_the_plans_limit_ends_the_execution_at_its_st
 //
 #[test]
 fn the_deadline_is_looked_at_before_the_environment() {
-    let mut story = plan().step("a").requires(&["missing"]).deadline(T0 + 5).queued();
+    let mut story = steps("a").requires(&["missing"]).deadline(T0 + 5).queued();
     story
         .ok(Input::Start)
         .says(&["persist_result failure 0/1 fatal DEADLINE_EXCEEDED"]);
@@ -60,16 +60,14 @@ fn a_required_key_must_be_present_and_nothing_else() {
         .object("b", &[])
         .text("nested", "c")
         .build();
-    let mut story = plan()
-        .step("s")
+    let mut story = steps("s")
         .requires(&["a", "b"])
         .environment(environment.clone())
         .queued();
     story.ok(Input::Start).says(&["persist_start 1000000"]);
     assert_eq!(story.execution.request().environment(), &environment);
 
-    let mut story = plan()
-        .step("s")
+    let mut story = steps("s")
         .requires(&["c", "a", "d"])
         .environment(environment)
         .queued();
@@ -84,13 +82,7 @@ fn a_required_key_must_be_present_and_nothing_else() {
 //
 #[test]
 fn the_plans_limit_stops_everything_that_is_under_way() {
-    let spec = plan()
-        .step("a")
-        .step("b")
-        .retry()
-        .step("c")
-        .step("d")
-        .step("e")
+    let spec = steps("a; b retry; c; d; e")
         .attempts(2, 5000, &["*"])
         .at_a_time(4);
     let mut story = spec.running();
@@ -124,7 +116,7 @@ fn the_plans_limit_stops_everything_that_is_under_way() {
 //
 #[test]
 fn the_plans_limit_runs_while_the_start_is_being_written() {
-    let mut story = plan().step("a").queued();
+    let mut story = steps("a").queued();
     story.ok(Input::Start).says(&["persist_start 1000000"]);
     story
         .at(1000)
@@ -138,10 +130,7 @@ fn the_plans_limit_runs_while_the_start_is_being_written() {
 //
 #[test]
 fn a_steps_limit_runs_from_the_hand_out_of_each_attempt() {
-    let mut story = plan()
-        .step("a")
-        .retry()
-        .limit(100)
+    let mut story = steps("a retry limit=100")
         .attempts(2, 50, &["STEP_TIMEOUT"])
         .running();
     story.says(&["dispatch a#1"]);
@@ -161,7 +150,7 @@ fn a_steps_limit_runs_from_the_hand_out_of_each_attempt() {
 //
 #[test]
 fn a_step_without_a_limit_ends_with_that_of_the_plan() {
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     story.hand("a").says(&["dispatch a#1"]);
     story.at(1000).tick();
     story.says(&[
@@ -173,18 +162,15 @@ fn a_step_without_a_limit_ends_with_that_of_the_plan() {
 //
 #[test]
 fn a_worker_is_told_the_shorter_of_both_limits() {
-    let mut story = plan().step("a").limit(300).running();
+    let mut story = steps("a limit=300").running();
     let a = story.index("a");
-    let at = |ms: u64| Moment {
-        monotonic_ms: ms,
-        unix_ms: T0,
-    };
+    let at = |ms: u64| moment(ms, T0);
     assert_eq!(story.execution.attempt_time_left_ms(a, at(0)), 300);
     assert_eq!(story.execution.attempt_time_left_ms(a, at(800)), 200);
     assert_eq!(story.execution.attempt_time_left_ms(a, at(1000)), 1);
     story.assign("a");
     assert_eq!(story.execution.attempt_time_left_ms(a, at(100)), 200);
-    let story = plan().step("b").running();
+    let story = steps("b").running();
     assert_eq!(
         story.execution.attempt_time_left_ms(story.index("b"), at(10)),
         990
@@ -194,7 +180,7 @@ fn a_worker_is_told_the_shorter_of_both_limits() {
 //
 #[test]
 fn at_the_same_instant_the_plans_limit_precedes_a_steps() {
-    let mut story = plan().step("a").limit(1000).running();
+    let mut story = steps("a limit=1000").running();
     story.hand("a").says(&["dispatch a#1"]);
     story.at(1000).tick();
     story.says(&[
@@ -206,16 +192,7 @@ fn at_the_same_instant_the_plans_limit_precedes_a_steps() {
 //
 #[test]
 fn timers_fire_by_due_time_and_then_in_canonical_order() {
-    let spec = plan()
-        .step("a")
-        .skip()
-        .limit(200)
-        .step("b")
-        .skip()
-        .limit(100)
-        .step("c")
-        .skip()
-        .limit(100);
+    let spec = steps("a skip limit=200; b skip limit=100; c skip limit=100");
     let mut story = spec.attempts(1, 0, &["*"]).at_a_time(3).running();
     story
         .hand("a")
@@ -234,7 +211,7 @@ fn timers_fire_by_due_time_and_then_in_canonical_order() {
 #[test]
 fn an_outcome_at_the_instant_of_expiry_is_late_whether_or_not_time_ticked_before() {
     let story = || {
-        let mut story = plan().step("a").limit(100).running();
+        let mut story = steps("a limit=100").running();
         story.hand("a").says(&["dispatch a#1"]);
         story.at(100);
         story
@@ -258,7 +235,7 @@ fn an_outcome_at_the_instant_of_expiry_is_late_whether_or_not_time_ticked_before
 //
 #[test]
 fn an_outcome_one_millisecond_before_expiry_counts() {
-    let mut story = plan().step("a").limit(100).running();
+    let mut story = steps("a limit=100").running();
     story
         .hand("a")
         .at(99)
@@ -269,11 +246,7 @@ fn an_outcome_one_millisecond_before_expiry_counts() {
 //
 #[test]
 fn what_comes_after_a_limit_is_refused() {
-    let mut story = plan()
-        .step("a")
-        .skip()
-        .limit(100)
-        .step("b")
+    let mut story = steps("a skip limit=100; b")
         .attempts(1, 0, &["STEP_TIMEOUT"])
         .running();
     story.hand("a").says(&["dispatch a#1"]);
@@ -290,17 +263,11 @@ fn what_comes_after_a_limit_is_refused() {
 //
 #[test]
 fn jumps_of_the_wall_clock_move_no_timer_and_no_result_ends_before_its_start() {
-    let mut story = plan().step("a").limit(500).running();
+    let mut story = steps("a limit=500").running();
     story.hand("a");
-    story.now = Moment {
-        monotonic_ms: 10,
-        unix_ms: T0 + 999_999_999,
-    };
+    story.now = moment(10, T0 + 999_999_999);
     story.tick().says(&["dispatch a#1"]);
-    story.now = Moment {
-        monotonic_ms: 20,
-        unix_ms: 5,
-    };
+    story.now = moment(20, 5);
     story.complete("a").says(&["persist_result success 1/1"]);
     let result = story.settle();
     assert_eq!((result.completed_at, result.duration_ms), (T0, 0));
@@ -310,7 +277,7 @@ fn jumps_of_the_wall_clock_move_no_timer_and_no_result_ends_before_its_start() {
 //
 #[test]
 fn a_sleep_is_cut_short_by_the_plans_limit() {
-    let mut story = plan().step("a").retry().attempts(2, 5000, &["*"]).running();
+    let mut story = steps("a retry").attempts(2, 5000, &["*"]).running();
     story.fail("a", "FLAKY").says(&["dispatch a#1"]);
     story
         .at(1000)
@@ -321,7 +288,7 @@ fn a_sleep_is_cut_short_by_the_plans_limit() {
 //
 #[test]
 fn an_outcome_before_the_limit_counts_though_it_becomes_durable_after_it() {
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     story
         .at(999)
         .complete("a")
@@ -337,7 +304,7 @@ fn an_outcome_before_the_limit_counts_though_it_becomes_durable_after_it() {
 //
 #[test]
 fn errors_of_limits_name_no_step() {
-    let mut story = plan().step("a").queued();
+    let mut story = steps("a").queued();
     story.at(1500).tick();
     let error = story.error();
     assert_eq!(error.step_id, None);
@@ -348,7 +315,7 @@ fn errors_of_limits_name_no_step() {
         error.message,
         "The deadline passed while the execution was queued."
     );
-    let mut story = plan().step("a").limit(10).running();
+    let mut story = steps("a limit=10").running();
     story.hand("a").at(10).tick();
     assert_eq!(number(&story.error().context, "limit_ms"), 10.0);
     assert_eq!(text(&plan().0.environment.unwrap(), "region"), "north");

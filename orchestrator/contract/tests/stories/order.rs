@@ -1,20 +1,13 @@
 //! Section 2: whose turn it is, and what an attempt goes through.
 
-use crate::story::{completed, failed, plan};
+use crate::story::{assigned, completed, failed, returned, steps};
 use escapement_contract::{Evidence, Input, Outcome, Progress, StepState};
 use escapement_model::Severity;
 
 //
 #[test]
 fn steps_run_one_at_a_time_in_canonical_order() {
-    let mut story = plan()
-        .step("a")
-        .after(&["c"])
-        .step("b")
-        .step("c")
-        .step("d")
-        .after(&["a"])
-        .running();
+    let mut story = steps("a after=c; b; c; d after=a").running();
     story.says(&["dispatch b#1"]);
     story.complete("b").says(&["dispatch c#1"]);
     story.complete("c").says(&["dispatch a#1"]);
@@ -25,15 +18,7 @@ fn steps_run_one_at_a_time_in_canonical_order() {
 //
 #[test]
 fn as_many_steps_as_asked_for_start_in_canonical_order() {
-    let mut story = plan()
-        .step("a")
-        .step("b")
-        .step("c")
-        .after(&["a"])
-        .step("d")
-        .step("e")
-        .at_a_time(3)
-        .running();
+    let mut story = steps("a; b; c after=a; d; e").at_a_time(3).running();
     story.says(&["dispatch a#1", "dispatch b#1", "dispatch d#1"]);
     // c has become ready, and its place is before that of e.
     story.complete("a").says(&["dispatch c#1"]);
@@ -43,12 +28,7 @@ fn as_many_steps_as_asked_for_start_in_canonical_order() {
 //
 #[test]
 fn a_sleeping_step_keeps_its_slot() {
-    let mut story = plan()
-        .step("a")
-        .retry()
-        .step("b")
-        .attempts(2, 50, &["FLAKY"])
-        .running();
+    let mut story = steps("a retry; b").attempts(2, 50, &["FLAKY"]).running();
     story.says(&["dispatch a#1"]);
     story.at(10).fail("a", "FLAKY").says(&[]);
     assert_eq!(story.state("a"), StepState::BackingOff { next_attempt: 2 });
@@ -60,16 +40,7 @@ fn a_sleeping_step_keeps_its_slot() {
 //
 #[test]
 fn a_dependent_with_skip_is_skipped_and_the_cascade_goes_on() {
-    let spec = plan()
-        .step("a")
-        .skip()
-        .step("b")
-        .after(&["a"])
-        .skip()
-        .step("c")
-        .after(&["b"])
-        .skip()
-        .step("d");
+    let spec = steps("a skip; b after=a skip; c after=b skip; d");
     let mut story = spec.running();
     story.says(&["dispatch a#1"]);
     story.fail("a", "BROKEN").says(&["dispatch d#1"]);
@@ -83,10 +54,7 @@ fn a_dependent_with_skip_is_skipped_and_the_cascade_goes_on() {
 //
 #[test]
 fn a_dependent_that_may_not_be_skipped_ends_the_plan_without_a_retry() {
-    for spec in [
-        plan().step("a").skip().step("b").after(&["a"]),
-        plan().step("a").skip().step("b").after(&["a"]).retry(),
-    ] {
+    for spec in [steps("a skip; b after=a"), steps("a skip; b after=a retry")] {
         let mut story = spec.attempts(5, 100, &["*"]).running();
         story.says(&["dispatch a#1"]);
         story.fail("a", "BROKEN");
@@ -97,13 +65,7 @@ fn a_dependent_that_may_not_be_skipped_ends_the_plan_without_a_retry() {
 //
 #[test]
 fn a_step_that_cannot_run_ends_in_its_turn() {
-    let spec = plan()
-        .step("a")
-        .skip()
-        .step("b")
-        .step("c")
-        .after(&["a"])
-        .at_a_time(2);
+    let spec = steps("a skip; b; c after=a").at_a_time(2);
     let mut story = spec.running();
     story.says(&["dispatch a#1", "dispatch b#1"]);
     // The slot of a is free again, so c is taken up, which stops b.
@@ -116,14 +78,7 @@ fn a_step_that_cannot_run_ends_in_its_turn() {
 //
 #[test]
 fn the_cause_is_the_earliest_failed_dependency_in_canonical_order() {
-    let spec = plan()
-        .step("a")
-        .skip()
-        .step("b")
-        .skip()
-        .step("c")
-        .after(&["b", "a"])
-        .at_a_time(2);
+    let spec = steps("a skip; b skip; c after=b,a").at_a_time(2);
     let mut story = spec.running();
     story.says(&["dispatch a#1", "dispatch b#1"]);
     story.fail("b", "SECOND").says(&[]);
@@ -134,7 +89,7 @@ fn the_cause_is_the_earliest_failed_dependency_in_canonical_order() {
 //
 #[test]
 fn an_attempt_is_settled_once() {
-    let mut story = plan().step("a").step("b").running();
+    let mut story = steps("a; b").running();
     story.complete("a").says(&["dispatch a#1", "dispatch b#1"]);
     for outcome in [completed("a"), failed("LATE", None), Outcome::Lost] {
         let refused = story.refused(story.ended("a", 1, outcome));
@@ -149,33 +104,16 @@ fn an_attempt_is_settled_once() {
 //
 #[test]
 fn inputs_for_another_attempt_or_out_of_order_are_refused() {
-    let mut story = plan().step("a").step("b").running();
+    let mut story = steps("a; b").running();
     story.says(&["dispatch a#1"]);
     let (a, b) = (story.index("a"), story.index("b"));
-    let worker = || "w".into();
     story.refused(Input::AttemptStarted { step: a, attempt: 1 });
     story.refused(story.ended("a", 1, completed("a")));
-    story.refused(Input::AttemptReturned {
-        step: a,
-        attempt: 1,
-        evidence: Evidence::Rejected,
-    });
-    story.refused(Input::Assigned {
-        step: a,
-        attempt: 2,
-        worker: worker(),
-    });
-    story.refused(Input::Assigned {
-        step: b,
-        attempt: 1,
-        worker: worker(),
-    });
+    story.refused(returned(a, 1, Evidence::Rejected));
+    story.refused(assigned(a, 2));
+    story.refused(assigned(b, 1));
     story.assign("a");
-    story.refused(Input::Assigned {
-        step: a,
-        attempt: 1,
-        worker: worker(),
-    });
+    story.refused(assigned(a, 1));
     story.refused(Input::ActionNotFound { step: a, attempt: 1 });
     story.refused(Input::AttemptStarted { step: a, attempt: 2 });
     story.refused(story.ended("a", 2, completed("a")));
@@ -186,7 +124,7 @@ fn inputs_for_another_attempt_or_out_of_order_are_refused() {
 //
 #[test]
 fn a_returned_attempt_is_dispatched_again_uncounted_and_its_limit_starts_anew() {
-    let mut story = plan().step("a").limit(100).running();
+    let mut story = steps("a limit=100").running();
     story.says(&["dispatch a#1"]);
     story
         .assign("a")
@@ -202,7 +140,7 @@ fn a_returned_attempt_is_dispatched_again_uncounted_and_its_limit_starts_anew() 
 //
 #[test]
 fn an_attempt_that_started_is_not_returned() {
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     story.hand("a");
     let step = story.index("a");
     for evidence in [
@@ -214,18 +152,14 @@ fn an_attempt_that_started_is_not_returned() {
         Evidence::Goodbye,
         Evidence::DeclaredDead,
     ] {
-        story.refused(Input::AttemptReturned {
-            step,
-            attempt: 1,
-            evidence,
-        });
+        story.refused(returned(step, 1, evidence));
     }
 }
 
 //
 #[test]
 fn an_attempt_that_its_worker_may_not_do_is_dispatched_again_uncounted_even_if_it_started() {
-    let mut story = plan().step("a").limit(100).running();
+    let mut story = steps("a limit=100").running();
     story.says(&["dispatch a#1"]);
     story
         .hand("a")
@@ -244,7 +178,7 @@ fn an_attempt_that_its_worker_may_not_do_is_dispatched_again_uncounted_even_if_i
 //
 #[test]
 fn an_action_that_nobody_offers_is_fatal_even_where_the_step_may_be_skipped() {
-    let mut story = plan().step("a").step("b").skip().running();
+    let mut story = steps("a; b skip").running();
     story.complete("a").says(&["dispatch a#1", "dispatch b#1"]);
     let step = story.index("b");
     story.ok(Input::ActionNotFound { step, attempt: 1 });
@@ -254,15 +188,7 @@ fn an_action_that_nobody_offers_is_fatal_even_where_the_step_may_be_skipped() {
 //
 #[test]
 fn progress_counts_every_step_once() {
-    let spec = plan()
-        .step("a")
-        .retry()
-        .step("b")
-        .step("c")
-        .step("d")
-        .step("e")
-        .after(&["d"])
-        .attempts(2, 50, &["*"]);
+    let spec = steps("a retry; b; c; d; e after=d").attempts(2, 50, &["*"]);
     let mut story = spec.at_a_time(3).running();
     story.fail("a", "FLAKY").complete("b").hand("c");
     let expected = Progress {

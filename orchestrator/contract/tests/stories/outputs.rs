@@ -1,6 +1,6 @@
 //! Sections 4 and 6: outputs, and what becomes of them.
 
-use crate::story::{Story, output, plan, step_id, text, value};
+use crate::story::{Story, output, plan, step_id, steps, text, value};
 use bytes::Bytes;
 use escapement_contract::Outcome;
 use escapement_model::limits::{OUTPUT_BYTES_MAX, RESULT_PAYLOAD_BYTES_MAX};
@@ -17,22 +17,16 @@ fn object_of(bytes: usize) -> Opaque {
 }
 
 fn give(story: &mut Story, name: &str, output: Opaque) {
-    story.end(
-        name,
-        Outcome::Completed {
-            output,
-            warnings: Vec::new(),
-        },
-    );
+    story.end(name, Outcome::completed(output));
 }
 
 //
 #[test]
 fn an_output_at_the_limit_is_kept_and_one_above_it_is_fatal() {
-    let mut story = plan().step("a").skip().running();
+    let mut story = steps("a skip").running();
     give(&mut story, "a", object_of(OUTPUT_BYTES_MAX));
     story.says(&["dispatch a#1", "persist_result success 1/1"]);
-    let mut story = plan().step("a").skip().running();
+    let mut story = steps("a skip").running();
     give(&mut story, "a", object_of(OUTPUT_BYTES_MAX + 1));
     story.says(&[
         "dispatch a#1",
@@ -43,8 +37,9 @@ fn an_output_at_the_limit_is_kept_and_one_above_it_is_fatal() {
 //
 #[test]
 fn outputs_that_exceed_the_result_together_are_fatal() {
-    let spec = (0..13).fold(plan(), |spec, n| spec.step(&format!("s{n}")));
-    let mut story = spec.running();
+    let mut story = (0..13)
+        .fold(plan(), |spec, n| spec.step(&format!("s{n}")))
+        .running();
     for n in 0..11 {
         give(&mut story, &format!("s{n}"), object_of(OUTPUT_BYTES_MAX));
     }
@@ -70,7 +65,7 @@ fn outputs_that_exceed_the_result_together_are_fatal() {
 fn the_room_of_an_output_is_counted_to_the_byte() {
     // The assertion of the payload panics if the count is wrong; the headers grow at these lengths.
     for n_chars in (0..200).chain(16_250..16_400) {
-        let mut story = plan().step("a").running();
+        let mut story = steps("a").running();
         give(
             &mut story,
             "a",
@@ -78,7 +73,7 @@ fn the_room_of_an_output_is_counted_to_the_byte() {
         );
         assert_eq!(story.settle().steps_executed, 1);
     }
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     give(&mut story, "a", Opaque::default());
     assert_eq!(story.settle().result_payload.entries().count(), 1);
 }
@@ -86,7 +81,7 @@ fn the_room_of_an_output_is_counted_to_the_byte() {
 //
 #[test]
 fn an_output_that_is_no_object_is_unknown_and_fatal() {
-    let mut story = plan().step("a").skip().running();
+    let mut story = steps("a skip").running();
     give(
         &mut story,
         "a",
@@ -99,14 +94,7 @@ fn an_output_that_is_no_object_is_unknown_and_fatal() {
 //
 #[test]
 fn the_payload_holds_the_completed_steps_in_canonical_order_byte_for_byte() {
-    let spec = plan()
-        .step("c")
-        .step("b")
-        .skip()
-        .step("a")
-        .retry()
-        .attempts(2, 0, &["*"])
-        .at_a_time(3);
+    let spec = steps("c; b skip; a retry").attempts(2, 0, &["*"]).at_a_time(3);
     let mut story = spec.running();
     let odd = StructBuilder::new()
         .null("k")
@@ -133,7 +121,7 @@ fn the_payload_holds_the_completed_steps_in_canonical_order_byte_for_byte() {
 //
 #[test]
 fn a_success_has_every_output() {
-    let mut story = plan().step("a").step("b").running();
+    let mut story = steps("a; b").running();
     let result = story.complete("a").complete("b").settle();
     let keys: Vec<String> = result
         .result_payload
@@ -146,7 +134,7 @@ fn a_success_has_every_output() {
 //
 #[test]
 fn a_failure_keeps_what_completed() {
-    let mut story = plan().step("a").step("b").running();
+    let mut story = steps("a; b").running();
     story
         .complete("a")
         .end("b", crate::story::failed("BAD", Some(Severity::Fatal)));

@@ -1,6 +1,6 @@
 //! Section 6: the result and the record.
 
-use crate::story::{Story, T0, failed, plan, reported, step_id, value};
+use crate::story::{Story, T0, failed, failure, plan, reported, step_id, steps, value};
 use escapement_contract::{AUDIT_ENTRIES_MAX, AuditKind, Evidence, Outcome, Reported};
 use escapement_model::Severity;
 use escapement_model::opaque::{StructBuilder, ValueView, entries, items};
@@ -17,13 +17,7 @@ fn kinds(story: &Story) -> Vec<String> {
 //
 #[test]
 fn the_record_is_numbered_without_gaps_and_ends_with_settled() {
-    let mut story = plan()
-        .step("a")
-        .retry()
-        .step("b")
-        .skip()
-        .attempts(2, 10, &["*"])
-        .running();
+    let mut story = steps("a retry; b skip").attempts(2, 10, &["*"]).running();
     story
         .assign("a")
         .give_back("a", Evidence::Rejected)
@@ -64,15 +58,7 @@ fn the_record_is_numbered_without_gaps_and_ends_with_settled() {
 //
 #[test]
 fn the_steps_that_did_not_complete_are_listed_in_canonical_order() {
-    let mut story = plan()
-        .step("a")
-        .after(&["c"])
-        .step("b")
-        .skip()
-        .step("c")
-        .skip()
-        .step("d")
-        .running();
+    let mut story = steps("a after=c; b skip; c skip; d").running();
     story.complete("b").fail("c", "X");
     let audit = &story.persisted.as_ref().unwrap().audit;
     let incomplete = audit.iter().find_map(|entry| match &entry.kind {
@@ -85,25 +71,9 @@ fn the_steps_that_did_not_complete_are_listed_in_canonical_order() {
 //
 #[test]
 fn each_error_of_the_run_says_all_that_is_known() {
-    let mut story = plan()
-        .step("a")
-        .skip()
-        .step("b")
-        .after(&["a"])
-        .skip()
-        .step("c")
-        .running();
+    let mut story = steps("a skip; b after=a skip; c").running();
     let context = StructBuilder::new().text("disk", "full").build();
-    story
-        .at(5)
-        .end(
-            "a",
-            Outcome::Failed(Reported {
-                context,
-                ..reported("X", None)
-            }),
-        )
-        .complete("c");
+    story.at(5).end("a", failure("X", context)).complete("c");
     let context = story.error().context;
     assert!(
         value(&context, "disk").is_some(),
@@ -180,7 +150,7 @@ fn contexts_stop_being_repeated_and_what_is_too_much_is_counted() {
 //
 #[test]
 fn a_record_of_countless_attempts_is_bounded() {
-    let mut story = plan().step("a").retry().attempts(i32::MAX, 0, &["*"]).running();
+    let mut story = steps("a retry").attempts(i32::MAX, 0, &["*"]).running();
     for _ in 0..AUDIT_ENTRIES_MAX {
         story.fail("a", "X");
     }
@@ -203,12 +173,12 @@ fn a_record_of_countless_attempts_is_bounded() {
 //
 #[test]
 fn an_error_stands_in_every_result_but_a_success() {
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     assert_eq!(story.complete("a").settle().error, None);
-    let mut story = plan().step("a").skip().step("b").running();
+    let mut story = steps("a skip; b").running();
     let partial = story.complete("a").fail("b", "X").settle();
     assert_eq!(partial.error.map(|error| error.severity), Some(Severity::Fatal));
-    let mut story = plan().step("a").skip().step("b").skip().running();
+    let mut story = steps("a skip; b skip").running();
     let partial = story.complete("a").fail("b", "X").settle();
     assert_eq!(partial.error.map(|error| error.severity), Some(Severity::Error));
     assert_eq!((partial.steps_executed, partial.steps_total), (1, 2));
@@ -217,7 +187,7 @@ fn an_error_stands_in_every_result_but_a_success() {
 //
 #[test]
 fn a_step_counts_once_whatever_its_attempts() {
-    let mut story = plan().step("a").retry().attempts(5, 0, &["*"]).running();
+    let mut story = steps("a retry").attempts(5, 0, &["*"]).running();
     let result = story.fail("a", "X").fail("a", "X").complete("a").settle();
     assert_eq!((result.steps_executed, result.steps_total), (1, 1));
 }
@@ -225,7 +195,7 @@ fn a_step_counts_once_whatever_its_attempts() {
 //
 #[test]
 fn the_duration_runs_from_the_start_to_the_end() {
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     let result = story.at(123).complete("a").at(500).settle();
     assert_eq!((result.completed_at, result.duration_ms), (T0 + 123, 123));
 }
@@ -233,7 +203,7 @@ fn the_duration_runs_from_the_start_to_the_end() {
 //
 #[test]
 fn an_attempt_in_flight_at_a_stop_adds_no_error() {
-    let mut story = plan().step("a").step("b").at_a_time(2).running();
+    let mut story = steps("a; b").at_a_time(2).running();
     story.hand("b").end("a", failed("X", Some(Severity::Fatal)));
     assert_eq!(story.trace(), ["X@a#1"]);
 }

@@ -1,7 +1,7 @@
 //! Sections 6 and 10: the chain of a record, the inputs that led to it, and what the core makes of them a second time.
 //! That every story of this suite replays is checked where stories end.
 
-use crate::story::{Story, failed, plan, step_id};
+use crate::story::{Story, failed, step_id, steps};
 use escapement_contract::{
     AuditEntry, AuditKind, ExecutionError, Input, InputLog, LoggedInput, ReplayRefused, Replayed, Settlement,
     chain_seed, replay,
@@ -12,12 +12,7 @@ use std::sync::Arc;
 
 /// A step that fails, sleeps, is late for its limit and completes.
 fn eventful() -> Story {
-    let mut story = plan()
-        .step("a")
-        .retry()
-        .limit(50)
-        .step("b")
-        .skip()
+    let mut story = steps("a retry limit=50; b skip")
         .attempts(3, 10, &["*"])
         .running();
     story
@@ -71,7 +66,7 @@ fn a_changed_entry_breaks_the_chain_from_there_on() {
 //
 #[test]
 fn the_chain_begins_with_the_execution_and_its_request() {
-    let (one, other) = (plan().step("a").running(), plan().step("b").running());
+    let (one, other) = (steps("a").running(), steps("b").running());
     let digests = [&one, &other].map(|story| story.execution.request().digest());
     let id = one.execution.execution_id();
     assert_ne!(chain_seed(id, digests[0]), chain_seed(id, digests[1]));
@@ -114,7 +109,7 @@ fn the_context_of_a_cause_is_hashed_once_however_many_steps_fail_of_it() {
 //
 #[test]
 fn the_inputs_stand_with_the_record_but_for_those_that_were_refused() {
-    let mut story = plan().step("a").running();
+    let mut story = steps("a").running();
     let early = story.ended("a", 1, failed("TOO_EARLY", None));
     story.refused(early);
     story.at(3).tick().complete("a");
@@ -139,7 +134,7 @@ fn the_inputs_stand_with_the_record_but_for_those_that_were_refused() {
 //
 #[test]
 fn time_that_did_something_stands_among_the_inputs_even_where_the_input_was_refused() {
-    let mut story = plan().step("a").limit(50).running();
+    let mut story = steps("a limit=50").running();
     story.hand("a");
     let late = story.ended("a", 1, failed("TOO_LATE", None));
     assert!(story.at(50).feed(late).is_err());

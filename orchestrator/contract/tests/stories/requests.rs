@@ -1,6 +1,6 @@
 //! Section 1: what a request is.
 
-use crate::story::{ALLOWANCE, CONCURRENCY_MAX, Spec, plan, step_id};
+use crate::story::{ALLOWANCE, CONCURRENCY_MAX, Spec, plan, step_id, steps};
 use escapement_contract::{Finding, RetryPolicyDraft, Violations, validate_request};
 use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
@@ -23,7 +23,7 @@ fn check(spec: Spec, expected: &[&str]) {
 }
 
 fn with(change: impl FnOnce(&mut Spec)) -> Spec {
-    let mut spec = plan().step("a").step("b").after(&["a"]);
+    let mut spec = steps("a; b after=a");
     change(&mut spec);
     spec
 }

@@ -1,19 +1,14 @@
 //! Section 2: retries and their delays.
 
-use crate::story::{failed, plan, reported};
-use escapement_contract::{Outcome, RetryPolicyDraft, validate_plan};
+use crate::story::{failed, failure, steps};
+use escapement_contract::{RetryPolicyDraft, validate_plan};
 use escapement_model::Severity;
 use escapement_model::opaque::StructBuilder;
 
 //
 #[test]
 fn an_eligible_error_is_attempted_again_until_no_attempt_is_left() {
-    let mut story = plan()
-        .step("a")
-        .retry()
-        .step("b")
-        .attempts(3, 0, &["FLAKY"])
-        .running();
+    let mut story = steps("a retry; b").attempts(3, 0, &["FLAKY"]).running();
     story.says(&["dispatch a#1"]);
     story.fail("a", "FLAKY").says(&["dispatch a#2"]);
     story.fail("a", "FLAKY").says(&["dispatch a#3"]);
@@ -34,7 +29,7 @@ fn what_is_not_listed_is_not_attempted_again() {
         (&["*"][..], "dispatch a#2"),
         (&["OTHER", "FLAKY"][..], "dispatch a#2"),
     ] {
-        let mut story = plan().step("a").retry().step("b").attempts(3, 0, codes).running();
+        let mut story = steps("a retry; b").attempts(3, 0, codes).running();
         story.says(&["dispatch a#1"]);
         story.fail("a", "FLAKY").says(&[expected]);
     }
@@ -43,7 +38,7 @@ fn what_is_not_listed_is_not_attempted_again() {
 //
 #[test]
 fn steps_that_do_not_ask_for_retries_get_none() {
-    let mut story = plan().step("a").skip().step("b").attempts(3, 0, &["*"]).running();
+    let mut story = steps("a skip; b").attempts(3, 0, &["*"]).running();
     story.says(&["dispatch a#1"]);
     story.fail("a", "FLAKY").says(&["dispatch b#1"]);
     story
@@ -54,7 +49,7 @@ fn steps_that_do_not_ask_for_retries_get_none() {
 //
 #[test]
 fn warnings_and_fatal_errors_are_never_attempted_again() {
-    let spec = plan().step("a").retry().step("b").retry().attempts(3, 0, &["*"]);
+    let spec = steps("a retry; b retry").attempts(3, 0, &["*"]);
     let mut story = spec.running();
     story.says(&["dispatch a#1"]);
     story
@@ -68,7 +63,7 @@ fn warnings_and_fatal_errors_are_never_attempted_again() {
 //
 #[test]
 fn delays_grow_and_are_capped() {
-    let mut spec = plan().step("a").retry();
+    let mut spec = steps("a retry");
     let policy = |backoff_ms, multiplier, max_backoff_ms| RetryPolicyDraft {
         backoff_ms: Some(backoff_ms),
         backoff_multiplier: Some(multiplier),
@@ -104,10 +99,7 @@ fn delays_grow_and_are_capped() {
 //
 #[test]
 fn the_delay_counts_from_the_instant_at_which_the_attempt_was_over() {
-    let mut story = plan()
-        .step("a")
-        .retry()
-        .limit(100)
+    let mut story = steps("a retry limit=100")
         .attempts(2, 50, &["STEP_TIMEOUT"])
         .running();
     story.hand("a").says(&["dispatch a#1"]);
@@ -121,13 +113,10 @@ fn the_delay_counts_from_the_instant_at_which_the_attempt_was_over() {
 //
 #[test]
 fn contexts_of_repeated_attempts_are_kept_up_to_a_limit() {
-    let mut story = plan().step("a").retry().attempts(1000, 0, &["*"]).running();
+    let mut story = steps("a retry").attempts(1000, 0, &["*"]).running();
     let context = StructBuilder::new().text("blob", &"x".repeat(16_000)).build();
     for _ in 0..100 {
-        let error = Outcome::Failed(escapement_contract::Reported {
-            context: context.clone(),
-            ..reported("FLAKY", None)
-        });
+        let error = failure("FLAKY", context.clone());
         story.end("a", error);
     }
     story.end("a", failed("BAD", Some(Severity::Fatal)));

@@ -40,6 +40,21 @@ pub fn plan() -> Spec {
     })
 }
 
+/// The same with these steps, as `a; b skip after=a; c retry limit=100 after=a,b`.
+pub fn steps(text: &str) -> Spec {
+    text.split("; ").fold(plan(), |spec, step| {
+        let mut words = step.split(' ');
+        let spec = spec.step(words.next().unwrap());
+        words.fold(spec, |spec, word| match word.split_once('=') {
+            None if word == "skip" => spec.skip(),
+            None if word == "retry" => spec.retry(),
+            Some(("limit", ms)) => spec.limit(ms.parse().unwrap()),
+            Some(("after", names)) => spec.after(&names.split(',').collect::<Vec<_>>()),
+            _ => panic!("{word} is no word of a step"),
+        })
+    })
+}
+
 impl Spec {
     pub fn plan(&mut self) -> &mut PlanDraft {
         self.0.plan.as_mut().unwrap()
@@ -119,10 +134,7 @@ impl Spec {
         let deadline = request
             .deadline_ms()
             .unwrap_or(default_deadline(T0, request.plan(), ALLOWANCE));
-        let now = Moment {
-            monotonic_ms: 0,
-            unix_ms: T0,
-        };
+        let now = moment(0, T0);
         let execution = Execution::accept(request, execution_id(), T0, deadline, now);
         Story {
             execution,
@@ -154,10 +166,7 @@ pub struct Story {
 impl Story {
     /// Sets both clocks, counted from the beginning.
     pub fn at(&mut self, ms: u64) -> &mut Self {
-        self.now = Moment {
-            monotonic_ms: ms,
-            unix_ms: T0 + i64::try_from(ms).unwrap(),
-        };
+        self.now = moment(ms, T0 + i64::try_from(ms).unwrap());
         self
     }
 
@@ -297,11 +306,7 @@ impl Story {
 
     pub fn give_back(&mut self, name: &str, evidence: Evidence) -> &mut Self {
         let (step, attempt) = (self.index(name), self.attempt(name));
-        self.ok(Input::AttemptReturned {
-            step,
-            attempt,
-            evidence,
-        })
+        self.ok(returned(step, attempt, evidence))
     }
 
     /// Makes the settlement durable.
@@ -412,14 +417,43 @@ pub fn output(name: &str) -> Opaque {
 }
 
 pub fn completed(name: &str) -> Outcome {
-    Outcome::Completed {
-        output: output(name),
-        warnings: Vec::new(),
-    }
+    Outcome::completed(output(name))
 }
 
 pub fn failed(code: &str, severity: Option<Severity>) -> Outcome {
     Outcome::Failed(reported(code, severity))
+}
+
+/// A failure with diagnostic data.
+pub fn failure(code: &str, context: Opaque) -> Outcome {
+    Outcome::Failed(Reported {
+        context,
+        ..reported(code, None)
+    })
+}
+
+/// Both clocks.
+pub fn moment(monotonic_ms: u64, unix_ms: i64) -> Moment {
+    Moment {
+        monotonic_ms,
+        unix_ms,
+    }
+}
+
+pub fn assigned(step: StepIndex, attempt: u32) -> Input {
+    Input::Assigned {
+        step,
+        attempt,
+        worker: "w".into(),
+    }
+}
+
+pub fn returned(step: StepIndex, attempt: u32, evidence: Evidence) -> Input {
+    Input::AttemptReturned {
+        step,
+        attempt,
+        evidence,
+    }
 }
 
 pub fn reported(code: &str, severity: Option<Severity>) -> Reported {

@@ -1,6 +1,6 @@
 //! What is allowed in a plan and yet probably not meant.
 
-use crate::story::{Spec, plan};
+use crate::story::{Spec, steps};
 use escapement_contract::validate_plan;
 
 /// The warnings about a plan, as field and code.
@@ -15,7 +15,7 @@ fn warnings(mut spec: Spec) -> Vec<String> {
 
 /// A plan about which there is nothing to say.
 fn limited() -> Spec {
-    plan().step("limit").limit(1)
+    steps("limit limit=1")
 }
 
 //
@@ -29,10 +29,10 @@ fn what_is_probably_not_meant_is_a_warning() {
     );
     assert!(warnings(limited().step("a").limit(999)).is_empty());
     let no_limits = "plan.steps NO_STEP_LIMITS";
-    assert_eq!(warnings(plan().step("a")), [no_limits]);
+    assert_eq!(warnings(steps("a")), [no_limits]);
     let never = "plan.steps[1].on_failure RETRY_NEVER_HAPPENS";
-    assert_eq!(warnings(plan().step("a").step("b").retry()), [no_limits, never]);
-    assert!(warnings(plan().step("a").step("b").limit(1)).is_empty());
+    assert_eq!(warnings(steps("a; b retry")), [no_limits, never]);
+    assert!(warnings(steps("a; b limit=1")).is_empty());
     let created = |created_at| {
         let mut spec = limited();
         spec.plan().created_at = created_at;

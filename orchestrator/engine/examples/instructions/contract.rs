@@ -183,10 +183,7 @@ fn run(n: u64, request: &Arc<Request>, output: &Opaque) -> Arc<Settlement> {
                     },
                 );
                 tell(&mut execution, Input::AttemptStarted { step, attempt });
-                let outcome = Outcome::Completed {
-                    output: output.clone(),
-                    warnings: Vec::new(),
-                };
+                let outcome = Outcome::completed(output.clone());
                 tell(
                     &mut execution,
                     Input::AttemptEnded {

@@ -211,10 +211,7 @@ impl World {
     }
 
     fn completed(&self) -> AttemptReport {
-        AttemptReport::Outcome(Outcome::Completed {
-            output: self.output.clone(),
-            warnings: Vec::new(),
-        })
+        AttemptReport::Outcome(Outcome::completed(self.output.clone()))
     }
 
     /// The next message of a session.

@@ -502,10 +502,7 @@ fn outcome_of(dice: u64) -> Outcome {
             severity: None,
             context: Opaque::default(),
         }),
-        _ => Outcome::Completed {
-            output: Opaque::default(),
-            warnings: Vec::new(),
-        },
+        _ => Outcome::completed(Opaque::default()),
     }
 }
 

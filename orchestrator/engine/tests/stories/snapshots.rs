@@ -348,10 +348,7 @@ fn an_attempt_that_came_over_unstarted_is_asked_for_in_a_while() {
 fn an_answer_on_its_way_does_not_confuse_a_snapshot() {
     let (mut world, tokens) = busy(2);
     world.pass(2_000);
-    let output = escapement_contract::Outcome::Completed {
-        output: Default::default(),
-        warnings: vec![],
-    };
+    let output = escapement_contract::Outcome::completed(Default::default());
     // Its snapshot was taken before it read the answer to this outcome.
     world.report(1, tokens[0], output);
     world.take_sent(1);
@@ -369,10 +366,7 @@ fn an_answer_on_its_way_does_not_confuse_a_snapshot() {
 fn an_outcome_reported_elsewhere_and_then_omitted_frees_the_credit() {
     let (mut world, tokens) = busy(2);
     world.started(1, tokens[0]);
-    let report = AttemptReport::Outcome(escapement_contract::Outcome::Completed {
-        output: Default::default(),
-        warnings: vec![],
-    });
+    let report = AttemptReport::Outcome(escapement_contract::Outcome::completed(Default::default()));
     let items = vec![(tokens[0], report)];
     world.ask(|caller| Input::ReportOutcomes { caller, items });
     world.pass(2_000);

@@ -109,7 +109,7 @@ impl Naive {
         } = self.pending.remove(next);
         if end {
             self.tell(match stub.end {
-                End::Completed(output) => ended(step, attempt, completed(output)),
+                End::Completed(output) => ended(step, attempt, Outcome::completed(output)),
                 End::Failed(reported) => ended(step, attempt, Outcome::Failed(reported)),
                 End::Lost => ended(step, attempt, Outcome::Lost),
                 End::Returned => Input::AttemptReturned {
@@ -182,13 +182,6 @@ fn ended(step: StepIndex, attempt: u32, outcome: Outcome) -> Input {
         step,
         attempt,
         outcome,
-    }
-}
-
-fn completed(output: escapement_model::Opaque) -> Outcome {
-    Outcome::Completed {
-        output,
-        warnings: Vec::new(),
     }
 }
 

@@ -5,8 +5,8 @@ use super::stage::DRAIN_GRACE;
 use crate::StepError;
 use crate::machine::{Machine, OrchestratorId};
 use crate::session::tests::spoken::{
-    self, action, assignment, assignments, cancels, drain_started, heartbeat_ack, numbered,
-    snapshot_request, success, token_bytes,
+    self, action, assignment, assignments, cancels, drain_started, heartbeat_ack, numbered, snapshot_request,
+    success, token_bytes,
 };
 use crate::session::{Command, TaskEnd};
 use bytes::Bytes;

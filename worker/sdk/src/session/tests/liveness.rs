@@ -7,9 +7,7 @@ use crate::session::TaskEnd;
 use escapement_wire::worker::v1::rejected_attempt::Reason;
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
-use escapement_wire::worker::v1::{
-    Reconnect, SessionError, SessionResponse, Welcome, session_error,
-};
+use escapement_wire::worker::v1::{Reconnect, SessionError, SessionResponse, Welcome, session_error};
 
 #[test]
 fn a_gap_or_a_repeat_in_the_numbers_ends_the_stream() {
