@@ -4,10 +4,37 @@
 //! has its index: the position in canonical order, which is topological, and among the steps whose dependencies come
 //! before takes the lowest order number, then the first in the document.
 
+mod config;
+mod digest;
+mod document;
+mod graph;
+mod links;
+mod reading;
+mod step;
+mod violations;
+
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Opaque;
+
+pub use violations::{Code, Violation, Violations};
+
+/// Reads a plan document, an encoded `escapement.plan/1`.
+///
+/// # Errors
+/// [`Violations`] with everything that is wrong with it.
+pub fn read(document: &Opaque) -> Result<Plan, Violations> {
+    document::read(document, None)
+}
+
+/// As [`read`], for a document to which the step with this key was added: messages about cycles call it `(new step)`.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with_new_step(document: &Opaque, new_step: &str) -> Result<Plan, Violations> {
+    document::read(document, Some(new_step))
+}
 
 /// Position of a step in canonical order, from 0.
 pub type StepIndex = usize;

@@ -1,0 +1,12 @@
+//! Plan documents: what is read, what is refused, what makes two the same, what templates become.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps says at which line its assumption broke"
+)]
+
+mod digests;
+mod documents;
+mod graphs;
+mod malformed;
+mod right;
