@@ -10,8 +10,8 @@ use escapement_contract::Persisted;
 use escapement_engine::{
     Ended, ExecutionView, Input, LoadOutcome, Refusal, Reply, Submission, Submitted, Submitter, UntilDecided,
 };
+use escapement_host::recovery;
 use escapement_model::ExecutionId;
-use escapement_orchestrator::storage::recovery;
 use escapement_store::{ListFilter, StoredExecution, StoredState, StoredSummary};
 use escapement_tests::history::{State, hash_of_result};
 use std::sync::Arc;

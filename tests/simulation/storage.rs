@@ -5,9 +5,9 @@ use crate::dice::Dice;
 use crate::disk::{Disk, End, OpenStore};
 use crate::replaying::Replayer;
 use escapement_engine::{StoreWrite, WriteOutcome};
+use escapement_host::recovery::{self, Unsettled};
 use escapement_host::{Commit, Committer, Job, StoredBatch, WriteQueue};
 use escapement_model::ExecutionId;
-use escapement_orchestrator::storage::recovery::{self, Unsettled};
 use escapement_store::{Reader, Store, StoreFault};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,8 +99,8 @@ impl Storage {
         self.disk.set_full(now_ms < self.full_until_ms);
         let store = self.disk.open().map_err(|fault| kind(&fault))?;
         let reader = store.reader().map_err(|fault| kind(&fault))?;
-        let recovered = recovery::unsettled_within(reader.as_ref(), false, in_memory_max)
-            .map_err(|failure| failure.to_string())?;
+        let recovered = recovery::unsettled(reader.as_ref(), false, in_memory_max)
+            .map_err(|fault| format!("{fault:?}"))?;
         self.open = Some(Open {
             boot,
             committer: Committer::new(store),

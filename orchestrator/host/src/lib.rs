@@ -1,5 +1,5 @@
 //! Drives the engine and the writer of the store: what makes a batch, in which order it is handled, who waits for what, and
-//! which writes share a commit.
+//! which writes share a commit; and what a start recovers.
 //! Has no thread, no channel and no clock: `handle_*` is told what has come, `poll_*` says what to do. The orchestrator drives
 //! it with threads, the simulation with virtual time.
 
@@ -7,6 +7,7 @@
 
 mod committer;
 mod host;
+pub mod recovery;
 mod write_queue;
 
 pub use committer::Committer;

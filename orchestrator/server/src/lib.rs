@@ -14,15 +14,15 @@ mod host;
 
 mod sinks;
 
-pub mod storage;
+mod storage;
 
 pub mod config;
 pub mod exit;
-pub mod limits;
-pub mod status;
 
 mod append_file;
 mod clock;
+mod limits;
+mod status;
 
 pub use config::Config;
 pub use process::run::run;

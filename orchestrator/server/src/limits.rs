@@ -5,185 +5,181 @@
 use std::time::Duration;
 
 /// Questions and orders of operators that wait for the engine.
-pub const CONTROL_LANE_MAX: usize = 1_024;
+pub(crate) const CONTROL_LANE_MAX: usize = 1_024;
 /// Messages of workers that wait for the engine. Sessions wait when there are more, and read no further meanwhile.
-pub const WORKERS_LANE_MAX: usize = 8_192;
+pub(crate) const WORKERS_LANE_MAX: usize = 8_192;
 /// Plans handed in that wait for the engine.
-pub const WRITES_LANE_MAX: usize = 4_096;
+pub(crate) const WRITES_LANE_MAX: usize = 4_096;
 /// Questions of callers that wait for the engine.
-pub const READS_LANE_MAX: usize = 4_096;
+pub(crate) const READS_LANE_MAX: usize = 4_096;
 /// Questions of callers that take the engine long, and that wait for it.
-pub const LONG_READS_LANE_MAX: usize = 1_024;
+pub(crate) const LONG_READS_LANE_MAX: usize = 1_024;
 /// Open calls, such as watches, that ask on and have their place in the queue of the engine; the others wait for one.
-pub const OPEN_LANE_MAX: usize = 1_024;
+pub(crate) const OPEN_LANE_MAX: usize = 1_024;
 /// Questions of operators that the engine takes in one batch. One of them may list 10,000 workers.
-pub const CONTROL_BATCH_MAX: usize = 16;
+pub(crate) const CONTROL_BATCH_MAX: usize = 16;
 /// Messages of workers that the engine takes in one batch.
-pub const WORKERS_BATCH_MAX: usize = 512;
+pub(crate) const WORKERS_BATCH_MAX: usize = 512;
 /// Plans that the engine takes in one batch: so many stand between an outcome and its place at most.
-pub const WRITES_BATCH_MAX: usize = 128;
+pub(crate) const WRITES_BATCH_MAX: usize = 128;
 /// Questions of callers that the engine takes in one batch.
-pub const READS_BATCH_MAX: usize = 128;
+pub(crate) const READS_BATCH_MAX: usize = 128;
 /// Questions of callers that take long that the engine takes in one batch. One of them may look at 1,024 steps and 16,384
 /// entries of a record, or at 65,536 actions.
-pub const LONG_READS_BATCH_MAX: usize = 4;
+pub(crate) const LONG_READS_BATCH_MAX: usize = 4;
 /// Open calls that ask on that the engine takes in one batch.
-pub const OPEN_BATCH_MAX: usize = 256;
+pub(crate) const OPEN_BATCH_MAX: usize = 256;
 /// Notices of callers that gave up that the engine takes in one batch: more than it takes calls.
-pub const GONE_BATCH_MAX: usize = 2_048;
+pub(crate) const GONE_BATCH_MAX: usize = 2_048;
 /// How long a plan waits for a place in its lane before it is refused.
-pub const WRITES_PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const WRITES_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a question waits for a place in its lane before it is refused: reads give way before writes do.
-pub const READS_PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const READS_PATIENCE: Duration = Duration::from_millis(500);
 /// Bytes of plans that were handed in and of which it is not known yet whether they are accepted: 256 MiB.
-pub const UNDECIDED_BYTES_MAX: usize = 256 << 20;
+pub(crate) const UNDECIDED_BYTES_MAX: usize = 256 << 20;
 /// Bytes of one unit of them; a plan has one at least.
-pub const UNDECIDED_UNIT_BYTES: usize = 4 << 10;
+pub(crate) const UNDECIDED_UNIT_BYTES: usize = 4 << 10;
 /// Answers of the store that the engine takes in one batch; each stands for one commit.
-pub const STORED_BATCH_MAX: usize = 64;
+pub(crate) const STORED_BATCH_MAX: usize = 64;
 /// Entries of a live execution that are held for one watcher. It gets the next ones once it has read these.
-pub const WATCHED_ENTRIES_MAX: usize = 64;
+pub(crate) const WATCHED_ENTRIES_MAX: usize = 64;
 /// About the bytes of these entries: 16 KiB, unless one alone is larger. The watchers of an execution share them.
-pub const WATCHED_BYTES_MAX: usize = 16 << 10;
+pub(crate) const WATCHED_BYTES_MAX: usize = 16 << 10;
 /// Time that such a record is held for a watcher, or after a page. A reader that is not done by then goes on with another reading.
-pub const WATCHED_RECORD_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const WATCHED_RECORD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Readers of the store, each with a connection of its own.
-pub const READERS_MAX: usize = 5;
+pub(crate) const READERS_MAX: usize = 5;
 /// Readers that lists have at most. A list may read much.
-pub const LISTING_READERS_MAX: usize = 2;
+pub(crate) const LISTING_READERS_MAX: usize = 2;
 /// Readers that watches have at most. A watch may read a record of tens of MiB.
-pub const WATCH_READERS_MAX: usize = 1;
+pub(crate) const WATCH_READERS_MAX: usize = 1;
 /// Readers that repeated submissions have at most. So one is left for everything else, and none of the four waits for another.
-pub const SUBMISSION_READERS_MAX: usize = 1;
+pub(crate) const SUBMISSION_READERS_MAX: usize = 1;
 /// Questions that wait for a reader.
-pub const READERS_QUEUE_MAX: usize = 1_024;
+pub(crate) const READERS_QUEUE_MAX: usize = 1_024;
 /// How long a question waits for a reader before it is refused.
-pub const READERS_PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const READERS_PATIENCE: Duration = Duration::from_secs(2);
 /// Executions that are replayed at a time, each on a thread of its own.
 /// While it is checked a record takes several times its stored bytes: its messages, and what the core makes of it again.
-pub const REPLAYS_MAX: usize = 2;
-/// Executions read at a time when the process starts.
-pub const RECOVERY_PAGE: usize = 512;
-/// Index rows of executions read at a time when the process starts.
-pub const RECOVERY_SUMMARIES_PAGE: usize = 4_096;
+pub(crate) const REPLAYS_MAX: usize = 2;
 /// Requests of queued executions that the engine takes in one batch.
-pub const LOADED_BATCH_MAX: usize = 256;
+pub(crate) const LOADED_BATCH_MAX: usize = 256;
 
 /// Pause between two looks for something to remove.
-pub const REMOVAL_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const REMOVAL_INTERVAL: Duration = Duration::from_secs(1);
 /// By how much the wall clock may be ahead of the newest execution at a start; the rest does not count as age.
-pub const REMOVAL_AHEAD_MAX_MS: u64 = 24 * 3_600_000;
+pub(crate) const REMOVAL_AHEAD_MAX_MS: u64 = 24 * 3_600_000;
 /// How often a store that nobody writes is looked for.
-pub const STORE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
+pub(crate) const STORE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a step of removal lets writes go first.
-pub const REMOVAL_PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const REMOVAL_PATIENCE: Duration = Duration::from_secs(1);
 /// Time that a step of removal counts at least.
-pub const REMOVAL_STEP_MIN: Duration = Duration::from_millis(1);
+pub(crate) const REMOVAL_STEP_MIN: Duration = Duration::from_millis(1);
 /// While there is more to remove and no write waits: a pause of so many times what a step took.
-pub const REMOVAL_IDLE_SHARE: u32 = 2;
+pub(crate) const REMOVAL_IDLE_SHARE: u32 = 2;
 /// The same while writes wait.
-pub const REMOVAL_BUSY_SHARE: u32 = 4;
+pub(crate) const REMOVAL_BUSY_SHARE: u32 = 4;
 /// Pause between two pages of a look through the store, at least.
-pub const SCRUB_PAUSE_MIN: Duration = Duration::from_millis(100);
+pub(crate) const SCRUB_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// And so many times what the page took: half a percent of one core.
-pub const SCRUB_SHARE: u32 = 200;
+pub(crate) const SCRUB_SHARE: u32 = 200;
 
 /// Plans whose payloads are held against the schemas of workers at a time, each on a thread of its own.
-pub const PAYLOAD_CHECKS_MAX: usize = 1;
+pub(crate) const PAYLOAD_CHECKS_MAX: usize = 1;
 /// Bytes of the schemas that one plan is held against: 256 KiB. Actions beyond it are not checked.
-pub const SCHEMAS_BYTES_MAX: usize = 256 << 10;
+pub(crate) const SCHEMAS_BYTES_MAX: usize = 256 << 10;
 /// Values, keys and alternatives that are looked at for one plan: some milliseconds. Nothing is found beyond it.
-pub const PAYLOAD_CHECK_STEPS_MAX: usize = 100_000;
+pub(crate) const PAYLOAD_CHECK_STEPS_MAX: usize = 100_000;
 /// Warnings about payloads in one answer.
-pub const PAYLOAD_WARNINGS_MAX: usize = 100;
+pub(crate) const PAYLOAD_WARNINGS_MAX: usize = 100;
 
 /// Threads of each runtime for what blocks: readers, replays, simulations and records that are encoded. The rest waits.
-pub const BLOCKING_THREADS_MAX: usize = 16;
+pub(crate) const BLOCKING_THREADS_MAX: usize = 16;
 /// Time after which such a thread ends if it has nothing to do: practically never.
-pub const BLOCKING_THREADS_KEPT: Duration = Duration::from_secs(365 * 24 * 3_600);
+pub(crate) const BLOCKING_THREADS_KEPT: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// Plans that are simulated at a time, each on a thread of its own.
-pub const SIMULATIONS_MAX: usize = 2;
+pub(crate) const SIMULATIONS_MAX: usize = 2;
 /// Simulations that have a place or wait for one. Others are refused at once.
-pub const SIMULATIONS_QUEUE_MAX: usize = 16;
+pub(crate) const SIMULATIONS_QUEUE_MAX: usize = 16;
 /// How long a simulation waits for a place before it is refused.
-pub const SIMULATIONS_PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const SIMULATIONS_PATIENCE: Duration = Duration::from_secs(5);
 /// Inputs of one simulation; what a failure has in its context counts as well. It takes a second or two at most.
-pub const SIMULATION_INPUTS_MAX: usize = 1_000_000;
+pub(crate) const SIMULATION_INPUTS_MAX: usize = 1_000_000;
 /// Bytes of the answer to one simulation: 16 MiB.
-pub const SIMULATION_BYTES_MAX: usize = 16 << 20;
+pub(crate) const SIMULATION_BYTES_MAX: usize = 16 << 20;
 
 /// Messages that wait to be sent to one worker.
 ///
 /// Assignments and cancels are bounded by credits (`SESSION_IN_FLIGHT_MAX`), every other message answers one of the
 /// worker's own; so only a worker that talks and does not read gets here, and its session is closed.
-pub const SESSION_QUEUE_MAX: usize = 16_384;
+pub(crate) const SESSION_QUEUE_MAX: usize = 16_384;
 /// Bytes of a message that count as one more in that queue, so that it holds 64 MiB at most.
-pub const SESSION_QUEUE_UNIT_BYTES: usize = 4 << 10;
+pub(crate) const SESSION_QUEUE_UNIT_BYTES: usize = 4 << 10;
 /// Time that a closed session has to take what was sent before its connection is cut.
-pub const SESSION_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const SESSION_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Units of messages of one session that wait for the engine; then its stream is not read on for a moment.
 /// The queue is shared, and one session must not fill it.
-pub const SESSION_UNHANDLED_UNITS_MAX: u32 = 128;
+pub(crate) const SESSION_UNHANDLED_UNITS_MAX: u32 = 128;
 /// Bytes of one such unit; a message has one and one more for each of these.
-pub const SESSION_UNHANDLED_UNIT_BYTES: usize = 64 << 10;
+pub(crate) const SESSION_UNHANDLED_UNIT_BYTES: usize = 64 << 10;
 /// Items of one `ReportOutcomes`.
-pub const REPORTED_OUTCOMES_MAX: usize = 4_096;
+pub(crate) const REPORTED_OUTCOMES_MAX: usize = 4_096;
 
 /// Peers in one message to a worker.
-pub const PEERS_MAX: usize = 64;
+pub(crate) const PEERS_MAX: usize = 64;
 /// Bytes of the address of one of them.
-pub const PEER_BYTES_MAX: usize = 512;
+pub(crate) const PEER_BYTES_MAX: usize = 512;
 /// Actions that an operator may declare.
-pub const DECLARED_ACTIONS_MAX: usize = 1_024;
+pub(crate) const DECLARED_ACTIONS_MAX: usize = 1_024;
 
 /// Bytes of lines of the session journal that wait to be written. What does not fit is dropped and counted.
-pub const JOURNAL_BYTES_MAX: usize = 64 << 20;
+pub(crate) const JOURNAL_BYTES_MAX: usize = 64 << 20;
 
 /// Streams of workers that have not said anything yet.
-pub const SILENT_SESSIONS_MAX: usize = 10_000;
+pub(crate) const SILENT_SESSIONS_MAX: usize = 10_000;
 /// Bytes of one message that asks for reflection; its requests are a stream, which no time ends.
-pub const REFLECTION_MESSAGE_BYTES_MAX: usize = 16 << 10;
+pub(crate) const REFLECTION_MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of the encoded details of one status. They travel as a header, and common clients take 8 KiB of
 /// headers.
-pub const STATUS_DETAILS_BYTES_MAX: usize = 5 << 10;
+pub(crate) const STATUS_DETAILS_BYTES_MAX: usize = 5 << 10;
 /// Bytes of the message of one status, for the same reason.
-pub const STATUS_MESSAGE_BYTES_MAX: usize = 512;
+pub(crate) const STATUS_MESSAGE_BYTES_MAX: usize = 512;
 /// Default of `WaitExecution.timeout_ms`.
-pub const WAIT_TIMEOUT_MS_DEFAULT: i64 = 30_000;
+pub(crate) const WAIT_TIMEOUT_MS_DEFAULT: i64 = 30_000;
 /// Largest `WaitExecution.timeout_ms`.
-pub const WAIT_TIMEOUT_MS_MAX: i64 = 3_600_000;
+pub(crate) const WAIT_TIMEOUT_MS_MAX: i64 = 3_600_000;
 /// Default of `ListExecutions.page_size`.
-pub const EXECUTIONS_PAGE_DEFAULT: i32 = 100;
+pub(crate) const EXECUTIONS_PAGE_DEFAULT: i32 = 100;
 /// Largest `ListExecutions.page_size`.
-pub const EXECUTIONS_PAGE_MAX: i32 = 1_000;
+pub(crate) const EXECUTIONS_PAGE_MAX: i32 = 1_000;
 /// Default and largest `ListAuditEntries.page_size`.
-pub const AUDIT_PAGE_MAX: i32 = 1_000;
+pub(crate) const AUDIT_PAGE_MAX: i32 = 1_000;
 /// Bytes of one answer to `ListAuditEntries`, unless its first entry alone is larger: 4 MiB.
-pub const AUDIT_PAGE_BYTES_MAX: usize = 4 << 20;
+pub(crate) const AUDIT_PAGE_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes of a result that goes out with its event: 1 MiB. The event of a larger one says where it is.
-pub const EVENT_DATA_BYTES_MAX: usize = 1 << 20;
+pub(crate) const EVENT_DATA_BYTES_MAX: usize = 1 << 20;
 /// Events that a subscriber may lag behind before it loses some.
-pub const SUBSCRIBER_QUEUE_MAX: usize = 1_024;
+pub(crate) const SUBSCRIBER_QUEUE_MAX: usize = 1_024;
 /// Bytes of these events: 16 MiB, which all subscribers share.
-pub const SUBSCRIBER_QUEUE_BYTES_MAX: usize = 16 << 20;
+pub(crate) const SUBSCRIBER_QUEUE_BYTES_MAX: usize = 16 << 20;
 /// Events that wait for the webhook.
-pub const WEBHOOK_QUEUE_MAX: usize = 1_024;
+pub(crate) const WEBHOOK_QUEUE_MAX: usize = 1_024;
 /// Bytes of these events: 16 MiB.
-pub const WEBHOOK_QUEUE_BYTES_MAX: usize = 16 << 20;
+pub(crate) const WEBHOOK_QUEUE_BYTES_MAX: usize = 16 << 20;
 /// Time that the webhook has to answer one event.
-pub const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Failures that wait for the error handler.
-pub const ERROR_HANDLER_QUEUE_MAX: usize = 1_024;
+pub(crate) const ERROR_HANDLER_QUEUE_MAX: usize = 1_024;
 /// Bytes of these failures: 32 MiB, so that the largest fits.
-pub const ERROR_HANDLER_QUEUE_BYTES_MAX: usize = 32 << 20;
+pub(crate) const ERROR_HANDLER_QUEUE_BYTES_MAX: usize = 32 << 20;
 /// Time without a loss after which a sink counts as one that takes events again.
-pub const SINK_CALM: Duration = Duration::from_secs(10);
+pub(crate) const SINK_CALM: Duration = Duration::from_secs(10);
 
 /// What the engine gets beyond the drain's grace to report that it has ended.
-pub const DRAIN_MARGIN: Duration = Duration::from_secs(2);
+pub(crate) const DRAIN_MARGIN: Duration = Duration::from_secs(2);
 /// What the whole process gets beyond the drain's grace before it exits in any case.
-pub const HARD_EXIT_MARGIN: Duration = Duration::from_secs(15);
+pub(crate) const HARD_EXIT_MARGIN: Duration = Duration::from_secs(15);

@@ -1,10 +1,8 @@
-//! The threads around the store: one writes, some read, one looks for damage; and what a start recovers.
-
-pub mod recovery;
-pub mod writer;
+//! The threads around the store: one writes, some read, one looks for damage.
 
 pub(crate) mod execution_log;
 pub(crate) mod loader;
 pub(crate) mod readers;
 pub(crate) mod retention;
 pub(crate) mod scrub;
+pub(crate) mod writer;

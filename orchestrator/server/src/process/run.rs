@@ -15,12 +15,12 @@ use crate::host::journal::Journal;
 use crate::limits::{BLOCKING_THREADS_KEPT, BLOCKING_THREADS_MAX};
 use crate::sinks::Sinks;
 use crate::storage::readers::Readers;
-use crate::storage::recovery::Unsettled;
 use crate::storage::retention::Maintenance;
 use crate::storage::scrub::Scrub;
-use crate::storage::{loader, recovery, writer};
+use crate::storage::{loader, writer};
 use escapement_codec::session_out::WelcomeDefaults;
 use escapement_engine::EngineConfig;
+use escapement_host::recovery::{self, RecoveryFault, Unsettled};
 use escapement_model::BootId;
 use escapement_process::files;
 use escapement_process::telemetry::InitError;
@@ -133,7 +133,10 @@ fn start_logging(config: &Config) -> Result<(), Failure> {
 
 fn unsettled(config: &Config, reader: &dyn Reader) -> Result<Unsettled, Failure> {
     let in_memory_max = config.max_queued_in_memory as usize;
-    recovery::unsettled_within(reader, config.accept_loss, in_memory_max)
+    recovery::unsettled(reader, config.accept_loss, in_memory_max).map_err(|fault| match fault {
+        RecoveryFault::Store(fault) => Failure::Store(fault),
+        RecoveryFault::Unrecoverable { number, source } => Failure::Unrecoverable { number, source },
+    })
 }
 
 fn log_start(config: &Config, boot_id: BootId, recovered: &Unsettled) {

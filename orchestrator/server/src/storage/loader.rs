@@ -1,9 +1,9 @@
 //! The thread that reads the requests of queued executions back, in the order in which the engine asks for them.
 //! Decides nothing and changes nothing.
 
-use super::recovery;
 use crate::exit::ExitOnPanic;
 use escapement_engine::LoadOutcome;
+use escapement_host::recovery;
 use escapement_model::ExecutionId;
 use escapement_store::Reader;
 use std::sync::mpsc::Receiver;

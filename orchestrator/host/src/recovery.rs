@@ -1,8 +1,6 @@
 //! Reads back what was accepted and is not settled: at the start, and request by request while it serves.
 //! Settles nothing itself.
 
-use crate::exit::Failure;
-use crate::limits::{RECOVERY_PAGE, RECOVERY_SUMMARIES_PAGE};
 use escapement_codec::stored;
 use escapement_contract::Interruption;
 use escapement_engine::{ActionMemory, Input, LoadOutcome, Recovered, RecoveredParked};
@@ -20,6 +18,20 @@ pub struct Unsettled {
     pub whole: Vec<Recovered>,
     /// What else is queued, oldest first, page by page; all of it younger than what is queued in `whole`.
     pub parked: Vec<Vec<RecoveredParked>>,
+}
+
+/// Why a start does not recover.
+#[derive(Debug)]
+pub enum RecoveryFault {
+    /// The store does not read.
+    Store(StoreFault),
+    /// An execution that was accepted cannot be read again.
+    Unrecoverable {
+        /// Its number in the store.
+        number: u64,
+        /// Why not.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 impl Unsettled {
@@ -48,24 +60,16 @@ impl Unsettled {
     }
 }
 
-/// Everything that is not settled, oldest first, read whole.
-///
-/// # Errors
-/// If the store does not read, or, unless the operator accepts the loss, one execution does not.
-pub fn unsettled(reader: &dyn Reader, accept_loss: bool) -> Result<Vec<Recovered>, Failure> {
-    Ok(unsettled_within(reader, accept_loss, usize::MAX)?.whole)
-}
-
 /// Everything that is not settled; of what is queued only so many requests are read, so that a long queue does not
 /// hold up a start. What is damaged among the others shows when its turn comes.
 ///
 /// # Errors
-/// As [`unsettled`].
-pub fn unsettled_within(
+/// If the store does not read, or, unless the operator accepts the loss, one execution does not.
+pub fn unsettled(
     reader: &dyn Reader,
     accept_loss: bool,
     in_memory_max: usize,
-) -> Result<Unsettled, Failure> {
+) -> Result<Unsettled, RecoveryFault> {
     let mut all = Unsettled {
         actions: remembered_actions(reader),
         ..Unsettled::default()
@@ -167,7 +171,7 @@ fn readable<T>(
     read: Result<T, StoreFault>,
     after: &mut Option<u64>,
     accept_loss: bool,
-) -> Result<Option<T>, Failure> {
+) -> Result<Option<T>, RecoveryFault> {
     match read {
         Ok(read) => Ok(Some(read)),
         Err(fault @ StoreFault::Corrupt { number, .. }) => {
@@ -175,11 +179,15 @@ fn readable<T>(
             *after = Some(number);
             Ok(None)
         }
-        Err(fault) => Err(Failure::Store(fault)),
+        Err(fault) => Err(RecoveryFault::Store(fault)),
     }
 }
 
-fn take_whole(stored: StoredExecution, accept_loss: bool, whole: &mut Vec<Recovered>) -> Result<(), Failure> {
+fn take_whole(
+    stored: StoredExecution,
+    accept_loss: bool,
+    whole: &mut Vec<Recovered>,
+) -> Result<(), RecoveryFault> {
     let number = stored.summary.number;
     match recovered(stored) {
         Ok(recovered) => whole.push(recovered),
@@ -227,9 +235,9 @@ fn leave_unsettled(
     number: u64,
     source: Box<dyn std::error::Error + Send + Sync>,
     accept_loss: bool,
-) -> Result<(), Failure> {
+) -> Result<(), RecoveryFault> {
     if !accept_loss {
-        return Err(Failure::Unrecoverable { number, source });
+        return Err(RecoveryFault::Unrecoverable { number, source });
     }
     warn!(
         number,
@@ -238,3 +246,8 @@ fn leave_unsettled(
     );
     Ok(())
 }
+
+/// Executions read at a time, whole.
+const RECOVERY_PAGE: usize = 512;
+/// Index rows of executions read at a time.
+const RECOVERY_SUMMARIES_PAGE: usize = 4_096;
