@@ -1,9 +1,10 @@
 //! Drawings of plans and executions: the graph and the timeline, for a terminal or as SVG.
-//! Beside them the names that a misspelt name may have meant, and what a payload's published schema says of it.
+//! Beside them what looks like a mistake in a plan, with the names that a misspelt name may have meant.
 //! Everything is a function of its arguments; nothing here executes or changes a plan.
 
 #![warn(clippy::too_many_lines)]
 
+pub mod advice;
 mod answers;
 mod explained;
 mod exported;
@@ -11,13 +12,13 @@ mod graph;
 mod input;
 mod json;
 mod layout;
-pub mod payload_schema;
+mod payload_schema;
 mod plan;
 mod rails;
 #[cfg(test)]
 mod samples;
 pub mod scene;
-pub mod spelling;
+mod spelling;
 mod story;
 
 mod svg;

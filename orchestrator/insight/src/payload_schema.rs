@@ -12,17 +12,17 @@ use std::fmt::Write;
 
 /// Something in a payload that its schema does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mismatch {
+pub(crate) struct Mismatch {
     /// The path in the payload, such as `.headers.accept[0]`; empty for the payload itself.
-    pub path: String,
+    pub(crate) path: String,
     /// What is wrong there, without a full stop.
-    pub problem: String,
+    pub(crate) problem: String,
 }
 
 /// Returns what is wrong with a payload, at most 8.
 ///
 /// Takes what it looks at from the budget, and finds nothing more once that is used up.
-pub fn mismatches(schema: &Value, payload: &[u8], budget: &mut usize) -> Vec<Mismatch> {
+pub(crate) fn mismatches(schema: &Value, payload: &[u8], budget: &mut usize) -> Vec<Mismatch> {
     let mut check = Check {
         root: schema,
         budget,

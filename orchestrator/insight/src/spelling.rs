@@ -5,7 +5,7 @@ use std::mem;
 
 /// Looks for names that are spelt alike, with a bound on what it costs for all names of one call together.
 #[derive(Debug)]
-pub struct Speller<'a> {
+pub(crate) struct Speller<'a> {
     known: Vec<(&'a str, Vec<char>)>,
     /// Comparisons of two letters that are left.
     comparisons_left: usize,
@@ -13,7 +13,7 @@ pub struct Speller<'a> {
 
 impl<'a> Speller<'a> {
     /// Suggests from these names.
-    pub fn new(known: &BTreeSet<&'a str>) -> Self {
+    pub(crate) fn new(known: &BTreeSet<&'a str>) -> Self {
         Self {
             known: known.iter().map(|name| (*name, folded(name))).collect(),
             comparisons_left: COMPARISONS_MAX,
@@ -21,7 +21,7 @@ impl<'a> Speller<'a> {
     }
 
     /// The known names that are spelt most like this one, the closest first, then in alphabetical order.
-    pub fn suggestions(&mut self, name: &str) -> Vec<String> {
+    pub(crate) fn suggestions(&mut self, name: &str) -> Vec<String> {
         let wanted = folded(name);
         let distance_max = (wanted.len() / 3).max(1);
         let mut close = Vec::new();

@@ -87,12 +87,6 @@ pub(crate) const SCRUB_SHARE: u32 = 200;
 
 /// Plans whose payloads are held against the schemas of workers at a time, each on a thread of its own.
 pub(crate) const PAYLOAD_CHECKS_MAX: usize = 1;
-/// Bytes of the schemas that one plan is held against: 256 KiB. Actions beyond it are not checked.
-pub(crate) const SCHEMAS_BYTES_MAX: usize = 256 << 10;
-/// Values, keys and alternatives that are looked at for one plan: some milliseconds. Nothing is found beyond it.
-pub(crate) const PAYLOAD_CHECK_STEPS_MAX: usize = 100_000;
-/// Warnings about payloads in one answer.
-pub(crate) const PAYLOAD_WARNINGS_MAX: usize = 100;
 
 /// Threads of each runtime for what blocks: readers, replays, simulations and records that are encoded. The rest waits.
 pub(crate) const BLOCKING_THREADS_MAX: usize = 16;

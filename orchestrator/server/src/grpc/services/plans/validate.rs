@@ -2,13 +2,12 @@
 
 use super::Plans;
 use crate::clock;
-use crate::grpc::queries::advice;
 use crate::host::handle::Lane;
 use crate::status::Rejection;
 use escapement_codec::certificate::certificate as convert_certificate;
 use escapement_codec::request as convert;
-use escapement_contract::{Plan, RequestDraft, validate_concurrency, validate_plan, validate_request};
-use escapement_insight::spelling::Speller;
+use escapement_contract::{RequestDraft, validate_concurrency, validate_plan, validate_request};
+use escapement_insight::advice;
 use escapement_transport::CallClass;
 use escapement_wire::v1;
 use std::collections::BTreeSet;
@@ -54,39 +53,17 @@ impl Plans {
             .filter(|action| action.workers > 0)
             .map(|action| action.name.as_ref())
             .collect();
-        let unknown_actions = unknown_actions(&plan, &offered);
+        let unknown_actions = advice::unknown_actions(&plan, &offered);
         let certificate = convert_certificate(&plan, &plan.certificate(max_concurrent_steps));
         let answer = v1::ValidatePlanResponse {
             valid: true,
             violations: Vec::new(),
             warnings,
-            action_suggestions: suggestions(&unknown_actions, &offered),
+            action_suggestions: advice::suggestions(&unknown_actions, &offered),
             unknown_actions,
             canonical_order: certificate.canonical_order.clone(),
             certificate: Some(certificate),
         };
         self.edge.answers.answer(CallClass::Reads, answer)
     }
-}
-
-fn unknown_actions(plan: &Plan, offered: &BTreeSet<&str>) -> Vec<String> {
-    let wanted: BTreeSet<&str> = plan.steps().iter().map(|step| step.action()).collect();
-    wanted
-        .difference(offered)
-        .map(|action| (*action).to_owned())
-        .collect()
-}
-
-fn suggestions(unknown: &[String], offered: &BTreeSet<&str>) -> Vec<v1::UnknownAction> {
-    if unknown.is_empty() {
-        return Vec::new();
-    }
-    let mut speller = Speller::new(offered);
-    unknown
-        .iter()
-        .map(|action| v1::UnknownAction {
-            action: action.clone(),
-            suggestions: speller.suggestions(action),
-        })
-        .collect()
 }
