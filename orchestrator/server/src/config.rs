@@ -2,28 +2,19 @@
 
 use crate::exit::{EXIT_USAGE, Failure};
 use crate::limits::{DECLARED_ACTIONS_MAX, PEER_BYTES_MAX, PEERS_MAX};
-use clap::Parser;
+use clap::Args;
 use clap::builder::BoolishValueParser;
 use escapement_engine::EngineConfig;
 use escapement_model::{BootId, limits};
-use escapement_process::settings::{self, Given, Logging};
+use escapement_process::settings::{Given, Logging};
 use escapement_store::Removal;
 use hyper::Uri;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Executes plans durably and hands their steps to workers.
-///
-/// Every flag can also be given as the environment variable beside it; the flag wins.
-/// Once it serves, one line of JSON stands on stdout: {"event":"serving","address":"HOST:PORT"}.
-/// SIGTERM, SIGINT or SIGHUP drains it; a second one ends it at once.
-///
-/// Exit codes: 0 drained; 64 bad configuration; 69 address not to be had; 70 defect; 73 directory, lock or file not
-/// usable, or no space at the start; 74 store damaged, or not writable any more; 75 stopped before everything that ran
-/// had ended; 1 anything else.
-#[derive(Clone, Debug, Parser)]
-#[command(name = "orchestrator", version, max_term_width = 110)]
+/// How the orchestrator serves. The help takes the texts of the fields.
+#[derive(Args, Clone, Debug)]
 pub struct Config {
     /// Address to listen on, IP:PORT; port 0 takes any free port.
     /// An address that is not loopback needs --allow-plaintext.
@@ -220,27 +211,6 @@ impl NoConfig {
 }
 
 impl Config {
-    /// Reads the arguments and the environment of this process.
-    ///
-    /// # Errors
-    /// [`NoConfig`] if a value is missing, out of its range or does not go with another, or help was asked
-    /// for.
-    pub fn from_arguments() -> Result<Self, NoConfig> {
-        Self::from_iterator(std::env::args_os())
-    }
-
-    /// Reads these arguments, the program's name first, and the environment of this process.
-    ///
-    /// # Errors
-    /// As [`Config::from_arguments`].
-    pub fn from_iterator<T: Into<std::ffi::OsString> + Clone>(
-        arguments: impl IntoIterator<Item = T>,
-    ) -> Result<Self, NoConfig> {
-        let (config, given) = settings::parse::<Self>(arguments.into_iter().map(Into::into))
-            .map_err(|error| NoConfig::Arguments(Box::new(error)))?;
-        config.checked(given)
-    }
-
     /// Refuses values that do not go together.
     pub(crate) fn checked(self, given: Given) -> Result<Self, NoConfig> {
         let config = Self { given, ..self };

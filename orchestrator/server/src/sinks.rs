@@ -63,7 +63,8 @@ impl Sinks {
         })
     }
 
-    fn without_sinks(boot_id: BootId) -> Self {
+    /// The way to subscribers alone.
+    pub(crate) fn without_sinks(boot_id: BootId) -> Self {
         let (subscribers, _) = broadcast::channel(SUBSCRIBER_QUEUE_MAX);
         Self {
             boot_id,

@@ -223,70 +223,61 @@ impl From<Rejection> for Status {
 }
 
 fn of_refusal(refusal: Refusal) -> Status {
-    match refusal {
-        Refusal::ExecutionIdUsed => of_id_in_use(None),
-        Refusal::PlanIdUsed { execution_id } => plain(
-            Code::FailedPrecondition,
-            "PLAN_ID_USED",
-            format!("The plan was accepted before, as execution {execution_id}; a plan id is single-use."),
-            [("execution_id", execution_id.to_string())],
-        ),
-        Refusal::NestedTooDeep => plain(
-            Code::FailedPrecondition,
-            "NESTED_TOO_DEEP",
-            "Plans execute plans deeper than the limit.".to_owned(),
-            [],
-        ),
-        Refusal::TooManyChildren => again_later(
+    let (code, reason, message) = match refusal {
+        Refusal::ExecutionIdUsed => return of_id_in_use(None),
+        Refusal::PlanIdUsed { execution_id } => {
+            return plain(
+                Code::FailedPrecondition,
+                "PLAN_ID_USED",
+                format!(
+                    "The plan was accepted before, as execution {execution_id}; a plan id is single-use."
+                ),
+                [("execution_id", execution_id.to_string())],
+            );
+        }
+        Refusal::NestedTooDeep => {
+            let message = "Plans execute plans deeper than the limit.".to_owned();
+            return plain(Code::FailedPrecondition, "NESTED_TOO_DEEP", message, []);
+        }
+        Refusal::TooManyChildren => (
             Code::ResourceExhausted,
             "TOO_MANY_CHILDREN",
-            "The parent has as many live children as steps with workers.".to_owned(),
-            [],
+            "The parent has as many live children as steps with workers.",
         ),
-        Refusal::QueueFull => again_later(
+        Refusal::QueueFull => (
             Code::ResourceExhausted,
             "QUEUE_FULL",
-            "Too many executions are accepted and not settled.".to_owned(),
-            [],
+            "Too many executions are accepted and not settled.",
         ),
-        Refusal::Draining => again_later(
+        Refusal::Draining => (
             Code::Unavailable,
             "DRAINING",
-            "The orchestrator stops; nothing was accepted. Ask again once it is back.".to_owned(),
-            [],
+            "The orchestrator stops; nothing was accepted. Ask again once it is back.",
         ),
-        Refusal::StoreFull => again_later(
+        Refusal::StoreFull => (
             Code::ResourceExhausted,
             "STORE_FULL",
-            "The store has no space; nothing was accepted. Ask again when there is some.".to_owned(),
-            [],
+            "The store has no space; nothing was accepted. Ask again when there is some.",
         ),
-        Refusal::StoreFailed => again_later(
+        Refusal::StoreFailed => (
             Code::Unavailable,
             "STORE_FAILED",
             "The store could not take the record, or took it unseen. Ask again with the same request: it attaches by \
-             its execution id, and without one PLAN_ID_USED names its execution."
-                .to_owned(),
-            [],
+             its execution id, and without one PLAN_ID_USED names its execution.",
         ),
-    }
+    };
+    again_later(code, reason, message.to_owned(), [])
 }
 
 fn of_id_in_use(differs: Option<String>) -> Status {
     let (code, reason) = (Code::AlreadyExists, "EXECUTION_ID_IN_USE");
+    let message = "The execution id is in use for another request";
     match differs {
-        Some(field) => plain(
-            code,
-            reason,
-            format!("The execution id is in use for another request: {field} differs."),
-            [("differs", field)],
-        ),
-        None => plain(
-            code,
-            reason,
-            "The execution id is in use for another request.".to_owned(),
-            [],
-        ),
+        Some(field) => {
+            let message = format!("{message}: {field} differs.");
+            plain(code, reason, message, [("differs", field)])
+        }
+        None => plain(code, reason, format!("{message}."), []),
     }
 }
 

@@ -7,10 +7,16 @@
 
 use escapement_orchestrator::Config;
 use escapement_orchestrator::config::NoConfig;
+use escapement_orchestrator::process::commands::Task;
+use std::ffi::OsString;
 use std::process::{Command, Output};
 
 fn parse(arguments: &[&str]) -> Result<Config, NoConfig> {
-    Config::from_iterator(std::iter::once("orchestrator").chain(arguments.iter().copied()))
+    let arguments = std::iter::once(&"orchestrator").chain(arguments);
+    match Task::from_iterator(arguments.map(OsString::from))? {
+        Task::Serve(config) => Ok(*config),
+        Task::Command(command) => panic!("{command:?} does not serve"),
+    }
 }
 
 fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Output {

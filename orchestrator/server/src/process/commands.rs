@@ -5,6 +5,7 @@ mod export;
 mod render;
 mod verify;
 
+use crate::clock::unix_ms;
 use crate::config::{Config, NoConfig};
 use crate::exit::Failure;
 use clap::builder::BoolishValueParser;
@@ -15,9 +16,10 @@ use escapement_store::embedded::{
 };
 use escapement_store::{Embedded, EmbeddedOptions, StoreFault};
 use serde_json::{Value, json};
-use std::io::Write;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Executes plans durably and hands their steps to workers.
 ///
@@ -59,8 +61,16 @@ impl Task {
     /// # Errors
     /// [`NoConfig`] if they are wrong, or help was asked for.
     pub fn from_arguments() -> Result<Self, NoConfig> {
-        let (arguments, given) = settings::parse::<Arguments>(std::env::args_os())
-            .map_err(|error| NoConfig::Arguments(Box::new(error)))?;
+        Self::from_iterator(std::env::args_os())
+    }
+
+    /// Reads these arguments, the program's name first, and the environment of this process.
+    ///
+    /// # Errors
+    /// As [`Task::from_arguments`].
+    pub fn from_iterator(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, NoConfig> {
+        let (arguments, given) =
+            settings::parse::<Arguments>(arguments).map_err(|error| NoConfig::Arguments(Box::new(error)))?;
         match arguments.command {
             Some(command) => Ok(Task::Command(command)),
             None => Ok(Task::Serve(Box::new(arguments.config.checked(given)?))),
@@ -298,16 +308,11 @@ fn run_drop(flags: &DropFlags) -> Result<(), Failure> {
     let number = flags.number;
     let failed = undone("execution is not dropped");
     let mut store = open_existing(&flags.store.directory, false).map_err(&failed)?;
+    let not_dropped = |why| Err(Failure::NotDropped { number, why });
     let execution_id = match store.give_up(number, unix_ms()).map_err(&failed)? {
         GivenUp::Done { execution_id } => execution_id,
-        GivenUp::Whole => {
-            let why = "it is whole";
-            return Err(Failure::NotDropped { number, why });
-        }
-        GivenUp::Missing => {
-            let why = "it is not in the store";
-            return Err(Failure::NotDropped { number, why });
-        }
+        GivenUp::Whole => return not_dropped("it is whole"),
+        GivenUp::Missing => return not_dropped("it is not in the store"),
     };
     say(&json!({
         "event": "dropped",
@@ -373,13 +378,20 @@ fn tell(finding: &Finding) {
     });
 }
 
+/// The bytes of a file; `None` if it is larger. `-` is stdin.
+fn read_at_most(path: &Path, bytes_max: u64) -> std::io::Result<Option<Vec<u8>>> {
+    let input: &mut dyn Read = if path == Path::new("-") {
+        &mut std::io::stdin().lock()
+    } else {
+        &mut File::open(path)?
+    };
+    let mut bytes = Vec::new();
+    input.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= bytes_max).then_some(bytes))
+}
+
 fn say(line: &Value) {
     let mut stdout = std::io::stdout().lock();
     // The reader has closed stdout and does not want to know.
     let _closed = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
-}
-
-fn unix_ms() -> i64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
-use crate::config::Config;
 use crate::host::handle::SessionLink;
 use crate::limits::SESSION_QUEUE_MAX;
 use escapement_contract::Moment;
@@ -22,12 +21,11 @@ const SESSION: SessionKey = SessionKey(1);
 
 impl Desk {
     fn new() -> Self {
-        let config = Config::from_iterator(["orchestrator"]).unwrap();
         let boot_id = BootId::new([1; 16]);
         let effects = EffectRunner {
             writer: std::sync::mpsc::channel().0,
             loader: std::sync::mpsc::channel().0,
-            sinks: Sinks::start(&config, boot_id).unwrap(),
+            sinks: Sinks::without_sinks(boot_id),
             drained: watch::channel(None).0,
         };
         let now = Moment {

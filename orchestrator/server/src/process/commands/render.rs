@@ -1,11 +1,11 @@
 //! `orchestrator render`: reads the files, writes the drawing. Decides nothing about how it looks.
 
+use super::read_at_most;
 use crate::exit::Failure;
 use clap::{Args, ValueEnum};
 use escapement_insight::scene::Scene;
 use escapement_insight::{Problem, View, read, svg, text};
-use std::fs::File;
-use std::io::{Read, Write, stdin, stdout};
+use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
 /// Flags of `render`.
@@ -122,28 +122,11 @@ fn is_known(scene: &Scene, view: View) -> Result<(), Problem> {
 }
 
 fn contents(path: &Path) -> Result<Vec<u8>, Failure> {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut contents = Vec::new();
-        if path == Path::new("-") {
-            stdin()
-                .lock()
-                .take(INPUT_BYTES_MAX + 1)
-                .read_to_end(&mut contents)?;
-        } else {
-            File::open(path)?
-                .take(INPUT_BYTES_MAX + 1)
-                .read_to_end(&mut contents)?;
-        }
-        Ok(contents)
-    };
-    let contents = read().map_err(|source| unusable(path, source))?;
-    if contents.len() as u64 > INPUT_BYTES_MAX {
-        return Err(Failure::Input {
-            path: path.to_owned(),
-            problem: format!("it is larger than {} MiB", INPUT_BYTES_MAX >> 20),
-        });
-    }
-    Ok(contents)
+    let contents = read_at_most(path, INPUT_BYTES_MAX).map_err(|source| unusable(path, source))?;
+    contents.ok_or_else(|| Failure::Input {
+        path: path.to_owned(),
+        problem: format!("it is larger than {} MiB", INPUT_BYTES_MAX >> 20),
+    })
 }
 
 fn unusable(path: &Path, source: std::io::Error) -> Failure {

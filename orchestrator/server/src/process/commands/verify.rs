@@ -1,6 +1,6 @@
 //! `verify`: checks and replays record files. Opens no store.
 
-use super::say;
+use super::{read_at_most, say};
 use crate::exit::Failure;
 use bytes::Bytes;
 use clap::Args;
@@ -9,7 +9,6 @@ use escapement_codec::archive::file::{ArchiveFile, FileFault, is_archive, read};
 use escapement_codec::stored::seal::Seal;
 use escapement_insight::{Problem, exported_file};
 use serde_json::json;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Flags of `verify`.
@@ -110,17 +109,8 @@ fn tell_fault(path: &Path, fault: &FileFault) {
 
 /// The bytes of a record file, whichever way it is written. `-` is stdin.
 pub(crate) fn load(path: &Path) -> Result<Bytes, String> {
-    let mut bytes = Vec::new();
-    let limit = FILE_BYTES_MAX + 1;
-    let n_bytes = if path == Path::new("-") {
-        std::io::stdin().lock().take(limit).read_to_end(&mut bytes)
-    } else {
-        let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
-        file.take(limit).read_to_end(&mut bytes)
-    };
-    if n_bytes.map_err(|error| error.to_string())? as u64 > FILE_BYTES_MAX {
-        return Err("it is larger than any record".to_owned());
-    }
+    let bytes = read_at_most(path, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
+    let mut bytes = bytes.ok_or("it is larger than any record")?;
     if bytes.trim_ascii_start().starts_with(b"{") {
         bytes = exported_file(&bytes).map_err(|Problem(problem)| problem)?;
     }
