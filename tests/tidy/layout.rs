@@ -21,6 +21,7 @@ const TOP: [&str; 9] = [
 ];
 const LINES_MAX: usize = 600;
 const PRODUCT_LINES_MAX: usize = 450;
+const SERVER_LINES_MAX: usize = 8_000;
 const RUST_COLUMNS_MAX: usize = 140;
 
 #[test]
@@ -68,6 +69,20 @@ fn no_file_of_the_product_is_longer_than_450_lines() {
         .map(|(lines, path)| format!("{}: {lines} lines", path.display()))
         .collect();
     assert_none(&found, "a file answers one question; split it");
+}
+
+#[test]
+fn the_server_is_short_enough_to_be_read() {
+    let of_server = |file: &&TextFile| file.is_under(&["orchestrator/server/src"]) && !file.is_test();
+    let n_lines: usize = rust_files()
+        .iter()
+        .filter(of_server)
+        .map(|file| file.text.lines().count())
+        .sum();
+    assert!(
+        (1..=SERVER_LINES_MAX).contains(&n_lines),
+        "the server has {n_lines} lines: what decides belongs to the engine, what converts to the codec, what limits to transport"
+    );
 }
 
 /// Code that ships: in the `src` of a crate outside of `tests`, and no unit tests.
