@@ -8,9 +8,12 @@
 //! such limit; there `path` and `default` may be left out, and the default counts if the pointer leads nowhere.
 //! Keys of objects and defaults hold no references.
 
+mod json;
 mod pointer;
 mod reference;
+mod render;
 
 pub use pointer::{Pointer, list_index};
 pub use reference::{MalformedReference, Reference, is_source, references};
 pub(crate) use reference::{Piece, long_form, pieces};
+pub use render::{Found, RenderError, Sources, render_object, render_text, render_value};

@@ -7,9 +7,9 @@ use crate::plans::PlanBuilder;
 pub use crate::plans::plan;
 use escapement_contract::{AuditKind, Moment, Request, Settlement, Status};
 use escapement_engine::{
-    ActionView, Answer, Assignment, Caller, CallerId,
-    Effect, Ended, Engine, EngineConfig, ExecutionView, ExplainAnswer, Input, LoadOutcome, Notice, Piece, Recovered, Refusal, Reply, StoreWrite, Submission, Submitted, Submitter, ToWorker, UntilDecided,
-    Watch, Watched, WorkerView, WriteId, WriteOutcome,
+    ActionView, Answer, Assignment, Caller, CallerId, Effect, Ended, Engine, EngineConfig, ExecutionView,
+    ExplainAnswer, Input, LoadOutcome, Notice, Piece, Recovered, Refusal, Reply, StoreWrite, Submission,
+    Submitted, Submitter, ToWorker, UntilDecided, Watch, Watched, WorkerView, WriteId, WriteOutcome,
 };
 use escapement_model::{BootId, ExecutionId, InstanceId, SessionId};
 use std::collections::BTreeMap;

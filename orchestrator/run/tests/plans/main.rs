@@ -9,4 +9,6 @@ mod digests;
 mod documents;
 mod graphs;
 mod malformed;
+mod rendering;
 mod right;
+mod splicing;

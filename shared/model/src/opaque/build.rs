@@ -151,6 +151,11 @@ impl ListBuilder {
         self
     }
 
+    /// The encoded ListValue.
+    pub fn into_encoded(self) -> Vec<u8> {
+        self.bytes
+    }
+
     fn item(mut self, kind: u8, content: &[u8]) -> Self {
         let value_length = 1 + encoded_len_varint(content.len() as u64) + content.len();
         self.bytes.push(ITEM);
