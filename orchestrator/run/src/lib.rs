@@ -6,5 +6,22 @@
 
 extern crate alloc;
 
+pub mod contract_request;
+pub mod ids;
+mod input;
+pub mod journal;
+pub mod outcome;
 pub mod plan;
+pub mod presets;
+mod run;
+pub mod spec;
+pub mod state;
 pub mod template;
+mod turn;
+
+pub use input::{
+    Answer, Blobs, Commit, Effect, EncodedEntry, Input, OverrideWord, Refused, RefusedReason, RewindScope,
+    Rollback,
+};
+pub use run::{Run, ShownState};
+pub use turn::INLINE_BYTES_MAX;

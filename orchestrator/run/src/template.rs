@@ -13,6 +13,7 @@ mod pointer;
 mod reference;
 mod render;
 
+pub use json::json_text;
 pub use pointer::{Pointer, list_index};
 pub use reference::{MalformedReference, Reference, is_source, references};
 pub(crate) use reference::{Piece, long_form, pieces};

@@ -192,6 +192,11 @@ impl<'a> Encoder<'a> {
     }
 }
 
+/// SHA-256 of bytes, as they are.
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
 /// Bytes that are hashed at a time, a number of whole blocks. Most entries of a record have fewer.
 const BUFFER_BYTES: usize = 512;
 

@@ -17,6 +17,18 @@ pub(super) struct Bounded {
     n_left: usize,
 }
 
+/// Returns a value that was checked as compact JSON; nothing if that has more than 2 MiB.
+pub fn json_text(value: ValueView<'_>) -> String {
+    let mut text = Bounded::new(JSON_BYTES_MAX);
+    match text.push_json(value) {
+        Ok(()) => text.into_text(),
+        Err(TooLong) => String::new(),
+    }
+}
+
+/// Bytes of a value as JSON.
+const JSON_BYTES_MAX: usize = 2 << 20;
+
 impl Bounded {
     /// An empty text that may have this many bytes.
     pub(super) fn new(bytes_max: usize) -> Self {

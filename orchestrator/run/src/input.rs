@@ -1,0 +1,308 @@
+//! What comes into a run and what leaves it. Decides nothing.
+
+use crate::ids::RunId;
+use crate::journal::{Decision, Entry, Responder};
+use crate::outcome::AttemptOutcome;
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use core::fmt;
+use escapement_model::{ExecutionId, Opaque};
+
+/// What comes in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// The run leaves the queue.
+    Admit,
+    /// A contract execution ended. One that no live attempt waits for changes nothing.
+    Settled {
+        /// Which one.
+        execution_id: ExecutionId,
+        /// How.
+        outcome: AttemptOutcome,
+    },
+    /// An expression has its value, or none. One that nobody waits for changes nothing.
+    Evaluated {
+        /// Which one.
+        evaluation: u32,
+        /// Its truth, or why it has none.
+        result: Result<bool, String>,
+    },
+    /// A child run ended. One that no unit waits for changes nothing.
+    ChildEnded {
+        /// Which one.
+        run_id: RunId,
+        /// Its output, an encoded `google.protobuf.Value`, or what went wrong.
+        result: Result<Bytes, String>,
+    },
+    /// Somebody answers a request.
+    Answer(Answer),
+    /// The time that [`crate::Run::due_at`] named has come.
+    Time,
+    /// Nothing new shall be started.
+    Pause {
+        /// Why.
+        reason: String,
+    },
+    /// The run shall go on.
+    Resume {
+        /// Why.
+        reason: String,
+    },
+    /// The run shall end now.
+    Cancel {
+        /// `user`, `discarded`, `parent`, …
+        reason: String,
+    },
+    /// Steps shall run again.
+    Rewind {
+        /// The first one.
+        step_key: String,
+        /// Which others.
+        scope: RewindScope,
+        /// True if completed effects may be repeated.
+        allow_repeat_effects: bool,
+    },
+    /// The run shall go back to its beginning, or to a checkpoint.
+    Rollback(Rollback),
+    /// An operator's word instead of a result.
+    Override {
+        /// The step.
+        step_key: String,
+        /// The word.
+        word: OverrideWord,
+        /// Why.
+        reason: String,
+    },
+    /// What is done so far is remembered, with data of the caller.
+    Checkpoint {
+        /// At most 512,000 bytes.
+        data: Opaque,
+    },
+    /// The process was started anew and the run with it.
+    Recovered,
+}
+
+/// Which steps are run again beside the named one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RewindScope {
+    /// Those behind it in canonical order.
+    Later,
+    /// Those that depend on it.
+    Dependents,
+}
+
+/// Where a run goes back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rollback {
+    /// All steps are pending again.
+    Reset,
+    /// What had not completed at the checkpoint is pending again: the last one if none is named.
+    Restore(Option<u32>),
+}
+
+/// An operator's word instead of a result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OverrideWord {
+    /// It completed, with this output: an encoded `google.protobuf.Value`.
+    Complete(Bytes),
+    /// It failed.
+    Fail {
+        /// The code.
+        code: String,
+        /// The sentence.
+        message: String,
+    },
+    /// It will not run.
+    Skip,
+}
+
+/// An answer to a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The request.
+    pub request_id: RunId,
+    /// What the decision is about, as the request says; empty for a question.
+    pub subject_digest: Bytes,
+    /// Who says it.
+    pub responder: Responder,
+    /// What is decided.
+    pub decision: Decision,
+    /// The answer or the output as an encoded `google.protobuf.Value`, the edited payload as an encoded object; else empty.
+    pub value: Bytes,
+    /// At most 1,000 code points.
+    pub comment: String,
+}
+
+/// What leaves a run once its entries are durable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Submit this `escapement.v1.SubmitPlanRequest` and report the end of its execution. Submitting it again attaches.
+    Submit {
+        /// The execution.
+        execution_id: ExecutionId,
+        /// The encoded request.
+        request: Bytes,
+        /// What a worker has; for `classify`.
+        attempt_ms: u64,
+        /// True if a worker has offered the action before; for `classify`.
+        seen: bool,
+    },
+    /// Evaluate an expression over [`crate::Run::bindings`] and report its truth.
+    Evaluate {
+        /// Which one.
+        evaluation: u32,
+        /// The text.
+        expression: String,
+    },
+    /// Make a run and report its end. Making it again attaches.
+    StartChild {
+        /// The run.
+        run_id: RunId,
+        /// The saved plan, or else the revision.
+        plan_id: Option<String>,
+        /// The revision.
+        revision_digest: Option<String>,
+        /// The child's input.
+        input: Opaque,
+    },
+    /// Cancel a run because its parent does not wait for it any more.
+    CancelChild {
+        /// The run.
+        run_id: RunId,
+    },
+}
+
+/// What one input led to: entries that belong together, and what may leave once they are durable.
+#[derive(Debug, Default)]
+pub struct Commit {
+    /// The entries, encoded, each with its hash.
+    pub entries: Vec<EncodedEntry>,
+    /// The same, readable.
+    pub events: Vec<Entry>,
+    /// What the entries refer to by SHA-256.
+    pub blobs: Vec<([u8; 32], Bytes)>,
+    pub(crate) effects: Vec<Effect>,
+}
+
+/// An entry as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodedEntry {
+    /// The encoded [`Entry`].
+    pub bytes: Bytes,
+    /// Its hash in the chain.
+    pub hash: [u8; 32],
+}
+
+impl Commit {
+    // RUN-9.3
+    /// What may leave now that everything in here is durable.
+    pub fn persisted(self) -> Vec<Effect> {
+        self.effects
+    }
+}
+
+/// Why an input was refused. It changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Which reason.
+    pub reason: RefusedReason,
+    /// A sentence.
+    pub message: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl core::error::Error for Refused {}
+
+/// Reasons of refusals, as callers read them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RefusedReason {
+    /// `RUN_ENDED`
+    RunEnded,
+    /// `NOT_QUEUED`
+    NotQueued,
+    /// `NOT_PAUSED`
+    NotPaused,
+    /// `ALREADY_PAUSED`
+    AlreadyPaused,
+    /// `UNKNOWN_STEP`
+    UnknownStep,
+    /// `EFFECTS_WOULD_REPEAT`
+    EffectsWouldRepeat,
+    /// `NO_CHECKPOINT`
+    NoCheckpoint,
+    /// `DATA_TOO_LARGE`
+    DataTooLarge,
+    /// `STEP_SETTLED`
+    StepSettled,
+    /// `REQUEST_NOT_FOUND`
+    RequestNotFound,
+    /// `REQUEST_EXPIRED`
+    RequestExpired,
+    /// `ALREADY_ANSWERED`
+    AlreadyAnswered,
+    /// `DIGEST_MISMATCH`
+    DigestMismatch,
+    /// `ANSWER_INVALID`
+    AnswerInvalid,
+    /// `NOT_AN_APPROVER`
+    NotAnApprover,
+    /// `SELF_APPROVAL`
+    SelfApproval,
+}
+
+impl RefusedReason {
+    /// All of them.
+    pub const ALL: [RefusedReason; 16] = [
+        RefusedReason::RunEnded,
+        RefusedReason::NotQueued,
+        RefusedReason::NotPaused,
+        RefusedReason::AlreadyPaused,
+        RefusedReason::UnknownStep,
+        RefusedReason::EffectsWouldRepeat,
+        RefusedReason::NoCheckpoint,
+        RefusedReason::DataTooLarge,
+        RefusedReason::StepSettled,
+        RefusedReason::RequestNotFound,
+        RefusedReason::RequestExpired,
+        RefusedReason::AlreadyAnswered,
+        RefusedReason::DigestMismatch,
+        RefusedReason::AnswerInvalid,
+        RefusedReason::NotAnApprover,
+        RefusedReason::SelfApproval,
+    ];
+
+    /// As answers spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RefusedReason::RunEnded => "RUN_ENDED",
+            RefusedReason::NotQueued => "NOT_QUEUED",
+            RefusedReason::NotPaused => "NOT_PAUSED",
+            RefusedReason::AlreadyPaused => "ALREADY_PAUSED",
+            RefusedReason::UnknownStep => "UNKNOWN_STEP",
+            RefusedReason::EffectsWouldRepeat => "EFFECTS_WOULD_REPEAT",
+            RefusedReason::NoCheckpoint => "NO_CHECKPOINT",
+            RefusedReason::DataTooLarge => "DATA_TOO_LARGE",
+            RefusedReason::StepSettled => "STEP_SETTLED",
+            RefusedReason::RequestNotFound => "REQUEST_NOT_FOUND",
+            RefusedReason::RequestExpired => "REQUEST_EXPIRED",
+            RefusedReason::AlreadyAnswered => "ALREADY_ANSWERED",
+            RefusedReason::DigestMismatch => "DIGEST_MISMATCH",
+            RefusedReason::AnswerInvalid => "ANSWER_INVALID",
+            RefusedReason::NotAnApprover => "NOT_AN_APPROVER",
+            RefusedReason::SelfApproval => "SELF_APPROVAL",
+        }
+    }
+}
+
+/// Content by its hash: what the store keeps beside the journal.
+pub trait Blobs {
+    /// Returns the bytes with this SHA-256, which an entry of the run refers to. A blob that cannot be read is the shell's to
+    /// report before it hands in an input.
+    fn blob(&self, digest: &[u8; 32]) -> Bytes;
+}

@@ -1,0 +1,421 @@
+//! The journal of a run: what happened, entry by entry, as it is stored and shown. Decides nothing.
+//!
+//! The bytes of an entry are those of the Protocol Buffers message [`Entry`]. Each has a hash over the hash before and
+//! its own bytes; the first follows from the text `escapement run journal 1` and the run's id.
+//! Field numbers are never used for something else.
+
+mod attempts;
+mod people;
+
+use crate::ids::RunId;
+use crate::spec::{ActionProfile, Spec};
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use escapement_model::encoder::Encoder;
+use prost::{Enumeration, Message, Oneof};
+
+pub use attempts::{
+    Evaluated, EvaluationRequested, Failure, OutcomeClass, StepRetrying, Stored, ToolCalled, ToolOutput,
+};
+pub use people::{
+    AnswerType, Decision, InputRequest, RequestAnswer, RequestKind, RequestRef, RequestState, Responder,
+    ResponderKind,
+};
+
+// RUN-9.1
+/// One entry.
+#[derive(Clone, PartialEq, Message)]
+pub struct Entry {
+    /// Counts from 1 without gaps.
+    #[prost(uint64, tag = "1")]
+    pub sequence: u64,
+    /// Unix milliseconds; never less than those of the entry before.
+    #[prost(int64, tag = "2")]
+    pub at: i64,
+    /// What happened.
+    #[prost(
+        oneof = "Event",
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
+                36, 37, 38, 39, 40, 41, 42"
+    )]
+    pub event: Option<Event>,
+}
+
+/// The hash before the first entry of a run.
+pub fn chain_seed(run_id: RunId) -> [u8; 32] {
+    Encoder::named("escapement run journal 1", |encoder| {
+        encoder.bytes(run_id.as_bytes())
+    })
+}
+
+/// The hash of an entry.
+pub fn chain_next(before: &[u8; 32], entry: &[u8]) -> [u8; 32] {
+    Encoder::chained(before, |encoder| {
+        encoder.number(entry.len() as u64);
+        encoder.bytes(entry);
+    })
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Oneof)]
+pub enum Event {
+    /// The run is made. The first entry.
+    #[prost(message, tag = "10")]
+    RunCreated(RunCreated),
+    /// A revision is accepted.
+    #[prost(message, tag = "11")]
+    PlanCreated(PlanCreated),
+    /// The run left the queue.
+    #[prost(message, tag = "12")]
+    RunStarted(Empty),
+    /// A step began.
+    #[prost(message, tag = "13")]
+    StepStarted(StepRef),
+    /// An expression is to be evaluated.
+    #[prost(message, tag = "14")]
+    EvaluationRequested(EvaluationRequested),
+    /// It was.
+    #[prost(message, tag = "15")]
+    Evaluated(Evaluated),
+    /// An attempt is intended: what will be sent, before it is.
+    #[prost(message, tag = "16")]
+    ToolCalled(ToolCalled),
+    /// An attempt ended.
+    #[prost(message, tag = "17")]
+    ToolOutput(ToolOutput),
+    /// A unit will be tried again.
+    #[prost(message, tag = "18")]
+    StepRetrying(StepRetrying),
+    /// A unit failed for good.
+    #[prost(message, tag = "19")]
+    UnitFailed(UnitFailed),
+    /// A step ended well.
+    #[prost(message, tag = "20")]
+    StepCompleted(StepCompleted),
+    /// A step failed for good.
+    #[prost(message, tag = "21")]
+    StepFailed(StepFailed),
+    /// A step will not run.
+    #[prost(message, tag = "22")]
+    StepSkipped(StepSkipped),
+    /// A step can never run.
+    #[prost(message, tag = "23")]
+    StepBlocked(StepRef),
+    /// A step begins anew, in the next epoch.
+    #[prost(message, tag = "24")]
+    StepReset(StepRef),
+    /// A person is asked.
+    #[prost(message, tag = "25")]
+    InputRequested(InputRequest),
+    /// A person said something that did not close the request yet.
+    #[prost(message, tag = "26")]
+    DecisionRecorded(RequestAnswer),
+    /// A request has its answer.
+    #[prost(message, tag = "27")]
+    InputReceived(RequestAnswer),
+    /// A request's time is over.
+    #[prost(message, tag = "28")]
+    InputExpired(RequestRef),
+    /// A request is not needed any more.
+    #[prost(message, tag = "29")]
+    InputClosed(RequestRef),
+    /// The run shall pause.
+    #[prost(message, tag = "30")]
+    PauseRequested(Reason),
+    /// Nothing of the run is in flight any more.
+    #[prost(message, tag = "31")]
+    RunPaused(Empty),
+    /// The run goes on.
+    #[prost(message, tag = "32")]
+    RunResumed(Reason),
+    /// The process was started anew.
+    #[prost(message, tag = "33")]
+    RunRecovered(RunRecovered),
+    /// A checkpoint was made.
+    #[prost(message, tag = "34")]
+    CheckpointCreated(CheckpointCreated),
+    /// The run was set back.
+    #[prost(message, tag = "35")]
+    RunRolledBack(RunRolledBack),
+    /// The run of a `sub_plan` is intended.
+    #[prost(message, tag = "36")]
+    ChildRunStarted(ChildRunStarted),
+    /// It ended.
+    #[prost(message, tag = "37")]
+    ChildRunEnded(ChildRunEnded),
+    /// A limit ran out. Directly before `RunFailed`.
+    #[prost(message, tag = "38")]
+    TimeoutError(TimeoutError),
+    /// The run ended well. The last entry.
+    #[prost(message, tag = "39")]
+    RunCompleted(RunCompleted),
+    /// The run failed or ran out of time. The last entry.
+    #[prost(message, tag = "40")]
+    RunFailed(RunFailed),
+    /// The run was cancelled. The last entry.
+    #[prost(message, tag = "41")]
+    RunCancelled(Reason),
+    /// A step's failure ends the revision as soon as nothing of it is in flight.
+    #[prost(message, tag = "42")]
+    RevisionFailing(RevisionFailing),
+}
+
+/// Nothing more to say.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Empty {}
+
+/// A word, such as `user`, or what an operator says.
+#[derive(Clone, PartialEq, Message)]
+pub struct Reason {
+    /// At most 1,000 code points.
+    #[prost(string, tag = "1")]
+    pub reason: String,
+}
+
+/// What the run is.
+#[derive(Clone, PartialEq, Message)]
+pub struct RunCreated {
+    /// The run, 16 bytes.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub run_id: Bytes,
+    /// What it is made from.
+    #[prost(message, required, tag = "2")]
+    pub spec: Spec,
+}
+
+/// A revision of the plan.
+#[derive(Clone, PartialEq, Message)]
+pub struct PlanCreated {
+    /// Counts from 1.
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    /// SHA-256 of the plan, 32 bytes.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub digest: Bytes,
+    /// `caller`, `edit`, `fork`, `planner` or `substitution`.
+    #[prost(string, tag = "3")]
+    pub cause: String,
+    /// The actions that it uses, sorted by name.
+    #[prost(message, repeated, tag = "4")]
+    pub profiles: Vec<ActionProfile>,
+    /// Steps of the plan.
+    #[prost(uint32, tag = "5")]
+    pub n_steps: u32,
+}
+
+/// A step, by its position in canonical order.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct StepRef {
+    /// From 0.
+    #[prost(uint32, tag = "1")]
+    pub step: u32,
+}
+
+/// A unit: what is dispatched.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct UnitRef {
+    /// The step, from 0.
+    #[prost(uint32, tag = "1")]
+    pub step: u32,
+    /// The item, iteration or turn, from 0.
+    #[prost(uint32, tag = "2")]
+    pub index: u32,
+    /// How often the step was reset.
+    #[prost(uint32, tag = "3")]
+    pub epoch: u32,
+}
+
+/// A unit that failed for good.
+#[derive(Clone, PartialEq, Message)]
+pub struct UnitFailed {
+    /// Which one.
+    #[prost(message, required, tag = "1")]
+    pub unit: UnitRef,
+    /// Why.
+    #[prost(message, required, tag = "2")]
+    pub error: Failure,
+}
+
+/// A step that ended well.
+#[derive(Clone, PartialEq, Message)]
+pub struct StepCompleted {
+    /// From 0.
+    #[prost(uint32, tag = "1")]
+    pub step: u32,
+    /// What it came to if that is not what its units came to: an encoded `google.protobuf.Value`.
+    #[prost(message, optional, tag = "2")]
+    pub output: Option<Stored>,
+    /// Why, if it was not the step's own doing; otherwise empty.
+    #[prost(string, tag = "3")]
+    pub reason: String,
+}
+
+/// A step that failed for good.
+#[derive(Clone, PartialEq, Message)]
+pub struct StepFailed {
+    /// From 0.
+    #[prost(uint32, tag = "1")]
+    pub step: u32,
+    /// Why.
+    #[prost(message, required, tag = "2")]
+    pub error: Failure,
+}
+
+/// A step that will not run.
+#[derive(Clone, PartialEq, Message)]
+pub struct StepSkipped {
+    /// From 0.
+    #[prost(uint32, tag = "1")]
+    pub step: u32,
+    /// Why.
+    #[prost(enumeration = "SkipReason", tag = "2")]
+    pub reason: i32,
+}
+
+/// Why a step will not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum SkipReason {
+    /// A branch went past it.
+    Branch = 0,
+    /// What it depends on failed.
+    DependencyFailed = 1,
+    /// The revision ended before.
+    RunEnded = 2,
+    /// An operator said so.
+    Override = 3,
+}
+
+/// What a restart found.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct RunRecovered {
+    /// Steps that wait for their turn.
+    #[prost(uint32, tag = "1")]
+    pub pending: u32,
+    /// Steps with a result.
+    #[prost(uint32, tag = "2")]
+    pub completed: u32,
+    /// Steps that failed.
+    #[prost(uint32, tag = "3")]
+    pub failed: u32,
+    /// Steps with a run of their own that lives.
+    #[prost(uint32, tag = "4")]
+    pub interrupted_with_child: u32,
+    /// Attempts whose effect may have happened.
+    #[prost(uint32, tag = "5")]
+    pub ambiguous: u32,
+    /// Attempts that are sent again.
+    #[prost(uint32, tag = "6")]
+    pub resubmitted: u32,
+}
+
+/// A checkpoint.
+#[derive(Clone, PartialEq, Message)]
+pub struct CheckpointCreated {
+    /// Counts from 1.
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    /// The caller's data: an encoded object.
+    #[prost(message, required, tag = "2")]
+    pub data: Stored,
+}
+
+/// A run that was set back.
+#[derive(Clone, PartialEq, Message)]
+pub struct RunRolledBack {
+    /// `reset`, `restore` or `rewind`.
+    #[prost(string, tag = "1")]
+    pub mode: String,
+    /// The checkpoint; 0 if none is meant.
+    #[prost(uint32, tag = "2")]
+    pub checkpoint: u32,
+}
+
+/// The run of a `sub_plan`.
+#[derive(Clone, PartialEq, Message)]
+pub struct ChildRunStarted {
+    /// Whose it is.
+    #[prost(message, required, tag = "1")]
+    pub unit: UnitRef,
+    /// The run, 16 bytes.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub run_id: Bytes,
+    /// Its input: an encoded object.
+    #[prost(message, required, tag = "3")]
+    pub input: Stored,
+}
+
+/// How it ended.
+#[derive(Clone, PartialEq, Message)]
+pub struct ChildRunEnded {
+    /// Whose it was.
+    #[prost(message, required, tag = "1")]
+    pub unit: UnitRef,
+    /// The output of a completed one: an encoded `google.protobuf.Value`.
+    #[prost(message, optional, tag = "2")]
+    pub output: Option<Stored>,
+    /// What went wrong with any other.
+    #[prost(message, optional, tag = "3")]
+    pub error: Option<Failure>,
+}
+
+/// A revision that will fail.
+#[derive(Clone, PartialEq, Message)]
+pub struct RevisionFailing {
+    /// Why.
+    #[prost(message, required, tag = "1")]
+    pub error: Failure,
+    /// True if independent steps still run.
+    #[prost(bool, tag = "2")]
+    pub drains: bool,
+}
+
+/// The limit that ran out.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct TimeoutError {
+    /// Which one.
+    #[prost(enumeration = "Limit", tag = "1")]
+    pub limit: i32,
+    /// Its milliseconds.
+    #[prost(uint64, tag = "2")]
+    pub limit_ms: u64,
+}
+
+/// A limit of the run as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum Limit {
+    /// Everything, waits and downtime included.
+    Lifetime = 0,
+    /// Active time.
+    Run = 1,
+    /// Active time without progress.
+    Watchdog = 2,
+    /// Active time of the revision.
+    Revision = 3,
+    /// One pause.
+    Pause = 4,
+}
+
+/// A run that ended well.
+#[derive(Clone, PartialEq, Message)]
+pub struct RunCompleted {
+    /// True if a step failed on the way.
+    #[prost(bool, tag = "1")]
+    pub partial: bool,
+    /// An encoded `google.protobuf.Value`; absent if there is none.
+    #[prost(message, optional, tag = "2")]
+    pub output: Option<Stored>,
+}
+
+/// A run that did not end well.
+#[derive(Clone, PartialEq, Message)]
+pub struct RunFailed {
+    /// The first cause that was final.
+    #[prost(message, required, tag = "1")]
+    pub error: Failure,
+    /// True if a limit of the run ran out.
+    #[prost(bool, tag = "2")]
+    pub timed_out: bool,
+}

@@ -1,0 +1,173 @@
+//! What people are asked and what they say, as the journal has it.
+
+use super::{Failure, Stored, UnitRef};
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use prost::{Enumeration, Message};
+
+/// What a person is asked.
+#[derive(Clone, PartialEq, Message)]
+pub struct InputRequest {
+    /// 16 bytes, never used for another one.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub id: Bytes,
+    /// What kind of question it is.
+    #[prost(enumeration = "RequestKind", tag = "2")]
+    pub kind: i32,
+    /// Whose it is; absent for the plan as a whole.
+    #[prost(message, optional, tag = "3")]
+    pub unit: Option<UnitRef>,
+    /// The question.
+    #[prost(string, tag = "4")]
+    pub question: String,
+    /// Of a choice.
+    #[prost(string, repeated, tag = "5")]
+    pub options: Vec<String>,
+    /// What counts as an answer to a question.
+    #[prost(enumeration = "AnswerType", tag = "6")]
+    pub answer_type: i32,
+    /// What a decision is bound to, 32 bytes; empty for a question.
+    #[prost(bytes = "bytes", tag = "7")]
+    pub subject_digest: Bytes,
+    /// Exactly what would be sent: the payload of the attempt, an encoded object.
+    #[prost(message, optional, tag = "8")]
+    pub subject: Option<Stored>,
+    /// Unix milliseconds.
+    #[prost(int64, tag = "9")]
+    pub expires_at: i64,
+    /// What went wrong, if that is what is asked about.
+    #[prost(message, optional, tag = "10")]
+    pub error: Option<Failure>,
+    /// Where the request is; in a journal always open.
+    #[prost(enumeration = "RequestState", tag = "11")]
+    pub state: i32,
+    /// Who has approved so far.
+    #[prost(string, repeated, tag = "12")]
+    pub approved_by: Vec<String>,
+    /// What it was answered with.
+    #[prost(message, optional, tag = "13")]
+    pub answer: Option<RequestAnswer>,
+}
+
+/// What kind of question it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum RequestKind {
+    /// The step itself asks.
+    Question = 0,
+    /// Whether an attempt, or a plan, may run.
+    Approval = 1,
+    /// Whether a unit may be tried more often.
+    RetryExtension = 2,
+    /// What became of an effect in doubt.
+    AmbiguousEffect = 3,
+}
+
+/// What counts as an answer to a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum AnswerType {
+    /// A text.
+    Text = 0,
+    /// One of the options.
+    Choice = 1,
+    /// Yes or no.
+    Confirm = 2,
+    /// An object.
+    Form = 3,
+}
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum RequestState {
+    /// Waits for an answer.
+    Open = 0,
+    /// Has one.
+    Answered = 1,
+    /// Its time was over.
+    Expired = 2,
+    /// Not needed any more.
+    Closed = 3,
+}
+
+/// A request, by its id.
+#[derive(Clone, PartialEq, Message)]
+pub struct RequestRef {
+    /// 16 bytes.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub id: Bytes,
+}
+
+/// What a person said.
+#[derive(Clone, PartialEq, Message)]
+pub struct RequestAnswer {
+    /// The request, 16 bytes.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub id: Bytes,
+    /// Who says it.
+    #[prost(message, required, tag = "2")]
+    pub responder: Responder,
+    /// What is decided.
+    #[prost(enumeration = "Decision", tag = "3")]
+    pub decision: i32,
+    /// The answer to a question or the output of an effect that happened, an encoded `google.protobuf.Value`; or the edited
+    /// payload, an encoded object.
+    #[prost(message, optional, tag = "4")]
+    pub value: Option<Stored>,
+    /// At most 1,000 code points.
+    #[prost(string, tag = "5")]
+    pub comment: String,
+    /// What is approved, 32 bytes: another digest than the request's if the payload was edited.
+    #[prost(bytes = "bytes", tag = "6")]
+    pub subject_digest: Bytes,
+}
+
+/// Who says something.
+#[derive(Clone, PartialEq, Message)]
+pub struct Responder {
+    /// The name.
+    #[prost(string, tag = "1")]
+    pub id: String,
+    /// What kind of being it is.
+    #[prost(enumeration = "ResponderKind", tag = "2")]
+    pub kind: i32,
+    /// True once the name comes from a verified identity.
+    #[prost(bool, tag = "3")]
+    pub verified: bool,
+}
+
+/// What kind of being says something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum ResponderKind {
+    /// A person.
+    Person = 0,
+    /// A service.
+    Service = 1,
+    /// An agent: never approves.
+    Agent = 2,
+}
+
+/// What is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum Decision {
+    /// The answer to a question.
+    Answer = 0,
+    /// Let it run.
+    Approve = 1,
+    /// Let it run with another payload.
+    ApproveWithEdits = 2,
+    /// Do not.
+    Deny = 3,
+    /// The base limit of retries again.
+    Extend = 4,
+    /// The effect happened; the value is its output.
+    Happened = 5,
+    /// It did not: repeat it.
+    DidNot = 6,
+    /// Give up.
+    Fail = 7,
+}

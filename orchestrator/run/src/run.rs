@@ -1,0 +1,192 @@
+//! One run as a state machine: inputs in, entries and effects out. Keeps nothing that its journal does not say.
+
+use crate::ids::RunId;
+use crate::input::{Blobs, Commit, Effect, Input, Refused};
+use crate::journal::{Entry, Event, PlanCreated, RequestState, RunCreated, chain_next, chain_seed};
+use crate::plan::Plan;
+use crate::spec::{ActionProfile, Spec};
+use crate::state::{RunState, Stage};
+use crate::turn::Turn;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    state: RunState,
+    plan: Arc<Plan>,
+}
+
+/// A run's state in one word, as it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ShownState {
+    /// Accepted, waits for admission.
+    Queued,
+    /// Something is in flight, backing off, or can start.
+    Running,
+    /// Nothing goes on until a person answers.
+    Waiting,
+    /// Shall pause; something is still in flight.
+    Pausing,
+    /// Paused.
+    Paused,
+    /// Ended well.
+    Completed,
+    /// Failed.
+    Failed,
+    /// Ran out of time.
+    Timeout,
+    /// Was cancelled.
+    Cancelled,
+}
+
+impl ShownState {
+    /// As the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ShownState::Queued => "queued",
+            ShownState::Running => "running",
+            ShownState::Waiting => "waiting",
+            ShownState::Pausing => "pausing",
+            ShownState::Paused => "paused",
+            ShownState::Completed => "completed",
+            ShownState::Failed => "failed",
+            ShownState::Timeout => "timeout",
+            ShownState::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl Run {
+    /// Makes a run of a checked plan. It is queued.
+    pub fn create(
+        run_id: RunId,
+        spec: Spec,
+        plan: Arc<Plan>,
+        profiles: Vec<ActionProfile>,
+        now: i64,
+        blobs: &dyn Blobs,
+    ) -> (Self, Commit) {
+        let mut state = RunState {
+            chain: Bytes::copy_from_slice(&chain_seed(run_id)),
+            updated_at: now,
+            ..RunState::default()
+        };
+        let mut turn = Turn::new(&mut state, &plan, now, blobs);
+        turn.emit(Event::RunCreated(RunCreated {
+            run_id: Bytes::copy_from_slice(run_id.as_bytes()),
+            spec,
+        }));
+        turn.emit(Event::PlanCreated(PlanCreated {
+            number: 1,
+            digest: Bytes::copy_from_slice(&plan.digest),
+            cause: String::from("caller"),
+            profiles,
+            n_steps: u32::try_from(plan.steps.len()).expect("a plan has at most 1024 steps"),
+        }));
+        let commit = turn.into_commit();
+        (Self { state, plan }, commit)
+    }
+
+    /// Takes a run up from its snapshot and the plan of its revision.
+    ///
+    /// # Panics
+    /// If the plan is another one.
+    pub fn from_snapshot(state: RunState, plan: Arc<Plan>) -> Self {
+        assert_eq!(
+            state.revision,
+            plan.digest[..],
+            "the plan is that of the revision"
+        );
+        Self { state, plan }
+    }
+
+    /// Goes on by an entry that is durable: how a run is folded from its journal.
+    ///
+    /// # Panics
+    /// If it is not the next one.
+    pub fn fold(&mut self, bytes: &[u8], entry: &Entry) {
+        let before = self.state.chain_hash();
+        self.state.apply(entry);
+        self.state.chain = Bytes::copy_from_slice(&chain_next(&before, bytes));
+    }
+
+    // RUN-2.1
+    /// Takes an input in. `now` are Unix milliseconds that never go back while the process lives.
+    ///
+    /// # Errors
+    /// [`Refused`]: the input changed nothing.
+    ///
+    /// # Panics
+    /// If a time that [`Run::due_at`] named has come and another input is handed in first.
+    pub fn handle(&mut self, input: Input, now: i64, blobs: &dyn Blobs) -> Result<Commit, Refused> {
+        let now = now.max(self.state.updated_at);
+        let on_time = match input {
+            Input::Time | Input::Recovered => true,
+            _ => self.due_at().is_none_or(|due| due > now),
+        };
+        assert!(on_time, "time fires before a later input");
+        let mut turn = Turn::new(&mut self.state, &self.plan, now, blobs);
+        turn.input(input)?;
+        Ok(turn.into_commit())
+    }
+
+    /// Everything that is outstanding: what a restart does again.
+    pub fn outstanding(&self, blobs: &dyn Blobs) -> Vec<Effect> {
+        // Nothing is decided; a turn knows how an effect is made.
+        let mut state = self.state.clone();
+        Turn::new(&mut state, &self.plan, self.state.updated_at, blobs).outstanding()
+    }
+
+    /// When [`Input::Time`] is due, in Unix milliseconds; `None` once the run has ended.
+    pub fn due_at(&self) -> Option<i64> {
+        self.state.due(&self.plan).map(|(due, _)| due)
+    }
+
+    /// The state, for those who show it.
+    pub fn state(&self) -> &RunState {
+        &self.state
+    }
+
+    /// The plan of the current revision.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// The state in one word.
+    pub fn shown(&self) -> ShownState {
+        self.state.shown()
+    }
+}
+
+impl RunState {
+    /// The hash of the last entry.
+    pub fn chain_hash(&self) -> [u8; 32] {
+        self.chain[..].try_into().expect("a hash has 32 bytes")
+    }
+
+    // RUN-2.2
+    /// The state in one word.
+    pub fn shown(&self) -> ShownState {
+        match self.stage() {
+            Stage::Queued => ShownState::Queued,
+            Stage::Executing if self.paused_at != 0 => ShownState::Paused,
+            Stage::Executing if self.pause_wanted => ShownState::Pausing,
+            Stage::Executing if self.waits_for_people() => ShownState::Waiting,
+            Stage::Executing => ShownState::Running,
+            Stage::Completed => ShownState::Completed,
+            Stage::Failed => ShownState::Failed,
+            Stage::TimedOut => ShownState::Timeout,
+            Stage::Cancelled => ShownState::Cancelled,
+        }
+    }
+
+    /// Ids of the requests that wait for an answer.
+    pub fn open_requests(&self) -> impl Iterator<Item = &crate::journal::InputRequest> {
+        self.requests
+            .iter()
+            .filter(|request| request.state() == RequestState::Open)
+    }
+}

@@ -1,0 +1,269 @@
+//! What a run is asked to do, resolved: every limit and policy with its value, stored with the run.
+//! A preset is looked up once; changing it never changes an existing run.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use escapement_model::Opaque;
+use prost::{Enumeration, Message};
+
+/// What a run is made from.
+#[derive(Clone, PartialEq, Message)]
+pub struct Spec {
+    /// The caller's input, an object.
+    #[prost(message, required, tag = "1")]
+    pub input: Opaque,
+    /// What every attempt's environment begins with, an object. The key `escapement_run` is reserved.
+    #[prost(message, required, tag = "2")]
+    pub environment: Opaque,
+    /// All limits.
+    #[prost(message, required, tag = "3")]
+    pub limits: Limits,
+    /// What failure and doubt lead to.
+    #[prost(message, required, tag = "4")]
+    pub policy: Policy,
+    /// 0 to 4: which steps wait for an approval.
+    #[prost(uint32, tag = "5")]
+    pub autonomy_level: u32,
+    /// Whose run it is.
+    #[prost(string, tag = "6")]
+    pub user_id: String,
+    /// The caller's id of the request; goes into what the run sends.
+    #[prost(string, tag = "7")]
+    pub request_id: String,
+    /// 1 to 10; the highest is admitted first.
+    #[prost(uint32, tag = "8")]
+    pub priority: u32,
+    /// The action that `llm_decision` steps call.
+    #[prost(string, tag = "9")]
+    pub llm_action: String,
+    /// The model that they ask, unless the step names one; may be empty.
+    #[prost(string, tag = "10")]
+    pub llm_model: String,
+    /// The run that waits for this one, 16 bytes; empty if there is none.
+    #[prost(bytes = "bytes", tag = "11")]
+    pub parent_run_id: Bytes,
+    /// The execution within which this run was created; empty if there is none. The run's executions are nested in it.
+    #[prost(string, tag = "12")]
+    pub parent_execution_id: String,
+    /// Levels of runs above this one.
+    #[prost(uint32, tag = "13")]
+    pub depth: u32,
+    /// The run that this one was forked from, 16 bytes; empty if there is none.
+    #[prost(bytes = "bytes", tag = "14")]
+    pub forked_from: Bytes,
+    /// The name of the preset that filled in what the caller did not say.
+    #[prost(string, tag = "15")]
+    pub preset: String,
+    /// The shell's own about the run: names, labels, links. Never looked at.
+    #[prost(bytes = "bytes", tag = "16")]
+    pub header: Bytes,
+}
+
+/// Times in milliseconds, and numbers. 0 means none for `revision_ms`, and the computed value for `watchdog_ms`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Limits {
+    /// One attempt in the hands of a worker.
+    #[prost(uint64, tag = "1")]
+    pub attempt_ms: u64,
+    /// Waiting for admission by the contract.
+    #[prost(uint64, tag = "2")]
+    pub queue_wait_ms: u64,
+    /// Waiting for a worker.
+    #[prost(uint64, tag = "3")]
+    pub worker_wait_ms: u64,
+    /// Active time without progress.
+    #[prost(uint64, tag = "4")]
+    pub watchdog_ms: u64,
+    /// Active time of one revision.
+    #[prost(uint64, tag = "5")]
+    pub revision_ms: u64,
+    /// Active time of the run.
+    #[prost(uint64, tag = "6")]
+    pub run_ms: u64,
+    /// Everything, waits and downtime included.
+    #[prost(uint64, tag = "7")]
+    pub lifetime_ms: u64,
+    /// One pause.
+    #[prost(uint64, tag = "8")]
+    pub pause_ms: u64,
+    /// A question, unless the step says.
+    #[prost(uint64, tag = "9")]
+    pub question_ms: u64,
+    /// An approval.
+    #[prost(uint64, tag = "10")]
+    pub approval_ms: u64,
+    /// Additional attempts of a unit.
+    #[prost(uint32, tag = "11")]
+    pub max_retries: u32,
+    /// Before the first retry.
+    #[prost(uint64, tag = "12")]
+    pub backoff_ms: u64,
+    /// What each further delay is multiplied with.
+    #[prost(double, tag = "13")]
+    pub multiplier: f64,
+    /// The longest delay.
+    #[prost(uint64, tag = "14")]
+    pub max_backoff_ms: u64,
+    /// Steps that run at a time, if the plan lets them overlap.
+    #[prost(uint32, tag = "15")]
+    pub max_concurrency: u32,
+    /// Items of a parallel step at a time.
+    #[prost(uint32, tag = "16")]
+    pub batch_size: u32,
+    /// Iterations of a loop.
+    #[prost(uint32, tag = "17")]
+    pub max_iterations: u32,
+    /// Turns of a language model.
+    #[prost(uint32, tag = "18")]
+    pub max_turns: u32,
+    /// Plans that a planner may make.
+    #[prost(uint32, tag = "19")]
+    pub max_generations: u32,
+    /// Tools that may be replaced by an alternative.
+    #[prost(uint32, tag = "20")]
+    pub max_substitutions: u32,
+}
+
+/// What failure and doubt lead to.
+#[derive(Clone, PartialEq, Message)]
+pub struct Policy {
+    /// An effect that a crash or a lost worker leaves in doubt.
+    #[prost(enumeration = "InDoubt", tag = "1")]
+    pub ambiguity: i32,
+    /// An effect that took too long.
+    #[prost(enumeration = "InDoubt", tag = "2")]
+    pub ambiguous_timeout: i32,
+    /// A final failure, unless the step says.
+    #[prost(enumeration = "FailureDefault", tag = "3")]
+    pub on_failure: i32,
+    /// A failed dependency, unless the step says.
+    #[prost(enumeration = "DependencyDefault", tag = "4")]
+    pub on_dependency_failure: i32,
+    /// True if a person is asked for more retries.
+    #[prost(bool, tag = "5")]
+    pub escalate: bool,
+    /// True if the one who started the run cannot approve what it asks.
+    #[prost(bool, tag = "6")]
+    pub four_eyes: bool,
+    /// Who may approve; everybody but agents if it is empty.
+    #[prost(string, repeated, tag = "7")]
+    pub approvers: Vec<String>,
+    /// Approvals that are needed, at least 1.
+    #[prost(uint32, tag = "8")]
+    pub quorum: u32,
+    /// What a restart does with the run.
+    #[prost(enumeration = "ResumePolicy", tag = "9")]
+    pub resume: i32,
+}
+
+/// What is done about an effect that may or may not have happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum InDoubt {
+    /// A person says what happened.
+    Ask = 0,
+    /// The unit fails.
+    Fail = 1,
+    /// The unit is repeated.
+    Retry = 2,
+}
+
+/// What a final failure of a step leads to, unless the step says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum FailureDefault {
+    /// Nothing further starts.
+    Abort = 0,
+    /// Independent steps go on, then the revision fails.
+    Drain = 1,
+    /// The run goes on.
+    Skip = 2,
+}
+
+/// What a failed dependency leads to, unless the step says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum DependencyDefault {
+    /// The step is skipped.
+    Skip = 0,
+    /// The step runs with null if what failed was optional, and is skipped otherwise.
+    NullIfOptional = 1,
+    /// The step runs with the text of the failure.
+    Synthetic = 2,
+    /// The step never runs.
+    Block = 3,
+    /// The step runs with null.
+    Null = 4,
+}
+
+/// What a restart does with a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum ResumePolicy {
+    /// What completed stays, the rest goes on.
+    RetryPending = 0,
+    /// The run is cancelled.
+    Discard = 1,
+}
+
+/// What is known of an action: frozen when a revision is accepted.
+#[derive(Clone, PartialEq, Message)]
+pub struct ActionProfile {
+    /// The action.
+    #[prost(string, tag = "1")]
+    pub action: String,
+    /// What repeating it would mean.
+    #[prost(enumeration = "EffectClass", tag = "2")]
+    pub effect: i32,
+    /// What running it unasked would mean.
+    #[prost(enumeration = "Risk", tag = "3")]
+    pub risk: i32,
+    /// True if a repetition with the same idempotency key has no second effect.
+    #[prost(bool, tag = "4")]
+    pub idempotent: bool,
+    /// Milliseconds of one attempt; 0 if the profile does not say.
+    #[prost(uint64, tag = "5")]
+    pub attempt_ms: u64,
+    /// True if a worker has offered the action in this deployment.
+    #[prost(bool, tag = "6")]
+    pub seen: bool,
+}
+
+/// What repeating an action would mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum EffectClass {
+    /// It changes something, here or elsewhere.
+    SideEffect = 0,
+    /// It computes.
+    Pure = 1,
+    /// It reads what may change.
+    World = 2,
+    /// It asks a model.
+    Llm = 3,
+    /// It acts on somebody outside.
+    External = 4,
+}
+
+impl EffectClass {
+    /// True if a repetition may be noticed.
+    pub fn is_effect(self) -> bool {
+        match self {
+            EffectClass::SideEffect | EffectClass::External => true,
+            EffectClass::Pure | EffectClass::World | EffectClass::Llm => false,
+        }
+    }
+}
+
+/// What running an action unasked would mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum Risk {
+    /// Not known, or out of the ordinary.
+    Unusual = 0,
+    /// Routine.
+    Safe = 1,
+    /// It may destroy something.
+    Destructive = 2,
+}

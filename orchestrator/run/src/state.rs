@@ -1,0 +1,383 @@
+//! What a run is now: everything that its next decision depends on, as one message that is also its snapshot.
+//! Changes by entries of the journal alone (`apply`). Decides nothing.
+
+mod apply;
+
+use crate::journal::{Failure, InputRequest, OutcomeClass, Stored, ToolCalled};
+use crate::spec::{ActionProfile, Spec};
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use prost::{Enumeration, Message};
+
+/// A run as it is after an entry.
+#[derive(Clone, PartialEq, Message)]
+pub struct RunState {
+    /// The run, 16 bytes.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub run_id: Bytes,
+    /// What it is made from.
+    #[prost(message, required, tag = "2")]
+    pub spec: Spec,
+    /// Where it is.
+    #[prost(enumeration = "Stage", tag = "3")]
+    pub stage: i32,
+    /// True if it shall pause or is paused.
+    #[prost(bool, tag = "4")]
+    pub pause_wanted: bool,
+    /// Unix milliseconds at which it paused; 0 if it is not paused.
+    #[prost(int64, tag = "5")]
+    pub paused_at: i64,
+    /// SHA-256 of the plan, 32 bytes.
+    #[prost(bytes = "bytes", tag = "6")]
+    pub revision: Bytes,
+    /// The number of the revision, from 1.
+    #[prost(uint32, tag = "7")]
+    pub revision_number: u32,
+    /// What is known of the actions that it uses, sorted by name.
+    #[prost(message, repeated, tag = "8")]
+    pub profiles: Vec<ActionProfile>,
+    /// The steps in canonical order.
+    #[prost(message, repeated, tag = "9")]
+    pub steps: Vec<StepState>,
+    /// Requests, in the order in which they were made.
+    #[prost(message, repeated, tag = "10")]
+    pub requests: Vec<InputRequest>,
+    /// Expressions that wait for their value.
+    #[prost(message, repeated, tag = "11")]
+    pub evaluations: Vec<PendingEvaluation>,
+    /// Evaluations that were asked for.
+    #[prost(uint32, tag = "12")]
+    pub n_evaluations: u32,
+    /// Checkpoints.
+    #[prost(message, repeated, tag = "13")]
+    pub checkpoints: Vec<Checkpoint>,
+    /// The first final failure that ends the revision; absent while it goes on.
+    #[prost(message, optional, tag = "14")]
+    pub cause: Option<Failure>,
+    /// True if independent steps still run before that end.
+    #[prost(bool, tag = "15")]
+    pub drains: bool,
+    /// Unix milliseconds of the first entry.
+    #[prost(int64, tag = "16")]
+    pub created_at: i64,
+    /// Unix milliseconds at which it left the queue; 0 before.
+    #[prost(int64, tag = "17")]
+    pub started_at: i64,
+    /// Unix milliseconds of the last entry.
+    #[prost(int64, tag = "18")]
+    pub updated_at: i64,
+    /// Unix milliseconds of the end; 0 before.
+    #[prost(int64, tag = "19")]
+    pub ended_at: i64,
+    /// Milliseconds of active time until the last entry.
+    #[prost(uint64, tag = "20")]
+    pub active_ms: u64,
+    /// Active time at the last progress.
+    #[prost(uint64, tag = "21")]
+    pub progress_ms: u64,
+    /// Active time at the beginning of the revision.
+    #[prost(uint64, tag = "22")]
+    pub revision_ms: u64,
+    /// The number of the last entry.
+    #[prost(uint64, tag = "23")]
+    pub sequence: u64,
+    /// The hash of the last entry, 32 bytes.
+    #[prost(bytes = "bytes", tag = "24")]
+    pub chain: Bytes,
+    /// Restarts since the last progress.
+    #[prost(uint32, tag = "25")]
+    pub recoveries: u32,
+    /// How the end is to be shown.
+    #[prost(message, optional, tag = "26")]
+    pub end: Option<End>,
+}
+
+/// Where a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum Stage {
+    /// Waits for admission.
+    Queued = 0,
+    /// Its steps have their turn.
+    Executing = 1,
+    /// Ended well.
+    Completed = 2,
+    /// Failed.
+    Failed = 3,
+    /// Ran out of time.
+    TimedOut = 4,
+    /// Was cancelled.
+    Cancelled = 5,
+}
+
+impl Stage {
+    /// True for the four ends.
+    pub fn is_end(self) -> bool {
+        match self {
+            Stage::Queued | Stage::Executing => false,
+            Stage::Completed | Stage::Failed | Stage::TimedOut | Stage::Cancelled => true,
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, PartialEq, Message)]
+pub struct End {
+    /// What went wrong, or the reason of a cancelled run.
+    #[prost(message, optional, tag = "1")]
+    pub error: Option<Failure>,
+    /// True if a step failed on the way of a completed run.
+    #[prost(bool, tag = "2")]
+    pub partial: bool,
+    /// An encoded `google.protobuf.Value`; absent if there is none.
+    #[prost(message, optional, tag = "3")]
+    pub output: Option<Stored>,
+}
+
+/// One step.
+#[derive(Clone, PartialEq, Message)]
+pub struct StepState {
+    /// Where it is.
+    #[prost(enumeration = "StepStage", tag = "1")]
+    pub stage: i32,
+    /// How often it was reset.
+    #[prost(uint32, tag = "2")]
+    pub epoch: u32,
+    /// Its units by index. A step that did not begin has none.
+    #[prost(message, repeated, tag = "3")]
+    pub units: Vec<UnitState>,
+    /// The last failure.
+    #[prost(message, optional, tag = "4")]
+    pub error: Option<Failure>,
+    /// What it came to, unless its units say: an encoded `google.protobuf.Value`.
+    #[prost(message, optional, tag = "5")]
+    pub output: Option<Stored>,
+    /// Unix milliseconds of its beginning; 0 before.
+    #[prost(int64, tag = "6")]
+    pub started_at: i64,
+    /// Unix milliseconds of its end; 0 before.
+    #[prost(int64, tag = "7")]
+    pub ended_at: i64,
+    /// Why it was skipped, as `SkipReason`.
+    #[prost(enumeration = "crate::journal::SkipReason", tag = "8")]
+    pub skip_reason: i32,
+}
+
+/// Where a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum StepStage {
+    /// Waits for its turn.
+    Pending = 0,
+    /// Under way: an attempt, an evaluation or a child lives, or a unit waits for its next attempt.
+    Running = 1,
+    /// Has a result.
+    Completed = 2,
+    /// Failed for good.
+    Failed = 3,
+    /// Will not run.
+    Skipped = 4,
+    /// Can never run.
+    Blocked = 5,
+}
+
+impl StepStage {
+    /// True if it changes no more.
+    pub fn is_settled(self) -> bool {
+        match self {
+            StepStage::Pending | StepStage::Running => false,
+            StepStage::Completed | StepStage::Failed | StepStage::Skipped | StepStage::Blocked => true,
+        }
+    }
+}
+
+/// One unit.
+#[derive(Clone, PartialEq, Message)]
+pub struct UnitState {
+    /// Where it is.
+    #[prost(enumeration = "UnitStage", tag = "1")]
+    pub stage: i32,
+    /// Attempts of this epoch.
+    #[prost(uint32, tag = "2")]
+    pub attempts: u32,
+    /// Retries that counted.
+    #[prost(uint32, tag = "3")]
+    pub retries: u32,
+    /// How often a person allowed the base limit of retries again.
+    #[prost(uint32, tag = "4")]
+    pub extensions: u32,
+    /// Attempts in a row that never ran.
+    #[prost(uint32, tag = "5")]
+    pub never_ran: u32,
+    /// Not before this, in Unix milliseconds, while it backs off.
+    #[prost(int64, tag = "6")]
+    pub retry_at: i64,
+    /// The attempt that lives.
+    #[prost(message, optional, tag = "7")]
+    pub live: Option<ToolCalled>,
+    /// How the last attempt ended.
+    #[prost(enumeration = "OutcomeClass", tag = "8")]
+    pub class: i32,
+    /// The output of a completed one: an encoded `google.protobuf.Value`.
+    #[prost(message, optional, tag = "9")]
+    pub output: Option<Stored>,
+    /// The last failure.
+    #[prost(message, optional, tag = "10")]
+    pub error: Option<Failure>,
+    /// The request that it waits for, 16 bytes; empty if there is none.
+    #[prost(bytes = "bytes", tag = "11")]
+    pub request: Bytes,
+    /// The approval that counts for it, 16 bytes; empty if there is none.
+    #[prost(bytes = "bytes", tag = "12")]
+    pub approval: Bytes,
+    /// What that approval is for, 32 bytes.
+    #[prost(bytes = "bytes", tag = "13")]
+    pub approved_digest: Bytes,
+    /// The payload that a person put in the place of the rendered one: an encoded object.
+    #[prost(message, optional, tag = "14")]
+    pub edited: Option<Stored>,
+    /// The child run that lives, 16 bytes; empty if there is none.
+    #[prost(bytes = "bytes", tag = "15")]
+    pub child: Bytes,
+    /// True if the last output asked for a pause.
+    #[prost(bool, tag = "16")]
+    pub pause: bool,
+    /// True if the loop's condition after this iteration is known, and its value.
+    #[prost(bool, optional, tag = "17")]
+    pub goes_on: Option<bool>,
+    /// The child run's input: an encoded object.
+    #[prost(message, optional, tag = "18")]
+    pub child_input: Option<Stored>,
+}
+
+/// Where a unit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum UnitStage {
+    /// To be dispatched.
+    Ready = 0,
+    /// An attempt, an evaluation or a child run lives.
+    Live = 1,
+    /// Waits for its next attempt.
+    BackingOff = 2,
+    /// Waits for a person.
+    Waiting = 3,
+    /// An attempt ended, and what follows is not decided yet.
+    Judged = 4,
+    /// Has an output.
+    Completed = 5,
+    /// Failed for good.
+    Failed = 6,
+}
+
+/// An expression that waits for its value.
+#[derive(Clone, PartialEq, Message)]
+pub struct PendingEvaluation {
+    /// Which one.
+    #[prost(uint32, tag = "1")]
+    pub evaluation: u32,
+    /// The step, from 0.
+    #[prost(uint32, tag = "2")]
+    pub step: u32,
+    /// The unit.
+    #[prost(uint32, tag = "3")]
+    pub index: u32,
+    /// The text.
+    #[prost(string, tag = "4")]
+    pub expression: String,
+}
+
+/// A checkpoint.
+#[derive(Clone, PartialEq, Message)]
+pub struct Checkpoint {
+    /// Counts from 1.
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    /// Unix milliseconds.
+    #[prost(int64, tag = "2")]
+    pub at: i64,
+    /// The caller's data: an encoded object.
+    #[prost(message, required, tag = "3")]
+    pub data: Stored,
+    /// The steps that had completed, from 0.
+    #[prost(uint32, repeated, tag = "4")]
+    pub completed: Vec<u32>,
+    /// The revision that they are of.
+    #[prost(uint32, tag = "5")]
+    pub revision_number: u32,
+}
+
+impl RunState {
+    /// True while active time passes: something is in flight or can be, and nothing waits for people or a pause.
+    // RUN-7.2
+    pub fn is_active(&self) -> bool {
+        match self.stage() {
+            Stage::Executing => self.paused_at == 0 && !self.waits_for_people(),
+            Stage::Queued | Stage::Completed | Stage::Failed | Stage::TimedOut | Stage::Cancelled => false,
+        }
+    }
+
+    /// True if at least one request is open and nothing else is under way.
+    pub fn waits_for_people(&self) -> bool {
+        self.has_open_request() && !self.is_in_flight() && !self.backs_off()
+    }
+
+    /// True if at least one request is open.
+    pub fn has_open_request(&self) -> bool {
+        self.requests
+            .iter()
+            .any(|request| request.state() == crate::journal::RequestState::Open)
+    }
+
+    /// True if an attempt, an evaluation or a child run lives.
+    pub fn is_in_flight(&self) -> bool {
+        self.has_unit(UnitStage::Live)
+    }
+
+    /// True if a unit waits for its next attempt.
+    pub fn backs_off(&self) -> bool {
+        self.has_unit(UnitStage::BackingOff)
+    }
+
+    /// True if child runs are all that is in flight or backing off.
+    pub fn waits_for_children_alone(&self) -> bool {
+        let running = self
+            .steps
+            .iter()
+            .filter(|step| step.stage() == StepStage::Running);
+        let mut units = running
+            .flat_map(|step| &step.units)
+            .filter(|unit| match unit.stage() {
+                UnitStage::Live | UnitStage::BackingOff => true,
+                UnitStage::Ready
+                | UnitStage::Waiting
+                | UnitStage::Judged
+                | UnitStage::Completed
+                | UnitStage::Failed => false,
+            });
+        let first = units.next();
+        first.is_some_and(|unit| !unit.child.is_empty()) && units.all(|unit| !unit.child.is_empty())
+    }
+
+    /// The request with this id.
+    ///
+    /// # Panics
+    /// If the run never asked it.
+    pub fn request(&self, id: &Bytes) -> &InputRequest {
+        let mut requests = self.requests.iter();
+        requests
+            .find(|request| request.id == *id)
+            .expect("the request is known")
+    }
+
+    fn has_unit(&self, stage: UnitStage) -> bool {
+        let running = self
+            .steps
+            .iter()
+            .filter(|step| step.stage() == StepStage::Running);
+        running
+            .flat_map(|step| &step.units)
+            .any(|unit| unit.stage() == stage)
+    }
+}

@@ -1,0 +1,429 @@
+//! What each entry of the journal changes. Total: an entry that was decided can always be applied.
+
+use super::{
+    Checkpoint, End, PendingEvaluation, RunState, Stage, StepStage, StepState, UnitStage, UnitState,
+};
+use crate::journal::{
+    Decision, Entry, Event, Failure, InputRequest, OutcomeClass, PlanCreated, RequestAnswer, RequestState,
+    StepRetrying, ToolOutput, UnitRef,
+};
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+impl RunState {
+    // RUN-9.2
+    /// Changes the state as the entry says.
+    ///
+    /// # Panics
+    /// If the entry is not the next one of this run.
+    pub fn apply(&mut self, entry: &Entry) {
+        assert_eq!(entry.sequence, self.sequence + 1, "entries are applied in order");
+        let event = entry.event.as_ref().expect("an entry says what happened");
+        self.pass_time(entry.at, event);
+        self.sequence = entry.sequence;
+        match event {
+            Event::RunCreated(_)
+            | Event::PlanCreated(_)
+            | Event::RunStarted(_)
+            | Event::RunPaused(_)
+            | Event::PauseRequested(_)
+            | Event::RunResumed(_)
+            | Event::RunRecovered(_)
+            | Event::RevisionFailing(_)
+            | Event::CheckpointCreated(_)
+            | Event::RunRolledBack(_)
+            | Event::TimeoutError(_) => self.apply_to_run(event, entry.at),
+            Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_) => {
+                self.end(event, entry.at)
+            }
+            Event::InputRequested(_)
+            | Event::DecisionRecorded(_)
+            | Event::InputReceived(_)
+            | Event::InputExpired(_)
+            | Event::InputClosed(_) => self.apply_to_requests(event),
+            Event::StepStarted(_)
+            | Event::StepCompleted(_)
+            | Event::StepFailed(_)
+            | Event::StepSkipped(_)
+            | Event::StepBlocked(_)
+            | Event::StepReset(_) => self.apply_to_steps(event, entry.at),
+            Event::EvaluationRequested(_)
+            | Event::Evaluated(_)
+            | Event::ToolCalled(_)
+            | Event::ToolOutput(_)
+            | Event::StepRetrying(_)
+            | Event::UnitFailed(_)
+            | Event::ChildRunStarted(_)
+            | Event::ChildRunEnded(_) => self.apply_to_units(event),
+        }
+    }
+
+    fn apply_to_run(&mut self, event: &Event, at: i64) {
+        match event {
+            Event::RunCreated(created) => {
+                self.run_id = created.run_id.clone();
+                self.spec = created.spec.clone();
+                self.created_at = at;
+            }
+            Event::PlanCreated(plan) => self.plan_created(plan),
+            Event::RunStarted(_) => {
+                self.set_stage(Stage::Executing);
+                self.started_at = at;
+            }
+            Event::RunPaused(_) => self.paused_at = at,
+            Event::PauseRequested(_) => self.pause_wanted = true,
+            Event::RunResumed(_) => {
+                self.pause_wanted = false;
+                self.paused_at = 0;
+                self.progress();
+            }
+            Event::RunRecovered(_) => self.recoveries += u32::from(self.is_in_flight()),
+            Event::RevisionFailing(failing) => {
+                // The first cause counts; one that stops everything still does.
+                self.cause.get_or_insert_with(|| failing.error.clone());
+                self.drains = failing.drains;
+            }
+            Event::CheckpointCreated(checkpoint) => {
+                let completed = self.steps_in(StepStage::Completed);
+                self.checkpoints.push(Checkpoint {
+                    number: checkpoint.number,
+                    at,
+                    data: checkpoint.data.clone(),
+                    completed,
+                    revision_number: self.revision_number,
+                });
+            }
+            // The steps that are set back and the end say so themselves.
+            Event::RunRolledBack(_) | Event::TimeoutError(_) => {}
+            _ => unreachable!("{event:?} is not about the run as a whole"),
+        }
+    }
+
+    fn end(&mut self, event: &Event, at: i64) {
+        let (stage, end) = match event {
+            Event::RunCompleted(end) => {
+                let output = end.output.clone();
+                (
+                    Stage::Completed,
+                    End {
+                        error: None,
+                        partial: end.partial,
+                        output,
+                    },
+                )
+            }
+            Event::RunFailed(end) => {
+                let stage = if end.timed_out {
+                    Stage::TimedOut
+                } else {
+                    Stage::Failed
+                };
+                (
+                    stage,
+                    End {
+                        error: Some(end.error.clone()),
+                        ..End::default()
+                    },
+                )
+            }
+            Event::RunCancelled(reason) => {
+                let (code, message) = (String::from("CANCELLED"), reason.reason.clone());
+                let error = Failure {
+                    code,
+                    message,
+                    step: None,
+                };
+                (
+                    Stage::Cancelled,
+                    End {
+                        error: Some(error),
+                        ..End::default()
+                    },
+                )
+            }
+            _ => unreachable!("{event:?} is no end"),
+        };
+        self.set_stage(stage);
+        self.ended_at = at;
+        self.end = Some(end);
+        self.evaluations.clear();
+    }
+
+    /// Active time passes while the run is active, and downtime is none.
+    fn pass_time(&mut self, at: i64, event: &Event) {
+        let passed = at
+            .checked_sub(self.updated_at)
+            .and_then(|passed| u64::try_from(passed).ok());
+        let passed = passed.expect("time does not go back");
+        if self.is_active() && !matches!(event, Event::RunRecovered(_)) {
+            self.active_ms += passed;
+        }
+        self.updated_at = at;
+    }
+
+    fn plan_created(&mut self, plan: &PlanCreated) {
+        self.revision = plan.digest.clone();
+        self.revision_number = plan.number;
+        self.profiles = plan.profiles.clone();
+        self.steps = vec![StepState::default(); plan.n_steps as usize];
+        self.revision_ms = self.active_ms;
+        self.cause = None;
+        self.drains = false;
+        self.progress();
+    }
+
+    fn progress(&mut self) {
+        self.progress_ms = self.active_ms;
+        self.recoveries = 0;
+    }
+
+    fn steps_in(&self, stage: StepStage) -> Vec<u32> {
+        let steps = (0..).zip(&self.steps);
+        steps
+            .filter(|(_, step)| step.stage() == stage)
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    fn apply_to_steps(&mut self, event: &Event, at: i64) {
+        match event {
+            Event::StepStarted(started) => {
+                let step = &mut self.steps[started.step as usize];
+                step.set_stage(StepStage::Running);
+                step.started_at = at;
+            }
+            Event::StepCompleted(completed) => {
+                let step = &mut self.steps[completed.step as usize];
+                step.set_stage(StepStage::Completed);
+                step.ended_at = at;
+                step.output = completed.output.clone();
+                self.progress();
+            }
+            Event::StepFailed(failed) => {
+                let step = &mut self.steps[failed.step as usize];
+                step.set_stage(StepStage::Failed);
+                step.ended_at = at;
+                step.error = Some(failed.error.clone());
+                self.progress();
+            }
+            Event::StepSkipped(skipped) => {
+                let step = &mut self.steps[skipped.step as usize];
+                step.set_stage(StepStage::Skipped);
+                step.set_skip_reason(skipped.reason());
+                step.ended_at = at;
+            }
+            Event::StepBlocked(blocked) => {
+                let step = &mut self.steps[blocked.step as usize];
+                step.set_stage(StepStage::Blocked);
+                step.ended_at = at;
+            }
+            Event::StepReset(reset) => {
+                if self
+                    .cause
+                    .as_ref()
+                    .is_some_and(|cause| cause.step == Some(reset.step))
+                {
+                    self.cause = None;
+                    self.drains = false;
+                }
+                let epoch = self.steps[reset.step as usize].epoch + 1;
+                self.steps[reset.step as usize] = StepState {
+                    epoch,
+                    ..StepState::default()
+                };
+                self.evaluations
+                    .retain(|evaluation| evaluation.step != reset.step);
+            }
+            _ => unreachable!("{event:?} is not about a step"),
+        }
+    }
+
+    fn apply_to_units(&mut self, event: &Event) {
+        match event {
+            Event::EvaluationRequested(requested) => {
+                self.n_evaluations = requested.evaluation;
+                self.evaluations.push(PendingEvaluation {
+                    evaluation: requested.evaluation,
+                    step: requested.unit.step,
+                    index: requested.unit.index,
+                    expression: requested.expression.clone(),
+                });
+                // An iteration that completed stays so while its condition is asked.
+                let unit = self.unit_mut(requested.unit);
+                if unit.stage() == UnitStage::Ready {
+                    unit.set_stage(UnitStage::Live);
+                }
+            }
+            Event::Evaluated(evaluated) => {
+                let at = self
+                    .evaluations
+                    .iter()
+                    .position(|one| one.evaluation == evaluated.evaluation);
+                let pending = self.evaluations.remove(at.expect("it was asked for"));
+                let unit = &mut self.steps[pending.step as usize].units[pending.index as usize];
+                if unit.stage() == UnitStage::Live {
+                    unit.set_stage(UnitStage::Judged);
+                }
+                if evaluated.error.is_empty() {
+                    unit.goes_on = Some(evaluated.value);
+                }
+            }
+            Event::ToolCalled(called) => {
+                let unit = self.unit_mut(called.unit);
+                unit.set_stage(UnitStage::Live);
+                unit.attempts = called.attempt;
+                unit.live = Some(called.clone());
+            }
+            Event::ToolOutput(output) => self.tool_output(output),
+            Event::StepRetrying(retrying) => self.unit_retries(retrying),
+            Event::UnitFailed(failed) => {
+                let unit = self.unit_mut(failed.unit);
+                unit.set_stage(UnitStage::Failed);
+                unit.error = Some(failed.error.clone());
+                self.progress();
+            }
+            Event::ChildRunStarted(started) => {
+                let unit = self.unit_mut(started.unit);
+                unit.set_stage(UnitStage::Live);
+                unit.attempts += 1;
+                unit.child = started.run_id.clone();
+                unit.child_input = Some(started.input.clone());
+            }
+            Event::ChildRunEnded(ended) => {
+                let unit = self.unit_mut(ended.unit);
+                unit.child = Bytes::new();
+                unit.child_input = None;
+                unit.error = ended.error.clone();
+                unit.output = ended.output.clone();
+                let failed = unit.error.is_some();
+                unit.set_class(if failed {
+                    OutcomeClass::Failed
+                } else {
+                    OutcomeClass::Completed
+                });
+                unit.set_stage(if failed {
+                    UnitStage::Judged
+                } else {
+                    UnitStage::Completed
+                });
+                self.progress();
+            }
+            _ => unreachable!("{event:?} is not about a unit"),
+        }
+    }
+
+    fn tool_output(&mut self, output: &ToolOutput) {
+        let unit = self.unit_mut(output.unit);
+        unit.live = None;
+        unit.set_class(output.class());
+        unit.error = output.error.clone();
+        if output.class() != OutcomeClass::NeverRan {
+            unit.never_ran = 0;
+        }
+        if output.class() == OutcomeClass::Completed {
+            unit.set_stage(UnitStage::Completed);
+            unit.output = output.output.clone();
+            unit.pause = output.pause;
+            self.progress();
+        } else {
+            unit.set_stage(UnitStage::Judged);
+        }
+    }
+
+    fn unit_retries(&mut self, retrying: &StepRetrying) {
+        let unit = self.unit_mut(retrying.unit);
+        unit.set_stage(UnitStage::BackingOff);
+        unit.retry_at = retrying.due_at;
+        unit.error = Some(retrying.error.clone());
+        if retrying.retry > 0 {
+            unit.retries = retrying.retry;
+        } else {
+            unit.never_ran += 1;
+        }
+    }
+
+    fn apply_to_requests(&mut self, event: &Event) {
+        match event {
+            Event::InputRequested(request) => {
+                if let Some(unit) = request.unit {
+                    let unit = self.unit_mut(unit);
+                    unit.set_stage(UnitStage::Waiting);
+                    unit.request = request.id.clone();
+                }
+                self.requests.push(request.clone());
+            }
+            Event::DecisionRecorded(answer) => {
+                self.request_mut(&answer.id)
+                    .approved_by
+                    .push(answer.responder.id.clone());
+            }
+            Event::InputReceived(answer) => self.answered(answer),
+            Event::InputExpired(expired) => {
+                self.request_mut(&expired.id).set_state(RequestState::Expired);
+                self.decided(&expired.id.clone());
+            }
+            Event::InputClosed(closed) => {
+                self.request_mut(&closed.id).set_state(RequestState::Closed);
+            }
+            _ => unreachable!("{event:?} is not about a request"),
+        }
+    }
+
+    fn answered(&mut self, answer: &RequestAnswer) {
+        let request = self.request_mut(&answer.id);
+        request.set_state(RequestState::Answered);
+        request.answer = Some(answer.clone());
+        let unit = request.unit;
+        self.decided(&answer.id);
+        if let Some(unit) = unit {
+            let unit = self.unit_mut(unit);
+            match answer.decision() {
+                Decision::Approve | Decision::ApproveWithEdits => {
+                    unit.approval = answer.id.clone();
+                    unit.approved_digest = answer.subject_digest.clone();
+                    unit.set_stage(UnitStage::Ready);
+                    if answer.decision() == Decision::ApproveWithEdits {
+                        unit.edited = answer.value.clone();
+                    }
+                }
+                Decision::Extend => unit.extensions += 1,
+                Decision::DidNot => unit.set_stage(UnitStage::Ready),
+                Decision::Answer | Decision::Happened => {
+                    unit.set_stage(UnitStage::Completed);
+                    unit.output = answer.value.clone();
+                }
+                Decision::Deny | Decision::Fail => {}
+            }
+        }
+        self.progress();
+    }
+
+    /// The unit that waited does so no more; what follows is decided next.
+    fn decided(&mut self, id: &Bytes) {
+        if let Some(unit) = self.request_mut(id).unit {
+            let unit = self.unit_mut(unit);
+            unit.request = Bytes::new();
+            unit.set_stage(UnitStage::Judged);
+        }
+    }
+
+    fn request_mut(&mut self, id: &Bytes) -> &mut InputRequest {
+        let request = self.requests.iter_mut().find(|request| request.id == *id);
+        request.expect("a request is asked before it is answered")
+    }
+
+    /// The unit, with those before it.
+    fn unit_mut(&mut self, unit: UnitRef) -> &mut UnitState {
+        let step = &mut self.steps[unit.step as usize];
+        assert_eq!(
+            step.epoch, unit.epoch,
+            "an entry is about the epoch that it was decided in"
+        );
+        while step.units.len() <= unit.index as usize {
+            step.units.push(UnitState::default());
+        }
+        &mut step.units[unit.index as usize]
+    }
+}

@@ -1,0 +1,227 @@
+//! One input's work on a run: each decision is an entry, applied at once, so that the next decision sees it.
+//! Nothing leaves before the whole turn is durable.
+
+mod advance;
+mod conclude;
+mod contract;
+mod dispatch;
+mod gate;
+mod judge;
+mod people;
+mod steps;
+mod time;
+mod values;
+mod verbs;
+
+use crate::ids::{AttemptName, RunId};
+use crate::input::{Blobs, Commit, Effect, EncodedEntry, Input, Refused, RefusedReason};
+use crate::journal::{Empty, Entry, Event, Stored, UnitRef, chain_next};
+use crate::plan::{Plan, Step};
+use crate::spec::ActionProfile;
+use crate::state::{RunState, Stage, StepState, UnitState};
+use alloc::string::{String, ToString};
+use bytes::Bytes;
+use prost::Message;
+
+/// One input's work.
+pub(crate) struct Turn<'a> {
+    state: &'a mut RunState,
+    plan: &'a Plan,
+    now: i64,
+    blobs: &'a dyn Blobs,
+    commit: Commit,
+}
+
+impl<'a> Turn<'a> {
+    pub(crate) fn new(state: &'a mut RunState, plan: &'a Plan, now: i64, blobs: &'a dyn Blobs) -> Self {
+        Self {
+            state,
+            plan,
+            now,
+            blobs,
+            commit: Commit::default(),
+        }
+    }
+
+    pub(crate) fn into_commit(self) -> Commit {
+        self.commit
+    }
+
+    /// Writes an entry down and applies it.
+    pub(crate) fn emit(&mut self, event: Event) {
+        let entry = Entry {
+            sequence: self.state.sequence + 1,
+            at: self.now,
+            event: Some(event),
+        };
+        let bytes = Bytes::from(entry.encode_to_vec());
+        let hash = chain_next(&self.state.chain_hash(), &bytes);
+        self.state.apply(&entry);
+        self.state.chain = Bytes::copy_from_slice(&hash);
+        self.commit.entries.push(EncodedEntry { bytes, hash });
+        self.commit.events.push(entry);
+    }
+
+    pub(crate) fn input(&mut self, input: Input) -> Result<(), Refused> {
+        // RUN-2.3
+        if self.state.stage().is_end() {
+            return match input {
+                Input::Settled { .. }
+                | Input::Evaluated { .. }
+                | Input::ChildEnded { .. }
+                | Input::Time
+                | Input::Recovered => Ok(()),
+                Input::Admit
+                | Input::Answer(_)
+                | Input::Pause { .. }
+                | Input::Resume { .. }
+                | Input::Cancel { .. }
+                | Input::Rewind { .. }
+                | Input::Rollback(_)
+                | Input::Override { .. }
+                | Input::Checkpoint { .. } => Err(refused(
+                    RefusedReason::RunEnded,
+                    "the run has ended; fork it to go on",
+                )),
+            };
+        }
+        match input {
+            Input::Admit => self.admit()?,
+            Input::Settled {
+                execution_id,
+                outcome,
+            } => self.settled(execution_id, outcome),
+            Input::Evaluated { evaluation, result } => self.evaluated(evaluation, result),
+            Input::ChildEnded { run_id, result } => self.child_ended(run_id, result),
+            Input::Answer(answer) => self.answer(answer)?,
+            Input::Time => self.time(),
+            Input::Pause { reason } => self.pause(reason)?,
+            Input::Resume { reason } => self.resume(reason)?,
+            Input::Cancel { reason } => self.cancel(reason),
+            Input::Rewind {
+                step_key,
+                scope,
+                allow_repeat_effects,
+            } => {
+                self.rewind(&step_key, scope, allow_repeat_effects)?;
+            }
+            Input::Rollback(rollback) => self.rollback(rollback)?,
+            Input::Override {
+                step_key,
+                word,
+                reason,
+            } => self.override_step(&step_key, word, reason)?,
+            Input::Checkpoint { data } => self.checkpoint(data)?,
+            Input::Recovered => self.recovered(),
+        }
+        self.advance();
+        Ok(())
+    }
+
+    // RUN-2.4
+    fn admit(&mut self) -> Result<(), Refused> {
+        if self.state.stage() != Stage::Queued || self.state.pause_wanted {
+            return Err(refused(
+                RefusedReason::NotQueued,
+                "the run does not wait for admission",
+            ));
+        }
+        self.emit(Event::RunStarted(Empty {}));
+        self.ask_for_plan();
+        Ok(())
+    }
+
+    fn run_id(&self) -> RunId {
+        let bytes: [u8; 16] = self.state.run_id[..].try_into().expect("an id has 16 bytes");
+        RunId::from_bytes(bytes).expect("it was an id")
+    }
+
+    fn step(&self, step: u32) -> &'a Step {
+        &self.plan.steps[step as usize]
+    }
+
+    fn step_state(&self, step: u32) -> &StepState {
+        &self.state.steps[step as usize]
+    }
+
+    /// The unit in the epoch at hand.
+    fn unit_ref(&self, step: u32, index: u32) -> UnitRef {
+        UnitRef {
+            step,
+            index,
+            epoch: self.step_state(step).epoch,
+        }
+    }
+
+    /// The unit; one that nothing happened to yet is as new.
+    fn unit(&self, unit: UnitRef) -> UnitState {
+        let units = &self.step_state(unit.step).units;
+        units.get(unit.index as usize).cloned().unwrap_or_default()
+    }
+
+    fn attempt_name(&self, unit: UnitRef, attempt: u32) -> AttemptName<'a> {
+        AttemptName {
+            run_id: self.run_id(),
+            step: &self.step(unit.step).key,
+            index: unit.index,
+            epoch: unit.epoch,
+            attempt,
+        }
+    }
+
+    fn profile(&self, action: &str) -> ActionProfile {
+        let found = self
+            .state
+            .profiles
+            .binary_search_by(|profile| profile.action.as_str().cmp(action));
+        found.map_or_else(|_| ActionProfile::default(), |at| self.state.profiles[at].clone())
+    }
+
+    // RUN-9.6
+    /// Keeps bytes in place if they are few, else by their hash.
+    fn store(&mut self, bytes: Bytes) -> Stored {
+        let length = bytes.len() as u64;
+        if bytes.len() <= INLINE_BYTES_MAX {
+            return Stored {
+                inline: bytes,
+                digest: Bytes::new(),
+                length,
+            };
+        }
+        let digest = escapement_model::encoder::sha256(&bytes);
+        self.commit.blobs.push((digest, bytes));
+        Stored {
+            inline: Bytes::new(),
+            digest: Bytes::copy_from_slice(&digest),
+            length,
+        }
+    }
+
+    /// What was kept.
+    fn load(&self, stored: &Stored) -> Bytes {
+        if stored.digest.is_empty() {
+            return stored.inline.clone();
+        }
+        let digest: [u8; 32] = stored.digest[..].try_into().expect("a hash has 32 bytes");
+        let new = self.commit.blobs.iter().find(|(known, _)| *known == digest);
+        new.map_or_else(|| self.blobs.blob(&digest), |(_, bytes)| bytes.clone())
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        self.commit.effects.push(effect);
+    }
+}
+
+/// Bytes that an entry holds in place; more are kept by their hash.
+pub const INLINE_BYTES_MAX: usize = 32_768;
+
+fn refused(reason: RefusedReason, message: &str) -> Refused {
+    Refused {
+        reason,
+        message: message.to_string(),
+    }
+}
+
+fn refused_because(reason: RefusedReason, message: String) -> Refused {
+    Refused { reason, message }
+}

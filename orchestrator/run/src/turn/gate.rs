@@ -1,0 +1,71 @@
+//! Which units wait for an approval, and what an approval is bound to.
+
+use super::Turn;
+use super::contract::Rendered;
+use crate::journal::UnitRef;
+use crate::plan::StepKind;
+use crate::spec::Risk;
+use escapement_model::encoder::Encoder;
+
+impl Turn<'_> {
+    // RUN-6.2
+    /// True if the unit needs an approval that it does not have for exactly this subject.
+    pub(super) fn gate_is_closed(&self, unit: UnitRef, rendered: &Rendered, subject: &[u8; 32]) -> bool {
+        let risk = self.profile(&rendered.action).risk();
+        let asks = asks(self.state.spec.autonomy_level, risk);
+        asks && self.unit(unit).approved_digest[..] != subject[..]
+    }
+
+    // RUN-6.3
+    /// SHA-256 of what would be done: another run, revision, unit, epoch, action, payload or environment gives another digest.
+    pub(super) fn subject_digest(&self, unit: UnitRef, rendered: &Rendered) -> [u8; 32] {
+        let spec = self.step(unit.step);
+        Encoder::named("escapement run subject 1", |encoder| {
+            encoder.bytes(&self.state.run_id);
+            encoder.bytes(&self.state.revision);
+            encoder.text(&spec.key);
+            encoder.number(u64::from(unit.index));
+            encoder.number(u64::from(unit.epoch));
+            encoder.text(&rendered.action);
+            encoder.object(&rendered.payload);
+            encoder.object(&self.state.spec.environment);
+        })
+    }
+
+    /// SHA-256 of a plan as a whole with what it may do: what the approval of a plan is bound to.
+    pub(super) fn plan_subject_digest(&self) -> [u8; 32] {
+        Encoder::named("escapement run plan subject 1", |encoder| {
+            encoder.bytes(&self.state.run_id);
+            encoder.bytes(&self.state.revision);
+            encoder.number(u64::from(self.state.spec.autonomy_level));
+            encoder.object(&self.state.spec.input);
+            encoder.object(&self.state.spec.environment);
+            let policy = &self.state.spec.policy;
+            for word in [
+                policy.ambiguity,
+                policy.ambiguous_timeout,
+                policy.on_failure,
+                policy.on_dependency_failure,
+            ] {
+                encoder.number(u64::from(word.unsigned_abs()));
+            }
+        })
+    }
+
+    // RUN-6.1
+    /// True if the plan as a whole needs an approval before anything of it runs.
+    pub(super) fn plan_needs_approval(&self) -> bool {
+        let works = |kind: &StepKind| !matches!(kind, StepKind::Condition(_) | StepKind::UserInput(_));
+        self.state.spec.autonomy_level == 1 && self.plan.steps.iter().any(|step| works(&step.kind))
+    }
+}
+
+// RUN-6.2
+/// True if an action of this risk asks at this level of autonomy.
+pub(crate) fn asks(autonomy_level: u32, risk: Risk) -> bool {
+    match (autonomy_level, risk) {
+        (0, _) | (1 | 2, Risk::Unusual | Risk::Destructive) | (3, Risk::Destructive) => true,
+        (1 | 2, Risk::Safe) | (3, Risk::Safe | Risk::Unusual) => false,
+        (_, _) => false,
+    }
+}

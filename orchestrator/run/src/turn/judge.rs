@@ -1,0 +1,245 @@
+//! What the end of an attempt leads to: nothing more, another try, a question, or the end of its unit.
+
+use super::Turn;
+use crate::ids::RunId;
+use crate::journal::{
+    ChildRunEnded, Event, Failure, OutcomeClass, RequestKind, StepRetrying, ToolCalled, ToolOutput, UnitRef,
+};
+use crate::outcome::AttemptOutcome;
+use crate::spec::{EffectClass, InDoubt};
+use crate::state::{StepStage, UnitStage};
+use alloc::string::{String, ToString};
+use bytes::Bytes;
+use escapement_model::ExecutionId;
+use escapement_model::codes::WORKER_LOST;
+
+impl Turn<'_> {
+    // RUN-4.4
+    /// A contract execution ended.
+    pub(super) fn settled(&mut self, execution_id: ExecutionId, outcome: AttemptOutcome) {
+        let Some((unit, live)) = self.live_attempt(execution_id) else {
+            return;
+        };
+        let step_runs = self.step_state(unit.step).stage() == StepStage::Running;
+        let (class, outcome) = self.judged(outcome, &live);
+        let output = outcome.output.map(|output| self.store(output));
+        let error = (class != OutcomeClass::Completed).then(|| Failure {
+            code: crate::outcome::cut(&outcome.code, escapement_model::limits::ERROR_CODE_CHARS_MAX),
+            message: crate::outcome::cut(&outcome.message, escapement_model::limits::MESSAGE_CHARS_MAX),
+            step: Some(unit.step),
+        });
+        self.emit(Event::ToolOutput(ToolOutput {
+            unit,
+            attempt: live.attempt,
+            class: class.into(),
+            output,
+            error: error.clone(),
+            pause: outcome.pause,
+        }));
+        if !step_runs {
+            // The step has ended without it; what it says is kept and changes nothing.
+            return;
+        }
+        match error {
+            None => self.unit_ended(unit),
+            Some(error) => self.attempt_failed(unit, class, error, live.effect(), &live.action),
+        }
+    }
+
+    /// A completed attempt stays so; the contract's answer is taken as it is.
+    fn judged(&self, outcome: AttemptOutcome, live: &ToolCalled) -> (OutcomeClass, AttemptOutcome) {
+        let too_large = outcome
+            .output
+            .as_ref()
+            .is_some_and(|output| output.len() > OUTPUT_BYTES_MAX);
+        if too_large {
+            let message = alloc::format!("the output of {} is larger than the contract allows", live.action);
+            let failed = AttemptOutcome {
+                class: OutcomeClass::FailedForGood,
+                output: None,
+                code: String::from("OUTPUT_INVALID"),
+                message,
+                pause: false,
+            };
+            return (failed.class, failed);
+        }
+        (outcome.class, outcome)
+    }
+
+    fn live_attempt(&self, execution_id: ExecutionId) -> Option<(UnitRef, ToolCalled)> {
+        for step in 0..self.n_steps() {
+            for (index, unit) in (0..).zip(&self.step_state(step).units) {
+                if let Some(live) = &unit.live {
+                    let unit = self.unit_ref(step, index);
+                    if self.attempt_name(unit, live.attempt).execution_id() == execution_id {
+                        return Some((unit, live.clone()));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    // RUN-5.2
+    fn attempt_failed(
+        &mut self,
+        unit: UnitRef,
+        class: OutcomeClass,
+        error: Failure,
+        effect: EffectClass,
+        action: &str,
+    ) {
+        let repeatable = !effect.is_effect() || self.profile(action).idempotent;
+        match class {
+            OutcomeClass::Completed => unreachable!("a completed attempt did not fail"),
+            OutcomeClass::NeverRan => self.try_again_uncounted(unit, error),
+            OutcomeClass::ApprovalRequired => self.ask_for_handler(unit, &error),
+            OutcomeClass::FailedForGood => self.unit_fails(unit, &error.code, &error.message),
+            OutcomeClass::Failed => self.try_again(unit, error),
+            OutcomeClass::TimedOut if repeatable => self.try_again(unit, error),
+            OutcomeClass::TimedOut => self.in_doubt(unit, error, self.state.spec.policy.ambiguous_timeout()),
+            OutcomeClass::Unknown if repeatable && error.code == WORKER_LOST => self.try_again(unit, error),
+            OutcomeClass::Unknown if repeatable => self.try_again_uncounted(unit, error),
+            OutcomeClass::Unknown => self.in_doubt(unit, error, self.state.spec.policy.ambiguity()),
+        }
+    }
+
+    fn in_doubt(&mut self, unit: UnitRef, error: Failure, policy: InDoubt) {
+        match policy {
+            InDoubt::Ask => self.ask_about(unit, RequestKind::AmbiguousEffect, error),
+            InDoubt::Fail => self.unit_fails(unit, "AMBIGUOUS_EFFECT", &error.message),
+            InDoubt::Retry => self.try_again(unit, error),
+        }
+    }
+
+    // RUN-5.3
+    /// Another try if one is left, else what follows from that.
+    pub(super) fn try_again(&mut self, unit: UnitRef, error: Failure) {
+        let state = self.unit(unit);
+        let base = self.max_retries(unit.step);
+        let budget = base.saturating_mul(1 + state.extensions);
+        if state.retries < budget {
+            let retry = state.retries + 1;
+            let due_at = self
+                .now
+                .saturating_add(self.backoff_ms(unit.step, retry).cast_signed());
+            self.emit(Event::StepRetrying(StepRetrying {
+                unit,
+                retry,
+                due_at,
+                error,
+                budget,
+            }));
+        } else if base > 0 && self.escalates(unit.step) {
+            // RUN-5.4
+            self.ask_about(unit, RequestKind::RetryExtension, error);
+        } else {
+            self.unit_fails(unit, &error.code, &error.message);
+        }
+    }
+
+    fn try_again_uncounted(&mut self, unit: UnitRef, error: Failure) {
+        let state = self.unit(unit);
+        let delay = delay_ms(UNCOUNTED_MS, 2.0, UNCOUNTED_MS_MAX, state.never_ran);
+        self.emit(Event::StepRetrying(StepRetrying {
+            unit,
+            retry: 0,
+            due_at: self.now.saturating_add(delay.cast_signed()),
+            error,
+            budget: self.max_retries(unit.step).saturating_mul(1 + state.extensions),
+        }));
+    }
+
+    // RUN-4.12
+    /// A child run ended.
+    pub(super) fn child_ended(&mut self, run_id: RunId, result: Result<Bytes, String>) {
+        let found = (0..self.n_steps()).find_map(|step| {
+            let units = (0..).zip(&self.step_state(step).units);
+            let mut of_child = units.filter(|(_, unit)| unit.child[..] == run_id.as_bytes()[..]);
+            of_child.next().map(|(index, _)| self.unit_ref(step, index))
+        });
+        let Some(unit) = found else {
+            return;
+        };
+        let step_runs = self.step_state(unit.step).stage() == StepStage::Running;
+        let (output, error) = match result {
+            Ok(output) => (Some(self.store(output)), None),
+            Err(message) => {
+                let message = crate::outcome::cut(&message, escapement_model::limits::MESSAGE_CHARS_MAX);
+                let code = "CHILD_FAILED".to_string();
+                (
+                    None,
+                    Some(Failure {
+                        code,
+                        message,
+                        step: Some(unit.step),
+                    }),
+                )
+            }
+        };
+        self.emit(Event::ChildRunEnded(ChildRunEnded {
+            unit,
+            output,
+            error: error.clone(),
+        }));
+        match error {
+            _ if !step_runs => {}
+            None => self.unit_ended(unit),
+            Some(error) => self.try_again(unit, error),
+        }
+    }
+
+    pub(super) fn max_retries(&self, step: u32) -> u32 {
+        let asked = self.step(step).retry.max_retries;
+        asked.unwrap_or(self.state.spec.limits.max_retries)
+    }
+
+    fn escalates(&self, step: u32) -> bool {
+        let asked = self.step(step).retry.escalate;
+        asked.unwrap_or(self.state.spec.policy.escalate)
+    }
+
+    // RUN-5.3
+    /// Milliseconds before the nth retry, from 1.
+    pub(super) fn backoff_ms(&self, step: u32, retry: u32) -> u64 {
+        let (own, limits) = (&self.step(step).retry, &self.state.spec.limits);
+        delay_ms(
+            own.backoff_ms.unwrap_or(limits.backoff_ms),
+            own.multiplier.unwrap_or(limits.multiplier),
+            own.max_backoff_ms.unwrap_or(limits.max_backoff_ms),
+            retry - 1,
+        )
+    }
+
+    /// Stops waiting for the children of a step.
+    pub(super) fn cancel_children(&mut self, step: u32) {
+        for index in 0..self.step_state(step).units.len() {
+            let unit = &self.step_state(step).units[index];
+            if unit.stage() == UnitStage::Live && !unit.child.is_empty() {
+                let bytes: [u8; 16] = unit.child[..].try_into().expect("an id has 16 bytes");
+                let run_id = RunId::from_bytes(bytes).expect("it was an id");
+                self.effect(crate::input::Effect::CancelChild { run_id });
+            }
+        }
+    }
+}
+
+/// `base × multiplier^n`, at most `max`; saturates.
+fn delay_ms(base: u64, multiplier: f64, max: u64, n: u32) -> u64 {
+    let mut delay = base.min(max);
+    for _ in 0..n {
+        if delay >= max || delay == 0 {
+            break;
+        }
+        // Whole milliseconds; both factors are small and positive.
+        let longer = delay as f64 * multiplier;
+        delay = if longer >= max as f64 { max } else { longer as u64 };
+    }
+    delay
+}
+
+/// Before an attempt is repeated that provably had no effect.
+const UNCOUNTED_MS: u64 = 1_000;
+const UNCOUNTED_MS_MAX: u64 = 30_000;
+/// The contract allows outputs of 1 MiB; as a value it takes a few bytes more.
+const OUTPUT_BYTES_MAX: usize = escapement_model::limits::OUTPUT_BYTES_MAX + 8;

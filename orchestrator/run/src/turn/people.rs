@@ -1,0 +1,389 @@
+//! What people are asked, and what their answers lead to.
+
+use super::contract::Rendered;
+use super::{Turn, refused, refused_because};
+use crate::ids::input_request_id;
+use crate::input::{Answer, Refused, RefusedReason};
+use crate::journal::{
+    AnswerType, Decision, Event, Failure, InputRequest, RequestAnswer, RequestKind, RequestState, Responder,
+    ResponderKind, UnitRef,
+};
+use crate::outcome::cut;
+use crate::plan::{InputType, StepKind};
+use crate::state::UnitStage;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use bytes::Bytes;
+use escapement_model::Opaque;
+use escapement_model::opaque::ValueView;
+
+impl Turn<'_> {
+    // RUN-6.1
+    /// Asks whether the plan as a whole may run, if the level of autonomy wants that.
+    pub(super) fn ask_for_plan(&mut self) {
+        if !self.plan_needs_approval() {
+            return;
+        }
+        let name = &self.plan.name;
+        let request = InputRequest {
+            question: format!("May the plan {name:?} run?"),
+            subject_digest: Bytes::copy_from_slice(&self.plan_subject_digest()),
+            ..self.request_of(RequestKind::Approval, None, self.state.spec.limits.approval_ms)
+        };
+        self.emit(Event::InputRequested(request));
+    }
+
+    /// True while nobody has approved the plan.
+    pub(super) fn waits_for_plan_approval(&self) -> bool {
+        let mut open = self.state.open_requests();
+        open.any(|request| request.unit.is_none())
+    }
+
+    fn request_of(&self, kind: RequestKind, unit: Option<UnitRef>, limit_ms: u64) -> InputRequest {
+        let n = u32::try_from(self.state.requests.len()).expect("requests are few") + 1;
+        InputRequest {
+            id: Bytes::copy_from_slice(input_request_id(self.run_id(), n).as_bytes()),
+            kind: kind.into(),
+            unit,
+            expires_at: self
+                .now
+                .saturating_add(i64::try_from(limit_ms).unwrap_or(i64::MAX)),
+            ..InputRequest::default()
+        }
+    }
+
+    // RUN-6.4
+    /// Asks the question of a `user_input` step.
+    pub(super) fn ask_if_ready(&mut self, unit: UnitRef) {
+        let StepKind::UserInput(spec) = &self.step(unit.step).kind else {
+            unreachable!("only user_input steps ask")
+        };
+        if self.unit(unit).stage() != UnitStage::Ready {
+            return;
+        }
+        let mut texts = Vec::new();
+        for text in core::iter::once(&spec.question).chain(&spec.options) {
+            match self.render_text(unit, text) {
+                Ok(text) => texts.push(text),
+                Err((code, message)) => return self.unit_fails(unit, code, &message),
+            }
+        }
+        let question = texts.remove(0);
+        let limit_ms = spec.timeout_ms.unwrap_or(self.state.spec.limits.question_ms);
+        let answer_type = match spec.input_type {
+            InputType::Text => AnswerType::Text,
+            InputType::Choice => AnswerType::Choice,
+            InputType::Confirm => AnswerType::Confirm,
+            InputType::Form => AnswerType::Form,
+        };
+        let request = InputRequest {
+            question,
+            options: texts,
+            answer_type: answer_type.into(),
+            ..self.request_of(RequestKind::Question, Some(unit), limit_ms)
+        };
+        self.emit(Event::InputRequested(request));
+    }
+
+    /// Asks whether the unit may do exactly this.
+    pub(super) fn ask_for_approval(&mut self, unit: UnitRef, rendered: &Rendered, subject: &[u8; 32]) {
+        let payload = self.store(rendered.payload.as_encoded().clone());
+        let (action, name) = (&rendered.action, &self.step(unit.step).name);
+        let request = InputRequest {
+            question: format!("May the step {name:?} run {action}?"),
+            subject_digest: Bytes::copy_from_slice(subject),
+            subject: Some(payload),
+            ..self.request_of(
+                RequestKind::Approval,
+                Some(unit),
+                self.state.spec.limits.approval_ms,
+            )
+        };
+        self.emit(Event::InputRequested(request));
+    }
+
+    // RUN-6.7
+    /// The handler wants an approval: asks for exactly what it was sent.
+    pub(super) fn ask_for_handler(&mut self, unit: UnitRef, error: &Failure) {
+        match self.render_call(unit) {
+            Ok(rendered) => {
+                let subject = self.subject_digest(unit, &rendered);
+                if self.unit(unit).approved_digest[..] == subject[..] {
+                    // It asks again for what it has.
+                    return self.unit_fails(unit, &error.code, &error.message);
+                }
+                let payload = self.store(rendered.payload.as_encoded().clone());
+                let request = InputRequest {
+                    question: error.message.clone(),
+                    subject_digest: Bytes::copy_from_slice(&subject),
+                    subject: Some(payload),
+                    error: Some(error.clone()),
+                    ..self.request_of(
+                        RequestKind::Approval,
+                        Some(unit),
+                        self.state.spec.limits.approval_ms,
+                    )
+                };
+                self.emit(Event::InputRequested(request));
+            }
+            Err((code, message)) => self.unit_fails(unit, code, &message),
+        }
+    }
+
+    /// Asks about an attempt that ended.
+    pub(super) fn ask_about(&mut self, unit: UnitRef, kind: RequestKind, error: Failure) {
+        let name = &self.step(unit.step).name;
+        let question = match kind {
+            RequestKind::RetryExtension => {
+                format!("The step {name:?} has no retries left. May it go on trying?")
+            }
+            _ => format!("The step {name:?} may have had its effect. What became of it?"),
+        };
+        let request = InputRequest {
+            question,
+            error: Some(error),
+            ..self.request_of(kind, Some(unit), self.state.spec.limits.question_ms)
+        };
+        self.emit(Event::InputRequested(request));
+    }
+
+    // RUN-6.5
+    /// Somebody answers.
+    pub(super) fn answer(&mut self, answer: Answer) -> Result<(), Refused> {
+        let id = Bytes::copy_from_slice(answer.request_id.as_bytes());
+        let known = self.state.requests.iter().find(|request| request.id == id);
+        let request =
+            known.ok_or_else(|| refused(RefusedReason::RequestNotFound, "the run has no such request"))?;
+        let request = request.clone();
+        match request.state() {
+            RequestState::Open => {}
+            RequestState::Answered => return self.answered_before(&request, &answer),
+            RequestState::Expired => {
+                return Err(refused(
+                    RefusedReason::RequestExpired,
+                    "the time for the answer is over",
+                ));
+            }
+            RequestState::Closed => {
+                return Err(refused(
+                    RefusedReason::RequestExpired,
+                    "the answer is not needed any more",
+                ));
+            }
+        }
+        if request.subject_digest != answer.subject_digest {
+            return Err(refused(
+                RefusedReason::DigestMismatch,
+                "subject_digest: is not that of the request; read it again before deciding",
+            ));
+        }
+        self.check_responder(request.kind(), &answer.responder, answer.decision)?;
+        check_answer(&request, &answer, self.state.spec.policy.quorum)?;
+        let subject_digest = self.approved_subject(&request, &answer)?;
+        let value = (!answer.value.is_empty()).then(|| self.store(answer.value.clone()));
+        let recorded = RequestAnswer {
+            id,
+            responder: answer.responder.clone(),
+            decision: answer.decision.into(),
+            value,
+            comment: cut(&answer.comment, escapement_model::limits::MESSAGE_CHARS_MAX),
+            subject_digest,
+        };
+        if request.kind() == RequestKind::Approval && approves(answer.decision) {
+            let approved = &request.approved_by;
+            if approved.contains(&answer.responder.id) {
+                return Ok(());
+            }
+            if approved.len() + 1 < self.state.spec.policy.quorum as usize {
+                self.emit(Event::DecisionRecorded(recorded));
+                return Ok(());
+            }
+        }
+        self.emit(Event::InputReceived(recorded));
+        self.act_on(&request, &answer);
+        Ok(())
+    }
+
+    fn answered_before(&self, request: &InputRequest, answer: &Answer) -> Result<(), Refused> {
+        let winner = request
+            .answer
+            .as_ref()
+            .expect("an answered request has its answer");
+        let value = winner
+            .value
+            .as_ref()
+            .map(|value| self.load(value))
+            .unwrap_or_default();
+        let same = winner.responder.id == answer.responder.id
+            && winner.decision() == answer.decision
+            && value == answer.value;
+        if same {
+            return Ok(());
+        }
+        Err(refused_because(
+            RefusedReason::AlreadyAnswered,
+            format!("{} has answered already", winner.responder.id),
+        ))
+    }
+
+    // RUN-6.8
+    fn check_responder(
+        &self,
+        kind: RequestKind,
+        responder: &Responder,
+        decision: Decision,
+    ) -> Result<(), Refused> {
+        let decides = matches!(
+            kind,
+            RequestKind::Approval | RequestKind::AmbiguousEffect | RequestKind::RetryExtension
+        );
+        if !decides || decision == Decision::Deny {
+            return Ok(());
+        }
+        let policy = &self.state.spec.policy;
+        if responder.kind() == ResponderKind::Agent {
+            return Err(refused(
+                RefusedReason::SelfApproval,
+                "responder: an agent cannot approve",
+            ));
+        }
+        if kind != RequestKind::Approval {
+            return Ok(());
+        }
+        if policy.four_eyes && responder.id == self.state.spec.user_id {
+            return Err(refused(
+                RefusedReason::SelfApproval,
+                "responder: the user who started the run cannot approve what it asks (four_eyes)",
+            ));
+        }
+        if !policy.approvers.is_empty() && !policy.approvers.contains(&responder.id) {
+            return Err(refused_because(
+                RefusedReason::NotAnApprover,
+                format!("responder: {} is not among the approvers", responder.id),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The digest that an approval opens the gate for: that of the edited payload if there is one.
+    fn approved_subject(&self, request: &InputRequest, answer: &Answer) -> Result<Bytes, Refused> {
+        let (Decision::ApproveWithEdits, Some(unit)) = (answer.decision, request.unit) else {
+            return Ok(request.subject_digest.clone());
+        };
+        let payload = Opaque::from_encoded(answer.value.clone());
+        if let Err(why) = payload.check() {
+            return Err(refused_because(
+                RefusedReason::AnswerInvalid,
+                format!("payload: {why}"),
+            ));
+        }
+        let action = self.action_of(unit);
+        let digest = self.subject_digest(unit, &Rendered { action, payload });
+        Ok(Bytes::copy_from_slice(&digest))
+    }
+
+    fn act_on(&mut self, request: &InputRequest, answer: &Answer) {
+        let Some(unit) = request.unit else {
+            if !approves(answer.decision) {
+                self.cancel(String::from("plan_rejected"));
+            }
+            return;
+        };
+        match answer.decision {
+            Decision::Answer | Decision::Happened => self.unit_ended(unit),
+            Decision::Approve | Decision::ApproveWithEdits | Decision::DidNot => {}
+            Decision::Extend => {
+                let error = request.error.clone().expect("it was asked about a failure");
+                self.try_again(unit, error);
+            }
+            Decision::Deny if request.kind() == RequestKind::Approval => {
+                let who = &answer.responder.id;
+                let message = match answer.comment.as_str() {
+                    "" => format!("{who} denied it"),
+                    comment => format!("{who} denied it: {comment}"),
+                };
+                self.unit_fails(unit, "APPROVAL_DENIED", &message);
+            }
+            Decision::Deny | Decision::Fail => self.give_up(unit, request),
+        }
+    }
+
+    /// The unit fails with what was asked about.
+    pub(super) fn give_up(&mut self, unit: UnitRef, request: &InputRequest) {
+        let error = request.error.clone().expect("it was asked about a failure");
+        let code = match request.kind() {
+            RequestKind::AmbiguousEffect => "AMBIGUOUS_EFFECT".to_string(),
+            _ => error.code,
+        };
+        self.unit_fails(unit, &code, &error.message);
+    }
+
+    // RUN-6.6
+    pub(super) fn question_expired(&mut self, unit: UnitRef) {
+        let StepKind::UserInput(spec) = &self.step(unit.step).kind else {
+            unreachable!("only user_input steps ask")
+        };
+        match &spec.default_answer {
+            Some(answer) => {
+                let output = self.store(answer.clone());
+                self.complete_step(unit.step, Some(output), "default_answer");
+            }
+            None => self.unit_fails(unit, "INPUT_EXPIRED", "nobody answered in time"),
+        }
+    }
+}
+
+fn approves(decision: Decision) -> bool {
+    matches!(decision, Decision::Approve | Decision::ApproveWithEdits)
+}
+
+/// Whether the answer is one to this question.
+fn check_answer(request: &InputRequest, answer: &Answer, quorum: u32) -> Result<(), Refused> {
+    let invalid = |message: &str| Err(refused(RefusedReason::AnswerInvalid, message));
+    let fits = match request.kind() {
+        RequestKind::Question => answer.decision == Decision::Answer,
+        RequestKind::Approval => {
+            matches!(
+                answer.decision,
+                Decision::Approve | Decision::ApproveWithEdits | Decision::Deny
+            )
+        }
+        RequestKind::RetryExtension => matches!(answer.decision, Decision::Extend | Decision::Deny),
+        RequestKind::AmbiguousEffect => {
+            matches!(
+                answer.decision,
+                Decision::Happened | Decision::DidNot | Decision::Fail
+            )
+        }
+    };
+    if !fits {
+        return invalid("answer: is not one to this kind of request");
+    }
+    if answer.decision == Decision::ApproveWithEdits && (request.unit.is_none() || quorum > 1) {
+        return invalid("answer: only a step's payload can be edited, and only if one approval is enough");
+    }
+    if answer.value.len() > escapement_model::limits::OUTPUT_BYTES_MAX {
+        return invalid("answer: has more than 1 MiB");
+    }
+    if request.kind() != RequestKind::Question {
+        return Ok(());
+    }
+    let Some(value) = crate::turn::values::view(&answer.value) else {
+        return invalid("answer: is not a value");
+    };
+    match (request.answer_type(), value) {
+        (AnswerType::Text, ValueView::Text(_))
+        | (AnswerType::Confirm, ValueView::Bool(_))
+        | (AnswerType::Form, ValueView::Struct(_)) => Ok(()),
+        (AnswerType::Choice, ValueView::Text(choice))
+            if request.options.iter().any(|option| option == choice) =>
+        {
+            Ok(())
+        }
+        (AnswerType::Choice, _) => invalid("answer: must be one of the options"),
+        (AnswerType::Text, _) => invalid("answer: must be a text"),
+        (AnswerType::Confirm, _) => invalid("answer: must be true or false"),
+        (AnswerType::Form, _) => invalid("answer: must be an object"),
+    }
+}

@@ -1,0 +1,166 @@
+//! What the end of a unit means for its step, and what the end of a step means for the plan.
+
+use super::Turn;
+use crate::journal::{
+    Event, Failure, RequestRef, RevisionFailing, SkipReason, StepCompleted, StepFailed, StepSkipped, Stored,
+    UnitRef,
+};
+use crate::outcome::value_of_bool;
+use crate::plan::{OnFailure, StepIndex, StepKind};
+use crate::state::{StepStage, UnitStage};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+impl Turn<'_> {
+    /// Looks whether the step ends with what its units are now.
+    pub(super) fn unit_ended(&mut self, unit: UnitRef) {
+        let step = unit.step;
+        if self.step_state(step).stage() != StepStage::Running {
+            return;
+        }
+        let state = self.unit(unit);
+        match &self.step(step).kind {
+            StepKind::ToolCall(_) | StepKind::UserInput(_) | StepKind::SubPlan(_) => {
+                self.only_unit_ended(unit)
+            }
+            StepKind::Condition(condition) => match state.goes_on {
+                Some(value) => {
+                    let output = self.store(value_of_bool(value));
+                    let (taken, other) = match value {
+                        true => (condition.true_step, condition.false_step),
+                        false => (condition.false_step, condition.true_step),
+                    };
+                    self.complete_step(step, Some(output), "");
+                    self.branch(step, taken, other);
+                }
+                None => self.only_unit_ended(unit),
+            },
+            StepKind::Parallel(parallel) => self.item_ended(unit, parallel.items.len(), parallel.wait_all),
+            StepKind::Loop(_) => match state.stage() {
+                UnitStage::Failed => self.fail_step(step, failure_of(state.error.as_ref())),
+                UnitStage::Completed => self.iteration_ended(unit),
+                _ => {}
+            },
+            StepKind::LlmDecision(decision) => match state.stage() {
+                UnitStage::Failed => self.fail_step(step, failure_of(state.error.as_ref())),
+                UnitStage::Completed => self.turn_ended(unit, decision),
+                _ => {}
+            },
+        }
+    }
+
+    fn only_unit_ended(&mut self, unit: UnitRef) {
+        let state = self.unit(unit);
+        match state.stage() {
+            UnitStage::Completed => self.complete_step(unit.step, None, ""),
+            UnitStage::Failed => self.fail_step(unit.step, failure_of(state.error.as_ref())),
+            UnitStage::Ready
+            | UnitStage::Live
+            | UnitStage::BackingOff
+            | UnitStage::Waiting
+            | UnitStage::Judged => {}
+        }
+    }
+
+    // RUN-4.8
+    fn item_ended(&mut self, unit: UnitRef, n_items: usize, wait_all: bool) {
+        let units = &self.step_state(unit.step).units;
+        let n_in = |stage| units.iter().filter(|unit| unit.stage() == stage).count();
+        let (n_completed, n_failed) = (n_in(UnitStage::Completed), n_in(UnitStage::Failed));
+        let settled = n_completed + n_failed == n_items;
+        if n_completed == n_items || (!wait_all && n_completed > 0) {
+            self.complete_step(unit.step, None, "");
+        } else if settled {
+            self.fail_step(
+                unit.step,
+                Failure {
+                    code: String::from("PARALLEL_FAILED"),
+                    message: String::from("Some parallel steps failed"),
+                    step: Some(unit.step),
+                },
+            );
+        }
+    }
+
+    /// Ends the step well and goes on where it says.
+    pub(super) fn complete_step(&mut self, step: u32, output: Option<Stored>, reason: &str) {
+        self.let_go_of_units(step);
+        let pause = self.step_state(step).units.iter().any(|unit| unit.pause);
+        self.emit(Event::StepCompleted(StepCompleted {
+            step,
+            output,
+            reason: reason.to_string(),
+        }));
+        if pause && !self.state.pause_wanted {
+            self.emit(Event::PauseRequested(crate::journal::Reason {
+                reason: String::from("handler"),
+            }));
+        }
+        if let Some(target) = self.step(step).on_success {
+            self.branch(step, Some(target), None);
+        }
+    }
+
+    // RUN-5.5
+    /// Ends the step badly and does what it says about that.
+    pub(super) fn fail_step(&mut self, step: u32, error: Failure) {
+        self.let_go_of_units(step);
+        let error = Failure {
+            step: Some(step),
+            ..error
+        };
+        self.emit(Event::StepFailed(StepFailed {
+            step,
+            error: error.clone(),
+        }));
+        match self.on_failure(self.step(step)) {
+            OnFailure::Abort => self.revision_fails(error, false),
+            OnFailure::Drain => self.revision_fails(error, true),
+            OnFailure::Skip => {}
+            OnFailure::Jump(target) => self.branch(step, Some(target), None),
+        }
+    }
+
+    // RUN-5.6
+    /// The first cause counts; a later one that stops everything still does.
+    fn revision_fails(&mut self, error: Failure, drains: bool) {
+        if self.state.cause.is_none() || (self.state.drains && !drains) {
+            self.emit(Event::RevisionFailing(RevisionFailing { error, drains }));
+        }
+    }
+
+    /// Closes the requests of the step and stops waiting for its children.
+    pub(super) fn let_go_of_units(&mut self, step: u32) {
+        let open: Vec<_> = self
+            .state
+            .open_requests()
+            .filter(|request| request.unit.is_some_and(|unit| unit.step == step))
+            .map(|request| request.id.clone())
+            .collect();
+        for id in open {
+            self.emit(Event::InputClosed(RequestRef { id }));
+        }
+        self.cancel_children(step);
+    }
+
+    // RUN-3.8
+    /// Skips the pending steps between this one and the target, and the other target.
+    fn branch(&mut self, from: u32, target: Option<StepIndex>, other: Option<StepIndex>) {
+        let index = |step: StepIndex| u32::try_from(step).expect("a plan has at most 1024 steps");
+        let target = target.map(index);
+        let between = target.map_or(from + 1..from + 1, |target| from + 1..target);
+        let other = other.map(index).filter(|other| Some(*other) != target);
+        let skipped: Vec<u32> = between.chain(other).collect();
+        for step in skipped {
+            if self.step_state(step).stage() == StepStage::Pending {
+                let reason = SkipReason::Branch.into();
+                self.emit(Event::StepSkipped(StepSkipped { step, reason }));
+            }
+        }
+    }
+}
+
+/// The failure of a unit that failed.
+fn failure_of(error: Option<&Failure>) -> Failure {
+    error.cloned().expect("a unit that failed says why")
+}

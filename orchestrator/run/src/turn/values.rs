@@ -1,0 +1,237 @@
+//! What steps came to, as templates and expressions see it.
+
+use super::Turn;
+use crate::journal::UnitRef;
+use crate::outcome::value_of_object;
+use crate::plan::{StepIndex, StepKind};
+use crate::state::{StepStage, StepState, UnitState};
+use crate::template::{
+    Found, Pointer, RenderError, Sources, list_index, render_object, render_text, render_value,
+};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use bytes::Bytes;
+use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, encode_value, value};
+use escapement_model::{Opaque, limits::OUTPUT_BYTES_MAX};
+
+/// A code and a sentence.
+pub(super) type RenderFailure = (&'static str, String);
+
+/// What a template of one unit can refer to.
+struct UnitSources<'t, 'a> {
+    turn: &'t Turn<'a>,
+    /// Absent for the output of the run.
+    unit: Option<UnitRef>,
+    synthetic: bool,
+}
+
+// RUN-1.6
+impl Sources for UnitSources<'_, '_> {
+    fn value(&self, source: &str, pointer: &Pointer) -> Found<'_> {
+        match source {
+            "input" => follow(&value_of_object(&self.turn.state.spec.input), pointer),
+            // Sessions come with a later revision of this crate; until then every session is empty.
+            "session" => follow(&value_of_object(&Opaque::default()), pointer),
+            "run" => follow(&value_of_object(&self.turn.run_facts()), pointer),
+            "iteration" | "item" => match self.unit {
+                Some(unit) => {
+                    let index = StructBuilder::new().number("i", f64::from(unit.index)).build();
+                    let (_, index) = index
+                        .entries()
+                        .next()
+                        .expect("it has one")
+                        .expect("it is well-formed");
+                    follow(&encoded(index), pointer)
+                }
+                None => Found::Missing,
+            },
+            key => self.of_step(key, pointer),
+        }
+    }
+}
+
+impl UnitSources<'_, '_> {
+    // RUN-1.7
+    fn of_step(&self, key: &str, pointer: &Pointer) -> Found<'_> {
+        let Some(step) = self.turn.plan.steps.iter().position(|step| step.key == key) else {
+            return Found::Missing;
+        };
+        let state = &self.turn.state.steps[step];
+        match state.stage() {
+            StepStage::Completed => self.turn.found_in(step, pointer),
+            _ if self.synthetic => {
+                let (code, message) = match &state.error {
+                    Some(error) => (error.code.as_str(), error.message.as_str()),
+                    None => ("STEP_SKIPPED", "the step did not run"),
+                };
+                Found::Text(format!("(FAILED: {code}: {message})"))
+            }
+            _ => Found::Value(ValueView::Null),
+        }
+    }
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn render_object(&self, unit: UnitRef, template: &Opaque) -> Result<Opaque, RenderFailure> {
+        render_object(template, &self.sources(unit)).map_err(failure)
+    }
+
+    pub(super) fn render_text(&self, unit: UnitRef, template: &str) -> Result<String, RenderFailure> {
+        render_text(template, &self.sources(unit)).map_err(failure)
+    }
+
+    fn sources(&self, unit: UnitRef) -> UnitSources<'_, 'a> {
+        let synthetic = self.renders_synthetic(self.step(unit.step));
+        UnitSources {
+            turn: self,
+            unit: Some(unit),
+            synthetic,
+        }
+    }
+
+    // RUN-10.2
+    /// The output of the run: what the plan says, else that of the last step that completed, else the narrative.
+    pub(super) fn run_output(&self) -> Result<Option<Bytes>, RenderFailure> {
+        if let Some(template) = &self.plan.output {
+            let sources = UnitSources {
+                turn: self,
+                unit: None,
+                synthetic: false,
+            };
+            return render_value(template, &sources).map(Some).map_err(failure);
+        }
+        let last = self
+            .state
+            .steps
+            .iter()
+            .rposition(|step| step.stage() == StepStage::Completed);
+        Ok(match last {
+            Some(step) => self.output_of(step),
+            None => self.plan.narrative.as_deref().map(crate::outcome::value_of_text),
+        })
+    }
+
+    /// What a completed step came to, an encoded `google.protobuf.Value`; `None` if that is more than 1 MiB together.
+    pub(super) fn output_of(&self, step: StepIndex) -> Option<Bytes> {
+        let state = &self.state.steps[step];
+        if let Some(output) = &state.output {
+            return Some(self.load(output));
+        }
+        match &self.plan.steps[step].kind {
+            StepKind::Parallel(_) | StepKind::Loop(_) => self.list_of(state),
+            _ => state.units.last().and_then(|unit| self.unit_output(unit)),
+        }
+    }
+
+    fn unit_output(&self, unit: &UnitState) -> Option<Bytes> {
+        unit.output.as_ref().map(|output| self.load(output))
+    }
+
+    /// The outputs of all units in order; null for one without.
+    fn list_of(&self, state: &StepState) -> Option<Bytes> {
+        let length = |unit: &UnitState| unit.output.as_ref().map_or(2, |output| output.length);
+        let total: u64 = state.units.iter().map(length).sum();
+        if total > OUTPUT_BYTES_MAX as u64 {
+            return None;
+        }
+        let mut list = ListBuilder::new();
+        for unit in &state.units {
+            list = match self.unit_output(unit) {
+                Some(output) => list.value(view(&output).expect("outputs are values")),
+                None => list.null(),
+            };
+        }
+        let object = StructBuilder::new().list("l", list).build();
+        let (_, list) = object
+            .entries()
+            .next()
+            .expect("it has one")
+            .expect("it is well-formed");
+        Some(encoded(list))
+    }
+
+    /// Follows a pointer into what a step came to. Into a list of units it costs one of them only.
+    fn found_in(&self, step: StepIndex, pointer: &Pointer) -> Found<'_> {
+        let state = &self.state.steps[step];
+        let is_list = matches!(
+            self.plan.steps[step].kind,
+            StepKind::Parallel(_) | StepKind::Loop(_)
+        );
+        if is_list
+            && state.output.is_none()
+            && let Some((first, rest)) = pointer.split_first()
+        {
+            let unit = list_index(first).and_then(|index| state.units.get(index));
+            let output = unit.and_then(|unit| self.unit_output(unit));
+            return output.map_or(Found::Missing, |output| follow(&output, &rest));
+        }
+        self.output_of(step)
+            .map_or(Found::Missing, |output| follow(&output, pointer))
+    }
+
+    // RUN-4.10
+    /// True if the step completed with a value that counts as true.
+    pub(super) fn is_truthy(&self, step: StepIndex) -> bool {
+        if self.state.steps[step].stage() != StepStage::Completed {
+            return false;
+        }
+        // A list that is too long to be put together is not empty.
+        self.output_of(step).is_none_or(|output| match view(&output) {
+            Some(ValueView::Null) | None => false,
+            Some(ValueView::Bool(flag)) => flag,
+            Some(ValueView::Number(number)) => number != 0.0 && !number.is_nan(),
+            Some(ValueView::Text(text)) => !text.is_empty(),
+            Some(ValueView::Struct(_) | ValueView::List(_)) => true,
+        })
+    }
+
+    /// What is the same for all attempts.
+    fn run_facts(&self) -> Opaque {
+        StructBuilder::new()
+            .text("id", &self.run_id().to_string())
+            .text("user_id", &self.state.spec.user_id)
+            .text("request_id", &self.state.spec.request_id)
+            .number("created_at", self.state.created_at as f64)
+            .build()
+    }
+
+    /// Each completed step with its output, in canonical order.
+    pub(super) fn completed_outputs(&self) -> Vec<(StepIndex, Bytes)> {
+        let steps = self.state.steps.iter().enumerate();
+        let completed = steps.filter(|(_, step)| step.stage() == StepStage::Completed);
+        completed
+            .filter_map(|(step, _)| Some((step, self.output_of(step)?)))
+            .collect()
+    }
+}
+
+fn follow(bytes: &Bytes, pointer: &Pointer) -> Found<'static> {
+    if pointer.is_empty() {
+        return Found::Encoded(bytes.clone());
+    }
+    let found = view(bytes).and_then(|value| pointer.find(value));
+    found.map_or(Found::Missing, |value| Found::Encoded(encoded(value)))
+}
+
+fn encoded(value: ValueView<'_>) -> Bytes {
+    let mut bytes = Vec::new();
+    encode_value(value, &mut bytes);
+    Bytes::from(bytes)
+}
+
+/// Views an encoded `google.protobuf.Value`; `None` if it is none.
+pub(super) fn view(bytes: &[u8]) -> Option<ValueView<'_>> {
+    value(bytes).ok()
+}
+
+// RUN-1.6
+fn failure(error: RenderError) -> RenderFailure {
+    let code = match error {
+        RenderError::TooLarge | RenderError::TooDeep => "INPUT_TOO_LARGE",
+        RenderError::Unresolved { .. } | RenderError::NotAnObject { .. } | RenderError::Malformed(_) => {
+            "INPUT_UNRESOLVED"
+        }
+    };
+    (code, error.to_string())
+}

@@ -1,0 +1,276 @@
+//! What callers and operators do to a run as a whole: pause, resume, rewind, roll back, override, checkpoint, recover.
+
+use super::{Turn, refused, refused_because};
+use crate::input::{OverrideWord, Refused, RefusedReason, RewindScope, Rollback};
+use crate::journal::{
+    CheckpointCreated, Event, Failure, Reason, RunRecovered, RunRolledBack, SkipReason, StepRef, StepSkipped,
+};
+use crate::outcome::cut;
+use crate::plan::StepKind;
+use crate::run::ShownState;
+use crate::spec::ResumePolicy;
+use crate::state::{StepStage, UnitStage};
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use escapement_model::Opaque;
+use escapement_model::limits::MESSAGE_CHARS_MAX;
+
+impl Turn<'_> {
+    // RUN-8.1
+    pub(super) fn pause(&mut self, reason: String) -> Result<(), Refused> {
+        if self.state.pause_wanted {
+            return Err(refused(
+                RefusedReason::AlreadyPaused,
+                "the run is pausing or paused already",
+            ));
+        }
+        let reason = cut(&reason, MESSAGE_CHARS_MAX);
+        self.emit(Event::PauseRequested(Reason { reason }));
+        Ok(())
+    }
+
+    // RUN-8.2
+    pub(super) fn resume(&mut self, reason: String) -> Result<(), Refused> {
+        if !self.state.pause_wanted {
+            let open = self.state.open_requests().count();
+            return Err(refused_because(
+                RefusedReason::NotPaused,
+                match open {
+                    0 => String::from("the run is not paused"),
+                    open => format!("the run is not paused; {open} of its requests wait for an answer"),
+                },
+            ));
+        }
+        let reason = cut(&reason, MESSAGE_CHARS_MAX);
+        self.emit(Event::RunResumed(Reason { reason }));
+        Ok(())
+    }
+
+    // RUN-8.4
+    pub(super) fn rewind(&mut self, key: &str, scope: RewindScope, allow: bool) -> Result<(), Refused> {
+        let first = self.step_named(key)?;
+        if !self.executes() {
+            return Err(refused(RefusedReason::NotPaused, "the run has not begun"));
+        }
+        let later = scope == RewindScope::Later || super::advance::is_barrier(self.step(first));
+        let set: BTreeSet<u32> = if later {
+            (first..self.n_steps()).collect()
+        } else {
+            self.dependents(first)
+        };
+        let repeated: Vec<&str> = set
+            .iter()
+            .filter(|step| self.had_effect(**step))
+            .map(|step| self.step(*step).key.as_str())
+            .collect();
+        if !allow && !repeated.is_empty() {
+            return Err(refused_because(
+                RefusedReason::EffectsWouldRepeat,
+                format!(
+                    "effects of these steps would be repeated: {}",
+                    repeated.join(", ")
+                ),
+            ));
+        }
+        self.emit(Event::RunRolledBack(RunRolledBack {
+            mode: "rewind".to_string(),
+            checkpoint: 0,
+        }));
+        self.reset(set);
+        Ok(())
+    }
+
+    /// The step and those that depend on it, directly or not.
+    fn dependents(&self, first: u32) -> BTreeSet<u32> {
+        let mut set = BTreeSet::from([first]);
+        for step in first + 1..self.n_steps() {
+            let spec = self.step(step);
+            let depends = |on: &usize| u32::try_from(*on).is_ok_and(|on| set.contains(&on));
+            if spec.depends_on.iter().any(depends) {
+                set.insert(step);
+            }
+        }
+        set
+    }
+
+    /// True if the step has done something that repeating it would do again.
+    fn had_effect(&self, step: u32) -> bool {
+        let units = (0..).zip(&self.step_state(step).units);
+        let mut done = units.filter(|(_, unit)| unit.attempts > 0 && unit.stage() == UnitStage::Completed);
+        match &self.step(step).kind {
+            StepKind::Condition(_) | StepKind::UserInput(_) => false,
+            // What the child did cannot be seen from here.
+            StepKind::SubPlan(_) => done.next().is_some(),
+            StepKind::ToolCall(_) | StepKind::LlmDecision(_) | StepKind::Parallel(_) | StepKind::Loop(_) => {
+                done.any(|(index, _)| {
+                    let action = self.action_of(self.unit_ref(step, index));
+                    self.effect_of(&action).is_effect()
+                })
+            }
+        }
+    }
+
+    fn reset(&mut self, set: BTreeSet<u32>) {
+        for step in set {
+            let state = self.step_state(step);
+            if state.stage() != StepStage::Pending || !state.units.is_empty() {
+                self.let_go_of_units(step);
+                self.emit(Event::StepReset(StepRef { step }));
+            }
+        }
+    }
+
+    // RUN-8.5
+    pub(super) fn rollback(&mut self, rollback: Rollback) -> Result<(), Refused> {
+        self.must_rest()?;
+        let named = match rollback {
+            Rollback::Reset | Rollback::Restore(None) => self.state.checkpoints.last(),
+            Rollback::Restore(Some(number)) => self
+                .state
+                .checkpoints
+                .iter()
+                .find(|checkpoint| checkpoint.number == number),
+        };
+        let checkpoint =
+            named.ok_or_else(|| refused(RefusedReason::NoCheckpoint, "the run has no such checkpoint"))?;
+        let (number, completed) = (checkpoint.number, checkpoint.completed.clone());
+        let (mode, kept): (&str, BTreeSet<u32>) = match rollback {
+            Rollback::Reset => ("reset", BTreeSet::new()),
+            Rollback::Restore(_) => ("restore", completed.into_iter().collect()),
+        };
+        self.emit(Event::RunRolledBack(RunRolledBack {
+            mode: mode.to_string(),
+            checkpoint: number,
+        }));
+        self.reset((0..self.n_steps()).filter(|step| !kept.contains(step)).collect());
+        if !self.state.pause_wanted {
+            self.emit(Event::PauseRequested(Reason {
+                reason: String::from("rollback"),
+            }));
+        }
+        Ok(())
+    }
+
+    // RUN-8.6
+    pub(super) fn override_step(
+        &mut self,
+        key: &str,
+        word: OverrideWord,
+        reason: String,
+    ) -> Result<(), Refused> {
+        let step = self.step_named(key)?;
+        self.must_rest()?;
+        if self.step_state(step).stage().is_settled() {
+            return Err(refused(
+                RefusedReason::StepSettled,
+                "the step has ended; rewind to it first",
+            ));
+        }
+        let reason = format!("override: {}", cut(&reason, MESSAGE_CHARS_MAX));
+        match word {
+            OverrideWord::Complete(output) => {
+                let output = self.store(output);
+                self.complete_step(step, Some(output), &reason);
+            }
+            OverrideWord::Fail { code, message } => {
+                let code = cut(&code, escapement_model::limits::ERROR_CODE_CHARS_MAX);
+                let message = cut(&format!("{message} ({reason})"), MESSAGE_CHARS_MAX);
+                self.fail_step(
+                    step,
+                    Failure {
+                        code,
+                        message,
+                        step: Some(step),
+                    },
+                );
+            }
+            OverrideWord::Skip => {
+                self.let_go_of_units(step);
+                let reason = SkipReason::Override.into();
+                self.emit(Event::StepSkipped(StepSkipped { step, reason }));
+            }
+        }
+        Ok(())
+    }
+
+    // RUN-8.7
+    pub(super) fn checkpoint(&mut self, data: Opaque) -> Result<(), Refused> {
+        if data.len() > CHECKPOINT_BYTES_MAX {
+            return Err(refused(
+                RefusedReason::DataTooLarge,
+                "data: has more than 512,000 bytes",
+            ));
+        }
+        let number = u32::try_from(self.state.checkpoints.len()).expect("checkpoints are few") + 1;
+        let data = self.store(data.as_encoded().clone());
+        self.emit(Event::CheckpointCreated(CheckpointCreated { number, data }));
+        Ok(())
+    }
+
+    // RUN-9.4, RUN-9.5
+    /// The process was started anew.
+    pub(super) fn recovered(&mut self) {
+        let n_in = |stage| {
+            let steps = self.state.steps.iter().filter(|step| step.stage() == stage);
+            u32::try_from(steps.count()).expect("a plan has at most 1024 steps")
+        };
+        let running = self
+            .state
+            .steps
+            .iter()
+            .filter(|step| step.stage() == StepStage::Running);
+        let units: Vec<_> = running.flat_map(|step| &step.units).collect();
+        let live = || units.iter().filter_map(|unit| unit.live.as_ref());
+        let count = |n: usize| u32::try_from(n).expect("units are few");
+        let recovered = RunRecovered {
+            pending: n_in(StepStage::Pending),
+            completed: n_in(StepStage::Completed),
+            failed: n_in(StepStage::Failed),
+            interrupted_with_child: count(units.iter().filter(|unit| !unit.child.is_empty()).count()),
+            ambiguous: count(live().filter(|live| live.effect().is_effect()).count()),
+            resubmitted: count(live().count()),
+        };
+        self.emit(Event::RunRecovered(recovered));
+        if self.state.spec.policy.resume() == ResumePolicy::Discard {
+            return self.cancel(String::from("discarded"));
+        }
+        if self.state.recoveries >= RECOVERIES_MAX {
+            return self.fail(Failure {
+                code: String::from("CRASH_LOOP"),
+                message: format!("{RECOVERIES_MAX} restarts in a row without progress"),
+                step: None,
+            });
+        }
+        let mut again = self.state.clone();
+        let outstanding = Turn::new(&mut again, self.plan, self.now, self.blobs).outstanding();
+        self.commit.effects.extend(outstanding);
+    }
+
+    fn must_rest(&self) -> Result<(), Refused> {
+        match self.state.shown() {
+            ShownState::Paused | ShownState::Waiting => Ok(()),
+            _ => Err(refused(
+                RefusedReason::NotPaused,
+                "the run is neither paused nor waiting",
+            )),
+        }
+    }
+
+    fn step_named(&self, key: &str) -> Result<u32, Refused> {
+        let found = self.plan.steps.iter().position(|step| step.key == key);
+        found
+            .map(|at| u32::try_from(at).expect("a plan has at most 1024 steps"))
+            .ok_or_else(|| {
+                let keys: Vec<&str> = self.plan.steps.iter().map(|step| step.key.as_str()).collect();
+                let message = format!("the plan has no step {key:?}; it has {}", keys.join(", "));
+                refused_because(RefusedReason::UnknownStep, cut(&message, 8 * MESSAGE_CHARS_MAX))
+            })
+    }
+}
+
+/// Bytes of a checkpoint's data.
+const CHECKPOINT_BYTES_MAX: usize = 512_000;
+/// Restarts in a row without progress that end a run.
+const RECOVERIES_MAX: u32 = 10;

@@ -1,0 +1,12 @@
+//! Stories of one run: each drives the state machine by hand and looks at what it wrote down and what it wants done.
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "tests")]
+
+mod attempts;
+mod branches;
+mod failures;
+mod limits;
+mod people;
+mod recovery;
+mod steps;
+mod verbs;
+mod world;

@@ -1,0 +1,144 @@
+//! Restarts: what is outstanding is done again, byte for byte, and nothing else.
+
+use std::sync::Arc;
+
+use escapement_run::journal::{Entry, Event};
+use escapement_run::presets::Preset;
+use escapement_run::spec::ResumePolicy;
+use escapement_run::state::RunState;
+use escapement_run::{Effect, Input, Run};
+use prost::Message;
+use serde_json::json;
+
+use crate::world::{World, and, call, spec};
+
+/// The run as another process has it: from a snapshot, or folded from its journal.
+fn restarted(mut world: World) -> World {
+    let snapshot = RunState::decode(world.run.state().encode_to_vec().as_slice()).unwrap();
+    assert_eq!(snapshot, world.folded());
+    world.run = Run::from_snapshot(snapshot, Arc::clone(world.run.plan()));
+    world
+}
+
+// RUN-9.4, RUN-4.2
+#[test]
+fn an_attempt_without_an_outcome_is_submitted_again_byte_for_byte() {
+    let document = json!({"schema": "escapement.plan/1", "name": "Story", "parallel": true, "steps": [
+        and(call("a"), json!({"async": true})), and(call("b"), json!({"async": true})),
+        and(call("c"), json!({"async": true}))]});
+    let mut three = spec(Preset::Standard);
+    three.limits.max_concurrency = 3;
+    let mut world = World::document(document, three);
+    world.complete("b", json!({}));
+    let sent = world.effects.clone();
+    let mut world = restarted(world);
+    world.effects.clear();
+    world.input(Input::Recovered);
+    assert_eq!(world.effects, [sent[0].clone(), sent[2].clone()]);
+    let Some(Event::RunRecovered(recovered)) = world.journal.last().unwrap().event else {
+        panic!("{:?}", world.journal.last());
+    };
+    assert_eq!(
+        (recovered.completed, recovered.resubmitted, recovered.ambiguous),
+        (1, 2, 0)
+    );
+}
+
+// RUN-9.4
+#[test]
+fn evaluations_and_children_are_asked_for_again() {
+    let steps = json!([{"key": "if", "type": "condition", "config": {"condition": "input.n > 2"}},
+        {"key": "sub", "type": "sub_plan", "config": {"plan_id": "0b9e7a34-51c2-4d8e-8f60-1a2b3c4d5e01", "input": {"c": "${input:/city}"}}}]);
+    let mut world = restarted(World::of(steps));
+    let asked = world.effects.clone();
+    world.input(Input::Recovered);
+    assert_eq!(world.effects[asked.len()..], asked);
+    world.input(Input::Evaluated {
+        evaluation: 1,
+        result: Ok(true),
+    });
+    let child = world.effects.last().cloned().unwrap();
+    assert!(matches!(child, Effect::StartChild { .. }));
+    let mut world = restarted(world);
+    world.input(Input::Recovered);
+    assert_eq!(world.effects.last(), Some(&child));
+}
+
+// RUN-9.5
+#[test]
+fn a_run_that_shall_not_be_resumed_is_cancelled_by_a_restart() {
+    let mut discard = spec(Preset::Standard);
+    discard.policy.resume = ResumePolicy::Discard.into();
+    let mut world = restarted(World::with(json!([call("a")]), discard));
+    let before = world.effects.len();
+    world.input(Input::Recovered);
+    assert_eq!(
+        (world.run.shown().as_str(), world.error().1.as_str()),
+        ("cancelled", "discarded")
+    );
+    assert_eq!(world.effects.len(), before);
+}
+
+// RUN-9.5
+#[test]
+fn ten_restarts_without_progress_end_the_run() {
+    let mut world = World::of(json!([call("a"), call("b")]));
+    for _ in 0..9 {
+        world.input(Input::Recovered);
+    }
+    world.complete("a", json!({}));
+    for _ in 0..9 {
+        world.input(Input::Recovered);
+        assert_eq!(world.run.shown().as_str(), "running");
+    }
+    world.input(Input::Recovered);
+    assert_eq!(world.error().0, "CRASH_LOOP");
+    let question = json!({"key": "q", "type": "user_input", "config": {"question": "?"}});
+    let mut waiting = World::of(json!([question]));
+    for _ in 0..20 {
+        waiting.input(Input::Recovered);
+    }
+    assert_eq!(
+        waiting.run.shown().as_str(),
+        "waiting",
+        "there was nothing to crash on"
+    );
+}
+
+// RUN-7.2, RUN-9.4
+#[test]
+fn downtime_is_no_active_time_and_deadlines_stay_where_they_were() {
+    let mut limited = spec(Preset::Standard);
+    limited.limits.run_ms = 5000;
+    let mut world = World::with(json!([call("a"), call("b")]), limited);
+    world.pass(1000).complete("a", json!({}));
+    world.now += 60_000;
+    let mut world = restarted(world);
+    world.input(Input::Recovered);
+    world.pass(3999);
+    assert_eq!(world.run.shown().as_str(), "running");
+    world.pass(1);
+    assert_eq!(world.error().0, "RUN_TIMEOUT");
+}
+
+// RUN-9.1
+#[test]
+fn a_changed_entry_changes_every_hash_behind_it() {
+    let mut world = World::of(json!([call("a")]));
+    world.complete("a", json!({}));
+    let right = world.folded().chain;
+    for changed in 0..world.bytes.len() - 1 {
+        let mut other = World::of(json!([call("a")]));
+        other.complete("a", json!({}));
+        let mut entry = Entry::decode(other.bytes[changed].clone()).unwrap();
+        entry.at += i64::try_from(changed).unwrap();
+        let later = entry.at;
+        other.bytes[changed] = entry.encode_to_vec().into();
+        for behind in changed + 1..other.bytes.len() {
+            let mut entry = Entry::decode(other.bytes[behind].clone()).unwrap();
+            entry.at = entry.at.max(later);
+            other.bytes[behind] = entry.encode_to_vec().into();
+        }
+        assert_eq!(other.folded().chain == right, changed == 0, "entry {changed}");
+    }
+}

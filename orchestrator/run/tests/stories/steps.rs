@@ -1,0 +1,215 @@
+//! Which step has its turn.
+
+use escapement_run::Input;
+use escapement_run::journal::OutcomeClass::{Failed, FailedForGood};
+use escapement_run::presets::Preset;
+use serde_json::json;
+
+use crate::world::{World, and, call, call_after, spec};
+
+// RUN-3.2, RUN-10.1, RUN-10.2
+#[test]
+fn steps_run_one_after_another_and_the_last_output_is_the_runs() {
+    let mut world = World::of(json!([call("a"), call("b")]));
+    assert_eq!(world.shows(), "running: a running, b pending");
+    world.complete("a", json!({"n": 1}));
+    assert_eq!(world.shows(), "running: a completed, b running");
+    world.complete("b", json!({"n": 2}));
+    assert_eq!(world.shows(), "completed: a completed, b completed");
+    assert_eq!(world.output(), json!({"n": 2}));
+    assert_eq!(
+        world.last_events(),
+        ["ToolOutput", "StepCompleted", "RunCompleted"]
+    );
+}
+
+// RUN-2.4
+#[test]
+fn nothing_runs_before_the_run_is_admitted_and_it_is_admitted_once() {
+    let document = json!({"schema": "escapement.plan/1", "name": "Story", "steps": [call("a")]});
+    let mut world = World::queued(document, spec(Preset::Standard));
+    assert_eq!(world.shows(), "queued: a pending");
+    assert_eq!(world.submitted(), 0);
+    world.input(Input::Admit);
+    assert_eq!(world.submitted(), 1);
+    assert_eq!(world.refusal(Input::Admit).as_str(), "NOT_QUEUED");
+}
+
+// RUN-2.4, RUN-10.2
+#[test]
+fn a_plan_without_steps_completes_at_once_with_its_narrative() {
+    let document =
+        json!({"schema": "escapement.plan/1", "name": "Story", "narrative": "That was it.", "steps": []});
+    let world = World::document(document, spec(Preset::Standard));
+    assert_eq!(world.shows(), "completed: ");
+    assert_eq!(world.output(), json!("That was it."));
+}
+
+// RUN-1.3, RUN-3.4
+#[test]
+fn a_diamond_runs_in_canonical_order_and_overlaps_only_if_plan_and_steps_say_so() {
+    let steps = |more: serde_json::Value| {
+        let of = |step| and(step, more.clone());
+        json!([
+            of(call_after("d", &["b", "c"])),
+            of(call_after("c", &["a"])),
+            of(call_after("b", &["a"])),
+            of(call("a"))
+        ])
+    };
+    let document = |parallel: bool, more| json!({"schema": "escapement.plan/1", "name": "Diamond", "parallel": parallel, "steps": steps(more)});
+    let mut one = World::document(document(false, json!({"async": true})), spec(Preset::Execution));
+    one.complete("a", json!({}));
+    assert_eq!(
+        one.shows(),
+        "running: a completed, c running, b pending, d pending"
+    );
+    let mut both = World::document(document(true, json!({"async": true})), spec(Preset::Execution));
+    both.complete("a", json!({}));
+    assert_eq!(
+        both.shows(),
+        "running: a completed, c running, b running, d pending"
+    );
+    both.complete("b", json!({})).complete("c", json!({}));
+    assert_eq!(
+        both.shows(),
+        "running: a completed, c completed, b completed, d running"
+    );
+    let mut sync = World::document(document(true, json!({"async": false})), spec(Preset::Execution));
+    sync.complete("a", json!({}));
+    assert_eq!(
+        sync.shows(),
+        "running: a completed, c running, b pending, d pending"
+    );
+}
+
+// RUN-3.7
+#[test]
+fn no_more_steps_overlap_than_max_concurrency_and_a_step_that_is_not_async_runs_alone() {
+    let asynchronous = |key| and(call(key), json!({"async": true}));
+    let steps = json!([
+        asynchronous("a"),
+        asynchronous("b"),
+        asynchronous("c"),
+        call("d"),
+        asynchronous("e")
+    ]);
+    let mut limited = spec(Preset::Execution);
+    limited.limits.max_concurrency = 2;
+    let document = json!({"schema": "escapement.plan/1", "name": "Story", "parallel": true, "steps": steps});
+    let mut world = World::document(document, limited);
+    assert_eq!(
+        world.shows(),
+        "running: a running, b running, c pending, d pending, e pending"
+    );
+    world.complete("a", json!({}));
+    // `d` cannot run beside others; `e` can.
+    assert_eq!(
+        world.shows(),
+        "running: a completed, b running, c running, d pending, e pending"
+    );
+    world.complete("b", json!({})).complete("c", json!({}));
+    assert_eq!(
+        world.shows(),
+        "running: a completed, b completed, c completed, d pending, e running"
+    );
+    world.complete("e", json!({}));
+    assert_eq!(
+        world.shows(),
+        "running: a completed, b completed, c completed, d running, e completed"
+    );
+}
+
+// RUN-3.5
+#[test]
+fn a_failed_dependency_skips_feeds_null_feeds_text_or_blocks() {
+    let of = |word: &str| {
+        json!([
+            and(call("a"), json!({"on_failure": "skip", "retry": {"max_retries": 0}})),
+            {"key": "b", "type": "tool_call", "on_dependency_failure": word,
+                "config": {"tool_name": "pure.work", "tool_args": {"x": "${a:/x}", "t": "got ${a}"}}},
+        ])
+    };
+    let run = |word| {
+        let mut world = World::of(of(word));
+        world.fail("a", Failed);
+        world
+    };
+    assert_eq!(
+        run("skip").shows(),
+        "completed: a failed BROKEN, b skipped dependencyfailed"
+    );
+    let null = run("null_input");
+    assert_eq!(null.payload("b"), json!({"x": null, "t": "got null"}));
+    assert_eq!(
+        null.environment("b")["escapement_run"]["failed_dependencies"],
+        json!({"a": "BROKEN"})
+    );
+    let text = "(FAILED: BROKEN: it broke)";
+    assert_eq!(
+        run("synthetic").payload("b"),
+        json!({"x": text, "t": format!("got {text}")})
+    );
+    let blocked = run("block");
+    assert_eq!(blocked.shows(), "failed: a failed BROKEN, b blocked");
+    assert_eq!(
+        blocked.error(),
+        (
+            "DEADLOCK".to_owned(),
+            "Dependency deadlock: all pending steps have unmet dependencies".to_owned()
+        )
+    );
+}
+
+// RUN-3.5
+#[test]
+fn the_execution_preset_skips_after_a_required_failure_and_feeds_null_after_an_optional_one() {
+    let steps = |required: bool| {
+        json!([
+            and(
+                call("a"),
+                json!({"required": required, "retry": {"max_retries": 0}})
+            ),
+            call_after("b", &["a"]),
+            call_after("c", &["b"]),
+            call("d"),
+        ])
+    };
+    let mut required = World::with(steps(true), spec(Preset::Execution));
+    required.fail("a", Failed);
+    assert_eq!(
+        required.shows(),
+        "running: a failed BROKEN, b skipped dependencyfailed, c skipped dependencyfailed, d running"
+    );
+    required.complete("d", json!({}));
+    assert_eq!(required.run.shown().as_str(), "failed");
+    assert_eq!(required.error().0, "BROKEN");
+    let mut optional = World::with(steps(false), spec(Preset::Execution));
+    optional.fail("a", Failed);
+    assert_eq!(
+        optional.shows(),
+        "running: a failed BROKEN, b running, c pending, d pending"
+    );
+}
+
+// RUN-3.9, RUN-2.2
+#[test]
+fn a_deadlock_is_found_at_once() {
+    let steps = json!([
+        and(call("a"), json!({"on_failure": "skip"})),
+        and(call_after("b", &["a"]), json!({"on_dependency_failure": "block"})),
+        and(call_after("c", &["b"]), json!({"on_dependency_failure": "block"})),
+        call("d"),
+    ]);
+    let mut world = World::with(steps, spec(Preset::Autonomous));
+    world.fail("a", FailedForGood);
+    assert_eq!(
+        world.shows(),
+        "running: a failed BROKEN, b pending, c pending, d running"
+    );
+    world.complete("d", json!({}));
+    assert_eq!(
+        world.shows(),
+        "failed: a failed BROKEN, b blocked, c blocked, d completed"
+    );
+}

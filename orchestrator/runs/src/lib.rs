@@ -1,0 +1,13 @@
+//! Many runs: who leaves the queue, whose time has come, which run waits for which, who is asked what.
+//! Does no I/O, reads no clock, draws no random number, waits for nothing, logs nothing: it is `no_std`, and the compiler
+//! checks it. Decides nothing about one run: that is the crate `run`.
+#![no_std]
+#![warn(clippy::too_many_lines)]
+
+extern crate alloc;
+
+mod runs;
+mod work;
+
+pub use runs::{Config, NotCreated, NotHandled, Runs};
+pub use work::{IndexRow, NewRun, RequestRow, Work};

@@ -1,0 +1,85 @@
+//! What one input led to, as the store takes it: the run's new entries, what lists find it by, and what may leave afterwards.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use escapement_run::ids::RunId;
+use escapement_run::journal::{RequestKind, RequestState};
+use escapement_run::plan::Plan;
+use escapement_run::spec::{ActionProfile, Spec};
+use escapement_run::{Effect, EncodedEntry, ShownState};
+
+/// A run that is to be made.
+#[derive(Clone, Debug)]
+pub struct NewRun {
+    /// Its id.
+    pub run_id: RunId,
+    /// What it is made from.
+    pub spec: Spec,
+    /// Its plan.
+    pub plan: Arc<Plan>,
+    /// What is known of the actions that the plan uses, sorted by name.
+    pub profiles: Vec<ActionProfile>,
+}
+
+/// What one input of one run led to. All of it is written in one commit, together with that of other runs.
+#[derive(Debug)]
+pub struct Work {
+    /// The run.
+    pub run_id: RunId,
+    /// The number of its first entry.
+    pub first_sequence: u64,
+    /// Its entries, each with its hash. Not empty.
+    pub entries: Vec<EncodedEntry>,
+    /// What they refer to by SHA-256.
+    pub blobs: Vec<([u8; 32], Bytes)>,
+    /// What lists find the run by.
+    pub index: IndexRow,
+    /// Requests that were opened, answered, expired or closed.
+    pub requests: Vec<RequestRow>,
+    /// The state after the last entry, if it is time for a snapshot.
+    pub snapshot: Option<Bytes>,
+    /// What may leave once all of this is durable.
+    pub(crate) effects: Vec<Effect>,
+}
+
+impl Work {
+    // RUN-9.3
+    /// What may leave now that everything in here is durable.
+    pub fn persisted(self) -> Vec<Effect> {
+        self.effects
+    }
+}
+
+/// What lists find a run by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexRow {
+    /// The state in one word.
+    pub state: ShownState,
+    /// Whose run it is.
+    pub user_id: String,
+    /// 1 to 10.
+    pub priority: u32,
+    /// Unix milliseconds.
+    pub created_at: i64,
+    /// Unix milliseconds of the last entry.
+    pub updated_at: i64,
+    /// When its time comes, in Unix milliseconds; `None` once it has ended.
+    pub due_at: Option<i64>,
+    /// The run that waits for it.
+    pub parent_run_id: Option<RunId>,
+}
+
+/// A request that changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestRow {
+    /// 16 bytes.
+    pub request_id: [u8; 16],
+    /// What kind of question it is.
+    pub kind: RequestKind,
+    /// Where it is.
+    pub state: RequestState,
+    /// Unix milliseconds.
+    pub expires_at: i64,
+}
