@@ -6,6 +6,7 @@ use std::ops::Bound;
 use bytes::Bytes;
 use escapement_model::{ExecutionId, PlanId};
 
+use super::disk::DiskContents;
 use crate::{
     AcceptWrite, ActionMemory, Conflict, Counts, ListFilter, Outcome, REMOVED_PER_STEP_MAX, Removal, Removed,
     RemovedExecution, StoredExecution, StoredState, StoredSummary, Write,
@@ -13,14 +14,16 @@ use crate::{
 
 /// One change; the same changes make the same contents.
 #[derive(Clone, Debug)]
-pub(super) enum Change {
+pub enum Change {
+    /// One write of a batch.
     Write(Write),
     /// A step of removal, at this time.
     Removal(Removal, i64),
 }
 
+/// The executions on a disk in memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Contents {
+pub struct Contents {
     executions: BTreeMap<u64, Entry>,
     by_id: BTreeMap<ExecutionId, u64>,
     by_plan: BTreeMap<PlanId, u64>,
@@ -37,6 +40,21 @@ pub(super) struct Contents {
 struct Entry {
     execution: StoredExecution,
     audit: Option<Bytes>,
+}
+
+impl DiskContents for Contents {
+    type Change = Change;
+
+    fn replay(&mut self, change: Change) {
+        match change {
+            Change::Write(write) => {
+                self.apply(&write);
+            }
+            Change::Removal(policy, now_unix_ms) => {
+                self.remove_settled(&policy, now_unix_ms);
+            }
+        }
+    }
 }
 
 impl Contents {
