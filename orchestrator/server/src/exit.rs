@@ -147,6 +147,7 @@ impl Failure {
                 | StoreFault::Incompatible { .. }
                 | StoreFault::Indexes { .. }
                 | StoreFault::Gap { .. }
+                | StoreFault::CorruptRun { .. }
                 | StoreFault::Corrupt { .. } => EXIT_STORE,
             },
             Failure::NotDropped { .. }

@@ -88,6 +88,13 @@ pub enum StoreFault {
         /// How many there are.
         found: u64,
     },
+    /// One run is damaged; all others are not.
+    CorruptRun {
+        /// Its number.
+        number: u64,
+        /// What of it is damaged.
+        part: &'static str,
+    },
     /// One execution is damaged; all others are not.
     Corrupt {
         /// Its number.
@@ -185,6 +192,11 @@ impl fmt::Display for StoreFault {
                 "{found} {what} where {expected} were acknowledged; restore a backup, or start once with \
                  --accept-loss"
             ),
+            Self::CorruptRun { number, part } => write!(
+                f,
+                "the {part} of run number {number} is damaged or missing; all others can be read; restore a backup, \
+                 or give it up"
+            ),
             Self::Corrupt { number, part } => write!(
                 f,
                 "the {part} of execution number {number} is damaged or missing; all others can be read; \
@@ -210,6 +222,7 @@ impl Error for StoreFault {
             | Self::Exists { .. }
             | Self::Locked { .. }
             | Self::Gap { .. }
+            | Self::CorruptRun { .. }
             | Self::Corrupt { .. } => None,
         }
     }

@@ -16,6 +16,7 @@ mod fault;
 #[cfg(feature = "testing")]
 pub mod memory;
 mod removal;
+pub mod runs;
 mod stored;
 mod write;
 

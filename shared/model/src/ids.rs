@@ -127,6 +127,14 @@ uuid_id!(
     /// Names one step in its plan. Lower case when written.
     StepId
 );
+uuid_id!(
+    /// Names one run. Lower case when written.
+    RunId
+);
+uuid_id!(
+    /// Names one question of a run to a person. Lower case when written.
+    InputRequestId
+);
 
 macro_rules! random_id {
     ($(#[$doc:meta])* $name:ident) => {

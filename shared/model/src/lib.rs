@@ -14,5 +14,8 @@ pub mod opaque;
 pub mod planted;
 
 pub use codes::Severity;
-pub use ids::{AttemptToken, BootId, ExecutionId, InstanceId, InvalidId, PlanId, SessionId, StepId};
+pub use ids::{
+    AttemptToken, BootId, ExecutionId, InputRequestId, InstanceId, InvalidId, PlanId, RunId, SessionId,
+    StepId,
+};
 pub use opaque::Opaque;

@@ -156,9 +156,10 @@ impl Drop for Borrowed {
 fn rejection(fault: &StoreFault) -> Rejection {
     error!(error = fault as &dyn std::error::Error, "store does not read");
     match fault {
-        StoreFault::Corrupt { .. } | StoreFault::Gap { .. } | StoreFault::Indexes { .. } => {
-            Rejection::RecordDamaged
-        }
+        StoreFault::Corrupt { .. }
+        | StoreFault::CorruptRun { .. }
+        | StoreFault::Gap { .. }
+        | StoreFault::Indexes { .. } => Rejection::RecordDamaged,
         StoreFault::Full(_)
         | StoreFault::Busy(_)
         | StoreFault::Fatal(_)

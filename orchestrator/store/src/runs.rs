@@ -1,0 +1,170 @@
+//! Durability of runs behind one trait: runs are numbered, indexed and kept as journals of opaque entries.
+//! Knows no rule of runs, never looks into an entry, reads no clock, and shares no transaction with the executions.
+//!
+//! A run has a number (1, 2, 3, … without gaps, in the order of creation), index columns that lists filter by, a
+//! journal whose entries are numbered from 1 without gaps and chained by hash, at most one snapshot, contents that it
+//! refers to, and input requests.
+//! A run only grows until it ends, and an ended run never changes. It can be removed on purpose; then its number stays
+//! counted and its ids stay used.
+//!
+//! Saved plans, goals, sessions, triggers, notices and artifacts are not kept here yet: each is a table of its own in
+//! a later migration and a list of its own in [`RunBatch`]; those that refer to contents pin them as runs do.
+
+mod chain;
+#[cfg(feature = "testing")]
+pub mod conformance;
+mod embedded;
+pub mod limits;
+#[cfg(feature = "testing")]
+mod memory;
+mod removal;
+mod stored;
+mod write;
+
+use bytes::Bytes;
+use escapement_model::{InputRequestId, RunId};
+
+pub use self::chain::{Link, chain_begin, chain_next};
+pub use self::embedded::{
+    EmbeddedRuns, RunExamination, RunExaminedPage, RunExaminer, RunFinding, RunGivenUp, RunsBackedUp,
+    RunsRestored, back_up, open_reader, restore,
+};
+#[cfg(feature = "testing")]
+pub use self::memory::{MemoryRuns, MemoryRunsDisk};
+pub use self::removal::{RunRemoval, RunRemoved, RunsRemoved};
+pub use self::stored::{
+    JournalEntry, JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary, StoredInputRequest,
+    StoredRun,
+};
+pub use self::write::{
+    BatchOutcome, ClientRequest, ClosedInputRequest, Content, NewInputRequest, NewRun, RunBatch, RunConflict,
+    RunProgress, RunWrite, Snapshot,
+};
+use crate::StoreFault;
+
+/// The one writer of a store of runs.
+///
+/// The API blocks; a caller that must not wait runs it on a thread of its own.
+pub trait RunStore: Send {
+    /// Applies the whole batch in one transaction, in its order, or nothing of it; returns after it is durable.
+    ///
+    /// An empty batch changes nothing; it fails if no batch could be acknowledged any more.
+    ///
+    /// # Errors
+    /// [`StoreFault::Full`] and [`StoreFault::Busy`]: nothing was written, the batch may be tried again.
+    /// [`StoreFault::Fatal`]: the batch is either wholly there after a restart or not at all; every later commit is
+    /// refused in the same way. [`StoreFault::CorruptRun`]: a run of the batch is damaged where the write builds on
+    /// it; nothing was written, and the batch goes through without that run.
+    fn commit(&mut self, batch: &RunBatch) -> Result<BatchOutcome, StoreFault>;
+
+    /// One bounded step of removal, durable when it returns: ended runs that the policy does not keep, those that
+    /// ended first, and the ids of removed runs that it does not keep any longer.
+    ///
+    /// Never removes what has not ended, nor a content that another run refers to. What is damaged is never removed
+    /// either: a step ends in front of it, and the error comes if it would be the first of its step; the next step
+    /// goes on behind it.
+    ///
+    /// # Errors
+    /// As [`RunStore::commit`].
+    fn remove_ended(&mut self, policy: &RunRemoval, now_unix_ms: i64) -> Result<RunsRemoved, StoreFault>;
+
+    /// Removes one ended run, however young; durable when it returns.
+    ///
+    /// # Errors
+    /// As [`RunStore::commit`].
+    fn remove_run(&mut self, id: RunId, now_unix_ms: i64) -> Result<RunRemoved, StoreFault>;
+
+    /// A reader of the same data that works on its own connection, from any thread, concurrently.
+    ///
+    /// # Errors
+    /// [`StoreFault::Open`] if no further connection can be had.
+    fn reader(&self) -> Result<Box<dyn RunReader>, StoreFault>;
+}
+
+/// Reads what is durable. Each call sees one moment: all of a batch or nothing of it.
+///
+/// Everything is checked whenever it is read. A damaged run is reported as [`StoreFault::CorruptRun`] and hurts only
+/// itself. A page ends in front of damage, and the error comes if it would be the first of its page; a caller that
+/// wants to go on continues behind its number. A page may also end early because its records are large; an empty page
+/// is always the last one.
+pub trait RunReader: Send {
+    /// Index columns, snapshot, and the entries behind it up to `bytes_max`; at least one, if there is one.
+    ///
+    /// # Errors
+    /// [`StoreFault::CorruptRun`] if this run is damaged; otherwise as the implementation fails.
+    fn run(&self, id: RunId, bytes_max: usize) -> Result<Option<StoredRun>, StoreFault>;
+
+    /// Index columns alone.
+    ///
+    /// # Errors
+    /// As [`RunReader::run`].
+    fn summary(&self, id: RunId) -> Result<Option<RunSummary>, StoreFault>;
+
+    /// Entries from that number on, or from the first that is kept, up to `bytes_max`; at least one, if there is one.
+    ///
+    /// # Errors
+    /// As [`RunReader::run`].
+    fn journal(&self, id: RunId, from: u64, bytes_max: usize) -> Result<Option<JournalPage>, StoreFault>;
+
+    /// Index columns of runs that have not ended, oldest (lowest number) first, at most `limit`; for a restart.
+    /// `after` is a number, exclusive: the last number of the page before.
+    ///
+    /// # Errors
+    /// [`StoreFault::CorruptRun`] as the trait says; otherwise as the implementation fails.
+    fn live(&self, after: Option<u64>, limit: usize) -> Result<Vec<RunSummary>, StoreFault>;
+
+    /// Index columns of what the filter lets through, in the order of [`RunKey`], highest first, at most `limit`.
+    /// `before` is the key of the last run of the page before. Leaves out what is damaged.
+    ///
+    /// # Errors
+    /// As the implementation fails.
+    fn list(
+        &self,
+        filter: &RunFilter,
+        before: Option<RunKey>,
+        limit: usize,
+    ) -> Result<Vec<RunSummary>, StoreFault>;
+
+    /// The content of that digest.
+    ///
+    /// # Errors
+    /// [`StoreFault::CorruptRun`] with the first run that refers to it, if it is damaged; otherwise as the
+    /// implementation fails.
+    fn content(&self, digest: &[u8; 32]) -> Result<Option<Bytes>, StoreFault>;
+
+    /// One input request, open or closed.
+    ///
+    /// # Errors
+    /// [`StoreFault::CorruptRun`] if it is damaged; otherwise as the implementation fails.
+    fn input_request(&self, id: InputRequestId) -> Result<Option<StoredInputRequest>, StoreFault>;
+
+    /// Open input requests, of that owner or of all, oldest first, at most `limit`. `after` is the number of one,
+    /// exclusive: the last number of the page before. Leaves out what is damaged.
+    ///
+    /// # Errors
+    /// As the implementation fails.
+    fn open_input_requests(
+        &self,
+        owner: Option<&str>,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<StoredInputRequest>, StoreFault>;
+
+    /// The run that the client's request of that key has created, removed or not, and the digest of the request.
+    ///
+    /// # Errors
+    /// [`StoreFault::CorruptRun`] if that run is damaged; otherwise as the implementation fails.
+    fn created_by(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, StoreFault>;
+
+    /// What is left of a run that was removed; `None` if it is there, was never created, or its ids are forgotten.
+    ///
+    /// # Errors
+    /// [`StoreFault::CorruptRun`] if what is left is damaged; otherwise as the implementation fails.
+    fn removed(&self, id: RunId) -> Result<Option<RemovedRun>, StoreFault>;
+
+    /// How many runs there are.
+    ///
+    /// # Errors
+    /// As the implementation fails.
+    fn counts(&self) -> Result<RunCounts, StoreFault>;
+}

@@ -1,0 +1,386 @@
+//! The pages of an examination: runs, contents, what is left of removed runs, and the numbers. Remembers nothing.
+
+use escapement_model::RunId;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+use sha2::{Digest, Sha256};
+
+use super::{Next, RunExaminedPage, RunFinding};
+use crate::StoreFault;
+use crate::database::connection::{is_damage, working};
+use crate::database::mark::Mark;
+use crate::database::values::{column_number, number_of};
+use crate::runs::chain::{chain_begin, chain_next};
+use crate::runs::embedded::columns::{PART_CONTENT, PART_ENTRY, PART_ROW, corrupt};
+use crate::runs::embedded::give_up::run_id_at;
+use crate::runs::embedded::tally::{Census, Tally};
+use crate::runs::embedded::{rows, tombstones};
+use crate::runs::stored::RunSummary;
+
+/// Runs in one page, contents, and removed runs.
+const PAGE_MAX: usize = 64;
+/// Bytes at which a page ends early.
+const PAGE_BYTES_MAX: u64 = 1 << 20;
+
+/// One page of runs.
+pub(super) fn runs(connection: &Connection, after: u64) -> Result<(RunExaminedPage, Next), StoreFault> {
+    let mut page = RunExaminedPage::default();
+    let mut end = after;
+    let numbers = numbers_behind(connection, after)?;
+    let n_listed = numbers.len();
+    for number in numbers {
+        if page.n_bytes >= PAGE_BYTES_MAX {
+            return Ok((page, Next::Runs { after: end }));
+        }
+        end = number;
+        if !is_there(connection, number)? {
+            continue;
+        }
+        let (n_bytes, parts) = parts_of(connection, number)?;
+        page.n_runs += 1;
+        page.n_bytes += n_bytes;
+        if !parts.is_empty() {
+            page.findings.push(RunFinding::Run {
+                number,
+                run_id: run_id_at(connection, number)?,
+                parts,
+            });
+        }
+    }
+    let next = if n_listed < PAGE_MAX {
+        Next::Contents { after: 0 }
+    } else {
+        Next::Runs { after: end }
+    };
+    Ok((page, next))
+}
+
+/// The next numbers. If the table does not list them for damage, all that there could be.
+fn numbers_behind(connection: &Connection, after: u64) -> Result<Vec<u64>, StoreFault> {
+    let sql = "SELECT number FROM run NOT INDEXED WHERE number > ?1 ORDER BY number LIMIT ?2";
+    let listed = connection.prepare_cached(sql).and_then(|mut select| {
+        select
+            .query_map(params![column_number(after), PAGE_MAX as i64], |row| {
+                row.get(0).and_then(number_of)
+            })?
+            .collect::<rusqlite::Result<Vec<u64>>>()
+    });
+    match listed {
+        Ok(numbers) => Ok(numbers),
+        Err(error) if is_damage(&error) => {
+            let last = Tally::load(connection).map_err(working)?.number_last;
+            Ok((after + 1..=last).take(PAGE_MAX).collect())
+        }
+        Err(error) => Err(working(error)),
+    }
+}
+
+/// True if there is a row, or if damage hides whether there is.
+fn is_there(connection: &Connection, number: u64) -> Result<bool, StoreFault> {
+    let sql = "SELECT number FROM run NOT INDEXED WHERE number = ?1";
+    match lookup(connection, sql, &column_number(number)) {
+        Ok(found) => Ok(found.is_some()),
+        Err(error) if is_damage(&error) => Ok(true),
+        Err(error) => Err(working(error)),
+    }
+}
+
+/// Bytes of a run, and what of it is damaged or missing.
+pub(in crate::runs::embedded) fn parts_of(
+    connection: &Connection,
+    number: u64,
+) -> Result<(u64, Vec<&'static str>), StoreFault> {
+    let mut parts = Vec::new();
+    let mut n_bytes = 0;
+    if let Some(run) = noted(
+        rows::row(connection, number).and_then(|run| run.ok_or_else(|| corrupt(number, PART_ROW))),
+        &mut parts,
+    )? {
+        indexes(connection, &run, &mut parts)?;
+        noted(journal(connection, &run, &mut n_bytes), &mut parts)?;
+        if let Some(Some(snapshot)) = noted(rows::snapshot(connection, &run), &mut parts)? {
+            n_bytes += snapshot.bytes.len() as u64;
+        }
+    }
+    noted(pinned(connection, number), &mut parts)?;
+    for request in noted(rows::input_requests_of(connection, number), &mut parts)?.unwrap_or_default() {
+        let sql = "SELECT place FROM input_request WHERE input_request_id = ?1";
+        match lookup(connection, sql, request.id.as_bytes()) {
+            Ok(Some(place)) if place == column_number(request.number) => {}
+            Ok(_) => parts.push("index of input requests"),
+            Err(error) if is_damage(&error) => parts.push("index of input requests"),
+            Err(error) => return Err(working(error)),
+        }
+    }
+    parts.dedup();
+    Ok((n_bytes, parts))
+}
+
+/// What was read; damage is noted.
+fn noted<T>(read: Result<T, StoreFault>, parts: &mut Vec<&'static str>) -> Result<Option<T>, StoreFault> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(StoreFault::CorruptRun { part, .. }) => {
+            parts.push(part);
+            Ok(None)
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Every entry and every link, the last of which stands in the row.
+fn journal(connection: &Connection, run: &RunSummary, n_bytes: &mut u64) -> Result<(), StoreFault> {
+    let mut is_chain = true;
+    // The link in front of the first entry is unknown if earlier ones were dropped.
+    let mut before = (run.first_seq == 1).then(|| chain_begin(&run.run_id));
+    rows::entries(connection, run, run.first_seq, |entry| {
+        *n_bytes += entry.bytes.len() as u64;
+        if let Some(before) = &before {
+            is_chain &= chain_next(before, entry.seq, &entry.bytes) == entry.link;
+        }
+        before = Some(entry.link);
+        is_chain
+    })?;
+    if is_chain && before.is_none_or(|last| last == run.last_link) {
+        return Ok(());
+    }
+    Err(corrupt(run.number, PART_ENTRY))
+}
+
+/// Whether every content that the run refers to is there; their bytes are looked at on pages of their own.
+fn pinned(connection: &Connection, number: u64) -> Result<(), StoreFault> {
+    for digest in rows::digests(connection, number)? {
+        let is_there = lookup(connection, "SELECT place FROM content WHERE digest = ?1", &digest);
+        let is_both_ways = rows::pins(connection, &digest)?.contains(&number);
+        match is_there {
+            Ok(Some(_)) if is_both_ways => {}
+            Ok(_) => return Err(corrupt(number, PART_CONTENT)),
+            Err(error) if is_damage(&error) => return Err(corrupt(number, PART_CONTENT)),
+            Err(error) => return Err(working(error)),
+        }
+    }
+    Ok(())
+}
+
+/// The indexes in which a run must stand: what is wrong without its entry, its name, and the condition on its key.
+const INDEXES: [(&str, &str, &str); 11] = [
+    ("index by run id", "run_by_id", "run_id = ?1"),
+    ("index in order", "run_in_order", "?1 IS NULL"),
+    ("index by state", "run_by_state", "state = ?1"),
+    ("index of ended runs", "run_ended", "ended_at = ?1"),
+    ("index by request", "run_by_request", "request_key = ?1"),
+    ("index by owner", "run_by_owner", "owner = ?1"),
+    ("index by plan", "run_by_plan", "plan = ?1"),
+    ("index by goal", "run_by_goal", "goal = ?1"),
+    ("index by trigger", "run_by_trigger", "trigger_id = ?1"),
+    ("index by session", "run_by_session", "session = ?1"),
+    ("index by parent", "run_by_parent", "parent = ?1"),
+];
+const LIVE: (&str, &str, &str) = (
+    "index of live runs",
+    "run_live",
+    "ended_at IS NULL AND ?1 IS NULL",
+);
+
+/// Notes each index that lacks a run.
+fn indexes(
+    connection: &Connection,
+    run: &RunSummary,
+    parts: &mut Vec<&'static str>,
+) -> Result<(), StoreFault> {
+    let RunSummary {
+        created, progress, ..
+    } = run;
+    let text = |name: &Option<String>| name.clone().map(Value::Text);
+    let id = |id: &RunId| Value::Blob(id.as_bytes().to_vec());
+    let request = created.request.as_ref();
+    // In the order of the table; `None` if the index leaves the run out.
+    let keys = [
+        Some(id(&run.run_id)),
+        Some(Value::Null),
+        Some(Value::Integer(progress.state.into())),
+        progress.ended_at.map(Value::Integer),
+        request.map(|request| Value::Text(request.key.clone())),
+        text(&created.owner),
+        text(&created.plan),
+        text(&created.goal),
+        text(&created.trigger),
+        text(&created.session),
+        created.parent.as_ref().map(id),
+    ];
+    let live = progress.ended_at.is_none().then_some((LIVE, Some(Value::Null)));
+    let at = column_number(run.number);
+    for ((part, index, condition), key) in INDEXES.into_iter().zip(keys).chain(live) {
+        let Some(key) = key else { continue };
+        let sql = format!(
+            "SELECT number FROM run INDEXED BY {index} \
+             WHERE {condition} AND priority = ?2 AND created_at = ?3 AND number = ?4"
+        );
+        let found = connection
+            .prepare_cached(&sql)
+            .and_then(|mut select| select.exists(params![key, created.priority, created.created_at, at]));
+        match found {
+            Ok(true) => {}
+            Ok(false) => parts.push(part),
+            Err(error) if is_damage(&error) => parts.push(part),
+            Err(error) => return Err(working(error)),
+        }
+    }
+    Ok(())
+}
+
+fn lookup(connection: &Connection, sql: &str, key: &dyn ToSql) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached(sql)?
+        .query_row([key], |row| row.get(0))
+        .optional()
+}
+
+/// One page of contents.
+pub(super) fn contents(connection: &Connection, after: i64) -> Result<(RunExaminedPage, Next), StoreFault> {
+    let mut page = RunExaminedPage::default();
+    let (mut end, mut n_listed) = (after, 0);
+    let sql = "SELECT place, digest, bytes FROM content NOT INDEXED WHERE place > ?1 ORDER BY place LIMIT ?2";
+    let mut select = connection.prepare_cached(sql).map_err(working)?;
+    let mut rows = select.query(params![after, PAGE_MAX as i64]).map_err(working)?;
+    loop {
+        let row = match rows.next() {
+            Ok(Some(row)) => row,
+            Ok(None) => break,
+            Err(error) if is_damage(&error) => {
+                let said = format!("contents behind place {end} cannot be read");
+                page.findings.push(RunFinding::Store(said));
+                return Ok((page, Next::Removed { after: 0 }));
+            }
+            Err(error) => return Err(working(error)),
+        };
+        n_listed += 1;
+        end = row.get(0).map_err(working)?;
+        page.n_contents += 1;
+        page.findings.extend(content(connection, row, &mut page.n_bytes)?);
+        if page.n_bytes >= PAGE_BYTES_MAX {
+            return Ok((page, Next::Contents { after: end }));
+        }
+    }
+    let next = if n_listed < PAGE_MAX {
+        Next::Removed { after: 0 }
+    } else {
+        Next::Contents { after: end }
+    };
+    Ok((page, next))
+}
+
+/// What is wrong with one content.
+fn content(
+    connection: &Connection,
+    row: &Row<'_>,
+    n_bytes: &mut u64,
+) -> Result<Option<RunFinding>, StoreFault> {
+    let mut read = || -> rusqlite::Result<_> {
+        let bytes = row.get_ref(2)?.as_blob()?;
+        *n_bytes += bytes.len() as u64;
+        let digest: [u8; 32] = row.get(1)?;
+        Ok((digest, Sha256::digest(bytes)[..] == digest))
+    };
+    let (digest, is_sound) = match read() {
+        Ok((digest, is_sound)) => (Some(digest), is_sound),
+        Err(error) if is_damage(&error) => (None, false),
+        Err(error) => return Err(working(error)),
+    };
+    let runs = digest
+        .map(|digest| rows::pins(connection, &digest))
+        .transpose()?
+        .unwrap_or_default();
+    let is_whole = is_sound && !runs.is_empty();
+    Ok((!is_whole).then_some(RunFinding::Content { digest, runs }))
+}
+
+/// One page of what is left of removed runs.
+pub(super) fn removed(connection: &Connection, after: i64) -> Result<(RunExaminedPage, Next), StoreFault> {
+    let mut page = RunExaminedPage::default();
+    let listed = match tombstones::page(connection, after, PAGE_MAX) {
+        Ok(listed) => listed,
+        Err(StoreFault::Fatal(source)) => {
+            let said = format!("ids of removed runs: {source}");
+            page.findings.push(RunFinding::Store(said));
+            return Ok((page, Next::Numbers));
+        }
+        Err(fault) => return Err(fault),
+    };
+    let mut end = after;
+    for (place, removed) in &listed {
+        end = *place;
+        page.n_removed += 1;
+        let damaged = match removed {
+            Ok(left) => {
+                let found = noted(tombstones::find(connection, &left.run_id), &mut Vec::new())?;
+                (found.flatten().as_ref() != Some(left)).then_some(left.number)
+            }
+            Err(StoreFault::CorruptRun { number, .. }) => Some(*number),
+            Err(_) => Some(0),
+        };
+        page.findings
+            .extend(damaged.map(|number| RunFinding::Removed { number }));
+    }
+    let next = if listed.len() < PAGE_MAX {
+        Next::Numbers
+    } else {
+        Next::Removed { after: end }
+    };
+    Ok((page, next))
+}
+
+/// Pairs of counts that must be the same, of one moment.
+const SAME_COUNTS: [(&str, &str, &str); 5] = [
+    (
+        "entries of the index by run id",
+        "SELECT count(*) FROM run NOT INDEXED",
+        "SELECT count(run_id) FROM run INDEXED BY run_by_id WHERE run_id IS NOT NULL",
+    ),
+    (
+        "entries of the index by state",
+        "SELECT count(*) FROM run NOT INDEXED",
+        "SELECT count(state) FROM run INDEXED BY run_by_state WHERE state IS NOT NULL",
+    ),
+    (
+        "snapshots",
+        "SELECT count(*) FROM run NOT INDEXED WHERE snapshot_seq > 0",
+        "SELECT count(*) FROM snapshot",
+    ),
+    (
+        "entries of journals",
+        "SELECT coalesce(sum(next_seq - first_seq), 0) FROM run NOT INDEXED",
+        "SELECT count(*) FROM journal",
+    ),
+    (
+        "references to contents",
+        "SELECT count(*) FROM pin",
+        "SELECT count(digest) FROM pin INDEXED BY pin_by_digest WHERE digest IS NOT NULL",
+    ),
+];
+
+/// The numbers: the witnesses, and each index as long as its table.
+pub(super) fn numbers(connection: &Connection, mark: &Mark) -> Result<RunExaminedPage, StoreFault> {
+    let mut found = Vec::new();
+    let told = |what: &str, error: rusqlite::Error| match error {
+        error if is_damage(&error) => Ok(format!("{what} cannot be counted")),
+        error => Err(working(error)),
+    };
+    match Tally::load(connection).and_then(|tally| Ok((tally, Census::take(connection)?))) {
+        Ok((tally, census)) => found.extend(census.gap(&tally, mark).map(|gap| gap.to_string())),
+        Err(error) => found.push(told("runs", error)?),
+    }
+    for (what, expected, counted) in SAME_COUNTS {
+        let count = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+        match count(expected).and_then(|expected| Ok((expected, count(counted)?))) {
+            Ok((expected, counted)) if expected == counted => {}
+            Ok((expected, counted)) => found.push(format!("{counted} {what} where {expected} must be")),
+            Err(error) => found.push(told(what, error)?),
+        }
+    }
+    Ok(RunExaminedPage {
+        findings: found.into_iter().map(RunFinding::Store).collect(),
+        is_last: true,
+        ..RunExaminedPage::default()
+    })
+}

@@ -1,0 +1,250 @@
+//! Reads on a connection of its own. Writes nothing.
+
+use bytes::Bytes;
+use escapement_model::{InputRequestId, RunId};
+use rusqlite::types::Value;
+use rusqlite::{Connection, params, params_from_iter};
+
+use super::columns::{PART_ROW, SUMMARY, corrupt, summary};
+use super::rows::{self, INPUT_REQUEST, decode_input_request};
+use super::tally::Tally;
+use super::tombstones;
+use crate::StoreFault;
+use crate::database::connection::working;
+use crate::database::values::column_number;
+use crate::runs::RunReader;
+use crate::runs::stored::{
+    JournalEntry, JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary, StoredInputRequest,
+    StoredRun,
+};
+
+/// A reader of the embedded store of runs.
+#[derive(Debug)]
+pub(super) struct EmbeddedRunReader {
+    connection: Connection,
+}
+
+impl EmbeddedRunReader {
+    pub(super) fn new(connection: Connection) -> Self {
+        Self { connection }
+    }
+
+    /// Reads at one moment.
+    fn at_once<T>(&self, read: impl FnOnce(&Connection) -> Result<T, StoreFault>) -> Result<T, StoreFault> {
+        let transaction = self.connection.unchecked_transaction().map_err(working)?;
+        let found = read(&transaction);
+        transaction.finish().map_err(working)?;
+        found
+    }
+}
+
+/// Entries from that number on, up to that many bytes; ends in front of damage.
+fn stretch(
+    connection: &Connection,
+    run: &RunSummary,
+    from: u64,
+    bytes_max: usize,
+) -> Result<Vec<JournalEntry>, StoreFault> {
+    let (mut page, mut n_bytes) = (Vec::new(), 0);
+    let read = rows::entries(connection, run, from, |entry| {
+        n_bytes += entry.bytes.len();
+        if n_bytes <= bytes_max || page.is_empty() {
+            page.push(entry);
+        }
+        n_bytes < bytes_max
+    });
+    match read {
+        Err(StoreFault::CorruptRun { .. }) if !page.is_empty() => Ok(page),
+        read => read.map(|()| page),
+    }
+}
+
+impl RunReader for EmbeddedRunReader {
+    fn run(&self, id: RunId, bytes_max: usize) -> Result<Option<StoredRun>, StoreFault> {
+        self.at_once(|connection| {
+            let Some(summary) = rows::run(connection, &id)? else {
+                return Ok(None);
+            };
+            let snapshot = rows::snapshot(connection, &summary)?;
+            let tail = stretch(connection, &summary, summary.snapshot_seq + 1, bytes_max)?;
+            Ok(Some(StoredRun {
+                summary,
+                snapshot,
+                tail,
+            }))
+        })
+    }
+
+    fn summary(&self, id: RunId) -> Result<Option<RunSummary>, StoreFault> {
+        self.at_once(|connection| rows::run(connection, &id))
+    }
+
+    fn journal(&self, id: RunId, from: u64, bytes_max: usize) -> Result<Option<JournalPage>, StoreFault> {
+        self.at_once(|connection| {
+            let Some(run) = rows::run(connection, &id)? else {
+                return Ok(None);
+            };
+            Ok(Some(JournalPage {
+                first_seq: run.first_seq,
+                next_seq: run.next_seq,
+                entries: stretch(connection, &run, from, bytes_max)?,
+            }))
+        })
+    }
+
+    fn live(&self, after: Option<u64>, limit: usize) -> Result<Vec<RunSummary>, StoreFault> {
+        let sql = format!(
+            "SELECT {SUMMARY} FROM run INDEXED BY run_live WHERE ended_at IS NULL AND number > ?1 \
+             ORDER BY number LIMIT ?2"
+        );
+        let mut select = self.connection.prepare_cached(&sql).map_err(working)?;
+        let bounds = params![after.map_or(0, saturated), limited(limit)];
+        let mut rows = select.query(bounds).map_err(working)?;
+        let mut page = Vec::new();
+        while let Some(row) = rows.next().map_err(working)? {
+            let read = summary(row).and_then(|run| match run.progress.ended_at {
+                None => Ok(run),
+                Some(_) => Err(corrupt(run.number, PART_ROW)),
+            });
+            match read {
+                Ok(run) => page.push(run),
+                Err(StoreFault::CorruptRun { .. }) if !page.is_empty() => break,
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(page)
+    }
+
+    fn list(
+        &self,
+        filter: &RunFilter,
+        before: Option<RunKey>,
+        limit: usize,
+    ) -> Result<Vec<RunSummary>, StoreFault> {
+        let (sql, parameters) = list_query(filter, before);
+        let mut select = self.connection.prepare_cached(&sql).map_err(working)?;
+        let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
+        let mut page = Vec::new();
+        while page.len() < limit {
+            let Some(row) = rows.next().map_err(working)? else {
+                break;
+            };
+            match summary(row) {
+                Ok(run) => page.push(run),
+                Err(StoreFault::CorruptRun { .. }) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(page)
+    }
+
+    fn content(&self, digest: &[u8; 32]) -> Result<Option<Bytes>, StoreFault> {
+        rows::content(&self.connection, digest)
+    }
+
+    fn input_request(&self, id: InputRequestId) -> Result<Option<StoredInputRequest>, StoreFault> {
+        let found = rows::input_request(&self.connection, &id)?;
+        Ok(found.map(|(_, request)| request))
+    }
+
+    fn open_input_requests(
+        &self,
+        owner: Option<&str>,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<StoredInputRequest>, StoreFault> {
+        let (index, condition) = match owner {
+            Some(_) => ("input_request_by_owner", "owner = ?3"),
+            None => ("input_request_open", "?3 IS NULL"),
+        };
+        let sql = format!(
+            "SELECT {INPUT_REQUEST} FROM input_request INDEXED BY {index} \
+             WHERE closed_at IS NULL AND {condition} AND place > ?1 ORDER BY place LIMIT ?2"
+        );
+        let mut select = self.connection.prepare_cached(&sql).map_err(working)?;
+        let mut rows = select
+            .query(params![after.map_or(0, saturated), limited(limit), owner])
+            .map_err(working)?;
+        let mut page = Vec::new();
+        while let Some(row) = rows.next().map_err(working)? {
+            match decode_input_request(row) {
+                Ok((_, request)) => page.push(request),
+                Err(StoreFault::CorruptRun { .. }) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(page)
+    }
+
+    fn created_by(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, StoreFault> {
+        self.at_once(|connection| rows::created_by(connection, key))
+    }
+
+    fn removed(&self, id: RunId) -> Result<Option<RemovedRun>, StoreFault> {
+        tombstones::find(&self.connection, &id)
+    }
+
+    fn counts(&self) -> Result<RunCounts, StoreFault> {
+        let tally = Tally::load(&self.connection).map_err(working)?;
+        Ok(tally.counts())
+    }
+}
+
+/// The statement of a list and what is bound to it: along the index of the first filter, in its order; the others are
+/// checked on the way.
+fn list_query(filter: &RunFilter, before: Option<RunKey>) -> (String, Vec<Value>) {
+    let text = |text: &Option<String>| text.clone().map(Value::Text);
+    // Those that let the fewest through come first.
+    let filters = [
+        (
+            "parent",
+            "run_by_parent",
+            filter.parent.map(|id| Value::Blob(id.as_bytes().to_vec())),
+        ),
+        ("session", "run_by_session", text(&filter.session)),
+        ("trigger_id", "run_by_trigger", text(&filter.trigger)),
+        ("plan", "run_by_plan", text(&filter.plan)),
+        ("goal", "run_by_goal", text(&filter.goal)),
+        ("owner", "run_by_owner", text(&filter.owner)),
+        (
+            "state",
+            "run_by_state",
+            filter.state.map(|state| Value::Integer(state.into())),
+        ),
+    ];
+    let mut index = "run_in_order";
+    let (mut conditions, mut parameters) = (String::new(), Vec::new());
+    for (column, its_index, value) in filters {
+        let Some(value) = value else { continue };
+        if parameters.is_empty() {
+            index = its_index;
+        }
+        parameters.push(value);
+        conditions.push_str(&format!(" AND {column} = ?{}", parameters.len()));
+    }
+    if let Some(before) = before {
+        let n = parameters.len();
+        conditions.push_str(&format!(
+            " AND (priority, created_at, number) < (?{}, ?{}, ?{})",
+            n + 1,
+            n + 2,
+            n + 3
+        ));
+        parameters.push(Value::Integer(before.priority.into()));
+        parameters.push(Value::Integer(before.created_at));
+        parameters.push(Value::Integer(saturated(before.number)));
+    }
+    let sql = format!(
+        "SELECT {SUMMARY} FROM run INDEXED BY {index} WHERE true{conditions} \
+         ORDER BY priority DESC, created_at DESC, number DESC"
+    );
+    (sql, parameters)
+}
+
+fn saturated(number: u64) -> i64 {
+    column_number(number.min(i64::MAX.unsigned_abs()))
+}
+
+fn limited(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,206 @@
+//! Removes ended runs and leaves their ids. Never removes what has not ended, or a content that another run refers to.
+
+use rusqlite::{Connection, ErrorCode, params};
+
+use super::columns::{PART_REMOVED, PART_ROW, corrupt, place, reading};
+use super::tally::Tally;
+use super::{contents, rows, tombstones};
+use crate::StoreFault;
+use crate::database::connection::working;
+use crate::database::values::{column_number, number_of};
+use crate::database::work;
+use crate::runs::limits::{ENTRIES_REMOVED_PER_STEP_MAX, RUNS_REMOVED_PER_STEP_MAX};
+use crate::runs::removal::{RunRemoval, RunsRemoved};
+use crate::runs::stored::{RemovedRun, RunSummary};
+
+/// Behind which damage the next step begins: end and number of a run, and the place of a removed one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Walk {
+    run: (i64, u64),
+    removed: i64,
+}
+
+impl Default for Walk {
+    fn default() -> Self {
+        Self {
+            run: (i64::MIN, 0),
+            removed: 0,
+        }
+    }
+}
+
+/// One step of removing runs for their age.
+pub(super) fn remove_runs(
+    connection: &Connection,
+    tally: &mut Tally,
+    walk: &mut Walk,
+    policy: &RunRemoval,
+    now_unix_ms: i64,
+) -> Result<RunsRemoved, StoreFault> {
+    let Some(before) = policy.ended_before(now_unix_ms) else {
+        return Ok(RunsRemoved::default());
+    };
+    let due = due(connection, walk.run, before)?;
+    let (mut runs, mut n_entries) = (Vec::new(), 0);
+    for (ended_at, number) in &due {
+        match rows::row(connection, *number) {
+            Ok(Some(run)) if run.progress.ended_at == Some(*ended_at) => {
+                n_entries += run.next_seq - run.first_seq;
+                runs.push(run);
+            }
+            Ok(_) | Err(StoreFault::CorruptRun { .. }) if runs.is_empty() => {
+                walk.run = (*ended_at, *number);
+                return Err(corrupt(*number, PART_ROW));
+            }
+            Ok(_) | Err(StoreFault::CorruptRun { .. }) => break,
+            Err(fault) => return Err(fault),
+        }
+        if n_entries >= ENTRIES_REMOVED_PER_STEP_MAX {
+            break;
+        }
+    }
+    if runs.is_empty() {
+        *walk = Walk {
+            removed: walk.removed,
+            ..Walk::default()
+        };
+        return Ok(RunsRemoved::default());
+    }
+    remove_all(connection, tally, &runs, now_unix_ms).inspect_err(|fault| {
+        if let StoreFault::CorruptRun { number, .. } = fault {
+            let at = due.iter().find(|(_, of)| of == number);
+            walk.run = at.copied().unwrap_or(walk.run);
+        }
+    })?;
+    Ok(RunsRemoved {
+        n_runs: runs.len() as u64,
+        n_ids: 0,
+        has_more: runs.len() < due.len() || due.len() == RUNS_REMOVED_PER_STEP_MAX,
+    })
+}
+
+/// The next runs that ended before that moment.
+fn due(connection: &Connection, after: (i64, u64), before: i64) -> Result<Vec<(i64, u64)>, StoreFault> {
+    let sql = "SELECT ended_at, number FROM run INDEXED BY run_ended WHERE ended_at IS NOT NULL \
+               AND (ended_at, number) > (?1, ?2) AND ended_at < ?3 ORDER BY ended_at, number LIMIT ?4";
+    let (ended_at, number) = after;
+    connection
+        .prepare_cached(sql)
+        .and_then(|mut select| {
+            let bounds = params![
+                ended_at,
+                column_number(number),
+                before,
+                RUNS_REMOVED_PER_STEP_MAX as i64
+            ];
+            let pair = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1).and_then(number_of)?));
+            select.query_map(bounds, pair)?.collect()
+        })
+        .map_err(working)
+}
+
+/// Removes these ended runs in one transaction.
+pub(super) fn remove_all(
+    connection: &Connection,
+    tally: &mut Tally,
+    runs: &[RunSummary],
+    now_unix_ms: i64,
+) -> Result<(), StoreFault> {
+    work::begin(connection, tally.n_commits)?;
+    for run in runs {
+        let left = left_of(run, now_unix_ms);
+        delete(connection, run.number)?;
+        tombstones::insert(connection, &left).map_err(|error| damage(run.number, error))?;
+        tally.n_ended -= 1;
+        tally.n_removed += 1;
+    }
+    tally.commit(connection)
+}
+
+/// What is left of a run that is removed now.
+pub(super) fn left_of(run: &RunSummary, now_unix_ms: i64) -> RemovedRun {
+    RemovedRun {
+        number: run.number,
+        run_id: run.run_id,
+        state: run.progress.state,
+        created_at: run.created.created_at,
+        ended_at: run.progress.ended_at.unwrap_or(now_unix_ms),
+        removed_at: now_unix_ms,
+        last_seq: run.next_seq - 1,
+        last_link: run.last_link,
+        request: run.created.request.clone(),
+    }
+}
+
+/// Deletes everything of a run; says how many rows of the table of runs that were.
+pub(super) fn delete(connection: &Connection, number: u64) -> Result<usize, StoreFault> {
+    contents::release_all(connection, number)?;
+    let column = column_number(number);
+    let whole = [place(number, 0), place(number, u32::MAX.into())];
+    let delete = || -> rusqlite::Result<usize> {
+        connection
+            .prepare_cached("DELETE FROM journal WHERE place BETWEEN ?1 AND ?2")?
+            .execute(whole)?;
+        connection
+            .prepare_cached("DELETE FROM snapshot WHERE number = ?1")?
+            .execute([column])?;
+        connection
+            .prepare_cached("DELETE FROM input_request WHERE number = ?1")?
+            .execute([column])?;
+        connection
+            .prepare_cached("DELETE FROM run WHERE number = ?1")?
+            .execute([column])
+    };
+    delete().map_err(|error| reading(number, PART_ROW, error))
+}
+
+/// A key that an index holds already, or lacks, is damage of that one run.
+fn damage(number: u64, error: rusqlite::Error) -> StoreFault {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::ConstraintViolation) => corrupt(number, PART_REMOVED),
+        _ => reading(number, PART_REMOVED, error),
+    }
+}
+
+/// Forgets the ids of runs that were removed long enough ago, one step of them.
+pub(super) fn forget_ids(
+    connection: &Connection,
+    tally: &mut Tally,
+    walk: &mut Walk,
+    policy: &RunRemoval,
+    now_unix_ms: i64,
+) -> Result<RunsRemoved, StoreFault> {
+    let Some(before) = policy.removed_before(now_unix_ms) else {
+        return Ok(RunsRemoved::default());
+    };
+    let mut due = Vec::new();
+    for (place, removed) in tombstones::page(connection, walk.removed, RUNS_REMOVED_PER_STEP_MAX)? {
+        match removed {
+            Ok(removed) if removed.removed_at < before => due.push(place),
+            Err(fault) if due.is_empty() => {
+                walk.removed = place;
+                return Err(fault);
+            }
+            Ok(_) | Err(_) => break,
+        }
+    }
+    if due.is_empty() {
+        walk.removed = 0;
+        return Ok(RunsRemoved::default());
+    }
+    work::begin(connection, tally.n_commits)?;
+    for place in &due {
+        connection
+            .prepare_cached("DELETE FROM removed_run WHERE place = ?1")
+            .and_then(|mut delete| delete.execute([place]))
+            .map_err(working)?;
+    }
+    tally.n_removed -= due.len() as u64;
+    tally.n_forgotten += due.len() as u64;
+    tally.commit(connection)?;
+    Ok(RunsRemoved {
+        n_runs: 0,
+        n_ids: due.len() as u64,
+        has_more: due.len() == RUNS_REMOVED_PER_STEP_MAX,
+    })
+}

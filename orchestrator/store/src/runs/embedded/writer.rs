@@ -1,0 +1,283 @@
+//! Applies a batch in one transaction, all of it or nothing. Opens nothing and decides nothing about what happens
+//! after a fault.
+
+use escapement_model::RunId;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, params, params_from_iter};
+
+use super::columns::{SUMMARY, entry_sum, optional, place, snapshot_sum, sum, values};
+use super::contents;
+use super::refusal::Refusal;
+use super::rows::{self, INPUT_REQUEST, input_request_sum};
+use super::tally::Tally;
+use super::tombstones;
+use crate::StoreFault;
+use crate::database::values::{bound, column_number};
+use crate::database::work;
+use crate::runs::chain::{chain_begin, chain_next};
+use crate::runs::stored::{RunSummary, StoredInputRequest};
+use crate::runs::write::{
+    BatchOutcome, ClosedInputRequest, NewInputRequest, NewRun, RunBatch, RunConflict, RunProgress, RunWrite,
+};
+
+/// Applies the batch and leaves the new tally behind; after an error, a transaction may still be open.
+pub(super) fn apply(
+    connection: &Connection,
+    tally: &mut Tally,
+    batch: &RunBatch,
+) -> Result<BatchOutcome, StoreFault> {
+    work::begin(connection, tally.n_commits)?;
+    let before = *tally;
+    match apply_all(connection, tally, batch.writes()) {
+        Ok(()) => {
+            tally.commit(connection)?;
+            Ok(BatchOutcome::Done)
+        }
+        Err((_, Refusal::Fault(fault))) => Err(fault),
+        Err((run_id, Refusal::Conflict(conflict))) => {
+            work::roll_back(connection).map_err(|fault| StoreFault::Fatal(fault.into()))?;
+            *tally = before;
+            Ok(BatchOutcome::Refused { run_id, conflict })
+        }
+    }
+}
+
+/// Up to the first write that cannot be, with its run.
+fn apply_all(
+    connection: &Connection,
+    tally: &mut Tally,
+    writes: &[RunWrite],
+) -> Result<(), (RunId, Refusal)> {
+    for write in writes {
+        apply_one(connection, tally, write).map_err(|refusal| (write.run_id, refusal))?;
+    }
+    // Last, so that what one run releases and another one pins stays.
+    for write in writes {
+        contents::release_some(connection, write).map_err(|refusal| (write.run_id, refusal))?;
+    }
+    Ok(())
+}
+
+fn apply_one(connection: &Connection, tally: &mut Tally, write: &RunWrite) -> Result<(), Refusal> {
+    let before = match &write.created {
+        Some(created) => new(connection, tally, write, created)?,
+        None => rows::run(connection, &write.run_id)?.ok_or(RunConflict::NotFound)?,
+    };
+    if before.progress.ended_at.is_some() {
+        return Err(RunConflict::Ended.into());
+    }
+    if write.next_seq != before.next_seq {
+        let next_seq = before.next_seq;
+        return Err(RunConflict::WrongSequence { next_seq }.into());
+    }
+    let mut run = before.clone();
+    run.progress = write.progress;
+    append(connection, &mut run, write)?;
+    snapshot(connection, &mut run, write)?;
+    contents::apply(connection, run.number, write)?;
+    for opened in &write.opened {
+        tally.input_request_last += 1;
+        open(connection, tally.input_request_last, &run, opened)?;
+    }
+    for closed in &write.closed {
+        close(connection, run.number, closed)?;
+    }
+    if write.created.is_some() {
+        insert(connection, &run)?;
+        tally.n_live += 1;
+    } else {
+        update(connection, &before, &run)?;
+    }
+    if run.progress.ended_at.is_some() {
+        tally.n_live -= 1;
+        tally.n_ended += 1;
+    }
+    Ok(())
+}
+
+/// A run that is not there yet, before its first entry.
+fn new(
+    connection: &Connection,
+    tally: &mut Tally,
+    write: &RunWrite,
+    created: &NewRun,
+) -> Result<RunSummary, Refusal> {
+    let RunWrite { run_id, progress, .. } = write;
+    let is_used = rows::number(connection, run_id)?.is_some()
+        || (tally.n_removed > 0 && tombstones::find(connection, run_id)?.is_some());
+    if is_used {
+        return Err(RunConflict::RunIdUsed.into());
+    }
+    if let Some(request) = &created.request
+        && let Some((run_id, digest)) = rows::created_by(connection, &request.key)?
+    {
+        return Err(RunConflict::RequestUsed { run_id, digest }.into());
+    }
+    tally.number_last += 1;
+    Ok(RunSummary {
+        number: tally.number_last,
+        run_id: *run_id,
+        created: created.clone(),
+        progress: RunProgress {
+            ended_at: None,
+            ..*progress
+        },
+        first_seq: 1,
+        next_seq: 1,
+        snapshot_seq: 0,
+        last_link: chain_begin(run_id),
+    })
+}
+
+fn append(connection: &Connection, run: &mut RunSummary, write: &RunWrite) -> Result<(), Refusal> {
+    let sql = "INSERT INTO journal (place, link, entry, checksum) VALUES (?1, ?2, ?3, ?4)";
+    let mut insert = connection.prepare_cached(sql)?;
+    for entry in &write.entries {
+        let (place, link) = (
+            place(run.number, run.next_seq),
+            chain_next(&run.last_link, run.next_seq, entry),
+        );
+        insert.execute(params![place, link, &entry[..], entry_sum(place, &link, entry)])?;
+        run.last_link = link;
+        run.next_seq += 1;
+    }
+    Ok(())
+}
+
+/// Keeps the new snapshot and drops what it covers.
+fn snapshot(connection: &Connection, run: &mut RunSummary, write: &RunWrite) -> Result<(), Refusal> {
+    let number = column_number(run.number);
+    if let Some(snapshot) = &write.snapshot {
+        let sql = "INSERT OR REPLACE INTO snapshot (number, seq, bytes, checksum) VALUES (?1, ?2, ?3, ?4)";
+        let (seq, bytes) = (snapshot.seq, &snapshot.bytes[..]);
+        let sum = snapshot_sum(run.number, seq, bytes);
+        connection
+            .prepare_cached(sql)?
+            .execute(params![number, column_number(seq), bytes, sum])?;
+        run.snapshot_seq = seq;
+    }
+    let Some(keep_from) = write.keep_from.filter(|from| *from > run.first_seq) else {
+        return Ok(());
+    };
+    if keep_from > run.snapshot_seq + 1 {
+        return Err(RunConflict::NotCovered.into());
+    }
+    connection
+        .prepare_cached("DELETE FROM journal WHERE place BETWEEN ?1 AND ?2")?
+        .execute([place(run.number, run.first_seq), place(run.number, keep_from - 1)])?;
+    run.first_seq = keep_from;
+    Ok(())
+}
+
+fn open(
+    connection: &Connection,
+    number: u64,
+    run: &RunSummary,
+    opened: &NewInputRequest,
+) -> Result<(), Refusal> {
+    let request = StoredInputRequest {
+        number,
+        id: opened.id,
+        run_id: run.run_id,
+        kind: opened.kind,
+        state: opened.state,
+        owner: opened.owner.clone(),
+        opened_at: opened.opened_at,
+        due_at: opened.due_at,
+        closed_at: None,
+        record: opened.record.clone(),
+    };
+    let sql = format!(
+        "INSERT OR IGNORE INTO input_request ({INPUT_REQUEST}) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+    );
+    let n_inserted = connection.prepare_cached(&sql)?.execute(params![
+        column_number(number),
+        request.id.as_bytes(),
+        column_number(run.number),
+        request.run_id.as_bytes(),
+        request.kind,
+        request.state,
+        request.owner,
+        request.opened_at,
+        request.due_at,
+        request.closed_at,
+        &request.record[..],
+        input_request_sum(run.number, &request),
+    ])?;
+    if n_inserted == 0 {
+        return Err(RunConflict::InputRequestIdUsed { id: opened.id }.into());
+    }
+    Ok(())
+}
+
+fn close(connection: &Connection, number: u64, closed: &ClosedInputRequest) -> Result<(), Refusal> {
+    let id = closed.id;
+    let mut request = match rows::input_request(connection, &id)? {
+        Some((of, request)) if of == number && request.closed_at.is_none() => request,
+        _ => return Err(RunConflict::InputRequestNotOpen { id }.into()),
+    };
+    request.state = closed.state;
+    request.closed_at = Some(closed.closed_at);
+    if let Some(record) = &closed.record {
+        request.record = record.clone();
+    }
+    let sql =
+        "UPDATE input_request SET state = ?2, closed_at = ?3, record = ?4, checksum = ?5 WHERE place = ?1";
+    connection.prepare_cached(sql)?.execute(params![
+        column_number(request.number),
+        request.state,
+        request.closed_at,
+        &request.record[..],
+        input_request_sum(number, &request),
+    ])?;
+    Ok(())
+}
+
+fn insert(connection: &Connection, run: &RunSummary) -> Result<(), Refusal> {
+    let sql = format!(
+        "INSERT INTO run ({SUMMARY}) VALUES \
+         (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)"
+    );
+    let columns = values(run).into_iter().chain([ValueRef::Integer(sum(run))]);
+    connection
+        .prepare_cached(&sql)?
+        .execute(params_from_iter(columns.map(bound)))?;
+    Ok(())
+}
+
+/// Names a column only if it changed: SQLite writes every index of a column that is named.
+fn update(connection: &Connection, before: &RunSummary, run: &RunSummary) -> Result<(), Refusal> {
+    let state = if run.progress.state == before.progress.state {
+        ""
+    } else {
+        ", state = ?8"
+    };
+    let ended_at = if run.progress.ended_at.is_none() {
+        ""
+    } else {
+        ", ended_at = ?9"
+    };
+    let sql = format!(
+        "UPDATE run SET updated_at = ?2, due_at = ?3, first_seq = ?4, next_seq = ?5, snapshot_seq = ?6, \
+         link = ?7, checksum = ?10{state}{ended_at} WHERE number = ?1"
+    );
+    let mut update = connection.prepare_cached(&sql)?;
+    let values = [
+        ValueRef::Integer(column_number(run.number)),
+        ValueRef::Integer(run.progress.updated_at),
+        optional(run.progress.due_at),
+        ValueRef::Integer(column_number(run.first_seq)),
+        ValueRef::Integer(column_number(run.next_seq)),
+        ValueRef::Integer(column_number(run.snapshot_seq)),
+        ValueRef::Blob(&run.last_link),
+        ValueRef::Integer(run.progress.state.into()),
+        optional(run.progress.ended_at),
+        ValueRef::Integer(sum(run)),
+    ];
+    for (index, value) in (1..).zip(values) {
+        update.raw_bind_parameter(index, bound(value))?;
+    }
+    update.raw_execute()?;
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! Every bound of a write, in bytes or pieces. A caller that goes beyond one has a defect.
+
+/// Bytes of one entry of a journal; what is larger goes into a [`Content`](super::Content).
+pub const ENTRY_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a snapshot.
+pub const SNAPSHOT_BYTES_MAX: usize = 16 << 20;
+/// Bytes of one content.
+pub const CONTENT_BYTES_MAX: usize = 20 << 20;
+/// Bytes of the record of an input request.
+pub const INPUT_REQUEST_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a name in the index columns: owner, links, the client's request.
+pub const NAME_BYTES_MAX: usize = 1024;
+/// Entries of one run, ever.
+pub const ENTRIES_MAX: u64 = u32::MAX as u64 - 1;
+/// Runs that one step of removal removes at most, and removed ones whose ids it forgets.
+pub const RUNS_REMOVED_PER_STEP_MAX: usize = 32;
+/// Entries of their journals at which such a step ends early.
+pub const ENTRIES_REMOVED_PER_STEP_MAX: u64 = 4096;

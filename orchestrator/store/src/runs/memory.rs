@@ -1,0 +1,123 @@
+//! The store of runs in memory, for tests. Touches no disk; its disk is the model of [`Disk`].
+
+mod contents;
+
+use bytes::Bytes;
+use escapement_model::{InputRequestId, RunId};
+
+use self::contents::{Change, RunContents};
+use super::removal::{RunRemoval, RunRemoved, RunsRemoved};
+use super::stored::{
+    JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary, StoredInputRequest, StoredRun,
+};
+use super::write::{BatchOutcome, RunBatch};
+use super::{RunReader, RunStore};
+use crate::StoreFault;
+use crate::memory::{Disk, OnDisk};
+
+/// The disk of a memory store of runs.
+pub type MemoryRunsDisk = Disk<RunContents>;
+
+/// The memory store of runs.
+pub type MemoryRuns = OnDisk<RunContents>;
+
+impl RunStore for MemoryRuns {
+    /// A batch that is refused is no commit and meets no fault.
+    fn commit(&mut self, batch: &RunBatch) -> Result<BatchOutcome, StoreFault> {
+        let refused = self.look(|written| written.refusal(batch))?;
+        if let Some(refused) = refused {
+            return Ok(refused);
+        }
+        if batch.is_empty() {
+            return Ok(BatchOutcome::Done);
+        }
+        self.change(|inner| {
+            inner.unsynced.push(Change::Batch(batch.clone()));
+            inner.written.apply(batch);
+            BatchOutcome::Done
+        })
+    }
+
+    /// A step that finds nothing to remove is no commit and meets no fault.
+    fn remove_ended(&mut self, policy: &RunRemoval, now_unix_ms: i64) -> Result<RunsRemoved, StoreFault> {
+        if !self.look(|written| written.has_due(policy, now_unix_ms))? {
+            return Ok(RunsRemoved::default());
+        }
+        self.change(|inner| {
+            inner.unsynced.push(Change::Removal(*policy, now_unix_ms));
+            inner.written.remove_ended(policy, now_unix_ms)
+        })
+    }
+
+    fn remove_run(&mut self, id: RunId, now_unix_ms: i64) -> Result<RunRemoved, StoreFault> {
+        match self.look(|written| written.summary(id))? {
+            None => Ok(RunRemoved::NotFound),
+            Some(run) if run.progress.ended_at.is_none() => Ok(RunRemoved::Live),
+            Some(run) => self.change(|inner| {
+                inner.unsynced.push(Change::RunRemoval(run.number, now_unix_ms));
+                inner.written.remove(run.number, now_unix_ms);
+                RunRemoved::Done
+            }),
+        }
+    }
+
+    fn reader(&self) -> Result<Box<dyn RunReader>, StoreFault> {
+        Ok(Box::new(self.reading()?))
+    }
+}
+
+impl RunReader for MemoryRuns {
+    fn run(&self, id: RunId, bytes_max: usize) -> Result<Option<StoredRun>, StoreFault> {
+        self.read(|contents| contents.run(id, bytes_max))
+    }
+
+    fn summary(&self, id: RunId) -> Result<Option<RunSummary>, StoreFault> {
+        self.read(|contents| contents.summary(id))
+    }
+
+    fn journal(&self, id: RunId, from: u64, bytes_max: usize) -> Result<Option<JournalPage>, StoreFault> {
+        self.read(|contents| contents.journal(id, from, bytes_max))
+    }
+
+    fn live(&self, after: Option<u64>, limit: usize) -> Result<Vec<RunSummary>, StoreFault> {
+        self.read(|contents| contents.live(after, limit))
+    }
+
+    fn list(
+        &self,
+        filter: &RunFilter,
+        before: Option<RunKey>,
+        limit: usize,
+    ) -> Result<Vec<RunSummary>, StoreFault> {
+        self.read(|contents| contents.list(filter, before, limit))
+    }
+
+    fn content(&self, digest: &[u8; 32]) -> Result<Option<Bytes>, StoreFault> {
+        self.read(|contents| contents.content(digest))
+    }
+
+    fn input_request(&self, id: InputRequestId) -> Result<Option<StoredInputRequest>, StoreFault> {
+        self.read(|contents| contents.input_request(id))
+    }
+
+    fn open_input_requests(
+        &self,
+        owner: Option<&str>,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<StoredInputRequest>, StoreFault> {
+        self.read(|contents| contents.open_input_requests(owner, after, limit))
+    }
+
+    fn created_by(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, StoreFault> {
+        self.read(|contents| contents.created_by(key))
+    }
+
+    fn removed(&self, id: RunId) -> Result<Option<RemovedRun>, StoreFault> {
+        self.read(|contents| contents.removed(id))
+    }
+
+    fn counts(&self) -> Result<RunCounts, StoreFault> {
+        self.read(RunContents::counts)
+    }
+}

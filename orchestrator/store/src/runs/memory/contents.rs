@@ -1,0 +1,355 @@
+//! What a memory store of runs holds, in ordered collections. Knows neither faults nor time.
+
+mod queries;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use escapement_model::{InputRequestId, RunId};
+
+use crate::memory::DiskContents;
+use crate::runs::chain::{chain_begin, chain_next};
+use crate::runs::limits::{ENTRIES_REMOVED_PER_STEP_MAX, RUNS_REMOVED_PER_STEP_MAX};
+use crate::runs::removal::{RunRemoval, RunsRemoved};
+use crate::runs::stored::{JournalEntry, RemovedRun, RunSummary, StoredInputRequest};
+use crate::runs::write::{
+    BatchOutcome, NewInputRequest, RunBatch, RunConflict, RunProgress, RunWrite, Snapshot,
+};
+
+/// One change; the same changes make the same contents.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A batch that was not refused.
+    Batch(RunBatch),
+    /// A step of removal, at this time.
+    Removal(RunRemoval, i64),
+    /// The removal of the ended run of this number, at this time.
+    RunRemoval(u64, i64),
+}
+
+/// The runs on a disk in memory.
+#[derive(Clone, Debug, Default)]
+pub struct RunContents {
+    runs: BTreeMap<u64, Entry>,
+    by_id: BTreeMap<RunId, u64>,
+    by_request: BTreeMap<String, u64>,
+    /// Bytes of each content and the numbers of the runs that refer to it.
+    contents: BTreeMap<[u8; 32], (Bytes, BTreeSet<u64>)>,
+    /// By their numbers, with that of their run.
+    input_requests: BTreeMap<u64, (u64, StoredInputRequest)>,
+    input_requests_by_id: BTreeMap<InputRequestId, u64>,
+    /// In the order of removal.
+    removed: VecDeque<RemovedRun>,
+    number_last: u64,
+    input_request_last: u64,
+    n_forgotten: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    summary: RunSummary,
+    snapshot: Option<Snapshot>,
+    journal: BTreeMap<u64, JournalEntry>,
+}
+
+impl DiskContents for RunContents {
+    type Change = Change;
+
+    fn replay(&mut self, change: Change) {
+        match change {
+            Change::Batch(batch) => self.apply(&batch),
+            Change::Removal(policy, now_unix_ms) => {
+                self.remove_ended(&policy, now_unix_ms);
+            }
+            Change::RunRemoval(number, now_unix_ms) => self.remove(number, now_unix_ms),
+        }
+    }
+}
+
+/// What a batch has brought before the write that is looked at.
+#[derive(Default)]
+struct Brought<'a> {
+    requests: BTreeMap<&'a str, (RunId, [u8; 32])>,
+    contents: BTreeSet<[u8; 32]>,
+    input_requests: BTreeMap<InputRequestId, RunId>,
+    closed: BTreeSet<InputRequestId>,
+}
+
+impl RunContents {
+    /// Why the batch cannot be.
+    pub(super) fn refusal(&self, batch: &RunBatch) -> Option<BatchOutcome> {
+        let mut brought = Brought::default();
+        batch.writes().iter().find_map(|write| {
+            let conflict = self.conflict(write, &mut brought)?;
+            Some(BatchOutcome::Refused {
+                run_id: write.run_id,
+                conflict,
+            })
+        })
+    }
+
+    fn conflict<'a>(&self, write: &'a RunWrite, brought: &mut Brought<'a>) -> Option<RunConflict> {
+        let (next_seq, snapshot_seq) = match &write.created {
+            Some(created) => {
+                if self.by_id.contains_key(&write.run_id) || self.removed(write.run_id).is_some() {
+                    return Some(RunConflict::RunIdUsed);
+                }
+                if let Some(request) = &created.request {
+                    let used = brought.requests.get(request.key.as_str()).copied();
+                    if let Some((run_id, digest)) = used.or_else(|| self.created_by(&request.key)) {
+                        return Some(RunConflict::RequestUsed { run_id, digest });
+                    }
+                    brought
+                        .requests
+                        .insert(&request.key, (write.run_id, request.digest));
+                }
+                (1, 0)
+            }
+            None => {
+                let Some(run) = self.summary(write.run_id) else {
+                    return Some(RunConflict::NotFound);
+                };
+                if run.progress.ended_at.is_some() {
+                    return Some(RunConflict::Ended);
+                }
+                (run.next_seq, run.snapshot_seq)
+            }
+        };
+        if write.next_seq != next_seq {
+            return Some(RunConflict::WrongSequence { next_seq });
+        }
+        let snapshot_seq = write
+            .snapshot
+            .as_ref()
+            .map_or(snapshot_seq, |snapshot| snapshot.seq);
+        if write.keep_from.is_some_and(|from| from > snapshot_seq + 1) {
+            return Some(RunConflict::NotCovered);
+        }
+        self.conflict_of_parts(write, brought)
+    }
+
+    fn conflict_of_parts<'a>(&self, write: &'a RunWrite, brought: &mut Brought<'a>) -> Option<RunConflict> {
+        brought
+            .contents
+            .extend(write.contents.iter().map(|content| content.digest()));
+        let is_there =
+            |digest: &[u8; 32]| brought.contents.contains(digest) || self.contents.contains_key(digest);
+        if let Some(digest) = write.pinned.iter().find(|digest| !is_there(digest)) {
+            return Some(RunConflict::ContentMissing { digest: *digest });
+        }
+        for NewInputRequest { id, .. } in &write.opened {
+            let is_used = self.input_requests_by_id.contains_key(id);
+            if is_used || brought.input_requests.insert(*id, write.run_id).is_some() {
+                return Some(RunConflict::InputRequestIdUsed { id: *id });
+            }
+        }
+        for closed in &write.closed {
+            let id = closed.id;
+            let open = self
+                .input_request(id)
+                .filter(|request| request.closed_at.is_none())
+                .map(|request| request.run_id);
+            let of = brought.input_requests.get(&id).copied().or(open);
+            if of != Some(write.run_id) || !brought.closed.insert(id) {
+                return Some(RunConflict::InputRequestNotOpen { id });
+            }
+        }
+        None
+    }
+
+    /// Applies a batch that is not refused.
+    pub(super) fn apply(&mut self, batch: &RunBatch) {
+        for write in batch.writes() {
+            self.apply_one(write);
+        }
+        for write in batch.writes() {
+            let number = self.by_id[&write.run_id];
+            for digest in &write.released {
+                self.release(digest, number);
+            }
+        }
+    }
+
+    fn apply_one(&mut self, write: &RunWrite) {
+        if let Some(created) = &write.created {
+            self.number_last += 1;
+            let summary = RunSummary {
+                number: self.number_last,
+                run_id: write.run_id,
+                created: created.clone(),
+                progress: write.progress,
+                first_seq: 1,
+                next_seq: 1,
+                snapshot_seq: 0,
+                last_link: chain_begin(&write.run_id),
+            };
+            self.by_id.insert(write.run_id, self.number_last);
+            if let Some(request) = &created.request {
+                self.by_request.insert(request.key.clone(), self.number_last);
+            }
+            let entry = Entry {
+                summary,
+                snapshot: None,
+                journal: BTreeMap::new(),
+            };
+            self.runs.insert(self.number_last, entry);
+        }
+        let number = self.by_id[&write.run_id];
+        let entry = self.runs.get_mut(&number).expect("the id leads to it");
+        entry.go_on(write, write.progress);
+        for content in &write.contents {
+            let kept = self.contents.entry(content.digest());
+            kept.or_insert_with(|| (content.bytes().clone(), BTreeSet::new()))
+                .1
+                .insert(number);
+        }
+        for digest in &write.pinned {
+            let content = self.contents.get_mut(digest).expect("it was looked for");
+            content.1.insert(number);
+        }
+        for opened in &write.opened {
+            self.input_request_last += 1;
+            let request = StoredInputRequest {
+                number: self.input_request_last,
+                id: opened.id,
+                run_id: write.run_id,
+                kind: opened.kind,
+                state: opened.state,
+                owner: opened.owner.clone(),
+                opened_at: opened.opened_at,
+                due_at: opened.due_at,
+                closed_at: None,
+                record: opened.record.clone(),
+            };
+            self.input_requests_by_id.insert(opened.id, request.number);
+            self.input_requests.insert(request.number, (number, request));
+        }
+        for closed in &write.closed {
+            let at = self.input_requests_by_id[&closed.id];
+            let (_, request) = self.input_requests.get_mut(&at).expect("the id leads to it");
+            request.state = closed.state;
+            request.closed_at = Some(closed.closed_at);
+            if let Some(record) = &closed.record {
+                request.record = record.clone();
+            }
+        }
+    }
+
+    fn release(&mut self, digest: &[u8; 32], number: u64) {
+        if let Some((_, runs)) = self.contents.get_mut(digest) {
+            runs.remove(&number);
+            if runs.is_empty() {
+                self.contents.remove(digest);
+            }
+        }
+    }
+
+    /// The numbers of runs that a step removes.
+    fn due(&self, policy: &RunRemoval, now_unix_ms: i64) -> (Vec<u64>, bool) {
+        let Some(before) = policy.ended_before(now_unix_ms) else {
+            return (Vec::new(), false);
+        };
+        let mut due: Vec<(i64, u64)> = self
+            .runs
+            .iter()
+            .filter_map(|(number, entry)| Some((entry.summary.progress.ended_at?, *number)))
+            .filter(|(ended_at, _)| *ended_at < before)
+            .collect();
+        due.sort_unstable();
+        due.truncate(RUNS_REMOVED_PER_STEP_MAX);
+        let (mut numbers, mut n_entries) = (Vec::new(), 0);
+        for (_, number) in &due {
+            n_entries += self.runs[number].journal.len() as u64;
+            numbers.push(*number);
+            if n_entries >= ENTRIES_REMOVED_PER_STEP_MAX {
+                break;
+            }
+        }
+        let has_more = numbers.len() < due.len() || due.len() == RUNS_REMOVED_PER_STEP_MAX;
+        (numbers, has_more)
+    }
+
+    fn n_ids_due(&self, policy: &RunRemoval, now_unix_ms: i64) -> usize {
+        let Some(before) = policy.removed_before(now_unix_ms) else {
+            return 0;
+        };
+        let due = self
+            .removed
+            .iter()
+            .take_while(|removed| removed.removed_at < before);
+        due.take(RUNS_REMOVED_PER_STEP_MAX).count()
+    }
+
+    /// True if a step would remove something.
+    pub(super) fn has_due(&self, policy: &RunRemoval, now_unix_ms: i64) -> bool {
+        self.n_ids_due(policy, now_unix_ms) > 0 || !self.due(policy, now_unix_ms).0.is_empty()
+    }
+
+    /// One step of removal.
+    pub(super) fn remove_ended(&mut self, policy: &RunRemoval, now_unix_ms: i64) -> RunsRemoved {
+        let (due, has_more) = self.due(policy, now_unix_ms);
+        for number in &due {
+            self.remove(*number, now_unix_ms);
+        }
+        let n_ids = self.n_ids_due(policy, now_unix_ms);
+        self.removed.drain(..n_ids);
+        self.n_forgotten += n_ids as u64;
+        RunsRemoved {
+            n_runs: due.len() as u64,
+            n_ids: n_ids as u64,
+            has_more: has_more || n_ids == RUNS_REMOVED_PER_STEP_MAX,
+        }
+    }
+
+    pub(super) fn remove(&mut self, number: u64, now_unix_ms: i64) {
+        let summary = self.runs.remove(&number).expect("it was looked for").summary;
+        self.by_id.remove(&summary.run_id);
+        if let Some(request) = &summary.created.request {
+            self.by_request.remove(&request.key);
+        }
+        let digests: Vec<[u8; 32]> = self.contents.keys().copied().collect();
+        for digest in digests {
+            self.release(&digest, number);
+        }
+        self.input_requests.retain(|_, (of, _)| *of != number);
+        let left: BTreeSet<u64> = self.input_requests.keys().copied().collect();
+        self.input_requests_by_id.retain(|_, at| left.contains(at));
+        self.removed.push_back(RemovedRun {
+            number,
+            run_id: summary.run_id,
+            state: summary.progress.state,
+            created_at: summary.created.created_at,
+            ended_at: summary.progress.ended_at.expect("only ended runs are removed"),
+            removed_at: now_unix_ms,
+            last_seq: summary.next_seq - 1,
+            last_link: summary.last_link,
+            request: summary.created.request,
+        });
+    }
+}
+
+impl Entry {
+    fn go_on(&mut self, write: &RunWrite, progress: RunProgress) {
+        let summary = &mut self.summary;
+        summary.progress = progress;
+        for bytes in &write.entries {
+            let seq = summary.next_seq;
+            summary.last_link = chain_next(&summary.last_link, seq, bytes);
+            summary.next_seq += 1;
+            let entry = JournalEntry {
+                seq,
+                link: summary.last_link,
+                bytes: bytes.clone(),
+            };
+            self.journal.insert(seq, entry);
+        }
+        if let Some(snapshot) = &write.snapshot {
+            summary.snapshot_seq = snapshot.seq;
+            self.snapshot = Some(snapshot.clone());
+        }
+        if let Some(keep_from) = write.keep_from.filter(|from| *from > summary.first_seq) {
+            summary.first_seq = keep_from;
+            self.journal = self.journal.split_off(&keep_from);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What a reader asks of the runs in memory. Changes nothing.
+
+use std::cmp::Reverse;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use escapement_model::{InputRequestId, RunId};
+
+use super::{Entry, RunContents};
+use crate::runs::stored::{
+    JournalEntry, JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary, StoredInputRequest,
+    StoredRun,
+};
+
+impl Entry {
+    fn stretch(&self, from: u64, bytes_max: usize) -> Vec<JournalEntry> {
+        let (mut page, mut n_bytes) = (Vec::new(), 0);
+        for entry in self.journal.range(from..).map(|(_, entry)| entry) {
+            n_bytes += entry.bytes.len();
+            if n_bytes > bytes_max && !page.is_empty() {
+                break;
+            }
+            page.push(entry.clone());
+        }
+        page
+    }
+}
+
+impl RunContents {
+    fn entry(&self, id: RunId) -> Option<&Entry> {
+        self.runs.get(self.by_id.get(&id)?)
+    }
+
+    pub(in crate::runs::memory) fn summary(&self, id: RunId) -> Option<RunSummary> {
+        Some(self.entry(id)?.summary.clone())
+    }
+
+    pub(in crate::runs::memory) fn run(&self, id: RunId, bytes_max: usize) -> Option<StoredRun> {
+        let entry = self.entry(id)?;
+        Some(StoredRun {
+            summary: entry.summary.clone(),
+            snapshot: entry.snapshot.clone(),
+            tail: entry.stretch(entry.summary.snapshot_seq + 1, bytes_max),
+        })
+    }
+
+    pub(in crate::runs::memory) fn journal(
+        &self,
+        id: RunId,
+        from: u64,
+        bytes_max: usize,
+    ) -> Option<JournalPage> {
+        let entry = self.entry(id)?;
+        Some(JournalPage {
+            first_seq: entry.summary.first_seq,
+            next_seq: entry.summary.next_seq,
+            entries: entry.stretch(from, bytes_max),
+        })
+    }
+
+    pub(in crate::runs::memory) fn live(&self, after: Option<u64>, limit: usize) -> Vec<RunSummary> {
+        self.runs
+            .range((Bound::Excluded(after.unwrap_or_default()), Bound::Unbounded))
+            .map(|(_, entry)| &entry.summary)
+            .filter(|run| run.progress.ended_at.is_none())
+            .take(limit)
+            .cloned()
+            .collect()
+    }
+
+    pub(in crate::runs::memory) fn list(
+        &self,
+        filter: &RunFilter,
+        before: Option<RunKey>,
+        limit: usize,
+    ) -> Vec<RunSummary> {
+        let is_shown = |run: &RunSummary| {
+            let same = |wanted: &Option<String>, name: &Option<String>| wanted.is_none() || wanted == name;
+            let created = &run.created;
+            filter.state.is_none_or(|state| state == run.progress.state)
+                && same(&filter.owner, &created.owner)
+                && same(&filter.plan, &created.plan)
+                && same(&filter.goal, &created.goal)
+                && same(&filter.trigger, &created.trigger)
+                && same(&filter.session, &created.session)
+                && (filter.parent.is_none() || filter.parent == created.parent)
+                && before.is_none_or(|before| run.key() < before)
+        };
+        let runs = self.runs.values().map(|entry| &entry.summary);
+        let mut shown: Vec<&RunSummary> = runs.filter(|run| is_shown(run)).collect();
+        shown.sort_unstable_by_key(|run| Reverse(run.key()));
+        shown.into_iter().take(limit).cloned().collect()
+    }
+
+    pub(in crate::runs::memory) fn content(&self, digest: &[u8; 32]) -> Option<Bytes> {
+        self.contents.get(digest).map(|(bytes, _)| bytes.clone())
+    }
+
+    pub(in crate::runs::memory) fn input_request(&self, id: InputRequestId) -> Option<StoredInputRequest> {
+        let at = self.input_requests_by_id.get(&id)?;
+        Some(self.input_requests[at].1.clone())
+    }
+
+    pub(in crate::runs::memory) fn open_input_requests(
+        &self,
+        owner: Option<&str>,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Vec<StoredInputRequest> {
+        self.input_requests
+            .range((Bound::Excluded(after.unwrap_or_default()), Bound::Unbounded))
+            .map(|(_, (_, request))| request)
+            .filter(|request| request.closed_at.is_none())
+            .filter(|request| owner.is_none() || owner == request.owner.as_deref())
+            .take(limit)
+            .cloned()
+            .collect()
+    }
+
+    pub(in crate::runs::memory) fn created_by(&self, key: &str) -> Option<(RunId, [u8; 32])> {
+        let here = self.by_request.get(key).and_then(|number| {
+            let summary = &self.runs[number].summary;
+            Some((summary.run_id, summary.created.request.as_ref()?.digest))
+        });
+        here.or_else(|| {
+            self.removed.iter().find_map(|removed| {
+                let request = removed.request.as_ref().filter(|request| request.key == key)?;
+                Some((removed.run_id, request.digest))
+            })
+        })
+    }
+
+    pub(in crate::runs::memory) fn removed(&self, id: RunId) -> Option<RemovedRun> {
+        self.removed.iter().find(|removed| removed.run_id == id).cloned()
+    }
+
+    pub(in crate::runs::memory) fn counts(&self) -> RunCounts {
+        let runs = self.runs.values();
+        let n_live = runs
+            .filter(|entry| entry.summary.progress.ended_at.is_none())
+            .count() as u64;
+        RunCounts {
+            live: n_live,
+            ended: self.runs.len() as u64 - n_live,
+            removed: self.removed.len() as u64 + self.n_forgotten,
+        }
+    }
+}

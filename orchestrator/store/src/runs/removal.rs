@@ -1,0 +1,51 @@
+//! Which runs may be removed, and what comes of it. Removes nothing itself.
+
+/// Which runs a store keeps. `None` keeps for ever; the default keeps everything.
+///
+/// Only ended runs are ever removed. A run that was removed leaves its id and the request that created it behind, so
+/// that nothing is created under them as long as they are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunRemoval {
+    /// Ended runs are kept for so many milliseconds after they ended.
+    pub keep_ended_ms: Option<u64>,
+    /// The ids of removed runs are refused as used for so many milliseconds after the removal.
+    pub keep_ids_ms: Option<u64>,
+}
+
+impl RunRemoval {
+    /// What ended before this moment is removed.
+    pub(super) fn ended_before(&self, now_unix_ms: i64) -> Option<i64> {
+        self.keep_ended_ms.map(|keep_ms| earlier(now_unix_ms, keep_ms))
+    }
+
+    /// Ids whose run was removed before this moment are forgotten.
+    pub(super) fn removed_before(&self, now_unix_ms: i64) -> Option<i64> {
+        self.keep_ids_ms.map(|keep_ms| earlier(now_unix_ms, keep_ms))
+    }
+}
+
+fn earlier(now_unix_ms: i64, keep_ms: u64) -> i64 {
+    now_unix_ms.saturating_sub(i64::try_from(keep_ms).unwrap_or(i64::MAX))
+}
+
+/// What one step of removal did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunsRemoved {
+    /// Runs that are gone now; their ids are still refused.
+    pub n_runs: u64,
+    /// Removed runs whose ids are forgotten now.
+    pub n_ids: u64,
+    /// The step ended at its bound: another one may find more at once.
+    pub has_more: bool,
+}
+
+/// What came of removing one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunRemoved {
+    /// It is gone; its ids are still refused.
+    Done,
+    /// It has not ended, and stays.
+    Live,
+    /// There is none of that id, or it was removed before.
+    NotFound,
+}

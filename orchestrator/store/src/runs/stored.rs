@@ -1,0 +1,161 @@
+//! What a reader of runs gives back. Holds no connection.
+
+use bytes::Bytes;
+use escapement_model::{InputRequestId, RunId};
+
+use super::chain::Link;
+use super::write::{ClientRequest, NewRun, RunProgress, Snapshot};
+
+/// The index columns of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSummary {
+    /// 1, 2, 3, … in the order of creation, without gaps but for those that were removed.
+    pub number: u64,
+    /// Unique.
+    pub run_id: RunId,
+    /// What never changes.
+    pub created: NewRun,
+    /// What changes.
+    pub progress: RunProgress,
+    /// The number of the first entry that is kept.
+    pub first_seq: u64,
+    /// The number of the next entry.
+    pub next_seq: u64,
+    /// The last entry that the snapshot covers; 0 if there is none.
+    pub snapshot_seq: u64,
+    /// The link of the last entry.
+    pub last_link: Link,
+}
+
+impl RunSummary {
+    /// Its place in lists.
+    pub fn key(&self) -> RunKey {
+        RunKey {
+            priority: self.created.priority,
+            created_at: self.created.created_at,
+            number: self.number,
+        }
+    }
+}
+
+/// The place of a run in lists: higher priority first, then later created, then higher number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RunKey {
+    /// As created.
+    pub priority: i32,
+    /// Unix milliseconds.
+    pub created_at: i64,
+    /// The run's number.
+    pub number: u64,
+}
+
+/// One run with what it is folded of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredRun {
+    /// The index columns.
+    pub summary: RunSummary,
+    /// The newest snapshot.
+    pub snapshot: Option<Snapshot>,
+    /// Entries behind the snapshot, in order; the rest is read with [`RunReader::journal`](super::RunReader::journal).
+    pub tail: Vec<JournalEntry>,
+}
+
+/// A stretch of a journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalPage {
+    /// The number of the first entry that the store keeps; earlier ones were dropped.
+    pub first_seq: u64,
+    /// The number of the entry that will be written next.
+    pub next_seq: u64,
+    /// In order, without gaps.
+    pub entries: Vec<JournalEntry>,
+}
+
+/// One entry of a journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalEntry {
+    /// 1, 2, 3, … in its run.
+    pub seq: u64,
+    /// Its link in the chain of the run.
+    pub link: Link,
+    /// As written.
+    pub bytes: Bytes,
+}
+
+/// An input request: what a person is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredInputRequest {
+    /// 1, 2, 3, … in the order of opening, without gaps but for those whose run was removed.
+    pub number: u64,
+    /// Unique.
+    pub id: InputRequestId,
+    /// The run that asks.
+    pub run_id: RunId,
+    /// As opened.
+    pub kind: u8,
+    /// As opened, or as closed.
+    pub state: u8,
+    /// Whose inbox it is in.
+    pub owner: Option<String>,
+    /// Unix milliseconds.
+    pub opened_at: i64,
+    /// Unix milliseconds.
+    pub due_at: Option<i64>,
+    /// Unix milliseconds; `None` while it is open.
+    pub closed_at: Option<i64>,
+    /// As opened, or as closed.
+    pub record: Bytes,
+}
+
+/// Which runs a list shows; all conditions that are given must hold. The default shows all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    /// In exactly this state.
+    pub state: Option<u8>,
+    /// Who asked, exactly.
+    pub owner: Option<String>,
+    /// The saved plan, exactly.
+    pub plan: Option<String>,
+    /// The goal, exactly.
+    pub goal: Option<String>,
+    /// The trigger, exactly.
+    pub trigger: Option<String>,
+    /// The session, exactly.
+    pub session: Option<String>,
+    /// The run that asked.
+    pub parent: Option<RunId>,
+}
+
+/// What is left of a run that was removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemovedRun {
+    /// Its number.
+    pub number: u64,
+    /// Refused as used.
+    pub run_id: RunId,
+    /// As it ended.
+    pub state: u8,
+    /// Unix milliseconds.
+    pub created_at: i64,
+    /// Unix milliseconds.
+    pub ended_at: i64,
+    /// Unix milliseconds.
+    pub removed_at: i64,
+    /// The number of its last entry.
+    pub last_seq: u64,
+    /// The link of its last entry.
+    pub last_link: Link,
+    /// The request that created it.
+    pub request: Option<ClientRequest>,
+}
+
+/// How many runs there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunCounts {
+    /// Not ended.
+    pub live: u64,
+    /// Ended, and not removed.
+    pub ended: u64,
+    /// Ended and removed on purpose.
+    pub removed: u64,
+}

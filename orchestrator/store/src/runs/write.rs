@@ -1,0 +1,355 @@
+//! What can be written of runs, and what comes of it. Decides nothing.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use escapement_model::{InputRequestId, RunId};
+use sha2::{Digest, Sha256};
+
+use super::limits::{
+    CONTENT_BYTES_MAX, ENTRIES_MAX, ENTRY_BYTES_MAX, INPUT_REQUEST_BYTES_MAX, NAME_BYTES_MAX,
+    SNAPSHOT_BYTES_MAX,
+};
+
+/// Writes of several runs that become durable together or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunBatch {
+    writes: Vec<RunWrite>,
+    places: BTreeMap<RunId, usize>,
+}
+
+impl RunBatch {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds what becomes of one run. If the batch has a write of that run already, the two become one.
+    ///
+    /// # Panics
+    /// If a part is larger than [`limits`](super::limits) allow, a new run has no entry, or a second write of a run
+    /// does not go on behind the first.
+    pub fn add(&mut self, write: RunWrite) {
+        write.assert_bounds();
+        match self.places.get(&write.run_id) {
+            Some(place) => self.writes[*place].go_on(write),
+            None => {
+                self.places.insert(write.run_id, self.writes.len());
+                self.writes.push(write);
+            }
+        }
+    }
+
+    /// The writes, one for each run, in the order in which runs were added first.
+    pub fn writes(&self) -> &[RunWrite] {
+        &self.writes
+    }
+
+    /// True if nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+}
+
+/// What becomes of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunWrite {
+    /// Which run.
+    pub run_id: RunId,
+    /// What never changes of a new run; `None` for one that is there.
+    pub created: Option<NewRun>,
+    /// The number of the next entry, whether one is appended or not: 1 for a new run. Another one than the store's
+    /// refuses the batch.
+    pub next_seq: u64,
+    /// Appended to the journal, in order. A new run has at least one.
+    pub entries: Vec<Bytes>,
+    /// Takes the place of the snapshot before.
+    pub snapshot: Option<Snapshot>,
+    /// Entries below this number are dropped; the snapshot must cover them.
+    pub keep_from: Option<u64>,
+    /// The index columns that change, as they are from now on.
+    pub progress: RunProgress,
+    /// Contents that the run refers to from now on; the store keeps equal ones once.
+    pub contents: Vec<Content>,
+    /// Digests of contents that are there already and that the run refers to from now on.
+    pub pinned: Vec<[u8; 32]>,
+    /// Digests of contents that the run does not refer to any more, after all that the batch pins.
+    pub released: Vec<[u8; 32]>,
+    /// Input requests that are opened.
+    pub opened: Vec<NewInputRequest>,
+    /// Input requests of this run that are over.
+    pub closed: Vec<ClosedInputRequest>,
+}
+
+impl RunWrite {
+    /// A write that changes the index columns only.
+    pub fn new(run_id: RunId, next_seq: u64, progress: RunProgress) -> Self {
+        Self {
+            run_id,
+            created: None,
+            next_seq,
+            entries: Vec::new(),
+            snapshot: None,
+            keep_from: None,
+            progress,
+            contents: Vec::new(),
+            pinned: Vec::new(),
+            released: Vec::new(),
+            opened: Vec::new(),
+            closed: Vec::new(),
+        }
+    }
+
+    /// The number of the entry behind the last one of this write.
+    pub fn seq_behind(&self) -> u64 {
+        self.next_seq + self.entries.len() as u64
+    }
+
+    fn assert_bounds(&self) {
+        assert!(
+            self.seq_behind() <= ENTRIES_MAX,
+            "a run has at most {ENTRIES_MAX} entries"
+        );
+        assert!(
+            self.created.is_none() || !self.entries.is_empty(),
+            "a new run has an entry"
+        );
+        assert_bytes("an entry", ENTRY_BYTES_MAX, &self.entries);
+        if let Some(Snapshot { seq, bytes }) = &self.snapshot {
+            assert!(
+                (1..self.seq_behind()).contains(seq),
+                "a snapshot is made of entries"
+            );
+            assert_bytes("a snapshot", SNAPSHOT_BYTES_MAX, [bytes]);
+        }
+        assert_bytes(
+            "a content",
+            CONTENT_BYTES_MAX,
+            self.contents.iter().map(Content::bytes),
+        );
+        assert_bytes(
+            "an input request",
+            INPUT_REQUEST_BYTES_MAX,
+            self.opened.iter().map(|opened| &opened.record),
+        );
+        assert_bytes(
+            "an answer",
+            INPUT_REQUEST_BYTES_MAX,
+            self.closed.iter().filter_map(|closed| closed.record.as_ref()),
+        );
+        let names = self.created.iter().flat_map(NewRun::names);
+        let owners = self.opened.iter().filter_map(|opened| opened.owner.as_deref());
+        assert_bytes("a name", NAME_BYTES_MAX, names.chain(owners));
+    }
+
+    /// Takes in what becomes of the same run next.
+    fn go_on(&mut self, next: Self) {
+        assert!(next.created.is_none(), "a run is created once");
+        assert!(
+            next.next_seq == self.seq_behind(),
+            "entry {} of run {} is next, not {}",
+            self.seq_behind(),
+            self.run_id,
+            next.next_seq
+        );
+        self.snapshot = next.snapshot.or(self.snapshot.take());
+        self.entries.extend(next.entries);
+        self.keep_from = next.keep_from.max(self.keep_from);
+        self.progress = next.progress;
+        let is_wanted = |digest: &[u8; 32]| {
+            next.pinned.contains(digest) || next.contents.iter().any(|content| content.digest == *digest)
+        };
+        self.released.retain(|digest| !is_wanted(digest));
+        self.pinned.extend(next.pinned);
+        self.contents.extend(next.contents);
+        self.released.extend(next.released);
+        self.opened.extend(next.opened);
+        self.closed.extend(next.closed);
+    }
+}
+
+fn assert_bytes<B: AsRef<[u8]>>(what: &str, bytes_max: usize, parts: impl IntoIterator<Item = B>) {
+    for part in parts {
+        let n_bytes = part.as_ref().len();
+        assert!(
+            n_bytes <= bytes_max,
+            "{what} has {n_bytes} bytes, more than {bytes_max}"
+        );
+    }
+}
+
+/// What never changes of a run: its index columns, opaque to the store, which lists by them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewRun {
+    /// Who asked.
+    pub owner: Option<String>,
+    /// Higher first in lists.
+    pub priority: i32,
+    /// Unix milliseconds.
+    pub created_at: i64,
+    /// The saved plan that it is a run of.
+    pub plan: Option<String>,
+    /// The goal that it serves.
+    pub goal: Option<String>,
+    /// What fired it.
+    pub trigger: Option<String>,
+    /// The session whose state it shares.
+    pub session: Option<String>,
+    /// The run that asked for this one.
+    pub parent: Option<RunId>,
+    /// The request that created it.
+    pub request: Option<ClientRequest>,
+}
+
+impl NewRun {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let request = self.request.as_ref().map(|request| request.key.as_str());
+        [&self.owner, &self.plan, &self.goal, &self.trigger, &self.session]
+            .into_iter()
+            .filter_map(|name| name.as_deref())
+            .chain(request)
+    }
+}
+
+/// A request that a caller may repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientRequest {
+    /// The caller's own id of it, unique in the store; the scope of ids is part of the text.
+    pub key: String,
+    /// Digest of the request, given back with a conflict.
+    pub digest: [u8; 32],
+}
+
+/// The index columns of a run that change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunProgress {
+    /// Opaque to the store, which lists by it.
+    pub state: u8,
+    /// Unix milliseconds.
+    pub updated_at: i64,
+    /// When its next timer is due, Unix milliseconds.
+    pub due_at: Option<i64>,
+    /// Unix milliseconds; once it is there, the run has ended and never changes again.
+    pub ended_at: Option<i64>,
+}
+
+/// A run as it is after an entry, without need of that or an earlier one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The number of that entry.
+    pub seq: u64,
+    /// Opaque to the store.
+    pub bytes: Bytes,
+}
+
+/// Bytes that are kept once under their SHA-256, whichever runs refer to them: revisions of plans, and payloads that
+/// are too large for a journal. They are kept until the last run that refers to them is removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    digest: [u8; 32],
+    bytes: Bytes,
+}
+
+impl Content {
+    /// Takes bytes and computes their digest.
+    pub fn new(bytes: Bytes) -> Self {
+        let digest = Sha256::digest(&bytes).into();
+        Self { digest, bytes }
+    }
+
+    /// SHA-256 of the bytes.
+    pub fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+}
+
+/// An input request, what a person is asked, that is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewInputRequest {
+    /// Unique in the store.
+    pub id: InputRequestId,
+    /// Opaque to the store.
+    pub kind: u8,
+    /// Opaque to the store.
+    pub state: u8,
+    /// Whose inbox it is in; `None` for one that belongs to nobody.
+    pub owner: Option<String>,
+    /// Unix milliseconds.
+    pub opened_at: i64,
+    /// Unix milliseconds.
+    pub due_at: Option<i64>,
+    /// What is asked; opaque to the store.
+    pub record: Bytes,
+}
+
+/// An input request that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedInputRequest {
+    /// Which.
+    pub id: InputRequestId,
+    /// How it ended; opaque to the store.
+    pub state: u8,
+    /// Unix milliseconds.
+    pub closed_at: i64,
+    /// Takes the place of what was asked; `None` leaves it.
+    pub record: Option<Bytes>,
+}
+
+/// What came of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchOutcome {
+    /// All of it is durable.
+    Done,
+    /// Nothing of it was written. It goes through without this write, if the others do not build on it.
+    Refused {
+        /// The run whose write is the first that cannot be.
+        run_id: RunId,
+        /// Why not.
+        conflict: RunConflict,
+    },
+}
+
+/// Why a write cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunConflict {
+    /// A new run: that id exists, or was removed. Reported before [`RunConflict::RequestUsed`] if both hold.
+    RunIdUsed,
+    /// A new run: that request has created another run, which may have been removed.
+    RequestUsed {
+        /// The other run.
+        run_id: RunId,
+        /// Digest of the request that created it.
+        digest: [u8; 32],
+    },
+    /// No such run.
+    NotFound,
+    /// The run has ended.
+    Ended,
+    /// A defect of the caller: another entry is the next one.
+    WrongSequence {
+        /// The one that is.
+        next_seq: u64,
+    },
+    /// A defect of the caller: no snapshot covers the entries that are to be dropped.
+    NotCovered,
+    /// A content that is to be pinned is not there.
+    ContentMissing {
+        /// Its digest.
+        digest: [u8; 32],
+    },
+    /// An input request of that id exists.
+    InputRequestIdUsed {
+        /// Its id.
+        id: InputRequestId,
+    },
+    /// No input request of that id is open in this run.
+    InputRequestNotOpen {
+        /// Its id.
+        id: InputRequestId,
+    },
+}

@@ -1,0 +1,156 @@
+//! Both stores of runs pass the suite, and say the same of random batches.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod scratch;
+
+use escapement_model::RunId;
+use escapement_store::EmbeddedOptions;
+use escapement_store::runs::conformance::{Dice, RANDOM_RUNS, ReopenableRuns, RunSample, random_batch, run};
+use escapement_store::runs::{
+    BatchOutcome, EmbeddedRuns, MemoryRuns, RunBatch, RunFilter, RunReader, RunRemoval, RunStore, RunWrite,
+};
+
+use crate::scratch::Scratch;
+
+struct OnDisk {
+    directory: Scratch,
+    store: Option<EmbeddedRuns>,
+}
+
+impl OnDisk {
+    fn new() -> Self {
+        let directory = Scratch::new();
+        let store = Self::open(&directory);
+        Self { directory, store }
+    }
+
+    fn open(directory: &Scratch) -> Option<EmbeddedRuns> {
+        Some(EmbeddedRuns::open(directory.path(), &EmbeddedOptions::default()).unwrap())
+    }
+}
+
+impl ReopenableRuns for OnDisk {
+    fn store(&mut self) -> &mut dyn RunStore {
+        self.store.as_mut().unwrap()
+    }
+
+    fn reopen(&mut self) {
+        self.store = None;
+        self.store = Self::open(&self.directory);
+    }
+}
+
+struct InMemory(MemoryRuns);
+
+impl ReopenableRuns for InMemory {
+    fn store(&mut self) -> &mut dyn RunStore {
+        &mut self.0
+    }
+
+    fn reopen(&mut self) {
+        self.0 = self.0.disk().crash();
+    }
+}
+
+#[test]
+fn the_embedded_store_conforms() {
+    run(&mut || Box::new(OnDisk::new()));
+}
+
+#[test]
+fn the_memory_store_conforms() {
+    run(&mut || Box::new(InMemory(MemoryRuns::new())));
+}
+
+/// Everything that a reader says of the runs of random batches.
+fn everything(reader: &dyn RunReader) -> String {
+    let mut said = format!("{:?}\n", reader.counts().unwrap());
+    for seed in 1..=RANDOM_RUNS {
+        let sample = RunSample::new(seed);
+        let run_id = sample.run_id();
+        let request = sample.created.request.as_ref().unwrap();
+        said.push_str(&format!(
+            "{:?} {:?} {:?} {:?}\n",
+            reader.run(run_id, usize::MAX).unwrap(),
+            reader.journal(run_id, 1, usize::MAX).unwrap(),
+            reader.removed(run_id).unwrap(),
+            reader.created_by(&request.key).unwrap(),
+        ));
+        for n in 0..40 {
+            let request = reader.input_request(sample.input_request(n).id).unwrap();
+            said.push_str(&format!("{request:?}\n"));
+        }
+    }
+    said.push_str(&format!(
+        "{:?} {:?} {:?}",
+        reader.live(None, 100).unwrap(),
+        reader.list(&RunFilter::default(), None, 100).unwrap(),
+        reader.open_input_requests(None, None, 1000).unwrap()
+    ));
+    said
+}
+
+#[test]
+fn both_stores_say_the_same_of_random_batches() {
+    let (mut n_done, mut n_refused, mut n_removed) = (0, 0, 0);
+    for seed in 0..8 {
+        let mut dice = Dice(seed);
+        let (mut disk, mut memory) = (OnDisk::new(), InMemory(MemoryRuns::new()));
+        for turn in 0..60 {
+            let reader = memory.store().reader().unwrap();
+            let next_seq = |id: RunId| reader.summary(id).unwrap().map_or(1, |run| run.next_seq);
+            let batch = random_batch(&mut dice, &next_seq);
+            let outcome = memory.store().commit(&batch).unwrap();
+            assert_eq!(
+                disk.store().commit(&batch).unwrap(),
+                outcome,
+                "seed {seed}, batch {turn}: {batch:?}"
+            );
+            match outcome {
+                BatchOutcome::Done => n_done += 1,
+                BatchOutcome::Refused { .. } => n_refused += 1,
+            }
+            if dice.below(10) == 0 {
+                let policy = RunRemoval {
+                    keep_ended_ms: Some(dice.below(20)),
+                    keep_ids_ms: Some(dice.below(100)),
+                };
+                let now = 1_700_000_000_000 + dice.below(120) as i64;
+                let removed = memory.store().remove_ended(&policy, now).unwrap();
+                assert_eq!(
+                    disk.store().remove_ended(&policy, now).unwrap(),
+                    removed,
+                    "seed {seed}, batch {turn}"
+                );
+                n_removed += removed.n_runs;
+            }
+            if dice.below(15) == 0 {
+                disk.reopen();
+                memory.reopen();
+            }
+            let found = everything(&*disk.store().reader().unwrap());
+            let expected = everything(&*memory.store().reader().unwrap());
+            assert!(
+                found == expected,
+                "seed {seed}, batch {turn}\n{found}\n----\n{expected}"
+            );
+        }
+        let examined = disk.store.as_ref().unwrap().examiner().unwrap();
+        let mut examined = examined;
+        let examination = examined.examine_all(&mut |finding| panic!("seed {seed}: {finding:?}"));
+        assert!(examination.unwrap().is_clean());
+    }
+    assert!(
+        n_done > 100 && n_refused > 100 && n_removed > 5,
+        "{n_done} done, {n_refused} refused, {n_removed} removed"
+    );
+}
+
+#[test]
+#[should_panic(expected = "entry 2 of run")]
+fn a_second_write_of_a_run_that_does_not_go_on_is_a_defect() {
+    let sample = RunSample::new(1);
+    let mut batch = RunBatch::new();
+    batch.add(sample.create());
+    batch.add(RunWrite::new(sample.run_id(), 5, sample.progress(4)));
+}
