@@ -9,11 +9,13 @@ use crate::assert_none;
 use crate::metadata::{closure, ours};
 use crate::words::SPEAKS_C;
 
-const PURE: [&str; 4] = [
+const PURE: [&str; 6] = [
     "escapement-model",
     "escapement-contract",
     "escapement-engine",
     "escapement-simulator",
+    "escapement-run",
+    "escapement-runs",
 ];
 /// The disk below the store in tests: the only crate with `unsafe`, and below SQLite itself.
 const TEST_DISK: &str = "escapement-test-disk";
@@ -74,6 +76,20 @@ fn the_pure_crates_are_no_std() {
         &found,
         "write `#![no_std]` at the crate root, so that the compiler keeps clocks and I/O out",
     );
+}
+
+// Runs are a caller of the contract: what they know of it are its messages.
+#[test]
+fn runs_and_the_contract_never_depend_on_each_other() {
+    let contract = ["escapement-contract", "escapement-engine", "escapement-simulator"];
+    let runs = ["escapement-run", "escapement-runs"];
+    for name in runs {
+        assert_never(name, &contract);
+    }
+    for name in contract {
+        assert_never(name, &runs);
+    }
+    assert_never("escapement-run", &["escapement-runs"]);
 }
 
 #[test]

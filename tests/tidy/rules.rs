@@ -1,4 +1,5 @@
-//! Rule ids of CONTRACT.md: each stands in the code that enforces it and in a test that proves it, and no other occurs.
+//! Rule ids of the two laws, CONTRACT.md and RUNS.md: each stands in the code that enforces it and in a test that proves it,
+//! and no other occurs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,7 +7,11 @@ use std::path::Path;
 use crate::assert_none;
 use crate::source::{TextFile, text_files};
 
-const CONTRACT: &str = "orchestrator/contract/CONTRACT.md";
+/// The laws, with what the ids of each begin with.
+const LAWS: [(&str, &str); 2] = [
+    ("orchestrator/contract/CONTRACT.md", "R-"),
+    ("orchestrator/run/RUNS.md", "RUN-"),
+];
 /// Holds ids that are examples.
 const THIS_FILE: &str = "tests/tidy/rules.rs";
 /// How far above its attribute a test's comment may begin, and how far below it its function counts.
@@ -14,12 +19,15 @@ const LINES_ABOVE_MAX: usize = 6;
 const LINES_BELOW_MAX: usize = 40;
 
 #[test]
-fn the_contract_defines_each_rule_once() {
-    let definitions = definitions(&text_files());
-    assert!(
-        !definitions.is_empty(),
-        "{CONTRACT} defines no rule; a definition is a line that begins with `**R-3.12**`"
-    );
+fn each_law_defines_its_rules_and_each_rule_once() {
+    let files = text_files();
+    for (law, prefix) in LAWS {
+        assert!(
+            definitions_of(&files, law, prefix).next().is_some(),
+            "{law} defines no rule; a definition is a line that begins with `**{prefix}3.12**`"
+        );
+    }
+    let definitions = definitions(&files);
     let mut seen = BTreeSet::new();
     let twice: Vec<String> = definitions
         .into_iter()
@@ -51,7 +59,7 @@ fn every_rule_stands_in_a_test_that_proves_it() {
 }
 
 #[test]
-fn no_rule_is_named_that_the_contract_lacks() {
+fn no_rule_is_named_that_the_laws_lack() {
     let files = text_files();
     let defined: BTreeSet<String> = definitions(&files).into_iter().collect();
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -67,7 +75,10 @@ fn no_rule_is_named_that_the_contract_lacks() {
         .into_iter()
         .map(|(rule, paths)| format!("{rule} in {}", paths.into_iter().collect::<Vec<_>>().join(", ")))
         .collect();
-    assert_none(&found, "define the rule in CONTRACT.md, or name the right one");
+    assert_none(
+        &found,
+        "define the rule in CONTRACT.md or RUNS.md, or name the right one",
+    );
 }
 
 /// Rules that no Rust file names in the part of it that counts.
@@ -157,10 +168,15 @@ fn is_source(path: &Path) -> bool {
 }
 
 fn definitions(files: &[TextFile]) -> Vec<String> {
-    let contract = files.iter().find(|file| file.path == Path::new(CONTRACT));
-    contract
-        .map(|file| definitions_in(&file.text))
-        .unwrap_or_default()
+    let laws = LAWS.iter();
+    laws.flat_map(|(law, prefix)| definitions_of(files, law, prefix))
+        .collect()
+}
+
+fn definitions_of(files: &[TextFile], law: &str, prefix: &str) -> impl Iterator<Item = String> {
+    let file = files.iter().find(|file| file.path == Path::new(law));
+    let all = file.map(|file| definitions_in(&file.text)).unwrap_or_default();
+    all.into_iter().filter(move |id| id.starts_with(prefix))
 }
 
 fn definitions_in(text: &str) -> Vec<String> {
@@ -172,26 +188,30 @@ fn definitions_in(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Every id of the form `R-<section>.<n>` in a text.
+/// Every id of the form `R-<section>.<n>` or `RUN-<section>.<n>` in a text, in its order.
 fn ids(text: &str) -> impl Iterator<Item = String> {
-    text.match_indices("R-").filter_map(|(at, _)| {
-        let inside_a_word = text[..at]
-            .chars()
-            .next_back()
-            .is_some_and(|c| c.is_alphanumeric() || c == '-');
-        let rest = &text[at + 2..];
+    text.match_indices('-').filter_map(|(dash, _)| {
+        let prefix = LAWS.map(|(_, prefix)| prefix).into_iter().find(|prefix| {
+            let before = text[..=dash].strip_suffix(prefix);
+            let end = before.map(|before| before.chars().next_back());
+            end.is_some_and(|end| !end.is_some_and(|c| c.is_alphanumeric() || c == '-'))
+        })?;
+        let rest = &text[dash + 1..];
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
         let section = digits(rest);
         let number = rest[section..].strip_prefix('.').map(digits)?;
-        let complete = section > 0 && number > 0 && !inside_a_word;
-        complete.then(|| format!("R-{}", &rest[..section + 1 + number]))
+        let complete = section > 0 && number > 0;
+        complete.then(|| format!("{prefix}{}", &rest[..section + 1 + number]))
     })
 }
 
 #[test]
 fn ids_are_found_whatever_stands_around_them() {
-    let text = "// R-3.12, (R-4.1). R-5. XR-6.1 R-x.1 **R-7.10**";
-    assert_eq!(ids(text).collect::<Vec<_>>(), ["R-3.12", "R-4.1", "R-7.10"]);
+    let text = "// R-3.12, (R-4.1). R-5. XR-6.1 R-x.1 **R-7.10** RUN-1.2 RERUN-1.3 X-RUN-1.4";
+    assert_eq!(
+        ids(text).collect::<Vec<_>>(),
+        ["R-3.12", "R-4.1", "R-7.10", "RUN-1.2"]
+    );
 }
 
 #[test]

@@ -164,6 +164,7 @@ pub struct StepState {
     pub skip_reason: i32,
 }
 
+// RUN-3.1
 /// Where a step is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]

@@ -62,7 +62,7 @@ pub struct ToolCalled {
     /// The `escapement.v1.SubmitPlanRequest`, byte for byte as it is sent.
     #[prost(message, required, tag = "4")]
     pub request: Stored,
-    /// SHA-256 of what would be done, whoever does it: what an approval is bound to. 32 bytes.
+    /// SHA-256 of what would be done: what an approval is bound to. 32 bytes.
     #[prost(bytes = "bytes", tag = "5")]
     pub subject_digest: Bytes,
     /// What repeating it would mean.

@@ -21,6 +21,7 @@ use escapement_model::opaque;
 /// Names this encoding; a change of it must change this text.
 const ENCODING: &str = "escapement run plan 1";
 
+// RUN-1.2
 /// Returns the digest of a plan without its digest.
 pub(super) fn digest(plan: &Plan) -> [u8; 32] {
     let Plan {

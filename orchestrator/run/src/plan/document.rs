@@ -15,6 +15,7 @@ use escapement_model::Opaque;
 use escapement_model::limits::{LABEL_CHARS_MAX, NAME_CHARS_MAX, STEPS_MAX};
 use escapement_model::opaque::{Malformed, ValueView, encode_value, entries, items};
 
+// RUN-1.1
 /// Reads a document. `new_step` is the key of the step that messages call `(new step)`.
 pub(super) fn read(document: &Opaque, new_step: Option<&str>) -> Result<Plan, Violations> {
     let mut reading = Reading::default();

@@ -11,6 +11,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+// RUN-1.3, RUN-1.4
 /// Returns the position of each step in canonical order; `None` if steps depend on each other in a cycle.
 ///
 /// Notes cycles, and jumps that lead back. Messages call `new_step`, a place, `(new step)`.

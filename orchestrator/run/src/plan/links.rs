@@ -120,6 +120,7 @@ pub(super) fn named_by(reading: &mut Reading<'_>, keys: &Keys<'_>, key: &str) ->
     found
 }
 
+// RUN-1.5
 /// A walk through one template.
 struct References<'l, 'a> {
     links: &'l mut Links,

@@ -220,6 +220,7 @@ impl Turn<'_> {
         self.send(unit, &rendered, &subject);
     }
 
+    // RUN-4.2
     fn send(&mut self, unit: UnitRef, rendered: &Rendered, subject: &[u8; 32]) {
         let state = self.unit(unit);
         let attempt = state.attempts + 1;

@@ -46,6 +46,7 @@ impl Turn<'_> {
         }
     }
 
+    // RUN-4.6
     /// A completed attempt stays so; the contract's answer is taken as it is.
     fn judged(&self, outcome: AttemptOutcome, live: &ToolCalled) -> (OutcomeClass, AttemptOutcome) {
         let too_large = outcome

@@ -91,6 +91,7 @@ impl Turn<'_> {
             output,
             reason: reason.to_string(),
         }));
+        // RUN-4.7
         if pause && !self.state.pause_wanted {
             self.emit(Event::PauseRequested(crate::journal::Reason {
                 reason: String::from("handler"),

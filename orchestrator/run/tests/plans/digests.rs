@@ -49,6 +49,7 @@ fn the_encoding_stays() {
     );
 }
 
+// RUN-1.2
 #[test]
 fn defaults_order_and_spelling_make_no_difference() {
     let explicit = json!({"steps": [

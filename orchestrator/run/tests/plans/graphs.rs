@@ -124,6 +124,7 @@ fn the_middle_of_a_long_cycle_is_told_by_its_length() {
     ));
 }
 
+// RUN-1.4
 #[test]
 fn jumps_lead_forward_in_canonical_order_whatever_the_order_of_the_list() {
     let jump = |to: &str| {

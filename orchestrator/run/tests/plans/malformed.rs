@@ -267,6 +267,7 @@ fn path_of(pointer: &str) -> String {
         .collect()
 }
 
+// RUN-1.1
 #[test]
 fn what_is_wrong_is_told_with_its_path_and_code() {
     let mut wrong = String::new();

@@ -103,6 +103,7 @@ fn every_field_is_kept() {
     );
 }
 
+// RUN-1.5
 #[test]
 fn references_are_dependencies_and_results_that_are_asked_for_are_not() {
     let plan = read(&full()).unwrap();

@@ -43,7 +43,9 @@ fn what_is_sent_stands_in_the_journal_with_ids_that_follow_from_the_attempt() {
 fn an_attempt_carries_what_its_template_names_and_one_key_more_in_its_environment() {
     let mut with_environment = spec(Preset::Standard);
     with_environment.environment = crate::world::opaque(&json!({"region": "eu"}));
-    let steps = json!([{"key": "a", "type": "tool_call", "config": {"tool_name": "safe.work", "tool_args": {"to": "${input:/city}", "n": "${input:/n}", "price": "$${n}"}}}]);
+    let tool_args = json!({"to": "${input:/city}", "n": "${input:/n}", "price": "$${n}"});
+    let config = json!({"tool_name": "safe.work", "tool_args": tool_args});
+    let steps = json!([{"key": "a", "type": "tool_call", "config": config}]);
     let world = World::with(steps, with_environment);
     assert_eq!(world.payload("a"), json!({"to": "Bern", "n": 3, "price": "${n}"}));
     let run_id = world.environment("a")["escapement_run"]["run_id"]
@@ -60,7 +62,8 @@ fn an_attempt_carries_what_its_template_names_and_one_key_more_in_its_environmen
 // RUN-1.6
 #[test]
 fn a_reference_that_leads_nowhere_fails_the_step_without_a_retry() {
-    let steps = json!([call("a"), {"key": "b", "type": "tool_call", "config": {"tool_name": "pure.work", "tool_args": {"x": "${a:/nowhere}"}}}]);
+    let config = json!({"tool_name": "pure.work", "tool_args": {"x": "${a:/nowhere}"}});
+    let steps = json!([call("a"), {"key": "b", "type": "tool_call", "config": config}]);
     let mut world = World::of(steps);
     world.complete("a", json!({"x": 1}));
     assert_eq!(world.shows(), "failed: a completed, b failed INPUT_UNRESOLVED");
@@ -162,7 +165,8 @@ fn an_output_that_is_too_large_is_refused() {
 // RUN-9.6
 #[test]
 fn more_than_32_kib_are_kept_by_their_hash_and_read_back_equal() {
-    let steps = json!([call("a"), {"key": "b", "type": "tool_call", "config": {"tool_name": "pure.work", "tool_args": {"x": "${a:/x}"}}}]);
+    let config = json!({"tool_name": "pure.work", "tool_args": {"x": "${a:/x}"}});
+    let steps = json!([call("a"), {"key": "b", "type": "tool_call", "config": config}]);
     for length in [100, 32_768, 40_000] {
         let mut world = World::of(steps.clone());
         let text = "é".repeat(length / 2);

@@ -172,7 +172,7 @@ fn items(n: usize, more: Value) -> Value {
     json!([{"key": "all", "type": "parallel", "config": and(json!({"steps": items}), more)}])
 }
 
-// RUN-4.8
+// RUN-4.1, RUN-4.8
 #[test]
 fn a_batch_begins_once_the_one_before_has_ended() {
     let mut world = World::of(items(7, json!({})));

@@ -12,6 +12,8 @@ use serde_json::json;
 
 use crate::world::{World, and, call, spec};
 
+const CHILD: &str = "0b9e7a34-51c2-4d8e-8f60-1a2b3c4d5e01";
+
 /// The run as another process has it: from a snapshot, or folded from its journal.
 fn restarted(mut world: World) -> World {
     let snapshot = RunState::decode(world.run.state().encode_to_vec().as_slice()).unwrap();
@@ -20,7 +22,7 @@ fn restarted(mut world: World) -> World {
     world
 }
 
-// RUN-9.4, RUN-4.2
+// RUN-9.2, RUN-9.4, RUN-4.2
 #[test]
 fn an_attempt_without_an_outcome_is_submitted_again_byte_for_byte() {
     let document = json!({"schema": "escapement.plan/1", "name": "Story", "parallel": true, "steps": [
@@ -48,7 +50,7 @@ fn an_attempt_without_an_outcome_is_submitted_again_byte_for_byte() {
 #[test]
 fn evaluations_and_children_are_asked_for_again() {
     let steps = json!([{"key": "if", "type": "condition", "config": {"condition": "input.n > 2"}},
-        {"key": "sub", "type": "sub_plan", "config": {"plan_id": "0b9e7a34-51c2-4d8e-8f60-1a2b3c4d5e01", "input": {"c": "${input:/city}"}}}]);
+        {"key": "sub", "type": "sub_plan", "config": {"plan_id": CHILD, "input": {"c": "${input:/city}"}}}]);
     let mut world = restarted(World::of(steps));
     let asked = world.effects.clone();
     world.input(Input::Recovered);

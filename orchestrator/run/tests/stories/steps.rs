@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::world::{World, and, call, call_after, spec};
 
-// RUN-3.2, RUN-10.1, RUN-10.2
+// RUN-3.1, RUN-3.2, RUN-10.1, RUN-10.2
 #[test]
 fn steps_run_one_after_another_and_the_last_output_is_the_runs() {
     let mut world = World::of(json!([call("a"), call("b")]));
@@ -57,7 +57,10 @@ fn a_diamond_runs_in_canonical_order_and_overlaps_only_if_plan_and_steps_say_so(
             of(call("a"))
         ])
     };
-    let document = |parallel: bool, more| json!({"schema": "escapement.plan/1", "name": "Diamond", "parallel": parallel, "steps": steps(more)});
+    let document = |parallel: bool, more| {
+        let steps = steps(more);
+        json!({"schema": "escapement.plan/1", "name": "Diamond", "parallel": parallel, "steps": steps})
+    };
     let mut one = World::document(document(false, json!({"async": true})), spec(Preset::Execution));
     one.complete("a", json!({}));
     assert_eq!(
@@ -87,13 +90,8 @@ fn a_diamond_runs_in_canonical_order_and_overlaps_only_if_plan_and_steps_say_so(
 #[test]
 fn no_more_steps_overlap_than_max_concurrency_and_a_step_that_is_not_async_runs_alone() {
     let asynchronous = |key| and(call(key), json!({"async": true}));
-    let steps = json!([
-        asynchronous("a"),
-        asynchronous("b"),
-        asynchronous("c"),
-        call("d"),
-        asynchronous("e")
-    ]);
+    let [a, b, c, e] = ["a", "b", "c", "e"].map(asynchronous);
+    let steps = json!([a, b, c, call("d"), e]);
     let mut limited = spec(Preset::Execution);
     limited.limits.max_concurrency = 2;
     let document = json!({"schema": "escapement.plan/1", "name": "Story", "parallel": true, "steps": steps});
@@ -120,7 +118,7 @@ fn no_more_steps_overlap_than_max_concurrency_and_a_step_that_is_not_async_runs_
     );
 }
 
-// RUN-3.5
+// RUN-3.5, RUN-1.7
 #[test]
 fn a_failed_dependency_skips_feeds_null_feeds_text_or_blocks() {
     let of = |word: &str| {

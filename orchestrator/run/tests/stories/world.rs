@@ -409,7 +409,8 @@ pub(crate) fn failed(class: OutcomeClass) -> AttemptOutcome {
     }
 }
 
-/// Actions `pure.…` compute, `world.…` read, `danger.…` destroy, everything else has a side effect; `safe.…` and `pure.…` are safe.
+/// Actions `pure.…` compute, `world.…` read, `danger.…` destroy, everything else has a side effect.
+/// `safe.…`, `pure.…`, `world.…` and `llm.…` are safe.
 fn profiles(plan: &plan::Plan) -> Vec<ActionProfile> {
     let mut names: Vec<String> = vec!["llm.chat".to_owned()];
     for step in &plan.steps {
