@@ -1,6 +1,6 @@
 //! `json.query`.
 
-use super::{closed, context, context_with, input, with_root};
+use super::{closed, context, context_with, input, kind, with_root};
 use escapement_sdk::testing::cancel;
 use escapement_sdk::{StepContext, StepError};
 use escapement_worker::config::Config;
@@ -69,7 +69,7 @@ async fn a_filter_that_fails_is_an_error_that_a_plan_may_skip() {
     let error = query(json!({ "filter": ".a.b", "input": { "a": 1 } }))
         .await
         .unwrap_err();
-    assert_eq!((error.code(), error.stated_severity()), ("JQ_ERROR", None));
+    assert_eq!(kind(&error), "JQ_ERROR");
     let error = query(json!({ "filter": "error(\"mine\")" })).await.unwrap_err();
     assert!(error.message().contains("mine"), "{error}");
 }

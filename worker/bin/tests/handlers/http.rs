@@ -1,7 +1,7 @@
 //! `http.request`.
 
 use super::server::OneAnswer;
-use super::{closed, context, input, with_root};
+use super::{closed, context, input, kind, with_root};
 use escapement_sdk::StepError;
 use escapement_sdk::testing::ContextBuilder;
 use escapement_wire::json::to_opaque;
@@ -113,7 +113,7 @@ async fn text_stays_text_and_binary_becomes_base64() {
 async fn an_unexpected_status_is_an_error_with_the_answer_in_it() {
     let server = OneAnswer::with("503 Busy", "text/plain", "later");
     let error = ask(&server, json!({})).await.unwrap_err();
-    assert_eq!((error.code(), error.stated_severity()), ("HTTP_STATUS", None));
+    assert_eq!(kind(&error), "HTTP_STATUS");
     assert_eq!(
         (&error.diagnostics()["status"], &error.diagnostics()["body"]),
         (&json!(503), &json!("later"))
@@ -161,8 +161,7 @@ async fn no_server_a_broken_answer_and_a_silent_one_are_told_apart() {
     let error = request(allowing(&[&host]), json!({ "url": format!("http://{host}/") }))
         .await
         .unwrap_err();
-    assert_eq!((error.code(), error.stated_severity()), ("HTTP_CONNECT", None));
-
+    assert_eq!(kind(&error), "HTTP_CONNECT");
     let server = OneAnswer::new("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf");
     assert_eq!(ask(&server, json!({})).await.unwrap_err().code(), "HTTP_BROKEN");
 
@@ -244,7 +243,7 @@ async fn an_answer_that_grows_beyond_an_output_when_encoded_is_too_large() {
         let error = ask(&server, json!({ "body_bytes_max": 1_000_000 }))
             .await
             .unwrap_err();
-        assert_eq!((error.code(), error.stated_severity()), ("HTTP_TOO_LARGE", None));
+        assert_eq!(kind(&error), "HTTP_TOO_LARGE");
     }
 }
 

@@ -9,6 +9,13 @@
 
 mod configuration;
 mod demonstrations;
+#[path = "../../../sdk/tests/shell/fake.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "other tests use the rest of the stand-in"
+)]
+mod fake;
 mod files;
 mod filters;
 mod http;
@@ -19,8 +26,8 @@ mod server;
 mod session;
 mod templates;
 
-use escapement_sdk::StepContext;
 use escapement_sdk::testing::ContextBuilder;
+use escapement_sdk::{StepContext, StepError};
 use escapement_worker::config::Config;
 use escapement_worker::sandbox::Root;
 use serde::de::DeserializeOwned;
@@ -50,6 +57,14 @@ fn context() -> StepContext {
 
 fn context_with(time_left: Duration) -> StepContext {
     ContextBuilder::new("tested").time_left(time_left).build()
+}
+
+/// The code of an error, and its severity if the handler states one: `HTTP_CONNECT`, `INVALID_PAYLOAD fatal`.
+fn kind(error: &StepError) -> String {
+    let severity = error.stated_severity();
+    severity.map_or(error.code().to_owned(), |severity| {
+        format!("{} {}", error.code(), severity.as_str())
+    })
 }
 
 /// An input as a plan would write it.

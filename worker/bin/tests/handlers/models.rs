@@ -1,7 +1,7 @@
 //! `llm.chat`, against a server that speaks the protocol.
 
 use super::server::OneAnswer;
-use super::{closed, context, input, with_root};
+use super::{closed, context, input, kind, with_root};
 use escapement_sdk::StepError;
 use escapement_worker::config::{Config, LlmEndpoint};
 use escapement_worker::handlers::llm_chat::{Output, run};
@@ -49,10 +49,7 @@ async fn without_an_endpoint_there_are_no_models() {
     let error = run(input(payload()), context(), Arc::new(closed()))
         .await
         .unwrap_err();
-    assert_eq!(
-        (error.code(), error.stated_severity().unwrap().as_str()),
-        ("LLM_NOT_CONFIGURED", "fatal")
-    );
+    assert_eq!(kind(&error), "LLM_NOT_CONFIGURED fatal");
 }
 
 #[tokio::test]
@@ -121,7 +118,7 @@ async fn overload_is_told_apart_from_refusal() {
     ] {
         let server = OneAnswer::with(status, "application/json", r#"{"error": "x"}"#);
         let error = ask(&server, payload()).await.unwrap_err();
-        assert_eq!((error.code(), error.stated_severity()), (code, None), "{status}");
+        assert_eq!(kind(&error), code, "{status}");
         assert_eq!(error.diagnostics()["body"], r#"{"error": "x"}"#);
     }
 }
@@ -211,9 +208,6 @@ async fn an_answer_that_does_not_fit_into_an_output_is_an_error_that_a_plan_may_
         let mut payload = payload();
         payload["parse_json"] = json!(parse_json);
         let error = ask(&answer(&text), payload).await.unwrap_err();
-        assert_eq!(
-            (error.code(), error.stated_severity()),
-            ("LLM_INVALID_RESPONSE", None)
-        );
+        assert_eq!(kind(&error), "LLM_INVALID_RESPONSE");
     }
 }

@@ -1,6 +1,6 @@
 //! `template.render`.
 
-use super::{closed, context, input, with_root};
+use super::{closed, context, input, kind, with_root};
 use escapement_sdk::StepError;
 use escapement_worker::config::Config;
 use escapement_worker::handlers::template_render::{Output, run};
@@ -42,10 +42,7 @@ async fn what_is_not_defined_is_an_error() {
 #[tokio::test]
 async fn a_syntax_error_is_an_invalid_payload() {
     let error = render(json!({ "template": "{% if %}" })).await.unwrap_err();
-    assert_eq!(
-        (error.code(), error.stated_severity().unwrap().as_str()),
-        ("INVALID_PAYLOAD", "fatal")
-    );
+    assert_eq!(kind(&error), "INVALID_PAYLOAD fatal");
 }
 
 #[tokio::test]

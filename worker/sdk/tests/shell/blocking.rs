@@ -2,8 +2,6 @@
 
 use crate::fake::{Fake, Running, token};
 use escapement_sdk::{StepContext, StepError};
-use escapement_wire::worker::v1::session_response::Message as Response;
-use escapement_wire::worker::v1::{Cancel, Cancels};
 use serde_json::{Value, json};
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
@@ -59,14 +57,7 @@ async fn a_blocking_handler_that_ignores_its_abortion_keeps_its_slot_until_it_en
     let mut stream = fake.welcome().await;
     stream.assign(1, "block", &json!({}), 60_000).await;
     assert_eq!(stream.hear_acks().await.started, [token(1)]);
-    let cancel = Cancel {
-        attempt_token: token(1),
-        grace_ms: 1,
-        ..Cancel::default()
-    };
-    stream
-        .say(Response::Cancels(Cancels { items: vec![cancel] }))
-        .await;
+    stream.cancel(1, 1).await;
     // Five heartbeats later the abortion is long past, and nothing was answered.
     let before = stream.heartbeats;
     while stream.heartbeats < before + 5 {

@@ -7,15 +7,17 @@ use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
 use escapement_wire::worker::v1::worker_service_server::{WorkerService, WorkerServiceServer};
 use escapement_wire::worker::v1::{
-    Assignment, Assignments, AttemptAcks, AttemptOutcome, HeartbeatAck, Hello, OutcomeAck, OutcomeAcks,
-    ReportOutcomesRequest, ReportOutcomesResponse, SessionRequest, SessionResponse, Welcome, attempt_outcome,
+    Assignment, Assignments, AttemptAcks, AttemptOutcome, Cancel, Cancels, DrainStarted, HeartbeatAck, Hello,
+    OutcomeAck, OutcomeAcks, ReportOutcomesRequest, ReportOutcomesResponse, SessionError, SessionRequest,
+    SessionResponse, Welcome, attempt_outcome, session_error,
 };
 use serde_json::Value;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::codegen::tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request as Call, Response as Answer, Status, Streaming};
 
 /// Longest wait for anything in these tests.
@@ -93,7 +95,7 @@ impl Fake {
         };
         let server = tonic::transport::Server::builder()
             .add_service(WorkerServiceServer::new(service))
-            .serve_with_incoming(TcpListenerStream::new(listener));
+            .serve_with_incoming(TcpIncoming::from(listener));
         tokio::spawn(server);
         Self { address, streams }
     }
@@ -160,6 +162,32 @@ impl Stream {
             items: vec![assignment],
         }))
         .await;
+    }
+
+    pub async fn cancel(&mut self, name: u8, grace_ms: i64) {
+        let item = Cancel {
+            attempt_token: token(name),
+            grace_ms,
+            ..Cancel::default()
+        };
+        self.say(Response::Cancels(Cancels { items: vec![item] })).await;
+    }
+
+    /// The worker has said that it drains; reads its goodbye.
+    pub async fn let_go(mut self) {
+        let last_assignment_seq = 0;
+        self.say(Response::DrainStarted(DrainStarted { last_assignment_seq }))
+            .await;
+        assert!(matches!(self.hear().await, Some(Request::Goodbye(_))));
+        assert!(self.hear().await.is_none(), "goodbye is last");
+    }
+
+    pub async fn supersede(&mut self) {
+        let error = SessionError {
+            code: session_error::Code::Superseded.into(),
+            ..SessionError::default()
+        };
+        self.say(Response::SessionError(error)).await;
     }
 
     pub async fn acknowledge(&mut self, name: u8) {

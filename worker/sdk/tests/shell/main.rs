@@ -15,7 +15,7 @@ use escapement_sdk::{Action, SessionEvent, StepContext, StepError, WorkerError};
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
 use escapement_wire::worker::v1::{
-    Cancel, Cancels, DrainStarted, Reconnect, SessionError, in_flight, session_error,
+    Reconnect, in_flight,
 };
 use fake::{Fake, Running, patient, token};
 use serde_json::{Value, json};
@@ -154,14 +154,7 @@ async fn a_cancel_reaches_the_handler_and_is_answered_stopped() {
     for (name, action) in [(1, "polite"), (2, "stubborn")] {
         stream.assign(name, action, &json!({}), 60_000).await;
         assert_eq!(stream.hear_acks().await.started, [token(name)]);
-        let cancel = Cancel {
-            attempt_token: token(name),
-            grace_ms: 100,
-            ..Cancel::default()
-        };
-        stream
-            .say(Response::Cancels(Cancels { items: vec![cancel] }))
-            .await;
+        stream.cancel(name, 100).await;
         assert_eq!(stream.hear_acks().await.stopped, [token(name)]);
     }
     assert!(patient(told.recv()).await.unwrap());
@@ -186,13 +179,7 @@ async fn a_deadline_reaches_the_handler_without_the_orchestrator() {
     stream.hear_acks().await;
     assert_eq!(patient(told.recv()).await.unwrap(), Duration::ZERO);
     // The orchestrator's own timer cancels it; its success is never heard.
-    let cancel = Cancel {
-        attempt_token: token(1),
-        ..Cancel::default()
-    };
-    stream
-        .say(Response::Cancels(Cancels { items: vec![cancel] }))
-        .await;
+    stream.cancel(1, 0).await;
     assert_eq!(stream.hear_acks().await.stopped, [token(1)]);
 }
 
@@ -216,16 +203,9 @@ async fn a_graceful_stop_finishes_what_runs_between_drain_and_goodbye() {
     assert!(matches!(stream.hear().await, Some(Request::Drain(_))));
     stream.assign(2, "gated", &json!({}), 60_000).await;
     assert_eq!(stream.hear_acks().await.rejected[0].attempt_token, token(2));
-    stream
-        .say(Response::DrainStarted(DrainStarted {
-            last_assignment_seq: 0,
-        }))
-        .await;
     opener.notify_one();
     assert_eq!(stream.hear_success().await.0, json!({"done": true}));
-    assert!(matches!(stream.hear().await, Some(Request::Goodbye(_))));
-    assert!(stream.hear().await.is_none(), "goodbye is last");
-    drop(stream);
+    stream.let_go().await;
     patient(end).await.unwrap().unwrap();
 }
 
@@ -259,11 +239,7 @@ async fn heartbeats_go_on_while_the_handlers_runtime_is_blocked() {
     }
     release.send(()).unwrap();
     stream.hear_success().await;
-    let error = SessionError {
-        code: session_error::Code::Superseded.into(),
-        ..SessionError::default()
-    };
-    stream.say(Response::SessionError(error)).await;
+    stream.supersede().await;
     // Joined on another thread: the scripted orchestrator needs this one.
     let end = patient(tokio::task::spawn_blocking(move || handlers.join().unwrap()))
         .await
@@ -305,11 +281,7 @@ async fn superseded_ends_the_worker_with_an_error() {
     let mut fake = Fake::start().await;
     let running = Running::start(fake.worker().handler("greet", greet));
     let mut stream = fake.welcome().await;
-    let error = SessionError {
-        code: session_error::Code::Superseded.into(),
-        ..SessionError::default()
-    };
-    stream.say(Response::SessionError(error)).await;
+    stream.supersede().await;
     assert!(matches!(running.end().await, Err(WorkerError::Superseded)));
 }
 

@@ -5,7 +5,7 @@ use crate::greet;
 use escapement_sdk::{Worker, WorkerBuilder, WorkerError};
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
-use escapement_wire::worker::v1::{DrainStarted, HeartbeatAck};
+use escapement_wire::worker::v1::HeartbeatAck;
 use serde_json::json;
 
 #[tokio::test]
@@ -81,17 +81,13 @@ async fn a_worker_serves_two_orchestrators_and_leaves_the_one_that_is_no_peer_an
     };
     at_a.say(Response::HeartbeatAck(peers)).await;
     assert!(matches!(at_b.hear().await, Some(Request::Drain(_))));
-    at_b.say(drain_started()).await;
-    assert!(matches!(at_b.hear().await, Some(Request::Goodbye(_))));
-    drop(at_b);
+    at_b.let_go().await;
 
     at_a.assign(4, "greet", &json!({"name": "Cy"}), 60_000).await;
     assert_eq!(at_a.hear_success().await.0["greeting"], "hello Cy");
     let end = running.stop();
     assert!(matches!(at_a.hear().await, Some(Request::Drain(_))));
-    at_a.say(drain_started()).await;
-    assert!(matches!(at_a.hear().await, Some(Request::Goodbye(_))));
-    drop(at_a);
+    at_a.let_go().await;
     patient(end).await.unwrap().unwrap();
 }
 
@@ -137,10 +133,4 @@ async fn a_handle_changes_levels_and_actions_before_and_while_the_worker_runs() 
             .iter()
             .all(|refused| matches!(refused, Err(WorkerError::InvalidConfiguration(_))))
     );
-}
-
-fn drain_started() -> Response {
-    Response::DrainStarted(DrainStarted {
-        last_assignment_seq: 0,
-    })
 }
