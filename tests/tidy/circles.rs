@@ -8,7 +8,7 @@ use crate::assert_none;
 use crate::source::{TextFile, is_word, rust_files};
 
 /// Sources in which there is none.
-const FREE: [&str; 7] = [
+const FREE: [&str; 8] = [
     "orchestrator/codec/src",
     "orchestrator/engine/src",
     "orchestrator/insight/src",
@@ -16,6 +16,7 @@ const FREE: [&str; 7] = [
     "orchestrator/server/src",
     "orchestrator/simulator/src",
     "orchestrator/transport/src",
+    "worker/sdk/src",
 ];
 
 /// `["grpc", "session"]` for `src/grpc/session.rs`; empty for the root of a crate.

@@ -48,6 +48,7 @@ mod capacity;
 mod clock;
 mod context;
 mod error;
+mod event;
 mod handler;
 mod machine;
 mod session;
@@ -64,9 +65,10 @@ pub use capacity::WorkerHandle;
 pub use context::StepContext;
 pub use error::{StepError, WorkerError};
 pub use escapement_model::{BootId, Opaque, SessionId, Severity, codes};
+pub use event::SessionEvent;
 #[cfg(feature = "log")]
 pub use telemetry::InitError as LogError;
-pub use worker::{SessionEvent, Worker, WorkerBuilder, host_name};
+pub use worker::{Worker, WorkerBuilder, host_name};
 
 /// Shows on stderr what the worker and its program say by `tracing`, without ever waiting for stderr.
 ///

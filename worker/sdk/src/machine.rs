@@ -12,9 +12,10 @@ mod tests;
 
 use crate::capacity::CapacityOverrides;
 use crate::error::WorkerError;
+use crate::event::SessionEvent;
 use crate::session::worker_state::WorkerState;
 use crate::session::{Command, Session, TaskEnd};
-use crate::worker::{SessionEvent, Worker};
+use crate::worker::Worker;
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::{Hello, SessionRequest, SessionResponse};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -20,7 +20,7 @@ mod transmit;
 pub(crate) mod worker_state;
 
 use crate::error::{StepError, WorkerError};
-use crate::worker::SessionEvent;
+use crate::event::SessionEvent;
 use attempt::Input;
 use attempts::Attempts;
 use bytes::Bytes;

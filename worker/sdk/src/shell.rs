@@ -12,10 +12,11 @@ mod threads;
 use crate::capacity::WorkerHandle;
 use crate::clock;
 use crate::error::WorkerError;
+use crate::event::SessionEvent;
 use crate::machine::{Machine, OrchestratorId};
 use crate::session::Command;
 use crate::token::BearerToken;
-use crate::worker::{SessionCallback, SessionEvent, Worker};
+use crate::worker::{SessionCallback, Worker};
 use connection::{Connection, Event, Next};
 use std::collections::BTreeMap;
 use std::io;
@@ -27,8 +28,38 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
 
+impl Worker {
+    /// Runs until SIGTERM, SIGINT or SIGHUP, then drains and returns. See [`run_until`](Self::run_until).
+    ///
+    /// # Errors
+    /// As [`run_until`](Self::run_until).
+    pub async fn run(self) -> Result<(), WorkerError> {
+        self.run_until(escapement_process::stop_signal()).await
+    }
+
+    /// Runs until `shutdown` resolves, then drains: takes no new work, finishes what runs within the drain
+    /// grace,
+    /// gives up the rest, waits until every outcome is acknowledged, and returns.
+    ///
+    /// Async handlers run on the runtime of the caller, blocking ones on threads of their own, and the sessions
+    /// on one more, so that heartbeats go out however busy the handlers are.
+    /// While the orchestrator is away the worker keeps connecting, for ever.
+    /// If the orchestrator names peers, the worker keeps a session with each of them as well; all sessions
+    /// share one capacity.
+    /// A blocking handler that ignores its cancellation outlives this call, and ends with the process.
+    ///
+    /// # Errors
+    /// [`WorkerError::Superseded`] and [`WorkerError::Refused`] if the orchestrator ends the worker for
+    /// good;
+    /// [`WorkerError::DrainIncomplete`] if the last outcomes could not be delivered;
+    /// [`WorkerError::SessionThread`] if the thread does not start.
+    pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
+        run(self, shutdown).await
+    }
+}
+
 /// Runs a worker to its end. Dropping the future ends it without a drain.
-pub(crate) async fn run(worker: Worker, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
+async fn run(worker: Worker, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
     let handlers_runtime = Handle::current();
     let (stop_tx, stop_rx) = oneshot::channel();
     let (end_tx, mut end_rx) = oneshot::channel();

@@ -4,14 +4,13 @@ use crate::action::Action;
 use crate::capacity::WorkerHandle;
 use crate::context::StepContext;
 use crate::error::{StepError, WorkerError};
+use crate::event::SessionEvent;
 use crate::handler::{Handler, HandlerFn};
-use crate::shell;
 use crate::token::BearerToken;
 use bytes::Bytes;
 use escapement_model::limits::{
     LABEL_CHARS_MAX, SESSION_ACTIONS_MAX, SESSION_IN_FLIGHT_MAX, SESSION_MESSAGE_BYTES_MAX, WORKER_LABELS_MAX,
 };
-use escapement_model::{BootId, SessionId};
 use escapement_wire::worker::v1::Hello;
 use prost::Message;
 use serde::Serialize;
@@ -31,54 +30,6 @@ pub struct Worker {
     pub(crate) on_session: SessionCallback,
     pub(crate) token: Option<BearerToken>,
     pub(crate) handle: WorkerHandle,
-}
-
-/// What happens to a worker's session. Told to the callback of [`WorkerBuilder::on_session`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum SessionEvent {
-    /// The orchestrator has taken the worker.
-    #[non_exhaustive]
-    Connected {
-        /// Its address.
-        orchestrator: String,
-        /// This session.
-        session_id: SessionId,
-        /// This process lifetime of the orchestrator.
-        boot_id: BootId,
-        /// Actions that the orchestrator did not take, each with its reason.
-        refused_actions: Vec<(String, String)>,
-    },
-    /// The session ended or did not come about; the worker connects again by itself unless it stops.
-    #[non_exhaustive]
-    Disconnected {
-        /// Its address.
-        orchestrator: String,
-        /// Why, for people.
-        reason: String,
-        /// True if the worker has taken its leave: it stops, or the orchestrator asked it to reconnect.
-        left: bool,
-    },
-    /// An operator drains this worker: it gets no new work from this orchestrator.
-    /// What runs goes on, and the worker stays connected until it is asked to stop.
-    #[non_exhaustive]
-    Drained {
-        /// Its address.
-        orchestrator: String,
-    },
-    /// A handler still runs although it was cancelled and aborted. It keeps its slot until it ends.
-    /// Told 10 s after the abortion, then at doubling distances up to 10 minutes.
-    #[non_exhaustive]
-    Stuck {
-        /// The action.
-        action: String,
-        /// The execution.
-        execution_id: String,
-        /// The step.
-        step_id: String,
-        /// How long ago it was aborted.
-        aborted_for: Duration,
-    },
 }
 
 impl Worker {
@@ -102,34 +53,6 @@ impl Worker {
     /// Changes how much work the worker takes, before it runs and while it does.
     pub fn handle(&self) -> WorkerHandle {
         self.handle.clone()
-    }
-
-    /// Runs until SIGTERM, SIGINT or SIGHUP, then drains and returns. See [`run_until`](Self::run_until).
-    ///
-    /// # Errors
-    /// As [`run_until`](Self::run_until).
-    pub async fn run(self) -> Result<(), WorkerError> {
-        self.run_until(escapement_process::stop_signal()).await
-    }
-
-    /// Runs until `shutdown` resolves, then drains: takes no new work, finishes what runs within the drain
-    /// grace,
-    /// gives up the rest, waits until every outcome is acknowledged, and returns.
-    ///
-    /// Async handlers run on the runtime of the caller, blocking ones on threads of their own, and the sessions
-    /// on one more, so that heartbeats go out however busy the handlers are.
-    /// While the orchestrator is away the worker keeps connecting, for ever.
-    /// If the orchestrator names peers, the worker keeps a session with each of them as well; all sessions
-    /// share one capacity.
-    /// A blocking handler that ignores its cancellation outlives this call, and ends with the process.
-    ///
-    /// # Errors
-    /// [`WorkerError::Superseded`] and [`WorkerError::Refused`] if the orchestrator ends the worker for
-    /// good;
-    /// [`WorkerError::DrainIncomplete`] if the last outcomes could not be delivered;
-    /// [`WorkerError::SessionThread`] if the thread does not start.
-    pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
-        shell::run(self, shutdown).await
     }
 }
 

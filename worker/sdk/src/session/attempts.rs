@@ -1,12 +1,13 @@
 //! Every attempt that the worker has not been released from. Knows no stream: what is to be said goes to the
 //! outbox.
 
+use crate::event::SessionEvent;
 use crate::session::attempt::{Input, Next, State, next};
 use crate::session::outbox::Effects;
 use crate::session::{Command, LEASE_STOP_MS, STOP_GRACE_MS, TaskEnd, report, token_bytes};
-use crate::worker::SessionEvent;
 use escapement_model::AttemptToken;
-use escapement_wire::worker::v1::{AttemptOutcome, InFlight, SessionLimits, in_flight};
+use escapement_wire::worker::v1::session_request::Message as Request;
+use escapement_wire::worker::v1::{AttemptOutcome, InFlight, Outcomes, SessionLimits, in_flight};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -151,6 +152,27 @@ impl Attempts {
             }
             Entry::Occupied(_) | Entry::Vacant(_) => false,
         }
+    }
+
+    /// The next message of outcomes, as many as fit into one.
+    pub(super) fn take_outcomes(&mut self, effects: &mut Effects, limits: &SessionLimits) -> Option<Request> {
+        // A message that takes long to travel would hold up the heartbeat behind it.
+        let bytes_max = report::item_bytes_max(limits).min(OUTCOMES_BYTES_AIM);
+        let mut items = Vec::new();
+        let mut bytes = 0;
+        while let Some(token) = effects.first_outcome() {
+            // An outcome that was answered in the meantime needs no second message.
+            if let Some(outcome) = self.outcome_mut(token) {
+                bytes += report::fit(outcome, limits) + ITEM_OVERHEAD_BYTES;
+                let full = bytes > bytes_max || items.len() == OUTCOMES_PER_MESSAGE_MAX;
+                if full && !items.is_empty() {
+                    break;
+                }
+                items.push(outcome.clone());
+            }
+            effects.drop_first_outcome();
+        }
+        (!items.is_empty()).then_some(Request::Outcomes(Outcomes { items }))
     }
 
     pub(super) fn outcome_mut(&mut self, token: AttemptToken) -> Option<&mut AttemptOutcome> {
@@ -327,3 +349,10 @@ impl Attempts {
 const STUCK_REPORT_MS_MIN: u64 = 10_000;
 /// The longest distance between two reports.
 const STUCK_REPORT_MS_MAX: u64 = 600_000;
+
+/// Bytes of one message of several outcomes; one that is larger goes alone.
+const OUTCOMES_BYTES_AIM: usize = 256 << 10;
+/// Outcomes in one message.
+const OUTCOMES_PER_MESSAGE_MAX: usize = 1024;
+/// Key and length of one item of `Outcomes`.
+const ITEM_OVERHEAD_BYTES: usize = 6;

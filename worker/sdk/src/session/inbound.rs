@@ -1,11 +1,11 @@
 //! What the worker does about each message of the orchestrator. Sends nothing by itself.
 
 use crate::error::WorkerError;
+use crate::event::SessionEvent;
 use crate::session::attempts::Names;
 use crate::session::stream::{StreamState, WelcomedStream};
 use crate::session::worker_state::{Room, WorkerState};
 use crate::session::{ATTEMPTS_MAX, Command, Session, TIMEOUT_MS_MAX, TaskStart, attempt, is_set};
-use crate::worker::SessionEvent;
 use bytes::Bytes;
 use escapement_model::limits::{
     OUTPUT_BYTES_MAX, SESSION_IN_FLIGHT_MAX, SESSION_MESSAGE_BYTES_MAX, WORKER_PROTOCOL,
@@ -153,7 +153,7 @@ impl Session {
                     .unwanted(now_ms, token, crate::session::STOP_GRACE_MS, &mut self.effects);
             }
         }
-        self.effects.resend(&self.attempts);
+        self.effects.resend(self.attempts.finished());
         self.peers = Some(welcome.peers);
         let refused_actions = welcome
             .refused_actions

@@ -1,11 +1,10 @@
 //! What waits to be said on the present stream, and what waits to be done. Bounded by what is in flight.
 
-use crate::session::attempts::Attempts;
-use crate::session::{ATTEMPTS_MAX, Command, report, token_bytes};
+use crate::session::{ATTEMPTS_MAX, Command, token_bytes};
 use bytes::Bytes;
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::session_request::Message as Request;
-use escapement_wire::worker::v1::{AttemptAcks, Outcomes, RejectedAttempt, SessionLimits, rejected_attempt};
+use escapement_wire::worker::v1::{AttemptAcks, RejectedAttempt, rejected_attempt};
 use std::collections::VecDeque;
 
 /// Where changes leave their consequences.
@@ -53,8 +52,8 @@ impl Effects {
     }
 
     /// Sends every recorded outcome on this stream, in the order of the tokens.
-    pub(super) fn resend(&mut self, attempts: &Attempts) {
-        self.outcomes = attempts.finished().collect();
+    pub(super) fn resend(&mut self, finished: impl Iterator<Item = AttemptToken>) {
+        self.outcomes = finished.collect();
     }
 
     pub(super) fn has_acks(&self) -> bool {
@@ -90,29 +89,14 @@ impl Effects {
         }))
     }
 
-    /// The next message of outcomes, as many as fit into one.
-    pub(super) fn take_outcomes(
-        &mut self,
-        attempts: &mut Attempts,
-        limits: &SessionLimits,
-    ) -> Option<Request> {
-        // A message that takes long to travel would hold up the heartbeat behind it.
-        let bytes_max = report::item_bytes_max(limits).min(OUTCOMES_BYTES_AIM);
-        let mut items = Vec::new();
-        let mut bytes = 0;
-        while let Some(&token) = self.outcomes.front() {
-            // An outcome that was answered in the meantime needs no second message.
-            if let Some(outcome) = attempts.outcome_mut(token) {
-                bytes += report::fit(outcome, limits) + ITEM_OVERHEAD_BYTES;
-                let full = bytes > bytes_max || items.len() == OUTCOMES_PER_MESSAGE_MAX;
-                if full && !items.is_empty() {
-                    break;
-                }
-                items.push(outcome.clone());
-            }
-            self.outcomes.pop_front();
-        }
-        (!items.is_empty()).then_some(Request::Outcomes(Outcomes { items }))
+    /// The next outcome to send on this stream.
+    pub(super) fn first_outcome(&self) -> Option<AttemptToken> {
+        self.outcomes.front().copied()
+    }
+
+    /// The next outcome is in a message, or needs none.
+    pub(super) fn drop_first_outcome(&mut self) {
+        self.outcomes.pop_front();
     }
 }
 
@@ -120,9 +104,3 @@ impl Effects {
 const ACKS_PER_MESSAGE_MAX: usize = 4096;
 /// Acknowledgements that may wait: twice the attempts that one session may have.
 const PENDING_ACKS_MAX: usize = 2 * ATTEMPTS_MAX;
-/// Bytes of one message of several outcomes; one that is larger goes alone.
-const OUTCOMES_BYTES_AIM: usize = 256 << 10;
-/// Outcomes in one message.
-const OUTCOMES_PER_MESSAGE_MAX: usize = 1024;
-/// Key and length of one item of `Outcomes`.
-const ITEM_OVERHEAD_BYTES: usize = 6;

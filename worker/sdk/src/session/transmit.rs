@@ -106,7 +106,7 @@ impl Session {
                 reason: "the worker stops".to_owned(),
             }));
         }
-        if let Some(outcomes) = self.effects.take_outcomes(&mut self.attempts, &self.limits) {
+        if let Some(outcomes) = self.attempts.take_outcomes(&mut self.effects, &self.limits) {
             return Some(outcomes);
         }
         let reason = self.stream.welcomed_mut()?.goodbye.take()?;

@@ -14,9 +14,7 @@ mod several;
 use escapement_sdk::{Action, SessionEvent, StepContext, StepError, WorkerError};
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
-use escapement_wire::worker::v1::{
-    Reconnect, in_flight,
-};
+use escapement_wire::worker::v1::{Reconnect, in_flight};
 use fake::{Fake, Running, patient, token};
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 use crate::fake::{Fake, Running, patient, token};
 use crate::greet;
 use escapement_sdk::{Worker, WorkerBuilder, WorkerError};
+use escapement_wire::worker::v1::HeartbeatAck;
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
-use escapement_wire::worker::v1::HeartbeatAck;
 use serde_json::json;
 
 #[tokio::test]

@@ -4,9 +4,9 @@ pub(super) use super::spoken::{HEARTBEAT_MS, LEASE_MS, token, token_bytes};
 use super::spoken::{
     acknowledged, action, assignment, assignments, cancels, heartbeat_ack, numbered, success, welcome,
 };
+use crate::event::SessionEvent;
 use crate::session::worker_state::WorkerState;
 use crate::session::{Command, Session, TaskEnd, TaskStart};
-use crate::worker::SessionEvent;
 use crate::{StepError, WorkerError};
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1::session_request::Message as Request;
