@@ -6,7 +6,7 @@ use crate::moves::{FAR_MS, Kind, kind_of, place_in, that_do_not_fit, that_fit, w
 use crate::plans::Case;
 use crate::seen::{Seen, Signatures};
 use crate::transitions::Transitions;
-use escapement_contract::{Input, Phase, Standing, StepIndex, StepState};
+use escapement_contract::{AbstractState, Input, Phase, StepIndex, StepState};
 use escapement_fuzz::lockstep::invariants::check_state;
 use escapement_fuzz::lockstep::{Answer, Lockstep};
 use escapement_tests::reference::decided::Command;
@@ -85,7 +85,7 @@ impl Explorer<'_> {
         let own = Seen::default();
         let mut stack = Vec::new();
         for first in [self.case.accept(), self.case.accept().restarted()] {
-            if self.is_new(&own, &first, &first.standing()) {
+            if self.is_new(&own, &first, &first.abstract_state()) {
                 stack.push(first);
             }
         }
@@ -94,67 +94,67 @@ impl Explorer<'_> {
         }
     }
 
-    fn is_new(&self, own: &Seen, pair: &Lockstep, standing: &Standing) -> bool {
+    fn is_new(&self, own: &Seen, pair: &Lockstep, state: &AbstractState) -> bool {
         match self.merging {
-            Merging::Whole(_) => own.insert(key::whole(standing)),
-            Merging::Rest(seen) => seen.insert(self.rest(pair, standing)),
+            Merging::Whole(_) => own.insert(key::whole(state)),
+            Merging::Rest(seen) => seen.insert(self.rest(pair, state)),
         }
     }
 
-    fn rest(&self, pair: &Lockstep, standing: &Standing) -> u128 {
+    fn rest(&self, pair: &Lockstep, state: &AbstractState) -> u128 {
         let status = pair
             .settlement
             .as_ref()
             .map(|settlement| settlement.result.status);
-        key::rest(&self.case, standing, status)
+        key::rest(&self.case, state, status)
     }
 
     fn visit(&mut self, mut pair: Lockstep, own: &Seen, stack: &mut Vec<Lockstep>) {
         self.counts.n_states += 1;
-        let standing = pair.standing();
-        check_state(&pair, &standing);
-        self.check_refusals(&mut pair, &standing);
+        let state = pair.abstract_state();
+        check_state(&pair, &state);
+        self.check_refusals(&mut pair, &state);
         let mut signature = DefaultHasher::new();
-        let inputs = that_fit(&standing, self.index);
+        let inputs = that_fit(&state, self.index);
         for input in &inputs {
-            let next = self.step(&pair, &standing, 0, input);
-            self.sign(&mut signature, &standing, (0, input), &next);
-            if self.is_new(own, &next.pair, &next.answer.standing) {
+            let next = self.step(&pair, &state, 0, input);
+            self.sign(&mut signature, &state, (0, input), &next);
+            if self.is_new(own, &next.pair, &next.answer.state) {
                 stack.push(next.pair);
             }
         }
-        for wait_ms in waits(&standing) {
-            let next = self.step(&pair, &standing, wait_ms, &Input::Tick);
-            self.sign(&mut signature, &standing, (wait_ms, &Input::Tick), &next);
-            self.check_time(&pair, &standing, &next, wait_ms, &inputs);
-            if self.is_new(own, &next.pair, &next.answer.standing) {
+        for wait_ms in waits(&state) {
+            let next = self.step(&pair, &state, wait_ms, &Input::Tick);
+            self.sign(&mut signature, &state, (wait_ms, &Input::Tick), &next);
+            self.check_time(&pair, &state, &next, wait_ms, &inputs);
+            if self.is_new(own, &next.pair, &next.answer.state) {
                 stack.push(next.pair);
             }
         }
         if let Merging::Whole(signatures) = self.merging {
-            signatures.check(self.rest(&pair, &standing), signature.finish());
+            signatures.check(self.rest(&pair, &state), signature.finish());
         }
     }
 
     /// what does not fit is refused and changes nothing.
-    fn check_refusals(&mut self, pair: &mut Lockstep, standing: &Standing) {
-        for input in that_do_not_fit(&self.case, standing, self.index) {
+    fn check_refusals(&mut self, pair: &mut Lockstep, state: &AbstractState) {
+        for input in that_do_not_fit(&self.case, state, self.index) {
             let answer = pair.feed_refused(&input);
-            assert!(!answer, "{input:?} was accepted in {standing:?}");
-            self.transitions.refused(standing, &input);
+            assert!(!answer, "{input:?} was accepted in {state:?}");
+            self.transitions.refused(state, &input);
             self.counts.n_refused += 1;
         }
-        let after = pair.compare_standing();
-        assert_eq!(after, *standing, "a refused input changed something");
+        let after = pair.compare_state();
+        assert_eq!(after, *state, "a refused input changed something");
         pair.compare_nothing_happened();
     }
 
-    fn step(&mut self, pair: &Lockstep, before: &Standing, wait_ms: u64, input: &Input) -> Next {
+    fn step(&mut self, pair: &Lockstep, before: &AbstractState, wait_ms: u64, input: &Input) -> Next {
         self.counts.n_transitions += 1;
         let mut next = pair.clone();
         let answer = feed(&mut next, wait_ms, input);
         assert!(answer.is_accepted, "{input:?} was refused in {before:?}");
-        let after = &answer.standing;
+        let after = &answer.state;
         self.counts.n_endings += u64::from(before.phase < Phase::Settling && after.phase >= Phase::Settling);
         // It comes to an end: all that happens leads on, and time is bounded by the limit that is armed.
         let was = measure(before, pair.now.monotonic_ms);
@@ -175,7 +175,7 @@ impl Explorer<'_> {
     }
 
     /// one hand-out is taken back, with its start if there was one, and all else stays as it was.
-    fn check_returned(&self, before: &Standing, after: &Standing, input: &Input) {
+    fn check_returned(&self, before: &AbstractState, after: &AbstractState, input: &Input) {
         let step = place_in(input).expect("an attempt has a step");
         let (was, is) = (measure(before, 0), measure(after, 0));
         let n_back = match before.steps[step].state {
@@ -193,13 +193,13 @@ impl Explorer<'_> {
     fn check_time(
         &mut self,
         pair: &Lockstep,
-        before: &Standing,
+        before: &AbstractState,
         ticked: &Next,
         wait_ms: u64,
         inputs: &[Input],
     ) {
         let limit_is_over = before.limit_left_ms.is_some_and(|left_ms| left_ms <= wait_ms);
-        let has_ended = ticked.answer.standing.phase == Phase::Settling;
+        let has_ended = ticked.answer.state.phase == Phase::Settling;
         assert!(!limit_is_over || has_ended, "R-3.3: the limit ends it");
         let first_ms = before.timers.first().map(|(left_ms, _)| *left_ms);
         // Later instants before the limit differ in what fires, not in what comes first.
@@ -218,7 +218,7 @@ impl Explorer<'_> {
             let answer = feed(&mut at_once, wait_ms, input);
             let expected = feed(&mut after_tick, 0, input);
             assert_eq!(answer.is_accepted, expected.is_accepted, "{input:?}");
-            assert_eq!(answer.standing, expected.standing, "{input:?}");
+            assert_eq!(answer.state, expected.state, "{input:?}");
         }
     }
 
@@ -226,7 +226,7 @@ impl Explorer<'_> {
     fn sign(
         &self,
         signature: &mut DefaultHasher,
-        before: &Standing,
+        before: &AbstractState,
         (wait_ms, input): (u64, &Input),
         after: &Next,
     ) {
@@ -239,7 +239,7 @@ impl Explorer<'_> {
             .map(|left_ms| left_ms + 9 - wait_ms);
         let wait_ms = before_limit_ms.map_or(wait_ms, |before_limit_ms| FAR_MS + before_limit_ms);
         (wait_ms, kind_of(input) as u8, place_in(input).map(place)).hash(signature);
-        self.rest(&after.pair, &after.answer.standing).hash(signature);
+        self.rest(&after.pair, &after.answer.state).hash(signature);
         for command in &after.answer.commands {
             match command {
                 Command::Dispatch(step, attempt) => (1, place(*step), *attempt).hash(signature),
@@ -261,7 +261,7 @@ impl Explorer<'_> {
 /// Gives both an input.: once the start is durable the wall clock is wrong, by more than the whole execution may take.
 fn feed(both: &mut Lockstep, wait_ms: u64, input: &Input) -> Answer {
     let answer = both.feed(wait_ms, input);
-    if *input == Input::StartPersisted && answer.standing.phase == Phase::Running {
+    if *input == Input::StartPersisted && answer.state.phase == Phase::Running {
         let jumps_ahead = both.reference.states.len().is_multiple_of(2);
         both.now.unix_ms += if jumps_ahead { HOUR_MS } else { -HOUR_MS };
     }
@@ -271,7 +271,7 @@ fn feed(both: &mut Lockstep, wait_ms: u64, input: &Input) -> Answer {
 const HOUR_MS: i64 = 3_600_000;
 
 /// How far an execution has come. It grows with everything that happens, except that an attempt is returned.
-fn measure(standing: &Standing, now_ms: u64) -> (Phase, u64, bool, u64) {
+fn measure(state: &AbstractState, now_ms: u64) -> (Phase, u64, bool, u64) {
     let of_step = |state: StepState| match state {
         StepState::Pending => 0,
         StepState::Waiting { attempt } => 4 * u64::from(attempt) - 3,
@@ -280,8 +280,8 @@ fn measure(standing: &Standing, now_ms: u64) -> (Phase, u64, bool, u64) {
         StepState::BackingOff { next_attempt } => 4 * u64::from(next_attempt) - 4,
         StepState::Completed | StepState::NotCompleted | StepState::Stopped => 1_000,
     };
-    let steps = standing.steps.iter().map(|step| of_step(step.state)).sum();
-    (standing.phase, steps, !standing.start_is_being_written, now_ms)
+    let steps = state.steps.iter().map(|step| of_step(step.state)).sum();
+    (state.phase, steps, !state.start_is_being_written, now_ms)
 }
 
 /// Where a transition led.
@@ -291,10 +291,10 @@ struct Next {
 }
 
 /// The place of a step among those that have not ended.
-fn live_place(standing: &Standing, step: usize) -> usize {
+fn live_place(state: &AbstractState, step: usize) -> usize {
     use escapement_contract::StepState::{Completed, NotCompleted};
     let is_live = |place: &usize| {
-        let state = standing.steps.get(*place).map(|step| step.state);
+        let state = state.steps.get(*place).map(|step| step.state);
         !matches!(state, Some(Completed | NotCompleted))
     };
     (0..step).filter(is_live).count()

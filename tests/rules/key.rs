@@ -1,13 +1,13 @@
 //! States as numbers: two with the same number are explored once. Compares no states.
 //!
-//! [`whole`] is everything that the future of an execution of one plan depends on: what `Standing` shows and the
+//! [`whole`] is everything that the future of an execution of one plan depends on: what `AbstractState` shows and the
 //! states of the steps do not imply (`invariants::check_derived` looks that they do), with limits that are far
 //! away taken as one. [`rest`] leaves out the steps that ended but for what they leave behind, so that plans
 //! which are alike from there on share their states; `explore` looks that it decides the future as well.
 
 use crate::moves::FAR_MS;
 use crate::plans::{Case, Options, Policy};
-use escapement_contract::{Phase, Standing, Status, StepState};
+use escapement_contract::{AbstractState, Phase, Status, StepState};
 use escapement_model::Severity;
 
 /// Packs small numbers into one; the same numbers in the same ranges give the same sum, others another.
@@ -27,10 +27,10 @@ impl Packer {
 }
 
 /// The state of an execution of this very plan.
-pub(crate) fn whole(standing: &Standing) -> u128 {
+pub(crate) fn whole(state: &AbstractState) -> u128 {
     let mut key = Packer(1);
-    of_execution(&mut key, standing);
-    for step in &standing.steps {
+    of_execution(&mut key, state);
+    for step in &state.steps {
         of_step(&mut key, step.state, step.timer_left_ms);
         key.push(step.severity.map_or(0, |severity| of_severity(severity) + 1), 4);
     }
@@ -38,7 +38,7 @@ pub(crate) fn whole(standing: &Standing) -> u128 {
 }
 
 /// The rest of an execution: options, steps that have not ended, and what the others leave behind.
-pub(crate) fn rest(case: &Case, standing: &Standing, status: Option<Status>) -> u128 {
+pub(crate) fn rest(case: &Case, state: &AbstractState, status: Option<Status>) -> u128 {
     let mut key = Packer(1);
     let Options {
         policy,
@@ -56,34 +56,34 @@ pub(crate) fn rest(case: &Case, standing: &Standing, status: Option<Status>) -> 
     key.push(u64::from(n_slots), 3);
     key.flag(has_step_limits);
     key.flag(case.context_is_missing);
-    of_execution(&mut key, standing);
-    if standing.phase > Phase::Running {
+    of_execution(&mut key, state);
+    if state.phase > Phase::Running {
         // Only the deliveries are left.
         key.push(status.map_or(0, |status| status as u64 + 1), 4);
         return key.0;
     }
-    let state = |step: usize| {
-        standing
+    let state_of = |step: usize| {
+        state
             .steps
             .get(step)
             .map_or(StepState::Pending, |step| step.state)
     };
     let live: Vec<usize> = (0..case.shape.n_steps)
-        .filter(|step| !matches!(state(*step), StepState::Completed | StepState::NotCompleted))
+        .filter(|step| !matches!(state_of(*step), StepState::Completed | StepState::NotCompleted))
         .collect();
     // all that is left to say of the others at the end.
-    key.flag(standing.n_completed > 0);
-    key.flag(standing.n_ended > standing.n_completed);
+    key.flag(state.n_completed > 0);
+    key.flag(state.n_ended > state.n_completed);
     key.push(live.len() as u64, 5);
     for (place, step) in live.iter().enumerate() {
         key.push(u64::from(case.shape.on_failure[*step]), 3);
         for other in &live[..place] {
             key.flag(case.depends_on(*step, *other));
         }
-        let timer = standing.steps.get(*step).and_then(|step| step.timer_left_ms);
-        of_step(&mut key, state(*step), timer);
+        let timer = state.steps.get(*step).and_then(|step| step.timer_left_ms);
+        of_step(&mut key, state_of(*step), timer);
         key.flag(
-            standing
+            state
                 .steps
                 .get(*step)
                 .is_some_and(|step| step.failed_dependency.is_some()),
@@ -92,12 +92,12 @@ pub(crate) fn rest(case: &Case, standing: &Standing, status: Option<Status>) -> 
     key.0
 }
 
-fn of_execution(key: &mut Packer, standing: &Standing) {
-    key.push(standing.phase as u64, 5);
-    key.flag(standing.start_is_being_written);
-    let left_ms = standing.limit_left_ms.map_or(0, |left_ms| left_ms + 1);
+fn of_execution(key: &mut Packer, state: &AbstractState) {
+    key.push(state.phase as u64, 5);
+    key.flag(state.start_is_being_written);
+    let left_ms = state.limit_left_ms.map_or(0, |left_ms| left_ms + 1);
     // While queued every millisecond counts: the start looks at what is left.
-    let counts = standing.phase == Phase::Queued;
+    let counts = state.phase == Phase::Queued;
     key.push(if counts { left_ms } else { left_ms.min(FAR_MS) }, 1 << 11);
 }
 

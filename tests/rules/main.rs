@@ -8,7 +8,7 @@
 //! Why states may be taken as one:
 //! - The record, the list of errors and the outputs are only appended to and read when the result is made. Each
 //!   transition appends the same on both sides, so whole records are the same whatever way led to a state.
-//! - `key::whole` is everything else, and the compiler sees to it that `Standing` leaves out no field.
+//! - `key::whole` is everything else, and the compiler sees to it that `AbstractState` leaves out no field.
 //! - The plan's limit is as good as far away while it is further off than a step's timer reaches; from there time
 //!   may jump to the last millisecond before it and beyond it, so that near limits are explored as well.
 //! - `key::rest` forgets steps that ended. In plans of up to three steps, explored without it, all states that it

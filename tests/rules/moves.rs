@@ -2,7 +2,7 @@
 //! Knows no outcome of any of it.
 
 use crate::plans::{Case, PLAN_LIMIT_MS};
-use escapement_contract::{Evidence, Input, Outcome, Phase, Reported, Standing, StepIndex, StepState};
+use escapement_contract::{AbstractState, Evidence, Input, Outcome, Phase, Reported, StepIndex, StepState};
 use escapement_model::{Opaque, Severity};
 
 /// Limits further away than this are alike: no timer of a step reaches so far.
@@ -27,20 +27,20 @@ pub(crate) enum Kind {
 }
 
 /// The inputs that fit; each is accepted.
-pub(crate) fn that_fit(standing: &Standing, index: &[StepIndex]) -> Vec<Input> {
+pub(crate) fn that_fit(state: &AbstractState, index: &[StepIndex]) -> Vec<Input> {
     let mut inputs = Vec::new();
-    match standing.phase {
+    match state.phase {
         Phase::Queued => inputs.push(Input::Start),
         Phase::Starting => {}
         Phase::Running => {
-            for (step, index) in standing.steps.iter().zip(index) {
+            for (step, index) in state.steps.iter().zip(index) {
                 of_step(step.state, *index, &mut inputs);
             }
         }
         Phase::Settling => inputs.push(Input::SettlePersisted),
         Phase::Settled => {}
     }
-    if standing.start_is_being_written {
+    if state.start_is_being_written {
         inputs.push(Input::StartPersisted);
     }
     inputs
@@ -113,25 +113,22 @@ fn outcomes() -> [Outcome; 7] {
 
 /// Inputs of every kind for every step, and for one that the plan does not have, that do not fit: other phases,
 /// other states, attempts that are over and attempts to come.
-pub(crate) fn that_do_not_fit(case: &Case, standing: &Standing, index: &[StepIndex]) -> Vec<Input> {
+pub(crate) fn that_do_not_fit(case: &Case, state: &AbstractState, index: &[StepIndex]) -> Vec<Input> {
     let mut inputs = Vec::new();
-    if standing.phase != Phase::Queued {
+    if state.phase != Phase::Queued {
         inputs.push(Input::Start);
     }
-    if !standing.start_is_being_written {
+    if !state.start_is_being_written {
         inputs.push(Input::StartPersisted);
     }
-    if standing.phase != Phase::Settling {
+    if state.phase != Phase::Settling {
         inputs.push(Input::SettlePersisted);
     }
     for (place, step) in index.iter().enumerate() {
         if place >= case.shape.n_steps && place != index.len() - 1 {
             continue;
         }
-        let running = standing
-            .steps
-            .get(place)
-            .filter(|_| standing.phase == Phase::Running);
+        let running = state.steps.get(place).filter(|_| state.phase == Phase::Running);
         let state = running.map_or(StepState::Pending, |step| step.state);
         let attempts = attempt_of(state).map_or(1..=1, |attempt| attempt - 1..=attempt + 1);
         for attempt in attempts {
@@ -192,8 +189,8 @@ fn attempt_of(state: StepState) -> Option<u32> {
 ///
 /// While a step's timer runs: one millisecond, and two, which is late for a timer that was due after one.
 /// Anywhere: until just before the limit, and until after it.
-pub(crate) fn waits(standing: &Standing) -> Vec<u64> {
-    let Some(left_ms) = standing.limit_left_ms else {
+pub(crate) fn waits(state: &AbstractState) -> Vec<u64> {
+    let Some(left_ms) = state.limit_left_ms else {
         return Vec::new();
     };
     let mut waits = Vec::new();
@@ -203,11 +200,11 @@ pub(crate) fn waits(standing: &Standing) -> Vec<u64> {
         return waits;
     }
     // Until the queue has taken too long.
-    let takes_long = standing.phase == Phase::Queued && left_ms >= PLAN_LIMIT_MS;
-    if takes_long || !standing.timers.is_empty() {
+    let takes_long = state.phase == Phase::Queued && left_ms >= PLAN_LIMIT_MS;
+    if takes_long || !state.timers.is_empty() {
         waits.push(1);
     }
-    if !standing.timers.is_empty() {
+    if !state.timers.is_empty() {
         waits.push(2);
     }
     waits.extend([left_ms - 1, left_ms + 3]);

@@ -5,7 +5,7 @@ use crate::key;
 use crate::moves::{Kind, kind_of, that_fit};
 use crate::plans::{Case, Options, Policy, STEPS_MAX, Shape, step_indices};
 use crate::seen::Seen;
-use escapement_contract::{Input, Outcome, Phase, Standing, StepIndex};
+use escapement_contract::{AbstractState, Input, Outcome, Phase, StepIndex};
 use escapement_fuzz::lockstep::Lockstep;
 use escapement_fuzz::lockstep::said::{Link, chain_of};
 use escapement_tests::reference::decided::Command;
@@ -106,15 +106,15 @@ fn play(case: &Case) -> usize {
     let mut n_states = 0;
     while let Some((pair, twin)) = stack.pop() {
         n_states += 1;
-        let standing = twin.standing();
-        for input in that_fit(&standing, &index).into_iter().filter(is_played) {
+        let state = twin.abstract_state();
+        for input in that_fit(&state, &index).into_iter().filter(is_played) {
             let (mut pair, mut twin) = (pair.clone(), twin.clone());
             let found = pair.feed(0, &named(&input, &index, &order));
             let expected = twin.feed(0, &input);
             assert!(found.is_accepted && expected.is_accepted, "{input:?} in {case:?}");
             assert_eq!(
-                in_order(&found.standing, &order),
-                expected.standing,
+                in_order(&found.state, &order),
+                expected.state,
                 "{input:?} in {case:?}"
             );
             let commands: Vec<_> = expected
@@ -128,7 +128,7 @@ fn play(case: &Case) -> usize {
                 shown(&twin, |step| order[step]),
                 "{case:?}"
             );
-            if seen.insert(key::whole(&expected.standing)) {
+            if seen.insert(key::whole(&expected.state)) {
                 stack.push((pair, twin));
             }
         }
@@ -169,10 +169,10 @@ fn named(input: &Input, index: &[StepIndex], order: &[usize]) -> Input {
 }
 
 /// With its steps by canonical position.
-fn in_order(standing: &Standing, order: &[usize]) -> Standing {
-    let mut sorted = standing.clone();
-    if !standing.steps.is_empty() {
-        sorted.steps = order.iter().map(|step| standing.steps[*step]).collect();
+fn in_order(state: &AbstractState, order: &[usize]) -> AbstractState {
+    let mut sorted = state.clone();
+    if !state.steps.is_empty() {
+        sorted.steps = order.iter().map(|step| state.steps[*step]).collect();
     }
     sorted
 }
@@ -188,7 +188,7 @@ fn told(command: &Command, order: &[usize]) -> Command {
 /// Status, steps that completed, and the error with its causes, once it has ended.
 fn shown(pair: &Lockstep, name: impl Fn(usize) -> usize) -> Option<(u8, u32, Vec<Link>)> {
     let result = &pair.settlement.as_ref()?.result;
-    assert!(pair.standing().phase >= Phase::Settling);
+    assert!(pair.abstract_state().phase >= Phase::Settling);
     let chain = result
         .error
         .as_ref()

@@ -2,7 +2,7 @@
 
 use crate::moves::{Kind, kind_of, place_in};
 use crate::plans::Case;
-use escapement_contract::{Input, Phase, Standing, StepState};
+use escapement_contract::{AbstractState, Input, Phase, StepState};
 
 /// The rows of the table of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,7 +67,7 @@ impl Transitions {
         }
     }
 
-    pub(crate) fn refused(&mut self, before: &Standing, input: &Input) {
+    pub(crate) fn refused(&mut self, before: &AbstractState, input: &Input) {
         self.phases[before.phase as usize][kind_of(input) as usize] |= REFUSED;
         if before.phase != Phase::Running {
             return;
@@ -97,10 +97,10 @@ impl Transitions {
     pub(crate) fn accepted(
         &mut self,
         case: &Case,
-        before: &Standing,
+        before: &AbstractState,
         wait_ms: u64,
         input: &Input,
-        after: &Standing,
+        after: &AbstractState,
     ) {
         let kind = kind_of(input);
         let fires = before.limit_left_ms.is_some_and(|left_ms| left_ms <= wait_ms)

@@ -7,8 +7,7 @@ mod result_bytes;
 use crate::plan::{OnFailure, Plan, StepIndex};
 use alloc::vec::Vec;
 
-/// Which way of computing certificates this is. It rises whenever a plan would get another one than before: what was
-/// said of it then stays as it is, and nobody compares it with what is said now.
+/// Version of the algorithm. It is bumped if any plan's certificate changes; old certificates are not recomputed.
 pub const CERTIFICATE_REVISION: u32 = 1;
 
 /// Computed before a plan runs, and true of each of its executions.

@@ -4,6 +4,8 @@
 //! Four kinds of methods: getters, `handle` (what happened), `poll_effect` (what must be done now) and
 //! `next_due_ms` (when to come back).
 
+#[cfg(feature = "explore")]
+mod abstract_state;
 mod attempt;
 mod compose;
 mod effect;
@@ -11,18 +13,16 @@ mod explain;
 mod input;
 mod interruption;
 mod settle;
-#[cfg(feature = "explore")]
-mod standing;
 mod start;
 mod steps;
 mod timers;
 mod turn;
 
+#[cfg(feature = "explore")]
+pub use abstract_state::{AbstractState, AbstractStep};
 pub use effect::{Delivery, Effect, Persisted, WithdrawReason};
 pub use input::{Evidence, Input, Refused};
 pub use interruption::Interruption;
-#[cfg(feature = "explore")]
-pub use standing::{Standing, StepStanding};
 pub(crate) use start::MISSING_KEYS_BYTES_MAX;
 pub use steps::{Progress, StepState};
 

@@ -17,7 +17,7 @@ pub struct InputLog {
     pub origin: Moment,
     /// Present if it must not run any more, and so ended at once.
     pub interruption: Option<Interruption>,
-    /// In order. Refused inputs changed nothing and are left out; where time did something before one, there is a `Tick`.
+    /// In order. Refused inputs changed nothing and are left out; if time did something before one, there is a `Tick`.
     pub inputs: Vec<LoggedInput>,
     /// False if there were more than are kept.
     pub is_complete: bool,

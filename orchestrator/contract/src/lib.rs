@@ -37,12 +37,12 @@ pub use certificate::{CERTIFICATE_REVISION, Certificate, CriticalStep, DurationB
 pub use chain::{ChainHash, chain_seed};
 pub use draft::{PlanDraft, RequestDraft, RetryPolicyDraft, StepDraft};
 pub use error::{CAUSE_DEPTH_MAX, ExecutionError};
+#[cfg(feature = "explore")]
+pub use execution::{AbstractState, AbstractStep};
 pub use execution::{
     Delivery, Effect, Evidence, Execution, Input, Interruption, Persisted, Phase, Progress, Refused,
     StepState, WithdrawReason,
 };
-#[cfg(feature = "explore")]
-pub use execution::{Standing, StepStanding};
 pub use explain::{
     AdmissionFacts, COUNTED_MAX, DEPENDENCIES_LISTED_MAX, End, EndedBy, ExecutionFacts, ExecutionReason,
     Explanation, HeldBackFacts, OpenDependencies, QueueFacts, StepFacts, StepReason, WorkerFacts, WriteFacts,

@@ -72,7 +72,7 @@ impl Ended {
 pub fn timeline(plan: &Plan, started_at_unix_ms: i64, audit: &[AuditEntry]) -> Timeline {
     let is_settling = |entry: &AuditEntry| matches!(entry.kind, AuditKind::MandatoryAction { .. });
     let n_before_settling = audit.iter().position(is_settling).unwrap_or(audit.len());
-    // where settling begins after so many entries, single attempts may have been left out.
+    // if settling begins after so many entries, single attempts may have been left out.
     let is_cut = n_before_settling >= AUDIT_ENTRIES_MAX;
     let told = &audit[..n_before_settling.min(AUDIT_ENTRIES_MAX)];
     let steps = plan.canonical_order().iter();

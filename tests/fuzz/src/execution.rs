@@ -319,7 +319,7 @@ impl Run {
         );
         self.fed.push((now, input));
         assert!(self.fed.len() < INPUTS_MAX, "the execution does not end");
-        invariants::check_state(&self.both, &answer.standing);
+        invariants::check_state(&self.both, &answer.state);
         let progress = self.both.core.progress();
         let under_way = progress.steps_waiting + progress.steps_running + progress.steps_backing_off;
         self.under_way_max = self.under_way_max.max(under_way);

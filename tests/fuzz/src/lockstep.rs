@@ -7,7 +7,7 @@ pub mod invariants;
 pub mod said;
 
 use escapement_contract::{
-    Delivery, Effect, Execution, Input, Interruption, Moment, Phase, Request, Settlement, Standing,
+    AbstractState, Delivery, Effect, Execution, Input, Interruption, Moment, Phase, Request, Settlement,
     StepIndex, StepState,
 };
 use escapement_model::{ExecutionId, StepId};
@@ -39,7 +39,7 @@ pub struct Answer {
     /// What must be done.
     pub commands: Vec<Command>,
     /// Where it led.
-    pub standing: Standing,
+    pub state: AbstractState,
 }
 
 impl Lockstep {
@@ -103,8 +103,8 @@ impl Lockstep {
     }
 
     /// Where the contract crate stands.
-    pub fn standing(&self) -> Standing {
-        self.core.standing(self.now)
+    pub fn abstract_state(&self) -> AbstractState {
+        self.core.abstract_state(self.now)
     }
 
     /// Lets both clocks run.
@@ -127,7 +127,7 @@ impl Lockstep {
         Answer {
             is_accepted,
             commands,
-            standing: self.compare_standing(),
+            state: self.compare_state(),
         }
     }
 
@@ -237,50 +237,47 @@ impl Lockstep {
     ///
     /// # Panics
     /// The two differ.
-    pub fn compare_standing(&self) -> Standing {
-        let (standing, reference) = (self.standing(), &self.reference);
+    pub fn compare_state(&self) -> AbstractState {
+        let (state, reference) = (self.abstract_state(), &self.reference);
         let left = |due_ms: u64| due_ms.saturating_sub(self.now.monotonic_ms);
-        assert_eq!(border::phase(standing.phase), reference.phase);
-        assert_eq!(
-            standing.start_is_being_written,
-            reference.start_is_being_written()
-        );
+        assert_eq!(border::phase(state.phase), reference.phase);
+        assert_eq!(state.start_is_being_written, reference.start_is_being_written());
         assert_eq!(self.core.next_due_ms(), reference.next_due_ms(), "the next timer");
         assert_eq!(
             self.core.limit_due_ms(),
             reference.plan_due_ms(),
             "the plan's timer"
         );
-        let limit = match standing.phase {
+        let limit = match state.phase {
             Phase::Queued => reference.next_due_ms(),
             _ => reference.plan_due_ms(),
         };
-        assert_eq!(standing.limit_left_ms, limit.map(left), "the limit");
+        assert_eq!(state.limit_left_ms, limit.map(left), "the limit");
         for index in self.steps() {
             let step = index.as_usize();
             let found = border::state(self.core.step_state(index));
             assert_eq!(found, reference.states[step], "steps[{step}]");
         }
-        for (step, of_core) in standing.steps.iter().enumerate() {
+        for (step, of_core) in state.steps.iter().enumerate() {
             let severity = reference.error_of(step).map(|error| error.severity);
             assert_eq!(of_core.severity, severity, "the error of steps[{step}]");
             assert_eq!(of_core.has_output, reference.outputs.contains_key(&step));
-            if standing.phase == Phase::Running {
+            if state.phase == Phase::Running {
                 let due = reference.step_due_ms(step).map(left);
                 assert_eq!(of_core.timer_left_ms, due, "timer of steps[{step}]");
             }
         }
-        if standing.phase == Phase::Running {
-            invariants::check_derived(&standing, self.core.request());
+        if state.phase == Phase::Running {
+            invariants::check_derived(&state, self.core.request());
         }
-        self.check_time_left(&standing);
-        standing
+        self.check_time_left(&state);
+        state
     }
 
-    fn check_time_left(&self, standing: &Standing) {
+    fn check_time_left(&self, state: &AbstractState) {
         for index in self.steps() {
             let step = index.as_usize();
-            let state = standing.steps.get(step).map(|step| step.state);
+            let state = state.steps.get(step).map(|step| step.state);
             if let Some(StepState::Waiting { .. } | StepState::Assigned { .. }) = state {
                 let left = self.core.attempt_time_left_ms(index, self.now);
                 let expected = self.reference.time_left_ms(step, border::moment(self.now));

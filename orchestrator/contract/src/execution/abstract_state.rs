@@ -1,5 +1,5 @@
-//! What the future of an execution depends on, apart from its request and its ids: everything but its history.
-//! Decides nothing; who explores all executions of a plan tells by it which of them are alike.
+//! The abstract state of an execution: everything that its future depends on, apart from its request and its ids.
+//! Decides nothing; the exhaustive exploration tells by it which executions of a plan are alike.
 
 use super::steps::{StepRecord, Steps};
 use super::{Execution, Phase, StepState};
@@ -7,10 +7,10 @@ use crate::time::Moment;
 use alloc::vec::Vec;
 use escapement_model::Severity;
 
-/// The abstract state of an execution. Two executions of one request that stand alike take the same inputs, each
-/// with the same delay, and stand alike afterwards; what they decide differs in times and texts only.
+/// Two executions of one request with equal abstract states take the same inputs, each with the same delay, and have
+/// equal states afterwards; what they decide differs in times and texts only.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct AbstractState {
     /// The phase.
     pub phase: Phase,
     /// The start has not been answered yet.
@@ -18,7 +18,7 @@ pub struct Standing {
     /// What is left of the limit that is armed; `None` after the end.
     pub limit_left_ms: Option<u64>,
     /// By place in the plan's list; empty until the first step may run.
-    pub steps: Vec<StepStanding>,
+    pub steps: Vec<AbstractStep>,
     /// Canonical positions of the steps that may be taken up.
     pub ready: Vec<u16>,
     /// What is left, and canonical position, in the order in which they fire.
@@ -31,9 +31,9 @@ pub struct Standing {
     pub n_completed: u32,
 }
 
-/// Where a step stands.
+/// The abstract state of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepStanding {
+pub struct AbstractStep {
     /// What it is doing.
     pub state: StepState,
     /// Dependencies that have not ended.
@@ -49,8 +49,8 @@ pub struct StepStanding {
 }
 
 impl Execution {
-    /// Its state at `now`, once everything that is due has happened.
-    pub fn standing(&self, now: Moment) -> Standing {
+    /// Returns its abstract state at `now`, once everything that is due has happened.
+    pub fn abstract_state(&self, now: Moment) -> AbstractState {
         // Without `..`, so that a new field is either shown here or found to be history.
         let Self {
             request: _,
@@ -74,7 +74,7 @@ impl Execution {
             effects: _,
         } = self;
         let is_over = matches!(phase, Phase::Settling | Phase::Settled);
-        let mut standing = Standing {
+        let mut seen = AbstractState {
             phase: *phase,
             start_is_being_written: *start_is_being_written,
             limit_left_ms: (!is_over).then(|| limit_due_ms.saturating_sub(now.monotonic_ms)),
@@ -96,23 +96,23 @@ impl Execution {
                 // Compared with a limit of 12 MiB only.
                 payload_bytes: _,
             } = &**steps;
-            standing.steps = records.iter().map(|record| record.standing(now)).collect();
-            standing.ready = ready.iter().copied().collect();
+            seen.steps = records.iter().map(|record| record.abstract_state(now)).collect();
+            seen.ready = ready.iter().copied().collect();
             // After the end no timer fires, whatever is left of them.
             if !is_over {
                 let left = |(due_ms, position)| (u64::saturating_sub(due_ms, now.monotonic_ms), position);
-                standing.timers = timers.all().map(left).collect();
+                seen.timers = timers.all().map(left).collect();
             }
-            standing.n_slots_free = *n_slots_free;
-            standing.n_ended = *n_ended;
-            standing.n_completed = *n_completed;
+            seen.n_slots_free = *n_slots_free;
+            seen.n_ended = *n_ended;
+            seen.n_completed = *n_completed;
         }
-        standing
+        seen
     }
 }
 
 impl StepRecord {
-    fn standing(&self, now: Moment) -> StepStanding {
+    fn abstract_state(&self, now: Moment) -> AbstractStep {
         let Self {
             state,
             n_dependencies_open,
@@ -124,7 +124,7 @@ impl StepRecord {
             account: _,
         } = self;
         let left = |due_ms: u64| due_ms.saturating_sub(now.monotonic_ms);
-        StepStanding {
+        AbstractStep {
             state: *state,
             n_dependencies_open: *n_dependencies_open,
             failed_dependency: *failed_dependency,

@@ -184,7 +184,7 @@ impl End {
     }
 }
 
-/// A number with its noun; where counting stopped, it says so.
+/// Returns a number with its noun; if counting stopped, it says so.
 fn counted(n: u64, one: &str, many: &str) -> String {
     match n {
         1 => format!("1 {one}"),

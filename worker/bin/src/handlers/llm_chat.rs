@@ -22,9 +22,9 @@ pub struct Input {
     pub model: String,
     /// The conversation, at least one message.
     pub messages: Vec<Message>,
-    /// 0 and more; the endpoint's default where absent.
+    /// 0 and more; the endpoint's default if absent.
     pub temperature: Option<f64>,
-    /// Tokens of the answer, at least 1; the endpoint's default where absent.
+    /// Tokens of the answer, at least 1; the endpoint's default if absent.
     pub max_tokens: Option<u32>,
     /// Passed on as it is, for example `{"type": "json_object"}`.
     pub response_format: Option<Value>,
