@@ -5,13 +5,14 @@ use escapement_contract::{AUDIT_ENTRIES_MAX, AuditKind, Evidence, Outcome, Repor
 use escapement_model::Severity;
 use escapement_model::opaque::{StructBuilder, ValueView, entries, items};
 
-fn kinds(story: &Story) -> Vec<String> {
+/// The kinds of the entries, in their order.
+fn kinds(story: &Story) -> String {
     let audit = story.execution.audit().iter();
     let words = audit.map(|entry| {
         let debug = format!("{:?}", entry.kind);
         debug.split([' ', '{', '(']).next().unwrap().to_owned()
     });
-    words.collect()
+    words.collect::<Vec<_>>().join(" ")
 }
 
 // R-6.10, R-6.11
@@ -31,28 +32,11 @@ fn the_record_is_numbered_without_gaps_and_ends_with_settled() {
             .eq(1..=audit.len() as u64)
     );
     assert!(matches!(audit.last().unwrap().kind, AuditKind::Settled { .. }));
-    let expected = [
-        "Accepted",
-        "Started",
-        "StepWaiting",
-        "AttemptAssigned",
-        "AttemptReturned",
-        "StepWaiting",
-        "AttemptAssigned",
-        "AttemptStarted",
-        "AttemptFailed",
-        "RetryScheduled",
-        "StepWaiting",
-        "AttemptAssigned",
-        "AttemptStarted",
-        "StepCompleted",
-        "StepWaiting",
-        "AttemptAssigned",
-        "AttemptStarted",
-        "AttemptFailed",
-        "StepNotCompleted",
-    ];
-    assert_eq!(kinds(&story)[..expected.len()], expected);
+    let expected = "Accepted Started StepWaiting AttemptAssigned AttemptReturned StepWaiting \
+        AttemptAssigned AttemptStarted AttemptFailed RetryScheduled StepWaiting \
+        AttemptAssigned AttemptStarted StepCompleted StepWaiting AttemptAssigned \
+        AttemptStarted AttemptFailed StepNotCompleted ";
+    assert!(kinds(&story).starts_with(expected), "{}", kinds(&story));
 }
 
 // R-6.12

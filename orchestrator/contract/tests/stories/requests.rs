@@ -1,9 +1,7 @@
 //! Section 1: what a request is.
 
 use crate::story::{ALLOWANCE, CONCURRENCY_MAX, Spec, plan, step_id, steps};
-use escapement_contract::{Finding, RetryPolicyDraft, Violations, validate_request};
-use escapement_model::Opaque;
-use escapement_model::opaque::StructBuilder;
+use escapement_contract::{Finding, Violations, validate_request};
 
 fn findings(spec: Spec) -> Vec<Finding> {
     validate_request(spec.0, CONCURRENCY_MAX).map_or_else(|all| all.iter().cloned().collect(), |_| Vec::new())
@@ -28,50 +26,6 @@ fn with(change: impl FnOnce(&mut Spec)) -> Spec {
     spec
 }
 
-//
-#[test]
-fn every_violation_is_named_at_once_in_document_order() {
-    let spec = with(|spec| {
-        spec.0.user_id = Some("u".repeat(256));
-        spec.0.max_concurrent_steps = Some(0);
-        let plan = spec.plan();
-        plan.id = "nonsense".into();
-        plan.version = 2;
-        plan.created_at = 0;
-        plan.name = String::new();
-        plan.steps[0].payload = None;
-        plan.steps[0].depends_on = vec![step_id("zz").to_string()];
-        plan.steps[1].on_failure = 3;
-        plan.steps[1].timeout_ms = Some(0);
-        plan.context_requirements.clear();
-        plan.timeout_ms = Some(-1);
-        plan.retry_policy = Some(RetryPolicyDraft {
-            max_attempts: Some(0),
-            ..RetryPolicyDraft::default()
-        });
-        plan.tags = vec![String::new()];
-    });
-    check(
-        spec,
-        &[
-            "plan.id",
-            "plan.version",
-            "plan.created_at",
-            "plan.steps[0].payload",
-            "plan.steps[0].depends_on[0] DEPENDENCY_UNRESOLVED",
-            "plan.steps[1].on_failure",
-            "plan.steps[1].timeout_ms",
-            "plan.name",
-            "plan.context_requirements",
-            "plan.timeout_ms",
-            "plan.retry_policy.max_attempts",
-            "plan.tags[0]",
-            "user_id",
-            "options.max_concurrent_steps",
-        ],
-    );
-}
-
 //
 #[test]
 fn a_request_without_a_plan_is_refused() {
@@ -91,54 +45,6 @@ fn a_refusal_names_at_most_a_thousand_violations() {
     let all = findings(spec);
     assert_eq!(all.len(), 1000);
     assert_eq!(all[0].field, "plan.steps[0].depends_on[0]");
-}
-
-//
-#[test]
-fn the_digest_knows_defaults_case_and_order_but_no_execution_id() {
-    let digest = |spec: Spec| *validate_request(spec.0, CONCURRENCY_MAX).unwrap().digest();
-    let plain = digest(with(|_| ()));
-    let spelled_out = with(|spec| {
-        spec.0.max_concurrent_steps = Some(1);
-        spec.0.execution_id = Some(step_id("x").to_string());
-        let plan = spec.plan();
-        plan.id = plan.id.to_uppercase();
-        plan.steps[1].depends_on[0] = plan.steps[1].depends_on[0].to_uppercase();
-        plan.priority = Some(0);
-        plan.metadata = Some(Opaque::default());
-        plan.retry_policy = Some(RetryPolicyDraft {
-            max_attempts: Some(1),
-            backoff_ms: Some(0),
-            backoff_multiplier: Some(1.0),
-            max_backoff_ms: Some(60_000),
-            retryable_error_codes: Vec::new(),
-        });
-    });
-    assert_eq!(digest(spelled_out), plain);
-    let one = StructBuilder::new()
-        .text("region", "n")
-        .number("n", 1.0)
-        .null("z");
-    let other = StructBuilder::new()
-        .null("z")
-        .number("n", 2.0)
-        .number("n", 1.0)
-        .text("region", "n");
-    let environment = |object: StructBuilder| digest(with(|spec| spec.0.environment = Some(object.build())));
-    assert_eq!(environment(one), environment(other));
-    let changes: [fn(&mut Spec); 8] = [
-        |spec| spec.plan().id = step_id("other").to_string(),
-        |spec| spec.0.user_id = Some(String::new()),
-        |spec| spec.0.deadline_ms = Some(1),
-        |spec| spec.0.max_concurrent_steps = Some(2),
-        |spec| spec.0.environment = Some(StructBuilder::new().text("region", "south").build()),
-        |spec| spec.plan().priority = Some(1),
-        |spec| spec.plan().steps[1].depends_on.clear(),
-        |spec| spec.plan().steps.swap(0, 1),
-    ];
-    for change in changes {
-        assert_ne!(digest(with(change)), plain);
-    }
 }
 
 //

@@ -1,90 +1,30 @@
 //! The contract crate alone: validation, certificates, whole executions and their replay.
 
+use crate::measured_by_callgrind;
 use crate::plans::{Shape, execution_id, validated};
-use crate::{Workload, measured_by_callgrind};
 use escapement_contract::{Effect, Execution, Input, Moment, Outcome, Request, Settlement, replay};
 use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
 use std::hint::black_box;
 use std::sync::Arc;
 
-pub(crate) const WORKLOADS: &[Workload] = &[
-    Workload {
-        name: "validate-1",
-        operation: "request",
-        run: || validate(Shape::chain(1), 200),
-    },
-    Workload {
-        name: "validate-chain-64",
-        operation: "step",
-        run: || validate(Shape::chain(64), 16),
-    },
-    Workload {
-        name: "validate-chain-1024",
-        operation: "step",
-        run: || validate(Shape::chain(1024), 2),
-    },
-    Workload {
-        name: "validate-independent-1024",
-        operation: "step",
-        run: || validate(Shape::independent(1024), 2),
-    },
-    Workload {
-        name: "validate-dense-1024",
-        operation: "step",
-        run: || validate(DENSE, 1),
-    },
-    Workload {
-        name: "certify-1",
-        operation: "plan",
-        run: || certify(Shape::chain(1), 200),
-    },
-    Workload {
-        name: "certify-chain-1024",
-        operation: "step",
-        run: || certify(Shape::chain(1024), 2),
-    },
-    Workload {
-        name: "certify-dense-1024",
-        operation: "step",
-        run: || certify(DENSE, 1),
-    },
-    Workload {
-        name: "execute-1",
-        operation: "execution",
-        run: || execute(Shape::chain(1), 200),
-    },
-    Workload {
-        name: "execute-chain-64",
-        operation: "step",
-        run: || execute(Shape::chain(64), 16),
-    },
-    Workload {
-        name: "execute-chain-1024",
-        operation: "step",
-        run: || execute(Shape::chain(1024), 2),
-    },
-    Workload {
-        name: "execute-independent-1024",
-        operation: "step",
-        run: || execute(Shape::independent(1024), 2),
-    },
-    Workload {
-        name: "execute-dense-1024",
-        operation: "step",
-        run: || execute(DENSE, 1),
-    },
-    Workload {
-        name: "replay-chain-1024",
-        operation: "input",
-        run: || replay_of(Shape::chain(1024)),
-    },
-    Workload {
-        name: "replay-independent-1024",
-        operation: "input",
-        run: || replay_of(Shape::independent(1024)),
-    },
-];
+workloads! {
+    "validate-1" request => validate(Shape::chain(1), 200);
+    "validate-chain-64" step => validate(Shape::chain(64), 16);
+    "validate-chain-1024" step => validate(Shape::chain(1024), 2);
+    "validate-independent-1024" step => validate(Shape::independent(1024), 2);
+    "validate-dense-1024" step => validate(DENSE, 1);
+    "certify-1" plan => certify(Shape::chain(1), 200);
+    "certify-chain-1024" step => certify(Shape::chain(1024), 2);
+    "certify-dense-1024" step => certify(DENSE, 1);
+    "execute-1" execution => execute(Shape::chain(1), 200);
+    "execute-chain-64" step => execute(Shape::chain(64), 16);
+    "execute-chain-1024" step => execute(Shape::chain(1024), 2);
+    "execute-independent-1024" step => execute(Shape::independent(1024), 2);
+    "execute-dense-1024" step => execute(DENSE, 1);
+    "replay-chain-1024" input => replay_of(Shape::chain(1024));
+    "replay-independent-1024" input => replay_of(Shape::independent(1024));
+}
 
 fn validate(shape: Shape, n_requests: u64) -> u64 {
     let drafts: Vec<_> = (0..n_requests).map(|n| shape.draft(n)).collect();

@@ -1,109 +1,33 @@
 //! The engine with a store that answers at once and workers that follow a script.
 
+use crate::measured_by_callgrind;
 use crate::plans::{Shape, action, execution_id};
 use crate::world::{Handler, WaitFor, World, recovered, submission, watch};
-use crate::{Workload, measured_by_callgrind};
 use escapement_engine::{
     CallerId, ExplainAnswer, FromWorker, InFlight, InFlightPhase, Input, RecoveredParked, Reply, SessionKey,
 };
 
-pub(crate) const WORKLOADS: &[Workload] = &[
-    Workload {
-        name: "engine-one-caller",
-        operation: "execution",
-        run: || callers(1, 400),
-    },
-    Workload {
-        name: "engine-64-callers",
-        operation: "execution",
-        run: || callers(64, 512),
-    },
-    Workload {
-        name: "engine-chain-3",
-        operation: "step",
-        run: || plans(Shape::chain(3), 128),
-    },
-    Workload {
-        name: "engine-chain-64",
-        operation: "step",
-        run: || plans(Shape::chain(64), 8),
-    },
-    Workload {
-        name: "engine-chain-1024",
-        operation: "step",
-        run: || plans(Shape::chain(1024), 1),
-    },
-    Workload {
-        name: "engine-independent-1024",
-        operation: "step",
-        run: || plans(Shape::independent(1024), 1),
-    },
-    Workload {
-        name: "engine-retry-3",
-        operation: "attempt",
-        run: retries,
-    },
-    Workload {
-        name: "engine-cancel-256",
-        operation: "attempt",
-        run: cancels,
-    },
-    Workload {
-        name: "engine-watched-chain-64",
-        operation: "step",
-        run: watched,
-    },
-    Workload {
-        name: "engine-accept-behind-10000",
-        operation: "accept",
-        run: || accepts(10_000, 0),
-    },
-    Workload {
-        name: "engine-accept-behind-10000-parked",
-        operation: "accept",
-        run: || accepts(100, 10_000),
-    },
-    Workload {
-        name: "engine-parked-to-settled",
-        operation: "execution",
-        run: parked_to_settled,
-    },
-    Workload {
-        name: "engine-recover-parked",
-        operation: "execution",
-        run: recover_parked,
-    },
-    Workload {
-        name: "engine-hello",
-        operation: "session",
-        run: hellos,
-    },
-    Workload {
-        name: "engine-resume-256",
-        operation: "attempt",
-        run: resume,
-    },
-    Workload {
-        name: "engine-heartbeat-2000",
-        operation: "heartbeat",
-        run: heartbeats,
-    },
-    Workload {
-        name: "engine-hand-out-beside-busy",
-        operation: "attempt",
-        run: hand_outs,
-    },
-    Workload {
-        name: "engine-explain-1024",
-        operation: "step",
-        run: || explain(false),
-    },
-    Workload {
-        name: "engine-explain-1024-words",
-        operation: "step",
-        run: || explain(true),
-    },
-];
+workloads! {
+    "engine-one-caller" execution => callers(1, 400);
+    "engine-64-callers" execution => callers(64, 512);
+    "engine-chain-3" step => plans(Shape::chain(3), 128);
+    "engine-chain-64" step => plans(Shape::chain(64), 8);
+    "engine-chain-1024" step => plans(Shape::chain(1024), 1);
+    "engine-independent-1024" step => plans(Shape::independent(1024), 1);
+    "engine-retry-3" attempt => retries();
+    "engine-cancel-256" attempt => cancels();
+    "engine-watched-chain-64" step => watched();
+    "engine-accept-behind-10000" accept => accepts(10_000, 0);
+    "engine-accept-behind-10000-parked" accept => accepts(100, 10_000);
+    "engine-parked-to-settled" execution => parked_to_settled();
+    "engine-recover-parked" execution => recover_parked();
+    "engine-hello" session => hellos();
+    "engine-resume-256" attempt => resume();
+    "engine-heartbeat-2000" heartbeat => heartbeats();
+    "engine-hand-out-beside-busy" attempt => hand_outs();
+    "engine-explain-1024" step => explain(false);
+    "engine-explain-1024-words" step => explain(true);
+}
 
 /// Executions of one step, submitted by so many callers at once, each of which waits for its result.
 fn callers(at_once: u64, n_executions: u64) -> u64 {
@@ -308,7 +232,7 @@ fn heartbeats() -> u64 {
     N_SESSIONS
 }
 
-/// Attempts end one by one where every session is busy and steps wait for every action: each slot is taken again at once.
+/// Attempts end one by one while every session is busy and steps wait for every action: each slot is taken again at once.
 fn hand_outs() -> u64 {
     const N_SESSIONS: u64 = 200;
     const N_ACTIONS: u64 = 50;

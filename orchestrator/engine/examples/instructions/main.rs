@@ -4,6 +4,17 @@
 //! Draws no random number and reads no clock, so that every run does the same.
 #![allow(clippy::print_stdout, reason = "its answer is its output")]
 
+/// The workloads of a module: name, what is counted, and the call that does it and returns their number.
+macro_rules! workloads {
+    ($($name:literal $operation:ident => $run:expr;)*) => {
+        pub(crate) const WORKLOADS: &[crate::Workload] = &[$(crate::Workload {
+            name: $name,
+            operation: stringify!($operation),
+            run: || $run,
+        }),*];
+    };
+}
+
 mod contract;
 mod engine;
 mod plans;

@@ -12,21 +12,14 @@ fn output(text: &str) -> Opaque {
 
 #[test]
 fn without_stubs_everything_completes_at_once_with_empty_outputs() {
-    let played = plan().step("a").step("b").after("a").play();
+    let played = plan().step("a").step("b after=a").play();
     assert_eq!(played.result(), "success 2/2 at 0");
     let payload = &played.0.settlement.result.result_payload;
     assert_eq!(payload.entries().count(), 2);
-    let expected = [
-        "0 step_waiting a#1",
-        "0 attempt_assigned a#1",
-        "0 attempt_started a#1",
-        "0 step_completed a#1",
-        "0 step_waiting b#1",
-        "0 attempt_assigned b#1",
-        "0 attempt_started b#1",
-        "0 step_completed b#1",
-    ];
-    assert_eq!(played.record(), expected);
+    played.says(
+        "0 a#1 step_waiting attempt_assigned attempt_started step_completed, \
+         0 b#1 step_waiting attempt_assigned attempt_started step_completed",
+    );
     // Start and its write, three for each attempt, and the write of the result.
     assert_eq!(played.0.n_inputs, 9);
 }
@@ -46,31 +39,22 @@ fn the_output_of_a_stub_stands_in_the_result() {
 fn a_failure_is_classified_and_retried_as_the_plan_says() {
     let scene = plan()
         .attempts(3, 100, &["BUSY"])
-        .step("a")
-        .retry()
+        .step("a retry")
         .stub([ends(0, 5, failed("BUSY")), takes(1, 10)]);
     let played = scene.play();
     assert_eq!(played.result(), "success 1/1 at 116");
-    let expected = [
-        "0 step_waiting a#1",
-        "0 attempt_assigned a#1",
-        "0 attempt_started a#1",
-        "5 attempt_failed a#1",
-        "5 retry_scheduled a#2",
-        "105 step_waiting a#2",
-        "106 attempt_assigned a#2",
-        "106 attempt_started a#2",
-        "116 step_completed a#2",
-    ];
-    assert_eq!(played.record(), expected);
+    played.says(
+        "0 a#1 step_waiting attempt_assigned attempt_started, 5 a#1 attempt_failed, \
+         5 a#2 retry_scheduled, 105 a#2 step_waiting, 106 a#2 attempt_assigned attempt_started, \
+         116 a#2 step_completed",
+    );
 }
 
 #[test]
 fn the_last_stub_of_a_list_stands_for_all_that_follow() {
     let scene = plan()
         .attempts(4, 0, &["*"])
-        .step("a")
-        .retry()
+        .step("a retry")
         .stub([ends(0, 1, failed("FIRST")), ends(0, 10, failed("AGAIN"))]);
     let played = scene.play();
     assert_eq!(played.result(), "failure 0/1 AGAIN at 31");
@@ -86,13 +70,10 @@ fn a_reserved_code_has_its_own_severity_and_an_unusable_one_is_unknown() {
         })
     };
     let reserved = shouted("RESOURCE_EXHAUSTED", Some(Severity::Warn));
-    let scene = plan().step("a").skip().stub([ends(0, 0, reserved)]);
+    let scene = plan().step("a skip").stub([ends(0, 0, reserved)]);
     assert_eq!(scene.play().result(), "failure 0/1 RESOURCE_EXHAUSTED at 0");
     for unusable in [String::new(), "X".repeat(51), "X".repeat(5_000)] {
-        let scene = plan()
-            .step("a")
-            .skip()
-            .stub([ends(0, 0, shouted(&unusable, None))]);
+        let scene = plan().step("a skip").stub([ends(0, 0, shouted(&unusable, None))]);
         assert_eq!(scene.play().result(), "failure 0/1 UNKNOWN_ERROR at 0");
     }
     let warned = shouted("ODD", Some(Severity::Warn));
@@ -117,24 +98,17 @@ fn a_returned_attempt_had_not_started_and_comes_again_under_its_number() {
         .stub([ends(0, 5, End::Returned), ends(1, 5, End::Returned), takes(0, 7)]);
     let played = scene.play();
     assert_eq!(played.result(), "success 1/1 at 18");
-    let expected = [
-        "0 step_waiting a#1",
-        "0 attempt_assigned a#1",
-        "5 attempt_returned a#1",
-        "5 step_waiting a#1",
-        "6 attempt_assigned a#1",
-        "11 attempt_returned a#1",
-        "11 step_waiting a#1",
-        "11 attempt_assigned a#1",
-        "11 attempt_started a#1",
-        "18 step_completed a#1",
-    ];
-    assert_eq!(played.record(), expected);
+    played.says(
+        "0 a#1 step_waiting attempt_assigned, 5 a#1 attempt_returned step_waiting, \
+         6 a#1 attempt_assigned, \
+         11 a#1 attempt_returned step_waiting attempt_assigned attempt_started, \
+         18 a#1 step_completed",
+    );
 }
 
 #[test]
 fn a_silent_attempt_ends_by_its_limit_or_by_the_plans() {
-    let scene = plan().step("a").limit(300).stub([ends(5, 1, End::Silent)]);
+    let scene = plan().step("a limit=300").stub([ends(5, 1, End::Silent)]);
     assert_eq!(scene.play().result(), "failure 0/1 STEP_TIMEOUT at 305");
     let scene = plan().step("a").stub([ends(5, 1, End::Silent)]);
     assert_eq!(scene.play().result(), "failure 0/1 PLAN_TIMEOUT at 1000");
@@ -143,7 +117,7 @@ fn a_silent_attempt_ends_by_its_limit_or_by_the_plans() {
 // R-2.14
 #[test]
 fn an_action_that_nobody_offers_is_never_handed_out() {
-    let scene = plan().step("a").skip().stub([ends(40, 99, End::ActionNotFound)]);
+    let scene = plan().step("a skip").stub([ends(40, 99, End::ActionNotFound)]);
     let played = scene.play();
     assert_eq!(played.result(), "failure 0/1 ACTION_NOT_FOUND at 40");
     assert_eq!(played.record()[1], "40 attempt_failed a#1");

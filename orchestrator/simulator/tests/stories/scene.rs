@@ -50,15 +50,23 @@ impl Scene {
         self.draft.plan.as_mut().unwrap()
     }
 
-    /// Adds a step with `on_failure = halt` and the action `do_NAME`. Names have at most six letters.
-    pub(crate) fn step(mut self, name: &str) -> Self {
+    /// Adds a step, as `a retry limit=100 after=b`, with the action `do_NAME`. Names have at most six letters.
+    pub(crate) fn step(mut self, text: &str) -> Self {
+        let mut words = text.split(' ');
+        let name = words.next().unwrap();
         self.plan().steps.push(StepDraft {
             id: step_id(name).to_string(),
             action: format!("do_{name}"),
             payload: Some(Opaque::default()),
             ..StepDraft::default()
         });
-        self
+        words.fold(self, |scene, word| match word.split_once('=') {
+            None if word == "skip" => scene.on_failure(1),
+            None if word == "retry" => scene.on_failure(2),
+            Some(("limit", ms)) => scene.limit(ms.parse().unwrap()),
+            Some(("after", name)) => scene.after(name),
+            _ => panic!("{word} is no word of a step"),
+        })
     }
 
     fn last(&mut self) -> &mut StepDraft {
@@ -73,14 +81,6 @@ impl Scene {
     pub(crate) fn on_failure(mut self, on_failure: i32) -> Self {
         self.last().on_failure = on_failure;
         self
-    }
-
-    pub(crate) fn skip(self) -> Self {
-        self.on_failure(1)
-    }
-
-    pub(crate) fn retry(self) -> Self {
-        self.on_failure(2)
     }
 
     pub(crate) fn limit(mut self, timeout_ms: i64) -> Self {
@@ -230,6 +230,17 @@ impl Played {
     /// What the record says about single steps, as `3 attempt_started a#1`, the time counted from the start.
     pub(crate) fn record(&self) -> Vec<String> {
         self.0.settlement.audit.iter().filter_map(words).collect()
+    }
+
+    /// Judges the record against `0 a#1 step_waiting attempt_assigned, 5 a#1 attempt_returned`.
+    #[track_caller]
+    pub(crate) fn says(&self, expected: &str) {
+        let groups = expected.split(", ").flat_map(|group| {
+            let mut parts = group.split(' ');
+            let (at, name) = (parts.next().unwrap(), parts.next().unwrap());
+            parts.map(move |kind| format!("{at} {kind} {name}"))
+        });
+        assert_eq!(self.record(), groups.collect::<Vec<_>>());
     }
 }
 

@@ -10,9 +10,7 @@ fn every_activity_has_its_span() {
     let scene = plan()
         .at_a_time(2)
         .attempts(3, 100, &["BUSY", "STEP_TIMEOUT"])
-        .step("a")
-        .retry()
-        .limit(50)
+        .step("a retry limit=50")
         .stub([
             ends(5, 10, failed("BUSY")),
             ends(0, 0, End::Silent),
@@ -21,8 +19,7 @@ fn every_activity_has_its_span() {
         ])
         .step("b")
         .stub([takes(0, 20)])
-        .step("c")
-        .after("a")
+        .step("c after=a")
         .stub([ends(0, 0, End::Silent)]);
     let played = scene.play();
     assert_eq!(played.result(), "failure 2/3 PLAN_TIMEOUT at 1000");
@@ -49,8 +46,7 @@ fn every_activity_has_its_span() {
 fn a_sleep_that_the_plans_limit_cuts_short_ends_with_the_plan() {
     let scene = plan()
         .attempts(2, 5_000, &["BUSY"])
-        .step("a")
-        .retry()
+        .step("a retry")
         .stub([ends(0, 10, failed("BUSY"))]);
     let played = scene.play();
     assert_eq!(
@@ -62,12 +58,9 @@ fn a_sleep_that_the_plans_limit_cuts_short_ends_with_the_plan() {
 #[test]
 fn a_step_that_never_runs_has_no_span() {
     let scene = plan()
-        .step("a")
-        .skip()
+        .step("a skip")
         .stub([ends(0, 1, failed("X"))])
-        .step("b")
-        .skip()
-        .after("a")
+        .step("b skip after=a")
         .step("c");
     let played = scene.play();
     assert_eq!(played.result(), "partial 1/3 X at 1");
@@ -77,7 +70,7 @@ fn a_step_that_never_runs_has_no_span() {
 
 #[test]
 fn spans_of_one_instant_stand_in_canonical_order() {
-    let scene = plan().at_a_time(3).step("c").after("a").step("a").step("b");
+    let scene = plan().at_a_time(3).step("c after=a").step("a").step("b");
     let spans = scene.play().spans(&scene);
     assert_eq!(
         spans,
