@@ -1,150 +1,145 @@
-//! Malformed requests in one table, each with everything that must be found in it.
-//! Their counterparts at the limit, in which nothing may be found.
+//! Malformed requests in tables, each with everything that must be found in it, and their counterparts at the limit.
 //! Knows no rule beyond what the rows say.
 
-mod at_the_limit;
-mod combined;
+mod accepted;
 mod graph;
-mod ids;
-mod plan_fields;
-mod request_fields;
-mod step_fields;
+mod refused;
 
-use crate::documents::{CONCURRENCY_LIMIT, request};
+use crate::documents::{CONCURRENCY_LIMIT, request, step};
 use escapement_contract::{
-    PlanDraft, RequestDraft, RetryPolicyDraft, StepDraft, validate_plan, validate_request,
+    Finding, PlanDraft, RequestDraft, RetryPolicyDraft, StepDraft, Violations, validate_plan,
+    validate_request,
 };
 use escapement_model::codes::{DEPENDENCY_UNRESOLVED, INVALID_PAYLOAD};
-use std::collections::{BTreeMap, BTreeSet};
-use std::panic::catch_unwind;
 
-/// A field path and its code.
-type Found = (String, &'static str);
-
-/// One row of the table.
-struct Case {
+/// One row of a table.
+pub(crate) struct Case {
     name: String,
     draft: RequestDraft,
-    /// What must be found, all of it. Empty: the request is accepted.
-    expected: Vec<Found>,
+    /// The fields in which something must be found, each once. Empty: the request is accepted.
+    expected: Vec<String>,
 }
 
-/// A row: the valid request with one change, and what must be found.
+/// The valid request with one change.
 fn case(
     name: impl Into<String>,
     change: impl FnOnce(&mut RequestDraft),
-    expected: impl IntoIterator<Item = Found>,
+    expected: impl IntoIterator<Item = String>,
 ) -> Case {
     let mut draft = request();
     change(&mut draft);
+    let expected = expected.into_iter().collect();
     Case {
         name: name.into(),
         draft,
-        expected: expected.into_iter().collect(),
+        expected,
     }
 }
 
-/// A row about the plan.
-fn plan_case(
-    name: impl Into<String>,
-    change: impl FnOnce(&mut PlanDraft),
-    expected: impl IntoIterator<Item = Found>,
-) -> Case {
-    case(name, |draft| change(draft.plan.as_mut().unwrap()), expected)
+/// Rows of a table: a change of one part of the valid request, and the fields below that part in which something must be found.
+macro_rules! rows {
+    ($part:ident in $part_of:ident, $path:literal { $($change:expr => [$($field:expr),*];)* }) => {
+        [$(crate::malformed::case(
+            stringify!($change),
+            |draft| {
+                let $part = $part_of(draft);
+                $change;
+            },
+            [$(format!("{}{}", $path, $field)),*],
+        )),*]
+    };
+}
+use rows;
+
+fn itself(draft: &mut RequestDraft) -> &mut RequestDraft {
+    draft
 }
 
-/// A row about the last step, on which no other depends.
-fn step_case(
-    name: impl Into<String>,
-    change: impl FnOnce(&mut StepDraft),
-    expected: impl IntoIterator<Item = Found>,
-) -> Case {
-    plan_case(name, |plan| change(&mut plan.steps[3]), expected)
+fn plan_of(draft: &mut RequestDraft) -> &mut PlanDraft {
+    draft.plan.as_mut().unwrap()
 }
 
-/// A row about the retry policy.
-fn policy_case(
-    name: impl Into<String>,
-    change: impl FnOnce(&mut RetryPolicyDraft),
-    expected: impl IntoIterator<Item = Found>,
-) -> Case {
-    plan_case(name, |plan| change(plan.retry_policy.as_mut().unwrap()), expected)
+fn policy_of(draft: &mut RequestDraft) -> &mut RetryPolicyDraft {
+    plan_of(draft).retry_policy.as_mut().unwrap()
 }
 
-fn invalid(field: impl Into<String>) -> Found {
-    (field.into(), INVALID_PAYLOAD)
+/// The last step, on which no other depends.
+fn step_of(draft: &mut RequestDraft) -> &mut StepDraft {
+    &mut plan_of(draft).steps[3]
 }
 
-fn unresolved(field: impl Into<String>) -> Found {
-    (field.into(), DEPENDENCY_UNRESOLVED)
+/// So many steps with this change.
+fn steps(count: usize, change: impl Fn(&mut StepDraft)) -> Vec<StepDraft> {
+    let mut steps: Vec<StepDraft> = (0..count).map(step).collect();
+    steps.iter_mut().for_each(change);
+    steps
 }
 
-fn refused_cases() -> Vec<Case> {
-    [
-        ids::cases(),
-        plan_fields::cases(),
-        step_fields::cases(),
-        request_fields::cases(),
-        graph::cases(),
-        combined::cases(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+/// The fields in which something was found; the codes must be those of the fields, and each finding has a message.
+fn found<Accepted>(judged: Result<Accepted, Violations>) -> Vec<String> {
+    let Err(violations) = judged else {
+        return Vec::new();
+    };
+    assert_eq!(violations.len(), violations.iter().count());
+    let field = |violation: &Finding| {
+        let is_reference = violation.field.contains(".depends_on[");
+        let code = if is_reference {
+            DEPENDENCY_UNRESOLVED
+        } else {
+            INVALID_PAYLOAD
+        };
+        assert_eq!(violation.code, code, "{violation:?}");
+        assert!(!violation.message.trim().is_empty(), "{violation:?}");
+        violation.field.clone()
+    };
+    let mut found: Vec<String> = violations.iter().map(field).collect();
+    found.sort();
+    found
 }
 
-fn found_in(draft: RequestDraft) -> Vec<Found> {
-    match validate_request(draft, CONCURRENCY_LIMIT) {
-        Ok(_) => Vec::new(),
-        Err(violations) => violations
-            .iter()
-            .map(|finding| (finding.field.clone(), finding.code))
-            .collect(),
-    }
-}
-
-/// How the rows differ from what was found: one line for each that does.
-fn differences(cases: Vec<Case>) -> Vec<String> {
+/// The rows of which something else is found than they say, in the request or in its plan alone.
+fn differing(cases: Vec<Case>) -> Vec<String> {
     let mut differing = Vec::new();
     for Case {
         name,
         draft,
-        expected,
+        mut expected,
     } in cases
     {
-        let Ok(got) = catch_unwind(|| found_in(draft)) else {
-            differing.push(format!("{name}: the validator panics"));
-            continue;
-        };
-        let got: BTreeSet<Found> = got.into_iter().collect();
-        let expected: BTreeSet<Found> = expected.into_iter().collect();
-        if got != expected {
-            let missing: Vec<&Found> = expected.difference(&got).take(5).collect();
-            let unexpected: Vec<&Found> = got.difference(&expected).take(5).collect();
+        expected.sort();
+        let plan = draft.plan.clone();
+        let judgements = [
+            (
+                found(validate_request(draft, CONCURRENCY_LIMIT)),
+                expected.clone(),
+            ),
+            (
+                plan.map_or(vec!["plan".into()], |plan| found(validate_plan(plan))),
+                {
+                    expected.retain(|field| field.starts_with("plan"));
+                    expected
+                },
+            ),
+        ];
+        for (got, expected) in judgements.into_iter().filter(|(got, expected)| got != expected) {
+            let missing = expected.iter().filter(|field| !got.contains(field)).take(5);
+            let unexpected = got.iter().filter(|field| !expected.contains(field)).take(5);
+            let (missing, unexpected): (Vec<_>, Vec<_>) = (missing.collect(), unexpected.collect());
             differing.push(format!("{name}: not found {missing:?}, found too {unexpected:?}"));
         }
     }
     differing
 }
 
-#[test]
-fn the_request_that_all_rows_start_from_is_valid() {
-    assert_eq!(found_in(request()), []);
-}
-
+//
 #[test]
 fn every_malformed_request_is_refused_with_everything_that_is_wrong_with_it() {
-    //
-    let cases = refused_cases();
-    assert!(cases.len() >= 200, "the table has {} rows only", cases.len());
+    let cases: Vec<Case> = refused::cases().into_iter().chain(graph::cases()).collect();
+    assert!(cases.len() >= 200, "the tables have {} rows only", cases.len());
     for case in &cases {
-        assert!(
-            !case.expected.is_empty(),
-            "{} expects nothing to be found",
-            case.name
-        );
+        assert!(!case.expected.is_empty(), "{} expects nothing", case.name);
     }
-    let differing = differences(cases);
+    let differing = differing(cases);
     assert!(
         differing.is_empty(),
         "{} rows differ:\n{}",
@@ -153,84 +148,19 @@ fn every_malformed_request_is_refused_with_everything_that_is_wrong_with_it() {
     );
 }
 
+//
 #[test]
 fn a_request_at_every_limit_is_accepted() {
-    let differing = differences(at_the_limit::cases());
+    let itself = case("the request that all rows start from", |_| {}, []);
+    let cases = [itself]
+        .into_iter()
+        .chain(accepted::cases())
+        .chain(graph::accepted());
+    let differing = differing(cases.collect());
     assert!(
         differing.is_empty(),
         "{} rows differ:\n{}",
         differing.len(),
         differing.join("\n")
     );
-}
-
-#[test]
-fn no_two_rows_have_the_same_name() {
-    let mut rows: BTreeMap<String, usize> = BTreeMap::new();
-    for case in refused_cases().into_iter().chain(at_the_limit::cases()) {
-        *rows.entry(case.name).or_default() += 1;
-    }
-    rows.retain(|_, n| *n > 1);
-    assert_eq!(rows, BTreeMap::new());
-}
-
-#[test]
-fn no_field_is_found_twice_with_the_same_code() {
-    for case in refused_cases() {
-        let mut found = found_in(case.draft);
-        let n_found = found.len();
-        found.sort();
-        found.dedup();
-        assert_eq!(found.len(), n_found, "{}", case.name);
-    }
-}
-
-#[test]
-fn every_finding_has_a_message_of_one_sentence() {
-    for case in refused_cases() {
-        let violations = validate_request(case.draft, CONCURRENCY_LIMIT).unwrap_err();
-        for finding in violations.iter() {
-            assert!(
-                !finding.message.trim().is_empty(),
-                "{}: {} has no message",
-                case.name,
-                finding.field
-            );
-        }
-        assert_eq!(violations.first(), violations.iter().next().unwrap());
-        assert_eq!(violations.len(), violations.iter().count());
-    }
-}
-
-#[test]
-fn the_same_malformed_request_is_refused_in_the_same_words_twice() {
-    for case in refused_cases() {
-        let once = validate_request(case.draft.clone(), CONCURRENCY_LIMIT).unwrap_err();
-        let twice = validate_request(case.draft, CONCURRENCY_LIMIT).unwrap_err();
-        assert!(once.iter().eq(twice.iter()), "{}", case.name);
-    }
-}
-
-#[test]
-fn a_plan_is_refused_alone_for_what_it_is_refused_for_in_a_request() {
-    for Case {
-        name,
-        draft,
-        expected,
-    } in refused_cases()
-    {
-        let Some(plan) = draft.plan else { continue };
-        let expected: BTreeSet<Found> = expected
-            .into_iter()
-            .filter(|(field, _)| field.starts_with("plan"))
-            .collect();
-        let got: BTreeSet<Found> = match validate_plan(plan) {
-            Ok(_) => BTreeSet::new(),
-            Err(violations) => violations
-                .iter()
-                .map(|finding| (finding.field.clone(), finding.code))
-                .collect(),
-        };
-        assert_eq!(got, expected, "{name}");
-    }
 }
