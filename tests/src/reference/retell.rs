@@ -64,13 +64,19 @@ const WHOLE_RECORD_MAX: usize = 16_384;
 /// # Panics
 /// The file is not whole.
 pub fn retell_archive(file: &[u8], slack_ms: i64) -> Result<(), Difference> {
+    let (plan, facts, entries, result) = parts(file, slack_ms);
+    retell(&plan, &facts, &entries, &result)
+}
+
+/// What an archive holds of an execution.
+fn parts(file: &[u8], slack_ms: i64) -> (Plan, Facts, Vec<AuditEntry>, PlanResult) {
     let (frames, broken) = chain::frames(file);
     assert_eq!(broken, None, "the file is whole");
     let of = |kind: Kind| frames.iter().filter(move |frame| frame.kind == kind);
     let only = |kind| of(kind).next().expect("it has each part").content;
     let request = SubmitPlanRequest::decode(only(Kind::Accepted)).expect("a request");
     let result = PlanResult::decode(only(Kind::Result)).expect("a result");
-    let entries: Vec<_> = of(Kind::Entry)
+    let entries = of(Kind::Entry)
         .map(|frame| AuditEntry::decode(frame.content).expect("an entry"))
         .collect();
     let facts = Facts {
@@ -78,7 +84,7 @@ pub fn retell_archive(file: &[u8], slack_ms: i64) -> Result<(), Difference> {
         max_concurrent_steps: request.options.and_then(|options| options.max_concurrent_steps),
         slack_ms: Some(slack_ms),
     };
-    retell(&request.plan.expect("a plan"), &facts, &entries, &result)
+    (request.plan.expect("a plan"), facts, entries, result)
 }
 
 /// Does the second interpreter come to this result, given what the record says happened?
