@@ -1,12 +1,11 @@
 //! What reaches a worker: exactly the caller's bytes, and nothing else of the plan.
 
-use crate::plans::{RequestWords, StepWords, WORK, json_of, plan, request, step, step_id};
+use crate::plans::{RequestWords, StepWords, WORK, plan, request, step, step_id};
 use crate::recording_worker::RecordingWorker;
 use crate::world::World;
 use escapement_model::Opaque;
 use escapement_model::opaque::{ListBuilder, StructBuilder};
 use escapement_tests::ScriptedWorker;
-use escapement_tests::fresh_id;
 use escapement_wire::v1::ExecutePlanRequest;
 use escapement_wire::v1::plan_result::Status;
 use serde_json::json;
@@ -89,59 +88,4 @@ async fn the_environment_reaches_a_handler_unchanged_with_null_counted_as_presen
     );
     assert_eq!((seen[0].attempt, seen[0].action.as_str()), (1, "record"));
     worker.stop().await;
-}
-
-//
-#[tokio::test]
-async fn a_missing_context_key_is_a_failure_that_is_persisted() {
-    let mut world = World::start().await;
-    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
-    let mut request = request(plan([step(0, WORK)]));
-    request.plan.as_mut().unwrap().context_requirements = vec!["region".into(), "desk".into(), "book".into()];
-    let id = request.id();
-    let result = world.execute(request.clone()).await;
-    assert_eq!(
-        (result.status(), result.steps_executed, result.steps_total),
-        (Status::Failure, 0, 1)
-    );
-    let error = result.error.as_ref().unwrap();
-    assert_eq!(
-        (
-            error.error_code.as_str(),
-            error.step_id.as_ref(),
-            error.recoverable
-        ),
-        ("CONTEXT_MISSING", None, false)
-    );
-    assert_eq!(
-        json_of(error.context.as_ref())["missing_keys"],
-        json!(["desk", "book"])
-    );
-    assert_eq!(worker.n_assignments_sent().await, 0);
-    world.crash_and_restart().await;
-    assert_eq!(
-        world.execution(&id).await.result,
-        Some(result),
-        "it used up its ids"
-    );
-    let again = ExecutePlanRequest {
-        execution_id: Some(fresh_id()),
-        ..request
-    };
-    assert_eq!(
-        world.try_submit(&again).await.unwrap_err().code(),
-        tonic::Code::FailedPrecondition
-    );
-}
-
-//
-#[tokio::test]
-async fn a_request_without_an_environment_lacks_every_key() {
-    let world = World::start().await;
-    let request = ExecutePlanRequest {
-        environment: None,
-        ..request(plan([step(0, WORK)]))
-    };
-    let result = world.execute(request).await;
-    assert_eq!(result.error.unwrap().error_code, "CONTEXT_MISSING");
 }

@@ -1,6 +1,6 @@
 //! `ExplainExecution`: what everything waits for, and why it ended as it did, with the rules behind it.
 
-use crate::plans::{RequestWords, StepWords, WORK, plan, plan_with_retries, request, step, step_id};
+use crate::plans::{RequestWords, StepWords, WORK, plan, request, step, step_id};
 use crate::status_details::{reason, violations};
 use crate::world::{LIMIT, World};
 use escapement_tests::{ScriptedWorker, fresh_id, wait_for};
@@ -10,8 +10,7 @@ use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;
 use escapement_wire::v1::step_explanation::State as StepState;
 use escapement_wire::v1::{
-    ExecutionExplanation, ExplainExecutionRequest, ExplainExecutionResponse, Plan, RetryPolicy,
-    StepExplanation,
+    ExecutionExplanation, ExplainExecutionRequest, ExplainExecutionResponse, StepExplanation,
 };
 use prost::Message;
 use serde_json::json;
@@ -76,54 +75,6 @@ fn first(rules: &[String]) -> &str {
     &rules[0]
 }
 
-//
-#[tokio::test]
-async fn what_is_queued_says_what_is_before_it() {
-    let flags = [("--max-running-executions", 1), ("--max-queued-in-memory", 1)];
-    let world = World::start_with(|settings| {
-        flags
-            .iter()
-            .fold(settings, |settings, (name, value)| settings.flag(name, value))
-    })
-    .await;
-    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 4).await;
-    world.submit(&request(plan([step(0, WORK)]))).await;
-    let running = worker.started().await;
-    let mut queued = Vec::new();
-    for _ in 0..3 {
-        let request = request(plan([step(0, WORK), step(1, WORK).after(&[0])]));
-        assert_eq!(world.submit(&request).await.state(), State::Queued);
-        queued.push(request.id());
-    }
-    // The first waits in memory, the others in the store alone.
-    for (n_before, id) in queued.iter().enumerate() {
-        let (execution, steps) = explain(&world, id).await;
-        assert_eq!(
-            (execution.state(), execution.execution_id.as_str()),
-            (State::Queued, id.as_str())
-        );
-        assert_eq!(execution.queue_position, Some(n_before as i64));
-        assert_eq!(
-            (execution.executions_running, execution.executions_running_max),
-            (Some(1), Some(1))
-        );
-        assert_eq!(first(&execution.rules), "R-2.17");
-        assert!(execution.ends_in_ms.unwrap() > 0);
-        let states: Vec<_> = steps
-            .iter()
-            .map(|step| (step.state(), step.waits_for_steps))
-            .collect();
-        assert_eq!(
-            states,
-            [(StepState::Pending, Some(0)), (StepState::Pending, Some(1))]
-        );
-        assert_eq!(steps[1].waits_for_step_ids, [step_id(0)]);
-        assert!(steps[0].ends_in_ms.unwrap() > 0);
-    }
-    worker.succeed(&running, json!({})).await;
-    step_in(&world, &queued[0], 0, StepState::Assigned).await;
-}
-
 //
 #[tokio::test]
 async fn a_step_says_which_worker_it_waits_for_and_which_has_it() {
@@ -173,39 +124,6 @@ async fn a_step_says_which_worker_it_waits_for_and_which_has_it() {
     worker.succeed(&assignment, json!({})).await;
     let done = step_in(&world, &waiting.id(), 0, StepState::Completed).await;
     assert_eq!((done.attempt, done.ends_in_ms), (Some(1), None));
-}
-
-//
-#[tokio::test]
-async fn a_step_that_backs_off_says_when_its_next_attempt_comes() {
-    let world = World::start().await;
-    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
-    let retried = Plan {
-        retry_policy: Some(RetryPolicy {
-            max_attempts: Some(4),
-            backoff_ms: Some(40_000),
-            max_backoff_ms: Some(40_000),
-            retryable_error_codes: vec!["BUSY".to_owned()],
-            ..RetryPolicy::default()
-        }),
-        timeout_ms: Some(30_000),
-        ..plan([step(0, WORK).on_failure(OnFailure::Retry)])
-    };
-    let retried = request(retried);
-    world.submit(&retried).await;
-    let assignment = worker.started().await;
-    worker.fail(&assignment, "BUSY", Severity::Error).await;
-    let asleep = step_in(&world, &retried.id(), 0, StepState::BackingOff).await;
-    assert_eq!((asleep.attempt, asleep.attempts_max), (Some(2), Some(4)));
-    let (next, ends) = (asleep.next_attempt_in_ms.unwrap(), asleep.ends_in_ms.unwrap());
-    assert!((20_000..=40_000).contains(&next), "{next}");
-    assert!(ends <= 30_000, "the plan's limit comes first: {ends}");
-    assert!(
-        asleep.text.starts_with("Retry 1 of 3 in ") && asleep.text.contains("BUSY"),
-        "{}",
-        asleep.text
-    );
-    assert_eq!(asleep.rules, ["R-4.4", "R-2.11", "R-3.12"]);
 }
 
 //
@@ -280,42 +198,6 @@ async fn a_settled_failure_says_what_stopped_it_and_what_that_meant_for_each_ste
     ];
     assert_eq!(told, expected);
     assert_eq!(steps[0].error_code.as_deref(), Some("BROKEN"));
-}
-
-//
-#[tokio::test]
-async fn a_partial_result_and_a_success_are_explained() {
-    let world = World::start().await;
-    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
-    let steps = [step(0, WORK), step(1, WORK).on_failure(OnFailure::Retry)];
-    let partial = request(plan_with_retries(steps, 2, &["BUSY"]));
-    world.submit(&partial).await;
-    worker.complete_next(json!({})).await;
-    for _ in 0..2 {
-        let assignment = worker.started().await;
-        worker.fail(&assignment, "BUSY", Severity::Error).await;
-    }
-    world.result_of(&partial.id()).await;
-    let (execution, steps) = explain(&world, &partial.id()).await;
-    assert_eq!(
-        (execution.status(), &*execution.rules),
-        (Status::Partial, &["R-5.6", "R-4.11"].map(String::from)[..])
-    );
-    assert_eq!(
-        (steps[1].reason.as_deref(), steps[1].attempt),
-        (Some("retries_exhausted"), Some(2))
-    );
-
-    let success = request(plan([step(0, WORK)]));
-    world.submit(&success).await;
-    worker.complete_next(json!({})).await;
-    world.result_of(&success.id()).await;
-    let (execution, _) = explain(&world, &success.id()).await;
-    assert_eq!(
-        (execution.status(), execution.rules),
-        (Status::Success, vec!["R-5.6".to_owned()])
-    );
-    assert_eq!((execution.error_code, execution.cause_step_id), (None, None));
 }
 
 //

@@ -1,16 +1,11 @@
 //! Which actions there are, who offers them, and what becomes of a step whose action nobody offers.
 
-use crate::plans::{RequestWords, StepWords, WORK, json_of, plan, request, step, step_id};
-use crate::story;
+use crate::plans::{RequestWords, plan, request, step};
 use crate::world::{LIMIT, World};
 use escapement_tests::ScriptedWorker;
 use escapement_tests::wait_for;
-use escapement_wire::v1::plan_result::Status;
-use escapement_wire::v1::plan_step::OnFailure;
 use escapement_wire::v1::worker::State;
-use escapement_wire::v1::{
-    Action, GetExecutionRequest, ListActionsRequest, ListWorkersRequest, Worker, execution,
-};
+use escapement_wire::v1::{Action, ListActionsRequest, ListWorkersRequest, Worker};
 use escapement_wire::worker::v1::ActionSpec;
 use serde_json::json;
 
@@ -34,74 +29,6 @@ async fn actions(world: &World) -> Vec<Action> {
         .unwrap()
         .into_inner()
         .actions
-}
-
-//
-#[tokio::test]
-async fn an_action_that_nobody_offers_is_fatal_once_its_turn_comes() {
-    let world = World::start_with(|settings| settings.flag("--registration-grace-ms", 0)).await;
-    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
-    let steps = [
-        step(0, WORK),
-        step(1, "nobody.offers").on_failure(OnFailure::Skip),
-        step(2, WORK),
-    ];
-    let request = request(plan(steps));
-    let id = request.id();
-    let call = world.executing(request);
-    worker.complete_next(json!({ "kept": true })).await;
-    let result = call.await.unwrap().unwrap();
-    assert_eq!(
-        (result.status(), result.steps_executed, result.steps_total),
-        (Status::Failure, 1, 3)
-    );
-    let error = result.error.as_ref().unwrap();
-    assert_eq!(
-        (error.error_code.as_str(), error.step_id.as_ref()),
-        ("ACTION_NOT_FOUND", Some(&step_id(1)))
-    );
-    assert_eq!(json_of(error.context.as_ref())["action"], "nobody.offers");
-    let record = story::step(&world.record_of(&id).await, 1);
-    assert!(!record.iter().any(|line| line.contains("assigned")), "{record:?}");
-}
-
-//
-#[tokio::test]
-async fn an_action_whose_worker_comes_within_the_grace_is_waited_for() {
-    let world = World::start().await;
-    let request = request(plan([step(0, WORK)]));
-    let id = request.id();
-    let call = world.executing(request);
-    let waits = async || {
-        let asked = GetExecutionRequest {
-            execution_id: id.clone(),
-        };
-        let answer = world.orchestrator.plans().get_execution(asked).await.ok()?;
-        (answer.into_inner().execution?.state() == execution::State::Queued).then_some(())
-    };
-    wait_for("the execution to wait", LIMIT, waits).await.unwrap();
-    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
-    worker.complete_next(json!({})).await;
-    assert_eq!(call.await.unwrap().unwrap().status(), Status::Success);
-}
-
-//
-#[tokio::test]
-async fn a_registered_action_without_a_free_worker_lets_the_step_wait() {
-    let world = World::start_with(|settings| settings.flag("--registration-grace-ms", 0)).await;
-    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
-    let (first, second) = (request(plan([step(0, WORK)])), request(plan([step(0, WORK)])));
-    world.submit(&first).await;
-    let holds_the_worker = worker.started().await;
-    world.submit(&second).await;
-    assert_eq!(
-        worker.n_assignments_sent().await,
-        0,
-        "nothing is sent without a free slot"
-    );
-    worker.succeed(&holds_the_worker, json!({})).await;
-    worker.complete_next(json!({})).await;
-    assert_eq!(world.result_of(&second.id()).await.status(), Status::Success);
 }
 
 #[tokio::test]

@@ -5,29 +5,10 @@ use crate::status_details::reason;
 use crate::world::World;
 use escapement_tests::ScriptedWorker;
 use escapement_tests::fresh_id;
-use escapement_wire::v1::execution::State;
 use escapement_wire::v1::{ExecutePlanRequest, ExecutionOptions, Plan};
 use serde_json::json;
 use tonic::Code;
 use tonic_types::StatusExt;
-
-//
-#[tokio::test]
-async fn the_same_request_again_attaches_to_the_execution_that_runs() {
-    let world = World::start().await;
-    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 4).await;
-    let request = request(plan([step(0, WORK)]));
-    let id = request.id();
-    let first = world.executing(request.clone());
-    let assignment = worker.started().await;
-    let second = world.executing(request.clone());
-    let attached = world.submit(&request).await;
-    assert_eq!((attached.state(), attached.execution_id), (State::Running, id));
-    worker.succeed(&assignment, json!({ "ran": "once" })).await;
-    let result = first.await.unwrap().unwrap();
-    assert_eq!(second.await.unwrap().unwrap(), result);
-    assert_eq!(worker.n_assignments_sent().await, 0, "it ran once");
-}
 
 //
 #[tokio::test]
@@ -237,50 +218,4 @@ async fn of_many_callers_with_one_request_all_get_the_result_of_one_execution() 
     }
     assert!(results.iter().all(|result| *result == results[0]), "{results:?}");
     assert_eq!(worker.n_assignments_sent().await, 0, "it ran once");
-}
-
-/// Hands requests in at the same time and gives the codes of the refusals; exactly one must be accepted.
-async fn refusals_of_a_race(world: &World, requests: Vec<ExecutePlanRequest>) -> Vec<Code> {
-    let racing: Vec<_> = requests
-        .iter()
-        .map(|request| {
-            let submission = request.as_submission();
-            let mut plans = world.orchestrator.plans();
-            tokio::spawn(async move { plans.submit_plan(submission).await })
-        })
-        .collect();
-    let mut refusals = Vec::new();
-    for answer in racing {
-        refusals.extend(answer.await.unwrap().err().map(|status| status.code()));
-    }
-    assert_eq!(refusals.len() + 1, requests.len(), "one of them is accepted");
-    refusals
-}
-
-//
-#[tokio::test]
-async fn of_many_requests_with_one_id_at_the_same_time_one_is_accepted() {
-    let world = World::start().await;
-    for _ in 0..5 {
-        let first = request(plan([step(0, WORK)]));
-        let same_execution = (0..8).map(|n| ExecutePlanRequest {
-            user_id: Some(n.to_string()),
-            ..first.clone()
-        });
-        let refusals = refusals_of_a_race(&world, same_execution.collect()).await;
-        assert!(
-            refusals.iter().all(|code| *code == Code::AlreadyExists),
-            "{refusals:?}"
-        );
-        let second = request(plan([step(0, WORK)]));
-        let same_plan = (0..8).map(|_| ExecutePlanRequest {
-            execution_id: Some(fresh_id()),
-            ..second.clone()
-        });
-        let refusals = refusals_of_a_race(&world, same_plan.collect()).await;
-        assert!(
-            refusals.iter().all(|code| *code == Code::FailedPrecondition),
-            "{refusals:?}"
-        );
-    }
 }

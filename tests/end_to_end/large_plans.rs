@@ -2,7 +2,6 @@
 
 use crate::plans::{RequestWords, plan, request, step, step_id};
 use crate::recording_worker::RecordingWorker;
-use crate::story;
 use crate::world::World;
 use escapement_model::limits::STEPS_MAX;
 use escapement_wire::v1::audit_entry::Event;
@@ -50,19 +49,6 @@ async fn run(request: ExecutePlanRequest) -> (PlanResult, Vec<AuditEntry>, Vec<S
     (result, record, seen)
 }
 
-//
-#[tokio::test]
-async fn a_chain_of_1024_steps_runs_in_its_order() {
-    let chain = (0..STEPS_MAX).map(|number| record_step(number, number.checked_sub(1)));
-    let (_, record, seen) = run(request(plan(chain)).concurrent(8)).await;
-    assert_eq!(seen, (0..STEPS_MAX).map(step_id).collect::<Vec<_>>());
-    assert_eq!(
-        story::steps(&record).len(),
-        4 * STEPS_MAX,
-        "waits, assigned, started, completed"
-    );
-}
-
 //
 #[tokio::test]
 async fn a_fan_out_of_1024_steps_has_256_of_them_under_way_and_no_more() {
@@ -90,48 +76,4 @@ async fn a_fan_out_of_1024_steps_has_256_of_them_under_way_and_no_more() {
         (0..STEPS_MAX).map(step_id).collect::<Vec<_>>(),
         "turns come in canonical order"
     );
-}
-
-//
-#[tokio::test]
-async fn no_step_of_a_layered_plan_starts_before_all_it_depends_on() {
-    const WIDTH: usize = 32;
-    let below = |number: usize| {
-        let layer = number / WIDTH;
-        (layer > 0)
-            .then(|| {
-                [
-                    number % WIDTH,
-                    (number * 7 + 3) % WIDTH,
-                    (number * 13 + 5) % WIDTH,
-                ]
-            })
-            .map(|columns| {
-                columns
-                    .map(|column| (layer - 1) * WIDTH + column)
-                    .into_iter()
-                    .collect::<BTreeSet<_>>()
-            })
-    };
-    let layered = (0..STEPS_MAX).map(|number| record_step(number, below(number).unwrap_or_default()));
-    let (_, record, _) = run(request(plan(layered)).concurrent(64)).await;
-    let mut completed = BTreeSet::new();
-    for entry in &record {
-        match entry.event.as_ref().unwrap() {
-            Event::StepWaiting(waiting) => {
-                let number = crate::plans::step_number(&waiting.step_id);
-                let open: Vec<_> = below(number)
-                    .unwrap_or_default()
-                    .difference(&completed)
-                    .copied()
-                    .collect();
-                assert!(open.is_empty(), "step {number} started before {open:?}");
-            }
-            Event::StepCompleted(done) => {
-                completed.insert(crate::plans::step_number(&done.step_id));
-            }
-            _ => {}
-        }
-    }
-    assert_eq!(completed.len(), STEPS_MAX);
 }

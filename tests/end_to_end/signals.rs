@@ -1,19 +1,17 @@
 //! SIGTERM, SIGHUP and SIGKILL of real processes while they work.
 
-use crate::plans::{RequestWords, StepWords, WORK, plan, plan_with_retries, request, step};
+use crate::plans::{RequestWords, StepWords, WORK, plan, request, step};
 use crate::status_details::reason;
 use crate::story;
 use crate::watching::wait_for_started;
 use crate::world::{LIMIT, World};
-use escapement_sdk::StepContext;
 use escapement_tests::ScriptedWorker;
-use escapement_tests::{WorkerSettings, wait_for};
+use escapement_tests::wait_for;
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::plan_result::Status;
-use escapement_wire::v1::plan_step::OnFailure;
 use escapement_wire::worker::v1::outcome_ack::Verdict;
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::time::Duration;
 use tonic::Code;
 
@@ -106,69 +104,6 @@ async fn a_worker_that_is_told_to_stop_finishes_its_step() {
     assert_eq!((result.status(), result.steps_executed), (Status::Success, 1));
     let expected = ["1 waits", "1 assigned", "1 started", "completed after 1"];
     assert_eq!(story::step(&world.record_of(&id).await, 0), expected);
-}
-
-#[tokio::test]
-async fn a_rolling_restart_of_the_workers_loses_no_step() {
-    let world = World::start().await;
-    let one_at_a_time = |settings: WorkerSettings| settings.flag("--max-in-flight", 2);
-    let mut old = world.stock_worker("old", one_at_a_time).await;
-    let steps = (0..12).map(|number| delay(number, 40));
-    let request = request(plan(steps)).concurrent(4);
-    let id = request.id();
-    let call = world.executing(request);
-    wait_for_started(&world, &id, 0).await;
-    let _new = world.stock_worker("new", one_at_a_time).await;
-    assert_eq!(old.process.terminate(LIMIT).await.unwrap().code(), Some(0));
-    let result = call.await.unwrap().unwrap();
-    assert_eq!((result.status(), result.steps_executed), (Status::Success, 12));
-}
-
-//
-#[tokio::test]
-async fn a_worker_that_is_killed_loses_its_step_which_a_plan_may_list_for_a_retry() {
-    let world = World::start().await;
-    let mut worker = world.stock_worker("killed", |settings| settings).await;
-    let retried = request(plan_with_retries(
-        [delay(0, 60_000).on_failure(OnFailure::Retry)],
-        2,
-        &["WORKER_LOST"],
-    ));
-    let halted = request(plan([delay(0, 60_000)]));
-    let (retried_id, halted_id) = (retried.id(), halted.id());
-    let retried = world.executing(retried);
-    let halted = world.executing(halted);
-    wait_for_started(&world, &retried_id, 0).await;
-    wait_for_started(&world, &halted_id, 0).await;
-    worker.process.kill().unwrap();
-
-    // Its handler needs no minute.
-    let successor =
-        crate::recording_worker::RecordingWorker::start_with(&world.orchestrator.url(), |builder| {
-            builder.handler("delay", |_: Value, context: StepContext| async move {
-                Ok(json!({ "attempt": context.attempt().to_string() }))
-            })
-        });
-    let halted = tokio::time::timeout(Duration::from_secs(14), halted)
-        .await
-        .unwrap()
-        .unwrap()
-        .unwrap();
-    assert_eq!(halted.status(), Status::Failure);
-    assert_eq!(halted.error.unwrap().error_code, "WORKER_LOST");
-    let retried = tokio::time::timeout(LIMIT, retried)
-        .await
-        .unwrap()
-        .unwrap()
-        .unwrap();
-    assert_eq!((retried.status(), retried.steps_executed), (Status::Success, 1));
-    let record = story::step(&world.record_of(&retried_id).await, 0);
-    assert!(
-        record.contains(&"1 failed: WORKER_LOST error".to_owned()),
-        "{record:?}"
-    );
-    assert_eq!(record.last().unwrap(), "completed after 2");
-    successor.stop().await;
 }
 
 #[tokio::test]

@@ -381,29 +381,6 @@ async fn everything_that_is_wrong_is_named_at_once() {
     );
 }
 
-//
-#[tokio::test]
-async fn what_ends_an_execution_before_its_first_step_ends_a_simulation() {
-    let world = World::start().await;
-    let request = simulation_of(&request(plan([step(0, WORK)])));
-    let no_environment = SimulatePlanRequest {
-        environment: None,
-        ..request.clone()
-    };
-    let no_time = SimulatePlanRequest {
-        deadline_ms: Some(1),
-        ..request
-    };
-    for (request, code) in [
-        (no_environment, "CONTEXT_MISSING"),
-        (no_time, "DEADLINE_EXCEEDED"),
-    ] {
-        let answer = simulate(&world, request).await;
-        assert_eq!(answer.timeline, []);
-        assert_eq!(answer.result.unwrap().error.unwrap().error_code, code);
-    }
-}
-
 #[tokio::test]
 async fn thirty_days_are_simulated_at_once() {
     let world = World::start().await;

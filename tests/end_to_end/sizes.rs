@@ -1,19 +1,14 @@
 //! Requests, outputs and results at their size limits and beyond.
 
-use crate::plans::{RequestWords, WORK, plan, request, step, step_id};
+use crate::plans::{WORK, plan, request, step};
 use crate::status_details::{reason, violations};
 use crate::world::World;
 use escapement_model::Opaque;
-use escapement_model::limits::{
-    ENVIRONMENT_BYTES_MAX, OUTPUT_BYTES_MAX, PAYLOAD_BYTES_MAX, RESULT_PAYLOAD_BYTES_MAX,
-};
+use escapement_model::limits::{ENVIRONMENT_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use escapement_model::opaque::StructBuilder;
 use escapement_tests::ScriptedWorker;
-use escapement_wire::v1::execution_error::Severity;
 use escapement_wire::v1::plan_result::Status;
-use escapement_wire::v1::plan_step::OnFailure;
 use escapement_wire::v1::{ExecutePlanRequest, PlanStep};
-use escapement_wire::worker::v1::outcome_ack::Verdict;
 use serde_json::json;
 use tonic::Code;
 use tonic_types::StatusExt;
@@ -87,42 +82,6 @@ async fn a_byte_over_a_limit_is_a_violation_and_not_a_broken_connection() {
     let refused = world.try_submit(&huge).await.unwrap_err();
     assert_eq!(reason(&refused, Code::ResourceExhausted), "REQUEST_TOO_LARGE");
     world.submit(&request(plan([step(0, WORK)]))).await;
-}
-
-//
-#[tokio::test]
-async fn outputs_that_together_exceed_the_result_end_with_resource_exhausted() {
-    let world = World::start().await;
-    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
-    let n_outputs = RESULT_PAYLOAD_BYTES_MAX / OUTPUT_BYTES_MAX;
-    let steps = (0..n_outputs).map(|number| PlanStep {
-        on_failure: OnFailure::Skip.into(),
-        ..step(number, WORK)
-    });
-    let request = request(plan(steps));
-    let call = world.executing(request.clone());
-    for _ in 0..n_outputs {
-        let assignment = worker.started().await;
-        let verdict = worker
-            .succeed_encoded(&assignment, object_of(OUTPUT_BYTES_MAX))
-            .await;
-        assert_eq!(verdict, Verdict::Accepted);
-    }
-    let result = call.await.unwrap().unwrap();
-    // The keys around twelve outputs of 1 MiB do not fit into twelve MiB.
-    let n_kept = i32::try_from(n_outputs).unwrap() - 1;
-    assert_eq!(
-        (result.status(), result.steps_executed),
-        (Status::Failure, n_kept)
-    );
-    let error = result.error.as_ref().unwrap();
-    assert_eq!(
-        (error.error_code.as_str(), error.severity()),
-        ("RESOURCE_EXHAUSTED", Severity::Fatal)
-    );
-    assert_eq!(error.step_id, Some(step_id(n_outputs - 1)));
-    assert!(result.result_payload.as_ref().unwrap().len() > OUTPUT_BYTES_MAX * (n_outputs - 1));
-    assert_eq!(world.execution(&request.id()).await.result, Some(result));
 }
 
 //

@@ -1,10 +1,8 @@
 //! Records as short lines and results as the contract's JSON, for comparison with what a test expects.
 
 use crate::plans::step_number;
-use escapement_tests::documents;
+use escapement_wire::v1::AuditEntry;
 use escapement_wire::v1::audit_entry::Event;
-use escapement_wire::v1::{AuditEntry, ExecutionError, PlanResult};
-use serde_json::Value;
 
 /// What happened to the steps of an execution: one line for each entry about a step, in order.
 pub(crate) fn steps(record: &[AuditEntry]) -> Vec<String> {
@@ -75,47 +73,4 @@ pub(crate) fn mandatory_actions(record: &[AuditEntry], rule_set: &str) -> Vec<St
             format!("{} {}", action.number, action.action)
         })
         .collect()
-}
-
-/// Codes from an error to its root cause.
-pub(crate) fn chain(error: &ExecutionError) -> Vec<&str> {
-    std::iter::successors(Some(error), |error| error.cause.as_deref())
-        .map(|error| error.error_code.as_str())
-        .collect()
-}
-
-/// The codes of `context.errors` in order.
-pub(crate) fn trace(result: &PlanResult) -> Vec<String> {
-    let written = documents::result(result);
-    let errors = written["error"]["context"]["errors"].as_array().unwrap();
-    errors
-        .iter()
-        .map(|error| error["error_code"].as_str().unwrap().to_owned())
-        .collect()
-}
-
-/// A result as JSON without what no test can know: times are checked and taken out, absent fields too.
-pub(crate) fn without_times(result: &PlanResult) -> Value {
-    assert!(result.completed_at > 0 && result.duration_ms >= 0, "{result:?}");
-    let mut written = documents::result(result);
-    strip(&mut written);
-    written
-}
-
-fn strip(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.remove("completed_at");
-            fields.remove("duration_ms");
-            if let Some(timestamp) = fields.remove("timestamp") {
-                assert!(timestamp.as_f64().unwrap() > 0.0);
-            }
-            fields.retain(|name, value| {
-                !(value.is_null() && ["error", "cause", "step_id"].contains(&name.as_str()))
-            });
-            fields.values_mut().for_each(strip);
-        }
-        Value::Array(items) => items.iter_mut().for_each(strip),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
 }
