@@ -268,11 +268,6 @@ impl Arena {
         answer.unwrap().into_inner().workers
     }
 
-    /// How many sessions there were before the attack.
-    pub(crate) fn n_sessions_before(&self) -> usize {
-        self.before.n_sessions
-    }
-
     /// Waits until the sessions with this label are as they should be.
     pub(crate) async fn wait_for_workers<T>(
         &self,

@@ -17,14 +17,8 @@ use escapement_wire::worker::v1::{
     AttemptAcks, AttemptOutcome, Capacity, Outcomes, RegisterActions, SessionRequest, Snapshot,
 };
 use serde_json::json;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-
-/// What floods of small messages may cost the orchestrator.
-const FLOOD_COST_MIB: u64 = 150;
 /// What a worker may cost that takes nothing of what it is sent: the queue of its session, and what is on the way.
 const UNREAD_COST_MIB: u64 = 250;
 
@@ -81,40 +75,6 @@ async fn noise_in_place_of_messages_ends_its_own_stream_alone() {
     assert_eq!(n_ended, n_streams);
     drop(bystander);
     arena.finish().await.at_least(Count::Sessions, n_streams / 2);
-}
-
-#[tokio::test]
-async fn noise_in_place_of_http2_ends_its_own_connection_alone() {
-    let arena = Arena::start().await;
-    let mut bystander = greeted(&arena.orchestrator, hello(&["frames"], 1)).await;
-    let mut noise = Noise::new(0xbad);
-    let n_connections = scale(60, 2_000);
-    for n in 0..n_connections {
-        let bytes = noise.bytes(400);
-        let said: Vec<u8> = match n % 6 {
-            0 => bytes,
-            1 => b"GET / HTTP/1.1\r\nhost: here\r\n\r\n".to_vec(),
-            2 => [PREFACE, &bytes].concat(),
-            // Settings, then a frame of headers that no table explains.
-            3 => [PREFACE, SETTINGS, &frame(1, 5, 1, &bytes[..40])].concat(),
-            // Data on a stream that was never opened.
-            4 => [PREFACE, SETTINGS, &frame(0, 0, 7, &bytes)].concat(),
-            // A frame larger than was agreed.
-            _ => [
-                PREFACE,
-                SETTINGS,
-                &[0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1][..],
-                &bytes,
-            ]
-            .concat(),
-        };
-        expect_cut(arena.orchestrator.address(), &said).await;
-        if n % 20 == 0 {
-            expect_alive(&mut bystander, n + 1).await;
-        }
-    }
-    drop(bystander);
-    arena.finish().await.at_least(Count::Sessions, 1);
 }
 
 #[tokio::test]
@@ -265,79 +225,6 @@ async fn what_is_not_known_is_passed_over_and_takes_its_number() {
     arena.finish().await.at_least(Count::Sessions, 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_of_small_messages_ends_its_session_and_nothing_else() {
-    let arena = Arena::start().await;
-    let duration = Duration::from_secs(scale(1, 20));
-    greeted(&arena.orchestrator, hello(&["frames"], 1)).await;
-    let before = memory_mib(&arena.orchestrator);
-    forget_peak(&arena.orchestrator);
-    let acks = AttemptAcks {
-        started: vec![foreign_token()],
-        stopped: vec![foreign_token()],
-        ..AttemptAcks::default()
-    };
-    let unreadable = AttemptOutcome::default();
-    let floods = [
-        ("heartbeats", heartbeat(1)),
-        ("acks of foreign tokens", Message::AttemptAcks(acks)),
-        ("empty outcomes", Message::Outcomes(Outcomes::default())),
-        (
-            "outcomes without a token",
-            Message::Outcomes(Outcomes {
-                items: vec![unreadable],
-            }),
-        ),
-        (
-            "snapshots that nobody asked for",
-            Message::Snapshot(Snapshot {
-                n: 1,
-                ..Snapshot::default()
-            }),
-        ),
-        (
-            "levels",
-            Message::Capacity(Capacity {
-                revision: 1,
-                max_in_flight: 1,
-                ..Capacity::default()
-            }),
-        ),
-    ];
-    let mut n_sessions = 0;
-    for (what, message) in floods {
-        let (begin, mut n_sent, mut n_cut) = (Instant::now(), 0, 0);
-        while begin.elapsed() < duration / 6 || n_cut == 0 {
-            let mut session = greeted(&arena.orchestrator, hello(&["frames"], 1)).await;
-            n_sent += session.flood(&message, 100_000).await;
-            let error = timeout(LIMIT, end_of(&mut session)).await.unwrap();
-            // The reason may be lost with the connection, where the worker talks on and does not read.
-            assert!(
-                error.is_none_or(|error| error.code() == Code::LimitExceeded),
-                "{what}"
-            );
-            n_cut += 1;
-        }
-        n_sessions += n_cut;
-        let per_second = n_sent as f64 / begin.elapsed().as_secs_f64();
-        eprintln!("{what}: {n_sent} messages in {n_cut} sessions, {per_second:.0} each second");
-    }
-    let cost = peak_mib(&arena.orchestrator).saturating_sub(before);
-    eprintln!("floods: {cost} MiB over {before} MiB");
-    assert!(cost <= FLOOD_COST_MIB, "{cost} MiB");
-    let lines = arena.lines();
-    let said_why = lines.iter().filter(|line| matches!(
-        &line.what,
-        What::Out { message: escapement_tests::session_journal::ToWorker::SessionError { code }, .. } if code == "limit_exceeded"
-    ));
-    assert_eq!(
-        said_why.count(),
-        n_sessions,
-        "each session ends with limit_exceeded"
-    );
-    arena.finish().await.at_least(Count::Sessions, n_sessions as u64);
-}
-
 /// Answers that nobody reads: the queue of the session is full, it is closed, and its connection is cut.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_never_reads_its_answers_is_cut() {
@@ -446,28 +333,6 @@ fn first_messages() -> Vec<(&'static str, Message)> {
         ),
     ]
 }
-
-/// Sends these bytes and passes when the connection is ended from the other side.
-async fn expect_cut(address: SocketAddr, said: &[u8]) {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    // It may be cut while it speaks.
-    let _ = stream.write_all(said).await;
-    let read = async {
-        let mut buffer = [0; 4_096];
-        while let Ok(1..) = stream.read(&mut buffer).await {}
-    };
-    timeout(LIMIT, read).await.expect("the connection goes on");
-}
-
-/// An HTTP/2 frame.
-fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(content.len()).unwrap().to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), content].concat()
-}
-
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
-
 /// Random numbers that are the same each time: xorshift.
 struct Noise(u64);
 

@@ -6,10 +6,7 @@ use escapement_model::limits::ANSWER_MESSAGE_BYTES_MAX;
 use escapement_tests::calls;
 use escapement_tests::{Orchestrator, fresh_id};
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
-use escapement_wire::v1::{
-    AuditEntry, Execution, GetExecutionRequest, Plan, PlanResult, PlanStep, SubmitPlanRequest,
-    WatchExecutionRequest,
-};
+use escapement_wire::v1::{Execution, Plan, PlanResult, PlanStep, SubmitPlanRequest};
 use serde_json::Value;
 use std::time::Duration;
 use tonic::Status;
@@ -103,15 +100,6 @@ impl Caller {
         self.result_of(&id).await
     }
 
-    /// `GetExecution`.
-    pub(crate) async fn execution(&self, id: &str) -> Execution {
-        let request = GetExecutionRequest {
-            execution_id: id.to_owned(),
-        };
-        let answer = self.plans.clone().get_execution(request).await.unwrap();
-        answer.into_inner().execution.unwrap()
-    }
-
     /// `WaitExecution`, which must end with a result.
     pub(crate) async fn result_of(&self, id: &str) -> PlanResult {
         self.try_result_of(id).await.unwrap()
@@ -120,37 +108,6 @@ impl Caller {
     /// The same where the orchestrator may go away.
     pub(crate) async fn try_result_of(&self, id: &str) -> Result<PlanResult, Status> {
         calls::result_of(self.plans.clone(), id, LIMIT).await
-    }
-
-    /// `WatchExecution` from the first entry to the result.
-    pub(crate) async fn watch(&self, id: &str) -> (Vec<AuditEntry>, PlanResult) {
-        let request = WatchExecutionRequest {
-            execution_id: id.to_owned(),
-            from_sequence: 1,
-            ..WatchExecutionRequest::default()
-        };
-        let mut stream = self
-            .plans
-            .clone()
-            .watch_execution(request)
-            .await
-            .unwrap()
-            .into_inner();
-        let mut entries = Vec::new();
-        loop {
-            let next = tokio::time::timeout(LIMIT, stream.message());
-            let next = next.await.expect("an entry within the limit").unwrap();
-            let next = next.expect("the watch ends with a result");
-            entries.extend(next.entry);
-            if let Some(result) = next.result {
-                return (entries, result);
-            }
-        }
-    }
-
-    /// `ListAuditEntries`, all of them.
-    pub(crate) async fn record_of(&self, id: &str) -> Vec<AuditEntry> {
-        calls::record_of(self.plans.clone(), id).await.unwrap()
     }
 }
 

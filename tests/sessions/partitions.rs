@@ -7,7 +7,6 @@ use crate::recorder::{HOLD, Recorder, WORK};
 use crate::traffic::{retried_when_lost, side_by_side};
 use escapement_tests::fault_proxy::{Direction, Flow};
 use escapement_tests::session_checker::Count;
-use escapement_tests::session_journal::{Event, FromWorker, What};
 use escapement_tests::{PlanDocument, let_pass, wait_for};
 use escapement_wire::v1::plan_result::Status;
 use serde_json::json;
@@ -165,86 +164,6 @@ async fn a_worker_that_is_not_heard_beyond_the_lease_is_lost() {
         longer_than_the_lease(&[Direction::ToTarget]).await,
         ["lease_expired"]
     );
-}
-
-// With the default lease: this is what operators see when a machine loses its power.
-#[tokio::test]
-async fn a_machine_that_vanishes_without_a_word_is_settled_within_its_lease_and_margin() {
-    let arena = Arena::start().await;
-    let proxy = arena.proxy().await;
-    let mut gone = arena
-        .stock_worker(&proxy.url(), "gone", |settings| settings)
-        .await;
-    let spare = Recorder::connect(&arena.orchestrator.url(), "spare", 4).await;
-    let minute = json!({ "ms": 60_000 });
-    let halted = arena
-        .submit(PlanDocument::new("halts").step("delay", minute, &[]))
-        .await;
-    arena.wait_for_starts(&halted, 1).await;
-    proxy.set_both(Flow::BlackHole);
-    gone.process.kill().unwrap();
-    let result = arena.result_of(&halted).await;
-    assert_eq!(result.error.unwrap().error_code, "WORKER_LOST");
-
-    let record = arena.record_of(&halted).await;
-    let (_, _, lost_unix_ms) = failures(&record)[0];
-    let heard_unix_ms = last_heard_unix_ms(&arena.lines(), "gone");
-    let silence_ms = lost_unix_ms - heard_unix_ms;
-    eprintln!("a machine that vanished was settled {silence_ms} ms after its last word");
-    assert!(
-        (11_000 - 50..=12_000).contains(&silence_ms),
-        "{silence_ms} ms after its last word"
-    );
-    spare.stop().await;
-    drop(proxy);
-    arena.finish().await.at_least(Count::Losses, 1);
-}
-
-/// When the orchestrator read the last message of this worker, in Unix milliseconds.
-fn last_heard_unix_ms(lines: &[Event], worker_id: &str) -> i64 {
-    let booted = lines.iter().find_map(|line| match line.what {
-        What::Boot { unix_ms, .. } => unix_ms,
-        _ => None,
-    });
-    let session = lines.iter().find_map(|line| match &line.what {
-        What::In {
-            message: FromWorker::Hello(hello),
-            ..
-        } if hello.worker == worker_id => Some(line.session),
-        _ => None,
-    });
-    let heard = lines
-        .iter()
-        .rev()
-        .find(|line| Some(line.session) == session && matches!(line.what, What::In { .. }));
-    booted.unwrap() + i64::try_from(heard.unwrap().t).unwrap()
-}
-
-#[tokio::test]
-async fn a_partition_while_a_worker_drains_loses_nothing() {
-    let arena = Arena::start_with(|settings| settings.lease(3_000, 500)).await;
-    let proxy = arena.proxy().await;
-    let worker = Recorder::connect(&proxy.url(), "cut", 4).await;
-    let running = arena.submit(side_by_side(HOLD, &json!({}), 2)).await;
-    arena.wait_for_starts(&running, 2).await;
-    proxy.set_both(Flow::Hold);
-    // It drains into the void: neither its word nor the outcomes that follow are heard.
-    worker.release();
-    let stopping = tokio::spawn(worker.stop());
-    let within = arena.submit(side_by_side(WORK, &json!({}), 2)).await;
-    let_pass(Duration::from_millis(1_500)).await;
-    proxy.set_both(Flow::Pass);
-    assert_eq!(arena.result_of(&running).await.status(), Status::Success);
-    stopping.await.unwrap();
-    // What came within the partition was handed back, or was done before the drain was heard.
-    let spare = Recorder::connect(&arena.orchestrator.url(), "spare", 4).await;
-    assert_eq!(arena.result_of(&within).await.status(), Status::Success);
-    spare.stop().await;
-    arena
-        .finish()
-        .await
-        .exactly(Count::Losses, 0)
-        .at_least(Count::Drains, 1);
 }
 
 // A worker that may not be heard has to be sure that its lease is over before its orchestrator is.

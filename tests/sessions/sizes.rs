@@ -2,14 +2,10 @@
 
 use crate::arena::{Arena, LIMIT};
 use crate::intruder::{
-    end_of, expect_alive, expect_end, foreign_token, forget_peak, greeted, heartbeat, hello, memory_mib,
-    next, peak_mib, steps,
+    end_of, foreign_token, forget_peak, greeted, heartbeat, hello, memory_mib, next, peak_mib, steps,
 };
 use escapement_model::Opaque;
-use escapement_model::limits::{
-    INPUT_SCHEMA_BYTES_MAX, LABEL_CHARS_MAX, OUTPUT_BYTES_MAX, SESSION_ACTIONS_MAX,
-    SESSION_MESSAGE_BYTES_MAX, WORKER_LABELS_MAX,
-};
+use escapement_model::limits::{OUTPUT_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX};
 use escapement_model::opaque::StructBuilder;
 use escapement_sdk::{StepContext, Worker};
 use escapement_tests::raw_session::RawSession;
@@ -17,173 +13,15 @@ use escapement_tests::session_checker::Count;
 use escapement_tests::{PlanDocument, ScriptedWorker};
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::worker::v1::attempt_outcome::Outcome;
-use escapement_wire::worker::v1::in_flight::Phase;
 use escapement_wire::worker::v1::outcome_ack::Verdict;
-use escapement_wire::worker::v1::session_error::Code;
-use escapement_wire::worker::v1::session_request::Message;
 use escapement_wire::worker::v1::session_response::Message as Answer;
 use escapement_wire::worker::v1::worker_service_client::WorkerServiceClient;
-use escapement_wire::worker::v1::{
-    ActionSpec, AttemptAcks, AttemptOutcome, Hello, InFlight, Outcomes, RegisterActions,
-    ReportOutcomesRequest, SessionRequest, Snapshot, Success,
-};
+use escapement_wire::worker::v1::{AttemptOutcome, ReportOutcomesRequest, SessionRequest, Success};
 use serde_json::{Value, json};
-
-/// Makes a hello as large as it may be, or one larger.
-type Change = fn(&mut Hello, usize);
-
-/// Entries of one list of a worker's message.
-const LIST_MAX: usize = 16_384;
 /// Items of one `ReportOutcomes`.
 const REPORT_MAX: usize = 4_096;
 /// What one message of 4 MiB may cost while it is read, beside what was there before. A worker has one such message at a time.
 const MESSAGE_COST_MIB: u64 = 60;
-
-#[tokio::test]
-async fn a_hello_at_its_limits_is_welcomed_and_one_beyond_them_is_refused() {
-    let arena = Arena::start().await;
-    let cases: [(&str, Change); 5] = [
-        ("labels", |hello, over| {
-            let label = |n: usize| (format!("{n:0>255}"), "é".repeat(LABEL_CHARS_MAX));
-            hello.labels = (0..WORKER_LABELS_MAX + over).map(label).collect();
-        }),
-        ("actions", |hello, over| {
-            hello.actions = (0..SESSION_ACTIONS_MAX + over)
-                .map(|n| action(&format!("act-{n}")))
-                .collect();
-        }),
-        ("worker_id", |hello, over| {
-            hello.worker_id = "é".repeat(LABEL_CHARS_MAX + over)
-        }),
-        ("an empty worker_id", |hello, over| {
-            hello.worker_id = "w".repeat(1 - over);
-        }),
-        ("in_flight", |hello, over| {
-            hello.in_flight = (0..LIST_MAX + over).map(|_| held(Phase::Running)).collect();
-        }),
-    ];
-    for (what, change) in cases {
-        for over in [0, 1] {
-            let mut said = ScriptedWorker::hello_for(ScriptedWorker::specs(&["sized"]), 1);
-            change(&mut said, over);
-            let mut session = RawSession::open(arena.orchestrator.address()).await.unwrap();
-            session.send(Message::Hello(said.clone())).await.unwrap();
-            if over == 1 {
-                expect_end(&mut session, Code::LimitExceeded, what).await;
-                continue;
-            }
-            let Some(Answer::Welcome(welcome)) = next(&mut session).await else {
-                panic!("{what} at the limit is not welcomed");
-            };
-            assert_eq!(welcome.verdicts.len(), said.in_flight.len(), "{what}");
-            assert!(welcome.refused_actions.is_empty(), "{what}");
-            expect_alive(&mut session, 1).await;
-        }
-    }
-    arena.finish().await.at_least(Count::Sessions, 5);
-}
-
-#[tokio::test]
-async fn a_schema_or_a_name_that_is_too_large_costs_its_action_alone() {
-    let arena = Arena::start().await;
-    let schema = |bytes: usize| {
-        let around = r#"{"title":""}"#.len();
-        format!(r#"{{"title":"{}"}}"#, "x".repeat(bytes - around))
-    };
-    let with_schema = |name: &str, bytes| ActionSpec {
-        input_schema: schema(bytes),
-        ..action(name)
-    };
-    let actions = vec![
-        with_schema("at the limit", INPUT_SCHEMA_BYTES_MAX),
-        with_schema("beyond", INPUT_SCHEMA_BYTES_MAX + 1),
-        action(&"é".repeat(100)),
-        action(&"é".repeat(101)),
-    ];
-    let said = ScriptedWorker::hello_for(actions.clone(), 1);
-    let mut session = RawSession::open(arena.orchestrator.address()).await.unwrap();
-    session.send(Message::Hello(said)).await.unwrap();
-    let Some(Answer::Welcome(welcome)) = next(&mut session).await else {
-        panic!("it is not welcomed");
-    };
-    let refused: Vec<_> = welcome
-        .refused_actions
-        .into_iter()
-        .map(|refusal| refusal.name)
-        .collect();
-    assert_eq!(refused.len(), 2, "{refused:?}");
-    assert_eq!(refused[0], "beyond");
-    // The same by `RegisterActions`, which refuses in silence, and one action too many, which does not.
-    let register = |revision, actions| Message::RegisterActions(RegisterActions { revision, actions });
-    session.send(register(1, actions)).await.unwrap();
-    expect_alive(&mut session, 1).await;
-    let many = |count| (0..count).map(|n| action(&format!("act-{n}"))).collect();
-    session
-        .send(register(2, many(SESSION_ACTIONS_MAX)))
-        .await
-        .unwrap();
-    expect_alive(&mut session, 2).await;
-    session
-        .send(register(3, many(SESSION_ACTIONS_MAX + 1)))
-        .await
-        .unwrap();
-    expect_end(&mut session, Code::LimitExceeded, "actions").await;
-    drop(session);
-    arena.finish().await.at_least(Count::Sessions, 1);
-}
-
-#[tokio::test]
-async fn lists_at_their_limits_are_answered_and_longer_ones_end_the_session() {
-    let arena = Arena::start().await;
-    let tokens = |count| (0..count).map(|_| foreign_token()).collect::<Vec<_>>();
-    let acks = |started, stopped| {
-        Message::AttemptAcks(AttemptAcks {
-            started: tokens(started),
-            stopped: tokens(stopped),
-            ..AttemptAcks::default()
-        })
-    };
-    let snapshot = |count| {
-        Message::Snapshot(Snapshot {
-            n: 1,
-            last_assignment_seq: 0,
-            in_flight: (0..count).map(|_| held(Phase::Received)).collect(),
-        })
-    };
-    let outcomes = |count| {
-        Message::Outcomes(Outcomes {
-            items: (0..count).map(|_| unknown_outcome()).collect(),
-        })
-    };
-    for (what, at, over) in [
-        ("started", acks(LIST_MAX, 0), acks(LIST_MAX + 1, 0)),
-        ("stopped", acks(0, LIST_MAX), acks(0, LIST_MAX + 1)),
-        ("snapshot", snapshot(LIST_MAX), snapshot(LIST_MAX + 1)),
-        ("outcomes", outcomes(LIST_MAX), outcomes(LIST_MAX + 1)),
-    ] {
-        let mut session = greeted(&arena.orchestrator, hello(&["sized"], 1)).await;
-        session.send(at).await.unwrap();
-        if what == "outcomes" {
-            let mut n_answered = 0;
-            while n_answered < LIST_MAX {
-                match next(&mut session).await {
-                    Some(Answer::OutcomeAcks(acks)) => {
-                        assert!(acks.items.iter().all(|ack| ack.verdict() == Verdict::Unknown));
-                        n_answered += acks.items.len();
-                    }
-                    other => panic!("no answer but {other:?}"),
-                }
-            }
-        }
-        expect_alive(&mut session, 1).await;
-        session.send(over).await.unwrap();
-        expect_end(&mut session, Code::LimitExceeded, what).await;
-    }
-    arena
-        .finish()
-        .await
-        .at_least(Count::OutcomesRefused, LIST_MAX as u64);
-}
 
 #[tokio::test]
 async fn a_message_of_four_mebibytes_is_read_and_one_byte_more_ends_the_stream() {
@@ -346,20 +184,6 @@ async fn a_message_of_millions_of_empty_items_costs_no_more_than_a_full_one() {
     }
     assert!(dearest.1 <= MESSAGE_COST_MIB, "{dearest:?}");
     arena.finish().await.at_least(Count::Sessions, 8);
-}
-
-fn action(name: &str) -> ActionSpec {
-    ActionSpec {
-        name: name.to_owned(),
-        ..ActionSpec::default()
-    }
-}
-
-fn held(phase: Phase) -> InFlight {
-    InFlight {
-        attempt_token: foreign_token(),
-        phase: phase.into(),
-    }
 }
 
 fn unknown_outcome() -> AttemptOutcome {
