@@ -1,6 +1,8 @@
 //! Histories that look bad and are legal: overlap, lost answers, crashes, refusals.
 
-use super::told::{QUEUED, RUNNING, Told, entries, entry, execution, plan, refused, settled, step, token};
+use super::told::{
+    QUEUED, RUNNING, Told, entries, entry, execution, histories, plan, refused, settled, step, token,
+};
 use crate::history::{Answer, Ask, End, Life, State, Surface};
 
 #[test]
@@ -28,14 +30,12 @@ fn a_submission_without_an_answer_may_be_absent_and_may_be_accepted() {
     // Still on its way, in the same life.
     told.got(1, QUEUED);
     // Absent for ever.
-    let call = told.submit(2);
-    told.checker.lost(call);
+    told.unanswered(2, 0, 2, 2);
     told.ends(Life::Killed);
     told.got(2, Answer::Absent);
     told.got(2, Answer::Absent);
     // Accepted just before the crash.
-    let call = told.submit(3);
-    told.checker.lost(call);
+    told.unanswered(3, 0, 3, 3);
     told.ends(Life::PowerCut);
     told.got(3, QUEUED);
     // Asked again, and a connection that outlived a crash brought it.
@@ -51,12 +51,10 @@ fn a_submission_without_an_answer_may_be_absent_and_may_be_accepted() {
 fn refusals_for_want_of_something_prove_nothing() {
     let mut told = Told::new();
     for reason in ["QUEUE_FULL", "STORE_FULL", "STORE_FAILED", "STOPPING"] {
-        let call = told.submit(1);
-        told.answer(call, refused(reason));
+        told.submitted(1, refused(reason));
     }
     told.got(1, QUEUED);
-    let again = told.submit(1);
-    told.answer(again, refused("QUEUE_FULL"));
+    told.submitted(1, refused("QUEUE_FULL"));
     told.seen(1, Surface::Audit, refused("STOPPING"));
     told.got(1, QUEUED);
     told.accuses_nobody();
@@ -66,19 +64,14 @@ fn refusals_for_want_of_something_prove_nothing() {
 fn another_request_and_another_execution_are_refused() {
     let mut told = Told::new();
     told.accepted(1);
-    let other = told.submit_with(1, 0, 2, 2);
-    told.answer(other, refused("EXECUTION_ID_IN_USE"));
-    let thief = told.submit_with(3, 0, 1, 3);
-    told.answer(thief, refused("PLAN_ID_USED"));
+    told.submitted_with(1, 0, 2, 2, refused("EXECUTION_ID_IN_USE"));
+    told.submitted_with(3, 0, 1, 3, refused("PLAN_ID_USED"));
     told.got(3, Answer::Absent);
-    let again = told.submit(1);
-    told.answer(again, RUNNING);
-    let waiting = told.execute(1);
-    told.answer(waiting, settled(5));
+    told.submitted(1, RUNNING);
+    told.executed(1, settled(5));
     // The refusal comes before the acceptance that caused it.
     let first = told.submit_with(4, 0, 4, 4);
-    let second = told.submit_with(4, 0, 5, 5);
-    told.answer(second, refused("EXECUTION_ID_IN_USE"));
+    told.submitted_with(4, 0, 5, 5, refused("EXECUTION_ID_IN_USE"));
     told.answer(first, QUEUED);
     told.accuses_nobody();
 }
@@ -157,12 +150,12 @@ fn an_attempt_that_never_ran_is_handed_out_again() {
     let session = told.checker.mark();
     told.handed_out(1, 1, 1);
     told.handed_out(1, 1, 2);
-    told.checker.outcome_accepted(token(2));
+    told.outcome_accepted(2);
     told.handed_out(1, 2, 3);
     told.got(1, settled(5));
     // On its way since before the end; and the answer to an outcome that counted came late.
     told.checker.arrived(execution(1), step(2), 1, token(4), session);
-    told.checker.outcome_accepted(token(3));
+    told.outcome_accepted(3);
     // Where only arrivals are seen, one may be missing, and they may come in any order.
     told.accepted(2);
     told.checker.arrived(execution(2), step(1), 3, token(5), session);
@@ -180,15 +173,10 @@ fn an_order_that_cannot_be_known_is_no_violation() {
     told.got(2, RUNNING);
     told.got(1, QUEUED);
     told.accuses_nobody();
-
-    // The higher priority came when the lower one may have run.
-    let mut told = Told::new();
-    told.accepted(1);
-    told.accepted_with(2, 9);
-    told.got(1, RUNNING);
-    told.got(2, QUEUED);
-    told.accuses_nobody();
-
+    histories! {
+        // The higher priority came when the lower one may have run.
+        Nobody, []: accepted(1), accepted_with(2, 9), got(1, RUNNING), got(2, QUEUED);
+    }
     // The question left before the other one was known to run.
     let mut told = Told::new();
     told.accepted(1);
@@ -198,7 +186,6 @@ fn an_order_that_cannot_be_known_is_no_violation() {
     told.got(1, RUNNING);
     told.answer(early, QUEUED);
     told.accuses_nobody();
-
     // Other workers begin it, and none was there for the first.
     let mut told = Told::new();
     told.accepted(1);
@@ -214,7 +201,6 @@ fn an_order_that_cannot_be_known_is_no_violation() {
     told.got(2, RUNNING);
     told.got(1, QUEUED);
     told.accuses_nobody();
-
     // A child goes ahead of the queue.
     let mut told = Told::new();
     told.accepted(1);
@@ -249,18 +235,15 @@ fn starts_at_one_time_or_of_an_open_order_are_no_violation() {
     told.accepted(8);
     told.got(8, running(1050));
     told.got(7, running(1051));
-    told.checker.starts_must_be_in_order();
+    told.starts_must_be_in_order();
     told.accuses_nobody();
 }
 
 #[test]
 fn what_never_started_ends_in_the_queue_without_a_place_in_the_order() {
-    let mut told = Told::new();
-    told.accepted(1);
-    told.accepted(2);
-    told.got(2, settled(5));
-    told.got(1, QUEUED);
-    told.accuses_nobody();
+    histories! {
+        Nobody, []: accepted(1), accepted(2), got(2, settled(5)), got(1, QUEUED);
+    }
 }
 
 #[test]
@@ -283,8 +266,7 @@ fn a_list_shows_what_it_must_and_may_show_more() {
         },
     );
     told.got(1, Answer::State(State::Removed));
-    let again = told.submit(1);
-    told.answer(again, refused("EXECUTION_REMOVED"));
+    told.submitted(1, refused("EXECUTION_REMOVED"));
     let list = told.checker.ask(Ask::List);
     told.answer(
         list,
@@ -299,15 +281,13 @@ fn a_list_shows_what_it_must_and_may_show_more() {
 
 #[test]
 fn a_watcher_goes_on_behind_what_is_there_and_always_gets_the_end() {
-    let mut told = Told::new();
-    told.accepted(1);
-    told.seen(1, Surface::Watch, entries(1..=5, 99, End::Open));
-    told.went_on(1, entry(5, 99), entries(6..=6, 99, End::Open));
-    told.ends(Life::Killed);
-    told.went_on(1, entry(6, 99), refused("RECORD_REWRITTEN"));
-    told.went_on(1, entry(2, 99), entries(3..=7, 7, End::Result(5)));
-    told.went_on(1, entry(7, 7), entries(7..=7, 7, End::Result(5)));
-    told.went_on(1, entry(5, 99), entries(6..=7, 7, End::Result(5)));
-    told.seen(1, Surface::Audit, entries(1..=7, 7, End::Now));
-    told.accuses_nobody();
+    histories! {
+        Nobody, []: accepted(1), seen(1, Surface::Watch, entries(1..=5, 99, End::Open)),
+            went_on(1, entry(5, 99), entries(6..=6, 99, End::Open)), ends(Life::Killed),
+            went_on(1, entry(6, 99), refused("RECORD_REWRITTEN")),
+            went_on(1, entry(2, 99), entries(3..=7, 7, End::Result(5))),
+            went_on(1, entry(7, 7), entries(7..=7, 7, End::Result(5))),
+            went_on(1, entry(5, 99), entries(6..=7, 7, End::Result(5))),
+            seen(1, Surface::Audit, entries(1..=7, 7, End::Now));
+    }
 }

@@ -6,6 +6,20 @@ use crate::history::{
     Answer, Ask, CallId, Checker, End, Entry, EntryKind, Life, Report, Rule, State, Surface,
 };
 
+/// Histories in a line each: the rule that each breaks, and no other, with words of the accusation; or that it accuses nobody.
+macro_rules! histories {
+    (@ Nobody [] $told:ident) => { $told.accuses_nobody() };
+    (@ $rule:ident [$($word:literal),+] $told:ident) => { $told.breaks(crate::history::Rule::$rule, &[$($word),+]) };
+    ($($rule:ident, [$($word:literal),*]: $($call:ident($($argument:expr),*)),+;)*) => {
+        $({
+            let mut told = Told::new();
+            $(told.$call($($argument),*);)+
+            histories!(@ $rule [$($word),*] told);
+        })*
+    };
+}
+pub(super) use histories;
+
 /// A checker with a first life.
 pub(super) struct Told {
     pub(super) checker: Checker,
@@ -85,15 +99,55 @@ impl Told {
         })
     }
 
-    pub(super) fn execute(&mut self, n: u8) -> CallId {
-        self.checker.ask(Ask::Submit {
+    /// Asks for execution n and is answered.
+    pub(super) fn submitted(&mut self, n: u8, answer: Answer) {
+        self.submitted_with(n, 0, n, n, answer);
+    }
+
+    pub(super) fn submitted_with(&mut self, n: u8, priority: i32, of_plan: u8, digest: u8, answer: Answer) {
+        let call = self.submit_with(n, priority, of_plan, digest);
+        self.answer(call, answer);
+    }
+
+    /// Asks for execution n and never hears of it.
+    pub(super) fn unanswered(&mut self, n: u8, priority: i32, of_plan: u8, digest: u8) {
+        let call = self.submit_with(n, priority, of_plan, digest);
+        self.checker.lost(call);
+    }
+
+    /// Asks for the result of execution n and is answered.
+    pub(super) fn executed(&mut self, n: u8, answer: Answer) {
+        let call = self.checker.ask(Ask::Submit {
             execution: execution(n),
             plan: plan(n),
             digest: u64::from(n),
             priority: 0,
             queue: 0,
             waits: true,
-        })
+        });
+        self.answer(call, answer);
+    }
+
+    /// Asks for the list and is answered.
+    pub(super) fn listed(&mut self, answer: Answer) {
+        let call = self.checker.ask(Ask::List);
+        self.answer(call, answer);
+    }
+
+    pub(super) fn event(&mut self, n: u8, result: u64) {
+        self.checker.event(execution(n), result);
+    }
+
+    pub(super) fn outcome_accepted(&mut self, of_token: u8) {
+        self.checker.outcome_accepted(token(of_token));
+    }
+
+    pub(super) fn starts_must_be_in_order(&mut self) {
+        self.checker.starts_must_be_in_order();
+    }
+
+    pub(super) fn all_must_be_settled(&mut self) {
+        self.checker.all_must_be_settled();
     }
 
     pub(super) fn look(&mut self, n: u8, surface: Surface) -> CallId {
@@ -120,8 +174,7 @@ impl Told {
     }
 
     pub(super) fn accepted_with(&mut self, n: u8, priority: i32) {
-        let call = self.submit_with(n, priority, n, n);
-        self.answer(call, QUEUED);
+        self.submitted_with(n, priority, n, n, QUEUED);
     }
 
     pub(super) fn seen(&mut self, n: u8, surface: Surface, answer: Answer) {

@@ -7,6 +7,21 @@ use serde_json::{Value, json};
 use crate::session_checker::{CheckerSettings, Invariant, Records, Report, check};
 use crate::session_journal::Journal;
 
+/// Scripts in a line each: the invariant that each violates, or that it is clean, how it begins, and what follows.
+macro_rules! scripts {
+    (@ clean $script:ident) => { $script.is_clean() };
+    (@ $invariant:ident $script:ident) => { $script.violates($invariant) };
+    ($($verdict:ident: $begin:expr => $($call:ident($($argument:expr),*)),*;)*) => {
+        $({
+            #[allow(unused_mut, reason = "nothing may follow")]
+            let mut script = $begin;
+            $(script.$call($($argument),*);)*
+            scripts!(@ $verdict script);
+        })*
+    };
+}
+pub(super) use scripts;
+
 /// A journal in the making.
 pub(super) struct Script {
     lines: Vec<String>,

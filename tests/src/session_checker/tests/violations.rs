@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::script::{Script, id, instance, token};
+use super::script::{Script, id, instance, scripts, token};
 use crate::session_checker::Invariant::{I1, I2, I4, I5, I6, I7, I8, I9, I10, Journal};
 
 /// Worker 1 on session 1 and worker 2 on session 2, each with four slots.
@@ -24,35 +24,21 @@ fn verdict(n: u64, verdict: &str) -> serde_json::Value {
 
 #[test]
 fn missing_lines_and_lines_out_of_order_are_found() {
-    let mut script = Script::new();
-    script.raw(json!({"dropped": 2}));
-    script.violates(Journal);
-    let mut script = two_workers();
-    script.heartbeat(1, 1).at(9).heartbeat(1, 2);
-    script.violates(Journal);
-    let mut script = Script::new();
-    script.shell(7, "closed");
-    script.violates(Journal);
-    let mut script = two_workers();
-    script.line(json!({"s": 1, "dir": "out", "seq": 3, "m": "heartbeat_ack", "n": 1}));
-    script.violates(Journal);
+    scripts! {
+        Journal: Script::new() => raw(json!({"dropped": 2}));
+        Journal: two_workers() => heartbeat(1, 1), at(9), heartbeat(1, 2);
+        Journal: Script::new() => shell(7, "closed");
+        Journal: two_workers() => line(json!({"s": 1, "dir": "out", "seq": 3, "m": "heartbeat_ack", "n": 1}));
+    }
 }
 
 #[test]
 fn i1_two_live_attempts_of_a_step() {
-    let mut script = two_workers();
-    script.assign(1, 1, 1, 1).at(20).assign(2, 2, 1, 1).at(30);
-    script.violates(I1);
-    let mut script = two_workers();
-    script.assign(1, 1, 1, 1).started(1, 1).at(20).assign(2, 2, 1, 2);
-    script.violates(I1);
-    let mut script = two_workers();
-    script
-        .assign(1, 1, 1, 1)
-        .done(1, 1, "success")
-        .at(20)
-        .assign(2, 1, 2, 1);
-    script.violates(I1);
+    scripts! {
+        I1: two_workers() => assign(1, 1, 1, 1), at(20), assign(2, 2, 1, 1), at(30);
+        I1: two_workers() => assign(1, 1, 1, 1), started(1, 1), at(20), assign(2, 2, 1, 2);
+        I1: two_workers() => assign(1, 1, 1, 1), done(1, 1, "success"), at(20), assign(2, 1, 2, 1);
+    }
 }
 
 #[test]
@@ -62,20 +48,18 @@ fn i1_the_lease_of_a_broken_stream_is_not_over() {
         script.assign(1, 1, 1, 1).shell(1, "closed");
         script
     };
-    let mut script = broken();
-    script.at(10_000).assign(2, 2, 1, 1);
-    script.violates(I1);
-    let mut script = broken();
-    script.at(11_000).assign(2, 2, 1, 1);
-    script.is_clean();
+    scripts! {
+        I1: broken() => at(10_000), assign(2, 2, 1, 1);
+        clean: broken() => at(11_000), assign(2, 2, 1, 1);
+    }
 }
 
 #[test]
 fn a_time_limit_may_pass_while_nobody_can_be_told() {
-    let mut script = two_workers();
-    script.at(100).assign(1, 1, 1, 1).at(25_000).heartbeat(1, 1);
-    script.at(25_100).shell(1, "closed").at(30_050).assign(2, 2, 1, 2);
-    script.violates(I1);
+    scripts! {
+        I1: two_workers() => at(100), assign(1, 1, 1, 1), at(25_000), heartbeat(1, 1), at(25_100), shell(1, "closed"),
+            at(30_050), assign(2, 2, 1, 2);
+    }
     for resumed in [false, true] {
         let mut script = two_workers();
         script.at(100).assign(1, 1, 1, 1).at(25_000).heartbeat(1, 1);
@@ -90,71 +74,41 @@ fn a_time_limit_may_pass_while_nobody_can_be_told() {
 
 #[test]
 fn i1_a_resume_keeps_an_attempt_that_another_one_followed() {
-    let mut script = two_workers();
-    script.assign(1, 1, 1, 1).shell(1, "closed");
-    script.at(12_000).assign(2, 2, 1, 1);
-    script.hello(3, 1, 4, running(1)).welcome(3, verdict(1, "keep"));
-    script.violates(I1);
-    let mut script = two_workers();
-    script
-        .assign(1, 1, 1, 1)
-        .hello(3, 3, 4, running(1))
-        .welcome(3, verdict(1, "keep"));
-    script.violates(I1);
+    scripts! {
+        I1: two_workers() => assign(1, 1, 1, 1), shell(1, "closed"), at(12_000), assign(2, 2, 1, 1),
+            hello(3, 1, 4, running(1)), welcome(3, verdict(1, "keep"));
+        I1: two_workers() => assign(1, 1, 1, 1), hello(3, 3, 4, running(1)), welcome(3, verdict(1, "keep"));
+    }
 }
 
 #[test]
 fn what_the_same_instant_settles_is_no_second_attempt() {
-    let mut script = two_workers();
-    script.assign(1, 1, 1, 1).at(40_000);
-    script
-        .assign(2, 2, 1, 2)
-        .cancel(1, 1, "step_timeout")
-        .at(40_001)
-        .heartbeat(1, 1);
-    script.is_clean();
+    scripts! {
+        clean: two_workers() => assign(1, 1, 1, 1), at(40_000), assign(2, 2, 1, 2), cancel(1, 1, "step_timeout"),
+            at(40_001), heartbeat(1, 1);
+    }
 }
 
 #[test]
 fn i2_a_second_accepted_verdict() {
-    let mut script = two_workers();
-    script
-        .assign(1, 1, 1, 1)
-        .done(1, 1, "success")
-        .done(1, 1, "success");
-    script.violates(I2);
-    let mut script = two_workers();
-    script.assign(1, 1, 1, 1).done(1, 1, "success");
-    script.call(json!({"m": "report_outcomes", "items": [[token(1), "success"]], "verdicts": ["accepted"]}));
-    script.violates(I2);
-    let mut script = two_workers();
-    script.outcome(1, 9, "success").verdict(1, 9, "accepted");
-    script.violates(I2);
-    let mut script = two_workers();
-    script.assign(1, 1, 1, 1).verdict(1, 1, "accepted");
-    script.violates(I2);
+    scripts! {
+        I2: two_workers() => assign(1, 1, 1, 1), done(1, 1, "success"), done(1, 1, "success");
+        I2: two_workers() => assign(1, 1, 1, 1), done(1, 1, "success"),
+            call(json!({"m": "report_outcomes", "items": [[token(1), "success"]], "verdicts": ["accepted"]}));
+        I2: two_workers() => outcome(1, 9, "success"), verdict(1, 9, "accepted");
+        I2: two_workers() => assign(1, 1, 1, 1), verdict(1, 1, "accepted");
+    }
 }
 
 #[test]
 fn i2_an_outcome_is_accepted_after_another_settlement() {
-    let mut script = two_workers();
-    script.assign(1, 1, 1, 1).rejected(1, 1).assign(2, 2, 1, 1);
-    script.outcome(1, 1, "success").verdict(1, 1, "accepted");
-    script.violates(I2);
-    let mut script = two_workers();
-    script
-        .assign(1, 1, 1, 1)
-        .started(1, 1)
-        .cancel(1, 1, "step_timeout");
-    script.outcome(1, 1, "success").verdict(1, 1, "accepted");
-    script.violates(I2);
-    let mut script = two_workers();
-    script
-        .assign(1, 1, 1, 1)
-        .started(1, 1)
-        .outcome(2, 1, "success")
-        .verdict(2, 1, "accepted");
-    script.violates(I2);
+    scripts! {
+        I2: two_workers() => assign(1, 1, 1, 1), rejected(1, 1), assign(2, 2, 1, 1), outcome(1, 1, "success"),
+            verdict(1, 1, "accepted");
+        I2: two_workers() => assign(1, 1, 1, 1), started(1, 1), cancel(1, 1, "step_timeout"),
+            outcome(1, 1, "success"), verdict(1, 1, "accepted");
+        I2: two_workers() => assign(1, 1, 1, 1), started(1, 1), outcome(2, 1, "success"), verdict(2, 1, "accepted");
+    }
 }
 
 #[test]
@@ -168,61 +122,30 @@ fn i2_a_live_attempt_is_refused_or_a_settled_step_runs_again() {
             .verdict(1, 1, wrong);
         script.violates(I2);
     }
-    let mut script = two_workers();
-    script
-        .assign(1, 1, 1, 1)
-        .done(1, 1, "success")
-        .at(20)
-        .assign(2, 2, 1, 2);
-    script.violates(I2);
-    let mut script = two_workers();
-    script
-        .assign(1, 1, 1, 1)
-        .cancel(1, 1, "execution_ended")
-        .at(20)
-        .assign(2, 2, 1, 2);
-    script.violates(I2);
+    scripts! {
+        I2: two_workers() => assign(1, 1, 1, 1), done(1, 1, "success"), at(20), assign(2, 2, 1, 2);
+        I2: two_workers() => assign(1, 1, 1, 1), cancel(1, 1, "execution_ended"), at(20), assign(2, 2, 1, 2);
+    }
 }
 
 #[test]
 fn i4_more_than_the_level_of_the_session() {
-    let mut script = Script::new();
-    script
-        .greet(1, 1, 1)
-        .assign_of(1, "other", 1, 1, 1)
-        .assign_of(1, "other", 2, 2, 1);
-    script.violates(I4);
-    // A cancelled attempt keeps its credit until it is answered.
-    let mut script = Script::new();
-    script
-        .greet(1, 1, 1)
-        .assign(1, 1, 1, 1)
-        .started(1, 1)
-        .cancel(1, 1, "step_timeout");
-    script.assign(1, 2, 2, 1);
-    script.violates(I4);
-    let mut script = Script::new();
-    script
-        .greet(1, 1, 1)
-        .assign(1, 1, 1, 1)
-        .started(1, 1)
-        .cancel(1, 1, "step_timeout");
-    script.stopped(1, 1).assign(1, 2, 2, 1);
-    script.is_clean();
+    scripts! {
+        I4: Script::new() => greet(1, 1, 1), assign_of(1, "other", 1, 1, 1), assign_of(1, "other", 2, 2, 1);
+        // A cancelled attempt keeps its credit until it is answered.
+        I4: Script::new() => greet(1, 1, 1), assign(1, 1, 1, 1), started(1, 1), cancel(1, 1, "step_timeout"),
+            assign(1, 2, 2, 1);
+        clean: Script::new() => greet(1, 1, 1), assign(1, 1, 1, 1), started(1, 1), cancel(1, 1, "step_timeout"),
+            stopped(1, 1), assign(1, 2, 2, 1);
+    }
 }
 
 #[test]
 fn i4_more_than_the_level_of_the_action() {
-    let mut script = Script::new();
-    script
-        .greet(1, 1, 9)
-        .assign(1, 1, 1, 1)
-        .assign(1, 2, 2, 1)
-        .assign(1, 3, 3, 1);
-    script.violates(I4);
-    let mut script = Script::new();
-    script.greet(1, 1, 9).assign_of(1, "missing", 1, 1, 1);
-    script.violates(I4);
+    scripts! {
+        I4: Script::new() => greet(1, 1, 9), assign(1, 1, 1, 1), assign(1, 2, 2, 1), assign(1, 3, 3, 1);
+        I4: Script::new() => greet(1, 1, 9), assign_of(1, "missing", 1, 1, 1);
+    }
     let mut script = Script::new();
     script.greet(1, 1, 0);
     for n in 1..=9 {
@@ -249,118 +172,65 @@ fn i4_levels_are_those_that_were_read_last() {
         script.assign_of(1, "other", 1, 1, 1);
         script
     };
-    lowered(json!({}), 3).is_clean();
-    lowered(json!({"other": 0}), 3).violates(I4);
-    lowered(json!({"other": 0}), 1).is_clean();
-    let mut script = lowered(json!({}), 3);
-    script.assign_of(1, "other", 2, 2, 1);
-    script.violates(I4);
-    let mut script = Script::new();
-    script
-        .greet(1, 1, 9)
-        .hear(1, json!({"m": "register_actions", "revision": 1, "actions": {}}));
-    script.assign(1, 1, 1, 1);
-    script.violates(I4);
+    scripts! {
+        clean: lowered(json!({}), 3) => ;
+        I4: lowered(json!({"other": 0}), 3) => ;
+        clean: lowered(json!({"other": 0}), 1) => ;
+        I4: lowered(json!({}), 3) => assign_of(1, "other", 2, 2, 1);
+        I4: Script::new() => greet(1, 1, 9), hear(1, json!({"m": "register_actions", "revision": 1, "actions": {}})),
+            assign(1, 1, 1, 1);
+    }
 }
 
 #[test]
 fn i4_what_a_resume_keeps_counts() {
-    let mut script = Script::new();
-    script
-        .greet(1, 1, 1)
-        .assign(1, 1, 1, 1)
-        .started(1, 1)
-        .shell(1, "closed");
-    script
-        .hello(2, 1, 1, running(1))
-        .welcome(2, verdict(1, "keep"))
-        .assign(2, 2, 2, 1);
-    script.violates(I4);
+    scripts! {
+        I4: Script::new() => greet(1, 1, 1), assign(1, 1, 1, 1), started(1, 1), shell(1, "closed"),
+            hello(2, 1, 1, running(1)), welcome(2, verdict(1, "keep")), assign(2, 2, 2, 1);
+    }
 }
 
 #[test]
 fn i5_assignments_outside_of_their_time() {
-    let mut script = Script::new();
-    script.hello(1, 1, 4, json!({})).assign(1, 1, 1, 1);
-    script.violates(I5);
-    let mut script = two_workers();
-    script
-        .hear(1, json!({"m": "drain"}))
-        .drain_started(1, 0)
-        .assign(1, 1, 1, 1);
-    script.violates(I5);
-    let mut script = two_workers();
-    script.shell(1, "closed").assign(1, 1, 1, 1);
-    script.violates(I5);
-    let mut script = two_workers();
-    script.hear(1, json!({"m": "goodbye"})).assign(1, 1, 1, 1);
-    script.violates(I5);
-    let mut script = two_workers();
-    script.greet(3, 1, 4).assign(1, 1, 1, 1);
-    script.violates(I5);
+    scripts! {
+        I5: Script::new() => hello(1, 1, 4, json!({})), assign(1, 1, 1, 1);
+        I5: two_workers() => hear(1, json!({"m": "drain"})), drain_started(1, 0), assign(1, 1, 1, 1);
+        I5: two_workers() => shell(1, "closed"), assign(1, 1, 1, 1);
+        I5: two_workers() => hear(1, json!({"m": "goodbye"})), assign(1, 1, 1, 1);
+        I5: two_workers() => greet(3, 1, 4), assign(1, 1, 1, 1);
+    }
 }
 
 #[test]
 fn i5_drains_and_hellos() {
-    let mut script = two_workers();
-    script.assign(1, 1, 1, 1).drain_started(1, 0);
-    script.violates(I5);
-    let mut script = two_workers();
-    script.call(json!({"m": "drain_worker", "instance": null, "worker": "w1"}));
-    script
-        .drain_started(1, 0)
-        .shell(1, "closed")
-        .greet(3, 1, 4)
-        .assign(3, 1, 1, 1);
-    script.violates(I5);
-    let mut script = Script::new();
-    script.numbered_hello(1, 1, 2, 4, json!({})).welcome(1, json!({}));
-    script.numbered_hello(2, 1, 1, 4, json!({})).welcome(2, json!({}));
-    script.violates(I5);
-    let mut script = Script::new();
-    script.numbered_hello(1, 1, 2, 4, json!({})).welcome(1, json!({}));
-    script
-        .numbered_hello(2, 1, 1, 4, json!({}))
-        .error(2, "superseded")
-        .assign(1, 1, 1, 1);
-    script.is_clean();
+    scripts! {
+        I5: two_workers() => assign(1, 1, 1, 1), drain_started(1, 0);
+        I5: two_workers() => call(json!({"m": "drain_worker", "instance": null, "worker": "w1"})),
+            drain_started(1, 0), shell(1, "closed"), greet(3, 1, 4), assign(3, 1, 1, 1);
+        I5: Script::new() => numbered_hello(1, 1, 2, 4, json!({})), welcome(1, json!({})),
+            numbered_hello(2, 1, 1, 4, json!({})), welcome(2, json!({}));
+        clean: Script::new() => numbered_hello(1, 1, 2, 4, json!({})), welcome(1, json!({})),
+            numbered_hello(2, 1, 1, 4, json!({})), error(2, "superseded"), assign(1, 1, 1, 1);
+    }
 }
 
 #[test]
 fn i6_a_hand_out_again_without_evidence() {
-    let mut script = two_workers();
-    script.assign(1, 1, 1, 1).done(1, 1, "failure").assign(2, 2, 1, 1);
-    script.violates(I6);
-    let mut script = two_workers();
-    script
-        .assign(1, 1, 1, 1)
-        .started(1, 1)
-        .hear(1, json!({"m": "goodbye"}))
-        .assign(2, 2, 1, 1);
-    script.violates(I6);
-    let mut script = two_workers();
-    script
-        .assign(1, 1, 1, 1)
-        .started(1, 1)
-        .cancel(1, 1, "step_timeout")
-        .assign(2, 2, 1, 1);
-    script.violates(I6);
+    scripts! {
+        I6: two_workers() => assign(1, 1, 1, 1), done(1, 1, "failure"), assign(2, 2, 1, 1);
+        I6: two_workers() => assign(1, 1, 1, 1), started(1, 1), hear(1, json!({"m": "goodbye"})), assign(2, 2, 1, 1);
+        I6: two_workers() => assign(1, 1, 1, 1), started(1, 1), cancel(1, 1, "step_timeout"), assign(2, 2, 1, 1);
+    }
 }
 
 #[test]
 fn i6_numbers_of_attempts() {
-    let mut script = two_workers();
-    script.assign(1, 1, 1, 2);
-    script.violates(I6);
-    let mut script = two_workers();
-    script.assign(1, 1, 1, 1).rejected(1, 1).assign(2, 2, 1, 2);
-    script.violates(I6);
-    let mut script = two_workers();
-    script.assign(1, 1, 1, 1).done(1, 1, "failure").assign(2, 2, 1, 3);
-    script.violates(I6);
-    let mut script = two_workers();
-    script.assign(1, 1, 1, 1).boot().greet(1, 1, 4).assign(1, 2, 1, 1);
-    script.violates(I6);
+    scripts! {
+        I6: two_workers() => assign(1, 1, 1, 2);
+        I6: two_workers() => assign(1, 1, 1, 1), rejected(1, 1), assign(2, 2, 1, 2);
+        I6: two_workers() => assign(1, 1, 1, 1), done(1, 1, "failure"), assign(2, 2, 1, 3);
+        I6: two_workers() => assign(1, 1, 1, 1), boot(), greet(1, 1, 4), assign(1, 2, 1, 1);
+    }
 }
 
 #[test]
@@ -375,16 +245,13 @@ fn i7_a_worker_forgets_an_outcome() {
         script.hello(3, 1, 4, in_flight).welcome(3, verdicts);
         script
     };
-    let mut script = resumed(json!({}), json!({}));
-    script.at(20).greet(4, 1, 4);
-    script.violates(I7);
-    resumed(json!({}), json!({})).violates(I7);
-    let mut script = resumed(json!({}), json!({}));
-    script.outcome(3, 1, "success").verdict(3, 1, "already_ended");
-    script.is_clean();
-    let mut script = resumed(json!({token(1): "finished"}), verdict(1, "keep"));
-    script.outcome(3, 1, "success").verdict(3, 1, "accepted");
-    script.is_clean();
+    scripts! {
+        I7: resumed(json!({}), json!({})) => at(20), greet(4, 1, 4);
+        I7: resumed(json!({}), json!({})) => ;
+        clean: resumed(json!({}), json!({})) => outcome(3, 1, "success"), verdict(3, 1, "already_ended");
+        clean: resumed(json!({token(1): "finished"}), verdict(1, "keep")) => outcome(3, 1, "success"),
+            verdict(3, 1, "accepted");
+    }
     let mut script = resumed(json!({}), json!({}));
     script.settings.careless_workers.insert("w1".to_owned());
     script.is_clean();
@@ -392,42 +259,21 @@ fn i7_a_worker_forgets_an_outcome() {
 
 #[test]
 fn i7_an_outcome_changes_or_is_not_answered() {
-    let mut script = two_workers();
-    script
-        .assign(1, 1, 1, 1)
-        .started(1, 1)
-        .outcome(1, 1, "success")
-        .verdict(1, 1, "accepted");
-    script.outcome(1, 1, "failure").verdict(1, 1, "duplicate");
-    script.violates(I7);
-    let mut script = two_workers();
-    script
-        .assign(1, 1, 1, 1)
-        .started(1, 1)
-        .outcome(1, 1, "success")
-        .at(20_011)
-        .heartbeat(1, 1);
-    script.violates(I7);
+    scripts! {
+        I7: two_workers() => assign(1, 1, 1, 1), started(1, 1), outcome(1, 1, "success"), verdict(1, 1, "accepted"),
+            outcome(1, 1, "failure"), verdict(1, 1, "duplicate");
+        I7: two_workers() => assign(1, 1, 1, 1), started(1, 1), outcome(1, 1, "success"), at(20_011), heartbeat(1, 1);
+    }
 }
 
 #[test]
 fn i8_a_loss_in_a_hurry() {
-    let mut script = two_workers();
-    script.at(10_900).error(1, "lease_expired");
-    script.violates(I8);
-    let mut script = two_workers();
-    script
-        .at(3_000)
-        .heartbeat(1, 1)
-        .at(11_000)
-        .error(1, "lease_expired");
-    script.violates(I8);
-    let mut script = two_workers();
-    script.at(11_000).error(1, "lease_expired");
-    script.is_clean();
-    let mut script = two_workers();
-    script.error(1, "declared_dead");
-    script.violates(I8);
+    scripts! {
+        I8: two_workers() => at(10_900), error(1, "lease_expired");
+        I8: two_workers() => at(3_000), heartbeat(1, 1), at(11_000), error(1, "lease_expired");
+        clean: two_workers() => at(11_000), error(1, "lease_expired");
+        I8: two_workers() => error(1, "declared_dead");
+    }
 }
 
 #[test]
@@ -463,20 +309,12 @@ fn i9_a_worker_that_floods_is_heard() {
 
 #[test]
 fn i9_snapshot_requests_pile_up() {
-    let mut script = two_workers();
-    script.snapshot_request(1, 1).at(3_000).snapshot_request(1, 2);
-    script.violates(I9);
-    let mut script = two_workers();
-    script.snapshot_request(1, 1).at(4_010).snapshot_request(1, 3);
-    script.violates(I9);
-    let mut script = two_workers();
-    script
-        .snapshot_request(1, 1)
-        .at(4_010)
-        .snapshot_request(1, 2)
-        .at(4_020);
-    script.snapshot(1, 2, 0, json!({})).snapshot_request(1, 3);
-    script.is_clean();
+    scripts! {
+        I9: two_workers() => snapshot_request(1, 1), at(3_000), snapshot_request(1, 2);
+        I9: two_workers() => snapshot_request(1, 1), at(4_010), snapshot_request(1, 3);
+        clean: two_workers() => snapshot_request(1, 1), at(4_010), snapshot_request(1, 2), at(4_020),
+            snapshot(1, 2, 0, json!({})), snapshot_request(1, 3);
+    }
 }
 
 /// One step that waits from 100 to 1,900 on the wall clock, as the record says.
@@ -552,9 +390,9 @@ fn i10_a_step_may_wait_for_its_turn_or_for_a_slot() {
 
 #[test]
 fn an_operators_word_explains_a_loss() {
-    let mut script = two_workers();
-    script.assign(1, 1, 1, 1);
-    script.call(json!({"m": "declare_worker_dead", "instance": instance(1)}));
-    script.error(1, "declared_dead").assign(2, 2, 1, 1);
-    script.is_clean();
+    scripts! {
+        clean: two_workers() => assign(1, 1, 1, 1),
+            call(json!({"m": "declare_worker_dead", "instance": instance(1)})), error(1, "declared_dead"),
+            assign(2, 2, 1, 1);
+    }
 }
