@@ -49,7 +49,7 @@ const FLOORS: [(&str, u64); 58] = [
     ("records told again", 1_700),
     ("settlements told again", 1_700),
     ("records replayed", 400),
-    ("accepted outcomes found in the record", 4_000),
+    ("accepted outcomes looked for in results", 4_000),
     ("history: entries", 120_000),
     ("history: pieces", 3_000),
     ("history: events", 1_700),

@@ -15,9 +15,8 @@ use escapement_sdk::testing::machine::{Command, Machine, OrchestratorId, TaskEnd
 use escapement_sdk::{SessionEvent, StepError, WorkerError};
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
-use escapement_wire::worker::v1::{InFlight, SessionRequest, SessionResponse};
+use escapement_wire::worker::v1::{SessionRequest, SessionResponse};
 use prost::Message as _;
-use std::collections::BTreeSet;
 
 const ORCHESTRATOR: OrchestratorId = OrchestratorId::CONFIGURED;
 
@@ -95,13 +94,7 @@ impl World {
     fn look_at_request(&mut self, by: ProcessKey, mut request: SessionRequest) -> SessionRequest {
         let name = format!("{by:?}");
         match request.message.as_mut() {
-            Some(Request::Hello(hello)) => {
-                self.truth.lists(by, &listed(&hello.in_flight));
-            }
-            Some(Request::Snapshot(snapshot)) => {
-                self.truth.lists(by, &listed(&snapshot.in_flight));
-                self.truth.tally.count("snapshots");
-            }
+            Some(Request::Snapshot(_)) => self.truth.tally.count("snapshots"),
             Some(Request::Outcomes(outcomes)) => {
                 for item in &outcomes.items {
                     let report = Report::of(item.outcome.as_ref().expect("a worker says how it ended"));
@@ -537,10 +530,6 @@ fn output(token: AttemptToken) -> Opaque {
 
 fn token(bytes: &Bytes) -> AttemptToken {
     AttemptToken::from_slice(bytes).expect("both sides send tokens only")
-}
-
-fn listed(in_flight: &[InFlight]) -> BTreeSet<AttemptToken> {
-    in_flight.iter().map(|item| token(&item.attempt_token)).collect()
 }
 
 fn short(text: &str) -> String {
