@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use escapement_model::Opaque;
 use escapement_model::limits::ANSWER_MESSAGE_BYTES_MAX;
-use escapement_tests::fresh_id;
+use escapement_tests::calls;
+use escapement_tests::plans::{self, RequestWords, StepWords};
 use escapement_wire::v1::event_service_client::EventServiceClient;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::v1::{
-    AuditEntry, Execution, GetExecutionRequest, ListAuditEntriesRequest, ListExecutionsRequest, Plan,
-    PlanStep, SubmitPlanRequest, WaitExecutionRequest, WatchExecutionRequest,
+    AuditEntry, Execution, GetExecutionRequest, ListExecutionsRequest, SubmitPlanRequest,
+    WaitExecutionRequest, WatchExecutionRequest,
 };
 use serde_json::json;
 use tonic::transport::{Channel, Endpoint};
@@ -117,18 +117,7 @@ impl Caller {
 
     /// All entries, page by page.
     pub(crate) async fn record(&self, id: &str) -> Result<Vec<AuditEntry>, No> {
-        let (mut entries, mut from_sequence) = (Vec::new(), 1);
-        while from_sequence != 0 {
-            let request = ListAuditEntriesRequest {
-                execution_id: id.to_owned(),
-                from_sequence,
-                page_size: None,
-            };
-            let page = self.plans.clone().list_audit_entries(request).await?.into_inner();
-            entries.extend(page.entries);
-            from_sequence = page.next_sequence;
-        }
-        Ok(entries)
+        Ok(calls::record_of(self.plans.clone(), id).await?)
     }
 
     /// All entries of a settled execution as a watcher sees them.
@@ -170,35 +159,11 @@ impl Caller {
 
 /// A request for a plan of one step, with so many bytes of payload.
 pub(crate) fn request(payload_bytes: usize) -> SubmitPlanRequest {
-    let step = PlanStep {
-        id: "00000001-0000-4000-8000-000000000000".to_owned(),
-        action: WORK.to_owned(),
-        payload: Some(object(json!({ "fill": "x".repeat(payload_bytes) }))),
-        ..PlanStep::default()
-    };
-    let plan = Plan {
-        id: fresh_id(),
-        version: 1,
-        created_at: 1_766_016_000_000,
-        steps: vec![step],
-        name: "crash".to_owned(),
-        context_requirements: vec!["region".to_owned()],
-        ..Plan::default()
-    };
-    SubmitPlanRequest {
-        plan: Some(plan),
-        environment: Some(object(json!({ "region": "eu" }))),
-        execution_id: Some(fresh_id()),
-        ..SubmitPlanRequest::default()
-    }
+    let step = plans::step(1, WORK).payload(json!({ "fill": "x".repeat(payload_bytes) }));
+    plans::request(plans::plan([step])).as_submission()
 }
 
 /// The id of the execution that a request asks for.
 pub(crate) fn id_of(request: &SubmitPlanRequest) -> String {
     request.execution_id.clone().unwrap()
-}
-
-/// An encoded object.
-pub(crate) fn object(value: serde_json::Value) -> Opaque {
-    escapement_wire::json::to_opaque(value.as_object().unwrap())
 }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use escapement_tests::fault_layer::{Action, Call};
+use escapement_tests::plans::{self, RequestWords, StepWords};
 use escapement_tests::wait_for;
-use escapement_wire::v1::{Plan, PlanStep, SubmitPlanRequest};
+use escapement_wire::v1::SubmitPlanRequest;
 use serde_json::json;
 
-use crate::caller::{No, object, request};
+use crate::caller::{No, request};
 use crate::hand::WORK;
 use crate::is_long;
 use crate::order;
@@ -50,20 +51,9 @@ fn is_of_the_copy(call: &Call) -> bool {
 
 /// A request for a plan of almost four MiB.
 fn large() -> SubmitPlanRequest {
-    let small = request(1);
-    let step = |number: usize| PlanStep {
-        id: format!("{number:08x}-0000-4000-8000-000000000000"),
-        action: WORK.to_owned(),
-        payload: Some(object(json!({ "fill": "x".repeat(950_000) }))),
-        ..PlanStep::default()
-    };
-    SubmitPlanRequest {
-        plan: Some(Plan {
-            steps: (1..=4).map(step).collect(),
-            ..small.plan.expect("every request has a plan")
-        }),
-        ..small
-    }
+    let fill = "x".repeat(950_000);
+    let step = |number| plans::step(number, WORK).payload(json!({ "fill": fill }));
+    plans::request(plans::plan((1..=4).map(step))).as_submission()
 }
 
 fn scene() -> (World, Told) {

@@ -7,7 +7,6 @@
 )]
 
 mod pages;
-mod plans;
 mod recording_worker;
 mod status_details;
 mod story;
@@ -34,7 +33,6 @@ mod nesting;
 mod never;
 mod order_of_endings;
 mod queues;
-mod raw_sessions;
 mod records;
 mod refusals;
 mod rendering;
@@ -46,3 +44,5 @@ mod starting;
 mod validation;
 mod waiting;
 mod watching;
+
+use escapement_tests::plans;

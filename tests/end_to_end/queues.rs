@@ -2,7 +2,7 @@
 
 use crate::plans::{RequestWords, StepWords, WORK, plan, request, step};
 use crate::status_details::reason;
-use crate::world::{LIMIT, World};
+use crate::world::World;
 use escapement_sdk::{StepContext, Worker};
 use escapement_tests::{OrchestratorSettings, ScriptedWorker, wait_for};
 use escapement_wire::v1::execution::State;
@@ -363,22 +363,6 @@ async fn what_waits_on_the_disk_answers_like_what_waits_in_memory() {
     }
     assert_eq!(last.result.as_ref(), Some(&result));
     assert_eq!(n_entries, world.record_of(&on_disk.id()).await.len());
-}
-
-//
-#[tokio::test]
-async fn a_deadline_passes_on_the_disk_as_well() {
-    let (world, _worker, _requests) = crowded().await;
-    let hurried = ExecutePlanRequest {
-        deadline_ms: Some(crate::plans::unix_ms() + 1_500),
-        ..request(Plan {
-            timeout_ms: Some(1),
-            ..plan([step(0, WORK)])
-        })
-    };
-    let result = tokio::time::timeout(LIMIT, world.execute(hurried)).await.unwrap();
-    assert_eq!(result.status(), Status::Failure);
-    assert_eq!(result.error.unwrap().error_code, "DEADLINE_EXCEEDED");
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! An orchestrator under attack, its size and its descriptors, and somebody who means no harm. One at a time.
 
 use crate::canary::Canary;
-use escapement_tests::{Orchestrator, OrchestratorSettings, PrivateDirectory, fresh_id, usage, wait_for};
-use escapement_wire::v1::{Plan, PlanStep, SubmitPlanRequest};
+use escapement_tests::plans::{self, RequestWords};
+use escapement_tests::{Orchestrator, OrchestratorSettings, PrivateDirectory, usage, wait_for};
+use escapement_wire::v1::SubmitPlanRequest;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
@@ -128,33 +129,12 @@ fn size_of(process: u32) -> Size {
 
 /// A plan with one step of an action, under fresh ids.
 pub(crate) fn submission(action: &str) -> SubmitPlanRequest {
-    let step = PlanStep {
-        id: fresh_id(),
-        action: action.to_owned(),
-        payload: Some(escapement_model::Opaque::default()),
-        ..PlanStep::default()
-    };
-    let plan = Plan {
-        id: fresh_id(),
-        version: 1,
-        created_at: 1_766_016_000_000,
-        steps: vec![step],
-        name: "under attack".to_owned(),
-        context_requirements: vec!["region".to_owned()],
-        ..Plan::default()
-    };
-    SubmitPlanRequest {
-        plan: Some(plan),
-        environment: Some(environment()),
-        execution_id: Some(fresh_id()),
-        ..SubmitPlanRequest::default()
-    }
+    plans::request(plans::plan([plans::step(0, action)])).as_submission()
 }
 
 /// What plans under attack ask for.
 pub(crate) fn environment() -> escapement_model::Opaque {
-    let region = serde_json::json!({ "region": "eu" });
-    escapement_wire::json::to_opaque(region.as_object().unwrap())
+    plans::object(serde_json::json!({ "region": "eu" }))
 }
 
 /// Attacks come one after the other: each measures what the process takes, and how long others wait.

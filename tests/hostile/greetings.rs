@@ -46,13 +46,8 @@ async fn whoever_speaks_something_else_is_let_go_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn noise_behind_a_right_beginning_harms_nobody() {
     let den = Den::start().await;
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut noise = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut dice = escapement_tests::Dice::new(1);
+    let mut noise = move || dice.any();
     for _ in 0..scale(300, 10_000) {
         let mut wire = Wire::open(den.address()).await;
         for _ in 0..8 {

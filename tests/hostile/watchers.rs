@@ -1,13 +1,14 @@
 //! Very many watchers of one execution, half of whom never read. The others get everything, and the process stays small.
 
-use crate::den::{Den, LIMIT, environment, scale};
+use crate::den::{Den, LIMIT, scale};
 use crate::frames::{INITIAL_WINDOW_SIZE, WATCH, setting, whole_call};
 use crate::large::{PLAIN, Tireless, large_record, plan_of, settled};
 use crate::wire::{Flood, Wire};
-use escapement_tests::{ScriptedWorker, calls, fresh_id, wait_for};
+use escapement_tests::plans::{self, RequestWords};
+use escapement_tests::{ScriptedWorker, calls, wait_for};
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::v1::{
-    AuditEntry, ExecutePlanRequest, Plan, PlanResult, PlanStep, SubmitPlanRequest, WatchExecutionRequest,
+    AuditEntry, ExecutePlanRequest, PlanResult, SubmitPlanRequest, WatchExecutionRequest,
     WatchExecutionResponse,
 };
 use prost::Message as _;
@@ -21,26 +22,8 @@ use tonic::transport::{Channel, Endpoint};
 
 /// A plan of steps without order.
 fn long_plan(n_steps: usize) -> SubmitPlanRequest {
-    let step = |_| PlanStep {
-        id: fresh_id(),
-        action: "watched".to_owned(),
-        payload: Some(escapement_model::Opaque::default()),
-        ..PlanStep::default()
-    };
-    SubmitPlanRequest {
-        plan: Some(Plan {
-            id: fresh_id(),
-            version: 1,
-            created_at: 1_766_016_000_000,
-            steps: (0..n_steps).map(step).collect(),
-            name: "watched".to_owned(),
-            context_requirements: vec!["region".to_owned()],
-            ..Plan::default()
-        }),
-        environment: Some(environment()),
-        execution_id: Some(fresh_id()),
-        ..SubmitPlanRequest::default()
-    }
+    let steps = (0..n_steps).map(|number| plans::step(number, "watched"));
+    plans::request(plans::plan(steps)).as_submission()
 }
 
 async fn watch(

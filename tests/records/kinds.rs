@@ -7,7 +7,7 @@ use crate::corpus;
 use crate::readers;
 use crate::stage::{Stage, WORK};
 use bytes::Bytes;
-use escapement_model::Opaque;
+use escapement_tests::plans::{object, unix_ms};
 use escapement_tests::reference::retell_archive;
 use escapement_tests::{PlanDocument, ScriptedWorker};
 use escapement_wire::v1::execution_error::Severity;
@@ -217,7 +217,7 @@ async fn fatal(stage: &Stage) -> Recorded {
         message: "Nothing can be done.".to_owned(),
         severity: Severity::Fatal.into(),
         context: Some(object(
-            &json!({ "disk": { "free": 0, "of": 1e18 }, "since": null }),
+            json!({ "disk": { "free": 0, "of": 1e18 }, "since": null }),
         )),
         not_here: false,
     };
@@ -286,7 +286,7 @@ async fn deadline_too_near(stage: &Stage) -> Recorded {
         .step(WORK, json!({}), &[])
         .plan_field("timeout_ms", 3_600_000);
     let id = stage
-        .submit(&plan.request_field("deadline_ms", now_ms() + 60_000))
+        .submit(&plan.request_field("deadline_ms", unix_ms() + 60_000))
         .await;
     recorded(
         stage,
@@ -336,7 +336,7 @@ async fn deadline_in_the_queue(stage: &Stage) -> Recorded {
         .step(WORK, json!({}), &[])
         .plan_field("timeout_ms", 100);
     let second = stage
-        .submit(&second.request_field("deadline_ms", now_ms() + 300))
+        .submit(&second.request_field("deadline_ms", unix_ms() + 300))
         .await;
     let recorded = recorded(
         stage,
@@ -388,15 +388,4 @@ async fn queued_over_a_restart(stage: &mut Stage) -> Recorded {
         "",
     )
     .await
-}
-
-fn object(value: &Value) -> Opaque {
-    escapement_wire::json::to_opaque(value.as_object().expect("it is an object"))
-}
-
-fn now_ms() -> i64 {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap();
-    i64::try_from(since.as_millis()).unwrap()
 }

@@ -34,8 +34,9 @@ use escapement_wire::v1::{
 };
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+pub(crate) use escapement_tests::plans::unix_ms;
 pub(crate) use judgement::Judgement;
 use leaks::Leaks;
 use neighbour::Neighbour;
@@ -50,12 +51,6 @@ pub(crate) fn scale<T>(short: T, long: T) -> T {
     } else {
         short
     }
-}
-
-/// The wall clock in Unix milliseconds.
-pub(crate) fn unix_ms() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    i64::try_from(now.as_millis()).unwrap()
 }
 
 /// What an arena is like.

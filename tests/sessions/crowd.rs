@@ -1,11 +1,12 @@
 //! A crowd of workers that loses its connections at one instant and comes back at the same one, its work in its hands.
 
 use crate::arena::{Arena, LIMIT, scale};
-use crate::load::{Caller, percentile, step, submission};
+use crate::load::{Caller, percentile, submission};
 use crate::recorder::{Recorder, WORK};
 use escapement_tests::fault_proxy::FaultProxy;
+use escapement_tests::plans::step;
 use escapement_tests::session_checker::Count;
-use escapement_tests::{ScriptedWorker, wait_for};
+use escapement_tests::{ScriptedWorker, usage, wait_for};
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::{Worker, worker};
 use escapement_wire::worker::v1::attempt_verdict;
@@ -37,7 +38,7 @@ async fn a_crowd_that_comes_back_at_once_keeps_its_work_and_disturbs_nobody() {
     let crowd = elsewhere.run(connect(url.clone(), n_sessions)).await;
     let mut ids = Vec::new();
     for _ in 0..n_sessions {
-        ids.push(caller.submit(&submission([step(0, CROWD, json!({}))])).await);
+        ids.push(caller.submit(&submission([step(0, CROWD)])).await);
     }
     let crowd = elsewhere.run(take_work(crowd)).await;
     let rss_with = resident_bytes(&arena);
@@ -184,7 +185,7 @@ async fn n_active(arena: &Arena) -> usize {
 }
 
 fn resident_bytes(arena: &Arena) -> u64 {
-    crate::load::resident_bytes(arena.orchestrator.process.id())
+    usage::resident_bytes(arena.orchestrator.process.id()).unwrap()
 }
 
 /// Callers whose plans have nothing to do with the crowd.
@@ -206,7 +207,7 @@ impl Others {
             callers.spawn(async move {
                 while !is_over.load(Ordering::Relaxed) {
                     let began = Instant::now();
-                    let result = caller.run(&submission([step(0, WORK, json!({}))])).await;
+                    let result = caller.run(&submission([step(0, WORK)])).await;
                     assert_eq!(result.status(), Status::Success);
                     measured.lock().unwrap().push((began, began.elapsed()));
                 }

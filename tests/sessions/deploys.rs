@@ -1,7 +1,8 @@
 //! Rolling restarts under load, of stock workers and of the orchestrator: nothing fails, nothing runs twice, nothing is lost.
 
 use crate::arena::{Arena, LIMIT, scale};
-use crate::load::{Caller, id_of, step, step_after, submission};
+use crate::load::{Caller, id_of, submission};
+use escapement_tests::plans::{StepWords, step};
 use escapement_tests::session_checker::Count;
 use escapement_tests::{Worker, wait_for};
 use escapement_wire::v1::audit_entry::Event;
@@ -277,10 +278,10 @@ impl Load {
 /// A delay, two steps beside each other, and one after both; asks again where the orchestrator is away.
 async fn run(caller: &Caller, ms: usize) -> Run {
     let request: SubmitPlanRequest = submission([
-        step(0, "delay", json!({ "ms": ms })),
-        step_after(1, "echo", json!({ "n": 1 }), &[0]),
-        step_after(2, "delay", json!({ "ms": ms }), &[0]),
-        step_after(3, "echo", json!({ "n": 2 }), &[1, 2]),
+        step(0, "delay").payload(json!({ "ms": ms })),
+        step(1, "echo").payload(json!({ "n": 1 })).after(&[0]),
+        step(2, "delay").payload(json!({ "ms": ms })).after(&[0]),
+        step(3, "echo").payload(json!({ "n": 2 })).after(&[1, 2]),
     ]);
     let id = id_of(&request);
     let began = Instant::now();

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use escapement_tests::raw_session::{RawSession, framed};
 use escapement_tests::session_checker::Count;
 use escapement_tests::session_journal::{FromWorker, What};
-use escapement_tests::{ScriptedWorker, let_pass};
+use escapement_tests::{Dice, ScriptedWorker, let_pass};
 use escapement_wire::worker::v1::session_error::Code;
 use escapement_wire::worker::v1::session_request::Message;
 use escapement_wire::worker::v1::session_response::Message as Answer;
@@ -26,7 +26,7 @@ const UNREAD_COST_MIB: u64 = 250;
 async fn noise_in_place_of_messages_ends_its_own_stream_alone() {
     let arena = Arena::start().await;
     let mut bystander = greeted(&arena.orchestrator, hello(&["frames"], 1)).await;
-    let mut noise = Noise::new(0x5eed);
+    let mut noise = Dice::new(0x5eed);
     let n_streams = scale(60, 2_000);
     let mut n_ended = 0;
     for n in 0..n_streams {
@@ -36,14 +36,14 @@ async fn noise_in_place_of_messages_ends_its_own_stream_alone() {
             RawSession::open(arena.orchestrator.address()).await.unwrap()
         };
         // The stream may be over before all is sent.
-        let length = noise.below(300);
-        let bytes = noise.bytes(length);
+        let length = noise.index(300);
+        let bytes = drawn(&mut noise, length);
         let _ = match n % 6 {
             // Messages of noise; by chance one in many decodes, so there are several.
             0 | 1 => {
                 let mut sent = Ok(());
                 for _ in 0..20 {
-                    let bytes = noise.bytes(100);
+                    let bytes = drawn(&mut noise, 100);
                     sent = sent.and(session.send_message(&bytes).await);
                 }
                 sent
@@ -333,26 +333,7 @@ fn first_messages() -> Vec<(&'static str, Message)> {
         ),
     ]
 }
-/// Random numbers that are the same each time: xorshift.
-struct Noise(u64);
 
-impl Noise {
-    fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn draw(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.draw() % end as u64).unwrap()
-    }
-
-    fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.draw().to_be_bytes()[3]).collect()
-    }
+fn drawn(dice: &mut Dice, count: usize) -> Vec<u8> {
+    (0..count).map(|_| dice.any().to_be_bytes()[3]).collect()
 }

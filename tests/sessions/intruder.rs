@@ -3,7 +3,7 @@
 use crate::arena::LIMIT;
 use bytes::Bytes;
 use escapement_tests::raw_session::RawSession;
-use escapement_tests::{Orchestrator, PlanDocument, ScriptedWorker, fresh_id};
+use escapement_tests::{Orchestrator, PlanDocument, ScriptedWorker, fresh_id, usage};
 use escapement_wire::worker::v1::session_error::Code;
 use escapement_wire::worker::v1::session_request::Message;
 use escapement_wire::worker::v1::session_response::Message as Answer;
@@ -97,23 +97,16 @@ pub(crate) fn foreign_token() -> Bytes {
 
 /// The most memory that the orchestrator has had since the last [`forget_peak`], in MiB.
 pub(crate) fn peak_mib(orchestrator: &Orchestrator) -> u64 {
-    status_mib(orchestrator, "VmHWM:")
+    usage::peak_bytes(orchestrator.process.id()).unwrap() >> 20
 }
 
 /// The memory that it has now, in MiB.
 pub(crate) fn memory_mib(orchestrator: &Orchestrator) -> u64 {
-    status_mib(orchestrator, "VmRSS:")
+    usage::resident_bytes(orchestrator.process.id()).unwrap() >> 20
 }
 
 /// Counts its peak from now on.
 pub(crate) fn forget_peak(orchestrator: &Orchestrator) {
     let file = format!("/proc/{}/clear_refs", orchestrator.process.id());
     std::fs::write(file, "5").expect("a process may reset the peak of its child");
-}
-
-fn status_mib(orchestrator: &Orchestrator, name: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", orchestrator.process.id())).unwrap();
-    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-    kib >> 10
 }

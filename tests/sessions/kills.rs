@@ -2,10 +2,11 @@
 //! With the default lease.
 
 use crate::arena::{Arena, unix_ms};
-use crate::load::{Caller, step, submission};
+use crate::load::{Caller, submission};
 use crate::recorder::Recorder;
 use escapement_sdk::StepContext;
 use escapement_tests::fault_proxy::{FaultProxy, Flow, Side};
+use escapement_tests::plans::{StepWords, step};
 use escapement_tests::session_checker::Count;
 use escapement_wire::v1::audit_entry::Event;
 use escapement_wire::v1::plan_result::Status;
@@ -174,8 +175,9 @@ fn first_at(record: &[AuditEntry], is_wanted: impl Fn(&Event) -> bool) -> i64 {
 }
 
 fn plan(on_failure: OnFailure, listed: &str) -> SubmitPlanRequest {
-    let mut step = step(0, ACTION, json!({ "ms": 60_000 }));
-    step.on_failure = on_failure.into();
+    let step = step(0, ACTION)
+        .payload(json!({ "ms": 60_000 }))
+        .on_failure(on_failure);
     let mut request = submission([step]);
     let plan = request.plan.as_mut().unwrap();
     plan.retry_policy = Some(RetryPolicy {

@@ -1,11 +1,12 @@
 //! Sessions that end in every way, again and again: the orchestrator is left with nothing of them.
 
 use crate::arena::{Arena, LIMIT, scale};
-use crate::load::{Caller, resident_bytes, step, submission};
+use crate::load::{Caller, submission};
 use escapement_tests::fault_proxy::FaultProxy;
+use escapement_tests::plans::step;
 use escapement_tests::raw_session::RawSession;
 use escapement_tests::session_checker::Count;
-use escapement_tests::{ScriptedWorker, wait_for};
+use escapement_tests::{ScriptedWorker, usage, wait_for};
 use escapement_wire::v1::ListActionsRequest;
 use escapement_wire::worker::v1::outcome_ack::Verdict;
 use escapement_wire::worker::v1::session_error::Code;
@@ -64,7 +65,7 @@ async fn after_many_sessions_with_every_kind_of_end_nothing_is_left_of_them() {
             .flag("--max-running-executions", 2 * n_cycles)
     })
     .await;
-    let started = resident_bytes(arena.orchestrator.process.id());
+    let started = usage::resident_bytes(arena.orchestrator.process.id()).unwrap();
     run_cycles(&arena, 0, n_cycles / 2).await;
     let half = all_gone(&arena).await;
     run_cycles(&arena, n_cycles / 2, n_cycles).await;
@@ -110,7 +111,7 @@ async fn run_cycles(arena: &Arena, from: usize, to: usize) {
 async fn cycle(caller: &Caller, proxy: &FaultProxy, number: usize) {
     let ending = ENDINGS[number % ENDINGS.len()];
     let action = format!("leak-{number}");
-    let request = submission([step(0, &action, json!({}))]);
+    let request = submission([step(0, &action)]);
     let hello = ScriptedWorker::hello_for(ScriptedWorker::specs(&[&action]), 1);
     if matches!(ending, Ending::StreamReset | Ending::HalfClose | Ending::Garbage) {
         let mut session = welcomed(proxy, hello).await;
@@ -202,7 +203,7 @@ async fn all_gone(arena: &Arena) -> u64 {
     wait_for("sessions and actions to be gone", LIMIT, gone)
         .await
         .unwrap();
-    resident_bytes(arena.orchestrator.process.id())
+    usage::resident_bytes(arena.orchestrator.process.id()).unwrap()
 }
 
 const LANES: usize = 8;

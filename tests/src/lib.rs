@@ -36,6 +36,7 @@ pub mod history;
 mod interrupted;
 mod orchestrator;
 mod plan_document;
+pub mod plans;
 pub mod planted;
 pub mod raw_session;
 mod receiver;

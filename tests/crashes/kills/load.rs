@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use escapement_tests::{fresh_id, let_pass};
+use escapement_tests::let_pass;
+use escapement_tests::plans::{self, RequestWords, StepWords};
 use escapement_wire::v1::plan_step::OnFailure;
-use escapement_wire::v1::{Plan, PlanStep, RetryPolicy, SubmitPlanRequest, SubscribeEventsRequest};
+use escapement_wire::v1::{Plan, PlanStep, SubmitPlanRequest, SubscribeEventsRequest};
 use escapement_wire::worker::v1::outcome_ack::Verdict;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -14,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::dice::Draws as _;
 use super::witness::{Known, Witness};
-use crate::caller::{Caller, object};
+use crate::caller::Caller;
 use crate::hand::{Hand, WORK};
 use escapement_tests::Dice;
 
@@ -221,43 +222,24 @@ fn contradiction(known: &Known, dice: &mut Dice) -> Known {
 
 /// Some plan: one to three steps for workers inside this process and for stock workers.
 fn request(dice: &mut Dice) -> SubmitPlanRequest {
-    let n_steps = 1 + dice.roll(3);
+    let n_steps = 1 + dice.index(3);
     let mut steps: Vec<PlanStep> = Vec::new();
     for number in 1..=n_steps {
         let (action, payload) = some_step(dice);
         let on_failure = [OnFailure::Halt, OnFailure::Skip, OnFailure::Retry][dice.index(3)];
         let before = steps.last().map(|step| step.id.clone());
         steps.push(PlanStep {
-            id: format!("{number:08x}-0000-4000-8000-000000000000"),
-            action: action.to_owned(),
-            payload: Some(object(payload)),
             depends_on: before.into_iter().filter(|_| dice.percent(50)).collect(),
-            on_failure: on_failure.into(),
-            ..PlanStep::default()
+            ..plans::step(number, action)
+                .payload(payload)
+                .on_failure(on_failure)
         });
     }
-    let policy = RetryPolicy {
-        max_attempts: Some(2),
-        retryable_error_codes: vec!["*".to_owned()],
-        ..RetryPolicy::default()
-    };
     let plan = Plan {
-        id: fresh_id(),
-        version: 1,
-        created_at: 1_766_016_000_000,
-        steps,
-        name: "under load".to_owned(),
-        context_requirements: vec!["region".to_owned()],
         priority: dice.percent(40).then(|| [-1, 1, 7][dice.index(3)]),
-        retry_policy: Some(policy),
-        ..Plan::default()
+        ..plans::plan_with_retries(steps, 2, &["*"])
     };
-    SubmitPlanRequest {
-        plan: Some(plan),
-        environment: Some(object(json!({ "region": "eu" }))),
-        execution_id: Some(fresh_id()),
-        ..SubmitPlanRequest::default()
-    }
+    plans::request(plan).as_submission()
 }
 
 fn some_step(dice: &mut Dice) -> (&'static str, Value) {

@@ -1,9 +1,10 @@
 //! Runs whose attempts fare in different ways, and one that says everything that a request can say.
 
-use super::{Recorded, fail, now_ms, object, on_failure, plan, recorded};
+use super::{Recorded, fail, on_failure, plan, recorded};
 use crate::stage::{Stage, WORK};
 use escapement_model::Opaque;
 use escapement_tests::fresh_id;
+use escapement_tests::plans::{object, unix_ms};
 use escapement_wire::v1::execution_error::Severity;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::worker::v1::attempt_outcome::Outcome;
@@ -131,13 +132,13 @@ pub(super) async fn warnings(stage: &Stage) -> Recorded {
         not_here: false,
     };
     let success = Success {
-        output: Some(object(&json!({ "rows": 12 }))),
+        output: Some(object(json!({ "rows": 12 }))),
         warnings: vec![
             warning("SLOW", Severity::Warn, None),
             warning(
                 "",
                 Severity::Fatal,
-                Some(object(&json!({ "why": ["a", {}, [], null] }))),
+                Some(object(json!({ "why": ["a", {}, [], null] }))),
             ),
             warning(
                 &"\u{e9}".repeat(51),
@@ -147,7 +148,7 @@ pub(super) async fn warnings(stage: &Stage) -> Recorded {
             warning(
                 "LARGE",
                 Severity::Error,
-                Some(object(&json!({ "dump": "z".repeat(17 << 10) }))),
+                Some(object(json!({ "dump": "z".repeat(17 << 10) }))),
             ),
         ],
     };
@@ -211,7 +212,7 @@ pub(super) async fn every_field(stage: &Stage) -> Recorded {
                 "retryable_error_codes": ["\u{1f9ed}", "*"],
             }),
         )
-        .request_field("deadline_ms", now_ms() + 3_600_000)
+        .request_field("deadline_ms", unix_ms() + 3_600_000)
         .request_field("user_id", "\u{fc}ser")
         .request_field("request_id", "r-1")
         .request_field("parent_execution_id", fresh_id())

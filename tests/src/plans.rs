@@ -1,7 +1,8 @@
-//! Plans and requests to start from. Knows no rule: what a test is about stands in the test.
+//! Plans and requests of the API to start from, in few words. Knows no rule: what a test is about stands in the test.
+
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use escapement_model::Opaque;
-use escapement_tests::fresh_id;
 use escapement_wire::v1::plan_step::OnFailure;
 use escapement_wire::v1::{
     ExecutePlanRequest, ExecutionOptions, Plan, PlanStep, RetryPolicy, SubmitPlanRequest,
@@ -9,21 +10,26 @@ use escapement_wire::v1::{
 use prost::Message;
 use serde_json::{Value, json};
 
+use crate::fresh_id;
+
 /// The action of steps whose worker is scripted.
-pub(crate) const WORK: &str = "work";
+pub const WORK: &str = "work";
 
 /// A UUID v4 that counts: the same number, the same id.
-pub(crate) fn step_id(number: usize) -> String {
+pub fn step_id(number: usize) -> String {
     format!("{number:08x}-0000-4000-8000-000000000000")
 }
 
 /// The number in an id of [`step_id`].
-pub(crate) fn step_number(id: &str) -> usize {
-    usize::from_str_radix(&id[..8], 16).unwrap()
+///
+/// # Panics
+/// It is another id.
+pub fn step_number(id: &str) -> usize {
+    usize::from_str_radix(&id[..8], 16).expect("an id of a numbered step")
 }
 
 /// A step without dependencies and with an empty payload that halts the plan when it fails.
-pub(crate) fn step(number: usize, action: &str) -> PlanStep {
+pub fn step(number: usize, action: &str) -> PlanStep {
     PlanStep {
         id: step_id(number),
         action: action.to_owned(),
@@ -33,17 +39,17 @@ pub(crate) fn step(number: usize, action: &str) -> PlanStep {
 }
 
 /// A step of the stock worker that completes with the given output.
-pub(crate) fn echo(number: usize, output: Value) -> PlanStep {
+pub fn echo(number: usize, output: Value) -> PlanStep {
     step(number, "echo").payload(output)
 }
 
 /// A step of the stock worker that fails with the given code.
-pub(crate) fn fail(number: usize, code: &str) -> PlanStep {
+pub fn fail(number: usize, code: &str) -> PlanStep {
     step(number, "fail").payload(json!({ "code": code, "message": format!("{code} as told.") }))
 }
 
 /// Says more about a step.
-pub(crate) trait StepWords: Sized {
+pub trait StepWords: Sized {
     /// Waits for others.
     fn after(self, others: &[usize]) -> Self;
     /// Does not halt the plan.
@@ -77,20 +83,20 @@ impl StepWords for PlanStep {
 }
 
 /// A plan of these steps under a fresh id.
-pub(crate) fn plan(steps: impl IntoIterator<Item = PlanStep>) -> Plan {
+pub fn plan(steps: impl IntoIterator<Item = PlanStep>) -> Plan {
     Plan {
         id: fresh_id(),
         version: 1,
         created_at: 1_766_016_000_000,
         steps: steps.into_iter().collect(),
-        name: "end to end".to_owned(),
+        name: "under test".to_owned(),
         context_requirements: vec!["region".to_owned()],
         ..Plan::default()
     }
 }
 
 /// A plan whose `retry` steps have so many attempts for these codes, without pause.
-pub(crate) fn plan_with_retries(
+pub fn plan_with_retries(
     steps: impl IntoIterator<Item = PlanStep>,
     max_attempts: i32,
     codes: &[&str],
@@ -107,7 +113,7 @@ pub(crate) fn plan_with_retries(
 }
 
 /// The request to execute a plan, under a fresh execution id and with the environment that it requires.
-pub(crate) fn request(plan: Plan) -> ExecutePlanRequest {
+pub fn request(plan: Plan) -> ExecutePlanRequest {
     ExecutePlanRequest {
         plan: Some(plan),
         environment: Some(object(json!({ "region": "eu" }))),
@@ -117,7 +123,7 @@ pub(crate) fn request(plan: Plan) -> ExecutePlanRequest {
 }
 
 /// Says more about a request.
-pub(crate) trait RequestWords: Sized {
+pub trait RequestWords: Sized {
     /// Lets so many steps run at a time.
     fn concurrent(self, max_concurrent_steps: i32) -> Self;
     /// The same request to the other call: the two messages have the same fields.
@@ -137,32 +143,43 @@ impl RequestWords for ExecutePlanRequest {
     }
 
     fn as_submission(&self) -> SubmitPlanRequest {
-        SubmitPlanRequest::decode(self.encode_to_vec().as_slice()).unwrap()
+        SubmitPlanRequest::decode(self.encode_to_vec().as_slice()).expect("both have the same fields")
     }
 
     fn id(&self) -> String {
-        self.execution_id.clone().unwrap()
+        self.execution_id
+            .clone()
+            .expect("a request of a test names its execution")
     }
 
     fn plan_id(&self) -> String {
-        self.plan.as_ref().unwrap().id.clone()
+        self.plan.as_ref().expect("it has a plan").id.clone()
     }
 }
 
 /// An encoded object.
-pub(crate) fn object(value: Value) -> Opaque {
-    escapement_wire::json::to_opaque(value.as_object().unwrap())
+///
+/// # Panics
+/// It is none.
+pub fn object(value: Value) -> Opaque {
+    escapement_wire::json::to_opaque(value.as_object().expect("an object"))
 }
 
 /// An object as JSON; whole numbers are integers.
-pub(crate) fn json_of(object: Option<&Opaque>) -> Value {
-    Value::Object(escapement_wire::json::from_opaque(object.unwrap()).unwrap())
+///
+/// # Panics
+/// There is none, or it cannot be read.
+pub fn json_of(object: Option<&Opaque>) -> Value {
+    let object = object.expect("there is an object");
+    Value::Object(escapement_wire::json::from_opaque(object).expect("it can be read"))
 }
 
 /// The wall clock in Unix milliseconds.
-pub(crate) fn unix_ms() -> i64 {
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap();
-    i64::try_from(now.as_millis()).unwrap()
+///
+/// # Panics
+/// It is before 1970.
+pub fn unix_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.expect("the clock is set").as_millis();
+    i64::try_from(now).expect("a time fits")
 }
