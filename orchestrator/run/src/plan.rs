@@ -8,6 +8,7 @@ mod config;
 mod digest;
 mod document;
 mod graph;
+pub mod import;
 mod links;
 mod reading;
 mod step;

@@ -233,7 +233,7 @@ fn parallel<'a>(
 ) -> StepKind {
     let items = config.required(reading, "steps", |reading, value| {
         reading::list(reading, value, 0..=ITEMS_MAX, |reading, value| match value {
-            // K25: a text is an action without arguments.
+            // A text is an action without arguments.
             ValueView::Text(_) => {
                 let tool_name = reading::text(reading, value, 1..=ACTION_CHARS_MAX)?;
                 Some(Call {
@@ -277,7 +277,6 @@ fn repeated<'a>(
     } else {
         call(reading, keys, links, Rendered::BeforeIteration, config)
     };
-    // K24
     config.field(reading, "loop_step", |reading, value| {
         let step = named(reading, keys, value)?;
         links.repeats = Some((step, reading.place()));

@@ -56,7 +56,7 @@ pub(super) fn read(document: &Opaque, new_step: Option<&str>) -> Result<Plan, Vi
 }
 
 /// Notes what makes it impossible to read on.
-fn is_readable(reading: &mut Reading<'_>, document: &Opaque) -> bool {
+pub(super) fn is_readable(reading: &mut Reading<'_>, document: &Opaque) -> bool {
     let n_bytes = document.len();
     if n_bytes > DOCUMENT_BYTES_MAX {
         let message = || format!("Must have at most {DOCUMENT_BYTES_MAX} bytes encoded, has {n_bytes}.");

@@ -104,7 +104,7 @@ fn key<'a>(reading: &mut Reading<'a>, keys: &Keys<'a>, place: usize, object: &mu
             });
         } else if first != place {
             reading.violation(Code::DuplicateKey, || {
-                format!("The key {key:?} is that of steps[{first}] too.")
+                format!("The key {key:?} is that of an earlier step too.")
             });
         }
         Some(key)

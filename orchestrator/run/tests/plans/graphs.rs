@@ -16,7 +16,6 @@ fn keys(steps: &Value) -> Vec<String> {
     plan.steps.into_iter().map(|step| step.key).collect()
 }
 
-// 000-25
 #[test]
 fn the_lowest_order_number_among_the_ready_comes_first_then_the_first_in_the_document() {
     assert_eq!(
@@ -51,7 +50,6 @@ fn a_result_that_is_asked_for_comes_earlier() {
     assert!(plan.steps[1].depends_on.is_empty());
 }
 
-// 000-26, 000-27, 003-101
 #[test]
 fn a_cycle_is_told_with_the_names_of_its_steps() {
     assert_eq!(

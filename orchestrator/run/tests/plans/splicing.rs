@@ -44,7 +44,7 @@ fn template(value: &Value) -> Template {
     Template(proto_value(value).encode_to_vec().into())
 }
 
-// 002's results have the bytes of each output; so have inputs that are made of them.
+// Results have the bytes of each output, and so have inputs that are made of them.
 #[test]
 fn numbers_repeated_keys_and_their_order_stay_as_they_were_sent() {
     let odd = StructBuilder::new()
