@@ -1,12 +1,11 @@
 //! The whole record of a settled execution, to replay or export it. Keeps and changes nothing.
 
-use super::lookup::{StoredSettled, damaged};
+use super::lookup::{IN_DOUBT, StoredSettled, damaged};
 use crate::grpc::Edge;
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
 use bytes::Bytes;
 use escapement_codec::archive::Archive;
-use escapement_engine::Refusal;
 use escapement_model::ExecutionId;
 use escapement_store::{StoredExecution, StoredState};
 use escapement_transport::CallClass;
@@ -26,8 +25,7 @@ impl Edge {
         let unsettled = |state| match state {
             // The engine has parked it.
             StoredState::Queued => Rejection::NotSettled(execution_id),
-            // Its write is in doubt, and only asking again tells.
-            StoredState::Running | StoredState::Settled => Rejection::Refused(Refusal::StoreFailed),
+            StoredState::Running | StoredState::Settled => IN_DOUBT,
         };
         let answers = self.answers.clone();
         let take = move |stored: &StoredExecution, audit_bytes| {

@@ -3,7 +3,7 @@
 //! The engine explains what is live, and knows the place of what waits with its request in the store alone.
 //! What is settled is explained by its records.
 
-use super::lookup::damaged;
+use super::lookup::{IN_DOUBT, damaged};
 use crate::grpc::Edge;
 use crate::host::handle::Lane;
 use crate::status::Rejection;
@@ -12,7 +12,7 @@ use escapement_codec::audit_from_wire;
 use escapement_codec::explanation as convert;
 use escapement_codec::stored::{self, Unreadable};
 use escapement_contract::{AuditKind, Explanation, Plan, StepIndex, explain_queued, explain_settled};
-use escapement_engine::{ExplainAnswer, Explained, ExplainedParked, Input, Refusal};
+use escapement_engine::{ExplainAnswer, Explained, ExplainedParked, Input};
 use escapement_model::{ExecutionId, StepId};
 use escapement_store::{Reader, StoreFault, StoredExecution, StoredState};
 use escapement_transport::CallClass;
@@ -48,16 +48,11 @@ impl Edge {
             match read.await?? {
                 Found::Explained(answer) => return self.answers.answer(CallClass::Reads, *answer),
                 Found::Nothing => return Err(self.absent(execution_id, ReadClass::Answer).await?.into()),
-                Found::NoRecord => {
-                    // It was there a moment ago, settled: it has been removed since, or its record is damaged.
-                    self.stored(execution_id, ReadClass::Answer).await?;
-                    return Err(Rejection::RecordDamaged.into());
-                }
+                Found::NoRecord => return Err(self.lost(execution_id, ReadClass::Answer).await.into()),
                 Found::GoneOn => {}
             }
         }
-        // Accepted, not settled and not with the engine: its write is in doubt, and only asking again tells.
-        Err(Rejection::Refused(Refusal::StoreFailed).into())
+        Err(IN_DOUBT.into())
     }
 }
 

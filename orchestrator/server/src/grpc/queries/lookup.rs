@@ -98,8 +98,7 @@ impl Edge {
         reading: ReadClass,
     ) -> Result<Budgeted<v1::PlanResult>, Rejection> {
         let Budgeted { value: stored, room } = self.ended(execution_id, reading).await?;
-        // Accepted, not settled and not with the engine: its write is in doubt, and only asking again tells.
-        let record = stored.result.ok_or(Rejection::Refused(Refusal::StoreFailed))?;
+        let record = stored.result.ok_or(IN_DOUBT)?;
         let value =
             stored::decode_result(&record).map_err(|unreadable| damaged(execution_id, &unreadable))?;
         Ok(Budgeted { value, room })
@@ -211,9 +210,7 @@ impl Edge {
         let result = stored.result.take();
         let result = result.ok_or_else(|| unsettled(stored.summary.state))?;
         let Some(audit) = audit else {
-            // It was there a moment ago, settled: it has been removed since, or its record is damaged.
-            self.stored(execution_id, class).await?;
-            return Err(Rejection::RecordDamaged.into());
+            return Err(self.lost(execution_id, class).await.into());
         };
         Ok(StoredSettled {
             stored,
@@ -249,6 +246,12 @@ impl Edge {
         }
     }
 
+    /// Why the record of an execution is not there that was settled a moment ago: it has been removed since, or is damaged.
+    pub(super) async fn lost(&self, execution_id: ExecutionId, class: ReadClass) -> Rejection {
+        let stored = self.stored(execution_id, class).await;
+        stored.err().unwrap_or(Rejection::RecordDamaged)
+    }
+
     /// Why an execution is not there. Asked last: it may have been removed since it was looked for.
     pub(crate) async fn absent(
         &self,
@@ -265,6 +268,10 @@ impl Edge {
         ))
     }
 }
+
+/// Why there is no result of an execution that was accepted and is not with the engine: its write is in doubt, and only
+/// asking again tells.
+pub(super) const IN_DOUBT: Rejection = Rejection::Refused(Refusal::StoreFailed);
 
 /// The records of an execution do not decode.
 pub(crate) fn damaged(execution_id: ExecutionId, unreadable: &Unreadable) -> Rejection {

@@ -2,7 +2,7 @@
 //! Keeps no record but for those who read it or come back for more, and then for a bounded time; all who want the same one
 //! share it.
 
-use super::lookup::damaged;
+use super::lookup::{IN_DOUBT, damaged};
 use crate::grpc::Edge;
 use crate::limits::WATCHED_RECORD_TIMEOUT;
 use crate::status::Rejection;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use escapement_codec::stored::audit_trail::{AuditTrail, Place, Placed, TrailPiece};
 use escapement_codec::stored::{self, Unreadable};
 use escapement_contract::Persisted;
-use escapement_engine::{Piece, Refusal};
+use escapement_engine::Piece;
 use escapement_model::ExecutionId;
 use escapement_store::StoredExecution;
 use escapement_transport::CallClass;
@@ -132,8 +132,7 @@ impl Edge {
         reading: ReadClass,
         take: impl FnOnce(usize) -> Result<ResponsePermit, E> + Send + 'static,
     ) -> Result<SettledRecord, E> {
-        // Accepted, not settled and not with the engine: its write is in doubt, and only asking again tells.
-        let unsettled = |_| Rejection::Refused(Refusal::StoreFailed);
+        let unsettled = |_| IN_DOUBT;
         let take = move |stored: &StoredExecution, audit_bytes| {
             take(stored.result.as_ref().map_or(0, Bytes::len) + audit_bytes)
         };
