@@ -5,6 +5,7 @@
 //! Field numbers are never used for something else.
 
 mod attempts;
+mod names;
 mod people;
 
 use crate::ids::RunId;
@@ -37,7 +38,7 @@ pub struct Entry {
     #[prost(
         oneof = "Event",
         tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
-                36, 37, 38, 39, 40, 41, 42"
+                36, 37, 38, 39, 40, 41, 42, 43"
     )]
     pub event: Option<Event>,
 }
@@ -159,6 +160,9 @@ pub enum Event {
     /// A step's failure ends the revision as soon as nothing of it is in flight.
     #[prost(message, tag = "42")]
     RevisionFailing(RevisionFailing),
+    /// A step has its result from the run that this one was forked from.
+    #[prost(message, tag = "43")]
+    StepMemoized(StepMemoized),
 }
 
 /// Nothing more to say.
@@ -249,6 +253,31 @@ pub struct StepCompleted {
     /// Why, if it was not the step's own doing; otherwise empty.
     #[prost(string, tag = "3")]
     pub reason: String,
+}
+
+/// A step that has its result from another run.
+#[derive(Clone, PartialEq, Message)]
+pub struct StepMemoized {
+    /// From 0.
+    #[prost(uint32, tag = "1")]
+    pub step: u32,
+    /// What it came to, unless its units say: an encoded `google.protobuf.Value`.
+    #[prost(message, optional, tag = "2")]
+    pub output: Option<Stored>,
+    /// What its units came to, in their order; without an output if they have none.
+    #[prost(message, repeated, tag = "3")]
+    pub units: Vec<UnitResult>,
+    /// The number of the entry in the other run's journal after which it was so.
+    #[prost(uint64, tag = "4")]
+    pub as_of: u64,
+}
+
+/// What a unit came to.
+#[derive(Clone, PartialEq, Message)]
+pub struct UnitResult {
+    /// An encoded `google.protobuf.Value`; absent if it failed.
+    #[prost(message, optional, tag = "1")]
+    pub output: Option<Stored>,
 }
 
 /// A step that failed for good.

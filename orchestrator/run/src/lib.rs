@@ -6,22 +6,27 @@
 
 extern crate alloc;
 
-pub mod contract_request;
+mod contract_request;
+mod fork;
 pub mod ids;
 mod input;
 pub mod journal;
 pub mod outcome;
 pub mod plan;
 pub mod presets;
+mod preview;
 mod run;
 pub mod spec;
 pub mod state;
 pub mod template;
 mod turn;
 
+pub use contract_request::ENVIRONMENT_KEY;
+pub use fork::Keep;
 pub use input::{
     Answer, Blobs, Commit, Effect, EncodedEntry, Input, OverrideWord, Refused, RefusedReason, RewindScope,
     Rollback,
 };
+pub use preview::{Preview, preview};
 pub use run::{Run, ShownState};
 pub use turn::INLINE_BYTES_MAX;

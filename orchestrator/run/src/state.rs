@@ -2,6 +2,7 @@
 //! Changes by entries of the journal alone (`apply`). Decides nothing.
 
 mod apply;
+mod requests;
 
 use crate::journal::{Failure, InputRequest, OutcomeClass, Stored, ToolCalled};
 use crate::spec::{ActionProfile, Spec};
@@ -40,7 +41,7 @@ pub struct RunState {
     /// The steps in canonical order.
     #[prost(message, repeated, tag = "9")]
     pub steps: Vec<StepState>,
-    /// Requests, in the order in which they were made.
+    /// Requests in the order in which they were made: those that are open, and the newest of the others.
     #[prost(message, repeated, tag = "10")]
     pub requests: Vec<InputRequest>,
     /// Expressions that wait for their value.
@@ -91,6 +92,9 @@ pub struct RunState {
     /// How the end is to be shown.
     #[prost(message, optional, tag = "26")]
     pub end: Option<End>,
+    /// Requests that were made.
+    #[prost(uint32, tag = "27")]
+    pub n_requests: u32,
 }
 
 /// Where a run is.
@@ -378,7 +382,7 @@ impl RunState {
             .iter()
             .filter(|step| step.stage() == StepStage::Running);
         running
-            .flat_map(|step| &step.units)
+            .flat_map(|step| step.units.iter().rev())
             .any(|unit| unit.stage() == stage)
     }
 }

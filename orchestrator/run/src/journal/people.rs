@@ -150,6 +150,18 @@ pub enum ResponderKind {
     Agent = 2,
 }
 
+impl Decision {
+    /// True for what is said to an approval alone.
+    pub fn of_approval(self) -> bool {
+        match self {
+            Decision::Approve | Decision::ApproveWithEdits | Decision::Deny => true,
+            Decision::Answer | Decision::Extend | Decision::Happened | Decision::DidNot | Decision::Fail => {
+                false
+            }
+        }
+    }
+}
+
 /// What is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]

@@ -4,8 +4,7 @@ use super::{
     Checkpoint, End, PendingEvaluation, RunState, Stage, StepStage, StepState, UnitStage, UnitState,
 };
 use crate::journal::{
-    Decision, Entry, Event, Failure, InputRequest, OutcomeClass, PlanCreated, RequestAnswer, RequestState,
-    StepRetrying, ToolOutput, UnitRef,
+    Entry, Event, Failure, OutcomeClass, PlanCreated, StepRetrying, ToolOutput, UnitRef, UnitResult,
 };
 use alloc::string::String;
 use alloc::vec;
@@ -48,7 +47,8 @@ impl RunState {
             | Event::StepFailed(_)
             | Event::StepSkipped(_)
             | Event::StepBlocked(_)
-            | Event::StepReset(_) => self.apply_to_steps(event, entry.at),
+            | Event::StepReset(_)
+            | Event::StepMemoized(_) => self.apply_to_steps(event, entry.at),
             Event::EvaluationRequested(_)
             | Event::Evaluated(_)
             | Event::ToolCalled(_)
@@ -94,6 +94,9 @@ impl RunState {
                     completed,
                     revision_number: self.revision_number,
                 });
+                if self.checkpoints.len() > CHECKPOINTS_KEPT {
+                    self.checkpoints.remove(0);
+                }
             }
             // The steps that are set back and the end say so themselves.
             Event::RunRolledBack(_) | Event::TimeoutError(_) => {}
@@ -174,7 +177,7 @@ impl RunState {
         self.progress();
     }
 
-    fn progress(&mut self) {
+    pub(super) fn progress(&mut self) {
         self.progress_ms = self.active_ms;
         self.recoveries = 0;
     }
@@ -235,6 +238,13 @@ impl RunState {
                 };
                 self.evaluations
                     .retain(|evaluation| evaluation.step != reset.step);
+            }
+            Event::StepMemoized(memo) => {
+                let step = &mut self.steps[memo.step as usize];
+                step.set_stage(StepStage::Completed);
+                step.ended_at = at;
+                step.output = memo.output.clone();
+                step.units = memo.units.iter().map(memoized).collect();
             }
             _ => unreachable!("{event:?} is not about a step"),
         }
@@ -344,78 +354,8 @@ impl RunState {
         }
     }
 
-    fn apply_to_requests(&mut self, event: &Event) {
-        match event {
-            Event::InputRequested(request) => {
-                if let Some(unit) = request.unit {
-                    let unit = self.unit_mut(unit);
-                    unit.set_stage(UnitStage::Waiting);
-                    unit.request = request.id.clone();
-                }
-                self.requests.push(request.clone());
-            }
-            Event::DecisionRecorded(answer) => {
-                self.request_mut(&answer.id)
-                    .approved_by
-                    .push(answer.responder.id.clone());
-            }
-            Event::InputReceived(answer) => self.answered(answer),
-            Event::InputExpired(expired) => {
-                self.request_mut(&expired.id).set_state(RequestState::Expired);
-                self.decided(&expired.id.clone());
-            }
-            Event::InputClosed(closed) => {
-                self.request_mut(&closed.id).set_state(RequestState::Closed);
-            }
-            _ => unreachable!("{event:?} is not about a request"),
-        }
-    }
-
-    fn answered(&mut self, answer: &RequestAnswer) {
-        let request = self.request_mut(&answer.id);
-        request.set_state(RequestState::Answered);
-        request.answer = Some(answer.clone());
-        let unit = request.unit;
-        self.decided(&answer.id);
-        if let Some(unit) = unit {
-            let unit = self.unit_mut(unit);
-            match answer.decision() {
-                Decision::Approve | Decision::ApproveWithEdits => {
-                    unit.approval = answer.id.clone();
-                    unit.approved_digest = answer.subject_digest.clone();
-                    unit.set_stage(UnitStage::Ready);
-                    if answer.decision() == Decision::ApproveWithEdits {
-                        unit.edited = answer.value.clone();
-                    }
-                }
-                Decision::Extend => unit.extensions += 1,
-                Decision::DidNot => unit.set_stage(UnitStage::Ready),
-                Decision::Answer | Decision::Happened => {
-                    unit.set_stage(UnitStage::Completed);
-                    unit.output = answer.value.clone();
-                }
-                Decision::Deny | Decision::Fail => {}
-            }
-        }
-        self.progress();
-    }
-
-    /// The unit that waited does so no more; what follows is decided next.
-    fn decided(&mut self, id: &Bytes) {
-        if let Some(unit) = self.request_mut(id).unit {
-            let unit = self.unit_mut(unit);
-            unit.request = Bytes::new();
-            unit.set_stage(UnitStage::Judged);
-        }
-    }
-
-    fn request_mut(&mut self, id: &Bytes) -> &mut InputRequest {
-        let request = self.requests.iter_mut().find(|request| request.id == *id);
-        request.expect("a request is asked before it is answered")
-    }
-
     /// The unit, with those before it.
-    fn unit_mut(&mut self, unit: UnitRef) -> &mut UnitState {
+    pub(super) fn unit_mut(&mut self, unit: UnitRef) -> &mut UnitState {
         let step = &mut self.steps[unit.step as usize];
         assert_eq!(
             step.epoch, unit.epoch,
@@ -427,3 +367,19 @@ impl RunState {
         &mut step.units[unit.index as usize]
     }
 }
+
+/// A unit as the other run left it. It has no attempt here.
+fn memoized(result: &UnitResult) -> UnitState {
+    let stage = match result.output {
+        Some(_) => UnitStage::Completed,
+        None => UnitStage::Failed,
+    };
+    UnitState {
+        stage: stage.into(),
+        output: result.output.clone(),
+        ..UnitState::default()
+    }
+}
+
+/// Checkpoints that a state holds.
+const CHECKPOINTS_KEPT: usize = 64;

@@ -6,7 +6,8 @@ use crate::journal::{
     ChildRunEnded, Event, Failure, OutcomeClass, RequestKind, StepRetrying, ToolCalled, ToolOutput, UnitRef,
 };
 use crate::outcome::AttemptOutcome;
-use crate::spec::{EffectClass, InDoubt};
+use crate::plan::Step;
+use crate::spec::{EffectClass, InDoubt, Limits};
 use crate::state::{StepStage, UnitStage};
 use alloc::string::{String, ToString};
 use bytes::Bytes;
@@ -121,9 +122,9 @@ impl Turn<'_> {
         let budget = base.saturating_mul(1 + state.extensions);
         if state.retries < budget {
             let retry = state.retries + 1;
-            let due_at = self
-                .now
-                .saturating_add(self.backoff_ms(unit.step, retry).cast_signed());
+            let due_at = self.now.saturating_add(
+                retry_delay_ms(self.step(unit.step), &self.state.spec.limits, retry).cast_signed(),
+            );
             self.emit(Event::StepRetrying(StepRetrying {
                 unit,
                 retry,
@@ -200,18 +201,6 @@ impl Turn<'_> {
         asked.unwrap_or(self.state.spec.policy.escalate)
     }
 
-    // RUN-5.3
-    /// Milliseconds before the nth retry, from 1.
-    pub(super) fn backoff_ms(&self, step: u32, retry: u32) -> u64 {
-        let (own, limits) = (&self.step(step).retry, &self.state.spec.limits);
-        delay_ms(
-            own.backoff_ms.unwrap_or(limits.backoff_ms),
-            own.multiplier.unwrap_or(limits.multiplier),
-            own.max_backoff_ms.unwrap_or(limits.max_backoff_ms),
-            retry - 1,
-        )
-    }
-
     /// Stops waiting for the children of a step.
     pub(super) fn cancel_children(&mut self, step: u32) {
         for index in 0..self.step_state(step).units.len() {
@@ -223,6 +212,17 @@ impl Turn<'_> {
             }
         }
     }
+}
+
+// RUN-5.3
+/// Milliseconds before the nth retry of a unit, from 1.
+pub(crate) fn retry_delay_ms(step: &Step, limits: &Limits, retry: u32) -> u64 {
+    delay_ms(
+        step.retry.backoff_ms.unwrap_or(limits.backoff_ms),
+        step.retry.multiplier.unwrap_or(limits.multiplier),
+        step.retry.max_backoff_ms.unwrap_or(limits.max_backoff_ms),
+        retry - 1,
+    )
 }
 
 /// `base × multiplier^n`, at most `max`; saturates.

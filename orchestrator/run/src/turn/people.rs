@@ -41,7 +41,7 @@ impl Turn<'_> {
     }
 
     fn request_of(&self, kind: RequestKind, unit: Option<UnitRef>, limit_ms: u64) -> InputRequest {
-        let n = u32::try_from(self.state.requests.len()).expect("requests are few") + 1;
+        let n = self.state.n_requests + 1;
         InputRequest {
             id: Bytes::copy_from_slice(input_request_id(self.run_id(), n).as_bytes()),
             kind: kind.into(),
@@ -238,7 +238,7 @@ impl Turn<'_> {
             kind,
             RequestKind::Approval | RequestKind::AmbiguousEffect | RequestKind::RetryExtension
         );
-        if !decides || decision == Decision::Deny {
+        if !decides || matches!(decision, Decision::Deny | Decision::Fail) {
             return Ok(());
         }
         let policy = &self.state.spec.policy;
@@ -297,7 +297,7 @@ impl Turn<'_> {
                 let error = request.error.clone().expect("it was asked about a failure");
                 self.try_again(unit, error);
             }
-            Decision::Deny if request.kind() == RequestKind::Approval => {
+            Decision::Deny => {
                 let who = &answer.responder.id;
                 let message = match answer.comment.as_str() {
                     "" => format!("{who} denied it"),
@@ -305,7 +305,7 @@ impl Turn<'_> {
                 };
                 self.unit_fails(unit, "APPROVAL_DENIED", &message);
             }
-            Decision::Deny | Decision::Fail => self.give_up(unit, request),
+            Decision::Fail => self.give_up(unit, request),
         }
     }
 
@@ -349,7 +349,7 @@ fn check_answer(request: &InputRequest, answer: &Answer, quorum: u32) -> Result<
                 Decision::Approve | Decision::ApproveWithEdits | Decision::Deny
             )
         }
-        RequestKind::RetryExtension => matches!(answer.decision, Decision::Extend | Decision::Deny),
+        RequestKind::RetryExtension => matches!(answer.decision, Decision::Extend | Decision::Fail),
         RequestKind::AmbiguousEffect => {
             matches!(
                 answer.decision,

@@ -203,7 +203,12 @@ impl Turn<'_> {
                 "data: has more than 512,000 bytes",
             ));
         }
-        let number = u32::try_from(self.state.checkpoints.len()).expect("checkpoints are few") + 1;
+        let number = self
+            .state
+            .checkpoints
+            .last()
+            .map_or(0, |checkpoint| checkpoint.number)
+            + 1;
         let data = self.store(data.as_encoded().clone());
         self.emit(Event::CheckpointCreated(CheckpointCreated { number, data }));
         Ok(())

@@ -6,6 +6,7 @@ use escapement_run::journal::OutcomeClass::{Failed, FailedForGood, NeverRan, Tim
 use escapement_run::outcome::{ContractEnd, ContractError, classify};
 use escapement_run::presets::Preset;
 use escapement_run::{Effect, Input};
+use prost::Message;
 use serde_json::json;
 
 use crate::world::{World, and, call, completed, spec};
@@ -57,6 +58,60 @@ fn an_attempt_carries_what_its_template_names_and_one_key_more_in_its_environmen
         json!({"region": "eu", "escapement_run": {"run_id": run_id, "step": "a", "index": 0, "attempt": 1,
             "idempotency_key": format!("{run_id}/a"), "user_id": "ada"}})
     );
+}
+
+// RUN-4.5
+#[test]
+fn what_is_sent_is_a_request_of_the_protos_and_every_field_of_it_is_theirs() {
+    let mut full = spec(Preset::Standard);
+    full.request_id = "req-1".to_owned();
+    full.parent_execution_id = "0b9e7a34-51c2-4d8e-8f60-1a2b3c4d5e01".to_owned();
+    full.priority = 9;
+    full.limits.run_ms = 50_000;
+    let world = World::with(json!([call("a")]), full);
+    let [
+        Effect::Submit {
+            execution_id,
+            request,
+            ..
+        },
+    ] = &world.effects[..]
+    else {
+        panic!("{:?}", world.effects);
+    };
+    let decoded = escapement_wire::v1::SubmitPlanRequest::decode(request.clone()).unwrap();
+    assert_eq!(
+        decoded.encode_to_vec(),
+        request[..],
+        "nothing is lost that the protos do not know"
+    );
+    let plan = decoded.plan.unwrap();
+    assert_eq!(decoded.execution_id, Some(execution_id.to_string()));
+    // Queue, worker and attempt would take 90 seconds; the run has 50.
+    assert_eq!(
+        (plan.timeout_ms, decoded.deadline_ms),
+        (Some(50_000), Some(crate::world::START + 50_000))
+    );
+    assert_eq!(
+        (plan.version, plan.priority, plan.name.as_str()),
+        (1, Some(4), "Story · a · 1")
+    );
+    assert_eq!(plan.context_requirements, ["escapement_run"]);
+    assert_eq!(
+        (decoded.user_id.as_deref(), decoded.request_id.as_deref()),
+        (Some("ada"), Some("req-1"))
+    );
+    assert!(
+        decoded.parent_execution_id.is_some() && plan.retry_policy.is_none() && decoded.options.is_none()
+    );
+    let [step] = &plan.steps[..] else {
+        panic!("{:?}", plan.steps);
+    };
+    assert_eq!(
+        (step.action.as_str(), step.timeout_ms, step.on_failure),
+        ("pure.work", Some(30_000), 0)
+    );
+    assert!(step.depends_on.is_empty());
 }
 
 // RUN-1.6

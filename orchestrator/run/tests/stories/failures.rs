@@ -186,7 +186,7 @@ fn used_up_retries_can_be_extended_by_a_person() {
     world.answer(Decision::Extend, Value::Null).pass(0);
     fail_all(&mut world, 3);
     assert_eq!(world.submitted(), 7);
-    world.answer(Decision::Deny, Value::Null);
+    world.answer(Decision::Fail, Value::Null);
     assert_eq!(
         world.shows(),
         "running: a failed BROKEN, b running",

@@ -4,6 +4,7 @@
 mod attempts;
 mod branches;
 mod failures;
+mod forks;
 mod limits;
 mod people;
 mod recovery;

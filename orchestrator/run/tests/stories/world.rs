@@ -16,7 +16,7 @@ use escapement_run::plan::{self, StepKind};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, EffectClass, Risk, Spec};
 use escapement_run::state::{RunState, StepStage};
-use escapement_run::{Answer, Blobs, Commit, Effect, Input, Refused, RefusedReason, Run};
+use escapement_run::{Answer, Blobs, Commit, Effect, Input, Keep, Refused, RefusedReason, Run};
 use prost::Message;
 use serde_json::{Value, json};
 
@@ -35,6 +35,7 @@ impl Blobs for Disk {
 /// A run and its surroundings.
 pub(crate) struct World {
     pub(crate) run: Run,
+    run_id: RunId,
     pub(crate) now: i64,
     disk: Disk,
     /// Everything in the journal.
@@ -92,6 +93,7 @@ impl World {
         let (run, commit) = Run::create(run_id, spec, Arc::new(plan), profiles, START, &disk);
         let mut world = Self {
             run,
+            run_id,
             now: START,
             disk,
             journal: Vec::new(),
@@ -134,8 +136,7 @@ impl World {
     /// The state as somebody has it who reads the journal.
     pub(crate) fn folded(&self) -> RunState {
         let first = RunState {
-            chain: Bytes::copy_from_slice(&chain_seed(RunId::from_bytes(RUN_ID).unwrap())),
-            updated_at: START,
+            chain: Bytes::copy_from_slice(&chain_seed(self.run_id)),
             ..RunState::default()
         };
         let mut state = first;
@@ -146,6 +147,36 @@ impl World {
             state.chain = Bytes::copy_from_slice(&escapement_run::journal::chain_next(&before, bytes));
         }
         state
+    }
+
+    /// A fork of the run, in a world of its own with the same disk.
+    pub(crate) fn fork(&self, run_id: RunId, spec: Spec, keep: Keep<'_>) -> Result<World, Refused> {
+        let disk = Disk(RefCell::new(self.disk.0.borrow().clone()));
+        let (run, commit) = Run::fork(&self.run, run_id, spec, keep, self.now, &disk)?;
+        let mut world = World {
+            run,
+            run_id,
+            now: self.now,
+            disk,
+            journal: Vec::new(),
+            bytes: Vec::new(),
+            effects: Vec::new(),
+            last: 0,
+        };
+        world.keep(commit);
+        Ok(world)
+    }
+
+    /// The first unit with an attempt in flight.
+    pub(crate) fn first_live(&self) -> Option<(String, usize)> {
+        let steps = self.run.plan().steps.iter().zip(&self.run.state().steps);
+        let mut live = steps.flat_map(|(spec, state)| {
+            let units = state.units.iter().enumerate();
+            units
+                .filter(|(_, unit)| unit.live.is_some())
+                .map(|(index, _)| (spec.key.clone(), index))
+        });
+        live.next()
     }
 
     /// Hands an input in that is not refused.
@@ -371,10 +402,7 @@ impl World {
 }
 
 fn is_end(entry: &Entry) -> bool {
-    matches!(
-        entry.event,
-        Some(Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_))
-    )
+    entry.event.as_ref().unwrap().is_end()
 }
 
 pub(crate) fn event_name(event: &Event) -> String {

@@ -1,0 +1,125 @@
+//! What can be said of a run before it starts: how much it can do at most, and whom it will ask.
+
+use crate::plan::{Plan, Step, StepKind};
+use crate::spec::{ActionProfile, Spec};
+use crate::turn::gate::asks;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Bounds of a run, and what it asks people. Attempts that provably never ran, restarts, and what people add by their
+/// answers are not in the numbers; the limits of time hold in every case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preview {
+    /// Executions that the run hands to workers at most.
+    pub attempts_max: u64,
+    /// Of them, those that ask a language model.
+    pub model_calls_max: u64,
+    /// Child runs that it makes at most.
+    pub children_max: u64,
+    /// Milliseconds of active time at most: the sum over all units with their retries, or the run's limit if that is less.
+    pub active_ms_max: u64,
+    /// Milliseconds from its creation to its end at most, whatever happens.
+    pub lifetime_ms: u64,
+    /// True if the plan as a whole is approved first.
+    pub plan_approval: bool,
+    /// Keys of the steps that ask a question, in canonical order.
+    pub questions: Vec<String>,
+    /// Keys of the steps that wait for an approval, in canonical order.
+    pub gates: Vec<String>,
+    /// Actions that no worker has offered, sorted.
+    pub unknown_actions: Vec<String>,
+}
+
+// RUN-7.7
+/// Says what can be said of a run of the plan. `profiles` are sorted by name.
+pub fn preview(plan: &Plan, spec: &Spec, profiles: &[ActionProfile]) -> Preview {
+    let profile = |action: &str| {
+        let found = profiles.binary_search_by(|profile| profile.action.as_str().cmp(action));
+        found.map_or_else(|_| ActionProfile::default(), |at| profiles[at].clone())
+    };
+    let mut preview = Preview {
+        lifetime_ms: spec.limits.lifetime_ms,
+        ..Preview::default()
+    };
+    let mut active_ms: u64 = 0;
+    for step in &plan.steps {
+        let attempts = u64::from(step.retry.max_retries.unwrap_or(spec.limits.max_retries)) + 1;
+        let (n_units, actions) = units(step, spec);
+        let tries = n_units.saturating_mul(attempts);
+        match &step.kind {
+            StepKind::UserInput(_) => preview.questions.push(step.key.clone()),
+            StepKind::Condition(_) => {}
+            StepKind::SubPlan(_) => {
+                preview.children_max += attempts;
+                active_ms = u64::MAX;
+            }
+            StepKind::LlmDecision(_) => preview.model_calls_max += tries,
+            StepKind::ToolCall(_) | StepKind::Parallel(_) | StepKind::Loop(_) => {}
+        }
+        if !actions.is_empty() {
+            preview.attempts_max = preview.attempts_max.saturating_add(tries);
+            let longest = actions
+                .iter()
+                .map(|action| unit_ms(step, spec, &profile(action)))
+                .max();
+            active_ms = active_ms.saturating_add(n_units.saturating_mul(longest.unwrap_or(0)));
+        }
+        if actions
+            .iter()
+            .any(|action| asks(spec.autonomy_level, profile(action).risk()))
+        {
+            preview.gates.push(step.key.clone());
+        }
+        let unknown = actions.into_iter().filter(|action| !profile(action).seen);
+        preview.unknown_actions.extend(unknown);
+    }
+    let works = |step: &Step| !matches!(step.kind, StepKind::Condition(_) | StepKind::UserInput(_));
+    preview.plan_approval = spec.autonomy_level == 1 && plan.steps.iter().any(works);
+    preview.active_ms_max = active_ms.min(spec.limits.run_ms);
+    preview.unknown_actions.sort();
+    preview.unknown_actions.dedup();
+    preview
+}
+
+/// How many units a step has at most, and which actions they call.
+fn units(step: &Step, spec: &Spec) -> (u64, Vec<String>) {
+    let limits = &spec.limits;
+    match &step.kind {
+        StepKind::ToolCall(call) => (1, [call.tool_name.clone()].into()),
+        // A turn, and one more if the answer is none of the choices.
+        StepKind::LlmDecision(decision) => {
+            let n_turns = decision.max_iterations.unwrap_or(limits.max_turns).max(1);
+            let n_turns = if decision.choices.is_empty() {
+                1
+            } else {
+                n_turns.min(2)
+            };
+            (u64::from(n_turns), [spec.llm_action.clone()].into())
+        }
+        StepKind::Parallel(parallel) => {
+            let actions = parallel.items.iter().map(|item| item.tool_name.clone());
+            (parallel.items.len() as u64, actions.collect())
+        }
+        StepKind::Loop(repeated) => {
+            let n = repeated.max_iterations.unwrap_or(limits.max_iterations);
+            (u64::from(n), [repeated.call.tool_name.clone()].into())
+        }
+        StepKind::UserInput(_) | StepKind::Condition(_) | StepKind::SubPlan(_) => (0, Vec::new()),
+    }
+}
+
+/// Milliseconds that a unit of the step takes at most with its retries.
+fn unit_ms(step: &Step, spec: &Spec, profile: &ActionProfile) -> u64 {
+    let limits = &spec.limits;
+    let of_profile = (profile.attempt_ms > 0).then_some(profile.attempt_ms);
+    let attempt = step.timeout_ms.or(of_profile).unwrap_or(limits.attempt_ms);
+    let retries = step.retry.max_retries.unwrap_or(limits.max_retries);
+    let one = limits
+        .queue_wait_ms
+        .saturating_add(limits.worker_wait_ms)
+        .saturating_add(attempt);
+    let delays = (1..=retries).fold(0_u64, |sum, retry| {
+        sum.saturating_add(crate::turn::judge::retry_delay_ms(step, limits, retry))
+    });
+    one.saturating_mul(u64::from(retries) + 1).saturating_add(delays)
+}

@@ -1,0 +1,101 @@
+//! What the entries about requests change.
+
+use super::{RunState, UnitStage};
+use crate::journal::{Decision, Event, InputRequest, RequestAnswer, RequestState};
+use bytes::Bytes;
+
+impl RunState {
+    pub(super) fn apply_to_requests(&mut self, event: &Event) {
+        match event {
+            Event::InputRequested(request) => {
+                if let Some(unit) = request.unit {
+                    let unit = self.unit_mut(unit);
+                    unit.set_stage(UnitStage::Waiting);
+                    unit.request = request.id.clone();
+                }
+                self.n_requests += 1;
+                self.requests.push(request.clone());
+                self.forget_old_requests();
+            }
+            Event::DecisionRecorded(answer) => {
+                self.request_mut(&answer.id)
+                    .approved_by
+                    .push(answer.responder.id.clone());
+            }
+            Event::InputReceived(answer) => self.answered(answer),
+            Event::InputExpired(expired) => {
+                let request = self.request_mut(&expired.id);
+                request.set_state(RequestState::Expired);
+                request.subject = None;
+                self.decided(&expired.id.clone());
+            }
+            Event::InputClosed(closed) => {
+                let request = self.request_mut(&closed.id);
+                request.set_state(RequestState::Closed);
+                request.subject = None;
+            }
+            _ => unreachable!("{event:?} is not about a request"),
+        }
+    }
+
+    fn answered(&mut self, answer: &RequestAnswer) {
+        let request = self.request_mut(&answer.id);
+        request.set_state(RequestState::Answered);
+        request.subject = None;
+        request.answer = Some(answer.clone());
+        let unit = request.unit;
+        self.decided(&answer.id);
+        if let Some(unit) = unit {
+            let unit = self.unit_mut(unit);
+            match answer.decision() {
+                Decision::Approve | Decision::ApproveWithEdits => {
+                    unit.approval = answer.id.clone();
+                    unit.approved_digest = answer.subject_digest.clone();
+                    unit.set_stage(UnitStage::Ready);
+                    if answer.decision() == Decision::ApproveWithEdits {
+                        unit.edited = answer.value.clone();
+                    }
+                }
+                Decision::Extend => unit.extensions += 1,
+                Decision::DidNot => unit.set_stage(UnitStage::Ready),
+                Decision::Answer | Decision::Happened => {
+                    unit.set_stage(UnitStage::Completed);
+                    unit.output = answer.value.clone();
+                }
+                Decision::Deny | Decision::Fail => {}
+            }
+        }
+        self.progress();
+    }
+
+    // RUN-6.9
+    /// Of the requests that are not open the newest are kept.
+    fn forget_old_requests(&mut self) {
+        if self.requests.len() > REQUESTS_KEPT {
+            let settled = self
+                .requests
+                .iter()
+                .position(|request| request.state() != RequestState::Open);
+            if let Some(oldest) = settled {
+                self.requests.remove(oldest);
+            }
+        }
+    }
+
+    /// The unit that waited does so no more; what follows is decided next.
+    fn decided(&mut self, id: &Bytes) {
+        if let Some(unit) = self.request_mut(id).unit {
+            let unit = self.unit_mut(unit);
+            unit.request = Bytes::new();
+            unit.set_stage(UnitStage::Judged);
+        }
+    }
+
+    fn request_mut(&mut self, id: &Bytes) -> &mut InputRequest {
+        let request = self.requests.iter_mut().find(|request| request.id == *id);
+        request.expect("a request is asked before it is answered")
+    }
+}
+
+/// Requests that a state holds, unless more of them are open.
+const REQUESTS_KEPT: usize = 256;

@@ -1,0 +1,201 @@
+//! Forks, previews, and what is forgotten.
+
+use escapement_run::ids::RunId;
+use escapement_run::journal::Decision::{Answer, Approve};
+use escapement_run::journal::OutcomeClass::{Failed, FailedForGood};
+use escapement_run::presets::Preset;
+use escapement_run::spec::Spec;
+use escapement_run::{Input, Keep, RefusedReason, preview};
+use serde_json::{Value, json};
+
+use crate::world::{World, and, call, call_after, spec, tool};
+
+fn other_id() -> RunId {
+    RunId::from_random([9; 16])
+}
+
+// RUN-8.8
+#[test]
+fn a_fork_keeps_all_completed_work_and_runs_the_rest() {
+    let loop_step =
+        json!({"key": "l", "type": "loop", "config": {"tool_name": "pure.work", "max_iterations": 2}});
+    let condition = json!({"key": "if", "type": "condition", "config": {"condition": "true", "true_step": "yes", "false_step": "no"}});
+    let steps = json!([
+        loop_step,
+        condition,
+        call("yes"),
+        call("no"),
+        tool("x", "mail.send", &["yes"])
+    ]);
+    let mut world = World::of(steps);
+    world
+        .complete("l", json!({"i": 0}))
+        .complete("l", json!({"i": 1}))
+        .complete("yes", json!({"y": 1}));
+    world.fail("x", FailedForGood);
+    assert_eq!(world.run.shown().as_str(), "failed");
+    let old = world.run.state().clone();
+    let mut fork = world
+        .fork(other_id(), spec(Preset::Standard), Keep::Completed)
+        .unwrap();
+    assert_eq!(*world.run.state(), old);
+    assert_eq!(
+        fork.shows(),
+        "queued: l completed, if completed, yes completed, no skipped branch, x pending"
+    );
+    fork.input(Input::Admit);
+    assert_eq!(fork.submitted(), 1);
+    fork.complete("x", json!({"sent": true}));
+    assert_eq!(fork.run.shown().as_str(), "completed");
+    assert_eq!(fork.run.state().spec.forked_from, old.run_id);
+}
+
+// RUN-8.8
+#[test]
+fn a_fork_from_a_step_keeps_what_ended_before_it() {
+    let steps = json!([
+        and(call("a"), json!({"required": false})),
+        call("b"),
+        call_after("c", &["b"])
+    ]);
+    let mut world = World::of(steps);
+    world
+        .fail("a", FailedForGood)
+        .complete("b", json!({"n": 1}))
+        .complete("c", json!({}));
+    let mut fork = world
+        .fork(other_id(), spec(Preset::Standard), Keep::Before("c"))
+        .unwrap();
+    fork.input(Input::Admit);
+    assert_eq!(fork.shows(), "running: a failed BROKEN, b completed, c running");
+    let refused = world.fork(other_id(), spec(Preset::Standard), Keep::Before("x"));
+    assert_eq!(refused.err().unwrap().reason, RefusedReason::UnknownStep);
+}
+
+// RUN-7.7
+#[test]
+fn the_bounds_of_a_run_hold_when_everything_fails_as_late_as_it_can() {
+    let items: Vec<Value> = (0..3).map(|_| json!("pure.work")).collect();
+    let steps = json!([
+        and(call("a"), json!({"retry": {"max_retries": 2}, "required": false})),
+        {"key": "p", "type": "parallel", "required": false, "config": {"steps": items}},
+        {"key": "l", "type": "loop", "required": false, "config": {"tool_name": "pure.work", "max_iterations": 4}},
+        {"key": "d", "type": "llm_decision", "required": false, "config": {"prompt": "?", "choices": ["a", "b"]}},
+    ]);
+    let mut world = World::of(steps);
+    let bounds = preview(
+        world.run.plan(),
+        &world.run.state().spec,
+        &world.run.state().profiles,
+    );
+    assert_eq!(
+        (bounds.attempts_max, bounds.model_calls_max),
+        (3 + 12 + 16 + 8, 8)
+    );
+    assert!(bounds.gates.is_empty() && bounds.questions.is_empty() && !bounds.plan_approval);
+    // Every unit fails as often as it may, and completes at last.
+    let mut tries = std::collections::BTreeMap::new();
+    while !world.run.state().stage().is_end() {
+        let Some((step, index)) = world.first_live() else {
+            let due = world.run.due_at().unwrap() - world.now;
+            world.pass(due);
+            continue;
+        };
+        let failures = tries.entry((step.clone(), index)).or_insert(0);
+        let last = *failures == if step == "a" { 2 } else { 3 };
+        *failures += 1;
+        match last {
+            true => world.complete_unit(&step, index, json!({"content": "neither"})),
+            false => world.fail_unit(&step, index, Failed),
+        };
+    }
+    assert_eq!(world.submitted() as u64, bounds.attempts_max);
+    assert!(world.run.state().active_ms <= bounds.active_ms_max);
+}
+
+// RUN-7.7, RUN-6.2
+#[test]
+fn a_preview_names_who_will_be_asked() {
+    let question = json!({"key": "q", "type": "user_input", "config": {"question": "?"}});
+    let steps = json!([question, tool("mail", "mail.send", &[]), call("a")]);
+    let world = World::with(
+        steps,
+        Spec {
+            autonomy_level: 1,
+            ..spec(Preset::Standard)
+        },
+    );
+    let bounds = preview(world.run.plan(), &world.run.state().spec, &[]);
+    assert!(bounds.plan_approval);
+    assert_eq!(
+        (bounds.questions, bounds.gates),
+        (vec!["q".to_owned()], vec!["mail".to_owned(), "a".to_owned()])
+    );
+    assert_eq!(bounds.unknown_actions, ["mail.send", "pure.work"]);
+}
+
+// RUN-6.9
+#[test]
+fn old_requests_are_forgotten_and_open_ones_never() {
+    let question =
+        json!({"key": "l", "type": "loop", "config": {"tool_name": "mail.send", "max_iterations": 300}});
+    let open = json!({"key": "q", "type": "user_input", "async": true, "config": {"question": "?"}});
+    let document = json!({"schema": "escapement.plan/1", "name": "Story", "parallel": true,
+        "steps": [open, and(question, json!({"async": true}))]});
+    let mut two = Spec {
+        autonomy_level: 2,
+        ..spec(Preset::Standard)
+    };
+    two.limits.max_concurrency = 2;
+    let mut world = World::document(document, two);
+    let first = world.run.state().requests[0].clone();
+    for _ in 0..300 {
+        let request = world.run.state().open_requests().last().unwrap().clone();
+        let answer = world.answer_of(&request, "bob", Approve, Value::Null);
+        world.input(Input::Answer(answer)).complete("l", json!({}));
+    }
+    assert_eq!(world.run.state().requests.len(), 256);
+    let answer = world.answer_of(&first, "bob", Answer, json!("still here"));
+    world.input(Input::Answer(answer));
+    assert_eq!(world.run.shown().as_str(), "completed");
+}
+
+// RUN-9.7
+#[test]
+fn each_entry_has_a_name_of_its_own() {
+    let mut world = World::with(
+        json!([tool("a", "mail.send", &[])]),
+        Spec {
+            autonomy_level: 1,
+            ..spec(Preset::Standard)
+        },
+    );
+    world
+        .answer(Approve, Value::Null)
+        .answer(Approve, Value::Null)
+        .complete("a", json!({}));
+    let names: Vec<&str> = world
+        .journal
+        .iter()
+        .map(|entry| entry.event.as_ref().unwrap().name())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "run_created",
+            "plan_created",
+            "run_started",
+            "approval_requested",
+            "approval_resolved",
+            "step_started",
+            "approval_requested",
+            "approval_resolved",
+            "tool_called",
+            "tool_output",
+            "step_completed",
+            "run_completed"
+        ]
+    );
+    let started = world.journal[2].event.as_ref().unwrap();
+    assert_eq!(started.aliases(), ["plan:started", "started", "plan_started"]);
+}

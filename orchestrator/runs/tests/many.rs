@@ -1,0 +1,230 @@
+//! Stories of many runs: who leaves the queue, whose time comes, what is written down together.
+#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use escapement_model::Opaque;
+use escapement_model::opaque::{ListBuilder, StructBuilder};
+use escapement_run::ids::RunId;
+use escapement_run::journal::OutcomeClass;
+use escapement_run::outcome::{AttemptOutcome, value_of_object};
+use escapement_run::plan::{self, Plan};
+use escapement_run::presets::Preset;
+use escapement_run::spec::{ActionProfile, EffectClass, Risk, Spec};
+use escapement_run::{Blobs, Effect, Input, Run, ShownState};
+use escapement_runs::{Config, NewRun, NotCreated, NotHandled, Runs, Work};
+
+struct NoBlobs;
+
+impl Blobs for NoBlobs {
+    fn blob(&self, digest: &[u8; 32]) -> Bytes {
+        panic!("nothing is that large: {digest:?}")
+    }
+}
+
+const START: i64 = 1_763_700_000_000;
+
+fn id(n: u8) -> RunId {
+    RunId::from_random([n; 16])
+}
+
+/// A plan of so many calls, one after another.
+fn plan(n_calls: usize) -> Arc<Plan> {
+    let mut steps = ListBuilder::new();
+    for n in 0..n_calls {
+        let config = StructBuilder::new().text("tool_name", "pure.work").build();
+        let step = StructBuilder::new()
+            .text("key", &format!("s{n}"))
+            .text("type", "tool_call")
+            .object("config", config.as_encoded());
+        steps = steps.object(step.build().as_encoded());
+    }
+    let document = StructBuilder::new()
+        .text("schema", "escapement.plan/1")
+        .text("name", "Story")
+        .list("steps", steps);
+    Arc::new(plan::read(&document.build()).unwrap())
+}
+
+fn new(n: u8, priority: u32) -> NewRun {
+    let profile = ActionProfile {
+        action: "pure.work".to_owned(),
+        effect: EffectClass::Pure.into(),
+        risk: Risk::Safe.into(),
+        ..ActionProfile::default()
+    };
+    NewRun {
+        run_id: id(n),
+        spec: Spec {
+            limits: Preset::Standard.limits(1),
+            policy: Preset::Standard.policy(),
+            autonomy_level: 4,
+            priority,
+            user_id: "ada".to_owned(),
+            ..Spec::default()
+        },
+        plan: plan(2),
+        profiles: vec![profile],
+    }
+}
+
+fn runs(max_live_runs: usize) -> Runs {
+    Runs::new(Config {
+        max_live_runs,
+        max_runs: 100,
+    })
+}
+
+fn names(works: &[Work]) -> Vec<RunId> {
+    works.iter().map(|work| work.run_id).collect()
+}
+
+/// The only attempt of the run completes.
+fn complete(runs: &mut Runs, effects: Vec<Effect>, n: u8, now: i64) -> Work {
+    let [Effect::Submit { execution_id, .. }] = &effects[..] else {
+        panic!("{effects:?}");
+    };
+    let outcome = AttemptOutcome {
+        class: OutcomeClass::Completed,
+        output: Some(value_of_object(&Opaque::default())),
+        code: String::new(),
+        message: String::new(),
+        pause: false,
+    };
+    let input = Input::Settled {
+        execution_id: *execution_id,
+        outcome,
+    };
+    runs.handle(id(n), input, now, &NoBlobs).unwrap().unwrap()
+}
+
+// RUN-2.4
+#[test]
+fn the_highest_priority_is_admitted_first_then_the_oldest() {
+    let mut runs = runs(2);
+    for (n, priority, at) in [(1, 5, 0), (2, 5, 1), (3, 9, 2), (4, 5, 3)] {
+        runs.create(new(n, priority), START + at, &NoBlobs).unwrap();
+    }
+    let admitted = runs.admit(START + 10, &NoBlobs);
+    assert_eq!(names(&admitted), [id(3), id(1)]);
+    assert_eq!((runs.n_under_way(), runs.n_queued()), (2, 2));
+    assert!(runs.admit(START + 10, &NoBlobs).is_empty());
+    let mut effects = admitted.into_iter().map(Work::persisted);
+    let first = complete(&mut runs, effects.next().unwrap(), 3, START + 11);
+    complete(&mut runs, first.persisted(), 3, START + 12);
+    assert_eq!(names(&runs.admit(START + 13, &NoBlobs)), [id(2)]);
+}
+
+// RUN-2.3
+#[test]
+fn a_run_that_ended_is_let_go_of() {
+    let mut runs = runs(1);
+    runs.create(new(1, 5), START, &NoBlobs).unwrap();
+    let admitted = runs.admit(START, &NoBlobs).remove(0);
+    let first = complete(&mut runs, admitted.persisted(), 1, START + 1);
+    assert_eq!(first.index.state, ShownState::Running);
+    let last = complete(&mut runs, first.persisted(), 1, START + 2);
+    assert_eq!(
+        (last.index.state, last.index.due_at),
+        (ShownState::Completed, None)
+    );
+    assert_eq!((runs.len(), runs.due_at(), runs.n_under_way()), (0, None, 0));
+    let late = runs.handle(id(1), Input::Time, START + 3, &NoBlobs).unwrap_err();
+    assert_eq!(late, NotHandled::NotLive);
+}
+
+#[test]
+fn a_run_is_made_once_and_there_are_not_too_many() {
+    let mut runs = Runs::new(Config {
+        max_live_runs: 1,
+        max_runs: 2,
+    });
+    runs.create(new(1, 5), START, &NoBlobs).unwrap();
+    assert_eq!(
+        runs.create(new(1, 5), START, &NoBlobs).unwrap_err(),
+        NotCreated::Exists
+    );
+    runs.create(new(2, 5), START, &NoBlobs).unwrap();
+    assert_eq!(
+        runs.create(new(3, 5), START, &NoBlobs).unwrap_err(),
+        NotCreated::Full
+    );
+}
+
+// RUN-7.5
+#[test]
+fn times_come_in_order_and_a_bounded_number_at_once() {
+    let mut runs = runs(10);
+    for n in 1..=3 {
+        let mut run = new(n, 5);
+        run.spec.limits.lifetime_ms = u64::from(10 - n) * 1000;
+        runs.create(run, START, &NoBlobs).unwrap();
+    }
+    assert_eq!(runs.due_at(), Some(START + 7000));
+    assert!(runs.time(START + 6999, 10, &NoBlobs).is_empty());
+    assert_eq!(names(&runs.time(START + 9000, 2, &NoBlobs)), [id(3), id(2)]);
+    assert_eq!(names(&runs.time(START + 9000, 2, &NoBlobs)), [id(1)]);
+    assert!(runs.is_empty());
+}
+
+// RUN-8.1
+#[test]
+fn a_run_that_is_held_paused_or_waits_for_a_child_takes_no_place() {
+    let mut runs = runs(1);
+    runs.create(new(1, 9), START, &NoBlobs).unwrap();
+    runs.create(new(2, 5), START, &NoBlobs).unwrap();
+    let pause = Input::Pause {
+        reason: String::new(),
+    };
+    runs.handle(id(1), pause, START, &NoBlobs).unwrap();
+    assert_eq!(names(&runs.admit(START, &NoBlobs)), [id(2)]);
+    let resume = Input::Resume {
+        reason: String::new(),
+    };
+    runs.handle(id(1), resume, START, &NoBlobs).unwrap();
+    assert_eq!((runs.n_queued(), runs.n_under_way()), (1, 1));
+    let cancel = Input::Cancel {
+        reason: "user".to_owned(),
+    };
+    runs.handle(id(2), cancel, START, &NoBlobs).unwrap();
+    assert_eq!(names(&runs.admit(START, &NoBlobs)), [id(1)]);
+}
+
+// RUN-9.3, RUN-9.4
+#[test]
+fn what_is_written_down_is_enough_to_go_on_elsewhere() {
+    let mut runs_before = runs(1);
+    let created = runs_before.create(new(1, 5), START, &NoBlobs).unwrap();
+    assert_eq!((created.first_sequence, created.entries.len()), (1, 2));
+    let admitted = runs_before.admit(START, &NoBlobs).remove(0);
+    assert_eq!(admitted.first_sequence, 3);
+    let sent = admitted.persisted();
+    let state = runs_before.get(id(1)).unwrap().state().clone();
+    let mut runs_after = runs(1);
+    runs_after.recover(id(1), Run::from_snapshot(state, plan(2)));
+    let recovered = runs_after
+        .handle(id(1), Input::Recovered, START + 5, &NoBlobs)
+        .unwrap()
+        .unwrap();
+    assert_eq!(recovered.persisted(), sent);
+    assert_eq!(runs_after.n_under_way(), 1);
+}
+
+#[test]
+fn a_snapshot_is_due_after_256_entries() {
+    let mut runs = runs(1);
+    let mut run = new(1, 5);
+    run.spec.limits.run_ms = u64::MAX;
+    runs.create(run, START, &NoBlobs).unwrap();
+    let mut snapshots = Vec::new();
+    for n in 0..300 {
+        let data = StructBuilder::new().number("n", f64::from(n)).build();
+        let work = runs
+            .handle(id(1), Input::Checkpoint { data }, START, &NoBlobs)
+            .unwrap()
+            .unwrap();
+        snapshots.extend(work.snapshot.map(|_| work.first_sequence));
+    }
+    assert_eq!(snapshots, [256]);
+}
