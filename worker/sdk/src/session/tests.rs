@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bounds;
-mod chaos;
 mod ending;
 mod levels;
 mod liveness;

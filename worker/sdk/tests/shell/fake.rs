@@ -288,10 +288,6 @@ impl Running {
         self.stop.send(()).unwrap();
         self.end
     }
-
-    pub async fn end(self) -> Result<(), WorkerError> {
-        patient(self.end).await.unwrap()
-    }
 }
 
 pub fn token(name: u8) -> Bytes {

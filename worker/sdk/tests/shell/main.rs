@@ -13,8 +13,6 @@ mod several;
 
 use escapement_sdk::{Action, SessionEvent, StepContext, StepError, WorkerError};
 use escapement_wire::worker::v1::session_request::Message as Request;
-use escapement_wire::worker::v1::session_response::Message as Response;
-use escapement_wire::worker::v1::{Reconnect, in_flight};
 use fake::{Fake, Running, patient, token};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -243,44 +241,6 @@ async fn heartbeats_go_on_while_the_handlers_runtime_is_blocked() {
         .await
         .unwrap();
     assert!(matches!(end, Err(WorkerError::Superseded)));
-}
-
-#[tokio::test]
-async fn a_broken_stream_is_opened_again_and_the_outcome_is_sent_again() {
-    let mut fake = Fake::start().await;
-    let _running = Running::start(fake.worker().handler("greet", greet));
-    let mut stream = fake.welcome().await;
-    stream.assign(1, "greet", &json!({"name": "Ada"}), 60_000).await;
-    stream.hear_acks().await;
-    let Some(Request::Outcomes(first)) = stream.hear().await else {
-        panic!("an outcome was expected")
-    };
-    drop(stream);
-    let (mut stream, hello) = fake.accept().await;
-    assert_eq!(hello.in_flight[0].phase(), in_flight::Phase::Finished);
-    stream.welcome().await;
-    let Some(Request::Outcomes(again)) = stream.hear().await else {
-        panic!("the outcome was expected")
-    };
-    assert_eq!(first, again);
-    stream.acknowledge(1).await;
-    let reconnect = Reconnect {
-        jitter_ms: 1,
-        ..Reconnect::default()
-    };
-    stream.say(Response::Reconnect(reconnect)).await;
-    assert!(matches!(stream.hear().await, Some(Request::Goodbye(_))));
-    drop(stream);
-    assert!(fake.accept().await.1.in_flight.is_empty());
-}
-
-#[tokio::test]
-async fn superseded_ends_the_worker_with_an_error() {
-    let mut fake = Fake::start().await;
-    let running = Running::start(fake.worker().handler("greet", greet));
-    let mut stream = fake.welcome().await;
-    stream.supersede().await;
-    assert!(matches!(running.end().await, Err(WorkerError::Superseded)));
 }
 
 #[tokio::test]

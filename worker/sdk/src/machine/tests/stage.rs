@@ -5,7 +5,7 @@ use crate::session::tests::spoken::{
     self, acknowledged, action, assignment, assignments, heartbeat_ack, numbered, success,
 };
 pub(super) use crate::session::tests::spoken::{token, token_bytes as bytes};
-use crate::session::{Command, TaskStart};
+use crate::session::{Command, TaskEnd, TaskStart};
 use crate::{SessionEvent, WorkerError};
 use bytes::Bytes;
 use escapement_model::AttemptToken;
@@ -26,6 +26,8 @@ pub(super) struct Stage {
     pub(super) aborted: Vec<AttemptToken>,
     pub(super) events: Vec<SessionEvent>,
     pub(super) end: Option<Result<(), WorkerError>>,
+    /// Answers every heartbeat at once.
+    pub(super) acknowledges_heartbeats: bool,
 }
 
 /// One orchestrator's side.
@@ -48,6 +50,10 @@ impl Stage {
             actions: vec![action("work", 0, false)],
             ..Hello::default()
         };
+        Self::of(hello)
+    }
+
+    pub(super) fn of(hello: Hello) -> Self {
         let mut stage = Self {
             machine: Machine::new(0, "http://a:1", hello, DRAIN_GRACE),
             now_ms: 0,
@@ -57,6 +63,7 @@ impl Stage {
             aborted: Vec::new(),
             events: Vec::new(),
             end: None,
+            acknowledges_heartbeats: true,
         };
         stage.pass(0);
         stage
@@ -110,7 +117,11 @@ impl Stage {
     }
 
     pub(super) fn assign(&mut self, from: OrchestratorId, name: u8) {
-        self.say(from, assignments([assignment(bytes(name), "work", 500_000)]));
+        self.assign_action(from, name, "work", 500_000);
+    }
+
+    pub(super) fn assign_action(&mut self, from: OrchestratorId, name: u8, action: &str, timeout_ms: i64) {
+        self.say(from, assignments([assignment(bytes(name), action, timeout_ms)]));
     }
 
     pub(super) fn acknowledge(&mut self, from: OrchestratorId, name: u8) {
@@ -126,7 +137,11 @@ impl Stage {
     }
 
     pub(super) fn body_succeeds(&mut self, name: u8) {
-        self.machine.handle_ended(self.now_ms, token(name), success());
+        self.task_ends(name, success());
+    }
+
+    pub(super) fn task_ends(&mut self, name: u8, end: TaskEnd) {
+        self.machine.handle_ended(self.now_ms, token(name), end);
         self.drain();
     }
 
@@ -174,7 +189,7 @@ impl Stage {
         }
     }
 
-    /// Does what the shell does. Every heartbeat is acknowledged at once.
+    /// Does what the shell does.
     fn drain(&mut self) {
         self.machine.handle_timeout(self.now_ms);
         loop {
@@ -188,12 +203,18 @@ impl Stage {
             for id in open {
                 while let Some(request) = self.machine.poll_transmit(self.now_ms, id) {
                     match request.message.unwrap() {
-                        Request::Heartbeat(heartbeat) => heartbeats.push((id, heartbeat.n)),
+                        Request::Heartbeat(heartbeat) => {
+                            let tokens = self.machine.members[&id].session.attempts();
+                            let hash =
+                                tokens.fold(0, |hash, token| hash ^ u128::from_be_bytes(*token.as_bytes()));
+                            assert_eq!(heartbeat.in_flight_hash, hash.to_be_bytes()[..]);
+                            heartbeats.push((id, heartbeat.n));
+                        }
                         message => self.lines.get_mut(&id).unwrap().sent.push(message),
                     }
                 }
             }
-            for (id, n) in heartbeats {
+            for (id, n) in heartbeats.into_iter().filter(|_| self.acknowledges_heartbeats) {
                 let line = self.lines.get_mut(&id).unwrap();
                 let response = numbered(&mut line.seq, heartbeat_ack(n, &[]));
                 self.machine.handle_message(self.now_ms, id, response);
