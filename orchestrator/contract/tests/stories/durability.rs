@@ -33,7 +33,7 @@ fn nothing_of_the_result_shows_before_it_is_durable() {
     let mut story = steps("a").running();
     story
         .complete("a")
-        .says(&["dispatch a#1", "persist_result success 1/1"]);
+        .says("dispatch a#1, persist_result success 1/1");
     assert_eq!(story.execution.phase(), Phase::Settling);
     assert!(story.execution.result().is_none() && story.execution.settlement().is_none());
     let last = &story.execution.audit().last().unwrap().kind;
@@ -47,18 +47,18 @@ fn nothing_of_the_result_shows_before_it_is_durable() {
 fn no_step_is_dispatched_before_the_start_is_durable() {
     let mut story = steps("a").queued();
     story.refused(Input::StartPersisted);
-    story.ok(Input::Start).says(&["persist_start 1000000"]);
-    story.at(10).tick().says(&[]);
-    story.ok(Input::StartPersisted).says(&["dispatch a#1"]);
+    story.ok(Input::Start).says("persist_start 1000000");
+    story.at(10).tick().says("");
+    story.ok(Input::StartPersisted).says("dispatch a#1");
 }
 
 //
 #[test]
 fn an_execution_that_had_started_fails_after_a_restart() {
     let mut story = steps("a; b").running();
-    story.complete("a").says(&["dispatch a#1", "dispatch b#1"]);
+    story.complete("a").says("dispatch a#1, dispatch b#1");
     let mut recovered = recovered(&story);
-    recovered.says(&["persist_result failure 0/2 fatal UNKNOWN_ERROR"]);
+    recovered.says("persist_result failure 0/2 fatal UNKNOWN_ERROR");
     assert_eq!(
         text(&recovered.error().context, "reason"),
         "orchestrator_restarted"
@@ -89,14 +89,7 @@ fn an_execution_is_settled_once() {
     let mut story = steps("a").running();
     let result = story.complete("a").settle();
     story.refused(Input::SettlePersisted);
-    story.at(9999).tick().says(&[
-        "dispatch a#1",
-        "persist_result success 1/1",
-        "emit plan_execution_success",
-        "update_registry",
-        "release",
-        "return success",
-    ]);
+    story.at(9999).tick().says("dispatch a#1, persist_result success 1/1, emit plan_execution_success, update_registry, release, return success");
     assert_eq!(story.execution.result(), Some(&result));
 }
 

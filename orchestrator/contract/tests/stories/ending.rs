@@ -43,23 +43,27 @@ fn listed(clause: &str, actions: &str) -> Vec<String> {
         .collect()
 }
 
+/// Judges what settling adds to the record, and what is said once that is durable. `incomplete`: an entry among the
+/// actions, and its place.
+fn follows(mut story: Story, listed: &[String], incomplete: Option<(usize, &str)>, status: &str, then: &str) {
+    let mut expected = listed.to_vec();
+    if let Some((place, entry)) = incomplete {
+        expected.insert(place, entry.into());
+    }
+    expected.push(format!("settled {status}"));
+    assert_eq!(ending(&story), expected);
+    story.said.clear();
+    story.settle();
+    story.says(&format!("emit plan_execution_{status}, {then}, return {status}"));
+}
+
 // R-5.1, R-5.4, R-5.5, R-7.1, R-7.2
 #[test]
 fn success_follows_its_list() {
     let mut story = steps("a").running();
-    story
-        .complete("a")
-        .says(&["dispatch a#1", "persist_result success 1/1"]);
-    let mut expected = listed("5.1", SUCCESS);
-    expected.push("settled success".into());
-    assert_eq!(ending(&story), expected);
-    story.settle();
-    story.says(&[
-        "emit plan_execution_success",
-        "update_registry",
-        "release",
-        "return success",
-    ]);
+    story.complete("a");
+    let list = listed("5.1", SUCCESS);
+    follows(story, &list, None, "success", "update_registry, release");
 }
 
 // R-5.2, R-5.4, R-5.5, R-7.1, R-7.2
@@ -67,47 +71,24 @@ fn success_follows_its_list() {
 fn partial_follows_its_list() {
     let mut story = steps("a skip; b").running();
     story.fail("a", "X").complete("b");
-    story.says(&[
-        "dispatch a#1",
-        "dispatch b#1",
-        "persist_result partial 1/2 error X@a",
-    ]);
-    let mut expected = listed("5.2", PARTIAL);
     // What action 9 records follows it, in the record that action 7 writes.
-    expected.insert(9, "1 incomplete".into());
-    expected.push("settled partial".into());
-    assert_eq!(ending(&story), expected);
-    story.settle();
-    story.says(&[
-        "emit plan_execution_partial",
-        "update_registry",
-        "release",
-        "return partial",
-    ]);
+    let incomplete = Some((9, "1 incomplete"));
+    let list = listed("5.2", PARTIAL);
+    follows(story, &list, incomplete, "partial", "update_registry, release");
 }
 
 // R-5.3, R-5.4, R-5.5, R-5.7, R-7.1, R-7.2
 #[test]
 fn failure_follows_its_list() {
     let mut story = steps("a; b").at_a_time(2).running();
-    story.hand("b").fail("a", "X").says(&[
-        "dispatch a#1",
-        "dispatch b#1",
-        "withdraw b#1 execution_ended",
-        "persist_result failure 0/2 fatal X@a < error X@a",
-    ]);
-    let mut expected = listed("5.3", FAILURE);
-    expected.insert(5, "2 incomplete".into());
-    expected.push("settled failure".into());
-    assert_eq!(ending(&story), expected);
-    story.settle();
-    story.says(&[
-        "emit plan_execution_failure",
-        "release",
-        "notify",
-        "update_registry",
-        "return failure",
-    ]);
+    story.hand("b").fail("a", "X").says(
+        "dispatch a#1, dispatch b#1, withdraw b#1 execution_ended, \
+         persist_result failure 0/2 fatal X@a < error X@a",
+    );
+    let incomplete = Some((5, "2 incomplete"));
+    let list = listed("5.3", FAILURE);
+    let then = "release, notify, update_registry";
+    follows(story, &list, incomplete, "failure", then);
 }
 
 // R-5.4

@@ -37,7 +37,7 @@ fn a_reserved_code_has_its_own_severity_whatever_the_worker_says() {
                 Severity::Fatal => format!("persist_result failure 0/2 fatal {code}@a"),
                 Severity::Warn | Severity::Error => "dispatch b#1".into(),
             };
-            story.says(&["dispatch a#1", &expected]);
+            story.says(&format!("dispatch a#1, {expected}"));
         }
     }
 }
@@ -60,7 +60,7 @@ fn any_other_code_has_the_severity_that_the_worker_says_or_error() {
         let mut story = steps("a skip").running();
         story
             .end("a", failed("ODD", said))
-            .says(&["dispatch a#1", expected]);
+            .says(&format!("dispatch a#1, {expected}"));
     }
 }
 
@@ -80,11 +80,11 @@ fn a_timeout_is_fatal_unless_it_is_listed() {
             .hand("a")
             .at(10)
             .tick()
-            .says(&["dispatch a#1", "withdraw a#1 step_timeout", expected]);
+            .says(&format!("dispatch a#1, withdraw a#1 step_timeout, {expected}"));
         let mut found_by_the_worker = spec().running();
         found_by_the_worker
             .end("a", failed("STEP_TIMEOUT", Some(Severity::Error)))
-            .says(&["dispatch a#1", expected]);
+            .says(&format!("dispatch a#1, {expected}"));
     }
 }
 
@@ -98,7 +98,7 @@ fn a_warning_with_an_output_completes_the_step() {
         reported("", None),
     ];
     story.end("a", warned(said));
-    story.says(&["dispatch a#1", "persist_result success 1/1"]);
+    story.says("dispatch a#1, persist_result success 1/1");
     assert_eq!(
         warnings(&story).map(brief).collect::<Vec<_>>(),
         ["warn ODD@a", "warn UNKNOWN_ERROR@a", "warn UNKNOWN_ERROR@a"]
@@ -138,10 +138,8 @@ fn a_warning_without_an_output_leaves_the_step_not_completed() {
         let mut story = spec.step("b").attempts(3, 0, &["*"]).running();
         story
             .end("a", failed("ODD", Some(Severity::Warn)))
-            .says(&["dispatch a#1", "dispatch b#1"]);
-        story
-            .complete("b")
-            .says(&["persist_result partial 1/2 warn ODD@a"]);
+            .says("dispatch a#1, dispatch b#1");
+        story.complete("b").says("persist_result partial 1/2 warn ODD@a");
     }
 }
 
@@ -150,11 +148,7 @@ fn a_warning_without_an_output_leaves_the_step_not_completed() {
 fn an_error_of_a_step_with_skip_lets_the_plan_go_on() {
     let mut story = steps("a skip; b").running();
     story.fail("a", "BROKEN").complete("b");
-    story.says(&[
-        "dispatch a#1",
-        "dispatch b#1",
-        "persist_result partial 1/2 error BROKEN@a",
-    ]);
+    story.says("dispatch a#1, dispatch b#1, persist_result partial 1/2 error BROKEN@a");
 }
 
 //
@@ -165,15 +159,14 @@ fn an_error_of_a_step_with_halt_stops_the_plan() {
         .complete("a")
         .hand("b")
         .hand("c")
-        .says(&["dispatch a#1", "dispatch b#1", "dispatch c#1"]);
+        .says("dispatch a#1, dispatch b#1, dispatch c#1");
     let error = Reported {
         context: StructBuilder::new().text("disk", "full").build(),
         ..reported("BROKEN", None)
     };
-    story.end("b", Outcome::Failed(error)).says(&[
-        "withdraw c#1 execution_ended",
-        "persist_result failure 1/3 fatal BROKEN@b < error BROKEN@b",
-    ]);
+    story
+        .end("b", Outcome::Failed(error))
+        .says("withdraw c#1 execution_ended, persist_result failure 1/3 fatal BROKEN@b < error BROKEN@b");
     let error = story.error();
     assert_eq!(error.message, "BROKEN happened");
     assert_eq!(text(&error.context, "disk"), "full");
@@ -185,10 +178,8 @@ fn an_error_of_a_step_with_halt_stops_the_plan() {
 fn a_handler_that_asks_for_a_halt_is_judged_like_any_error() {
     let mut story = steps("a").running();
     story.fail("a", "EXECUTION_HALTED");
-    story.says(&[
-        "dispatch a#1",
-        "persist_result failure 0/1 fatal EXECUTION_HALTED@a < error EXECUTION_HALTED@a",
-    ]);
+    story
+        .says("dispatch a#1, persist_result failure 0/1 fatal EXECUTION_HALTED@a < error EXECUTION_HALTED@a");
 }
 
 //
@@ -197,10 +188,7 @@ fn a_fatal_error_stops_the_plan_whatever_on_failure_says() {
     for spec in [steps("a"), steps("a skip"), steps("a retry")] {
         let mut story = spec.step("b").attempts(3, 0, &["*"]).running();
         story.end("a", failed("RESOURCE_EXHAUSTED", None));
-        story.says(&[
-            "dispatch a#1",
-            "persist_result failure 0/2 fatal RESOURCE_EXHAUSTED@a",
-        ]);
+        story.says("dispatch a#1, persist_result failure 0/2 fatal RESOURCE_EXHAUSTED@a");
     }
 }
 
@@ -210,7 +198,7 @@ fn a_code_that_is_empty_or_too_long_is_unknown_and_kept() {
     for code in ["", &"X".repeat(51)] {
         let mut story = steps("a skip").running();
         story.end("a", failed(code, Some(Severity::Warn)));
-        story.says(&["dispatch a#1", "persist_result failure 0/1 fatal UNKNOWN_ERROR@a"]);
+        story.says("dispatch a#1, persist_result failure 0/1 fatal UNKNOWN_ERROR@a");
         assert_eq!(text(&story.error().context, "original_code"), code);
     }
     let mut story = steps("a").running();
@@ -228,7 +216,7 @@ fn a_report_that_cannot_be_read_is_unknown_and_fatal() {
             detail: "no outcome".into(),
         },
     );
-    story.says(&["dispatch a#1", "persist_result failure 0/1 fatal UNKNOWN_ERROR@a"]);
+    story.says("dispatch a#1, persist_result failure 0/1 fatal UNKNOWN_ERROR@a");
     assert_eq!(text(&story.error().context, "detail"), "no outcome");
 }
 
@@ -322,9 +310,9 @@ fn a_skipped_consequence_never_hides_its_root() {
 #[test]
 fn where_nothing_completed_the_earliest_error_is_promoted() {
     let mut story = steps("a skip; b skip; c after=a skip").at_a_time(2).running();
-    story.says(&["dispatch a#1", "dispatch b#1"]);
+    story.says("dispatch a#1, dispatch b#1");
     story.fail("b", "SECOND").fail("a", "FIRST");
-    story.says(&["persist_result failure 0/3 fatal FIRST@a < error FIRST@a"]);
+    story.says("persist_result failure 0/3 fatal FIRST@a < error FIRST@a");
     assert_eq!(story.trace(), ["SECOND@b#1", "FIRST@a#1", "STEP_SKIPPED@c"]);
 }
 
@@ -332,15 +320,10 @@ fn where_nothing_completed_the_earliest_error_is_promoted() {
 #[test]
 fn a_lost_worker_is_an_error_that_a_plan_may_list() {
     let mut story = steps("a retry").attempts(2, 0, &["WORKER_LOST"]).running();
-    story
-        .end("a", Outcome::Lost)
-        .says(&["dispatch a#1", "dispatch a#2"]);
+    story.end("a", Outcome::Lost).says("dispatch a#1, dispatch a#2");
     let mut story = steps("a").running();
     story.end("a", Outcome::Lost);
-    story.says(&[
-        "dispatch a#1",
-        "persist_result failure 0/1 fatal WORKER_LOST@a < error WORKER_LOST@a",
-    ]);
+    story.says("dispatch a#1, persist_result failure 0/1 fatal WORKER_LOST@a < error WORKER_LOST@a");
 }
 
 //

@@ -41,7 +41,7 @@ fn outputs_change_neither_payloads_nor_decisions() {
     let run = |spoken: &str| {
         let mut story = steps("a; b after=a").running();
         let outcome = escapement_contract::Outcome::completed(output(spoken));
-        story.end("a", outcome).says(&["dispatch a#1", "dispatch b#1"]);
+        story.end("a", outcome).says("dispatch a#1, dispatch b#1");
         let plan = story.execution.request().plan().clone();
         (plan.step(story.index("b")).payload().clone(), story.state("b"))
     };
@@ -63,11 +63,11 @@ fn every_step_whose_dependencies_completed_runs() {
 fn no_input_cancels_an_execution() {
     // The only inputs without an attempt: each is refused, or nothing comes of it.
     let mut story = steps("a").running();
-    story.hand("a").says(&["dispatch a#1"]);
+    story.hand("a").says("dispatch a#1");
     for input in [Input::Start, Input::StartPersisted, Input::SettlePersisted] {
         story.refused(input);
     }
-    story.tick().says(&[]);
+    story.tick().says("");
     assert_eq!(story.state("a"), StepState::Started { attempt: 1 });
 }
 

@@ -25,13 +25,10 @@ fn give(story: &mut Story, name: &str, output: Opaque) {
 fn an_output_at_the_limit_is_kept_and_one_above_it_is_fatal() {
     let mut story = steps("a skip").running();
     give(&mut story, "a", object_of(OUTPUT_BYTES_MAX));
-    story.says(&["dispatch a#1", "persist_result success 1/1"]);
+    story.says("dispatch a#1, persist_result success 1/1");
     let mut story = steps("a skip").running();
     give(&mut story, "a", object_of(OUTPUT_BYTES_MAX + 1));
-    story.says(&[
-        "dispatch a#1",
-        "persist_result failure 0/1 fatal RESOURCE_EXHAUSTED@a",
-    ]);
+    story.says("dispatch a#1, persist_result failure 0/1 fatal RESOURCE_EXHAUSTED@a");
 }
 
 //
@@ -87,7 +84,7 @@ fn an_output_that_is_no_object_is_unknown_and_fatal() {
         "a",
         Opaque::from_encoded(Bytes::from_static(b"\x0a\xff")),
     );
-    story.says(&["dispatch a#1", "persist_result failure 0/1 fatal UNKNOWN_ERROR@a"]);
+    story.says("dispatch a#1, persist_result failure 0/1 fatal UNKNOWN_ERROR@a");
     assert!(text(&story.error().context, "detail").contains("output"));
 }
 

@@ -9,14 +9,14 @@ use escapement_model::opaque::StructBuilder;
 #[test]
 fn an_eligible_error_is_attempted_again_until_no_attempt_is_left() {
     let mut story = steps("a retry; b").attempts(3, 0, &["FLAKY"]).running();
-    story.says(&["dispatch a#1"]);
-    story.fail("a", "FLAKY").says(&["dispatch a#2"]);
-    story.fail("a", "FLAKY").says(&["dispatch a#3"]);
+    story.says("dispatch a#1");
+    story.fail("a", "FLAKY").says("dispatch a#2");
+    story.fail("a", "FLAKY").says("dispatch a#3");
     //
-    story.fail("a", "FLAKY").says(&["dispatch b#1"]);
+    story.fail("a", "FLAKY").says("dispatch b#1");
     story
         .complete("b")
-        .says(&["persist_result partial 1/2 error FLAKY@a"]);
+        .says("persist_result partial 1/2 error FLAKY@a");
     assert_eq!(story.trace(), ["FLAKY@a#1", "FLAKY@a#2", "FLAKY@a#3"]);
 }
 
@@ -30,8 +30,8 @@ fn what_is_not_listed_is_not_attempted_again() {
         (&["OTHER", "FLAKY"][..], "dispatch a#2"),
     ] {
         let mut story = steps("a retry; b").attempts(3, 0, codes).running();
-        story.says(&["dispatch a#1"]);
-        story.fail("a", "FLAKY").says(&[expected]);
+        story.says("dispatch a#1");
+        story.fail("a", "FLAKY").says(expected);
     }
 }
 
@@ -39,11 +39,11 @@ fn what_is_not_listed_is_not_attempted_again() {
 #[test]
 fn steps_that_do_not_ask_for_retries_get_none() {
     let mut story = steps("a skip; b").attempts(3, 0, &["*"]).running();
-    story.says(&["dispatch a#1"]);
-    story.fail("a", "FLAKY").says(&["dispatch b#1"]);
+    story.says("dispatch a#1");
+    story.fail("a", "FLAKY").says("dispatch b#1");
     story
         .fail("b", "FLAKY")
-        .says(&["persist_result failure 0/2 fatal FLAKY@b < error FLAKY@b"]);
+        .says("persist_result failure 0/2 fatal FLAKY@b < error FLAKY@b");
 }
 
 //
@@ -51,13 +51,13 @@ fn steps_that_do_not_ask_for_retries_get_none() {
 fn warnings_and_fatal_errors_are_never_attempted_again() {
     let spec = steps("a retry; b retry").attempts(3, 0, &["*"]);
     let mut story = spec.running();
-    story.says(&["dispatch a#1"]);
+    story.says("dispatch a#1");
     story
         .end("a", failed("ODD", Some(Severity::Warn)))
-        .says(&["dispatch b#1"]);
+        .says("dispatch b#1");
     story
         .end("b", failed("BAD", Some(Severity::Fatal)))
-        .says(&["persist_result failure 0/2 fatal BAD@b"]);
+        .says("persist_result failure 0/2 fatal BAD@b");
 }
 
 //
@@ -102,12 +102,12 @@ fn the_delay_counts_from_the_instant_at_which_the_attempt_was_over() {
     let mut story = steps("a retry limit=100")
         .attempts(2, 50, &["STEP_TIMEOUT"])
         .running();
-    story.hand("a").says(&["dispatch a#1"]);
+    story.hand("a").says("dispatch a#1");
     // The tick comes late: the limit was due at 100, so the sleep ended at 150.
     story
         .at(400)
         .tick()
-        .says(&["withdraw a#1 step_timeout", "dispatch a#2"]);
+        .says("withdraw a#1 step_timeout, dispatch a#2");
 }
 
 //

@@ -228,11 +228,10 @@ impl Story {
         refused
     }
 
-    /// What was said since the last time.
+    /// Judges what was said since the last time, with commas between.
     #[track_caller]
-    pub fn says(&mut self, expected: &[&str]) -> &mut Self {
-        let said = std::mem::take(&mut self.said);
-        assert_eq!(said, expected);
+    pub fn says(&mut self, expected: &str) -> &mut Self {
+        assert_eq!(std::mem::take(&mut self.said).join(", "), expected);
         self
     }
 

@@ -89,9 +89,9 @@ pub fn random_input(dice: &mut Dice, story: &Story) -> Input {
 #[test]
 fn time_alone_moves_nothing_but_timers() {
     let mut story = steps("a").running();
-    story.says(&["dispatch a#1"]);
+    story.says("dispatch a#1");
     for ms in 1..1000 {
-        story.at(ms).tick().says(&[]);
+        story.at(ms).tick().says("");
     }
     assert_eq!(Arc::strong_count(story.execution.request()), 1);
 }
