@@ -4,11 +4,11 @@
 mod scratch;
 
 use escapement_model::RunId;
-use escapement_store::EmbeddedOptions;
 use escapement_store::runs::conformance::{Dice, RANDOM_RUNS, ReopenableRuns, RunSample, random_batch, run};
 use escapement_store::runs::{
     BatchOutcome, EmbeddedRuns, MemoryRuns, RunBatch, RunFilter, RunReader, RunRemoval, RunStore, RunWrite,
 };
+use escapement_store::{EmbeddedOptions, MemoryFault, StoreFault};
 
 use crate::scratch::Scratch;
 
@@ -144,6 +144,56 @@ fn both_stores_say_the_same_of_random_batches() {
         n_done > 100 && n_refused > 100 && n_removed > 5,
         "{n_done} done, {n_refused} refused, {n_removed} removed"
     );
+}
+
+#[test]
+fn the_memory_store_fails_at_each_commit_in_each_way_and_loses_what_was_not_synced() {
+    let batch = |write: RunWrite| {
+        let mut batch = RunBatch::new();
+        batch.add(write);
+        batch
+    };
+    let sample = RunSample::new(1);
+    let history = [
+        sample.create(),
+        sample.append(2, 2),
+        sample.append(4, 1),
+        sample.end(5),
+    ];
+    for failing in 0..history.len() {
+        for (fault, is_kept) in [
+            (MemoryFault::Full, false),
+            (MemoryFault::Busy, false),
+            (MemoryFault::Fatal, false),
+            (MemoryFault::WrittenNotSynced, false),
+            (MemoryFault::SyncedNotAcknowledged, true),
+        ] {
+            let mut store = MemoryRuns::new();
+            let disk = store.disk();
+            for write in &history[..failing] {
+                store.commit(&batch(write.clone())).unwrap();
+            }
+            disk.fail_next_commit(fault);
+            let failed = store.commit(&batch(history[failing].clone()));
+            let goes_on = matches!(failed, Err(StoreFault::Full(_) | StoreFault::Busy(_)));
+            assert_eq!(
+                goes_on,
+                matches!(fault, MemoryFault::Full | MemoryFault::Busy),
+                "{fault:?}"
+            );
+            if !goes_on {
+                let refused = store.commit(&RunBatch::new());
+                assert!(matches!(refused, Err(StoreFault::Fatal(_))), "{refused:?}");
+                store = disk.crash();
+            }
+            for write in &history[failing + usize::from(is_kept)..] {
+                let outcome = store.commit(&batch(write.clone())).unwrap();
+                assert_eq!(outcome, BatchOutcome::Done, "{fault:?} at {failing}");
+            }
+            let run = store.reader().unwrap().run(sample.run_id(), usize::MAX).unwrap();
+            assert_eq!(run.unwrap().tail.len(), 5);
+        }
+    }
 }
 
 #[test]

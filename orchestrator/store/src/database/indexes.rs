@@ -16,7 +16,7 @@ use crate::StoreFault;
 
 pub(crate) use parts::{Cut, agree};
 
-/// A table with the indexes that are checked.
+/// A table with the indexes that are checked. Its number is the key of its rows.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) name: &'static str,
@@ -34,7 +34,7 @@ impl Table {
     fn rows(&self, bounds: &str) -> String {
         let Self { name, keys, .. } = self;
         format!(
-            "SELECT number, {} FROM {name} NOT INDEXED{bounds}",
+            "SELECT rowid, {} FROM {name} NOT INDEXED{bounds}",
             keys.join(", ")
         )
     }
@@ -50,13 +50,13 @@ impl Table {
         } = &self.indexes[index];
         let table = self.name;
         format!(
-            "SELECT {key}, number FROM {table} INDEXED BY {name} WHERE {condition}{bounds} ORDER BY {order}"
+            "SELECT {key}, rowid FROM {table} INDEXED BY {name} WHERE {condition}{bounds} ORDER BY {order}"
         )
     }
 
     /// The statement that reads the key of one row.
     fn key(&self, index: usize) -> String {
-        format!("SELECT {} FROM {} WHERE number = ?1", self.keys[index], self.name)
+        format!("SELECT {} FROM {} WHERE rowid = ?1", self.keys[index], self.name)
     }
 }
 

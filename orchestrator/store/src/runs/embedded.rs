@@ -27,7 +27,7 @@ pub use self::examine::{RunExamination, RunExaminedPage, RunExaminer, RunFinding
 pub use self::give_up::RunGivenUp;
 use self::reader::EmbeddedRunReader;
 use self::removal::Walk;
-use self::table::TABLE;
+use self::table::TABLES;
 use self::tally::Tally;
 use super::removal::{RunRemoval, RunRemoved, RunsRemoved};
 use super::write::{BatchOutcome, RunBatch};
@@ -72,19 +72,19 @@ impl EmbeddedRuns {
     fn try_open(directory: &Path, options: &EmbeddedOptions) -> Result<Self, StoreFault> {
         let held = HeldDirectory::hold(directory, &RUNS, options)?;
         let mut connection = held.connect(&SCHEMA, options)?;
-        let indexes_agree = indexes::agree(
-            &connection,
-            &TABLE,
-            &|| held.walker(),
-            Cut::of(options.checkpointing),
-        );
+        let indexes_agree = TABLES.iter().all(|table| {
+            let cut = Cut::of(options.checkpointing);
+            indexes::agree(&connection, table, &|| held.walker(), cut)
+        });
         let mut repaired = Vec::new();
         if options.repair || (!indexes_agree && options.accept_loss) {
             connection::bound_work(&mut connection)?;
             indexes::rebuild(&connection)?;
             repaired.push("indexes".to_owned());
         } else if !indexes_agree {
-            indexes::check(&connection, &TABLE)?;
+            for table in TABLES {
+                indexes::check(&connection, table)?;
+            }
         }
         connection::bound_work(&mut connection)?;
         let tally = tally::check(&connection, held.mark(), options, &mut repaired)?;

@@ -144,11 +144,11 @@ fn add_up(n_indexes: usize, parts: &[Part], met: &[Met]) -> bool {
 
 /// Cuts the table and the indexes by random ids at the keys of some rows; the other indexes are small.
 fn parts(connection: &Connection, table: &Table, cut: Cut) -> rusqlite::Result<Vec<Part>> {
-    let sql = format!("SELECT max(number) FROM {}", table.name);
+    let sql = format!("SELECT max(rowid) FROM {}", table.name);
     let number_last: Option<i64> = connection.query_row(&sql, [], |row| row.get(0))?;
     let number_last = number_last.unwrap_or_default();
     let n_parts = (number_last / cut.rows_min).clamp(1, PARTS_MAX);
-    let mut at = connection.prepare(&table.rows(" WHERE number >= ?1 ORDER BY number LIMIT 1"))?;
+    let mut at = connection.prepare(&table.rows(" WHERE rowid >= ?1 ORDER BY rowid LIMIT 1"))?;
     let (mut numbers, mut keys) = (Vec::new(), vec![Vec::new(); table.n_cut]);
     for place in 1..n_parts {
         let number = number_last / n_parts * place;
@@ -197,7 +197,7 @@ fn cut_at(index: Option<usize>, bounds: impl Iterator<Item = Value>, parts: &mut
 impl Part {
     /// `None` if it is not in order.
     fn walk(&self, connection: &Connection, table: &Table) -> rusqlite::Result<Option<Met>> {
-        let key = self.index.map_or("number", |index| table.indexes[index].key);
+        let key = self.index.map_or("rowid", |index| table.indexes[index].key);
         let mut bounds = String::new();
         if self.from.is_some() {
             bounds.push_str(&format!(" AND {key} >= ?"));
@@ -207,7 +207,7 @@ impl Part {
         }
         let sql = match self.index {
             Some(index) => table.entries(index, &bounds),
-            None => table.rows(&format!(" WHERE true{bounds} ORDER BY number")),
+            None => table.rows(&format!(" WHERE true{bounds} ORDER BY rowid")),
         };
         let mut select = connection.prepare(&sql)?;
         let mut rows = select.query(params_from_iter(self.from.iter().chain(&self.to)))?;

@@ -1,15 +1,13 @@
 //! Gives up one run that is damaged, so that nothing meets it again. Touches nothing that is whole.
 
 use escapement_model::RunId;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
-use super::columns::{PART_ROW, reading};
 use super::examine::parts_of;
 use super::tally::{Census, Tally};
 use super::{removal, rows, tombstones};
 use crate::StoreFault;
 use crate::database::connection::working;
-use crate::database::values::column_number;
 use crate::database::work;
 use crate::runs::stored::RemovedRun;
 
@@ -77,7 +75,7 @@ fn what_is_left(
     if let Some(run) = whole {
         return Ok(Some(removal::left_of(&run, now_unix_ms)));
     }
-    Ok(run_id_at(connection, number)?.map(|run_id| RemovedRun {
+    Ok(rows::run_id_at(connection, number)?.map(|run_id| RemovedRun {
         number,
         run_id,
         state: 0,
@@ -88,17 +86,4 @@ fn what_is_left(
         last_link: [0; 32],
         request: None,
     }))
-}
-
-/// The id in a row that may be damaged otherwise.
-pub(super) fn run_id_at(connection: &Connection, number: u64) -> Result<Option<RunId>, StoreFault> {
-    let sql = "SELECT run_id FROM run NOT INDEXED WHERE number = ?1";
-    let read = connection.query_row(sql, [column_number(number)], |row| row.get::<_, [u8; 16]>(0));
-    match read.optional() {
-        Ok(bytes) => Ok(bytes.and_then(RunId::from_bytes)),
-        Err(error) => match reading(number, PART_ROW, error) {
-            StoreFault::CorruptRun { .. } => Ok(None),
-            fault => Err(fault),
-        },
-    }
 }

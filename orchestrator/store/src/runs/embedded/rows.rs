@@ -62,6 +62,19 @@ pub(super) fn run(connection: &Connection, id: &RunId) -> Result<Option<RunSumma
     }
 }
 
+/// The id in a row that may be damaged otherwise.
+pub(super) fn run_id_at(connection: &Connection, number: u64) -> Result<Option<RunId>, StoreFault> {
+    let sql = "SELECT run_id FROM run NOT INDEXED WHERE number = ?1";
+    let read = connection.query_row(sql, [column_number(number)], |row| row.get::<_, [u8; 16]>(0));
+    match read.optional() {
+        Ok(bytes) => Ok(bytes.and_then(RunId::from_bytes)),
+        Err(error) => match reading(number, PART_ROW, error) {
+            StoreFault::CorruptRun { .. } => Ok(None),
+            fault => Err(fault),
+        },
+    }
+}
+
 /// The run that a request of that key has created, removed or not, and the digest of the request.
 pub(super) fn created_by(
     connection: &Connection,
@@ -172,6 +185,23 @@ pub(super) fn content(connection: &Connection, digest: &[u8; 32]) -> Result<Opti
     }
 }
 
+/// The digest of the content at a place, if its bytes have it.
+pub(super) fn content_at(connection: &Connection, place: u64) -> Result<Option<[u8; 32]>, StoreFault> {
+    let sql = "SELECT digest, bytes FROM content NOT INDEXED WHERE place = ?1";
+    let found = connection.prepare_cached(sql).and_then(|mut select| {
+        let read = |row: &Row<'_>| {
+            let digest: [u8; 32] = row.get(0)?;
+            let is_sound = Sha256::digest(row.get_ref(1)?.as_blob()?)[..] == digest;
+            Ok(is_sound.then_some(digest))
+        };
+        select.query_row([column_number(place)], read).optional()
+    });
+    match found.map_err(|error| reading(0, PART_CONTENT, error))? {
+        Some(None) => Err(corrupt(0, PART_CONTENT)),
+        found => Ok(found.flatten()),
+    }
+}
+
 /// The first run that refers to a content; 0 if none does.
 fn first_pin(connection: &Connection, digest: &[u8; 32]) -> Result<u64, StoreFault> {
     Ok(pins(connection, digest)?.first().copied().unwrap_or_default())
@@ -231,18 +261,31 @@ pub(super) fn input_request(
     connection: &Connection,
     id: &InputRequestId,
 ) -> Result<Option<OfRun>, StoreFault> {
-    let sql = format!("SELECT {INPUT_REQUEST} FROM input_request WHERE input_request_id = ?1");
-    let found = connection
-        .prepare_cached(&sql)
-        .and_then(|mut select| {
-            let found = select.query_row([id.as_bytes()], |row| Ok(decode_input_request(row)));
-            found.optional()
-        })
-        .map_err(working)?;
-    match found.transpose()? {
+    match one_input_request(connection, "input_request_id", [id.as_bytes()])? {
         Some((number, request)) if request.id != *id => Err(corrupt(number, PART_INPUT_REQUEST)),
         found => Ok(found),
     }
+}
+
+/// The input request at a place.
+pub(super) fn input_request_at(connection: &Connection, place: u64) -> Result<Option<OfRun>, StoreFault> {
+    one_input_request(connection, "place", [column_number(place)])
+}
+
+fn one_input_request(
+    connection: &Connection,
+    column: &str,
+    key: impl Params,
+) -> Result<Option<OfRun>, StoreFault> {
+    let sql = format!("SELECT {INPUT_REQUEST} FROM input_request WHERE {column} = ?1");
+    let found = connection
+        .prepare_cached(&sql)
+        .and_then(|mut select| {
+            let found = select.query_row(key, |row| Ok(decode_input_request(row)));
+            found.optional()
+        })
+        .map_err(working)?;
+    found.transpose()
 }
 
 /// A row of [`INPUT_REQUEST`], checked.

@@ -53,6 +53,11 @@ fn one(
     found.transpose()
 }
 
+/// What is left at a place.
+pub(super) fn at(connection: &Connection, place: u64) -> Result<Option<RemovedRun>, StoreFault> {
+    one(connection, "place", [column_number(place)])
+}
+
 /// A row and its place.
 pub(super) type Placed = (i64, Result<RemovedRun, StoreFault>);
 

@@ -12,7 +12,6 @@ use crate::database::mark::Mark;
 use crate::database::values::{column_number, number_of};
 use crate::runs::chain::{chain_begin, chain_next};
 use crate::runs::embedded::columns::{PART_CONTENT, PART_ENTRY, PART_ROW, corrupt};
-use crate::runs::embedded::give_up::run_id_at;
 use crate::runs::embedded::tally::{Census, Tally};
 use crate::runs::embedded::{rows, tombstones};
 use crate::runs::stored::RunSummary;
@@ -42,7 +41,7 @@ pub(super) fn runs(connection: &Connection, after: u64) -> Result<(RunExaminedPa
         if !parts.is_empty() {
             page.findings.push(RunFinding::Run {
                 number,
-                run_id: run_id_at(connection, number)?,
+                run_id: rows::run_id_at(connection, number)?,
                 parts,
             });
         }
