@@ -14,5 +14,6 @@ mod log_tail;
 mod moments;
 mod opening;
 mod place;
+mod runs;
 mod truth;
 mod workload;
