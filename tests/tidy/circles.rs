@@ -8,13 +8,14 @@ use crate::assert_none;
 use crate::source::{TextFile, is_word, rust_files};
 
 /// Sources in which there is none.
-const FREE: [&str; 8] = [
+const FREE: [&str; 9] = [
     "orchestrator/codec/src",
     "orchestrator/engine/src",
     "orchestrator/insight/src",
     "orchestrator/host/src",
     "orchestrator/server/src",
     "orchestrator/simulator/src",
+    "orchestrator/store/src",
     "orchestrator/transport/src",
     "worker/sdk/src",
 ];
