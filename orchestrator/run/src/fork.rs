@@ -3,16 +3,19 @@
 use crate::ids::RunId;
 use crate::input::{Blobs, Commit, Refused, RefusedReason};
 use crate::journal::{
-    Event, PlanCreated, RunCreated, SkipReason, StepFailed, StepMemoized, StepSkipped, UnitResult, chain_seed,
+    Event, PlanCreated, RunCreated, SkipReason, StepFailed, StepMemoized, StepSkipped, UnitResult,
 };
 use crate::run::Run;
 use crate::spec::Spec;
 use crate::state::{RunState, StepStage, StepState};
-use crate::turn::Turn;
+use crate::turn::{INLINE_BYTES_MAX, Turn};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use bytes::Bytes;
+use escapement_model::Opaque;
+use escapement_model::chain::chain_begin;
+use prost::Message;
 
 /// What a fork keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +28,8 @@ pub enum Keep<'a> {
 
 impl Run {
     // RUN-8.8
-    /// Makes a run of the plan of another one. It is queued. `spec.forked_from` is set here.
+    /// Makes a run of the plan of another one. It is queued. Input and environment are those of the other one,
+    /// and `spec.forked_from` is set here.
     ///
     /// # Errors
     /// [`Refused`] with [`RefusedReason::UnknownStep`].
@@ -49,7 +53,7 @@ impl Run {
             }
         };
         let mut state = RunState {
-            chain: Bytes::copy_from_slice(&chain_seed(run_id)),
+            chain: Bytes::copy_from_slice(&chain_begin(&run_id)),
             updated_at: now,
             ..RunState::default()
         };
@@ -58,8 +62,12 @@ impl Run {
             run_id: Bytes::copy_from_slice(run_id.as_bytes()),
             spec: Spec {
                 forked_from: from.run_id.clone(),
+                input: Opaque::default(),
+                environment: Opaque::default(),
                 ..spec
             },
+            input: from.input.clone(),
+            environment: from.environment.clone(),
         }));
         turn.emit(Event::PlanCreated(PlanCreated {
             number: 1,
@@ -69,7 +77,8 @@ impl Run {
             n_steps: u32::try_from(plan.steps.len()).expect("a plan has at most 1024 steps"),
         }));
         for (step, state) in (0..).zip(&from.steps[..n_kept]) {
-            if let Some(event) = kept(step, state, keep, from.sequence) {
+            if let Some(mut event) = kept(step, state, keep, from.sequence) {
+                put_units_away(&mut turn, &mut event);
                 turn.emit(event);
             }
         }
@@ -77,6 +86,24 @@ impl Run {
         Ok((Self::from_snapshot(state, plan), commit))
     }
 }
+
+/// Keeps the outputs of many units by their hashes, so that the entry stays small.
+fn put_units_away(turn: &mut Turn<'_>, event: &mut Event) {
+    let Event::StepMemoized(memo) = event else {
+        return;
+    };
+    if memo.encoded_len() <= INLINE_BYTES_MAX {
+        return;
+    }
+    for output in memo.units.iter_mut().filter_map(|unit| unit.output.as_mut()) {
+        if output.inline.len() > DIGEST_BYTES {
+            *output = turn.put_away(core::mem::take(&mut output.inline));
+        }
+    }
+}
+
+/// Bytes of a hash.
+const DIGEST_BYTES: usize = 32;
 
 /// What a step takes with it, if anything.
 fn kept(step: u32, state: &StepState, keep: Keep<'_>, as_of: u64) -> Option<Event> {

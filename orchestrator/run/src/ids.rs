@@ -4,40 +4,7 @@
 use escapement_model::encoder::Encoder;
 use escapement_model::{ExecutionId, PlanId, StepId};
 
-/// Names one run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RunId(ExecutionId);
-
-impl RunId {
-    /// Makes a UUID v4 of 16 random bytes.
-    pub fn from_random(bytes: [u8; 16]) -> Self {
-        Self(ExecutionId::from_random(bytes))
-    }
-
-    /// Takes 16 bytes that were an id before; `None` if they are no UUID v4.
-    pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
-        ExecutionId::from_bytes(bytes).map(Self)
-    }
-
-    /// The 16 bytes.
-    pub fn as_bytes(&self) -> &[u8; 16] {
-        self.0.as_bytes()
-    }
-}
-
-impl core::str::FromStr for RunId {
-    type Err = escapement_model::InvalidId;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse().map(Self)
-    }
-}
-
-impl core::fmt::Display for RunId {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.0.fmt(f)
-    }
-}
+pub use escapement_model::{InputRequestId, RunId};
 
 /// One try of one unit: what its ids are derived from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,12 +55,12 @@ impl AttemptName<'_> {
 }
 
 /// The id of the nth question that a run asks people, from 1; never used for another one.
-pub fn input_request_id(run_id: RunId, n: u32) -> RunId {
+pub fn input_request_id(run_id: RunId, n: u32) -> InputRequestId {
     let hash = Encoder::named("escapement run input request id 1", |encoder| {
         encoder.bytes(run_id.as_bytes());
         encoder.number(u64::from(n));
     });
-    RunId::from_random(first_half(hash))
+    InputRequestId::from_random(first_half(hash))
 }
 
 fn first_half(hash: [u8; 32]) -> [u8; 16] {

@@ -1,6 +1,6 @@
 //! What comes into a run and what leaves it. Decides nothing.
 
-use crate::ids::RunId;
+use crate::ids::{InputRequestId, RunId};
 use crate::journal::{Decision, Entry, Responder};
 use crate::outcome::AttemptOutcome;
 use alloc::string::String;
@@ -121,7 +121,7 @@ pub enum OverrideWord {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The request.
-    pub request_id: RunId,
+    pub request_id: InputRequestId,
     /// What the decision is about, as the request says; empty for a question.
     pub subject_digest: Bytes,
     /// Who says it.

@@ -1,19 +1,16 @@
 //! The journal of a run: what happened, entry by entry, as it is stored and shown. Decides nothing.
 //!
-//! The bytes of an entry are those of the Protocol Buffers message [`Entry`]. Each has a hash over the hash before and
-//! its own bytes; the first follows from the text `escapement run journal 1` and the run's id.
+//! The bytes of an entry are those of the Protocol Buffers message [`Entry`]; `escapement_model::chain` links them.
 //! Field numbers are never used for something else.
 
 mod attempts;
 mod names;
 mod people;
 
-use crate::ids::RunId;
 use crate::spec::{ActionProfile, Spec};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use escapement_model::encoder::Encoder;
 use prost::{Enumeration, Message, Oneof};
 
 pub use attempts::{
@@ -41,21 +38,6 @@ pub struct Entry {
                 36, 37, 38, 39, 40, 41, 42, 43"
     )]
     pub event: Option<Event>,
-}
-
-/// The hash before the first entry of a run.
-pub fn chain_seed(run_id: RunId) -> [u8; 32] {
-    Encoder::named("escapement run journal 1", |encoder| {
-        encoder.bytes(run_id.as_bytes())
-    })
-}
-
-/// The hash of an entry.
-pub fn chain_next(before: &[u8; 32], entry: &[u8]) -> [u8; 32] {
-    Encoder::chained(before, |encoder| {
-        encoder.number(entry.len() as u64);
-        encoder.bytes(entry);
-    })
 }
 
 /// What happened.
@@ -183,9 +165,15 @@ pub struct RunCreated {
     /// The run, 16 bytes.
     #[prost(bytes = "bytes", tag = "1")]
     pub run_id: Bytes,
-    /// What it is made from.
+    /// What it is made from, without input and environment.
     #[prost(message, required, tag = "2")]
     pub spec: Spec,
+    /// The caller's input: an encoded object.
+    #[prost(message, required, tag = "3")]
+    pub input: Stored,
+    /// What every attempt's environment begins with: an encoded object.
+    #[prost(message, required, tag = "4")]
+    pub environment: Stored,
 }
 
 /// A revision of the plan.

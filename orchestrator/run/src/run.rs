@@ -2,7 +2,7 @@
 
 use crate::ids::RunId;
 use crate::input::{Blobs, Commit, Effect, Input, Refused};
-use crate::journal::{Entry, Event, PlanCreated, RequestState, RunCreated, chain_next, chain_seed};
+use crate::journal::{Entry, Event, PlanCreated, RequestState, RunCreated};
 use crate::plan::Plan;
 use crate::spec::{ActionProfile, Spec};
 use crate::state::{RunState, Stage};
@@ -11,6 +11,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use escapement_model::chain::{chain_begin, chain_next};
 
 /// A run.
 #[derive(Clone, Debug)]
@@ -63,21 +64,29 @@ impl Run {
     /// Makes a run of a checked plan. It is queued.
     pub fn create(
         run_id: RunId,
-        spec: Spec,
+        mut spec: Spec,
         plan: Arc<Plan>,
         profiles: Vec<ActionProfile>,
         now: i64,
         blobs: &dyn Blobs,
     ) -> (Self, Commit) {
         let mut state = RunState {
-            chain: Bytes::copy_from_slice(&chain_seed(run_id)),
+            chain: Bytes::copy_from_slice(&chain_begin(&run_id)),
             updated_at: now,
             ..RunState::default()
         };
         let mut turn = Turn::new(&mut state, &plan, now, blobs);
+        let (input, environment) = (
+            core::mem::take(&mut spec.input),
+            core::mem::take(&mut spec.environment),
+        );
+        let input = turn.store(input.as_encoded().clone());
+        let environment = turn.store(environment.as_encoded().clone());
         turn.emit(Event::RunCreated(RunCreated {
             run_id: Bytes::copy_from_slice(run_id.as_bytes()),
             spec,
+            input,
+            environment,
         }));
         turn.emit(Event::PlanCreated(PlanCreated {
             number: 1,
@@ -110,7 +119,7 @@ impl Run {
     pub fn fold(&mut self, bytes: &[u8], entry: &Entry) {
         let before = self.state.chain_hash();
         self.state.apply(entry);
-        self.state.chain = Bytes::copy_from_slice(&chain_next(&before, bytes));
+        self.state.chain = Bytes::copy_from_slice(&chain_next(&before, entry.sequence, bytes));
     }
 
     // RUN-2.1

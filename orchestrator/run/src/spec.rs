@@ -10,10 +10,11 @@ use prost::{Enumeration, Message};
 /// What a run is made from.
 #[derive(Clone, PartialEq, Message)]
 pub struct Spec {
-    /// The caller's input, an object.
+    /// The caller's input, an object. Kept beside the rest once the run is made.
     #[prost(message, required, tag = "1")]
     pub input: Opaque,
     /// What every attempt's environment begins with, an object. The key `escapement_run` is reserved.
+    /// Kept beside the rest once the run is made.
     #[prost(message, required, tag = "2")]
     pub environment: Opaque,
     /// All limits.

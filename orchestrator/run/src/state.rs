@@ -17,7 +17,7 @@ pub struct RunState {
     /// The run, 16 bytes.
     #[prost(bytes = "bytes", tag = "1")]
     pub run_id: Bytes,
-    /// What it is made from.
+    /// What it is made from, without input and environment.
     #[prost(message, required, tag = "2")]
     pub spec: Spec,
     /// Where it is.
@@ -95,6 +95,12 @@ pub struct RunState {
     /// Requests that were made.
     #[prost(uint32, tag = "27")]
     pub n_requests: u32,
+    /// The caller's input: an encoded object.
+    #[prost(message, required, tag = "28")]
+    pub input: Stored,
+    /// What every attempt's environment begins with: an encoded object.
+    #[prost(message, required, tag = "29")]
+    pub environment: Stored,
 }
 
 /// Where a run is.

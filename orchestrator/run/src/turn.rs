@@ -15,12 +15,14 @@ mod verbs;
 
 use crate::ids::{AttemptName, RunId};
 use crate::input::{Blobs, Commit, Effect, EncodedEntry, Input, Refused, RefusedReason};
-use crate::journal::{Empty, Entry, Event, Stored, UnitRef, chain_next};
+use crate::journal::{Empty, Entry, Event, Stored, UnitRef};
 use crate::plan::{Plan, Step};
 use crate::spec::ActionProfile;
 use crate::state::{RunState, Stage, StepState, UnitState};
 use alloc::string::{String, ToString};
 use bytes::Bytes;
+use escapement_model::Opaque;
+use escapement_model::chain::chain_next;
 use prost::Message;
 
 /// One input's work.
@@ -55,7 +57,7 @@ impl<'a> Turn<'a> {
             event: Some(event),
         };
         let bytes = Bytes::from(entry.encode_to_vec());
-        let hash = chain_next(&self.state.chain_hash(), &bytes);
+        let hash = chain_next(&self.state.chain_hash(), entry.sequence, &bytes);
         self.state.apply(&entry);
         self.state.chain = Bytes::copy_from_slice(&hash);
         self.commit.entries.push(EncodedEntry { bytes, hash });
@@ -179,7 +181,7 @@ impl<'a> Turn<'a> {
 
     // RUN-9.6
     /// Keeps bytes in place if they are few, else by their hash.
-    fn store(&mut self, bytes: Bytes) -> Stored {
+    pub(crate) fn store(&mut self, bytes: Bytes) -> Stored {
         let length = bytes.len() as u64;
         if bytes.len() <= INLINE_BYTES_MAX {
             return Stored {
@@ -188,6 +190,12 @@ impl<'a> Turn<'a> {
                 length,
             };
         }
+        self.put_away(bytes)
+    }
+
+    /// Keeps bytes by their hash.
+    pub(crate) fn put_away(&mut self, bytes: Bytes) -> Stored {
+        let length = bytes.len() as u64;
         let digest = escapement_model::encoder::sha256(&bytes);
         self.commit.blobs.push((digest, bytes));
         Stored {
@@ -195,6 +203,16 @@ impl<'a> Turn<'a> {
             digest: Bytes::copy_from_slice(&digest),
             length,
         }
+    }
+
+    /// The run's input.
+    fn given_input(&self) -> Opaque {
+        Opaque::from_encoded(self.load(&self.state.input))
+    }
+
+    /// What every attempt's environment begins with.
+    fn given_environment(&self) -> Opaque {
+        Opaque::from_encoded(self.load(&self.state.environment))
     }
 
     /// What was kept.

@@ -10,7 +10,6 @@
 //! Saved plans, goals, sessions, triggers, notices and artifacts are not kept here yet: each is a table of its own in
 //! a later migration and a list of its own in [`RunBatch`]; those that refer to contents pin them as runs do.
 
-mod chain;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod embedded;
@@ -24,7 +23,6 @@ mod write;
 use bytes::Bytes;
 use escapement_model::{InputRequestId, RunId};
 
-pub use self::chain::{Link, chain_begin, chain_next};
 pub use self::embedded::{
     EmbeddedRuns, RunExamination, RunExaminedPage, RunExaminer, RunFinding, RunGivenUp, RunsBackedUp,
     RunsRestored, back_up, open_reader, restore,

@@ -5,6 +5,8 @@
 
 extern crate alloc;
 
+#[cfg(feature = "digest")]
+pub mod chain;
 pub mod codes;
 #[cfg(feature = "digest")]
 pub mod encoder;

@@ -65,6 +65,8 @@ impl RunState {
             Event::RunCreated(created) => {
                 self.run_id = created.run_id.clone();
                 self.spec = created.spec.clone();
+                self.input = created.input.clone();
+                self.environment = created.environment.clone();
                 self.created_at = at;
             }
             Event::PlanCreated(plan) => self.plan_created(plan),

@@ -80,7 +80,7 @@ impl Turn<'_> {
             name: self.attempt_name(unit, attempt),
             action: &rendered.action,
             payload: rendered.payload.clone(),
-            environment: &spec.environment,
+            environment: &self.given_environment(),
             failed_dependencies: self.failed_dependencies(unit),
             plan_name: shorten(plan_name),
             priority: spec.priority,
@@ -126,7 +126,7 @@ impl Turn<'_> {
             && request.state() == RequestState::Answered;
         let id: [u8; 16] = approval[..].try_into().ok()?;
         for_handler
-            .then(|| crate::ids::RunId::from_bytes(id).map(|id| id.to_string()))
+            .then(|| crate::ids::InputRequestId::from_bytes(id).map(|id| id.to_string()))
             .flatten()
     }
 

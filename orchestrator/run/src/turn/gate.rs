@@ -19,7 +19,7 @@ impl Turn<'_> {
     // RUN-6.3
     /// SHA-256 of what would be done: another run, revision, unit, epoch, action, payload or environment gives another digest.
     pub(super) fn subject_digest(&self, unit: UnitRef, rendered: &Rendered) -> [u8; 32] {
-        let spec = self.step(unit.step);
+        let (spec, environment) = (self.step(unit.step), self.given_environment());
         Encoder::named("escapement run subject 1", |encoder| {
             encoder.bytes(&self.state.run_id);
             encoder.bytes(&self.state.revision);
@@ -28,18 +28,19 @@ impl Turn<'_> {
             encoder.number(u64::from(unit.epoch));
             encoder.text(&rendered.action);
             encoder.object(&rendered.payload);
-            encoder.object(&self.state.spec.environment);
+            encoder.object(&environment);
         })
     }
 
     /// SHA-256 of a plan as a whole with what it may do: what the approval of a plan is bound to.
     pub(super) fn plan_subject_digest(&self) -> [u8; 32] {
+        let (input, environment) = (self.given_input(), self.given_environment());
         Encoder::named("escapement run plan subject 1", |encoder| {
             encoder.bytes(&self.state.run_id);
             encoder.bytes(&self.state.revision);
             encoder.number(u64::from(self.state.spec.autonomy_level));
-            encoder.object(&self.state.spec.input);
-            encoder.object(&self.state.spec.environment);
+            encoder.object(&input);
+            encoder.object(&environment);
             let policy = &self.state.spec.policy;
             for word in [
                 policy.ambiguity,

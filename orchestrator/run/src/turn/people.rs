@@ -69,6 +69,13 @@ impl Turn<'_> {
                 Err((code, message)) => return self.unit_fails(unit, code, &message),
             }
         }
+        if texts.iter().map(String::len).sum::<usize>() > QUESTION_BYTES_MAX {
+            return self.unit_fails(
+                unit,
+                "INPUT_TOO_LARGE",
+                "question and options have more than 48 KiB",
+            );
+        }
         let question = texts.remove(0);
         let limit_ms = spec.timeout_ms.unwrap_or(self.state.spec.limits.question_ms);
         let answer_type = match spec.input_type {
@@ -387,3 +394,6 @@ fn check_answer(request: &InputRequest, answer: &Answer, quorum: u32) -> Result<
         (AnswerType::Form, _) => invalid("answer: must be an object"),
     }
 }
+
+/// Bytes of a question with its options.
+const QUESTION_BYTES_MAX: usize = 48 << 10;

@@ -30,7 +30,7 @@ struct UnitSources<'t, 'a> {
 impl Sources for UnitSources<'_, '_> {
     fn value(&self, source: &str, pointer: &Pointer) -> Found<'_> {
         match source {
-            "input" => follow(&value_of_object(&self.turn.state.spec.input), pointer),
+            "input" => follow(&value_of_object(&self.turn.given_input()), pointer),
             // Sessions come with a later revision of this crate; until then every session is empty.
             "session" => follow(&value_of_object(&Opaque::default()), pointer),
             "run" => follow(&value_of_object(&self.turn.run_facts()), pointer),

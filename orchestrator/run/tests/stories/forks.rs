@@ -50,6 +50,25 @@ fn a_fork_keeps_all_completed_work_and_runs_the_rest() {
     assert_eq!(fork.run.state().spec.forked_from, old.run_id);
 }
 
+// RUN-8.8, RUN-9.6
+#[test]
+fn a_fork_of_many_results_keeps_its_entries_small() {
+    let repeated =
+        json!({"key": "l", "type": "loop", "config": {"tool_name": "pure.work", "max_iterations": 200}});
+    let mut world = World::of(json!([repeated, call("b")]));
+    for n in 0..200 {
+        world.complete("l", json!({"n": n, "x": "y".repeat(1000)}));
+    }
+    world.fail("b", FailedForGood);
+    let mut fork = world
+        .fork(other_id(), spec(Preset::Standard), Keep::Completed)
+        .unwrap();
+    let longest = fork.bytes.iter().map(|entry| entry.len()).max().unwrap();
+    assert!(longest < 32_768, "{longest}");
+    fork.input(Input::Admit).complete("b", json!({}));
+    assert_eq!(fork.run.shown().as_str(), "completed");
+}
+
 // RUN-8.8
 #[test]
 fn a_fork_from_a_step_keeps_what_ended_before_it() {

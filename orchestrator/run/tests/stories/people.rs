@@ -56,6 +56,14 @@ fn a_question_waits_for_an_answer_that_fits() {
     assert!(refused.message.contains("bob"), "{}", refused.message);
 }
 
+// RUN-6.4
+#[test]
+fn a_question_that_is_too_long_is_not_asked() {
+    let mut world = World::of(json!([call("a"), question(json!({"question": "${a:/x}"}))]));
+    world.complete("a", json!({"x": "y".repeat(48 * 1024 + 1)}));
+    assert_eq!(world.error().0, "INPUT_TOO_LARGE");
+}
+
 // RUN-6.5
 #[test]
 fn each_type_takes_its_own_values() {
@@ -277,7 +285,7 @@ fn a_handler_can_ask_for_an_approval_and_is_called_with_it() {
     let request = world.asked();
     assert_eq!(request.question, "it broke");
     world.answer(Approve, Value::Null);
-    let id = escapement_run::ids::RunId::from_bytes(request.id[..].try_into().unwrap()).unwrap();
+    let id = escapement_run::ids::InputRequestId::from_bytes(request.id[..].try_into().unwrap()).unwrap();
     assert_eq!(
         world.environment("a")["escapement_run"]["approval"],
         json!(id.to_string())

@@ -7,10 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, encode_value};
 use escapement_model::{ExecutionId, Opaque};
-use escapement_run::ids::RunId;
-use escapement_run::journal::{
-    Decision, Entry, Event, InputRequest, OutcomeClass, Responder, ResponderKind, chain_seed,
-};
+use escapement_run::ids::{InputRequestId, RunId};
+use escapement_run::journal::{Decision, Entry, Event, InputRequest, OutcomeClass, Responder, ResponderKind};
 use escapement_run::outcome::AttemptOutcome;
 use escapement_run::plan::{self, StepKind};
 use escapement_run::presets::Preset;
@@ -136,7 +134,7 @@ impl World {
     /// The state as somebody has it who reads the journal.
     pub(crate) fn folded(&self) -> RunState {
         let first = RunState {
-            chain: Bytes::copy_from_slice(&chain_seed(self.run_id)),
+            chain: Bytes::copy_from_slice(&escapement_model::chain::chain_begin(&self.run_id)),
             ..RunState::default()
         };
         let mut state = first;
@@ -144,7 +142,11 @@ impl World {
             let entry = Entry::decode(bytes.clone()).unwrap();
             let before = state.chain_hash();
             state.apply(&entry);
-            state.chain = Bytes::copy_from_slice(&escapement_run::journal::chain_next(&before, bytes));
+            state.chain = Bytes::copy_from_slice(&escapement_model::chain::chain_next(
+                &before,
+                entry.sequence,
+                bytes,
+            ));
         }
         state
     }
@@ -366,7 +368,7 @@ impl World {
             _ => encoded(&value),
         };
         Answer {
-            request_id: RunId::from_bytes(request.id[..].try_into().unwrap()).unwrap(),
+            request_id: InputRequestId::from_bytes(request.id[..].try_into().unwrap()).unwrap(),
             subject_digest: request.subject_digest.clone(),
             responder: Responder {
                 id: who.to_owned(),

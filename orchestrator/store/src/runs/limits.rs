@@ -1,7 +1,7 @@
 //! Every bound of a write, in bytes or pieces. A caller that goes beyond one has a defect.
 
 /// Bytes of one entry of a journal; what is larger goes into a [`Content`](super::Content).
-pub const ENTRY_BYTES_MAX: usize = 256 << 10;
+pub const ENTRY_BYTES_MAX: usize = 2 << 20;
 /// Bytes of a snapshot.
 pub const SNAPSHOT_BYTES_MAX: usize = 16 << 20;
 /// Bytes of one content.

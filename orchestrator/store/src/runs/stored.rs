@@ -1,9 +1,9 @@
 //! What a reader of runs gives back. Holds no connection.
 
 use bytes::Bytes;
+use escapement_model::chain::Link;
 use escapement_model::{InputRequestId, RunId};
 
-use super::chain::Link;
 use super::write::{ClientRequest, NewRun, RunProgress, Snapshot};
 
 /// The index columns of one run.

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 
 use super::{ALL, Make, RunSample, commit, reader, refused, stored};
-use crate::runs::{JournalEntry, RunConflict, chain_begin, chain_next};
+use crate::runs::{JournalEntry, RunConflict};
+use escapement_model::chain::{chain_begin, chain_next};
 
 pub(super) fn a_journal_pages_by_bytes_without_gaps(make: Make<'_>) {
     let mut subject = make();

@@ -14,11 +14,11 @@ use super::tombstones;
 use crate::StoreFault;
 use crate::database::values::{bound, column_number};
 use crate::database::work;
-use crate::runs::chain::{chain_begin, chain_next};
 use crate::runs::stored::{RunSummary, StoredInputRequest};
 use crate::runs::write::{
     BatchOutcome, ClosedInputRequest, NewInputRequest, NewRun, RunBatch, RunConflict, RunProgress, RunWrite,
 };
+use escapement_model::chain::{chain_begin, chain_next};
 
 /// Applies the batch and leaves the new tally behind; after an error, a transaction may still be open.
 pub(super) fn apply(

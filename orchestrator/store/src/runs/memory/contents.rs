@@ -8,13 +8,13 @@ use bytes::Bytes;
 use escapement_model::{InputRequestId, RunId};
 
 use crate::memory::DiskContents;
-use crate::runs::chain::{chain_begin, chain_next};
 use crate::runs::limits::{ENTRIES_REMOVED_PER_STEP_MAX, RUNS_REMOVED_PER_STEP_MAX};
 use crate::runs::removal::{RunRemoval, RunsRemoved};
 use crate::runs::stored::{JournalEntry, RemovedRun, RunSummary, StoredInputRequest};
 use crate::runs::write::{
     BatchOutcome, NewInputRequest, RunBatch, RunConflict, RunProgress, RunWrite, Snapshot,
 };
+use escapement_model::chain::{chain_begin, chain_next};
 
 /// One change; the same changes make the same contents.
 #[derive(Clone, Debug)]

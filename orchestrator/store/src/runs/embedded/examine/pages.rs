@@ -10,11 +10,11 @@ use crate::StoreFault;
 use crate::database::connection::{is_damage, working};
 use crate::database::mark::Mark;
 use crate::database::values::{column_number, number_of};
-use crate::runs::chain::{chain_begin, chain_next};
 use crate::runs::embedded::columns::{PART_CONTENT, PART_ENTRY, PART_ROW, corrupt};
 use crate::runs::embedded::tally::{Census, Tally};
 use crate::runs::embedded::{rows, tombstones};
 use crate::runs::stored::RunSummary;
+use escapement_model::chain::{chain_begin, chain_next};
 
 /// Runs in one page, contents, and removed runs.
 const PAGE_MAX: usize = 64;

@@ -1,6 +1,6 @@
 //! The chain of hashes over the entries of a run's journal: who holds the last link can tell whether any was changed.
 
-use escapement_model::RunId;
+use crate::ids::RunId;
 use sha2::{Digest, Sha256};
 
 /// A link of the chain.
