@@ -89,7 +89,10 @@ fn an_execution_is_settled_once() {
     let mut story = steps("a").running();
     let result = story.complete("a").settle();
     story.refused(Input::SettlePersisted);
-    story.at(9999).tick().says("dispatch a#1, persist_result success 1/1, emit plan_execution_success, update_registry, release, return success");
+    story.at(9999).tick().says(
+        "dispatch a#1, persist_result success 1/1, emit plan_execution_success, \
+         update_registry, release, return success",
+    );
     assert_eq!(story.execution.result(), Some(&result));
 }
 

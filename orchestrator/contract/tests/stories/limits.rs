@@ -89,7 +89,10 @@ fn the_plans_limit_stops_everything_that_is_under_way() {
     story.complete("a").fail("b", "FLAKY").hand("c").assign("d");
     story.says("dispatch a#1, dispatch b#1, dispatch c#1, dispatch d#1, dispatch e#1");
     assert_eq!(story.execution.next_due_ms(), Some(1000));
-    story.at(1000).tick().says("withdraw c#1 execution_ended, withdraw d#1 execution_ended, withdraw e#1 execution_ended, persist_result failure 1/5 fatal PLAN_TIMEOUT");
+    story.at(1000).tick().says(
+        "withdraw c#1 execution_ended, withdraw d#1 execution_ended, \
+         withdraw e#1 execution_ended, persist_result failure 1/5 fatal PLAN_TIMEOUT",
+    );
     let context = story.error().context;
     assert_eq!(
         (number(&context, "limit_ms"), number(&context, "started_at")),
@@ -176,7 +179,10 @@ fn timers_fire_by_due_time_and_then_in_canonical_order() {
         .hand("b")
         .hand("c")
         .says("dispatch a#1, dispatch b#1, dispatch c#1");
-    story.at(900).tick().says("withdraw b#1 step_timeout, withdraw c#1 step_timeout, withdraw a#1 step_timeout, persist_result failure 0/3 fatal STEP_TIMEOUT@a < error STEP_TIMEOUT@a");
+    story.at(900).tick().says(
+        "withdraw b#1 step_timeout, withdraw c#1 step_timeout, withdraw a#1 step_timeout, \
+         persist_result failure 0/3 fatal STEP_TIMEOUT@a < error STEP_TIMEOUT@a",
+    );
 }
 
 // R-3.7

@@ -69,7 +69,10 @@ fn a_step_that_cannot_run_ends_in_its_turn() {
     let mut story = spec.running();
     story.says("dispatch a#1, dispatch b#1");
     // The slot of a is free again, so c is taken up, which stops b.
-    story.fail("a", "BROKEN").says("withdraw b#1 execution_ended, persist_result failure 0/3 fatal DEPENDENCY_UNRESOLVED@c < error BROKEN@a");
+    story.fail("a", "BROKEN").says(
+        "withdraw b#1 execution_ended, \
+         persist_result failure 0/3 fatal DEPENDENCY_UNRESOLVED@c < error BROKEN@a",
+    );
 }
 
 // R-2.6

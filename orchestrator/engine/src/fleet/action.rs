@@ -61,7 +61,7 @@ pub(super) struct Waiting {
 }
 
 /// One action.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Action {
     pub(super) name: Arc<str>,
     pub(super) description: Arc<str>,
@@ -104,25 +104,9 @@ impl Action {
     pub(super) fn new(name: Arc<str>, registered_until_ms: u64, is_declared: bool) -> Self {
         Self {
             name,
-            description: Arc::default(),
-            input_schema: Arc::default(),
-            queues: BTreeMap::new(),
-            sessions: BTreeSet::new(),
-            free: FreeSessions::default(),
-            in_flight: 0,
-            holders: 0,
-            n_staying: 0,
-            n_needs: 0,
-            was_offered: false,
             is_declared,
-            was_named: false,
-            offered_since_ms: 0,
-            left_at_ms: 0,
             registered_until_ms,
-            is_remembered: false,
-            written_left_ms: None,
-            is_known_absent: false,
-            is_told_absent: false,
+            ..Self::default()
         }
     }
 
