@@ -3,9 +3,7 @@
     reason = "a test that unwraps says where its assumption broke"
 )]
 
-use super::{
-    Call, Event, FromWorker, Hex, Journal, Phase, Previous, Reply, Resumption, ToWorker, Uuid, Verdict, What,
-};
+use super::{Event, Hex, Journal, Uuid, What};
 
 const TOKEN: &str = "000102030405060708090a0b0c0d0e0f";
 const ID: &str = "01234567-89ab-4cde-8fed-ba9876543210";
@@ -19,12 +17,6 @@ fn error(text: &str) -> String {
     outcome.unwrap_err().to_string()
 }
 
-fn what(text: &str) -> What {
-    let mut events = events(&format!("{}\n", text.replace("TOKEN", TOKEN).replace("UUID", ID)));
-    assert_eq!(events.len(), 1, "{text}");
-    events.remove(0).what
-}
-
 #[test]
 fn every_line_of_the_specification_is_read() {
     let lines = include_str!("specified.jsonl");
@@ -36,77 +28,6 @@ fn every_line_of_the_specification_is_read() {
         (events[2].t, events[2].session, &events[2].what),
         (0, 1, &What::Opened)
     );
-}
-
-#[test]
-fn the_session_that_a_hello_names_is_read() {
-    let read = |previous: &str| {
-        let hello = concat!(
-            r#"{"t":1,"s":1,"dir":"in","seq":1,"m":"hello","worker":"w","instance":"TOKEN","hello_number":3PREVIOUS,"#,
-            r#""max_in_flight":4,"actions":{},"in_flight":{}}"#
-        )
-        .replace("PREVIOUS", previous);
-        let What::In {
-            message: FromWorker::Hello(hello),
-            ..
-        } = what(&hello)
-        else {
-            panic!("no hello");
-        };
-        hello.previous
-    };
-    assert_eq!(read(""), Previous::Untold);
-    assert_eq!(read(r#","previous":null"#), Previous::Nothing);
-    let token = Hex::sixteen(0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f);
-    assert_eq!(read(r#","previous":"TOKEN""#), Previous::Session(token));
-}
-
-#[test]
-fn a_line_is_read_with_its_values() {
-    let hello = concat!(
-        r#"{"t":1,"s":1,"dir":"in","seq":1,"m":"hello","worker":"w","instance":"TOKEN","hello_number":3,"#,
-        r#""max_in_flight":4,"actions":{"work":{"max":2,"waits":true}},"in_flight":{"TOKEN":"running"}}"#
-    );
-    let What::In {
-        seq: 1,
-        message: FromWorker::Hello(hello),
-    } = what(hello)
-    else {
-        panic!("no hello");
-    };
-    assert_eq!(
-        (hello.worker.as_str(), hello.hello_number, hello.max_in_flight),
-        ("w", 3, 4)
-    );
-    assert!(hello.actions["work"].waits && hello.actions["work"].max == 2);
-    let token = Hex::sixteen(0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f);
-    assert_eq!((hello.instance, hello.in_flight[&token]), (token, Phase::Running));
-    assert_eq!(hello.previous, Previous::Untold);
-    let welcome = r#"{"t":1,"s":1,"dir":"out","seq":9,"m":"welcome","session":"TOKEN","refused":["a"],"verdicts":{"TOKEN":"stop"}}"#;
-    let expected = ToWorker::Welcome {
-        session: token,
-        refused: vec!["a".to_owned()],
-        verdicts: [(token, Resumption::Stop)].into(),
-    };
-    assert_eq!(
-        what(welcome),
-        What::Out {
-            seq: 9,
-            message: expected
-        }
-    );
-    let reply = r#"{"t":9,"s":0,"dir":"reply","m":"report_outcomes","call":"x","verdicts":["stale"]}"#;
-    let expected = Reply::ReportOutcomes {
-        call: "x".into(),
-        verdicts: vec![Verdict::Stale],
-    };
-    assert_eq!(what(reply), What::Reply(expected));
-    let drain = r#"{"t":9,"s":0,"dir":"call","m":"drain_worker","instance":null,"worker":"w"}"#;
-    let expected = Call::DrainWorker {
-        instance: None,
-        worker: Some("w".to_owned()),
-    };
-    assert_eq!(what(drain), What::Call(expected));
 }
 
 #[test]
