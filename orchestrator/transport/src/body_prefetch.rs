@@ -1,4 +1,4 @@
-//! The beginning of a request's body: as much of it as is there already, up to a bound, and what it says of the rest.
+//! The beginning of a request's body: its head, and the rest of a small one.
 //! Drops and changes nothing of the body but empty frames.
 
 use crate::limits::{SERVED_AT_ONCE_BYTES_MAX, SERVED_AT_ONCE_FRAMES_MAX};
@@ -15,57 +15,53 @@ pub(crate) struct PrefetchedBody<B: Body> {
     /// What was read and is not given yet.
     beginning: VecDeque<Result<Frame<Bytes>, B::Error>>,
     rest: B,
-    /// Nothing follows the beginning.
+    /// True if nothing follows the beginning.
     is_whole: bool,
 }
 
 impl<B: Body<Data = Bytes> + Unpin> PrefetchedBody<B> {
-    /// Reads what is there. Waits for nothing.
-    pub(crate) async fn read(mut rest: B) -> Self {
-        let mut beginning = VecDeque::new();
-        let mut bytes = 0;
-        let mut is_whole = false;
-        while beginning.len() < SERVED_AT_ONCE_FRAMES_MAX && bytes <= SERVED_AT_ONCE_BYTES_MAX && !is_whole {
-            let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut rest).poll_frame(cx))).await;
-            match polled {
-                Poll::Pending => break,
-                Poll::Ready(None) => is_whole = true,
-                Poll::Ready(Some(frame)) => {
-                    bytes += frame
-                        .as_ref()
-                        .map_or(0, |frame| frame.data_ref().map_or(0, Bytes::len));
-                    is_whole = frame.is_err() || rest.is_end_stream();
-                    beginning.push_back(frame);
-                }
-            }
-        }
+    /// A body of which nothing was read.
+    pub(crate) fn new(rest: B) -> Self {
         Self {
-            beginning,
+            beginning: VecDeque::new(),
             rest,
-            is_whole: is_whole && bytes <= SERVED_AT_ONCE_BYTES_MAX,
+            is_whole: false,
         }
-    }
-
-    /// True for a small body that is there to its end.
-    pub(crate) fn is_small_and_whole(&self) -> bool {
-        self.is_whole
     }
 
     /// Returns the bytes of the message that comes, as its head says. Waits for the head; 0 if the body ends before that.
     pub(crate) async fn announced(&mut self) -> usize {
         loop {
-            if let Some(length) = self.length() {
-                return length;
+            match self.length() {
+                Some(length) => return length,
+                None if self.is_whole => return 0,
+                None => self.read_frame().await,
             }
-            if self.is_whole || matches!(self.beginning.back(), Some(Err(_))) {
-                return 0;
+        }
+    }
+
+    /// Waits for the rest of a small body. Returns false, and does not wait, for one that is large or comes in many pieces.
+    pub(crate) async fn is_small(&mut self) -> bool {
+        if self.announced().await > SERVED_AT_ONCE_BYTES_MAX {
+            return false;
+        }
+        while !self.is_whole && self.beginning.len() < SERVED_AT_ONCE_FRAMES_MAX {
+            self.read_frame().await;
+        }
+        self.is_whole
+    }
+
+    async fn read_frame(&mut self) {
+        match poll_fn(|cx| Pin::new(&mut self.rest).poll_frame(cx)).await {
+            // Without end they would be kept without end.
+            Some(Ok(frame)) if frame.data_ref().is_some_and(Bytes::is_empty) => {
+                self.is_whole = self.rest.is_end_stream();
             }
-            match poll_fn(|cx| Pin::new(&mut self.rest).poll_frame(cx)).await {
-                // Without end they would be kept without end.
-                Some(Ok(frame)) if frame.data_ref().is_some_and(Bytes::is_empty) => {}
-                Some(frame) => self.beginning.push_back(frame),
-                None => self.is_whole = true,
+            Some(frame) => {
+                self.is_whole = frame.is_err() || self.rest.is_end_stream();
+                self.beginning.push_back(frame);
             }
+            None => self.is_whole = true,
         }
     }
 

@@ -206,8 +206,8 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
                 // Threads of their own: what workers and operators say waits for no caller.
                 Some(callers) => {
                     let (head, body) = request.into_parts();
-                    let mut body = PrefetchedBody::read(body).await;
-                    let is_quick = class.hands_in() && body.is_small_and_whole();
+                    let mut body = PrefetchedBody::new(body);
+                    let is_quick = class.hands_in() && body.is_small().await;
                     let is_large =
                         class != CallClass::Reflections && body.announced().await > LARGE_REQUEST_BYTES;
                     let answer = routes.call(hyper::Request::from_parts(head, body));
