@@ -79,7 +79,8 @@ pub struct Template(pub Bytes);
 /// One step.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Names the step in its plan: `[A-Za-z0-9_.-]{1,64}`.
+    /// Names the step in its plan: `[A-Za-z0-9_.-]{1,64}`, and none of `input`, `session`, `run`, `iteration`, `item`, `abort`,
+    /// `drain`, `skip`.
     pub key: String,
     /// The order number, 0 to 1,000,000; the position in the document, from 1, unless given.
     pub order: u32,
@@ -95,7 +96,8 @@ pub struct Step {
     /// `context` of an `llm_decision`. A step that is named by `result:` comes earlier, and is no dependency: that it
     /// failed is an answer.
     pub depends_on: Vec<StepIndex>,
-    /// `false` is shorthand for `on_failure: skip`. What the preset says unless given.
+    /// `false` is shorthand for `on_failure: skip`, and with `abort` or `drain` a contradiction, as is `true` with `skip`.
+    /// What the preset says unless given.
     pub required: Option<bool>,
     /// True if the step may overlap with others that are `async`, in a plan that is `parallel`.
     pub is_async: bool,
@@ -148,11 +150,11 @@ pub struct Call {
 pub struct LlmDecision {
     /// A template of a text.
     pub prompt: String,
-    /// The answers that count; any answer counts if there are none.
+    /// The answers that count, at most 100 of at most 1,000 code points; any answer counts if there are none.
     pub choices: Vec<String>,
-    /// Which earlier results the model is shown.
+    /// Which earlier results the model is shown; all unless given.
     pub context: LlmContext,
-    /// Actions that the model may call.
+    /// Actions that the model may call, at most 256.
     pub tools: Vec<String>,
     /// The model; what the run says unless given.
     pub model: Option<String>,
@@ -178,7 +180,7 @@ pub enum LlmContext {
 pub struct UserInput {
     /// A template of a text.
     pub question: String,
-    /// What counts as an answer.
+    /// What counts as an answer; a text unless given.
     pub input_type: InputType,
     /// The options of a choice, 1 to 100 templates of texts; empty for other types.
     pub options: Vec<String>,

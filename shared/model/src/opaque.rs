@@ -13,7 +13,7 @@ use prost::encoding::{DecodeContext, WireType, decode_varint, encode_varint};
 use prost::{DecodeError, Message};
 
 pub use build::{ListBuilder, StructBuilder, encode_value};
-pub use view::{Entries, Items, Malformed, ValueView, check, entries, items, value};
+pub use view::{Entries, Items, Malformed, ValueView, check, entries, items, value, value_of};
 
 /// A free-form object: the encoded `google.protobuf.Struct`, unchanged. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::limits::{LABEL_CHARS_MAX, NAME_CHARS_MAX, STEPS_MAX};
-use escapement_model::opaque::{Malformed, ValueView, encode_value, entries, items};
+use escapement_model::opaque::{Malformed, ValueView, encode_value, items, value_of};
 
 // RUN-1.1
 /// Reads a document. `new_step` is the key of the step that messages call `(new step)`.
@@ -77,16 +77,10 @@ pub(super) fn is_readable(reading: &mut Reading<'_>, document: &Opaque) -> bool 
 /// The keys of all steps, so that a step can name a later one.
 fn keys_of(document: &Opaque) -> Keys<'_> {
     let mut keys = Keys::new();
-    let last = |object, name| {
-        let found = entries(object)
-            .filter_map(Result::ok)
-            .filter(|(key, _)| *key == name);
-        found.last().map(|(_, value)| value)
-    };
-    if let Some(ValueView::List(steps)) = last(document.as_encoded(), "steps") {
+    if let Some(ValueView::List(steps)) = value_of(document.as_encoded(), "steps") {
         for (place, step) in items(steps).enumerate() {
             if let Ok(ValueView::Struct(step)) = step
-                && let Some(ValueView::Text(key)) = last(step, "key")
+                && let Some(ValueView::Text(key)) = value_of(step, "key")
             {
                 keys.entry(key).or_insert(place);
             }

@@ -3,7 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
-use escapement_model::opaque::{ValueView, entries, items};
+use escapement_model::opaque::{ValueView, items, value_of};
 
 /// A pointer, parsed. The empty one is the whole value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,11 +42,7 @@ impl Pointer {
     /// Of a repeated key the last value counts.
     pub fn find<'v>(&self, value: ValueView<'v>) -> Option<ValueView<'v>> {
         self.tokens.iter().try_fold(value, |value, token| match value {
-            ValueView::Struct(object) => {
-                let entries = entries(object).filter_map(Result::ok);
-                let found = entries.filter(|(key, _)| key == token).last();
-                found.map(|(_, value)| value)
-            }
+            ValueView::Struct(object) => value_of(object, token),
             ValueView::List(list) => items(list).nth(list_index(token)?)?.ok(),
             ValueView::Null | ValueView::Number(_) | ValueView::Text(_) | ValueView::Bool(_) => None,
         })

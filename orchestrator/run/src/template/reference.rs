@@ -9,7 +9,8 @@ use escapement_model::opaque::{ValueView, entries, items};
 /// A place whose value a template wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference<'t> {
-    /// The key of a step, or `input`, `session`, `run`, `iteration`, `item`.
+    /// The key of a step; or `input`, `session`, `run`; or in a loop `iteration`, its number from 0; or in a parallel step
+    /// `item`, its number from 0.
     pub source: &'t str,
     /// Where in its value.
     pub pointer: Pointer,

@@ -29,8 +29,8 @@ pub enum Found<'s> {
     Value(ValueView<'s>),
     /// This value, an encoded `google.protobuf.Value` made for the answer.
     Encoded(Bytes),
-    /// A list of these items.
-    List(Vec<ValueView<'s>>),
+    /// A list of these items, each an encoded `google.protobuf.Value`; it may be larger than what can be rendered.
+    List(Vec<Bytes>),
     /// A text made for the answer.
     Text(String),
     /// Nothing: the pointer leads nowhere, or the source has no value.
@@ -200,9 +200,9 @@ impl<'s> Renderer<'s> {
             }
             Found::List(items) => {
                 let mut list = ListBuilder::new();
-                for item in items {
-                    self.charge(n_bytes(item))?;
-                    list = list.value(item);
+                for item in &items {
+                    self.charge(item.len())?;
+                    list = list.value(viewed(item));
                 }
                 self.copied(ValueView::List(&list.into_encoded()), 0)
             }
@@ -233,7 +233,7 @@ impl<'s> Renderer<'s> {
                     ValueView::Text(text) => rendered.push(text)?,
                     view => rendered.push_json(view)?,
                 },
-                Found::List(items) => rendered.push_list(items)?,
+                Found::List(items) => rendered.push_list(items.iter().map(|item| viewed(item)))?,
                 Found::Missing => return Err(unresolved(&reference)),
             }
         }

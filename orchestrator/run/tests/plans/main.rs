@@ -8,6 +8,7 @@
 mod digests;
 mod documents;
 mod graphs;
+mod hostile;
 mod imports;
 mod malformed;
 mod rendering;

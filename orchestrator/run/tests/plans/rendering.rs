@@ -41,7 +41,7 @@ impl Sources for Outputs {
         };
         let all = || parts.iter().map(|part| value(part).unwrap());
         let found = match (source.starts_with("list"), pointer.split_first()) {
-            (true, None) => return Found::List(all().collect()),
+            (true, None) => return Found::List(parts.clone()),
             (true, Some((index, rest))) => list_index(index)
                 .and_then(|index| all().nth(index))
                 .and_then(|item| rest.find(item)),

@@ -121,7 +121,7 @@ fn many_references_to_a_large_value_stop_at_the_limit() {
         |large, _| Found::Value(ValueView::Text(large)),
         |_, list| Found::Value(ValueView::List(list)),
         |large, _| Found::Text(large.to_owned()),
-        |large, _| Found::List(vec![ValueView::Text(large)]),
+        |large, _| Found::List(vec![proto_value(&json!(large)).encode_to_vec().into()]),
     ];
     for answer in answers {
         let objects = [
@@ -160,7 +160,8 @@ fn many_references_to_a_large_value_stop_at_the_limit() {
 #[test]
 fn a_list_of_many_large_items_stops_at_the_limit() {
     let large: &'static str = "x".repeat((1 << 19) + 1).leak();
-    let sources = Always::new(|| Found::List(vec![ValueView::Text(large); 100_000]));
+    let item = Bytes::from(proto_value(&json!(large)).encode_to_vec());
+    let sources = Always::new(|| Found::List(vec![item.clone(); 100_000]));
     assert_eq!(
         render_object(&encoded(&json!({"x": "${s}"})), &sources),
         Err(RenderError::TooLarge)

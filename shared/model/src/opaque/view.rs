@@ -71,6 +71,33 @@ pub fn value(bytes: &[u8]) -> Result<ValueView<'_>, Malformed> {
     read_value(bytes)
 }
 
+/// Returns the value of a key in an encoded Struct that was checked, of a repeated key the last one.
+///
+/// Reads no other value, so that it costs less than going through [`entries`].
+pub fn value_of<'a>(object: &'a [u8], key: &str) -> Option<ValueView<'a>> {
+    let mut found = None;
+    for field in (Fields { bytes: object }) {
+        if let Ok((1, Field::Bytes(entry))) = field
+            && may_have_key(entry, key)
+            && let Ok((name, value)) = read_entry(entry)
+            && name == key
+        {
+            found = Some(value);
+        }
+    }
+    found
+}
+
+/// False if an entry is a key and a value, as every encoder writes it, and the key is another one.
+#[inline(always)]
+fn may_have_key(entry: &[u8], key: &str) -> bool {
+    let mut fields = Fields { bytes: entry };
+    match (fields.next(), fields.next(), fields.bytes) {
+        (Some(Ok((1, Field::Bytes(name)))), Some(Ok((2, Field::Bytes(_)))), []) => name == key.as_bytes(),
+        _ => true,
+    }
+}
+
 /// See [`entries`].
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
