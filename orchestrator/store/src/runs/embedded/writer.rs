@@ -2,6 +2,7 @@
 //! after a fault.
 
 use escapement_model::RunId;
+use escapement_model::chain::{chain_begin, chain_next};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params, params_from_iter};
 
@@ -18,7 +19,6 @@ use crate::runs::stored::{RunSummary, StoredInputRequest};
 use crate::runs::write::{
     BatchOutcome, ClosedInputRequest, NewInputRequest, NewRun, RunBatch, RunConflict, RunProgress, RunWrite,
 };
-use escapement_model::chain::{chain_begin, chain_next};
 
 /// Applies the batch and leaves the new tally behind; after an error, a transaction may still be open.
 pub(super) fn apply(

@@ -5,6 +5,7 @@ mod queries;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
+use escapement_model::chain::{chain_begin, chain_next};
 use escapement_model::{InputRequestId, RunId};
 
 use crate::memory::DiskContents;
@@ -14,7 +15,6 @@ use crate::runs::stored::{JournalEntry, RemovedRun, RunSummary, StoredInputReque
 use crate::runs::write::{
     BatchOutcome, NewInputRequest, RunBatch, RunConflict, RunProgress, RunWrite, Snapshot,
 };
-use escapement_model::chain::{chain_begin, chain_next};
 
 /// One change; the same changes make the same contents.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! The pages of an examination: runs, contents, what is left of removed runs, and the numbers. Remembers nothing.
 
 use escapement_model::RunId;
+use escapement_model::chain::{chain_begin, chain_next};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use sha2::{Digest, Sha256};
@@ -14,7 +15,6 @@ use crate::runs::embedded::columns::{PART_CONTENT, PART_ENTRY, PART_ROW, corrupt
 use crate::runs::embedded::tally::{Census, Tally};
 use crate::runs::embedded::{rows, tombstones};
 use crate::runs::stored::RunSummary;
-use escapement_model::chain::{chain_begin, chain_next};
 
 /// Runs in one page, contents, and removed runs.
 const PAGE_MAX: usize = 64;
