@@ -75,6 +75,7 @@ impl Run {
             cause: String::from("fork"),
             profiles: from.profiles.clone(),
             n_steps: u32::try_from(plan.steps.len()).expect("a plan has at most 1024 steps"),
+            document: from.document.clone(),
         }));
         for (step, state) in (0..).zip(&from.steps[..n_kept]) {
             if let Some(mut event) = kept(step, state, keep, from.sequence) {

@@ -194,6 +194,9 @@ pub struct PlanCreated {
     /// Steps of the plan.
     #[prost(uint32, tag = "5")]
     pub n_steps: u32,
+    /// The plan's document: an encoded object.
+    #[prost(message, required, tag = "6")]
+    pub document: Stored,
 }
 
 /// A step, by its position in canonical order.

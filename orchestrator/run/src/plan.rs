@@ -59,6 +59,8 @@ pub struct Plan {
     pub constraints: Constraints,
     /// The steps in canonical order, at most 1,024.
     pub steps: Vec<Step>,
+    /// What it was read from; not a part of the digest.
+    pub document: Opaque,
     /// SHA-256 of the canonical encoding, headed `escapement run plan 1`: equal for documents that say the same.
     pub digest: [u8; 32],
 }

@@ -88,12 +88,14 @@ impl Run {
             input,
             environment,
         }));
+        let document = turn.store(plan.document.as_encoded().clone());
         turn.emit(Event::PlanCreated(PlanCreated {
             number: 1,
             digest: Bytes::copy_from_slice(&plan.digest),
             cause: String::from("caller"),
             profiles,
             n_steps: u32::try_from(plan.steps.len()).expect("a plan has at most 1024 steps"),
+            document,
         }));
         let commit = turn.into_commit();
         (Self { state, plan }, commit)

@@ -101,6 +101,9 @@ pub struct RunState {
     /// What every attempt's environment begins with: an encoded object.
     #[prost(message, required, tag = "29")]
     pub environment: Stored,
+    /// The document of the revision: an encoded object.
+    #[prost(message, required, tag = "30")]
+    pub document: Stored,
 }
 
 /// Where a run is.

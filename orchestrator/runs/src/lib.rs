@@ -10,4 +10,4 @@ mod runs;
 mod work;
 
 pub use runs::{Config, NotCreated, NotHandled, Runs};
-pub use work::{IndexRow, NewRun, RequestRow, Work};
+pub use work::{Asked, IndexRow, NewRun, RequestRow, Work};

@@ -1,13 +1,13 @@
 //! The runs that live, and the order among them.
 
-use crate::work::{IndexRow, NewRun, RequestRow, Work};
+use crate::work::{Asked, IndexRow, NewRun, RequestRow, Work};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::cmp::Reverse;
-use escapement_run::ids::RunId;
-use escapement_run::journal::{Event, InputRequest};
+use escapement_run::ids::{InputRequestId, RunId};
+use escapement_run::journal::{Event, InputRequest, RequestState};
 use escapement_run::{Blobs, Commit, Input, Refused, Run, ShownState};
 use prost::Message;
 
@@ -251,7 +251,7 @@ impl Runs {
 
     /// What is to be written for the run, and its place among the others.
     fn work(&mut self, run_id: RunId, mut commit: Commit) -> Work {
-        let changed = changed_requests(&commit);
+        let requests = changed_requests(&commit);
         let entries = core::mem::take(&mut commit.entries);
         let blobs = core::mem::take(&mut commit.blobs);
         // `Work` holds them back in its turn.
@@ -274,7 +274,7 @@ impl Runs {
             entries,
             blobs,
             index: index_row(&live.run),
-            requests: changed.iter().map(|id| request_row(state.request(id))).collect(),
+            requests,
             snapshot,
             effects,
         };
@@ -297,30 +297,37 @@ fn index_row(run: &Run) -> IndexRow {
     }
 }
 
-fn request_row(request: &InputRequest) -> RequestRow {
-    RequestRow {
-        request_id: request.id[..].try_into().expect("an id has 16 bytes"),
-        kind: request.kind(),
-        state: request.state(),
-        expires_at: request.expires_at,
-    }
-}
-
-/// Ids of the requests that the entries are about, each once, in their order.
-fn changed_requests(commit: &Commit) -> Vec<Bytes> {
-    let mut changed: Vec<Bytes> = Vec::new();
+/// The requests that the entries are about, in their order.
+fn changed_requests(commit: &Commit) -> Vec<RequestRow> {
+    let mut changed: Vec<RequestRow> = Vec::new();
     for entry in &commit.events {
-        let id = match entry.event.as_ref() {
-            Some(Event::InputRequested(request)) => &request.id,
-            Some(Event::DecisionRecorded(answer) | Event::InputReceived(answer)) => &answer.id,
-            Some(Event::InputExpired(request) | Event::InputClosed(request)) => &request.id,
+        let (id, state, asked) = match entry.event.as_ref() {
+            Some(Event::InputRequested(request)) => (&request.id, RequestState::Open, Some(asked(request))),
+            Some(Event::InputReceived(answer)) => (&answer.id, RequestState::Answered, None),
+            Some(Event::InputExpired(request)) => (&request.id, RequestState::Expired, None),
+            Some(Event::InputClosed(request)) => (&request.id, RequestState::Closed, None),
             _ => continue,
         };
-        if !changed.contains(id) {
-            changed.push(id.clone());
+        let id: [u8; 16] = id[..].try_into().expect("an id has 16 bytes");
+        let request_id = InputRequestId::from_bytes(id).expect("it was an id");
+        match changed.iter_mut().find(|row| row.request_id == request_id) {
+            Some(row) => row.state = state,
+            None => changed.push(RequestRow {
+                request_id,
+                state,
+                asked,
+            }),
         }
     }
     changed
+}
+
+fn asked(request: &InputRequest) -> Asked {
+    Asked {
+        kind: request.kind(),
+        expires_at: request.expires_at,
+        record: Bytes::from(request.encode_to_vec()),
+    }
 }
 
 /// Entries after which a snapshot is due.

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use escapement_run::ids::RunId;
+use escapement_run::ids::{InputRequestId, RunId};
 use escapement_run::journal::{RequestKind, RequestState};
 use escapement_run::plan::Plan;
 use escapement_run::spec::{ActionProfile, Spec};
@@ -74,12 +74,21 @@ pub struct IndexRow {
 /// A request that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRow {
-    /// 16 bytes.
-    pub request_id: [u8; 16],
+    /// Its id.
+    pub request_id: InputRequestId,
+    /// Where it is now.
+    pub state: RequestState,
+    /// What is asked, if it was asked just now.
+    pub asked: Option<Asked>,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
     /// What kind of question it is.
     pub kind: RequestKind,
-    /// Where it is.
-    pub state: RequestState,
     /// Unix milliseconds.
     pub expires_at: i64,
+    /// The encoded `InputRequest`.
+    pub record: Bytes,
 }

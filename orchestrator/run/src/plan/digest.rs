@@ -33,6 +33,7 @@ pub(super) fn digest(plan: &Plan) -> [u8; 32] {
         output,
         constraints,
         steps,
+        document: _,
         digest: _,
     } = plan;
     let Constraints {

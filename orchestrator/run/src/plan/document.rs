@@ -40,6 +40,7 @@ pub(super) fn read(document: &Opaque, new_step: Option<&str>) -> Result<Plan, Vi
         output: output(&mut reading, &keys, &mut object),
         constraints: constraints(&mut reading, &mut object),
         steps: Vec::new(),
+        document: document.clone(),
         digest: [0; 32],
     };
     let (steps, mut links) = steps(&mut reading, &keys, &mut object);

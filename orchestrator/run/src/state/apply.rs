@@ -171,6 +171,7 @@ impl RunState {
     fn plan_created(&mut self, plan: &PlanCreated) {
         self.revision = plan.digest.clone();
         self.revision_number = plan.number;
+        self.document = plan.document.clone();
         self.profiles = plan.profiles.clone();
         self.steps = vec![StepState::default(); plan.n_steps as usize];
         self.revision_ms = self.active_ms;

@@ -1,0 +1,66 @@
+//! Contents by their hash: those on their way to the store, and those that it has.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use escapement_run::Blobs;
+use escapement_store::runs::RunReader;
+
+/// What runs refer to.
+pub(crate) struct Contents {
+    reader: Box<dyn RunReader>,
+    /// Not durable yet.
+    coming: BTreeMap<[u8; 32], Bytes>,
+    /// Read lately, the oldest first.
+    read: RefCell<Vec<([u8; 32], Bytes)>>,
+}
+
+impl Contents {
+    pub(crate) fn new(reader: Box<dyn RunReader>) -> Self {
+        Self {
+            reader,
+            coming: BTreeMap::new(),
+            read: RefCell::new(Vec::new()),
+        }
+    }
+
+    pub(crate) fn come(&mut self, digest: [u8; 32], bytes: Bytes) {
+        self.coming.insert(digest, bytes);
+    }
+
+    /// Everything that was on its way is durable now.
+    pub(crate) fn arrived(&mut self) {
+        self.coming.clear();
+    }
+
+    pub(crate) fn reader(&self) -> &dyn RunReader {
+        &*self.reader
+    }
+}
+
+impl Blobs for Contents {
+    /// # Panics
+    /// If the store has lost a content that a run refers to, or cannot read it: nothing right can follow.
+    fn blob(&self, digest: &[u8; 32]) -> Bytes {
+        if let Some(bytes) = self.coming.get(digest) {
+            return bytes.clone();
+        }
+        let mut read = self.read.borrow_mut();
+        if let Some((_, bytes)) = read.iter().find(|(known, _)| known == digest) {
+            return bytes.clone();
+        }
+        let found = self.reader.content(digest);
+        let bytes = found
+            .expect("contents are readable")
+            .expect("contents are kept while runs refer to them");
+        if read.len() >= CONTENTS_KEPT {
+            read.remove(0);
+        }
+        read.push((*digest, bytes.clone()));
+        bytes
+    }
+}
+
+/// Contents that are kept in memory although they are durable.
+const CONTENTS_KEPT: usize = 16;

@@ -1,0 +1,13 @@
+//! Joins runs and their store: which entries share a commit, what may leave once it is durable, what a start takes up.
+//! Has no thread, no channel and no clock, and submits nothing: `handle_*` is told what has come, `poll_*` says what to do.
+
+#![warn(clippy::too_many_lines)]
+
+mod contents;
+mod host;
+mod recovery;
+mod writes;
+
+pub use host::{Create, NotCreated, RunsHost};
+pub use recovery::Damaged;
+pub use writes::{request_state_byte, state_byte};

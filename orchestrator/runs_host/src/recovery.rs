@@ -1,0 +1,127 @@
+//! What a start takes up: each run that has not ended, folded from its snapshot and the entries behind it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use escapement_model::RunId;
+use escapement_model::chain::{chain_begin, chain_next};
+use escapement_run::plan;
+use escapement_run::state::RunState;
+use escapement_run::{Blobs, Run};
+use escapement_store::StoreFault;
+use escapement_store::runs::{JournalEntry, RunReader, RunSummary};
+use prost::Message;
+
+use crate::contents::Contents;
+use crate::writes::entry_of;
+
+/// A run that cannot be taken up, and why. No other run is harmed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    /// The run; `None` if its id is not readable, and then its number is in the sentence.
+    pub run_id: Option<RunId>,
+    /// What is wrong.
+    pub why: String,
+}
+
+/// Runs that were taken up, and those that could not be.
+pub(crate) type Recovered = (Vec<(RunId, Run)>, Vec<Damaged>);
+
+/// Reads every run that has not ended.
+///
+/// # Errors
+/// [`StoreFault`] if the store as a whole cannot be read.
+pub(crate) fn recover(reader: Box<dyn RunReader>) -> Result<Recovered, StoreFault> {
+    let contents = Contents::new(reader);
+    let (mut runs, mut damaged) = (Vec::new(), Vec::new());
+    let mut after = None;
+    loop {
+        let page = match contents.reader().live(after, PAGE_RUNS) {
+            Ok(page) if page.is_empty() => return Ok((runs, damaged)),
+            Ok(page) => page,
+            Err(fault @ StoreFault::CorruptRun { number, .. }) => {
+                damaged.push(Damaged {
+                    run_id: None,
+                    why: fault.to_string(),
+                });
+                after = Some(number);
+                continue;
+            }
+            Err(fault) => return Err(fault),
+        };
+        after = page.last().map(|run| run.number);
+        for summary in page {
+            match fold(&contents, &summary) {
+                Ok(run) => runs.push((summary.run_id, run)),
+                Err(why) => damaged.push(Damaged {
+                    run_id: Some(summary.run_id),
+                    why,
+                }),
+            }
+        }
+    }
+}
+
+/// The run as its journal has it.
+fn fold(contents: &Contents, summary: &RunSummary) -> Result<Run, String> {
+    let mut state = RunState {
+        chain: Bytes::copy_from_slice(&chain_begin(&summary.run_id)),
+        ..RunState::default()
+    };
+    let stored = contents
+        .reader()
+        .run(summary.run_id, PAGE_BYTES)
+        .map_err(|fault| fault.to_string())?;
+    let stored = stored.ok_or("the run is not there any more")?;
+    if let Some(snapshot) = &stored.snapshot {
+        state = RunState::decode(snapshot.bytes.clone())
+            .map_err(|why| format!("the snapshot is unreadable: {why}"))?;
+    }
+    let mut page = stored.tail;
+    loop {
+        apply(&mut state, &page)?;
+        if state.sequence + 1 >= summary.next_seq {
+            break;
+        }
+        let next = contents
+            .reader()
+            .journal(summary.run_id, state.sequence + 1, PAGE_BYTES);
+        let next = next.map_err(|fault| fault.to_string())?;
+        page = next.ok_or("the run is not there any more")?.entries;
+        if page.is_empty() {
+            return Err(format!("the journal ends at entry {}", state.sequence));
+        }
+    }
+    if state.chain[..] != summary.last_link[..] {
+        return Err("the journal is not the one that was written".to_owned());
+    }
+    let document = match <[u8; 32]>::try_from(&state.document.digest[..]) {
+        Ok(digest) => contents.blob(&digest),
+        Err(_) => state.document.inline.clone(),
+    };
+    let plan = plan::read(&escapement_model::Opaque::from_encoded(document));
+    let plan = plan.map_err(|why| format!("the plan is unreadable: {why}"))?;
+    if plan.digest[..] != state.revision[..] {
+        return Err("the plan is not that of the revision".to_owned());
+    }
+    Ok(Run::from_snapshot(state, Arc::new(plan)))
+}
+
+fn apply(state: &mut RunState, page: &[JournalEntry]) -> Result<(), String> {
+    for stored in page {
+        if stored.seq <= state.sequence {
+            continue;
+        }
+        let entry = entry_of(&stored.bytes).filter(|entry| entry.sequence == state.sequence + 1);
+        let entry = entry.ok_or_else(|| format!("entry {} is unreadable", stored.seq))?;
+        let link = chain_next(&state.chain_hash(), entry.sequence, &stored.bytes);
+        state.apply(&entry);
+        state.chain = Bytes::copy_from_slice(&link);
+    }
+    Ok(())
+}
+
+/// Runs that are listed at a time.
+const PAGE_RUNS: usize = 256;
+/// Bytes of entries that are read at a time.
+const PAGE_BYTES: usize = 4 << 20;

@@ -1,0 +1,95 @@
+//! What a run has to write, as the store takes it.
+
+use escapement_run::ShownState;
+use escapement_run::journal::{Entry, RequestState};
+use escapement_runs::{RequestRow, Work};
+use escapement_store::runs::{
+    ClientRequest, ClosedInputRequest, Content, NewInputRequest, NewRun, RunProgress, RunWrite, Snapshot,
+};
+use prost::Message;
+
+/// A run's state as lists have it. Numbers are never used for another state.
+pub fn state_byte(state: ShownState) -> u8 {
+    match state {
+        ShownState::Queued => 1,
+        ShownState::Running => 2,
+        ShownState::Waiting => 3,
+        ShownState::Pausing => 4,
+        ShownState::Paused => 5,
+        ShownState::Completed => 6,
+        ShownState::Failed => 7,
+        ShownState::Timeout => 8,
+        ShownState::Cancelled => 9,
+    }
+}
+
+/// A request's state as lists have it. Numbers are never used for another state.
+pub fn request_state_byte(state: RequestState) -> u8 {
+    match state {
+        RequestState::Open => 1,
+        RequestState::Answered => 2,
+        RequestState::Expired => 3,
+        RequestState::Closed => 4,
+    }
+}
+
+/// The write of one work. `request` is what the caller of a new run may repeat.
+pub(crate) fn write_of(work: &Work, request: Option<ClientRequest>) -> RunWrite {
+    let index = &work.index;
+    let progress = RunProgress {
+        state: state_byte(index.state),
+        updated_at: index.updated_at,
+        due_at: index.due_at,
+        ended_at: index.due_at.is_none().then_some(index.updated_at),
+    };
+    let created = (work.first_sequence == 1).then(|| NewRun {
+        owner: Some(index.user_id.clone()),
+        priority: i32::try_from(index.priority).expect("priorities are 1 to 10"),
+        created_at: index.created_at,
+        parent: index.parent_run_id,
+        request,
+        ..NewRun::default()
+    });
+    let last = work.first_sequence + work.entries.len() as u64 - 1;
+    let snapshot = work.snapshot.clone();
+    RunWrite {
+        created,
+        entries: work.entries.iter().map(|entry| entry.bytes.clone()).collect(),
+        snapshot: snapshot.map(|bytes| Snapshot { seq: last, bytes }),
+        contents: work
+            .blobs
+            .iter()
+            .map(|(_, bytes)| Content::new(bytes.clone()))
+            .collect(),
+        opened: work.requests.iter().filter_map(|row| opened(work, row)).collect(),
+        closed: work.requests.iter().filter_map(|row| closed(work, row)).collect(),
+        ..RunWrite::new(work.run_id, work.first_sequence, progress)
+    }
+}
+
+fn opened(work: &Work, row: &RequestRow) -> Option<NewInputRequest> {
+    let asked = row.asked.as_ref()?;
+    Some(NewInputRequest {
+        id: row.request_id,
+        kind: u8::try_from(i32::from(asked.kind)).expect("kinds are few"),
+        state: request_state_byte(RequestState::Open),
+        owner: Some(work.index.user_id.clone()),
+        opened_at: work.index.updated_at,
+        due_at: Some(asked.expires_at),
+        record: asked.record.clone(),
+    })
+}
+
+fn closed(work: &Work, row: &RequestRow) -> Option<ClosedInputRequest> {
+    (row.state != RequestState::Open).then(|| ClosedInputRequest {
+        id: row.request_id,
+        state: request_state_byte(row.state),
+        closed_at: work.index.updated_at,
+        record: None,
+    })
+}
+
+/// An entry of a journal as the store has it.
+pub(crate) fn entry_of(bytes: &[u8]) -> Option<Entry> {
+    Entry::decode(bytes).ok().filter(|entry| entry.event.is_some())
+}
