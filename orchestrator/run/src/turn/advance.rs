@@ -2,7 +2,7 @@
 
 use super::Turn;
 use crate::journal::{Event, SkipReason, StepRef, StepSkipped};
-use crate::plan::{OnDependencyFailure, OnFailure, Step, StepKind};
+use crate::plan::{Expression, OnDependencyFailure, OnFailure, Step, StepKind};
 use crate::spec::DependencyDefault;
 use crate::state::{Stage, StepStage, UnitStage};
 
@@ -86,6 +86,13 @@ impl Turn<'_> {
 
     fn turned(&self, step: u32) -> Turned {
         let spec = self.step(step);
+        // RUN-4.10
+        if self
+            .asked_result(spec)
+            .is_some_and(|on| !self.state.steps[on].stage().is_settled())
+        {
+            return Turned::Left;
+        }
         let (mut all_branch, mut failed, mut failed_required) = (!spec.depends_on.is_empty(), false, false);
         for dependency in &spec.depends_on {
             let index = u32::try_from(*dependency).expect("a plan has at most 1024 steps");
@@ -126,6 +133,19 @@ impl Turn<'_> {
             Turned::Skip(SkipReason::Branch)
         } else {
             Turned::Start
+        }
+    }
+
+    /// The step whose result an expression of this one asks for.
+    fn asked_result(&self, spec: &Step) -> Option<usize> {
+        let expression = match &spec.kind {
+            StepKind::Condition(condition) => Some(&condition.condition),
+            StepKind::Loop(repeated) => repeated.loop_condition.as_ref(),
+            _ => None,
+        };
+        match expression {
+            Some(Expression::ResultOf(on)) => Some(*on),
+            Some(Expression::Literal(_) | Expression::Text(_)) | None => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Turn;
 use crate::journal::UnitRef;
-use crate::outcome::value_of_object;
+use crate::outcome::VALUE_NULL;
 use crate::plan::{StepIndex, StepKind};
 use crate::state::{StepStage, StepState, UnitState};
 use crate::template::{
@@ -30,10 +30,10 @@ struct UnitSources<'t, 'a> {
 impl Sources for UnitSources<'_, '_> {
     fn value(&self, source: &str, pointer: &Pointer) -> Found<'_> {
         match source {
-            "input" => follow(&value_of_object(&self.turn.given_input()), pointer),
+            "input" => follow_object(&self.turn.given_input(), pointer),
             // Sessions come with a later revision of this crate; until then every session is empty.
-            "session" => follow(&value_of_object(&Opaque::default()), pointer),
-            "run" => follow(&value_of_object(&self.turn.run_facts()), pointer),
+            "session" => follow_object(&Opaque::default(), pointer),
+            "run" => follow_object(&self.turn.run_facts(), pointer),
             "iteration" | "item" => match self.unit {
                 Some(unit) => {
                     let index = StructBuilder::new().number("i", f64::from(unit.index)).build();
@@ -158,10 +158,15 @@ impl<'a> Turn<'a> {
             self.plan.steps[step].kind,
             StepKind::Parallel(_) | StepKind::Loop(_)
         );
-        if is_list
-            && state.output.is_none()
-            && let Some((first, rest)) = pointer.split_first()
-        {
+        if is_list && state.output.is_none() {
+            let Some((first, rest)) = pointer.split_first() else {
+                let items = state.units.iter();
+                return Found::List(
+                    items
+                        .map(|unit| self.unit_output(unit).unwrap_or(VALUE_NULL))
+                        .collect(),
+                );
+            };
             let unit = list_index(first).and_then(|index| state.units.get(index));
             let output = unit.and_then(|unit| self.unit_output(unit));
             return output.map_or(Found::Missing, |output| follow(&output, &rest));
@@ -204,6 +209,11 @@ impl<'a> Turn<'a> {
             .filter_map(|(step, _)| Some((step, self.output_of(step)?)))
             .collect()
     }
+}
+
+fn follow_object(object: &Opaque, pointer: &Pointer) -> Found<'static> {
+    let found = pointer.find(ValueView::Struct(object.as_encoded()));
+    found.map_or(Found::Missing, |value| Found::Encoded(encoded(value)))
 }
 
 fn follow(bytes: &Bytes, pointer: &Pointer) -> Found<'static> {

@@ -126,6 +126,50 @@ fn an_empty_result_is_false() {
     }
 }
 
+// RUN-4.10
+#[test]
+fn a_condition_waits_for_the_result_that_it_asks_for() {
+    let asynchronous = |step| and(step, json!({"async": true}));
+    let steps = json!([
+        asynchronous(call("a")),
+        asynchronous(condition("if", "result:a", None, Some("c"))),
+        call("b"),
+        call("c")
+    ]);
+    let document = json!({"schema": "escapement.plan/1", "name": "Story", "parallel": true, "steps": steps});
+    let mut world = World::document(document, spec(Preset::Execution));
+    assert_eq!(
+        world.shows(),
+        "running: a running, if pending, b pending, c pending"
+    );
+    world.complete("a", json!({}));
+    assert_eq!(
+        world.shows(),
+        "running: a completed, if completed, b running, c skipped branch"
+    );
+}
+
+// RUN-1.6
+#[test]
+fn a_list_that_is_too_long_together_is_said_to_be_and_its_items_are_there() {
+    let repeated =
+        json!({"key": "l", "type": "loop", "config": {"tool_name": "pure.work", "max_iterations": 3}});
+    let uses = |reference: &str| {
+        let config = json!({"tool_name": "pure.work", "tool_args": {"x": reference}});
+        json!({"key": "b", "type": "tool_call", "config": config})
+    };
+    for (reference, shown) in [
+        ("${l}", "failed: l completed, b failed INPUT_TOO_LARGE"),
+        ("${l:/1/n}", "running: l completed, b running"),
+    ] {
+        let mut world = World::of(json!([repeated, uses(reference)]));
+        for n in 0..3 {
+            world.complete("l", json!({"n": n, "x": "y".repeat(500_000)}));
+        }
+        assert_eq!(world.shows(), shown);
+    }
+}
+
 // RUN-3.6
 #[test]
 fn what_only_skipped_steps_lead_to_is_skipped_and_one_completed_dependency_is_enough() {
