@@ -8,11 +8,13 @@ use crate::assert_none;
 use crate::source::{TextFile, is_word, rust_files};
 
 /// Sources in which there is none.
-const FREE: [&str; 9] = [
+const FREE: [&str; 11] = [
     "orchestrator/codec/src",
     "orchestrator/engine/src",
     "orchestrator/insight/src",
     "orchestrator/host/src",
+    "orchestrator/runs/src",
+    "orchestrator/runs_host/src",
     "orchestrator/server/src",
     "orchestrator/simulator/src",
     "orchestrator/store/src",

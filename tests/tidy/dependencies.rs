@@ -19,7 +19,7 @@ const PURE: [&str; 6] = [
 ];
 /// The disk below the store in tests: the only crate with `unsafe`, and below SQLite itself.
 const TEST_DISK: &str = "escapement-test-disk";
-const ORCHESTRATOR: [&str; 9] = [
+const ORCHESTRATOR: [&str; 12] = [
     "escapement-contract",
     "escapement-engine",
     "escapement-simulator",
@@ -28,6 +28,9 @@ const ORCHESTRATOR: [&str; 9] = [
     "escapement-insight",
     "escapement-host",
     "escapement-transport",
+    "escapement-run",
+    "escapement-runs",
+    "escapement-runs-host",
     "escapement-orchestrator",
 ];
 
@@ -82,7 +85,7 @@ fn the_pure_crates_are_no_std() {
 #[test]
 fn runs_and_the_contract_never_depend_on_each_other() {
     let contract = ["escapement-contract", "escapement-engine", "escapement-simulator"];
-    let runs = ["escapement-run", "escapement-runs"];
+    let runs = ["escapement-run", "escapement-runs", "escapement-runs-host"];
     for name in runs {
         assert_never(name, &contract);
     }
