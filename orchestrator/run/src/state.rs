@@ -346,7 +346,8 @@ impl RunState {
 
     /// True if an attempt, an evaluation or a child run lives.
     pub fn is_in_flight(&self) -> bool {
-        self.has_unit(UnitStage::Live)
+        // The condition of a loop is evaluated while its last iteration stays completed.
+        self.has_unit(UnitStage::Live) || !self.evaluations.is_empty()
     }
 
     /// True if a unit waits for its next attempt.

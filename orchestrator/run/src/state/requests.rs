@@ -61,6 +61,7 @@ impl RunState {
                 Decision::Answer | Decision::Happened => {
                     unit.set_stage(UnitStage::Completed);
                     unit.output = answer.value.clone();
+                    unit.error = None;
                 }
                 Decision::Deny | Decision::Fail => {}
             }

@@ -37,7 +37,7 @@ impl Turn<'_> {
     }
 
     /// True if nothing new is intended: the run is not executing, shall pause, or its revision ends.
-    fn starts_nothing(&self) -> bool {
+    pub(super) fn starts_nothing(&self) -> bool {
         let ends = self.state.cause.is_some() && !self.state.drains;
         self.state.stage() != Stage::Executing
             || self.state.pause_wanted

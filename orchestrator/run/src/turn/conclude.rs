@@ -37,6 +37,9 @@ impl Turn<'_> {
                 self.state.is_in_flight()
             };
             if !goes_on {
+                if self.state.drains {
+                    self.block_pending();
+                }
                 self.fail(cause);
             }
             return;
@@ -68,13 +71,18 @@ impl Turn<'_> {
         }
     }
 
-    // RUN-3.9
-    fn deadlock(&mut self) {
+    /// What is pending once nothing runs and nothing can start will never run.
+    fn block_pending(&mut self) {
         for step in 0..self.n_steps() {
             if self.step_state(step).stage() == StepStage::Pending {
                 self.emit(Event::StepBlocked(StepRef { step }));
             }
         }
+    }
+
+    // RUN-3.9
+    fn deadlock(&mut self) {
+        self.block_pending();
         self.fail(Failure {
             code: String::from("DEADLOCK"),
             message: String::from("Dependency deadlock: all pending steps have unmet dependencies"),

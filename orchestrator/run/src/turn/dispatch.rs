@@ -8,7 +8,7 @@ use crate::journal::{
 };
 use crate::plan::{Condition, Expression, Parallel, StepKind, SubPlan};
 use crate::spec::EffectClass;
-use crate::state::{StepStage, UnitStage};
+use crate::state::{PendingEvaluation, StepStage, UnitStage};
 use alloc::string::{String, ToString};
 use bytes::Bytes;
 use escapement_model::Opaque;
@@ -68,6 +68,9 @@ impl Turn<'_> {
         let last = n_units.saturating_sub(1);
         self.dispatch_if_ready(self.unit_ref(step, last));
         // An iteration that completed is followed by the next one, if the loop goes on.
+        if self.owes_question(step, last) {
+            self.iteration_ended(self.unit_ref(step, last));
+        }
         let unit = self.unit(self.unit_ref(step, last));
         if self.step_state(step).stage() == StepStage::Running
             && unit.stage() == UnitStage::Completed
@@ -75,6 +78,16 @@ impl Turn<'_> {
         {
             self.dispatch_if_ready(self.unit_ref(step, last + 1));
         }
+    }
+
+    /// True if the condition after an iteration is still to be asked, because the iteration completed during a pause.
+    fn owes_question(&self, step: u32, index: u32) -> bool {
+        let unit = self.unit(self.unit_ref(step, index));
+        let is_asked = |one: &PendingEvaluation| (one.step, one.index) == (step, index);
+        self.step_state(step).stage() == StepStage::Running
+            && unit.stage() == UnitStage::Completed
+            && unit.goes_on.is_none()
+            && !self.state.evaluations.iter().any(is_asked)
     }
 
     /// Iterations that the loop may have.
@@ -116,6 +129,8 @@ impl Turn<'_> {
         match (&spec.loop_condition, state.goes_on) {
             (None, _) | (Some(_), Some(true)) => {}
             (Some(_), Some(false)) => self.complete_step(unit.step, None, ""),
+            // RUN-5.6, RUN-8.1: nothing is asked outside while nothing new is intended.
+            (Some(Expression::Text(_)), None) if self.starts_nothing() => {}
             (Some(condition), None) => self.ask_expression(unit, condition),
         }
     }
@@ -258,6 +273,10 @@ impl Turn<'_> {
             Ok(input) => input,
             Err((code, message)) => return self.unit_fails(unit, code, &message),
         };
+        // RUN-7.4
+        if self.remaining_ms() < DISPATCH_MS_MIN {
+            return self.outer_limit_is_over();
+        }
         let run_id = self.attempt_name(unit, state.attempts + 1).child_run_id();
         let stored = self.store(input.as_encoded().clone());
         self.emit(Event::ChildRunStarted(ChildRunStarted {
