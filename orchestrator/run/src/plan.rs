@@ -221,7 +221,7 @@ pub struct Condition {
 pub enum Expression {
     /// `true` or `false`.
     Literal(bool),
-    /// `result:<key>`: whether that step completed with a value that is not null, false, 0, empty text, list or object.
+    /// `result:<key>`: whether that step completed with a value that is not null, false, 0 or the empty text.
     ResultOf(StepIndex),
     /// Any other text, at most 4 KiB: evaluated outside.
     Text(String),

@@ -30,7 +30,6 @@ impl Turn<'_> {
             .iter()
             .any(|step| step.stage() == StepStage::Running);
         if let Some(cause) = self.state.cause.clone() {
-            self.stop_children_of_failing();
             let goes_on = if self.state.drains {
                 runs
             } else {
@@ -57,18 +56,6 @@ impl Turn<'_> {
             return self.deadlock();
         }
         self.complete();
-    }
-
-    /// Children are runs of their own and can be stopped; attempts cannot.
-    fn stop_children_of_failing(&mut self) {
-        if self.state.drains {
-            return;
-        }
-        for step in 0..self.n_steps() {
-            if self.step_state(step).stage() == StepStage::Running {
-                self.cancel_children(step);
-            }
-        }
     }
 
     /// What is pending once nothing runs and nothing can start will never run.

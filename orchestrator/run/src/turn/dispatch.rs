@@ -313,7 +313,12 @@ impl Turn<'_> {
                 expression: evaluation.expression,
             });
         }
+        let stops_children = self.state.cause.is_some() && !self.state.drains;
         for step in 0..self.n_steps() {
+            // What belongs to a step that has ended is fenced.
+            if self.step_state(step).stage() != StepStage::Running {
+                continue;
+            }
             for index in 0..self.step_state(step).units.len() {
                 let unit = self.unit_ref(step, u32::try_from(index).expect("units are at most 1000"));
                 let state = self.unit(unit);
@@ -331,6 +336,9 @@ impl Turn<'_> {
                     let input = Opaque::from_encoded(self.load(input));
                     self.child_effect(unit, input);
                 }
+            }
+            if stops_children {
+                self.cancel_children(step);
             }
         }
         self.into_commit().effects

@@ -225,18 +225,14 @@ pub(crate) fn retry_delay_ms(step: &Step, limits: &Limits, retry: u32) -> u64 {
     )
 }
 
-/// `base × multiplier^n`, at most `max`; saturates.
+/// `base × multiplier^n`, at most `max`, in whole milliseconds.
 fn delay_ms(base: u64, multiplier: f64, max: u64, n: u32) -> u64 {
-    let mut delay = base.min(max);
+    let (mut delay, longest) = (base as f64, max as f64);
     for _ in 0..n {
-        if delay >= max || delay == 0 {
-            break;
-        }
-        // Whole milliseconds; both factors are small and positive.
-        let longer = delay as f64 * multiplier;
-        delay = if longer >= max as f64 { max } else { longer as u64 };
+        delay = (delay * multiplier).min(longest);
     }
-    delay
+    // Both are below 2^53.
+    delay.min(longest) as u64
 }
 
 /// Before an attempt is repeated that provably had no effect.

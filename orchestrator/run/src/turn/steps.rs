@@ -6,7 +6,7 @@ use crate::journal::{
     UnitRef,
 };
 use crate::outcome::value_of_bool;
-use crate::plan::{OnFailure, StepIndex, StepKind};
+use crate::plan::{Condition, OnFailure, StepIndex, StepKind};
 use crate::state::{StepStage, UnitStage};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -26,12 +26,8 @@ impl Turn<'_> {
             StepKind::Condition(condition) => match state.goes_on {
                 Some(value) => {
                     let output = self.store(value_of_bool(value));
-                    let (taken, other) = match value {
-                        true => (condition.true_step, condition.false_step),
-                        false => (condition.false_step, condition.true_step),
-                    };
                     self.complete_step(step, Some(output), "");
-                    self.branch(step, taken, other);
+                    self.take_side(step, condition, value);
                 }
                 None => self.only_unit_ended(unit),
             },
@@ -124,9 +120,13 @@ impl Turn<'_> {
 
     // RUN-5.6
     /// The first cause counts; a later one that stops everything still does.
-    fn revision_fails(&mut self, error: Failure, drains: bool) {
+    pub(super) fn revision_fails(&mut self, error: Failure, drains: bool) {
         if self.state.cause.is_none() || (self.state.drains && !drains) {
             self.emit(Event::RevisionFailing(RevisionFailing { error, drains }));
+            if !drains {
+                // Children are runs of their own and can be stopped; attempts cannot.
+                (0..self.n_steps()).for_each(|step| self.cancel_children(step));
+            }
         }
     }
 
@@ -142,6 +142,16 @@ impl Turn<'_> {
             self.emit(Event::InputClosed(RequestRef { id }));
         }
         self.cancel_children(step);
+    }
+
+    // RUN-4.10
+    /// A condition goes where its value leads.
+    pub(super) fn take_side(&mut self, step: u32, condition: &Condition, value: bool) {
+        let (taken, other) = match value {
+            true => (condition.true_step, condition.false_step),
+            false => (condition.false_step, condition.true_step),
+        };
+        self.branch(step, taken, other);
     }
 
     // RUN-3.8

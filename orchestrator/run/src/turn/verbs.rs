@@ -6,7 +6,7 @@ use crate::journal::{
     CheckpointCreated, Event, Failure, Reason, RunRecovered, RunRolledBack, SkipReason, StepRef, StepSkipped,
 };
 use crate::outcome::cut;
-use crate::plan::StepKind;
+use crate::plan::{OnFailure, StepKind};
 use crate::run::ShownState;
 use crate::spec::ResumePolicy;
 use crate::state::{StepStage, UnitStage};
@@ -14,8 +14,10 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::limits::MESSAGE_CHARS_MAX;
+use escapement_model::opaque::ValueView;
 
 impl Turn<'_> {
     // RUN-8.1
@@ -54,11 +56,9 @@ impl Turn<'_> {
         if !self.executes() {
             return Err(refused(RefusedReason::NotPaused, "the run has not begun"));
         }
-        let later = scope == RewindScope::Later || super::advance::is_barrier(self.step(first));
-        let set: BTreeSet<u32> = if later {
-            (first..self.n_steps()).collect()
-        } else {
-            self.dependents(first)
+        let set: BTreeSet<u32> = match scope {
+            RewindScope::Later => (first..self.n_steps()).collect(),
+            RewindScope::Dependents => self.dependents(first),
         };
         let repeated: Vec<&str> = set
             .iter()
@@ -82,14 +82,18 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// The step and those that depend on it, directly or not.
+    /// The step and those that depend on it, directly or not; behind a barrier among them all steps do.
     fn dependents(&self, first: u32) -> BTreeSet<u32> {
         let mut set = BTreeSet::from([first]);
-        for step in first + 1..self.n_steps() {
+        for step in first..self.n_steps() {
             let spec = self.step(step);
             let depends = |on: &usize| u32::try_from(*on).is_ok_and(|on| set.contains(&on));
             if spec.depends_on.iter().any(depends) {
                 set.insert(step);
+            }
+            if set.contains(&step) && super::advance::is_barrier(spec) {
+                set.extend(step..self.n_steps());
+                break;
             }
         }
         set
@@ -118,6 +122,20 @@ impl Turn<'_> {
             if state.stage() != StepStage::Pending || !state.units.is_empty() {
                 self.let_go_of_units(step);
                 self.emit(Event::StepReset(StepRef { step }));
+            }
+        }
+        // RUN-5.6: another failure that ends the revision may be left.
+        if self.state.cause.is_none() {
+            for step in 0..self.n_steps() {
+                if let (StepStage::Failed, Some(error)) =
+                    (self.step_state(step).stage(), self.step_state(step).error.clone())
+                {
+                    match self.on_failure(self.step(step)) {
+                        OnFailure::Abort => self.revision_fails(error, false),
+                        OnFailure::Drain => self.revision_fails(error, true),
+                        OnFailure::Skip | OnFailure::Jump(_) => {}
+                    }
+                }
             }
         }
     }
@@ -170,10 +188,7 @@ impl Turn<'_> {
         }
         let reason = format!("override: {}", cut(&reason, MESSAGE_CHARS_MAX));
         match word {
-            OverrideWord::Complete(output) => {
-                let output = self.store(output);
-                self.complete_step(step, Some(output), &reason);
-            }
+            OverrideWord::Complete(output) => self.override_complete(step, output, &reason)?,
             OverrideWord::Fail { code, message } => {
                 let code = cut(&code, escapement_model::limits::ERROR_CODE_CHARS_MAX);
                 let message = cut(&format!("{message} ({reason})"), MESSAGE_CHARS_MAX);
@@ -192,6 +207,24 @@ impl Turn<'_> {
                 self.emit(Event::StepSkipped(StepSkipped { step, reason }));
             }
         }
+        Ok(())
+    }
+
+    fn override_complete(&mut self, step: u32, output: Bytes, reason: &str) -> Result<(), Refused> {
+        let StepKind::Condition(condition) = &self.step(step).kind else {
+            let output = self.store(output);
+            self.complete_step(step, Some(output), reason);
+            return Ok(());
+        };
+        let Some(ValueView::Bool(value)) = super::values::view(&output) else {
+            return Err(refused(
+                RefusedReason::AnswerInvalid,
+                "output: that of a condition is true or false",
+            ));
+        };
+        let output = self.store(output);
+        self.complete_step(step, Some(output), reason);
+        self.take_side(step, condition, value);
         Ok(())
     }
 

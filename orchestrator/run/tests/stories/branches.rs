@@ -386,3 +386,89 @@ fn a_child_that_fails_is_tried_again_as_another_run_and_one_that_nobody_waits_fo
         Some(&Effect::CancelChild { run_id: second })
     );
 }
+
+fn asked_loop() -> World {
+    let mut world = World::of(repeat(
+        json!({"max_iterations": 9, "loop_condition": "last.more"}),
+    ));
+    world.complete("again", json!({"more": true}));
+    world
+}
+
+// RUN-2.2, RUN-8.1
+#[test]
+fn a_condition_of_a_loop_that_is_asked_is_in_flight_and_none_is_asked_during_a_pause() {
+    let mut world = asked_loop();
+    world.input(Input::Pause {
+        reason: String::new(),
+    });
+    assert_eq!(world.run.shown().as_str(), "pausing");
+    world.input(Input::Evaluated {
+        evaluation: 1,
+        result: Ok(true),
+    });
+    assert_eq!(world.run.shown().as_str(), "paused");
+    let mut later = World::of(repeat(
+        json!({"max_iterations": 9, "loop_condition": "last.more"}),
+    ));
+    later
+        .input(Input::Pause {
+            reason: String::new(),
+        })
+        .complete("again", json!({}));
+    assert!(
+        !later
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Evaluate { .. }))
+    );
+    later.input(Input::Resume {
+        reason: String::new(),
+    });
+    assert!(matches!(later.effects.last(), Some(Effect::Evaluate { .. })));
+}
+
+// RUN-6.5, RUN-4.9
+#[test]
+fn an_iteration_that_a_person_says_happened_lets_the_loop_go_on() {
+    let steps = json!([{"key": "again", "type": "loop", "config":
+        {"tool_name": "mail.send", "max_iterations": 9, "loop_condition": "last.more"}}]);
+    let mut world = World::of(steps);
+    world.fail("again", escapement_run::journal::OutcomeClass::TimedOut);
+    world.answer(escapement_run::journal::Decision::Happened, json!({"more": true}));
+    world.input(Input::Evaluated {
+        evaluation: 1,
+        result: Ok(true),
+    });
+    assert_eq!(world.submitted(), 2);
+}
+
+// RUN-5.6, RUN-4.12, RUN-9.4
+#[test]
+fn an_abort_cancels_children_once_and_a_restart_does_so_again() {
+    let sub = json!({"key": "sub", "type": "sub_plan", "async": true, "config": {"plan_id": CHILD}});
+    let fails = and(call("a"), json!({"async": true, "retry": {"max_retries": 0}}));
+    let document =
+        json!({"schema": "escapement.plan/1", "name": "Story", "parallel": true, "steps": [sub, fails]});
+    let mut two = spec(Preset::Standard);
+    two.limits.max_concurrency = 2;
+    let mut world = World::document(document, two);
+    let cancels = |world: &World| {
+        let cancels = world
+            .effects
+            .iter()
+            .filter(|effect| matches!(effect, Effect::CancelChild { .. }));
+        cancels.count()
+    };
+    world.fail("a", Failed);
+    assert_eq!(
+        (world.shows().as_str(), cancels(&world)),
+        ("running: sub running, a failed BROKEN", 1)
+    );
+    world.input(Input::Checkpoint {
+        data: crate::world::opaque(&json!({})),
+    });
+    assert_eq!(cancels(&world), 1);
+    world.input(Input::Recovered);
+    assert_eq!(cancels(&world), 2);
+}

@@ -59,6 +59,16 @@ fn delays_are_those_of_the_preset_and_bounded() {
         [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]
     );
     assert_eq!(delays_of(Preset::PlanMode, 2), [0, 0]);
+    let retry = json!({"max_retries": 4, "backoff_ms": 3, "multiplier": 1.5});
+    let mut world = World::of(json!([and(call("a"), json!({"retry": retry}))]));
+    for _ in 0..4 {
+        world.fail("a", Failed).pass(20);
+    }
+    assert_eq!(
+        delays(&world),
+        [(1, 3), (2, 4), (3, 6), (4, 10)],
+        "only what is waited is whole"
+    );
 }
 
 // RUN-5.2

@@ -182,6 +182,15 @@ fn the_execution_preset_skips_after_a_required_failure_and_feeds_null_after_an_o
     required.complete("d", json!({}));
     assert_eq!(required.run.shown().as_str(), "failed");
     assert_eq!(required.error().0, "BROKEN");
+    // RUN-3.9: what could never run is blocked, and the cause is the first failure.
+    let blocks = and(call_after("e", &["a"]), json!({"on_dependency_failure": "block"}));
+    let mut blocked = World::with(
+        json!([and(call("a"), json!({"retry": {"max_retries": 0}})), blocks]),
+        spec(Preset::Execution),
+    );
+    blocked.fail("a", Failed);
+    assert_eq!(blocked.shows(), "failed: a failed BROKEN, e blocked");
+    assert_eq!(blocked.error().0, "BROKEN");
     let mut optional = World::with(steps(false), spec(Preset::Execution));
     optional.fail("a", Failed);
     assert_eq!(

@@ -292,3 +292,83 @@ fn an_operator_completes_fails_or_skips_a_step_of_a_run_that_rests() {
         "running: z completed, a skipped override, b running"
     );
 }
+
+// RUN-8.4
+#[test]
+fn a_rewind_of_dependents_sets_everything_behind_a_barrier_among_them_back() {
+    let condition = json!({"key": "if", "type": "condition", "depends_on": ["a"],
+        "config": {"condition": "more", "true_step": "yes", "false_step": "no"}});
+    let steps = json!([
+        call("a"),
+        call("b"),
+        condition,
+        and(call("yes"), json!({"on_success": "end"})),
+        call("no"),
+        call("end")
+    ]);
+    let mut world = World::of(steps);
+    world.complete("a", json!({})).complete("b", json!({}));
+    world.input(Input::Evaluated {
+        evaluation: 1,
+        result: Ok(true),
+    });
+    world.complete("yes", json!({}));
+    world.input(rewind("a", RewindScope::Dependents));
+    assert_eq!(
+        world.shows(),
+        "running: a running, b completed, if pending, yes pending, no pending, end pending"
+    );
+    world.complete("a", json!({}));
+    world.input(Input::Evaluated {
+        evaluation: 2,
+        result: Ok(false),
+    });
+    assert!(
+        world.shows().contains("yes skipped branch, no running"),
+        "{}",
+        world.shows()
+    );
+}
+
+// RUN-8.4, RUN-5.6
+#[test]
+fn a_rewind_of_one_failure_leaves_the_other() {
+    let drains = |key| {
+        and(
+            call(key),
+            json!({"on_failure": "drain", "retry": {"max_retries": 0}}),
+        )
+    };
+    let mut world = World::of(json!([drains("a"), drains("b"), call("c")]));
+    world.fail("a", Failed).fail("b", Failed);
+    world.input(rewind("a", RewindScope::Dependents));
+    world.complete("c", json!({})).complete("a", json!({}));
+    assert_eq!(world.shows(), "failed: a completed, b failed BROKEN, c completed");
+}
+
+// RUN-8.6
+#[test]
+fn a_condition_that_an_operator_completes_takes_that_side() {
+    let condition = json!({"key": "a", "type": "condition",
+        "config": {"condition": "more", "true_step": "yes", "false_step": "no"}});
+    let over = |output: serde_json::Value| Input::Override {
+        step_key: "a".to_owned(),
+        word: OverrideWord::Complete(encoded(&output)),
+        reason: String::new(),
+    };
+    let steps = json!([
+        call("z"),
+        condition,
+        and(call("yes"), json!({"on_success": "end"})),
+        call("no"),
+        call("end")
+    ]);
+    let mut world = World::of(steps);
+    world.input(pause()).complete("z", json!({}));
+    assert_eq!(world.refusal(over(json!("yes"))), RefusedReason::AnswerInvalid);
+    world.input(over(json!(false))).input(resume());
+    assert_eq!(
+        world.shows(),
+        "running: z completed, a completed, yes skipped branch, no running, end pending"
+    );
+}
