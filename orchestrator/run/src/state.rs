@@ -221,7 +221,7 @@ pub struct UnitState {
     /// How often a person allowed the base limit of retries again.
     #[prost(uint32, tag = "4")]
     pub extensions: u32,
-    /// Attempts in a row that never ran.
+    /// Attempts in a row that were not counted.
     #[prost(uint32, tag = "5")]
     pub never_ran: u32,
     /// Not before this, in Unix milliseconds, while it backs off.

@@ -332,9 +332,6 @@ impl RunState {
         unit.live = None;
         unit.set_class(output.class());
         unit.error = output.error.clone();
-        if output.class() != OutcomeClass::NeverRan {
-            unit.never_ran = 0;
-        }
         if output.class() == OutcomeClass::Completed {
             unit.set_stage(UnitStage::Completed);
             unit.output = output.output.clone();
@@ -352,6 +349,7 @@ impl RunState {
         unit.error = Some(retrying.error.clone());
         if retrying.retry > 0 {
             unit.retries = retrying.retry;
+            unit.never_ran = 0;
         } else {
             unit.never_ran += 1;
         }

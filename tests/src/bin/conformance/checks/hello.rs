@@ -49,7 +49,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         the_token_is_sent,
         "Every call carries `authorization: Bearer TOKEN` with the token from the environment.",
-        "PROTOCOL.md, section 2: `authorization: Bearer TOKEN` where the worker was given a token, else nothing"
+        "PROTOCOL.md, section 2: `authorization: Bearer TOKEN` if the worker was given a token, else nothing"
     ),
 ];
 

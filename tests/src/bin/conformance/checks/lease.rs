@@ -35,7 +35,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         nothing_succeeds_after_the_lease,
         "What ran when the lease ended never succeeds, neither on the old stream nor on a new one that would keep it.",
-        "PROTOCOL.md, section 7: end what runs, within 500 ms where it can"
+        "PROTOCOL.md, section 7: end what runs, within 500 ms if it can"
     ),
     check!(
         the_lease_counts_from_the_sending,

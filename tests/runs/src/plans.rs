@@ -1,0 +1,325 @@
+//! The small plans: every kind of step alone, every pair, and all graphs of three steps over what leads from one to another.
+
+use crate::reference::plan::{
+    Action, Doubt, Expression, Kind, Limits, OnDependencyFailure, OnFailure, Plan, Risk, Step,
+};
+
+/// A plan with its limits, and how far it is explored.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The plan.
+    pub plan: Plan,
+    /// The limits.
+    pub limits: Limits,
+    /// How many interventions and uncounted tries a walk may spend.
+    pub budget: u32,
+    /// True if only the plainest of what may happen is tried.
+    pub is_brief: bool,
+}
+
+/// An action whose effect is not repeated in doubt.
+pub const EFFECT: Action = Action {
+    repeatable: false,
+    has_effect: true,
+    risk: Risk::Unusual,
+};
+/// An action without effect.
+pub const PURE: Action = Action {
+    repeatable: true,
+    has_effect: false,
+    risk: Risk::Safe,
+};
+
+/// Limits that ask nobody and retry nothing.
+#[must_use]
+pub fn limits() -> Limits {
+    Limits {
+        attempt_ms: 30_000,
+        queue_wait_ms: 30_000,
+        worker_wait_ms: 30_000,
+        max_retries: 0,
+        backoff_ms: 1_000,
+        multiplier: 2.0,
+        max_backoff_ms: 30_000,
+        escalate: false,
+        unknown: Doubt::Ask,
+        timed_out: Doubt::Ask,
+        on_failure: OnFailure::Abort,
+        on_dependency_failure: OnDependencyFailure::Skip,
+        max_concurrency: 2,
+        watchdog_ms: Some(50_000),
+        revision_ms: None,
+        run_ms: 3_600_000,
+        pause_ms: 604_800_000,
+        lifetime_ms: 604_800_000,
+        question_ms: 86_400_000,
+        approval_ms: 86_400_000,
+        autonomy: 4,
+        quorum: 1,
+        four_eyes: false,
+        approvers: Vec::new(),
+        discards: false,
+    }
+}
+
+/// A step of this kind that says nothing else.
+#[must_use]
+pub fn step(kind: Kind) -> Step {
+    Step {
+        kind,
+        depends_on: Vec::new(),
+        required: None,
+        is_async: false,
+        timeout_ms: None,
+        max_retries: None,
+        on_success: None,
+        on_failure: None,
+        on_dependency_failure: None,
+    }
+}
+
+/// A condition.
+#[must_use]
+pub fn condition(expression: Expression, true_step: Option<usize>, false_step: Option<usize>) -> Kind {
+    Kind::Condition {
+        expression,
+        true_step,
+        false_step,
+    }
+}
+
+/// A parallel step with effects.
+#[must_use]
+pub fn parallel(n_items: usize, batch_size: usize, wait_all: bool) -> Kind {
+    Kind::Parallel {
+        n_items,
+        batch_size,
+        wait_all,
+        action: EFFECT,
+    }
+}
+
+/// A loop with effects.
+#[must_use]
+pub fn repeat(max_iterations: usize, condition: Option<Expression>) -> Kind {
+    Kind::Loop {
+        max_iterations,
+        condition,
+        action: EFFECT,
+    }
+}
+
+/// Each kind of step, with what it may say.
+#[must_use]
+pub fn kinds() -> Vec<Kind> {
+    vec![
+        Kind::Call(EFFECT),
+        Kind::Call(PURE),
+        Kind::Decision(Vec::new()),
+        Kind::Decision(vec!["yes".to_owned(), "no".to_owned()]),
+        Kind::Question { has_default: false },
+        Kind::Question { has_default: true },
+        condition(Expression::Literal(true), None, None),
+        condition(Expression::Outside, None, None),
+        parallel(0, 1, true),
+        parallel(3, 2, true),
+        parallel(2, 2, false),
+        repeat(0, None),
+        repeat(2, None),
+        repeat(2, Some(Expression::Outside)),
+        repeat(2, Some(Expression::Literal(false))),
+        Kind::Child,
+    ]
+}
+
+/// Every set of limits that changes what happens to one step.
+#[must_use]
+pub fn policies() -> Vec<Limits> {
+    let with = |change: &dyn Fn(&mut Limits)| {
+        let mut limits = limits();
+        change(&mut limits);
+        limits
+    };
+    vec![
+        with(&|_| {}),
+        with(&|limits| limits.max_retries = 2),
+        with(&|limits| (limits.max_retries, limits.escalate) = (1, true)),
+        with(&|limits| (limits.unknown, limits.timed_out) = (Doubt::Fail, Doubt::Retry)),
+        with(&|limits| {
+            (limits.unknown, limits.timed_out, limits.max_retries) = (Doubt::Retry, Doubt::Fail, 1);
+        }),
+        with(&|limits| limits.autonomy = 0),
+        with(&|limits| limits.autonomy = 1),
+        with(&|limits| (limits.autonomy, limits.quorum, limits.four_eyes) = (2, 2, true)),
+        with(&|limits| (limits.autonomy, limits.approvers) = (0, vec![2])),
+        with(&|limits| (limits.on_failure, limits.max_retries) = (OnFailure::Skip, 1)),
+        with(&|limits| limits.on_failure = OnFailure::Drain),
+        with(&|limits| {
+            (limits.watchdog_ms, limits.max_retries) = (None, 1);
+            limits.max_backoff_ms = limits.backoff_ms;
+        }),
+        with(&|limits| (limits.revision_ms, limits.max_retries) = (Some(1_030), 2)),
+        with(&|limits| (limits.run_ms, limits.max_retries) = (1_000, 1)),
+        with(&|limits| limits.discards = true),
+    ]
+}
+
+/// The empty plan, and each kind alone under every policy.
+#[must_use]
+pub fn of_one_step(budget: u32) -> Vec<Case> {
+    let mut all = vec![case(Plan::default(), limits(), 2, false)];
+    for kind in kinds() {
+        for (index, limits) in policies().into_iter().enumerate() {
+            let plan = |required| Plan {
+                parallel: false,
+                steps: vec![Step {
+                    required,
+                    ..step(kind.clone())
+                }],
+            };
+            all.push(case(plan(None), limits.clone(), budget, false));
+            if index < 2 {
+                all.push(case(plan(Some(false)), limits.clone(), 0, false));
+                all.push(case(plan(Some(true)), limits, 0, false));
+            }
+        }
+    }
+    all
+}
+
+fn case(plan: Plan, limits: Limits, budget: u32, is_brief: bool) -> Case {
+    Case {
+        plan,
+        limits,
+        budget,
+        is_brief,
+    }
+}
+
+/// Each kind before each kind, independent and not, side by side and not.
+#[must_use]
+pub fn of_two_steps() -> Vec<Case> {
+    let mut all = Vec::new();
+    for first in kinds() {
+        for second in kinds() {
+            for (depends_on, parallel) in [(vec![0], false), (vec![], false), (vec![], true)] {
+                let first = Step {
+                    is_async: parallel,
+                    ..step(first.clone())
+                };
+                let second = Step {
+                    is_async: parallel,
+                    depends_on,
+                    ..step(second.clone())
+                };
+                let budget = u32::from(!parallel);
+                let plan = Plan {
+                    parallel,
+                    steps: vec![first, second],
+                };
+                all.push(case(plan, limits(), budget, true));
+            }
+        }
+    }
+    all
+}
+
+/// All graphs of three steps, over what failure leads to, who depends how, jumps and branches.
+#[must_use]
+pub fn of_three_steps() -> Vec<Case> {
+    let mut all = Vec::new();
+    for first in firsts() {
+        for second in seconds() {
+            for graph in 0..8_u32 {
+                for word in WORDS {
+                    for parallel in [false, true] {
+                        let plan = three(&first, &second, graph, word, parallel);
+                        let mut limits = limits();
+                        limits.on_dependency_failure = word;
+                        all.push(case(plan, limits, 0, true));
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+const WORDS: [OnDependencyFailure; 4] = [
+    OnDependencyFailure::Skip,
+    OnDependencyFailure::Null,
+    OnDependencyFailure::Block,
+    OnDependencyFailure::ByRequired,
+];
+
+fn three(first: &Step, second: &Step, graph: u32, word: OnDependencyFailure, parallel: bool) -> Plan {
+    let mut steps = [first.clone(), second.clone(), step(Kind::Call(PURE))];
+    steps[1].depends_on = (0..1).filter(|_| graph & 1 != 0).collect();
+    steps[2].depends_on = (0..2).filter(|on| graph & (2 << on) != 0).collect();
+    for step in &mut steps {
+        step.is_async = parallel;
+        // `ByRequired` is a word of policies alone.
+        step.on_dependency_failure = Some(word).filter(|word| *word != OnDependencyFailure::ByRequired);
+    }
+    Plan {
+        parallel,
+        steps: steps.to_vec(),
+    }
+}
+
+fn firsts() -> Vec<Step> {
+    let mut all = Vec::new();
+    for on_failure in [
+        OnFailure::Abort,
+        OnFailure::Drain,
+        OnFailure::Skip,
+        OnFailure::Jump(1),
+        OnFailure::Jump(2),
+    ] {
+        for on_success in [None, Some(2)] {
+            all.push(Step {
+                on_failure: Some(on_failure),
+                on_success,
+                ..step(Kind::Call(EFFECT))
+            });
+        }
+    }
+    all.push(Step {
+        required: Some(false),
+        ..step(Kind::Call(PURE))
+    });
+    let targets = [None, Some(1), Some(2)];
+    for true_step in targets {
+        for false_step in targets {
+            all.push(step(condition(Expression::Outside, true_step, false_step)));
+        }
+    }
+    all
+}
+
+fn seconds() -> Vec<Step> {
+    let call = || step(Kind::Call(EFFECT));
+    vec![
+        call(),
+        Step {
+            on_failure: Some(OnFailure::Drain),
+            ..call()
+        },
+        Step {
+            on_failure: Some(OnFailure::Skip),
+            ..call()
+        },
+        Step {
+            on_failure: Some(OnFailure::Jump(2)),
+            ..call()
+        },
+        Step {
+            on_success: Some(2),
+            ..call()
+        },
+        step(Kind::Question { has_default: false }),
+        step(condition(Expression::ResultOf(0), Some(2), None)),
+        step(condition(Expression::ResultOf(0), None, Some(2))),
+        step(parallel(2, 2, false)),
+    ]
+}

@@ -1,0 +1,291 @@
+//! A run of the core that is made from a plan of the interpreter.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use escapement_model::Opaque;
+use escapement_run::ids::RunId;
+use escapement_run::plan::{
+    Call, Condition, Constraints, Expression as CoreExpression, InputType, LlmContext, LlmDecision, Loop,
+    OnDependencyFailure as CoreWord, OnFailure as CoreOnFailure, Parallel, Plan as CorePlan, RetrySpec,
+    Step as CoreStep, StepKind, SubPlan, UserInput,
+};
+use escapement_run::spec::{
+    ActionProfile, DependencyDefault, EffectClass, FailureDefault, InDoubt, Limits as CoreLimits, Policy,
+    ResumePolicy, Risk as CoreRisk, Spec,
+};
+use escapement_run::{Commit, Run};
+
+use super::{NoBlobs, values};
+use crate::reference::plan::{
+    Action, Doubt, Expression, Kind, Limits, OnDependencyFailure, OnFailure, Plan, Risk, Step,
+};
+use crate::reference::words::{Responder, Value};
+
+pub(super) fn run(plan: &Plan, limits: &Limits, now: i64) -> (Run, Commit) {
+    let core = CorePlan {
+        document: Opaque::default(),
+        name: "Small".to_owned(),
+        goal: String::new(),
+        description: String::new(),
+        parallel: plan.parallel,
+        narrative: None,
+        output: None,
+        constraints: Constraints::default(),
+        steps: plan
+            .steps
+            .iter()
+            .enumerate()
+            .map(|(index, it)| step(index, it))
+            .collect(),
+        digest: [1; 32],
+    };
+    let profiles = profiles(plan);
+    Run::create(run_id(), spec(limits), Arc::new(core), profiles, now, &NoBlobs)
+}
+
+pub(super) fn run_id() -> RunId {
+    RunId::from_random([7; 16])
+}
+
+pub(super) fn key(step: usize) -> String {
+    format!("s{step}")
+}
+
+pub(super) fn responder(by: Responder) -> String {
+    if by.is_user {
+        USER.to_owned()
+    } else {
+        format!("person-{}", by.id)
+    }
+}
+
+const USER: &str = "ada";
+
+fn step(index: usize, it: &Step) -> CoreStep {
+    CoreStep {
+        key: key(index),
+        order: u32::try_from(index).expect("a small plan") + 1,
+        place: index,
+        name: key(index),
+        description: String::new(),
+        kind: kind(&it.kind),
+        depends_on: it.depends_on.clone(),
+        required: it.required,
+        is_async: it.is_async,
+        timeout_ms: it.timeout_ms,
+        retry: RetrySpec {
+            max_retries: it.max_retries,
+            ..RetrySpec::default()
+        },
+        on_success: it.on_success,
+        on_failure: it.on_failure.map(|word| match word {
+            OnFailure::Abort => CoreOnFailure::Abort,
+            OnFailure::Drain => CoreOnFailure::Drain,
+            OnFailure::Skip => CoreOnFailure::Skip,
+            OnFailure::Jump(target) => CoreOnFailure::Jump(target),
+        }),
+        on_dependency_failure: it.on_dependency_failure.map(|word| match word {
+            OnDependencyFailure::Skip => CoreWord::Skip,
+            OnDependencyFailure::Null => CoreWord::NullInput,
+            OnDependencyFailure::Synthetic => CoreWord::Synthetic,
+            OnDependencyFailure::Block => CoreWord::Block,
+            OnDependencyFailure::ByRequired => unreachable!("a word of policies"),
+        }),
+        verify: None,
+        metadata: Opaque::default(),
+    }
+}
+
+fn kind(kind: &Kind) -> StepKind {
+    match kind {
+        Kind::Call(action) => StepKind::ToolCall(call(*action)),
+        Kind::Decision(choices) => StepKind::LlmDecision(LlmDecision {
+            prompt: "Which?".to_owned(),
+            choices: choices.clone(),
+            context: LlmContext::None,
+            tools: Vec::new(),
+            model: None,
+            max_iterations: None,
+        }),
+        Kind::Question { has_default } => StepKind::UserInput(UserInput {
+            question: "What?".to_owned(),
+            input_type: InputType::Text,
+            options: Vec::new(),
+            timeout_ms: None,
+            default_answer: has_default.then(|| values::encoded(&Value::Text("default".to_owned()))),
+        }),
+        Kind::Condition {
+            expression: asked,
+            true_step,
+            false_step,
+        } => StepKind::Condition(Condition {
+            condition: expression(*asked),
+            true_step: *true_step,
+            false_step: *false_step,
+        }),
+        Kind::Parallel {
+            n_items,
+            batch_size,
+            wait_all,
+            action,
+        } => StepKind::Parallel(Parallel {
+            items: (0..*n_items).map(|_| call(*action)).collect(),
+            batch_size: Some(u32::try_from(*batch_size).expect("a small batch")),
+            wait_all: *wait_all,
+        }),
+        Kind::Loop {
+            max_iterations,
+            condition,
+            action,
+        } => StepKind::Loop(Loop {
+            call: call(*action),
+            max_iterations: Some(u32::try_from(*max_iterations).expect("a short loop")),
+            loop_condition: condition.map(expression),
+        }),
+        Kind::Child => StepKind::SubPlan(SubPlan {
+            plan_id: Some("0b9e7a34-51c2-4d8e-8f60-1a2b3c4d5e01".to_owned()),
+            revision_digest: None,
+            input: Opaque::default(),
+        }),
+    }
+}
+
+fn expression(expression: Expression) -> CoreExpression {
+    match expression {
+        Expression::Literal(value) => CoreExpression::Literal(value),
+        Expression::ResultOf(step) => CoreExpression::ResultOf(step),
+        Expression::Outside => CoreExpression::Text("input.n > 2".to_owned()),
+    }
+}
+
+fn call(action: Action) -> Call {
+    Call {
+        tool_name: name_of(action),
+        tool_args: Opaque::default(),
+    }
+}
+
+fn name_of(action: Action) -> String {
+    let Action {
+        repeatable,
+        has_effect,
+        risk,
+    } = action;
+    format!("{risk:?}.{repeatable}.{has_effect}")
+}
+
+fn profiles(plan: &Plan) -> Vec<ActionProfile> {
+    let model = ActionProfile {
+        action: MODEL.to_owned(),
+        effect: EffectClass::Llm.into(),
+        risk: CoreRisk::Safe.into(),
+        idempotent: false,
+        attempt_ms: 0,
+        seen: true,
+    };
+    let mut all = BTreeMap::from([(MODEL.to_owned(), model.clone())]);
+    for step in &plan.steps {
+        let (Kind::Call(action) | Kind::Parallel { action, .. } | Kind::Loop { action, .. }) = step.kind
+        else {
+            continue;
+        };
+        let effect = if action.has_effect {
+            EffectClass::SideEffect
+        } else {
+            EffectClass::Pure
+        };
+        let risk = match action.risk {
+            Risk::Safe => CoreRisk::Safe,
+            Risk::Unusual => CoreRisk::Unusual,
+            Risk::Destructive => CoreRisk::Destructive,
+        };
+        let profile = ActionProfile {
+            action: name_of(action),
+            effect: effect.into(),
+            risk: risk.into(),
+            idempotent: action.has_effect && action.repeatable,
+            ..model.clone()
+        };
+        all.insert(profile.action.clone(), profile);
+    }
+    all.into_values().collect()
+}
+
+const MODEL: &str = "llm.chat";
+
+fn spec(limits: &Limits) -> Spec {
+    Spec {
+        limits: core_limits(limits),
+        policy: policy(limits),
+        autonomy_level: u32::from(limits.autonomy),
+        user_id: USER.to_owned(),
+        priority: 5,
+        llm_action: MODEL.to_owned(),
+        llm_model: "small".to_owned(),
+        preset: "standard".to_owned(),
+        ..Spec::default()
+    }
+}
+
+fn core_limits(limits: &Limits) -> CoreLimits {
+    CoreLimits {
+        attempt_ms: limits.attempt_ms,
+        queue_wait_ms: limits.queue_wait_ms,
+        worker_wait_ms: limits.worker_wait_ms,
+        watchdog_ms: limits.watchdog_ms.unwrap_or(0),
+        revision_ms: limits.revision_ms.unwrap_or(0),
+        run_ms: limits.run_ms,
+        lifetime_ms: limits.lifetime_ms,
+        pause_ms: limits.pause_ms,
+        question_ms: limits.question_ms,
+        approval_ms: limits.approval_ms,
+        max_retries: limits.max_retries,
+        backoff_ms: limits.backoff_ms,
+        multiplier: limits.multiplier,
+        max_backoff_ms: limits.max_backoff_ms,
+        max_concurrency: u32::try_from(limits.max_concurrency).expect("a small number"),
+        batch_size: 5,
+        max_iterations: 5,
+        max_turns: 5,
+        max_generations: 5,
+        max_substitutions: 3,
+    }
+}
+
+fn policy(limits: &Limits) -> Policy {
+    let doubt = |word| match word {
+        Doubt::Ask => InDoubt::Ask,
+        Doubt::Fail => InDoubt::Fail,
+        Doubt::Retry => InDoubt::Retry,
+    };
+    let on_failure = match limits.on_failure {
+        OnFailure::Abort => FailureDefault::Abort,
+        OnFailure::Drain => FailureDefault::Drain,
+        OnFailure::Skip => FailureDefault::Skip,
+        OnFailure::Jump(_) => unreachable!("a word of steps"),
+    };
+    let on_dependency_failure = match limits.on_dependency_failure {
+        OnDependencyFailure::Skip => DependencyDefault::Skip,
+        OnDependencyFailure::Null => DependencyDefault::Null,
+        OnDependencyFailure::Synthetic => DependencyDefault::Synthetic,
+        OnDependencyFailure::Block => DependencyDefault::Block,
+        OnDependencyFailure::ByRequired => DependencyDefault::NullIfOptional,
+    };
+    let resume = if limits.discards {
+        ResumePolicy::Discard
+    } else {
+        ResumePolicy::RetryPending
+    };
+    Policy {
+        ambiguity: doubt(limits.unknown).into(),
+        ambiguous_timeout: doubt(limits.timed_out).into(),
+        on_failure: on_failure.into(),
+        on_dependency_failure: on_dependency_failure.into(),
+        escalate: limits.escalate,
+        four_eyes: limits.four_eyes,
+        approvers: limits.approvers.iter().map(|id| format!("person-{id}")).collect(),
+        quorum: u32::try_from(limits.quorum).expect("a small number"),
+        resume: resume.into(),
+    }
+}

@@ -1,0 +1,75 @@
+//! Ways to read the law wrong, each of which somebody may think is right. A test shows that each is noticed.
+
+/// One wrong reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misreading {
+    /// RUN-2.4: a run that shall pause is admitted.
+    PausedRunsAreAdmitted,
+    /// RUN-3.3: steps behind a branch start before it was taken.
+    NoBarriers,
+    /// RUN-3.5: a failed optional step satisfies its dependents.
+    OptionalFailureSatisfies,
+    /// RUN-3.5: a step that was skipped for a failure satisfies its dependents.
+    SkipForFailureSatisfies,
+    /// RUN-3.6: one skipped dependency is enough to skip.
+    OneSkippedDependencySkips,
+    /// RUN-3.7: a step that waits for a person takes room.
+    WaitingStepsTakeRoom,
+    /// RUN-3.8: the other arm of a condition still runs.
+    OtherArmStays,
+    /// RUN-4.8: a batch begins as soon as there is room.
+    BatchesOverlap,
+    /// RUN-4.8: the first item that fails for good fails the step.
+    FirstFailedItemFails,
+    /// RUN-5.2: what never ran counts as a retry.
+    NeverRanCounts,
+    /// RUN-5.2: an effect in doubt is repeated although the policy says fail.
+    DoubtIsRetried,
+    /// RUN-5.3: the first retry waits twice the base.
+    FirstRetryWaitsTwice,
+    /// RUN-5.6: a drain starts nothing further.
+    DrainAborts,
+    /// RUN-5.6: the last failure is the cause.
+    LastFailureIsTheCause,
+    /// RUN-6.3: an approval survives a rewind.
+    ApprovalSurvivesRewind,
+    /// RUN-6.5: a second answer replaces the first.
+    LastAnswerWins,
+    /// RUN-6.6: nobody's answer approves.
+    SilenceApproves,
+    /// RUN-6.8: an agent approves.
+    AgentsApprove,
+    /// RUN-7.2: waiting for people is active time.
+    WaitingIsActive,
+    /// RUN-7.3: an attempt that begins is progress.
+    DispatchIsProgress,
+    /// RUN-8.4: a rewind repeats completed effects.
+    RewindRepeatsEffects,
+}
+
+impl Misreading {
+    /// All of them.
+    pub const ALL: [Misreading; 21] = [
+        Misreading::PausedRunsAreAdmitted,
+        Misreading::NoBarriers,
+        Misreading::OptionalFailureSatisfies,
+        Misreading::SkipForFailureSatisfies,
+        Misreading::OneSkippedDependencySkips,
+        Misreading::WaitingStepsTakeRoom,
+        Misreading::OtherArmStays,
+        Misreading::BatchesOverlap,
+        Misreading::FirstFailedItemFails,
+        Misreading::NeverRanCounts,
+        Misreading::DoubtIsRetried,
+        Misreading::FirstRetryWaitsTwice,
+        Misreading::DrainAborts,
+        Misreading::LastFailureIsTheCause,
+        Misreading::ApprovalSurvivesRewind,
+        Misreading::LastAnswerWins,
+        Misreading::SilenceApproves,
+        Misreading::AgentsApprove,
+        Misreading::WaitingIsActive,
+        Misreading::DispatchIsProgress,
+        Misreading::RewindRepeatsEffects,
+    ];
+}

@@ -1,0 +1,182 @@
+//! Sections 8 and 9: what callers and operators do, and what a restart means.
+
+use super::misreading::Misreading;
+use super::plan::Kind;
+use super::run::{Refusal, Run, Step, UnitState};
+use super::words::{Command, End, Reason, Scope, Shown, StepState, Word};
+
+impl Run {
+    /// RUN-8.1.
+    pub(super) fn pause(&mut self) -> Result<(), Refusal> {
+        if self.wants_pause {
+            return Err("");
+        }
+        self.wants_pause = true;
+        Ok(())
+    }
+
+    /// RUN-8.2: what was due meanwhile is due at once.
+    pub(super) fn resume(&mut self) -> Result<(), Refusal> {
+        if !self.wants_pause {
+            return Err("NOT_PAUSED");
+        }
+        self.wants_pause = false;
+        self.progress(); // RUN-7.3
+        Ok(())
+    }
+
+    /// RUN-8.4.
+    pub(super) fn rewind(&mut self, step: usize, scope: Scope, repeats: bool) -> Result<(), Refusal> {
+        if step >= self.steps.len() || !self.is_admitted {
+            return Err("");
+        }
+        let set = self.set_back_by(step, scope);
+        let has_effect = |step: &usize| {
+            let is_child = self.plan.steps[*step].kind == Kind::Child;
+            let has_effect = is_child || self.action(*step).is_some_and(|action| action.has_effect);
+            let is_completed = |unit: &super::run::Unit| matches!(unit.state, UnitState::Completed(_));
+            has_effect && self.steps[*step].units.iter().any(is_completed)
+        };
+        if !repeats && set.iter().any(has_effect) && !self.reads(Misreading::RewindRepeatsEffects) {
+            return Err("EFFECTS_WOULD_REPEAT");
+        }
+        self.set_back(&set);
+        Ok(())
+    }
+
+    /// Which steps a rewind sets back: behind a barrier all later ones.
+    #[must_use]
+    pub fn set_back_by(&self, step: usize, scope: Scope) -> Vec<usize> {
+        let all = step..self.steps.len();
+        if scope == Scope::Later {
+            return all.collect();
+        }
+        let mut set = self.plan.behind(step);
+        if let Some(barrier) = set.iter().copied().find(|step| self.plan.is_barrier(*step)) {
+            set.extend(barrier..self.steps.len());
+            set.sort_unstable();
+            set.dedup();
+        }
+        set
+    }
+
+    fn set_back(&mut self, set: &[usize]) {
+        for step in set {
+            if self.steps[*step].state == StepState::Pending {
+                continue;
+            }
+            self.cancel_children(*step);
+            self.close_requests(*step);
+            let keeps = self.reads(Misreading::ApprovalSurvivesRewind) && self.was_approved(*step);
+            let epoch = self.steps[*step].epoch + 1;
+            self.steps[*step] = Step::pending(epoch);
+            self.steps[*step].pauses = false;
+            if keeps {
+                self.limits.autonomy = 4;
+            }
+        }
+        let still_fails = (0..self.steps.len()).any(|step| {
+            let stops = self.limits.on_failure_of(&self.plan.steps[step]);
+            let stops = matches!(
+                stops,
+                super::plan::OnFailure::Abort | super::plan::OnFailure::Drain
+            );
+            stops && self.steps[step].state == StepState::Failed
+        });
+        if !still_fails {
+            self.failing = None;
+        }
+    }
+
+    fn was_approved(&self, step: usize) -> bool {
+        self.steps[step].units.iter().any(|unit| unit.is_approved)
+    }
+
+    fn stands_still(&self) -> Result<(), Refusal> {
+        match self.shown() {
+            Shown::Paused | Shown::Waiting => Ok(()),
+            _ => Err("NOT_PAUSED"),
+        }
+    }
+
+    /// RUN-8.5.
+    pub(super) fn roll_back(&mut self, restores: bool) -> Result<(), Refusal> {
+        self.stands_still()?;
+        let Some(completed) = self.checkpoint.clone() else {
+            return Err("NO_CHECKPOINT");
+        };
+        let all = 0..self.steps.len();
+        let set: Vec<usize> = all.filter(|step| !(restores && completed[*step])).collect();
+        self.set_back(&set);
+        self.wants_pause = true;
+        Ok(())
+    }
+
+    /// RUN-8.6.
+    pub(super) fn override_step(&mut self, step: usize, word: &Word) -> Result<(), Refusal> {
+        self.stands_still()?;
+        if self.steps.get(step).is_none_or(Step::has_ended) {
+            return Err("");
+        }
+        match word {
+            Word::Complete(output) => self.complete_step(step, output.clone()),
+            Word::Fail => self.fail_step(step, "OPERATOR"),
+            Word::Skip => {
+                self.close_requests(step);
+                self.skip(step, Reason::Operator);
+            }
+        }
+        Ok(())
+    }
+
+    /// RUN-8.7.
+    pub(super) fn keep_checkpoint(&mut self, n_bytes: usize) -> Result<(), Refusal> {
+        if n_bytes > 512_000 {
+            return Err("");
+        }
+        let completed = self.steps.iter().map(|step| step.state == StepState::Completed);
+        self.checkpoint = Some(completed.collect());
+        Ok(())
+    }
+
+    /// RUN-9.4, RUN-9.5.
+    pub(super) fn recovered(&mut self) {
+        if self.limits.discards {
+            return self.end_with(End::Cancelled("discarded"));
+        }
+        if self.has_in_flight() {
+            self.restarts += 1;
+            if self.restarts == 10 {
+                return self.end_with(End::Failed("CRASH_LOOP"));
+            }
+        }
+        // RUN-9.4: what a step does not wait for any more does not live.
+        for step in 0..self.steps.len() {
+            if self.steps[step].state == StepState::Running {
+                self.ask_again(step);
+                if self.failing.is_some_and(|failing| !failing.drains) {
+                    self.cancel_children(step);
+                }
+            }
+        }
+    }
+
+    fn ask_again(&mut self, step: usize) {
+        if self.steps[step].question == super::run::Evaluation::Asked {
+            self.commands.push(Command::Evaluate(step));
+            return;
+        }
+        let is_child = self.plan.steps[step].kind == Kind::Child;
+        for (index, unit) in self.steps[step].units.iter().enumerate() {
+            if unit.state == UnitState::InFlight {
+                let (id, number) = ((step, index), unit.n_attempts);
+                let child = Command::StartChild(id, number);
+                self.commands.push(if is_child {
+                    child
+                } else {
+                    Command::Dispatch(id, number)
+                });
+            }
+        }
+    }
+}

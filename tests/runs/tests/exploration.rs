@@ -1,0 +1,67 @@
+//! Every run of every small plan: the core and the second interpreter side by side.
+//!
+//! `ESCAPEMENT_LONG=1 cargo test -p escapement-run-tests --test exploration -- --nocapture` takes all plans of two and three
+//! steps; otherwise it is a share of them.
+
+#![allow(clippy::print_stdout, reason = "the counts are what somebody runs this for")]
+
+use escapement_run_tests::explore::{Counts, START_MS, explore};
+use escapement_run_tests::plans::{Case, of_one_step, of_three_steps, of_two_steps};
+use escapement_run_tests::product::Product;
+use escapement_run_tests::reference::misreading::Misreading;
+use escapement_run_tests::subject::{Misread, Subject};
+use escapement_run_tests::transitions::Transitions;
+
+/// All plans of one step, and a share of those of two and three.
+fn cases() -> Vec<Case> {
+    let mut all = of_one_step(2);
+    all.extend(of_two_steps().into_iter().step_by(5));
+    all.extend(of_three_steps().into_iter().step_by(37));
+    all
+}
+
+fn explore_all(cases: &[Case]) -> Transitions {
+    let mut transitions = Transitions::default();
+    let mut counts = Counts::default();
+    for case in cases {
+        let subject = Product::make(&case.plan, &case.limits, START_MS);
+        let found = explore(case, subject, &mut transitions);
+        counts.add(found.unwrap_or_else(|disagreement| panic!("{disagreement}")));
+    }
+    println!("{counts}");
+    transitions
+}
+
+#[test]
+fn core_and_interpreter_agree_and_the_tables_of_transitions_are_fresh() {
+    let page = explore_all(&cases()).page();
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../orchestrator/run/TRANSITIONS.md"
+    );
+    if std::env::var_os("ESCAPEMENT_WRITE").is_some() {
+        std::fs::write(path, &page).expect("the page can be written");
+    }
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(written == page, "{path} is stale: ESCAPEMENT_WRITE=1 writes it");
+    if std::env::var_os("ESCAPEMENT_LONG").is_some() {
+        explore_all(&of_two_steps());
+        explore_all(&of_three_steps());
+    }
+}
+
+#[test]
+fn every_misreading_is_noticed() {
+    let cases = cases();
+    let is_noticed = |misreading: Misreading| {
+        cases.iter().any(|case| {
+            let subject = Misread::make(&case.plan, &case.limits, START_MS).reading(misreading);
+            explore(case, subject, &mut Transitions::default()).is_err()
+        })
+    };
+    let missed: Vec<Misreading> = Misreading::ALL
+        .into_iter()
+        .filter(|one| !is_noticed(*one))
+        .collect();
+    assert!(missed.is_empty(), "nobody noticed {missed:?}");
+}
