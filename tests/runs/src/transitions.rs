@@ -110,7 +110,8 @@ impl Transitions {
 
 const HEAD: &str = "# Transitions of runs and steps
 
-Every state that was reached from a state by an input, in the exploration of small plans by `tests/runs`; a pair that is not listed did not occur.
+Every state that was reached from a state by an input, in the exploration of small plans by `tests/runs`.
+A pair that is not listed did not occur.
 An input also lets everything happen that has its turn then.
 `ESCAPEMENT_WRITE=1 cargo test -p escapement-run-tests --test exploration` writes this page.
 

@@ -29,10 +29,8 @@ impl Run {
     /// Nobody waits for the answers any more.
     pub(super) fn close_requests(&mut self, step: usize) {
         for request in &mut self.requests {
-            if request.unit.is_some_and(|(of, _)| of == step) {
-                if request.state == RequestState::Open {
-                    request.state = RequestState::Closed;
-                }
+            if request.unit.is_some_and(|(of, _)| of == step) && request.state == RequestState::Open {
+                request.state = RequestState::Closed;
             }
         }
     }
