@@ -11,6 +11,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use escapement_model::Opaque;
 use escapement_model::chain::{chain_begin, chain_next};
 
 /// A run.
@@ -149,6 +150,13 @@ impl Run {
         // Nothing is decided; a turn knows how an effect is made.
         let mut state = self.state.clone();
         Turn::new(&mut state, &self.plan, self.state.updated_at, blobs).outstanding()
+    }
+
+    /// What the expression of an evaluation is about: an object with `input`, `run`, `results` (by the keys of the steps that
+    /// completed), and in a loop `iteration` and `last`, the output of that iteration. `None` if nobody waits for its value.
+    pub fn bindings(&self, evaluation: u32, blobs: &dyn Blobs) -> Option<Opaque> {
+        let mut state = self.state.clone();
+        Turn::new(&mut state, &self.plan, self.state.updated_at, blobs).bindings(evaluation)
     }
 
     /// When [`Input::Time`] is due, in Unix milliseconds; `None` once the run has ended.

@@ -191,6 +191,32 @@ impl<'a> Turn<'a> {
         })
     }
 
+    // RUN-4.10
+    /// What the expression of an evaluation is about.
+    pub(crate) fn bindings(&self, evaluation: u32) -> Option<Opaque> {
+        let pending = self
+            .state
+            .evaluations
+            .iter()
+            .find(|one| one.evaluation == evaluation)?;
+        let mut results = StructBuilder::new();
+        for (step, output) in self.completed_outputs() {
+            results = results.value(&self.plan.steps[step].key, view(&output)?);
+        }
+        let mut bindings = StructBuilder::new()
+            .object("input", self.given_input().as_encoded())
+            .object("run", self.run_facts().as_encoded())
+            .object("results", results.build().as_encoded());
+        if let StepKind::Loop(_) = &self.plan.steps[pending.step as usize].kind {
+            let unit = self.unit_ref(pending.step, pending.index);
+            bindings = bindings.number("iteration", f64::from(pending.index));
+            if let Some(output) = self.unit_output(&self.unit(unit)) {
+                bindings = bindings.value("last", view(&output)?);
+            }
+        }
+        Some(bindings.build())
+    }
+
     /// What is the same for all attempts.
     fn run_facts(&self) -> Opaque {
         StructBuilder::new()

@@ -428,6 +428,26 @@ fn a_condition_of_a_loop_that_is_asked_is_in_flight_and_none_is_asked_during_a_p
     assert!(matches!(later.effects.last(), Some(Effect::Evaluate { .. })));
 }
 
+// RUN-4.10
+#[test]
+fn an_expression_is_about_the_input_the_results_and_the_iteration() {
+    let steps = json!([
+        call("a"),
+        repeat(json!({"max_iterations": 9, "loop_condition": "last.more"}))[0]
+    ]);
+    let mut world = World::of(steps);
+    world
+        .complete("a", json!({"n": 1}))
+        .complete("again", json!({"more": true}));
+    let mut bindings = world.bindings(1);
+    assert!(bindings["run"]["id"].is_string());
+    bindings["run"] = Value::Null;
+    assert_eq!(
+        bindings,
+        json!({"input": {"city": "Bern", "n": 3}, "run": null, "results": {"a": {"n": 1}}, "iteration": 0, "last": {"more": true}})
+    );
+}
+
 // RUN-6.5, RUN-4.9
 #[test]
 fn an_iteration_that_a_person_says_happened_lets_the_loop_go_on() {

@@ -314,6 +314,12 @@ impl World {
         )))
     }
 
+    /// What an expression is about.
+    pub(crate) fn bindings(&self, evaluation: u32) -> Value {
+        let bindings = self.run.bindings(evaluation, &self.disk).unwrap();
+        json_of(ValueView::Struct(bindings.as_encoded()))
+    }
+
     /// The state in one word, then each step's.
     pub(crate) fn shows(&self) -> String {
         let steps = self.run.plan().steps.iter().zip(&self.run.state().steps);
