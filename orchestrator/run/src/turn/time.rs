@@ -57,7 +57,9 @@ impl RunState {
             );
             return Some(earliest);
         }
-        if !self.pause_wanted {
+        // A retry that will not be dispatched is not due.
+        let starts = !self.pause_wanted && (self.cause.is_none() || self.drains);
+        if starts {
             let running = self
                 .steps
                 .iter()
@@ -139,15 +141,9 @@ impl Turn<'_> {
         {
             match due {
                 Due::Retry => {
+                    let before = self.state.sequence;
                     self.advance();
-                    // A unit that is due and cannot be dispatched waits for what ends the revision.
-                    if self
-                        .state
-                        .due(self.plan)
-                        .is_some_and(|(again, due)| again == at && due == Due::Retry)
-                    {
-                        return;
-                    }
+                    assert!(self.state.sequence > before, "a retry that is due is dispatched");
                 }
                 Due::Request(id) => self.request_expires(&id),
                 Due::Limit(limit) => return self.limit_is_over(limit),

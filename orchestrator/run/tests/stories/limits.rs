@@ -212,3 +212,25 @@ fn a_retry_goes_before_a_limit_of_the_same_instant() {
         "RUN_ENDED"
     );
 }
+
+// RUN-2.5, RUN-5.6
+#[test]
+fn a_retry_that_an_abort_prevents_hides_no_limit() {
+    let asynchronous = |key: &str, retries: u32| {
+        and(
+            call(key),
+            json!({"async": true, "retry": {"max_retries": retries}}),
+        )
+    };
+    let steps = json!([asynchronous("a", 3), asynchronous("b", 0), asynchronous("c", 0)]);
+    let document = json!({"schema": "escapement.plan/1", "name": "Story", "parallel": true, "steps": steps});
+    let mut three = spec(Preset::Standard);
+    three.limits.max_concurrency = 3;
+    three.limits.run_ms = 5000;
+    let mut world = World::document(document, three);
+    world.fail("a", Failed).fail("b", Failed);
+    assert_eq!(world.shows(), "running: a running, b failed BROKEN, c running");
+    assert_eq!(world.run.due_at(), Some(START + 5000));
+    world.pass(5000);
+    assert_eq!(world.error().0, "RUN_TIMEOUT");
+}
