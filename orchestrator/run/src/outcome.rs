@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use escapement_model::opaque::ValueView;
+use escapement_model::opaque::{ValueView, encode_value, value_of};
 use escapement_model::{Opaque, codes};
 
 /// The end of a contract execution, as its result says.
@@ -107,44 +107,20 @@ const EXECUTION_REMOVED: &str = "EXECUTION_REMOVED";
 const NEVER_AGAIN: [&str; 3] = ["_NOT_ALLOWED", "_OFF", "_NOT_CONFIGURED"];
 
 fn asks_for_pause(output: &Opaque) -> bool {
-    let mut pause = false;
-    for (key, value) in output.entries().filter_map(Result::ok) {
-        if key == "$pause" {
-            pause = value == ValueView::Bool(true);
-        }
-    }
-    pause
+    value_of(output.as_encoded(), "$pause") == Some(ValueView::Bool(true))
 }
 
 /// An object as an encoded `google.protobuf.Value`.
 pub fn value_of_object(object: &Opaque) -> Bytes {
-    let mut bytes = Vec::with_capacity(object.len() + 6);
-    bytes.push(VALUE_STRUCT);
-    prost::encoding::encode_varint(object.len() as u64, &mut bytes);
-    bytes.extend_from_slice(object.as_encoded());
+    encoded(ValueView::Struct(object.as_encoded()))
+}
+
+/// A value as an encoded `google.protobuf.Value`.
+pub fn encoded(value: ValueView<'_>) -> Bytes {
+    let mut bytes = Vec::new();
+    encode_value(value, &mut bytes);
     Bytes::from(bytes)
 }
-
-/// A text as an encoded `google.protobuf.Value`.
-pub fn value_of_text(text: &str) -> Bytes {
-    let mut bytes = Vec::with_capacity(text.len() + 6);
-    bytes.push(VALUE_TEXT);
-    prost::encoding::encode_varint(text.len() as u64, &mut bytes);
-    bytes.extend_from_slice(text.as_bytes());
-    Bytes::from(bytes)
-}
-
-/// `true` or `false` as an encoded `google.protobuf.Value`.
-pub fn value_of_bool(flag: bool) -> Bytes {
-    Bytes::from_static(if flag { &[0x20, 1] } else { &[0x20, 0] })
-}
-
-/// `null` as an encoded `google.protobuf.Value`.
-pub const VALUE_NULL: Bytes = Bytes::from_static(&[0x08, 0]);
-
-// Field keys of google.protobuf.Value: number << 3 | wire type.
-const VALUE_TEXT: u8 = 0x1a;
-const VALUE_STRUCT: u8 = 0x2a;
 
 /// A text, cut to at most `chars_max` code points.
 pub(crate) fn cut(text: &str, chars_max: usize) -> String {

@@ -2,7 +2,8 @@
 
 use crate::plan::{Plan, Step, StepKind};
 use crate::spec::{ActionProfile, Spec};
-use crate::turn::gate::asks;
+use crate::turn::gate::{asks, asks_for_plan};
+use crate::turn::time::attempt_ms;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -73,8 +74,7 @@ pub fn preview(plan: &Plan, spec: &Spec, profiles: &[ActionProfile]) -> Preview 
         let unknown = actions.into_iter().filter(|action| !profile(action).seen);
         preview.unknown_actions.extend(unknown);
     }
-    let works = |step: &Step| !matches!(step.kind, StepKind::Condition(_) | StepKind::UserInput(_));
-    preview.plan_approval = spec.autonomy_level == 1 && plan.steps.iter().any(works);
+    preview.plan_approval = asks_for_plan(spec.autonomy_level, plan);
     preview.active_ms_max = active_ms.min(spec.limits.run_ms);
     preview.unknown_actions.sort();
     preview.unknown_actions.dedup();
@@ -111,8 +111,7 @@ fn units(step: &Step, spec: &Spec) -> (u64, Vec<String>) {
 /// Milliseconds that a unit of the step takes at most with its retries.
 fn unit_ms(step: &Step, spec: &Spec, profile: &ActionProfile) -> u64 {
     let limits = &spec.limits;
-    let of_profile = (profile.attempt_ms > 0).then_some(profile.attempt_ms);
-    let attempt = step.timeout_ms.or(of_profile).unwrap_or(limits.attempt_ms);
+    let attempt = attempt_ms(step, profile, limits);
     let retries = step.retry.max_retries.unwrap_or(limits.max_retries);
     let one = limits
         .queue_wait_ms

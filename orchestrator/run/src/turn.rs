@@ -9,7 +9,7 @@ pub(crate) mod gate;
 pub(crate) mod judge;
 mod people;
 mod steps;
-mod time;
+pub(crate) mod time;
 mod values;
 mod verbs;
 

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use escapement_model::opaque::{ListBuilder, StructBuilder};
+use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView};
 use escapement_model::{ExecutionId, Opaque, RunId};
 use escapement_run::journal::{Decision, Entry, Event, OutcomeClass, Responder, Stored};
-use escapement_run::outcome::{AttemptOutcome, value_of_object, value_of_text};
+use escapement_run::outcome::{AttemptOutcome, encoded, value_of_object};
 use escapement_run::plan;
 use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, EffectClass, Risk, Spec};
@@ -396,7 +396,7 @@ impl World {
         let (decision, value) = match request.error {
             // It was interrupted before a handler had it.
             Some(_) => (Decision::DidNot, Bytes::new()),
-            None => (Decision::Answer, value_of_text("go")),
+            None => (Decision::Answer, encoded(ValueView::Text("go"))),
         };
         let answer = Answer {
             request_id: escapement_model::InputRequestId::from_bytes(request.id[..].try_into().unwrap())

@@ -1,8 +1,10 @@
 //! Expressions, attempts and their outcomes, as the journal has them.
 
 use super::UnitRef;
+use crate::outcome::cut;
 use alloc::string::String;
 use bytes::Bytes;
+use escapement_model::limits::{ERROR_CODE_CHARS_MAX, MESSAGE_CHARS_MAX};
 use prost::{Enumeration, Message};
 
 /// An expression to be evaluated over the results as they are now.
@@ -152,4 +154,15 @@ pub struct StepRetrying {
     /// Retries that are allowed now.
     #[prost(uint32, tag = "5")]
     pub budget: u32,
+}
+
+impl Failure {
+    /// A failure of a step; code and message are cut to what the contract allows.
+    pub fn of_step(step: u32, code: &str, message: &str) -> Self {
+        Self {
+            code: cut(code, ERROR_CODE_CHARS_MAX),
+            message: cut(message, MESSAGE_CHARS_MAX),
+            step: Some(step),
+        }
+    }
 }

@@ -11,7 +11,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView};
+use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, entries};
 use escapement_model::{Opaque, limits::NAME_CHARS_MAX};
 
 /// What a unit would do.
@@ -202,9 +202,8 @@ impl Turn<'_> {
         else {
             return String::new();
         };
-        let object = Opaque::from_encoded(Bytes::copy_from_slice(object));
         let mut answer = String::new();
-        for (key, value) in object.entries().filter_map(Result::ok) {
+        for (key, value) in entries(object).filter_map(Result::ok) {
             if let ("content", ValueView::Text(text)) = (key, value) {
                 answer = text.to_string();
             }

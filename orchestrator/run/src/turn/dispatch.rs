@@ -2,6 +2,7 @@
 
 use super::Turn;
 use super::contract::Rendered;
+use super::time::attempt_ms;
 use crate::input::Effect;
 use crate::journal::{
     ChildRunStarted, Evaluated, EvaluationRequested, Event, Failure, ToolCalled, UnitFailed, UnitRef,
@@ -195,11 +196,7 @@ impl Turn<'_> {
 
     /// The unit fails for good.
     pub(super) fn unit_fails(&mut self, unit: UnitRef, code: &str, message: &str) {
-        let error = Failure {
-            code: crate::outcome::cut(code, ERROR_CODE_CHARS_MAX),
-            message: crate::outcome::cut(message, MESSAGE_CHARS_MAX),
-            step: Some(unit.step),
-        };
+        let error = Failure::of_step(unit.step, code, message);
         self.emit(Event::UnitFailed(UnitFailed { unit, error }));
         self.unit_ended(unit);
     }
@@ -240,7 +237,8 @@ impl Turn<'_> {
         let state = self.unit(unit);
         let attempt = state.attempts + 1;
         let profile = self.profile(&rendered.action);
-        let attempt_ms = self.attempt_ms(unit.step, &profile).min(self.remaining_ms());
+        let attempt_ms =
+            attempt_ms(self.step(unit.step), &profile, &self.state.spec.limits).min(self.remaining_ms());
         let request = self.contract_request(unit, attempt, rendered, subject, attempt_ms);
         let stored = self.store(request.clone());
         self.emit(Event::ToolCalled(ToolCalled {
@@ -353,4 +351,3 @@ impl Turn<'_> {
 /// With less time than this nothing is dispatched.
 pub(super) const DISPATCH_MS_MIN: u64 = 50;
 const MESSAGE_CHARS_MAX: usize = escapement_model::limits::MESSAGE_CHARS_MAX;
-const ERROR_CODE_CHARS_MAX: usize = escapement_model::limits::ERROR_CODE_CHARS_MAX;

@@ -3,7 +3,7 @@
 use super::Turn;
 use super::contract::Rendered;
 use crate::journal::UnitRef;
-use crate::plan::StepKind;
+use crate::plan::{Plan, Step, StepKind};
 use crate::spec::Risk;
 use escapement_model::encoder::Encoder;
 
@@ -56,9 +56,15 @@ impl Turn<'_> {
     // RUN-6.1
     /// True if the plan as a whole needs an approval before anything of it runs.
     pub(super) fn plan_needs_approval(&self) -> bool {
-        let works = |kind: &StepKind| !matches!(kind, StepKind::Condition(_) | StepKind::UserInput(_));
-        self.state.spec.autonomy_level == 1 && self.plan.steps.iter().any(|step| works(&step.kind))
+        asks_for_plan(self.state.spec.autonomy_level, self.plan)
     }
+}
+
+// RUN-6.1
+/// True if the plan as a whole asks at this level of autonomy.
+pub(crate) fn asks_for_plan(autonomy_level: u32, plan: &Plan) -> bool {
+    let works = |step: &Step| !matches!(step.kind, StepKind::Condition(_) | StepKind::UserInput(_));
+    autonomy_level == 1 && plan.steps.iter().any(works)
 }
 
 // RUN-6.2

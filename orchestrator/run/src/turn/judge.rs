@@ -9,7 +9,7 @@ use crate::outcome::AttemptOutcome;
 use crate::plan::Step;
 use crate::spec::{EffectClass, InDoubt, Limits};
 use crate::state::{StepStage, UnitStage};
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use bytes::Bytes;
 use escapement_model::ExecutionId;
 use escapement_model::codes::WORKER_LOST;
@@ -22,13 +22,11 @@ impl Turn<'_> {
             return;
         };
         let step_runs = self.step_state(unit.step).stage() == StepStage::Running;
-        let (class, outcome) = self.judged(outcome, &live);
+        let outcome = bounded(outcome, &live);
+        let class = outcome.class;
         let output = outcome.output.map(|output| self.store(output));
-        let error = (class != OutcomeClass::Completed).then(|| Failure {
-            code: crate::outcome::cut(&outcome.code, escapement_model::limits::ERROR_CODE_CHARS_MAX),
-            message: crate::outcome::cut(&outcome.message, escapement_model::limits::MESSAGE_CHARS_MAX),
-            step: Some(unit.step),
-        });
+        let failed = class != OutcomeClass::Completed;
+        let error = failed.then(|| Failure::of_step(unit.step, &outcome.code, &outcome.message));
         self.emit(Event::ToolOutput(ToolOutput {
             unit,
             attempt: live.attempt,
@@ -45,27 +43,6 @@ impl Turn<'_> {
             None => self.unit_ended(unit),
             Some(error) => self.attempt_failed(unit, class, error, live.effect(), &live.action),
         }
-    }
-
-    // RUN-4.6
-    /// A completed attempt stays so; the contract's answer is taken as it is.
-    fn judged(&self, outcome: AttemptOutcome, live: &ToolCalled) -> (OutcomeClass, AttemptOutcome) {
-        let too_large = outcome
-            .output
-            .as_ref()
-            .is_some_and(|output| output.len() > OUTPUT_BYTES_MAX);
-        if too_large {
-            let message = alloc::format!("the output of {} is larger than the contract allows", live.action);
-            let failed = AttemptOutcome {
-                class: OutcomeClass::FailedForGood,
-                output: None,
-                code: String::from("OUTPUT_INVALID"),
-                message,
-                pause: false,
-            };
-            return (failed.class, failed);
-        }
-        (outcome.class, outcome)
     }
 
     fn live_attempt(&self, execution_id: ExecutionId) -> Option<(UnitRef, ToolCalled)> {
@@ -166,18 +143,7 @@ impl Turn<'_> {
         let step_runs = self.step_state(unit.step).stage() == StepStage::Running;
         let (output, error) = match result {
             Ok(output) => (Some(self.store(output)), None),
-            Err(message) => {
-                let message = crate::outcome::cut(&message, escapement_model::limits::MESSAGE_CHARS_MAX);
-                let code = "CHILD_FAILED".to_string();
-                (
-                    None,
-                    Some(Failure {
-                        code,
-                        message,
-                        step: Some(unit.step),
-                    }),
-                )
-            }
+            Err(message) => (None, Some(Failure::of_step(unit.step, "CHILD_FAILED", &message))),
         };
         self.emit(Event::ChildRunEnded(ChildRunEnded {
             unit,
@@ -211,6 +177,22 @@ impl Turn<'_> {
                 self.effect(crate::input::Effect::CancelChild { run_id });
             }
         }
+    }
+}
+
+// RUN-4.6
+/// The outcome, unless its output is too large.
+fn bounded(outcome: AttemptOutcome, live: &ToolCalled) -> AttemptOutcome {
+    let too_large = |output: &Bytes| output.len() > OUTPUT_BYTES_MAX;
+    if !outcome.output.as_ref().is_some_and(too_large) {
+        return outcome;
+    }
+    AttemptOutcome {
+        class: OutcomeClass::FailedForGood,
+        output: None,
+        code: String::from("OUTPUT_INVALID"),
+        message: alloc::format!("the output of {} is larger than the contract allows", live.action),
+        pause: false,
     }
 }
 

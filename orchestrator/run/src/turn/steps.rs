@@ -5,11 +5,12 @@ use crate::journal::{
     Event, Failure, RequestRef, RevisionFailing, SkipReason, StepCompleted, StepFailed, StepSkipped, Stored,
     UnitRef,
 };
-use crate::outcome::value_of_bool;
+use crate::outcome::encoded;
 use crate::plan::{Condition, OnFailure, StepIndex, StepKind};
 use crate::state::{StepStage, UnitStage};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use escapement_model::opaque::ValueView;
 
 impl Turn<'_> {
     /// Looks whether the step ends with what its units are now.
@@ -25,7 +26,7 @@ impl Turn<'_> {
             }
             StepKind::Condition(condition) => match state.goes_on {
                 Some(value) => {
-                    let output = self.store(value_of_bool(value));
+                    let output = self.store(encoded(ValueView::Bool(value)));
                     self.complete_step(step, Some(output), "");
                     self.take_side(step, condition, value);
                 }

@@ -2,8 +2,8 @@
 
 use super::Turn;
 use crate::journal::{Event, Failure, Limit, RequestKind, RequestRef, RunFailed, TimeoutError};
-use crate::plan::Plan;
-use crate::spec::ActionProfile;
+use crate::plan::{Plan, Step};
+use crate::spec::{ActionProfile, Limits};
 use crate::state::{RunState, Stage, StepStage, UnitStage};
 use alloc::format;
 use alloc::string::String;
@@ -114,7 +114,7 @@ impl RunState {
     }
 
     /// The longest that a unit takes with all its retries.
-    fn unit_budget_ms(&self, spec: &crate::plan::Step, attempt_ms: Option<u64>, extensions: u32) -> u64 {
+    fn unit_budget_ms(&self, spec: &Step, attempt_ms: Option<u64>, extensions: u32) -> u64 {
         let limits = &self.spec.limits;
         let retries = spec
             .retry
@@ -246,17 +246,16 @@ impl Turn<'_> {
         }
     }
 
-    /// What a worker has for an attempt of the step.
-    pub(super) fn attempt_ms(&self, step: u32, profile: &ActionProfile) -> u64 {
-        let of_profile = (profile.attempt_ms > 0).then_some(profile.attempt_ms);
-        let own = self.step(step).timeout_ms.or(of_profile);
-        own.unwrap_or(self.state.spec.limits.attempt_ms)
-    }
-
     /// True while the run executes.
     pub(super) fn executes(&self) -> bool {
         self.state.stage() == Stage::Executing
     }
+}
+
+/// Milliseconds that a worker has for an attempt of the step.
+pub(crate) fn attempt_ms(step: &Step, profile: &ActionProfile, limits: &Limits) -> u64 {
+    let of_profile = (profile.attempt_ms > 0).then_some(profile.attempt_ms);
+    step.timeout_ms.or(of_profile).unwrap_or(limits.attempt_ms)
 }
 
 fn signed(ms: u64) -> i64 {

@@ -2,7 +2,7 @@
 
 use super::Turn;
 use crate::journal::UnitRef;
-use crate::outcome::VALUE_NULL;
+use crate::outcome::encoded;
 use crate::plan::{StepIndex, StepKind};
 use crate::state::{StepStage, StepState, UnitState};
 use crate::template::{
@@ -12,7 +12,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, encode_value, value};
+use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, value};
 use escapement_model::{Opaque, limits::OUTPUT_BYTES_MAX};
 
 /// A code and a sentence.
@@ -108,7 +108,11 @@ impl<'a> Turn<'a> {
             .rposition(|step| step.stage() == StepStage::Completed);
         Ok(match last {
             Some(step) => self.output_of(step),
-            None => self.plan.narrative.as_deref().map(crate::outcome::value_of_text),
+            None => self
+                .plan
+                .narrative
+                .as_deref()
+                .map(|text| encoded(ValueView::Text(text))),
         })
     }
 
@@ -163,7 +167,7 @@ impl<'a> Turn<'a> {
                 let items = state.units.iter();
                 return Found::List(
                     items
-                        .map(|unit| self.unit_output(unit).unwrap_or(VALUE_NULL))
+                        .map(|unit| self.unit_output(unit).unwrap_or_else(|| encoded(ValueView::Null)))
                         .collect(),
                 );
             };
@@ -248,12 +252,6 @@ fn follow(bytes: &Bytes, pointer: &Pointer) -> Found<'static> {
     }
     let found = view(bytes).and_then(|value| pointer.find(value));
     found.map_or(Found::Missing, |value| Found::Encoded(encoded(value)))
-}
-
-fn encoded(value: ValueView<'_>) -> Bytes {
-    let mut bytes = Vec::new();
-    encode_value(value, &mut bytes);
-    Bytes::from(bytes)
 }
 
 /// Views an encoded `google.protobuf.Value`; `None` if it is none.

@@ -190,16 +190,8 @@ impl Turn<'_> {
         match word {
             OverrideWord::Complete(output) => self.override_complete(step, output, &reason)?,
             OverrideWord::Fail { code, message } => {
-                let code = cut(&code, escapement_model::limits::ERROR_CODE_CHARS_MAX);
-                let message = cut(&format!("{message} ({reason})"), MESSAGE_CHARS_MAX);
-                self.fail_step(
-                    step,
-                    Failure {
-                        code,
-                        message,
-                        step: Some(step),
-                    },
-                );
+                let message = format!("{message} ({reason})");
+                self.fail_step(step, Failure::of_step(step, &code, &message));
             }
             OverrideWord::Skip => {
                 self.let_go_of_units(step);

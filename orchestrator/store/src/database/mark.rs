@@ -30,6 +30,12 @@ impl Mark {
     }
 
     /// Zero if the file is younger than its first sync; `None` if the bytes are none of ours.
+    /// Reads the mark of a database that others may write; a damaged or missing one counts as none.
+    pub(crate) fn read(path: &Path) -> Self {
+        let bytes = std::fs::read(path).ok();
+        bytes.and_then(|bytes| Self::decode(&bytes)).unwrap_or_default()
+    }
+
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         if bytes.iter().all(|byte| *byte == 0) {
             return Some(Self::default());

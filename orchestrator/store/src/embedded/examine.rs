@@ -81,10 +81,7 @@ impl Examiner {
     pub fn open(directory: &Path) -> Result<Self, StoreFault> {
         let path = directory.join(EXECUTIONS.database);
         // Read first, so that it is never ahead of what is read behind it.
-        let mark = std::fs::read(directory.join(EXECUTIONS.mark))
-            .ok()
-            .and_then(|bytes| Mark::decode(&bytes))
-            .unwrap_or_default();
+        let mark = Mark::read(&directory.join(EXECUTIONS.mark));
         let mut examiner = Self::over(connection::open_bystander(&path)?, &path)?;
         examiner.mark = mark;
         Ok(examiner)

@@ -89,10 +89,7 @@ impl RunExaminer {
     pub fn open(directory: &Path) -> Result<Self, StoreFault> {
         let path = directory.join(RUNS.database);
         // Read first, so that it is never ahead of what is read behind it.
-        let mark = std::fs::read(directory.join(RUNS.mark))
-            .ok()
-            .and_then(|bytes| Mark::decode(&bytes))
-            .unwrap_or_default();
+        let mark = Mark::read(&directory.join(RUNS.mark));
         let mut examiner = Self::over(connection::open_bystander(&path)?, &path)?;
         examiner.mark = mark;
         Ok(examiner)
