@@ -34,7 +34,7 @@ impl Turn<'_> {
         self.emit(Event::InputRequested(request));
     }
 
-    /// True while nobody has approved the plan.
+    /// True while the plan waits for its approval.
     pub(super) fn waits_for_plan_approval(&self) -> bool {
         let mut open = self.state.open_requests();
         open.any(|request| request.unit.is_none())
