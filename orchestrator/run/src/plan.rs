@@ -241,8 +241,10 @@ pub struct Parallel {
 /// `loop`.
 #[derive(Clone, Debug)]
 pub struct Loop {
-    /// What is repeated; its arguments get `iteration`, from 0.
+    /// What is repeated.
     pub call: Call,
+    /// True if its arguments get `iteration`, from 0. An action that refuses arguments that it does not know needs false.
+    pub pass_iteration: bool,
     /// 0 to 1,000; what the run says unless given.
     pub max_iterations: Option<u32>,
     /// Asked after each iteration; the loop goes on while it is true.

@@ -284,6 +284,7 @@ fn repeated<'a>(
     });
     StepKind::Loop(Loop {
         call,
+        pass_iteration: config.boolean(reading, "pass_iteration").unwrap_or(true),
         max_iterations: small(config.whole(reading, "max_iterations", 0..=ITERATIONS_MAX)),
         loop_condition: config.field(reading, "loop_condition", |reading, value| {
             expression(reading, keys, links, value)

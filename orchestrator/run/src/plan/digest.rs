@@ -141,11 +141,13 @@ fn kind<'a>(encoder: &mut Encoder<'a>, kind: &'a StepKind) {
         }
         StepKind::Loop(Loop {
             call: repeated,
+            pass_iteration,
             max_iterations,
             loop_condition,
         }) => {
             encoder.text("loop");
             call(encoder, repeated);
+            flag(encoder, *pass_iteration);
             encoder.optional(*max_iterations, small);
             encoder.optional(loop_condition.as_ref(), expression);
         }

@@ -46,9 +46,10 @@ impl Turn<'_> {
         let payload = match &self.step(unit.step).kind {
             StepKind::ToolCall(call) => render(call)?,
             StepKind::Parallel(parallel) => render(&parallel.items[unit.index as usize])?,
-            StepKind::Loop(spec) => StructBuilder::from_opaque(&render(&spec.call)?)
+            StepKind::Loop(spec) if spec.pass_iteration => StructBuilder::from_opaque(&render(&spec.call)?)
                 .number("iteration", f64::from(unit.index))
                 .build(),
+            StepKind::Loop(spec) => render(&spec.call)?,
             StepKind::LlmDecision(decision) => self.model_payload(unit, decision)?,
             StepKind::UserInput(_) | StepKind::Condition(_) | StepKind::SubPlan(_) => {
                 unreachable!("the step calls no action")

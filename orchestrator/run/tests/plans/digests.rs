@@ -45,7 +45,7 @@ fn the_encoding_stays() {
     );
     assert_eq!(
         hex(digest(&full())),
-        "739f74107298c5d748a281e0a689340154c3d108cb5d4fb657db77c4a419427c"
+        "eed2e9c0b75f333c566933c96c4a00df59f28231fba49a04d48ba7a819c30941"
     );
 }
 
@@ -147,6 +147,7 @@ fn every_field_makes_a_difference() {
         ("/steps/4/config/batch_size", json!(4)),
         ("/steps/4/config/wait_all", json!(true)),
         ("/steps/5/config/max_iterations", json!(11)),
+        ("/steps/5/config/pass_iteration", json!(false)),
         ("/steps/5/config/loop_condition", json!("result:all")),
         (
             "/steps/6/config/plan_id",

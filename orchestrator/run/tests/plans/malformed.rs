@@ -217,6 +217,7 @@ const OF_CONFIGURATIONS: &[Row] = &[
     ("/steps/5/config/tool_args/n", r#""${item}""#, "=", UNRESOLVED),
     ("/steps/5/config/max_iterations", "1001", "=", INVALID),
     ("/steps/5/config/max_iterations", "-1", "=", INVALID),
+    ("/steps/5/config/pass_iteration", "1", "=", INVALID),
     ("/steps/5/config/loop_condition", "true", "=", INVALID),
     ("/steps/5/config/loop_condition", r#""result:nobody""#, "=", REFERENCE),
     ("/steps/5/config/loop_condition", r#""result:again""#, "steps[5].config", CYCLE),

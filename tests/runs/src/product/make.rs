@@ -140,6 +140,7 @@ fn kind(kind: &Kind) -> StepKind {
             action,
         } => StepKind::Loop(Loop {
             call: call(*action),
+            pass_iteration: true,
             max_iterations: Some(u32::try_from(*max_iterations).expect("a short loop")),
             loop_condition: condition.map(expression),
         }),
