@@ -19,13 +19,14 @@ const PURE: [&str; 6] = [
 ];
 /// The disk below the store in tests: the only crate with `unsafe`, and below SQLite itself.
 const TEST_DISK: &str = "escapement-test-disk";
-const ORCHESTRATOR: [&str; 12] = [
+const ORCHESTRATOR: [&str; 13] = [
     "escapement-contract",
     "escapement-engine",
     "escapement-simulator",
     "escapement-store",
     "escapement-codec",
     "escapement-insight",
+    "escapement-commands",
     "escapement-host",
     "escapement-transport",
     "escapement-run",
@@ -184,6 +185,18 @@ fn of_the_orchestrator_only_transport_and_server_know_grpc() {
         assert_never(
             name,
             &["tonic", "tonic-prost", "tonic-types", "hyper", "hyper-util"],
+        );
+    }
+}
+
+#[test]
+fn the_commands_are_built_without_a_server() {
+    let built = built_with("escapement-commands");
+    assert!(built.contains("clap"), "{built:?}");
+    for other in ["escapement-host", "tonic", "hyper"] {
+        assert!(
+            !built.contains(other),
+            "escapement-commands must never depend on {other}"
         );
     }
 }

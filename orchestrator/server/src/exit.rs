@@ -1,27 +1,15 @@
 //! How the process ends when it does not end well: what is said on stderr and with which code it exits.
 
-use escapement_model::ExecutionId;
+pub use escapement_commands::exit::{
+    EXIT_CANNOT_CREATE, EXIT_CUT_SHORT, EXIT_SOFTWARE, EXIT_STORE, EXIT_UNAVAILABLE, EXIT_USAGE,
+};
+use escapement_commands::exit::{report, store_code};
 use escapement_store::StoreFault;
 use std::error::Error;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// Bad configuration (`EX_USAGE`).
-pub const EXIT_USAGE: u8 = 64;
-/// An input is not what it must be (`EX_DATAERR`).
-pub const EXIT_DATA: u8 = 65;
-/// The address cannot be had (`EX_UNAVAILABLE`).
-pub const EXIT_UNAVAILABLE: u8 = 69;
-/// A defect: the orchestrator found itself in a state that cannot be (`EX_SOFTWARE`).
-pub const EXIT_SOFTWARE: u8 = 70;
-/// A directory or file cannot be used (`EX_CANTCREAT`).
-pub const EXIT_CANNOT_CREATE: u8 = 73;
-/// The store cannot be trusted, at the start or later (`EX_IOERR`).
-pub const EXIT_STORE: u8 = 74;
-/// Stopped before everything that ran had ended; the restart settles it (`EX_TEMPFAIL`).
-pub const EXIT_CUT_SHORT: u8 = 75;
 
 /// Why the orchestrator does not serve.
 #[derive(Debug)]
@@ -58,62 +46,6 @@ pub enum Failure {
         /// Why not.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// A command could not be carried out.
-    Command {
-        /// What is not done.
-        what: &'static str,
-        /// Why not.
-        source: StoreFault,
-    },
-    /// An execution that the operator wants to give up is not damaged, or not there.
-    NotDropped {
-        /// Its number in the store.
-        number: u64,
-        /// Why not.
-        why: &'static str,
-    },
-    /// What a command was given to read is not what it must be.
-    Input {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// A file that a command was given cannot be read or written.
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
-    /// A command found damage.
-    Damaged {
-        /// Executions that are damaged.
-        n_damaged: u64,
-        /// What else is damaged.
-        n_store_findings: u64,
-    },
-    /// The record of an execution does not decode.
-    DamagedRecord {
-        /// Which.
-        execution_id: ExecutionId,
-        /// What is wrong with it.
-        source: Box<dyn Error + Send + Sync>,
-    },
-    /// The record of an execution is not exported.
-    NotExported {
-        /// What is in the way.
-        why: String,
-        /// What that comes from.
-        source: Option<Box<dyn Error + Send + Sync>>,
-    },
-    /// Record files are not as they were written.
-    NotVerified {
-        /// Files with a difference.
-        n_bad: u64,
-        /// Files that cannot be read or hold no record.
-        n_unreadable: u64,
-    },
     /// The operating system gives no thread, no randomness or no runtime.
     System {
         /// What was asked for.
@@ -131,32 +63,9 @@ impl Failure {
         match self {
             Failure::Configuration { .. } => EXIT_USAGE,
             Failure::Listen { .. } => EXIT_UNAVAILABLE,
-            Failure::Append { .. } | Failure::File { .. } => EXIT_CANNOT_CREATE,
-            Failure::Input { .. } => EXIT_DATA,
-            Failure::Store(fault) | Failure::Command { source: fault, .. } => match fault {
-                StoreFault::Open { .. }
-                | StoreFault::Locked { .. }
-                | StoreFault::Exists { .. }
-                | StoreFault::Unwritable { .. }
-                | StoreFault::Unfinished { .. }
-                | StoreFault::Full(_)
-                | StoreFault::Busy(_) => EXIT_CANNOT_CREATE,
-                StoreFault::Fatal(_)
-                | StoreFault::Damaged { .. }
-                | StoreFault::NoBackup { .. }
-                | StoreFault::Incompatible { .. }
-                | StoreFault::Indexes { .. }
-                | StoreFault::Gap { .. }
-                | StoreFault::CorruptRun { .. }
-                | StoreFault::Corrupt { .. } => EXIT_STORE,
-            },
-            Failure::NotDropped { .. }
-            | Failure::NotExported { .. }
-            | Failure::NotVerified { n_bad: 0, .. } => EXIT_CANNOT_CREATE,
-            Failure::Unrecoverable { .. }
-            | Failure::Damaged { .. }
-            | Failure::DamagedRecord { .. }
-            | Failure::NotVerified { .. } => EXIT_STORE,
+            Failure::Append { .. } => EXIT_CANNOT_CREATE,
+            Failure::Store(fault) => store_code(fault),
+            Failure::Unrecoverable { .. } => EXIT_STORE,
             Failure::System { .. } => 1,
             Failure::CutShort => EXIT_CUT_SHORT,
         }
@@ -164,15 +73,7 @@ impl Failure {
 
     /// Says on stderr what happened and what to do, and gives the exit code.
     pub fn report(&self) -> ExitCode {
-        // Not through telemetry: it may be what did not start, and a filter must not hide this.
-        let mut text = format!("orchestrator: {self}");
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            text.push_str(&format!(": {error}"));
-            cause = error.source();
-        }
-        escapement_process::say(&text);
-        ExitCode::from(self.exit_code())
+        report(self, self.exit_code())
     }
 }
 
@@ -199,29 +100,6 @@ impl fmt::Display for Failure {
                 "execution number {number} was accepted and cannot be read; restore the store from a backup, \
                  start with --accept-loss to leave it unsettled, or give it up with `orchestrator drop`"
             ),
-            Failure::Command { what, .. } => write!(f, "the {what}"),
-            Failure::NotDropped { number, why } => {
-                write!(f, "execution number {number} is not dropped: {why}")
-            }
-            Failure::Input { path, problem } => write!(f, "{}: {problem}", path.display()),
-            Failure::File { path, .. } => write!(f, "cannot use {}", path.display()),
-            Failure::Damaged {
-                n_damaged,
-                n_store_findings,
-            } => write!(
-                f,
-                "{n_damaged} executions and {n_store_findings} other things are damaged, as stdout says; restore \
-                 a backup, make indexes anew with `orchestrator check --repair`, save what is whole with \
-                 `orchestrator export --all`, give one execution up with `orchestrator drop`"
-            ),
-            Failure::DamagedRecord { execution_id, .. } => {
-                write!(f, "the record of execution {execution_id} is damaged")
-            }
-            Failure::NotExported { why, .. } => write!(f, "the record is not exported: {why}"),
-            Failure::NotVerified { n_bad, n_unreadable } => write!(
-                f,
-                "{n_bad} records are not as they were written and {n_unreadable} files cannot be read, as stdout says"
-            ),
             Failure::System { what, .. } => write!(f, "the operating system gives no {what}"),
             Failure::CutShort => f.write_str(
                 "stopped before everything that ran had ended; the next start settles what is open",
@@ -235,21 +113,10 @@ impl Error for Failure {
         match self {
             Failure::Listen { source, .. }
             | Failure::Append { source, .. }
-            | Failure::File { source, .. }
             | Failure::System { source, .. } => Some(source),
-            Failure::Store(fault) | Failure::Command { source: fault, .. } => Some(fault),
+            Failure::Store(fault) => Some(fault),
             Failure::Unrecoverable { source, .. } => Some(source.as_ref()),
-            Failure::DamagedRecord { source, .. } => Some(source.as_ref()),
-            Failure::NotExported { source, .. } => {
-                let source = source.as_deref();
-                source.map(|source| source as &(dyn Error + 'static))
-            }
-            Failure::Configuration { .. }
-            | Failure::NotDropped { .. }
-            | Failure::Input { .. }
-            | Failure::Damaged { .. }
-            | Failure::NotVerified { .. }
-            | Failure::CutShort => None,
+            Failure::Configuration { .. } | Failure::CutShort => None,
         }
     }
 }

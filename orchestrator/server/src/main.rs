@@ -1,6 +1,7 @@
 //! The binary `orchestrator`: reads its arguments and serves, or does the one thing that it was told. Does nothing else.
 
-use escapement_orchestrator::process::commands::{Task, run_command};
+use escapement_commands::run_command;
+use escapement_orchestrator::process::arguments::Task;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -18,12 +19,12 @@ fn run_task() -> ExitCode {
     };
     let done = match task {
         // Open the store, recover, start the engine, serve, drain: see `run`.
-        Task::Serve(config) => escapement_orchestrator::run(&config),
-        Task::Command(command) => run_command(&command),
+        Task::Serve(config) => escapement_orchestrator::run(&config).map_err(|failure| failure.report()),
+        Task::Command(command) => run_command(&command).map_err(|failure| failure.report()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(code) => code,
     }
 }
 

@@ -1,5 +1,5 @@
-//! The process from its arguments to its exit: settings, start, drain, and what the binary does beside serving.
+//! The process from its arguments to its exit: settings, start, drain.
 
-pub mod commands;
+pub mod arguments;
 pub(crate) mod drain;
 pub(crate) mod run;

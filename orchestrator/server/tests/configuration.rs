@@ -7,7 +7,7 @@
 
 use escapement_orchestrator::Config;
 use escapement_orchestrator::config::NoConfig;
-use escapement_orchestrator::process::commands::Task;
+use escapement_orchestrator::process::arguments::Task;
 use std::ffi::OsString;
 use std::process::{Command, Output};
 

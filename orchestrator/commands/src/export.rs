@@ -1,8 +1,9 @@
 //! `export`: the record of one execution as a file, or of all, out of the store. Changes nothing there and overwrites no
 //! file.
 
-use super::{StorePath, say};
-use crate::exit::Failure;
+use crate::Failure;
+use crate::place::{StorePath, undone};
+use crate::said::say;
 use bytes::Bytes;
 use clap::Args;
 use clap::builder::BoolishValueParser;
@@ -50,7 +51,7 @@ pub(crate) fn run(flags: &Export) -> Result<(), Failure> {
 }
 
 fn one(directory: &Path, execution_id: ExecutionId) -> Result<Archive, Failure> {
-    let failed = super::undone("execution is not exported");
+    let failed = undone("execution is not exported");
     let reader = open_reader(directory).map_err(&failed)?;
     let missing = |why: &str| Failure::NotExported {
         why: format!("execution {execution_id} {why}"),
@@ -82,7 +83,7 @@ fn archive(stored: StoredExecution, audit: Option<Bytes>) -> Result<Option<Archi
 
 /// Along the numbers in the table, so that no index is needed.
 fn export_all(directory: &Path, to: &Path) -> Result<(), Failure> {
-    let failed = super::undone("store is not exported");
+    let failed = undone("store is not exported");
     let examiner = Examiner::open(directory).map_err(&failed)?;
     DirBuilder::new()
         .recursive(true)

@@ -1,7 +1,7 @@
 //! `verify`: checks and replays record files. Opens no store.
 
-use super::{read_at_most, say};
-use crate::exit::Failure;
+use crate::Failure;
+use crate::said::{read_at_most, say};
 use bytes::Bytes;
 use clap::Args;
 use escapement_codec::archive::check::{Verdict, hex, verify};

@@ -1,7 +1,7 @@
 //! `orchestrator render`: reads the files, writes the drawing. Decides nothing about how it looks.
 
-use super::read_at_most;
-use crate::exit::Failure;
+use crate::Failure;
+use crate::said::read_at_most;
 use clap::{Args, ValueEnum};
 use escapement_insight::scene::Scene;
 use escapement_insight::{Problem, View, read, svg, text};
@@ -103,7 +103,7 @@ fn width(flags: &Flags) -> Result<usize, Failure> {
         return Ok(usize::from(width));
     }
     Err(Failure::Configuration {
-        setting: "--width".to_owned(),
+        setting: "--width",
         problem: format!("must be {} to {} for this format", range.start(), range.end()),
     })
 }

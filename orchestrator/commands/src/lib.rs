@@ -1,0 +1,122 @@
+//! What the orchestrator's binary does beside serving: `backup`, `restore`, `check` and `drop` of a store, `export` and `verify` of
+//! records, `render`. Starts no engine and opens no port.
+
+#![warn(clippy::too_many_lines)]
+
+mod check;
+mod copies;
+mod drop;
+mod export;
+mod render;
+mod verify;
+
+pub mod exit;
+mod failure;
+mod place;
+mod said;
+
+use clap::Subcommand;
+
+pub use failure::Failure;
+
+/// What can be done without serving.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Copies the store into one file, also while an orchestrator runs on it.
+    ///
+    /// The file holds everything that was acknowledged before the call, of one moment. It is checked as `check` does
+    /// and synced before it gets its name; an existing file is never overwritten. Calls go on meanwhile; the
+    /// write-ahead log grows until the copy is made, so have as much space free as arrives in that time.
+    ///
+    /// Stdout: a line of JSON for each damaged execution, and a last line with the event "backed_up".
+    ///
+    /// Exit codes: 0 the file is there; 73 it exists already, cannot be written, or there is no store; 74 the store is
+    /// damaged.
+    Backup(copies::Backup),
+    /// Makes a store of a backup, in a directory that holds none.
+    ///
+    /// What was acknowledged after the backup is not in it, and nothing can tell: its ids can be used again. Executions
+    /// that were queued at the time of the backup may have run since, and their callers may have seen the results.
+    /// So the next start settles them as failures with the reason restored_from_backup, and everything that was running
+    /// as failures with the reason orchestrator_restarted: nothing that has run once runs again by surprise. With
+    /// --run-queued they stay queued and run; use it if the orchestrator had stopped before the backup was made.
+    ///
+    /// A restore that does not come through leaves a directory `restoring` behind; no orchestrator starts there until
+    /// it is repeated, or that directory is removed.
+    ///
+    /// Stdout: a line of JSON for each damaged execution, and a last line with the event "restored".
+    ///
+    /// Exit codes: 0 restored; 73 the directory holds a store, or a file cannot be used; 74 the backup is damaged, or
+    /// is none.
+    Restore(copies::Restore),
+    /// Looks through a store for damage, also while an orchestrator runs on it; changes nothing. It needs no right to
+    /// write.
+    ///
+    /// Every record is read and compared with its checksum, every index with its table, all numbers are counted, and
+    /// SQLite checks the structure of the file.
+    ///
+    /// With --repair it first makes anew what the tables themselves say, which are all indexes and the counts by state;
+    /// no record is touched. No orchestrator may run then. Damaged executions stay: `drop` gives one up.
+    ///
+    /// Stdout: a line of JSON for each repair, each damaged execution and each other damage, and a last line with the
+    /// event "checked".
+    ///
+    /// Exit codes: 0 clean; 73 there is no store that can be read, or an orchestrator runs; 74 damaged.
+    Check(check::Check),
+    /// Gives up one damaged execution of a store, on which no orchestrator runs: what is left of it is removed for good.
+    ///
+    /// Its ids stay used if they can be read. What is whole is never dropped.
+    ///
+    /// Stdout: one line of JSON with the event "dropped".
+    ///
+    /// Exit codes: 0 it is gone; 73 it is whole or not there, there is no store, or an orchestrator runs; 74 the store is
+    /// damaged beyond it.
+    Drop(drop::Drop),
+    /// Writes everything that is recorded of one settled execution into a file, also while an orchestrator runs.
+    ///
+    /// The file is what ExportExecution streams; `verify` checks it. An existing file is never overwritten. With --all,
+    /// each settled execution goes into a file of its own, named by its id, in a directory; damaged ones are told and
+    /// passed over, and damaged indexes do not matter.
+    ///
+    /// Stdout: one line of JSON with the event "exported" for each file; with --all also one with the event
+    /// "not_exported" for each execution that is damaged or not settled, and a last line with the event "exported_all".
+    ///
+    /// Exit codes: 0 the files are there; 73 there is no such execution, it is not settled, or a file cannot be used;
+    /// 74 a record is damaged.
+    Export(export::Export),
+    /// Checks record files and replays them: no store, no orchestrator and no worker is needed.
+    ///
+    /// The digest of the file and of the request, the hash of each entry, the seal; then the recorded inputs are fed to
+    /// the contract core again, and entries, decisions and result are compared byte for byte.
+    ///
+    /// Stdout: a line of JSON for each difference and each file that cannot be read, and a last line with the event
+    /// "verified".
+    ///
+    /// Exit codes: 0 everything is as it was recorded; 73 a file cannot be read or is no record; 74 a record is not as
+    /// it was written, or does not replay, or an earlier version wrote it, which recorded nothing to check it by.
+    Verify(verify::Verify),
+    /// Draws a plan, or an execution of one: how the steps depend on each other, and what they did when.
+    ///
+    /// INPUT is a plan document, a request with a plan, an exported record (the file or the JSON of ExportExecution),
+    /// the JSON of a SimulatePlanResponse (with --plan also its graph), or the JSON of a ListAuditEntriesResponse
+    /// with --plan. A plan that breaks rules is not drawn: they are said.
+    ///
+    /// Exit codes: 0 drawn; 64 wrong flags; 65 the input cannot be drawn; 73 a file cannot be used.
+    Render(render::Flags),
+}
+
+/// Does it, and says on stdout what came of it.
+///
+/// # Errors
+/// [`Failure`]: what could not be done, or that there is damage.
+pub fn run_command(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Backup(flags) => copies::back_up_store(flags),
+        Command::Restore(flags) => copies::restore_store(flags),
+        Command::Check(flags) => check::run(flags),
+        Command::Drop(flags) => drop::run(flags),
+        Command::Export(flags) => export::run(flags),
+        Command::Verify(flags) => verify::run(flags),
+        Command::Render(flags) => render::run(flags),
+    }
+}
