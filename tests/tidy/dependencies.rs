@@ -9,13 +9,14 @@ use crate::assert_none;
 use crate::metadata::{closure, ours};
 use crate::words::SPEAKS_C;
 
-const PURE: [&str; 6] = [
+const PURE: [&str; 7] = [
     "escapement-model",
     "escapement-contract",
     "escapement-engine",
     "escapement-simulator",
     "escapement-run",
     "escapement-runs",
+    "escapement-expressions",
 ];
 /// The disk below the store in tests: the only crate with `unsafe`, and below SQLite itself.
 const TEST_DISK: &str = "escapement-test-disk";
@@ -32,6 +33,7 @@ const ORCHESTRATOR: [&str; 13] = [
     "escapement-run",
     "escapement-runs",
     "escapement-runs-host",
+    "escapement-expressions",
     "escapement-orchestrator",
 ];
 
@@ -86,14 +88,20 @@ fn the_pure_crates_are_no_std() {
 #[test]
 fn runs_and_the_contract_never_depend_on_each_other() {
     let contract = ["escapement-contract", "escapement-engine", "escapement-simulator"];
-    let runs = ["escapement-run", "escapement-runs", "escapement-runs-host"];
+    let runs = [
+        "escapement-run",
+        "escapement-runs",
+        "escapement-runs-host",
+        "escapement-expressions",
+    ];
     for name in runs {
         assert_never(name, &contract);
     }
     for name in contract {
         assert_never(name, &runs);
     }
-    assert_never("escapement-run", &["escapement-runs"]);
+    assert_never("escapement-run", &["escapement-runs", "escapement-expressions"]);
+    assert_never("escapement-expressions", &["escapement-run"]);
 }
 
 #[test]

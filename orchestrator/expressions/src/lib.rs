@@ -1,0 +1,63 @@
+//! Expressions of users over the results of a run: a subset of the Common Expression Language (CEL) without macros.
+//! Reads no clock, does no I/O, has no variables, no loops and no functions of users: an error is a value, nothing panics, and
+//! time and memory are bounded by the expression and what it is about. It is `no_std`, and the compiler checks it.
+//!
+//! | what | how |
+//! |---|---|
+//! | names | `input`, `run`, `results`, in a loop `iteration` and `last` |
+//! | operators | `? :`, `\|\|`, `&&`, `== != < <= > >= in`, `+ -`, `* / %`, `!`, unary `-`, `a.b`, `a[b]` |
+//! | a key that is no name | `` results.`read-a`.text `` or `results["read-a"].text` |
+//! | literals | `null`, `true`, `12`, `0x1f`, `1.5`, `1e3`, `'text'`, `"text"`, `r'raw'`, `[1, 2]`, `{'a': 1}` |
+//! | comments | `//` to the end of the line |
+//! | functions | `has(a.b)`, `size(x)`, `x.size()`, `int(x)`, `double(x)`, `string(x)` |
+//! | of texts | `t.startsWith(u)`, `t.endsWith(u)`, `t.contains(u)` |
+//!
+//! Of the rest of CEL there are no unsigned numbers, bytes, times, types, macros, messages, texts in triple quotes and no
+//! regular expressions.
+//!
+//! A number of a JSON document is a double, a literal without a point is an int of 64 bits.
+//! The two are compared by their exact values, so `input.n == 1` and `input.n > 2` are as expected, and a double that is whole
+//! is an index.
+//! Arithmetic takes two numbers of one kind: `input.n + 1.0` or `int(input.n) + 1`, as CEL has it; ints do not overflow but
+//! fail, and `%` takes ints.
+//! Values of different kinds are not equal; `<` and the like take two numbers, two texts or two booleans.
+//! `&&` and `||` know their value if one side decides, even if the other side is an error.
+
+#![no_std]
+#![warn(clippy::too_many_lines)]
+
+extern crate alloc;
+
+mod evaluate;
+mod functions;
+mod parse;
+mod token;
+mod value;
+
+use alloc::string::String;
+use escapement_model::Opaque;
+
+/// Bytes of an expression.
+pub const EXPRESSION_BYTES_MAX: usize = 4096;
+/// Literals, names, operators and calls in an expression.
+pub const NODES_MAX: usize = 256;
+/// Parentheses, brackets, choices and signs inside one another.
+pub const NESTING_MAX: usize = 64;
+
+/// Checks an expression as far as that is possible without values: its syntax, its size, its functions and its names.
+///
+/// # Errors
+/// A sentence with the place of the first mistake.
+pub fn check(expression: &str) -> Result<(), String> {
+    let node = parse::parse(expression)?;
+    evaluate::check_names(&node)
+}
+
+/// Returns what an expression comes to over an object of names and their values.
+///
+/// # Errors
+/// A sentence: the expression has a mistake, has no value, or one that is neither true nor false.
+pub fn evaluate(expression: &str, bindings: &Opaque) -> Result<bool, String> {
+    let node = parse::parse(expression)?;
+    evaluate::truth(&node, bindings)
+}
