@@ -4,6 +4,7 @@
 //! Field numbers are never used for something else.
 
 mod attempts;
+mod contents;
 mod names;
 mod people;
 

@@ -15,6 +15,7 @@ pub mod outcome;
 pub mod plan;
 pub mod presets;
 mod preview;
+pub mod record;
 mod run;
 pub mod spec;
 pub mod state;

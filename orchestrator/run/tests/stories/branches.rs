@@ -283,7 +283,7 @@ fn a_loop_repeats_its_call_with_the_number_of_the_iteration() {
         world.complete("again", json!({"i": i}));
     }
     assert_eq!(world.output(), json!([{"i": 0}, {"i": 1}, {"i": 2}]));
-    let mut world = World::of(repeat(json!({"max_iterations": 2, "pass_iteration": false})));
+    let world = World::of(repeat(json!({"max_iterations": 2, "pass_iteration": false})));
     assert_eq!(world.payload("again"), json!({"x": 1}));
     assert_eq!(
         World::of(repeat(json!({"max_iterations": 0}))).output(),

@@ -7,6 +7,7 @@ mod failures;
 mod forks;
 mod limits;
 mod people;
+mod records;
 mod recovery;
 mod steps;
 mod verbs;

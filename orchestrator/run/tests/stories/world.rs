@@ -22,7 +22,7 @@ pub(crate) const RUN_ID: [u8; 16] = [7, 1, 1, 1, 1, 1, 0x41, 1, 0x81, 1, 1, 1, 1
 pub(crate) const START: i64 = 1_763_700_000_000;
 
 #[derive(Default)]
-struct Disk(RefCell<BTreeMap<[u8; 32], Bytes>>);
+pub(crate) struct Disk(RefCell<BTreeMap<[u8; 32], Bytes>>);
 
 impl Blobs for Disk {
     fn blob(&self, digest: &[u8; 32]) -> Bytes {
@@ -35,7 +35,7 @@ pub(crate) struct World {
     pub(crate) run: Run,
     run_id: RunId,
     pub(crate) now: i64,
-    disk: Disk,
+    pub(crate) disk: Disk,
     /// Everything in the journal.
     pub(crate) journal: Vec<Entry>,
     pub(crate) bytes: Vec<Bytes>,
@@ -108,7 +108,9 @@ impl World {
         self.journal.extend(commit.events.clone());
         self.bytes
             .extend(commit.entries.iter().map(|entry| entry.bytes.clone()));
+        let said: Vec<[u8; 32]> = commit.events.iter().flat_map(Entry::contents).collect();
         for (digest, blob) in &commit.blobs {
+            assert!(said.contains(digest), "every content is one that an entry names");
             self.disk.0.borrow_mut().insert(*digest, blob.clone());
         }
         self.effects.extend(commit.persisted());

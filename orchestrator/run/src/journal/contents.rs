@@ -1,0 +1,66 @@
+//! Which contents an entry refers to. Reads none of them.
+
+use super::{
+    CheckpointCreated, ChildRunEnded, ChildRunStarted, Entry, Event, InputRequest, PlanCreated,
+    RequestAnswer, RunCompleted, RunCreated, StepCompleted, StepMemoized, Stored, ToolCalled, ToolOutput,
+};
+use alloc::vec::Vec;
+
+impl Entry {
+    /// What it says outside of itself: SHA-256 of each content that it refers to, in the order of its fields. One that it
+    /// names twice is there twice.
+    pub fn contents(&self) -> Vec<[u8; 32]> {
+        let Some(event) = &self.event else {
+            return Vec::new();
+        };
+        let digest = |stored: &Stored| <[u8; 32]>::try_from(&stored.digest[..]).ok();
+        stored_in(event).into_iter().filter_map(digest).collect()
+    }
+}
+
+fn stored_in(event: &Event) -> Vec<&Stored> {
+    match event {
+        Event::RunCreated(RunCreated {
+            input, environment, ..
+        }) => [input, environment].into(),
+        Event::PlanCreated(PlanCreated { document, .. }) => [document].into(),
+        Event::ToolCalled(ToolCalled { request, .. }) => [request].into(),
+        Event::CheckpointCreated(CheckpointCreated { data, .. }) => [data].into(),
+        Event::ChildRunStarted(ChildRunStarted { input, .. }) => [input].into(),
+        Event::ToolOutput(ToolOutput { output, .. })
+        | Event::StepCompleted(StepCompleted { output, .. })
+        | Event::ChildRunEnded(ChildRunEnded { output, .. })
+        | Event::RunCompleted(RunCompleted { output, .. }) => output.iter().collect(),
+        Event::StepMemoized(StepMemoized { output, units, .. }) => {
+            let of_units = units.iter().filter_map(|unit| unit.output.as_ref());
+            output.iter().chain(of_units).collect()
+        }
+        Event::InputRequested(InputRequest { subject, answer, .. }) => {
+            let answered = answer.iter().filter_map(|answer| answer.value.as_ref());
+            subject.iter().chain(answered).collect()
+        }
+        Event::DecisionRecorded(RequestAnswer { value, .. })
+        | Event::InputReceived(RequestAnswer { value, .. }) => value.iter().collect(),
+        Event::RunStarted(_)
+        | Event::StepStarted(_)
+        | Event::EvaluationRequested(_)
+        | Event::Evaluated(_)
+        | Event::StepRetrying(_)
+        | Event::UnitFailed(_)
+        | Event::StepFailed(_)
+        | Event::StepSkipped(_)
+        | Event::StepBlocked(_)
+        | Event::StepReset(_)
+        | Event::InputExpired(_)
+        | Event::InputClosed(_)
+        | Event::PauseRequested(_)
+        | Event::RunPaused(_)
+        | Event::RunResumed(_)
+        | Event::RunRecovered(_)
+        | Event::RunRolledBack(_)
+        | Event::TimeoutError(_)
+        | Event::RunFailed(_)
+        | Event::RunCancelled(_)
+        | Event::RevisionFailing(_) => Vec::new(),
+    }
+}
