@@ -10,8 +10,9 @@ use bytes::Bytes;
 use escapement_model::{InputRequestId, RunId};
 use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{
-    BatchOutcome, Content, EmbeddedRuns, RunBatch, RunProgress, RunReader, RunRemoved, RunStore, RunWrite,
-    Snapshot,
+    BatchOutcome, ClientRequest, Content, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut,
+    DefinitionWrite, EmbeddedRuns, ExpectedVersion, RunBatch, RunProgress, RunReader, RunRemoved, RunStore,
+    RunWrite, Snapshot,
 };
 use escapement_store::{Checkpointing, EmbeddedOptions, StoreFault};
 use escapement_test_disk::Disk;
@@ -53,6 +54,8 @@ enum Act {
     Commit(RunBatch),
     /// Removes the run of that seed.
     Remove(u64),
+    /// Makes a saved plan of that name, or changes it, with that document; `None` deletes it.
+    Define(&'static str, Option<u64>),
 }
 
 /// What one process does between opening and closing.
@@ -85,6 +88,12 @@ fn lives() -> Vec<Life> {
             write.opened = vec![sample_of(2).input_request(1), sample_of(2).input_request(2)];
         })]),
         commit([sample(3).create(), sample(4).create(), sample(5).create()]),
+        Act::Define("one", Some(0)),
+        Act::Define("two", Some(1)),
+        commit([
+            with(sample(4).append(2, 0), |write| write.requests = vec![request(4)]),
+            with(sample(3).append(2, 0), |write| write.requests = vec![request(3)]),
+        ]),
         commit([with(sample(1).append(22, 3), |write| {
             write.snapshot = sample_of(1).snapshot(20);
             write.keep_from = Some(15);
@@ -97,6 +106,7 @@ fn lives() -> Vec<Life> {
             write.released = vec![content(2).digest()];
         })]),
         Act::Remove(3),
+        Act::Define("one", Some(2)),
         commit([
             with(sample(1).end(25), |write| {
                 write.snapshot = sample_of(1).snapshot(25)
@@ -107,10 +117,31 @@ fn lives() -> Vec<Life> {
             }),
         ]),
         Act::Remove(1),
+        Act::Define("two", None),
         commit([sample(7).create(), sample(4).append(2, 30)]),
         commit([sample(4).end(32), sample(6).end(2)]),
     ];
     vec![first, second]
+}
+
+/// The request that is about the run of that seed.
+fn request(seed: u64) -> ClientRequest {
+    ClientRequest {
+        key: format!("verb {seed}"),
+        digest: [seed as u8; 32],
+    }
+}
+
+/// Names of saved plans, and their documents.
+const PLANS: [&str; 2] = ["one", "two"];
+const DOCUMENTS: std::ops::Range<u64> = 0..3;
+
+/// A document of a revision, the last of which is large.
+fn document(n: u64) -> Content {
+    Content::of_revision(
+        Bytes::from(vec![n as u8 + 100; 500 + 4000 * n as usize]),
+        [n as u8 + 1; 32],
+    )
 }
 
 fn sample_of(seed: u64) -> RunSample {
@@ -135,6 +166,9 @@ struct Truth {
     pins: BTreeSet<(RunId, [u8; 32])>,
     /// Open input requests with their runs.
     open: BTreeMap<InputRequestId, RunId>,
+    answered: BTreeMap<String, RunId>,
+    /// Versions and documents of saved plans.
+    plans: BTreeMap<&'static str, (u64, u64)>,
     number_last: u64,
 }
 
@@ -151,7 +185,15 @@ impl Truth {
                 self.runs.remove(&id);
                 self.pins.retain(|(run, _)| *run != id);
                 self.open.retain(|_, run| *run != id);
+                self.answered.retain(|_, run| *run != id);
                 self.removed.insert(id);
+            }
+            Act::Define(name, Some(document)) => {
+                let version = self.plans.get(name).map_or(0, |(version, _)| *version);
+                self.plans.insert(name, (version + 1, *document));
+            }
+            Act::Define(name, None) => {
+                self.plans.remove(name);
             }
         }
     }
@@ -190,6 +232,8 @@ impl Truth {
         for closed in &write.closed {
             self.open.remove(&closed.id);
         }
+        let answered = write.requests.iter().map(|request| (request.key.clone(), id));
+        self.answered.extend(answered);
     }
 
     fn has_content(&self, digest: [u8; 32]) -> bool {
@@ -219,12 +263,35 @@ impl Truth {
                 return Some(format!("content {n}"));
             }
         }
+        for name in PLANS {
+            let plan = plan(&*reader, name).unwrap();
+            if plan != self.plans.get(name).copied() {
+                return Some(format!("saved plan {name}: {plan:?}"));
+            }
+        }
+        for n in DOCUMENTS {
+            let found = reader.revision(&document(n).revision().unwrap()).unwrap();
+            if found.map(|found| found.document) != self.document(n) {
+                return Some(format!("document {n}"));
+            }
+        }
+        for seed in SEEDS {
+            let answered = reader.answered(&request(seed).key).unwrap();
+            if answered.map(|(run, _)| run) != self.answered.get(&request(seed).key).copied() {
+                return Some(format!("answered request about run {seed}: {answered:?}"));
+            }
+        }
         let open = reader.open_input_requests(None, None, 100).unwrap();
         let open: BTreeMap<_, _> = open.iter().map(|request| (request.id, request.run_id)).collect();
         let live = reader.live(None, 100).unwrap();
         let live: Vec<u64> = live.iter().map(|run| run.number).collect();
         let is_same = open == self.open && live == self.live();
         (!is_same).then(|| format!("open: {open:?}, live: {live:?}"))
+    }
+
+    fn document(&self, n: u64) -> Option<Bytes> {
+        let is_there = self.plans.values().any(|(_, document)| *document == n);
+        is_there.then(|| document(n).bytes().clone())
     }
 
     fn live(&self) -> Vec<u64> {
@@ -259,6 +326,29 @@ fn shown(reader: &dyn RunReader, id: RunId) -> Result<Option<Known>, StoreFault>
     }))
 }
 
+/// Version and document of a saved plan, as the store shows it.
+fn plan(reader: &dyn RunReader, name: &str) -> Result<Option<(u64, u64)>, StoreFault> {
+    let found = reader.definition(DefinitionKind::SavedPlan, name)?;
+    Ok(found.map(|found| (found.version, found.record[0].into())))
+}
+
+fn define(store: &mut EmbeddedRuns, name: &str, n: Option<u64>) -> Result<DefinitionOutcome, StoreFault> {
+    let put = |n: u64| DefinitionPut {
+        owner: Some("owner".to_owned()),
+        priority: 1,
+        at: 5,
+        record: Bytes::from(vec![n as u8]),
+        contents: vec![document(n)],
+        pinned: Vec::new(),
+    };
+    store.define(&DefinitionWrite {
+        kind: DefinitionKind::SavedPlan,
+        name: name.to_owned(),
+        expected: ExpectedVersion::Any,
+        change: n.map_or(DefinitionChange::Delete, |n| DefinitionChange::Put(put(n))),
+    })
+}
+
 /// Does it; what came of it must be what no refusal comes of.
 fn act(store: &mut EmbeddedRuns, act: &Act) -> Result<(), StoreFault> {
     match act {
@@ -266,6 +356,10 @@ fn act(store: &mut EmbeddedRuns, act: &Act) -> Result<(), StoreFault> {
         Act::Remove(seed) => {
             let id = sample_of(*seed).run_id();
             assert_eq!(store.remove_run(id, REMOVED_AT)?, RunRemoved::Done);
+        }
+        Act::Define(name, document) => {
+            let outcome = define(store, name, *document)?;
+            assert!(matches!(outcome, DefinitionOutcome::Done { .. }), "{outcome:?}");
         }
     }
     Ok(())

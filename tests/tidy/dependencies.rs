@@ -20,7 +20,7 @@ const PURE: [&str; 7] = [
 ];
 /// The disk below the store in tests: the only crate with `unsafe`, and below SQLite itself.
 const TEST_DISK: &str = "escapement-test-disk";
-const ORCHESTRATOR: [&str; 13] = [
+const ORCHESTRATOR: [&str; 14] = [
     "escapement-contract",
     "escapement-engine",
     "escapement-simulator",

@@ -36,6 +36,7 @@ pub fn store_code(fault: &StoreFault) -> u8 {
         | StoreFault::Indexes { .. }
         | StoreFault::Gap { .. }
         | StoreFault::CorruptRun { .. }
+        | StoreFault::CorruptDefinition { .. }
         | StoreFault::Corrupt { .. } => EXIT_STORE,
     }
 }

@@ -95,6 +95,11 @@ pub enum StoreFault {
         /// What of it is damaged.
         part: &'static str,
     },
+    /// One saved plan or action profile is damaged; all others are not.
+    CorruptDefinition {
+        /// Its number.
+        number: u64,
+    },
     /// One execution is damaged; all others are not.
     Corrupt {
         /// Its number.
@@ -197,6 +202,11 @@ impl fmt::Display for StoreFault {
                 "the {part} of run number {number} is damaged or missing; all others can be read; restore a backup, \
                  or give it up"
             ),
+            Self::CorruptDefinition { number } => write!(
+                f,
+                "the definition (saved plan or action profile) number {number} is damaged; all others can be read; \
+                 restore a backup, or delete it and write it again"
+            ),
             Self::Corrupt { number, part } => write!(
                 f,
                 "the {part} of execution number {number} is damaged or missing; all others can be read; \
@@ -223,6 +233,7 @@ impl Error for StoreFault {
             | Self::Locked { .. }
             | Self::Gap { .. }
             | Self::CorruptRun { .. }
+            | Self::CorruptDefinition { .. }
             | Self::Corrupt { .. } => None,
         }
     }

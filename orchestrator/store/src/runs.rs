@@ -7,11 +7,13 @@
 //! A run only grows until it ends, and an ended run never changes. It can be removed on purpose; then its number stays
 //! counted and its ids stay used.
 //!
-//! Saved plans, goals, sessions, triggers, notices and artifacts are not kept here yet: each is a table of its own in
-//! a later migration and a list of its own in [`RunBatch`]; those that refer to contents pin them as runs do.
+//! Beside the runs there are definitions: saved plans and action profiles. Each change of one is a commit of its own.
+//!
+//! Goals, sessions, triggers, notices and artifacts are not kept here yet.
 
 #[cfg(feature = "testing")]
 pub mod conformance;
+mod definitions;
 mod embedded;
 pub mod limits;
 #[cfg(feature = "testing")]
@@ -23,6 +25,10 @@ mod write;
 use bytes::Bytes;
 use escapement_model::{InputRequestId, RunId};
 
+pub use self::definitions::{
+    Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPut,
+    DefinitionWrite, ExpectedVersion, StoredRevision,
+};
 pub use self::embedded::{
     EmbeddedRuns, RunExamination, RunExaminedPage, RunExaminer, RunFinding, RunGivenUp, RunsBackedUp,
     RunsRestored, back_up, open_reader, restore,
@@ -71,6 +77,15 @@ pub trait RunStore: Send {
     /// # Errors
     /// As [`RunStore::commit`].
     fn remove_run(&mut self, id: RunId, now_unix_ms: i64) -> Result<RunRemoved, StoreFault>;
+
+    /// Changes one definition in a transaction of its own; durable when it returns.
+    ///
+    /// # Errors
+    /// As [`RunStore::commit`]; [`StoreFault::CorruptDefinition`] if it is damaged and is not to be deleted.
+    ///
+    /// # Panics
+    /// If a part is larger than [`limits`] allow.
+    fn define(&mut self, write: &DefinitionWrite) -> Result<DefinitionOutcome, StoreFault>;
 
     /// A reader of the same data that works on its own connection, from any thread, concurrently.
     ///
@@ -123,12 +138,43 @@ pub trait RunReader: Send {
         limit: usize,
     ) -> Result<Vec<RunSummary>, StoreFault>;
 
+    /// Index columns of the run of that saved plan that was created last.
+    ///
+    /// # Errors
+    /// As [`RunReader::run`].
+    fn newest_run_of(&self, plan: &str) -> Result<Option<RunSummary>, StoreFault>;
+
     /// The content of that digest.
     ///
     /// # Errors
-    /// [`StoreFault::CorruptRun`] with the first run that refers to it, if it is damaged; otherwise as the
-    /// implementation fails.
+    /// [`StoreFault::CorruptRun`] with the first run that refers to it, 0 if none does, if it is damaged; otherwise
+    /// as the implementation fails.
     fn content(&self, digest: &[u8; 32]) -> Result<Option<Bytes>, StoreFault>;
+
+    /// The document of the revision of that digest, as long as a run or a saved plan refers to it.
+    ///
+    /// # Errors
+    /// As [`RunReader::content`].
+    fn revision(&self, digest: &[u8; 32]) -> Result<Option<StoredRevision>, StoreFault>;
+
+    /// The definition of that name.
+    ///
+    /// # Errors
+    /// [`StoreFault::CorruptDefinition`] if it is damaged; otherwise as the implementation fails.
+    fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault>;
+
+    /// Definitions of that kind, of that owner or of all, in the order of [`DefinitionKey`], highest first, at most
+    /// `limit`. `before` is the key of the last one of the page before. Leaves out what is damaged.
+    ///
+    /// # Errors
+    /// As the implementation fails.
+    fn definitions(
+        &self,
+        kind: DefinitionKind,
+        owner: Option<&str>,
+        before: Option<DefinitionKey>,
+        limit: usize,
+    ) -> Result<Vec<Definition>, StoreFault>;
 
     /// One input request, open or closed.
     ///
@@ -153,6 +199,13 @@ pub trait RunReader: Send {
     /// # Errors
     /// [`StoreFault::CorruptRun`] if that run is damaged; otherwise as the implementation fails.
     fn created_by(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, StoreFault>;
+
+    /// The run that the client's request of that key was about, if it was answered and did not create the run, and the
+    /// digest of the request. Forgotten when the run is removed.
+    ///
+    /// # Errors
+    /// [`StoreFault::CorruptRun`] if what is kept of the request is damaged; otherwise as the implementation fails.
+    fn answered(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, StoreFault>;
 
     /// What is left of a run that was removed; `None` if it is there, was never created, or its ids are forgotten.
     ///

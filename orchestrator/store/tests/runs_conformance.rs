@@ -4,9 +4,13 @@
 mod scratch;
 
 use escapement_model::RunId;
-use escapement_store::runs::conformance::{Dice, RANDOM_RUNS, ReopenableRuns, RunSample, random_batch, run};
+use escapement_store::runs::conformance::{
+    Dice, RANDOM_DEFINITIONS, RANDOM_RUNS, ReopenableRuns, RunSample, random_batch, random_definition,
+    random_revision, run,
+};
 use escapement_store::runs::{
-    BatchOutcome, EmbeddedRuns, MemoryRuns, RunBatch, RunFilter, RunReader, RunRemoval, RunStore, RunWrite,
+    BatchOutcome, DefinitionKind, DefinitionOutcome, EmbeddedRuns, MemoryRuns, RunBatch, RunFilter,
+    RunReader, RunRemoval, RunStore, RunWrite,
 };
 use escapement_store::{EmbeddedOptions, MemoryFault, StoreFault};
 
@@ -81,6 +85,31 @@ fn everything(reader: &dyn RunReader) -> String {
             said.push_str(&format!("{request:?}\n"));
         }
     }
+    for n in 0..6 {
+        let document = random_revision(n);
+        said.push_str(&format!(
+            "{:?} {:?}\n",
+            reader.content(&document.digest()).unwrap(),
+            reader.revision(&document.revision().unwrap()).unwrap()
+        ));
+    }
+    for n in 0..40 {
+        said.push_str(&format!("{:?}", reader.answered(&format!("verb {n}")).unwrap()));
+    }
+    for kind in DefinitionKind::ALL {
+        for n in 0..RANDOM_DEFINITIONS {
+            let found = reader.definition(kind, &n.to_string()).unwrap();
+            said.push_str(&format!("{found:?}\n"));
+        }
+        for owner in [None, Some("owner 1")] {
+            let listed = reader.definitions(kind, owner, None, 100).unwrap();
+            said.push_str(&format!("{listed:?}\n"));
+        }
+    }
+    for n in 0..4 {
+        let newest = reader.newest_run_of(&format!("plan {n}")).unwrap();
+        said.push_str(&format!("{newest:?}\n"));
+    }
     said.push_str(&format!(
         "{:?} {:?} {:?}",
         reader.live(None, 100).unwrap(),
@@ -93,6 +122,7 @@ fn everything(reader: &dyn RunReader) -> String {
 #[test]
 fn both_stores_say_the_same_of_random_batches() {
     let (mut n_done, mut n_refused, mut n_removed) = (0, 0, 0);
+    let (mut n_defined, mut n_not_defined) = (0, 0);
     for seed in 0..8 {
         let mut dice = Dice(seed);
         let (mut disk, mut memory) = (OnDisk::new(), InMemory(MemoryRuns::new()));
@@ -109,6 +139,19 @@ fn both_stores_say_the_same_of_random_batches() {
             match outcome {
                 BatchOutcome::Done => n_done += 1,
                 BatchOutcome::Refused { .. } => n_refused += 1,
+            }
+            if dice.below(2) == 0 {
+                let write = random_definition(&mut dice);
+                let outcome = memory.store().define(&write).unwrap();
+                assert_eq!(
+                    disk.store().define(&write).unwrap(),
+                    outcome,
+                    "seed {seed}, batch {turn}: {write:?}"
+                );
+                match outcome {
+                    DefinitionOutcome::Done { .. } => n_defined += 1,
+                    _ => n_not_defined += 1,
+                }
             }
             if dice.below(10) == 0 {
                 let policy = RunRemoval {
@@ -140,6 +183,10 @@ fn both_stores_say_the_same_of_random_batches() {
         let examination = examined.examine_all(&mut |finding| panic!("seed {seed}: {finding:?}"));
         assert!(examination.unwrap().is_clean());
     }
+    assert!(
+        n_defined > 80 && n_not_defined > 30,
+        "{n_defined} defined, {n_not_defined} not"
+    );
     assert!(
         n_done > 100 && n_refused > 100 && n_removed > 5,
         "{n_done} done, {n_refused} refused, {n_removed} removed"

@@ -8,8 +8,9 @@ use std::path::Path;
 use bytes::Bytes;
 use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{
-    BatchOutcome, Content, EmbeddedRuns, RunBatch, RunFinding, RunGivenUp, RunStore, RunWrite, back_up,
-    open_reader, restore,
+    BatchOutcome, ClientRequest, Content, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut,
+    DefinitionWrite, EmbeddedRuns, ExpectedVersion, RunBatch, RunFinding, RunGivenUp, RunStore, RunWrite,
+    back_up, open_reader, restore,
 };
 use escapement_store::{Embedded, EmbeddedOptions, StoreFault};
 use rusqlite::Connection;
@@ -173,6 +174,7 @@ fn a_damaged_content_is_told_with_the_runs_that_refer_to_it() {
     let expected = RunFinding::Content {
         digest: Some(shared().digest()),
         runs: (1..=N_RUNS).collect(),
+        definitions: Vec::new(),
     };
     assert_eq!(findings(directory.path()), [expected]);
 }
@@ -329,4 +331,151 @@ fn a_damaged_backup_is_refused_and_leaves_nothing() {
     let restored = restore(&file, target.path(), true, &mut |_| ()).unwrap();
     assert_eq!((restored.is_kept, restored.examination.n_damaged), (true, 1));
     open(target.path());
+}
+
+/// A store with a saved plan, an action profile, a document that only the plan refers to, and an answered request.
+fn defined() -> (Scratch, Content) {
+    let directory = furnished();
+    let mut store = open(directory.path());
+    let document = Content::of_revision(Bytes::from_static(b"document"), [9; 32]);
+    for (kind, name) in [
+        (DefinitionKind::SavedPlan, "plan"),
+        (DefinitionKind::ActionProfile, "action"),
+    ] {
+        let write = DefinitionWrite {
+            kind,
+            name: name.to_owned(),
+            expected: ExpectedVersion::New,
+            change: DefinitionChange::Put(DefinitionPut {
+                owner: Some("owner".to_owned()),
+                priority: 1,
+                at: 5,
+                record: Bytes::from_static(b"record"),
+                contents: (name == "plan").then(|| document.clone()).into_iter().collect(),
+                pinned: Vec::new(),
+            }),
+        };
+        assert_eq!(
+            store.define(&write).unwrap(),
+            DefinitionOutcome::Done { version: 1 }
+        );
+    }
+    let mut answers = RunSample::new(4).append(6, 1);
+    answers.requests = vec![ClientRequest {
+        key: "pause".to_owned(),
+        digest: [3; 32],
+    }];
+    commit(&mut store, [answers]);
+    (directory, document)
+}
+
+#[test]
+fn a_damaged_definition_is_told_and_can_be_deleted() {
+    let (directory, document) = defined();
+    assert_eq!(findings(directory.path()), []);
+    for set in [
+        "record = x'00'",
+        "owner = 'other'",
+        "version = 7",
+        "priority = 9",
+        "kind = 9",
+    ] {
+        tamper(
+            &directory,
+            &format!("UPDATE definition SET {set} WHERE name = '1:plan'"),
+        );
+        let reader = open_reader(directory.path()).unwrap();
+        let found = reader.definition(DefinitionKind::SavedPlan, "plan");
+        assert!(
+            matches!(found, Err(StoreFault::CorruptDefinition { number: 1 })),
+            "{set}: {found:?}"
+        );
+        let listed = reader.definitions(DefinitionKind::SavedPlan, None, None, 9);
+        assert_eq!(listed.unwrap(), [], "{set}");
+        assert_eq!(
+            findings(directory.path()),
+            [RunFinding::Definition { number: 1 }],
+            "{set}"
+        );
+    }
+    let mut store = open(directory.path());
+    let delete = DefinitionWrite {
+        kind: DefinitionKind::SavedPlan,
+        name: "plan".to_owned(),
+        expected: ExpectedVersion::Is(1),
+        change: DefinitionChange::Delete,
+    };
+    let outcome = store.define(&delete).unwrap();
+    assert_eq!(outcome, DefinitionOutcome::Done { version: 0 });
+    let reader = store.reader().unwrap();
+    assert_eq!(reader.content(&document.digest()).unwrap(), None);
+    assert_eq!(findings(directory.path()), []);
+}
+
+#[test]
+fn damage_of_revisions_and_answered_requests_is_found() {
+    for (sql, is_plans) in [
+        (
+            "UPDATE content SET revision = zeroblob(32) WHERE revision IS NOT NULL",
+            true,
+        ),
+        (
+            "UPDATE content SET revision_checksum = 1 WHERE revision IS NOT NULL",
+            true,
+        ),
+        (
+            "UPDATE content SET bytes = x'00' WHERE revision IS NOT NULL",
+            true,
+        ),
+        ("UPDATE request SET digest = zeroblob(32)", false),
+        ("UPDATE request SET key = 'other'", false),
+    ] {
+        let (directory, document) = defined();
+        tamper(&directory, sql);
+        let expected = if is_plans {
+            RunFinding::Content {
+                digest: Some(document.digest()),
+                runs: Vec::new(),
+                definitions: vec![1],
+            }
+        } else {
+            RunFinding::Run {
+                number: 4,
+                run_id: Some(RunSample::new(4).run_id()),
+                parts: vec!["answered request"],
+            }
+        };
+        assert_eq!(findings(directory.path()), [expected], "{sql}");
+        let reader = open_reader(directory.path()).unwrap();
+        let revision = reader.revision(&[9; 32]);
+        let answered = reader.answered("pause");
+        match is_plans {
+            true => assert!(!matches!(revision, Ok(Some(_))), "{sql}: {revision:?}"),
+            false => assert!(!matches!(answered, Ok(Some(_))), "{sql}: {answered:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_missing_definition_refuses_to_open_until_the_loss_is_accepted() {
+    let (directory, _) = defined();
+    tamper(&directory, "DELETE FROM definition WHERE name = '2:action'");
+    let refused = EmbeddedRuns::open(directory.path(), &EmbeddedOptions::default());
+    assert!(
+        matches!(
+            refused,
+            Err(StoreFault::Gap {
+                what: "saved plans and action profiles",
+                expected: 2,
+                found: 1
+            })
+        ),
+        "{refused:?}"
+    );
+    let accepting = EmbeddedOptions {
+        accept_loss: true,
+        ..EmbeddedOptions::default()
+    };
+    drop(EmbeddedRuns::open(directory.path(), &accepting).unwrap());
+    assert_eq!(findings(directory.path()), []);
 }

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 
 use escapement_store::StoreFault;
 use escapement_store::runs::{
-    BatchOutcome, EmbeddedRuns, RunBatch, RunConflict, RunFilter, RunStore, RunWrite,
+    BatchOutcome, DefinitionKind, EmbeddedRuns, RunBatch, RunConflict, RunFilter, RunStore, RunWrite,
 };
 use escapement_test_disk::Disk;
 
-use super::{CONTENTS, DATABASE, LOG, MARK, SEEDS, Truth, act, content, lives, open, sample_of, shown};
+use super::{
+    CONTENTS, DATABASE, DOCUMENTS, LOG, MARK, PLANS, SEEDS, Truth, act, content, document, lives, open, plan,
+    request, sample_of, shown,
+};
 use crate::dice::{Dice, long, seeds};
 
 fn store(is_killed: bool) -> (Disk, Truth) {
@@ -37,7 +40,10 @@ enum Came {
 }
 
 fn is_damage(fault: &StoreFault) -> bool {
-    matches!(fault, StoreFault::CorruptRun { .. } | StoreFault::Fatal(_))
+    matches!(
+        fault,
+        StoreFault::CorruptRun { .. } | StoreFault::CorruptDefinition { .. } | StoreFault::Fatal(_)
+    )
 }
 
 /// True if it is damage, false if it is as expected.
@@ -84,6 +90,20 @@ fn look(disk: &Disk, truth: &Truth) -> Result<Came, String> {
             .then(|| content.bytes().clone());
         is_damaged |= judged("content", reader.content(&content.digest()), &expected)?;
     }
+    for name in PLANS {
+        is_damaged |= judged("plan", plan(&*reader, name), &truth.plans.get(name).copied())?;
+    }
+    for n in DOCUMENTS {
+        let revision = document(n).revision().expect("a document has one");
+        let found = reader.revision(&revision);
+        let found = found.map(|found| found.map(|found| found.document));
+        is_damaged |= judged("document", found, &truth.document(n))?;
+    }
+    for seed in SEEDS {
+        let key = request(seed).key;
+        let found = reader.answered(&key).map(|found| found.map(|(run, _)| run));
+        is_damaged |= judged("answered", found, &truth.answered.get(&key).copied())?;
+    }
     is_damaged |= live(&store, truth)?;
     let is_clean = store
         .examiner()
@@ -96,7 +116,10 @@ fn look(disk: &Disk, truth: &Truth) -> Result<Came, String> {
     let listed = listed.map(|listed| listed.len());
     let open = reader.open_input_requests(None, None, 100);
     let open = open.map(|open| open.len());
+    let plans = reader.definitions(DefinitionKind::SavedPlan, Some("owner"), None, 100);
+    let plans = plans.map(|plans| plans.len());
     for (what, found, expected) in [
+        ("plans", plans, truth.plans.len()),
         ("list", listed, truth.runs.len()),
         ("open", open, truth.open.len()),
     ] {

@@ -158,6 +158,7 @@ fn rejection(fault: &StoreFault) -> Rejection {
     match fault {
         StoreFault::Corrupt { .. }
         | StoreFault::CorruptRun { .. }
+        | StoreFault::CorruptDefinition { .. }
         | StoreFault::Gap { .. }
         | StoreFault::Indexes { .. } => Rejection::RecordDamaged,
         StoreFault::Full(_)

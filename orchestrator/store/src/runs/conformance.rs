@@ -3,6 +3,7 @@
 //! A test hands over a way to make fresh stores; each story begins with one of its own.
 
 mod batches;
+mod definitions;
 mod journals;
 mod lists;
 mod references;
@@ -10,7 +11,9 @@ mod removal;
 mod restarts;
 mod sample;
 
-pub use self::sample::{Dice, RANDOM_RUNS, RunSample, random_batch};
+pub use self::sample::{
+    Dice, RANDOM_DEFINITIONS, RANDOM_RUNS, RunSample, random_batch, random_definition, random_revision,
+};
 
 use super::{BatchOutcome, RunBatch, RunConflict, RunReader, RunStore, RunWrite, StoredRun};
 
@@ -86,6 +89,30 @@ pub const STORIES: &[(&str, Story)] = &[
         lists::every_filter_shows_exactly_what_it_says,
     ),
     ("live runs page oldest first", lists::live_runs_page_oldest_first),
+    (
+        "a definition changes version by version",
+        definitions::a_definition_changes_version_by_version,
+    ),
+    (
+        "definitions are listed by owner and in order",
+        definitions::definitions_are_listed_by_owner_and_in_order,
+    ),
+    (
+        "a definition keeps what it refers to",
+        definitions::a_definition_keeps_what_it_refers_to,
+    ),
+    (
+        "a revision is found while it is referred to",
+        definitions::a_revision_is_found_while_it_is_referred_to,
+    ),
+    (
+        "the newest run of a plan is found",
+        definitions::the_newest_run_of_a_plan_is_found,
+    ),
+    (
+        "a request is answered once",
+        definitions::a_request_is_answered_once,
+    ),
     (
         "what was acknowledged is there after a restart",
         restarts::what_was_acknowledged_is_there_after_a_restart,

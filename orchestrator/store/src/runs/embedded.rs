@@ -6,11 +6,13 @@
 mod columns;
 mod contents;
 mod copy;
+mod definitions;
 mod examine;
 mod give_up;
 mod reader;
 mod refusal;
 mod removal;
+mod requests;
 mod rows;
 mod table;
 mod tally;
@@ -29,6 +31,7 @@ use self::reader::EmbeddedRunReader;
 use self::removal::Walk;
 use self::table::TABLES;
 use self::tally::Tally;
+use super::definitions::{DefinitionOutcome, DefinitionWrite};
 use super::removal::{RunRemoval, RunRemoved, RunsRemoved};
 use super::write::{BatchOutcome, RunBatch};
 use super::{RunReader, RunStore};
@@ -173,6 +176,11 @@ impl RunStore for EmbeddedRuns {
             removal::remove_all(connection, tally, &[run], now_unix_ms)?;
             Ok(RunRemoved::Done)
         })
+    }
+
+    fn define(&mut self, write: &DefinitionWrite) -> Result<DefinitionOutcome, StoreFault> {
+        write.assert_bounds();
+        self.change(|connection, tally| definitions::apply(connection, tally, write))
     }
 
     fn reader(&self) -> Result<Box<dyn RunReader>, StoreFault> {

@@ -8,7 +8,9 @@ pub const SNAPSHOT_BYTES_MAX: usize = 16 << 20;
 pub const CONTENT_BYTES_MAX: usize = 20 << 20;
 /// Bytes of the record of an input request.
 pub const INPUT_REQUEST_BYTES_MAX: usize = 64 << 10;
-/// Bytes of a name in the index columns: owner, links, the client's request.
+/// Bytes of the record of a definition; the documents that it refers to are contents.
+pub const DEFINITION_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a name in the index columns: owner, links, the client's request, definitions.
 pub const NAME_BYTES_MAX: usize = 1024;
 /// Entries of one run, ever.
 pub const ENTRIES_MAX: u64 = u32::MAX as u64 - 1;

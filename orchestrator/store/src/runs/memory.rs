@@ -6,6 +6,9 @@ use bytes::Bytes;
 use escapement_model::{InputRequestId, RunId};
 
 use self::contents::{Change, RunContents};
+use super::definitions::{
+    Definition, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionWrite, StoredRevision,
+};
 use super::removal::{RunRemoval, RunRemoved, RunsRemoved};
 use super::stored::{
     JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary, StoredInputRequest, StoredRun,
@@ -61,6 +64,20 @@ impl RunStore for MemoryRuns {
         }
     }
 
+    /// A change that is refused is no commit and meets no fault.
+    fn define(&mut self, write: &DefinitionWrite) -> Result<DefinitionOutcome, StoreFault> {
+        write.assert_bounds();
+        let refused = self.look(|written| written.definition_refusal(write))?;
+        if let Some(refused) = refused {
+            return Ok(refused);
+        }
+        self.change(|inner| {
+            inner.unsynced.push(Change::Definition(write.clone()));
+            let version = inner.written.define(write);
+            DefinitionOutcome::Done { version }
+        })
+    }
+
     fn reader(&self) -> Result<Box<dyn RunReader>, StoreFault> {
         Ok(Box::new(self.reading()?))
     }
@@ -92,8 +109,30 @@ impl RunReader for MemoryRuns {
         self.read(|contents| contents.list(filter, before, limit))
     }
 
+    fn newest_run_of(&self, plan: &str) -> Result<Option<RunSummary>, StoreFault> {
+        self.read(|contents| contents.newest_run_of(plan))
+    }
+
     fn content(&self, digest: &[u8; 32]) -> Result<Option<Bytes>, StoreFault> {
         self.read(|contents| contents.content(digest))
+    }
+
+    fn revision(&self, digest: &[u8; 32]) -> Result<Option<StoredRevision>, StoreFault> {
+        self.read(|contents| contents.revision(digest))
+    }
+
+    fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault> {
+        self.read(|contents| contents.definition(kind, name))
+    }
+
+    fn definitions(
+        &self,
+        kind: DefinitionKind,
+        owner: Option<&str>,
+        before: Option<DefinitionKey>,
+        limit: usize,
+    ) -> Result<Vec<Definition>, StoreFault> {
+        self.read(|contents| contents.definitions(kind, owner, before, limit))
     }
 
     fn input_request(&self, id: InputRequestId) -> Result<Option<StoredInputRequest>, StoreFault> {
@@ -111,6 +150,10 @@ impl RunReader for MemoryRuns {
 
     fn created_by(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, StoreFault> {
         self.read(|contents| contents.created_by(key))
+    }
+
+    fn answered(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, StoreFault> {
+        self.read(|contents| contents.answered(key))
     }
 
     fn removed(&self, id: RunId) -> Result<Option<RemovedRun>, StoreFault> {

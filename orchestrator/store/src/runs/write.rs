@@ -79,6 +79,9 @@ pub struct RunWrite {
     pub opened: Vec<NewInputRequest>,
     /// Input requests of this run that are over.
     pub closed: Vec<ClosedInputRequest>,
+    /// Requests of callers that this write answers and that they may repeat. The one that creates a run is not among
+    /// them: it stands in [`NewRun::request`].
+    pub requests: Vec<ClientRequest>,
 }
 
 impl RunWrite {
@@ -97,6 +100,7 @@ impl RunWrite {
             released: Vec::new(),
             opened: Vec::new(),
             closed: Vec::new(),
+            requests: Vec::new(),
         }
     }
 
@@ -139,7 +143,8 @@ impl RunWrite {
         );
         let names = self.created.iter().flat_map(NewRun::names);
         let owners = self.opened.iter().filter_map(|opened| opened.owner.as_deref());
-        assert_bytes("a name", NAME_BYTES_MAX, names.chain(owners));
+        let keys = self.requests.iter().map(|request| request.key.as_str());
+        assert_bytes("a name", NAME_BYTES_MAX, names.chain(owners).chain(keys));
     }
 
     /// Takes in what becomes of the same run next.
@@ -165,10 +170,11 @@ impl RunWrite {
         self.released.extend(next.released);
         self.opened.extend(next.opened);
         self.closed.extend(next.closed);
+        self.requests.extend(next.requests);
     }
 }
 
-fn assert_bytes<B: AsRef<[u8]>>(what: &str, bytes_max: usize, parts: impl IntoIterator<Item = B>) {
+pub(super) fn assert_bytes<B: AsRef<[u8]>>(what: &str, bytes_max: usize, parts: impl IntoIterator<Item = B>) {
     for part in parts {
         let n_bytes = part.as_ref().len();
         assert!(
@@ -187,7 +193,7 @@ pub struct NewRun {
     pub priority: i32,
     /// Unix milliseconds.
     pub created_at: i64,
-    /// The saved plan that it is a run of.
+    /// The id of the saved plan that it is a run of.
     pub plan: Option<String>,
     /// The goal that it serves.
     pub goal: Option<String>,
@@ -242,19 +248,38 @@ pub struct Snapshot {
     pub bytes: Bytes,
 }
 
-/// Bytes that are kept once under their SHA-256, whichever runs refer to them: revisions of plans, and payloads that
-/// are too large for a journal. They are kept until the last run that refers to them is removed.
+/// Bytes that are kept once under their SHA-256, however many refer to them: documents of plans, and payloads that are
+/// too large for a journal. They are kept until the last run or definition that refers to them is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
     digest: [u8; 32],
     bytes: Bytes,
+    revision: Option<[u8; 32]>,
 }
 
 impl Content {
     /// Takes bytes and computes their digest.
     pub fn new(bytes: Bytes) -> Self {
-        let digest = Sha256::digest(&bytes).into();
-        Self { digest, bytes }
+        Self {
+            digest: Sha256::digest(&bytes).into(),
+            bytes,
+            revision: None,
+        }
+    }
+
+    /// The document of a revision, which is found by the digest of that, too.
+    ///
+    /// A document is always that of the same revision; the store believes the caller.
+    pub fn of_revision(document: Bytes, revision: [u8; 32]) -> Self {
+        Self {
+            revision: Some(revision),
+            ..Self::new(document)
+        }
+    }
+
+    /// The digest of the revision whose document it is.
+    pub fn revision(&self) -> Option<[u8; 32]> {
+        self.revision
     }
 
     /// SHA-256 of the bytes.
@@ -319,11 +344,12 @@ pub enum BatchOutcome {
 pub enum RunConflict {
     /// A new run: that id exists, or was removed. Reported before [`RunConflict::RequestUsed`] if both hold.
     RunIdUsed,
-    /// A new run: that request has created another run, which may have been removed.
+    /// A new run: that request has created another run, which may have been removed. Otherwise: that request was
+    /// answered before.
     RequestUsed {
-        /// The other run.
+        /// The run that it created, or that it was about.
         run_id: RunId,
-        /// Digest of the request that created it.
+        /// Digest of that request.
         digest: [u8; 32],
     },
     /// No such run.

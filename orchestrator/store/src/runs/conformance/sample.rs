@@ -4,8 +4,8 @@ use bytes::Bytes;
 use escapement_model::{InputRequestId, RunId};
 
 use crate::runs::{
-    ClientRequest, ClosedInputRequest, Content, NewInputRequest, NewRun, RunBatch, RunProgress, RunWrite,
-    Snapshot,
+    ClientRequest, ClosedInputRequest, Content, DefinitionChange, DefinitionKind, DefinitionPut,
+    DefinitionWrite, ExpectedVersion, NewInputRequest, NewRun, RunBatch, RunProgress, RunWrite, Snapshot,
 };
 
 /// One run, made of a seed; the same seed gives the same run.
@@ -135,6 +135,11 @@ pub(super) fn content(n: u64) -> Content {
     Content::new(format!("content {n}").repeat(1 + n as usize % 900).into())
 }
 
+/// A document made of a number, of that revision.
+pub(super) fn revision(n: u64, digest: [u8; 32]) -> Content {
+    Content::of_revision(format!("document {n}").into(), digest)
+}
+
 fn run_id(seed: u64) -> RunId {
     RunId::from_random(bytes_of(seed, 1))
 }
@@ -203,13 +208,57 @@ fn random_write(dice: &mut Dice, sample: &RunSample, seq: u64) -> RunWrite {
     match dice.below(6) {
         0 | 1 => write.contents.push(content(dice.below(6))),
         2 => write.pinned.push(content(dice.below(6)).digest()),
+        5 => write.contents.push(random_revision(dice.below(6))),
         3 | 4 => write.released.push(content(dice.below(6)).digest()),
         _ => {}
     }
     match dice.below(6) {
         0 | 1 => write.opened.push(sample.input_request(seq)),
         2 => write.closed.push(sample.answer(dice.below(seq + 1))),
+        3 => write.requests.push(ClientRequest {
+            key: format!("verb {}", dice.below(40)),
+            digest: [seq as u8; 32],
+        }),
         _ => {}
     }
     write
+}
+
+/// One of six documents of three revisions, as [`random_batch`] and [`random_definition`] refer to them.
+pub fn random_revision(n: u64) -> Content {
+    revision(n, [(n % 3) as u8; 32])
+}
+
+/// Definitions of [`random_definition`]: those of each kind with the names from 0 on.
+pub const RANDOM_DEFINITIONS: u64 = 4;
+
+/// A definition that is made, changed or deleted; now and then one that cannot be.
+pub fn random_definition(dice: &mut Dice) -> DefinitionWrite {
+    let expected = match dice.below(4) {
+        0 => ExpectedVersion::New,
+        1 => ExpectedVersion::Is(1 + dice.below(3)),
+        _ => ExpectedVersion::Any,
+    };
+    let put = DefinitionPut {
+        owner: (dice.below(2) == 0).then(|| "owner 1".to_owned()),
+        priority: dice.below(3) as i32,
+        at: 1_700_000_000_000 + dice.below(10) as i64,
+        record: format!("record {}", dice.below(1000)).into(),
+        contents: vec![random_revision(dice.below(6))],
+        pinned: (dice.below(4) == 0)
+            .then(|| content(dice.below(6)).digest())
+            .into_iter()
+            .collect(),
+    };
+    let change = if dice.below(4) == 0 {
+        DefinitionChange::Delete
+    } else {
+        DefinitionChange::Put(put)
+    };
+    DefinitionWrite {
+        kind: DefinitionKind::ALL[dice.below(2) as usize],
+        name: dice.below(RANDOM_DEFINITIONS).to_string(),
+        expected,
+        change,
+    }
 }

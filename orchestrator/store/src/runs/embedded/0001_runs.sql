@@ -37,6 +37,7 @@ CREATE INDEX run_in_order ON run (priority, created_at, number);
 CREATE INDEX run_by_state ON run (state, priority, created_at, number);
 CREATE INDEX run_by_owner ON run (owner, priority, created_at, number) WHERE owner IS NOT NULL;
 CREATE INDEX run_by_plan ON run (plan, priority, created_at, number) WHERE plan IS NOT NULL;
+CREATE INDEX run_by_plan_and_number ON run (plan, number) WHERE plan IS NOT NULL;
 CREATE INDEX run_by_goal ON run (goal, priority, created_at, number) WHERE goal IS NOT NULL;
 CREATE INDEX run_by_trigger ON run (trigger_id, priority, created_at, number) WHERE trigger_id IS NOT NULL;
 CREATE INDEX run_by_session ON run (session, priority, created_at, number) WHERE session IS NOT NULL;
@@ -59,16 +60,20 @@ CREATE TABLE snapshot (
     checksum INTEGER NOT NULL
 ) STRICT;
 
--- Each content once; its digest is its checksum.
+-- Each content once; its digest is its checksum. The document of a revision has the digest of that, too, with a
+-- checksum over both digests.
 CREATE TABLE content (
     place INTEGER PRIMARY KEY,
     digest BLOB NOT NULL,
+    revision BLOB,
+    revision_checksum INTEGER,
     bytes BLOB NOT NULL
 ) STRICT;
 
 CREATE UNIQUE INDEX content_by_digest ON content (digest);
+CREATE INDEX content_by_revision ON content (revision) WHERE revision IS NOT NULL;
 
--- Which run refers to which content.
+-- Which run, or which definition under its negative number, refers to which content.
 CREATE TABLE pin (
     number INTEGER NOT NULL,
     digest BLOB NOT NULL,
@@ -97,6 +102,37 @@ CREATE UNIQUE INDEX input_request_by_id ON input_request (input_request_id);
 CREATE INDEX input_request_by_run ON input_request (number, place);
 CREATE INDEX input_request_open ON input_request (place) WHERE closed_at IS NULL;
 CREATE INDEX input_request_by_owner ON input_request (owner, place) WHERE closed_at IS NULL;
+
+-- Requests of callers that were answered and are about a run that was there. The checksum covers all columns.
+CREATE TABLE request (
+    place INTEGER PRIMARY KEY,
+    key TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    run_id BLOB NOT NULL,
+    digest BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX request_by_key ON request (key);
+CREATE INDEX request_by_run ON request (number, place);
+
+-- Saved plans and action profiles. The name has the kind in front. The checksum covers all columns.
+CREATE TABLE definition (
+    number INTEGER PRIMARY KEY,
+    kind INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    owner TEXT,
+    priority INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    record BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX definition_by_name ON definition (name);
+CREATE INDEX definition_in_order ON definition (kind, priority, created_at, number);
+CREATE INDEX definition_by_owner ON definition (kind, owner, priority, created_at, number) WHERE owner IS NOT NULL;
 
 -- What is left of an ended run that was removed on purpose: enough to refuse its ids.
 -- `place` is the order of removal; the checksum covers all columns from `number` on.
@@ -128,7 +164,8 @@ CREATE TABLE tally (
     n_ended INTEGER NOT NULL,
     n_removed INTEGER NOT NULL,
     n_forgotten INTEGER NOT NULL,
-    input_request_last INTEGER NOT NULL
+    input_request_last INTEGER NOT NULL,
+    n_definitions INTEGER NOT NULL
 ) STRICT;
 
-INSERT INTO tally VALUES (1, 0, 0, 0, 0, 0, 0, 0, 0);
+INSERT INTO tally VALUES (1, 0, 0, 0, 0, 0, 0, 0, 0, 0);

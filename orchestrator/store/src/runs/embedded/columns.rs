@@ -21,6 +21,7 @@ pub(super) const PART_ENTRY: &str = "journal";
 pub(super) const PART_SNAPSHOT: &str = "snapshot";
 pub(super) const PART_CONTENT: &str = "content";
 pub(super) const PART_INPUT_REQUEST: &str = "input request";
+pub(super) const PART_REQUEST: &str = "answered request";
 pub(super) const PART_REMOVED: &str = "row of a removed run";
 
 /// Half of a place: entries of one run.
@@ -165,6 +166,11 @@ pub(super) fn entry_sum(place: i64, link: &[u8], entry: &[u8]) -> i64 {
         ValueRef::Blob(link),
         ValueRef::Blob(entry),
     ])
+}
+
+/// The checksum of the digest of a revision at its document.
+pub(super) fn revision_sum(content: &[u8], revision: &[u8]) -> i64 {
+    checksum([ValueRef::Blob(content), ValueRef::Blob(revision)])
 }
 
 /// The checksum of a snapshot.

@@ -1,15 +1,17 @@
-//! Contents and which runs refer to them: each is kept as long as one does. Looks into none.
+//! Contents and who refers to them: each is kept as long as a run or a definition does. Looks into none.
 
 use rusqlite::{Connection, params};
 
-use super::columns::{PART_CONTENT, reading};
+use super::columns::{PART_CONTENT, reading, revision_sum};
 use super::refusal::Refusal;
 use super::rows;
 use crate::StoreFault;
 use crate::database::values::column_number;
-use crate::runs::write::{RunConflict, RunWrite};
+use crate::runs::write::{Content, RunConflict, RunWrite};
 
-const INSERT: &str = "INSERT OR IGNORE INTO content (digest, bytes) VALUES (?1, ?2)";
+const INSERT: &str = "INSERT INTO content (digest, revision, revision_checksum, bytes) VALUES (?1, ?2, ?3, ?4) \
+     ON CONFLICT (digest) DO UPDATE SET revision = excluded.revision, revision_checksum = excluded.revision_checksum \
+     WHERE revision IS NULL AND excluded.revision IS NOT NULL";
 const PIN: &str = "INSERT OR IGNORE INTO pin (number, digest) VALUES (?1, ?2)";
 const UNPIN: &str = "DELETE FROM pin WHERE number = ?1 AND digest = ?2";
 const IS_THERE: &str = "SELECT 1 FROM content WHERE digest = ?1";
@@ -18,21 +20,36 @@ const DELETE: &str = "DELETE FROM content WHERE digest = ?1";
 
 /// Keeps and pins what the write says.
 pub(super) fn apply(connection: &Connection, number: u64, write: &RunWrite) -> Result<(), Refusal> {
-    let number = column_number(number);
+    match pin_all(connection, column_number(number), &write.contents, &write.pinned)? {
+        None => Ok(()),
+        Some(digest) => Err(RunConflict::ContentMissing { digest }.into()),
+    }
+}
+
+/// Keeps these contents and pins them and those that are there already, for a run or, under its negative number, a
+/// definition; gives back the first that is not there.
+pub(super) fn pin_all(
+    connection: &Connection,
+    number: i64,
+    contents: &[Content],
+    pinned: &[[u8; 32]],
+) -> rusqlite::Result<Option<[u8; 32]>> {
     let pin = |digest| connection.prepare_cached(PIN)?.execute(params![number, digest]);
-    for content in &write.contents {
+    for content in contents {
+        let (digest, revision) = (content.digest(), content.revision());
+        let sum = revision.map(|revision| revision_sum(&digest, &revision));
         connection
             .prepare_cached(INSERT)?
-            .execute(params![content.digest(), &content.bytes()[..]])?;
-        pin(content.digest())?;
+            .execute(params![digest, revision, sum, &content.bytes()[..]])?;
+        pin(digest)?;
     }
-    for digest in &write.pinned {
+    for digest in pinned {
         if !connection.prepare_cached(IS_THERE)?.exists([digest])? {
-            return Err(RunConflict::ContentMissing { digest: *digest }.into());
+            return Ok(Some(*digest));
         }
         pin(*digest)?;
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Releases what the write says, after every write of its batch was applied.
@@ -49,14 +66,17 @@ pub(super) fn release_some(connection: &Connection, write: &RunWrite) -> Result<
 
 /// Releases everything that a run refers to.
 pub(super) fn release_all(connection: &Connection, number: u64) -> Result<(), StoreFault> {
-    for digest in rows::digests(connection, number)? {
+    for digest in rows::digests(connection, column_number(number))
+        .map_err(|error| reading(number, PART_CONTENT, error))?
+    {
         release(connection, column_number(number), &digest)
             .map_err(|error| reading(number, PART_CONTENT, error))?;
     }
     Ok(())
 }
 
-fn release(connection: &Connection, number: i64, digest: &[u8; 32]) -> rusqlite::Result<()> {
+/// Releases one content, and drops it if nothing else refers to it.
+pub(super) fn release(connection: &Connection, number: i64, digest: &[u8; 32]) -> rusqlite::Result<()> {
     connection
         .prepare_cached(UNPIN)?
         .execute(params![number, digest])?;

@@ -1,6 +1,7 @@
 //! Looks through everything that is stored of runs, in small pages: every checksum and link, every index against its
 //! table, the numbers. Writes nothing, repairs nothing, and holds no read transaction longer than a page.
 
+mod definitions;
 mod pages;
 
 use std::path::Path;
@@ -27,12 +28,19 @@ pub enum RunFinding {
         /// What of it is damaged or missing.
         parts: Vec<&'static str>,
     },
-    /// A content is damaged, or no run refers to it.
+    /// A content is damaged, or nothing refers to it.
     Content {
         /// Its digest, if that can be read.
         digest: Option<[u8; 32]>,
         /// The numbers of the runs that refer to it.
         runs: Vec<u64>,
+        /// The numbers of the definitions that refer to it.
+        definitions: Vec<u64>,
+    },
+    /// One saved plan or action profile is damaged.
+    Definition {
+        /// Its number.
+        number: u64,
     },
     /// What is left of a removed run is damaged.
     Removed {
@@ -50,6 +58,8 @@ pub struct RunExaminedPage {
     pub n_runs: u64,
     /// Contents.
     pub n_contents: u64,
+    /// Saved plans and action profiles.
+    pub n_definitions: u64,
     /// Removed runs of which something is left.
     pub n_removed: u64,
     /// Bytes of journals, snapshots and contents.
@@ -74,6 +84,7 @@ pub struct RunExaminer {
 enum Next {
     Runs { after: u64 },
     Contents { after: i64 },
+    Definitions { after: u64 },
     Removed { after: i64 },
     Numbers,
 }
@@ -127,6 +138,7 @@ impl RunExaminer {
         let (page, next) = match self.next {
             Next::Runs { after } => pages::runs(&transaction, after)?,
             Next::Contents { after } => pages::contents(&transaction, after)?,
+            Next::Definitions { after } => definitions::page(&transaction, after)?,
             Next::Removed { after } => pages::removed(&transaction, after)?,
             Next::Numbers => (pages::numbers(&transaction, &self.mark)?, BEGIN),
         };
@@ -146,6 +158,7 @@ impl RunExaminer {
             let page = self.step()?;
             sum.n_runs += page.n_runs;
             sum.n_contents += page.n_contents;
+            sum.n_definitions += page.n_definitions;
             sum.n_removed += page.n_removed;
             for finding in &page.findings {
                 sum.count(finding);
@@ -174,9 +187,11 @@ pub struct RunExamination {
     pub n_runs: u64,
     /// Contents.
     pub n_contents: u64,
+    /// Saved plans and action profiles.
+    pub n_definitions: u64,
     /// Removed runs of which something is left.
     pub n_removed: u64,
-    /// Runs, contents and removed runs that are damaged.
+    /// Runs, contents, definitions and removed runs that are damaged.
     pub n_damaged: u64,
     /// Findings about the store as a whole.
     pub n_store_findings: u64,
@@ -186,7 +201,10 @@ impl RunExamination {
     /// Counts one more finding.
     pub fn count(&mut self, finding: &RunFinding) {
         match finding {
-            RunFinding::Run { .. } | RunFinding::Content { .. } | RunFinding::Removed { .. } => {
+            RunFinding::Run { .. }
+            | RunFinding::Content { .. }
+            | RunFinding::Definition { .. }
+            | RunFinding::Removed { .. } => {
                 self.n_damaged += 1;
             }
             RunFinding::Store(_) => self.n_store_findings += 1,

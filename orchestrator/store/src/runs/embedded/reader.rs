@@ -8,11 +8,12 @@ use rusqlite::{Connection, params, params_from_iter};
 use super::columns::{PART_ROW, SUMMARY, corrupt, summary};
 use super::rows::{self, INPUT_REQUEST, decode_input_request};
 use super::tally::Tally;
-use super::tombstones;
+use super::{definitions, requests, tombstones};
 use crate::StoreFault;
 use crate::database::connection::working;
 use crate::database::values::column_number;
 use crate::runs::RunReader;
+use crate::runs::definitions::{Definition, DefinitionKey, DefinitionKind, StoredRevision};
 use crate::runs::stored::{
     JournalEntry, JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary, StoredInputRequest,
     StoredRun,
@@ -138,8 +139,39 @@ impl RunReader for EmbeddedRunReader {
         Ok(page)
     }
 
+    fn newest_run_of(&self, plan: &str) -> Result<Option<RunSummary>, StoreFault> {
+        let sql = format!(
+            "SELECT {SUMMARY} FROM run INDEXED BY run_by_plan_and_number WHERE plan = ?1 \
+             ORDER BY number DESC LIMIT 1"
+        );
+        let mut select = self.connection.prepare_cached(&sql).map_err(working)?;
+        let mut rows = select.query([plan]).map_err(working)?;
+        match rows.next().map_err(working)?.map(summary).transpose()? {
+            Some(run) if run.created.plan.as_deref() != Some(plan) => Err(corrupt(run.number, PART_ROW)),
+            found => Ok(found),
+        }
+    }
+
     fn content(&self, digest: &[u8; 32]) -> Result<Option<Bytes>, StoreFault> {
         rows::content(&self.connection, digest)
+    }
+
+    fn revision(&self, digest: &[u8; 32]) -> Result<Option<StoredRevision>, StoreFault> {
+        self.at_once(|connection| rows::revision(connection, digest))
+    }
+
+    fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault> {
+        definitions::find(&self.connection, kind, name)
+    }
+
+    fn definitions(
+        &self,
+        kind: DefinitionKind,
+        owner: Option<&str>,
+        before: Option<DefinitionKey>,
+        limit: usize,
+    ) -> Result<Vec<Definition>, StoreFault> {
+        definitions::list(&self.connection, kind, owner, before, limit)
     }
 
     fn input_request(&self, id: InputRequestId) -> Result<Option<StoredInputRequest>, StoreFault> {
@@ -178,6 +210,11 @@ impl RunReader for EmbeddedRunReader {
 
     fn created_by(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, StoreFault> {
         self.at_once(|connection| rows::created_by(connection, key))
+    }
+
+    fn answered(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, StoreFault> {
+        let found = requests::by_key(&self.connection, key)?;
+        Ok(found.map(|answered| (answered.run_id, answered.request.digest)))
     }
 
     fn removed(&self, id: RunId) -> Result<Option<RemovedRun>, StoreFault> {

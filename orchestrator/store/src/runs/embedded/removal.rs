@@ -148,6 +148,9 @@ pub(super) fn delete(connection: &Connection, number: u64) -> Result<usize, Stor
             .prepare_cached("DELETE FROM input_request WHERE number = ?1")?
             .execute([column])?;
         connection
+            .prepare_cached("DELETE FROM request WHERE number = ?1")?
+            .execute([column])?;
+        connection
             .prepare_cached("DELETE FROM run WHERE number = ?1")?
             .execute([column])
     };

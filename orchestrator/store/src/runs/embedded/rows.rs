@@ -8,12 +8,13 @@ use sha2::{Digest, Sha256};
 
 use super::columns::{
     PART_CONTENT, PART_ENTRY, PART_INPUT_REQUEST, PART_ROW, PART_SNAPSHOT, SUMMARY, corrupt, entry_sum,
-    optional, place, reading, run_id_of, seq_of, snapshot_sum, summary,
+    optional, place, reading, revision_sum, run_id_of, seq_of, snapshot_sum, summary,
 };
 use super::tombstones;
 use crate::StoreFault;
 use crate::database::connection::working;
 use crate::database::values::{checksum, column_number, number_of, optional_text};
+use crate::runs::definitions::StoredRevision;
 use crate::runs::stored::{JournalEntry, RunSummary, StoredInputRequest};
 use crate::runs::write::Snapshot;
 
@@ -185,13 +186,48 @@ pub(super) fn content(connection: &Connection, digest: &[u8; 32]) -> Result<Opti
     }
 }
 
-/// The digest of the content at a place, if its bytes have it.
-pub(super) fn content_at(connection: &Connection, place: u64) -> Result<Option<[u8; 32]>, StoreFault> {
-    let sql = "SELECT digest, bytes FROM content NOT INDEXED WHERE place = ?1";
+/// The document of a revision, checked.
+pub(super) fn revision(
+    connection: &Connection,
+    revision: &[u8; 32],
+) -> Result<Option<StoredRevision>, StoreFault> {
+    let sql = "SELECT digest, revision, revision_checksum FROM content INDEXED BY content_by_revision \
+               WHERE revision = ?1 ORDER BY place LIMIT 1";
     let found = connection.prepare_cached(sql).and_then(|mut select| {
         let read = |row: &Row<'_>| {
-            let digest: [u8; 32] = row.get(0)?;
-            let is_sound = Sha256::digest(row.get_ref(1)?.as_blob()?)[..] == digest;
+            let content: [u8; 32] = row.get(0)?;
+            let is_sound = row.get_ref(1)?.as_blob()? == revision
+                && row.get::<_, i64>(2)? == revision_sum(&content, revision);
+            Ok(is_sound.then_some(content))
+        };
+        select.query_row([revision], read).optional()
+    });
+    let content = match found.map_err(|error| reading(0, PART_CONTENT, error))? {
+        None => return Ok(None),
+        Some(None) => return Err(corrupt(0, PART_CONTENT)),
+        Some(Some(content)) => content,
+    };
+    let document = self::content(connection, &content)?;
+    let document = document.ok_or_else(|| corrupt(0, PART_CONTENT))?;
+    Ok(Some(StoredRevision { content, document }))
+}
+
+/// A row of `digest, revision, revision_checksum, bytes`: the digest, and whether everything agrees with it.
+pub(super) fn content_of(row: &Row<'_>) -> rusqlite::Result<([u8; 32], bool)> {
+    let digest: [u8; 32] = row.get(0)?;
+    let revision: Option<[u8; 32]> = row.get(1)?;
+    let sum: Option<i64> = row.get(2)?;
+    let is_sound = sum == revision.map(|revision| revision_sum(&digest, &revision))
+        && Sha256::digest(row.get_ref(3)?.as_blob()?)[..] == digest;
+    Ok((digest, is_sound))
+}
+
+/// The digest of the content at a place, if its bytes have it.
+pub(super) fn content_at(connection: &Connection, place: u64) -> Result<Option<[u8; 32]>, StoreFault> {
+    let sql = "SELECT digest, revision, revision_checksum, bytes FROM content NOT INDEXED WHERE place = ?1";
+    let found = connection.prepare_cached(sql).and_then(|mut select| {
+        let read = |row: &Row<'_>| {
+            let (digest, is_sound) = content_of(row)?;
             Ok(is_sound.then_some(digest))
         };
         select.query_row([column_number(place)], read).optional()
@@ -209,7 +245,8 @@ fn first_pin(connection: &Connection, digest: &[u8; 32]) -> Result<u64, StoreFau
 
 /// The runs that refer to a content.
 pub(super) fn pins(connection: &Connection, digest: &[u8; 32]) -> Result<Vec<u64>, StoreFault> {
-    let sql = "SELECT number FROM pin INDEXED BY pin_by_digest WHERE digest = ?1 ORDER BY number";
+    let sql =
+        "SELECT number FROM pin INDEXED BY pin_by_digest WHERE digest = ?1 AND number > 0 ORDER BY number";
     connection
         .prepare_cached(sql)
         .and_then(|mut select| {
@@ -220,16 +257,29 @@ pub(super) fn pins(connection: &Connection, digest: &[u8; 32]) -> Result<Vec<u64
         .map_err(working)
 }
 
-/// The contents that a run refers to.
-pub(super) fn digests(connection: &Connection, number: u64) -> Result<Vec<[u8; 32]>, StoreFault> {
+/// The numbers of the definitions that refer to a content.
+pub(super) fn pins_of_definitions(
+    connection: &Connection,
+    digest: &[u8; 32],
+) -> Result<Vec<u64>, StoreFault> {
+    let sql = "SELECT -number FROM pin INDEXED BY pin_by_digest WHERE digest = ?1 AND number < 0 \
+               ORDER BY number DESC";
     connection
-        .prepare_cached("SELECT digest FROM pin WHERE number = ?1")
+        .prepare_cached(sql)
         .and_then(|mut select| {
             select
-                .query_map([column_number(number)], |row| row.get(0))?
+                .query_map([digest], |row| row.get(0).and_then(number_of))?
                 .collect()
         })
-        .map_err(|error| reading(number, PART_CONTENT, error))
+        .map_err(working)
+}
+
+/// The contents that a run refers to, or under its negative number a definition.
+pub(super) fn digests(connection: &Connection, number: i64) -> rusqlite::Result<Vec<[u8; 32]>> {
+    connection
+        .prepare_cached("SELECT digest FROM pin WHERE number = ?1")?
+        .query_map([number], |row| row.get(0))?
+        .collect()
 }
 
 /// Columns of an input request, in the order in which they are bound, read and summed; the sum is the one behind them.

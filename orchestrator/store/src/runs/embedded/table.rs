@@ -1,11 +1,18 @@
 //! The tables of runs as the check of their indexes knows them: those indexes that a lookup, a repeated request, an
 //! answer or a restart depends on. Lists are left to an examination. Walks nothing.
 
-use super::{rows, tombstones};
+use super::{definitions, requests, rows, tombstones};
 use crate::StoreFault;
 use crate::database::indexes::{Index, Table};
 
-pub(super) const TABLES: [&Table; 4] = [&RUN, &CONTENT, &INPUT_REQUEST, &REMOVED_RUN];
+pub(super) const TABLES: [&Table; 6] = [
+    &RUN,
+    &CONTENT,
+    &INPUT_REQUEST,
+    &REQUEST,
+    &DEFINITION,
+    &REMOVED_RUN,
+];
 
 const RUN: Table = Table {
     name: "run",
@@ -39,14 +46,23 @@ const RUN: Table = Table {
 
 const CONTENT: Table = Table {
     name: "content",
-    keys: &["digest"],
-    indexes: &[Index {
-        what: "index entries of contents",
-        name: "content_by_digest",
-        key: "digest",
-        condition: "true",
-        order: "digest",
-    }],
+    keys: &["digest", "revision"],
+    indexes: &[
+        Index {
+            what: "index entries of contents",
+            name: "content_by_digest",
+            key: "digest",
+            condition: "true",
+            order: "digest",
+        },
+        Index {
+            what: "index entries of revisions",
+            name: "content_by_revision",
+            key: "revision",
+            condition: "revision IS NOT NULL",
+            order: "revision, place",
+        },
+    ],
     n_cut: 1,
     is_sound: |connection, place| is_sound(rows::content_at(connection, place)),
 };
@@ -72,6 +88,34 @@ const INPUT_REQUEST: Table = Table {
     ],
     n_cut: 1,
     is_sound: |connection, place| is_sound(rows::input_request_at(connection, place)),
+};
+
+const REQUEST: Table = Table {
+    name: "request",
+    keys: &["key"],
+    indexes: &[Index {
+        what: "index entries of answered requests",
+        name: "request_by_key",
+        key: "key",
+        condition: "true",
+        order: "key",
+    }],
+    n_cut: 0,
+    is_sound: |connection, place| is_sound(requests::at(connection, place)),
+};
+
+const DEFINITION: Table = Table {
+    name: "definition",
+    keys: &["name"],
+    indexes: &[Index {
+        what: "index entries of saved plans and action profiles",
+        name: "definition_by_name",
+        key: "name",
+        condition: "true",
+        order: "name",
+    }],
+    n_cut: 0,
+    is_sound: |connection, number| is_sound(definitions::at(connection, number)),
 };
 
 const REMOVED_RUN: Table = Table {
@@ -100,7 +144,7 @@ const REMOVED_RUN: Table = Table {
 fn is_sound<T>(read: Result<Option<T>, StoreFault>) -> Result<bool, StoreFault> {
     match read {
         Ok(found) => Ok(found.is_some()),
-        Err(StoreFault::CorruptRun { .. }) => Ok(false),
+        Err(StoreFault::CorruptRun { .. } | StoreFault::CorruptDefinition { .. }) => Ok(false),
         Err(fault) => Err(fault),
     }
 }

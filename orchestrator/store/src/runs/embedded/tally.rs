@@ -30,12 +30,13 @@ pub(super) struct Tally {
     pub(super) n_forgotten: u64,
     /// The highest number that was given to an input request.
     pub(super) input_request_last: u64,
+    pub(super) n_definitions: u64,
 }
 
 impl Tally {
     pub(super) fn load(connection: &Connection) -> rusqlite::Result<Self> {
         let sql = "SELECT n_commits, number_last, n_lost, n_live, n_ended, n_removed, n_forgotten, \
-                   input_request_last FROM tally";
+                   input_request_last, n_definitions FROM tally";
         connection.prepare_cached(sql)?.query_row([], |row| {
             let column = |index| row.get(index).and_then(number_of);
             Ok(Self {
@@ -47,13 +48,14 @@ impl Tally {
                 n_removed: column(5)?,
                 n_forgotten: column(6)?,
                 input_request_last: column(7)?,
+                n_definitions: column(8)?,
             })
         })
     }
 
     fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
         let sql = "UPDATE tally SET n_commits = ?1, number_last = ?2, n_lost = ?3, n_live = ?4, n_ended = ?5, \
-                   n_removed = ?6, n_forgotten = ?7, input_request_last = ?8";
+                   n_removed = ?6, n_forgotten = ?7, input_request_last = ?8, n_definitions = ?9";
         let columns = [
             self.n_commits,
             self.number_last,
@@ -63,6 +65,7 @@ impl Tally {
             self.n_removed,
             self.n_forgotten,
             self.input_request_last,
+            self.n_definitions,
         ];
         connection
             .prepare_cached(sql)?
@@ -100,6 +103,7 @@ impl Tally {
         self.n_lost = self.number_last.saturating_sub(n_numbers);
         self.n_live = census.n_live;
         self.n_ended = census.n_runs.saturating_sub(census.n_live);
+        self.n_definitions = census.n_definitions;
     }
 }
 
@@ -110,6 +114,7 @@ pub(super) struct Census {
     n_removed: u64,
     number_last: u64,
     input_request_last: u64,
+    n_definitions: u64,
 }
 
 impl Census {
@@ -124,6 +129,7 @@ impl Census {
             n_removed: one("SELECT count(*) FROM removed_run")?,
             number_last: one("SELECT max(number) FROM run")?,
             input_request_last: one("SELECT max(place) FROM input_request")?,
+            n_definitions: one("SELECT count(*) FROM definition")?,
         })
     }
 
@@ -148,6 +154,12 @@ impl Census {
             ),
             ("ids of removed runs", tally.n_removed, self.n_removed, true),
             ("runs", tally.number_last, n_numbers, true),
+            (
+                "saved plans and action profiles",
+                tally.n_definitions,
+                self.n_definitions,
+                true,
+            ),
             ("live runs", tally.n_live, self.n_live, false),
             (
                 "runs by state",

@@ -11,7 +11,7 @@ use super::contents;
 use super::refusal::Refusal;
 use super::rows::{self, INPUT_REQUEST, input_request_sum};
 use super::tally::Tally;
-use super::tombstones;
+use super::{requests, tombstones};
 use crate::StoreFault;
 use crate::database::values::{bound, column_number};
 use crate::database::work;
@@ -81,6 +81,9 @@ fn apply_one(connection: &Connection, tally: &mut Tally, write: &RunWrite) -> Re
     }
     for closed in &write.closed {
         close(connection, run.number, closed)?;
+    }
+    for request in &write.requests {
+        requests::insert(connection, &run, request)?;
     }
     if write.created.is_some() {
         insert(connection, &run)?;

@@ -1,5 +1,6 @@
 //! What a memory store of runs holds, in ordered collections. Knows neither faults nor time.
 
+mod definitions;
 mod queries;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -9,11 +10,12 @@ use escapement_model::chain::{chain_begin, chain_next};
 use escapement_model::{InputRequestId, RunId};
 
 use crate::memory::DiskContents;
+use crate::runs::definitions::{Definition, DefinitionKind, DefinitionWrite};
 use crate::runs::limits::{ENTRIES_REMOVED_PER_STEP_MAX, RUNS_REMOVED_PER_STEP_MAX};
 use crate::runs::removal::{RunRemoval, RunsRemoved};
 use crate::runs::stored::{JournalEntry, RemovedRun, RunSummary, StoredInputRequest};
 use crate::runs::write::{
-    BatchOutcome, NewInputRequest, RunBatch, RunConflict, RunProgress, RunWrite, Snapshot,
+    BatchOutcome, Content, NewInputRequest, RunBatch, RunConflict, RunProgress, RunWrite, Snapshot,
 };
 
 /// One change; the same changes make the same contents.
@@ -25,6 +27,8 @@ pub enum Change {
     Removal(RunRemoval, i64),
     /// The removal of the ended run of this number, at this time.
     RunRemoval(u64, i64),
+    /// A change of a definition that was not refused.
+    Definition(DefinitionWrite),
 }
 
 /// The runs on a disk in memory.
@@ -33,8 +37,10 @@ pub struct RunContents {
     runs: BTreeMap<u64, Entry>,
     by_id: BTreeMap<RunId, u64>,
     by_request: BTreeMap<String, u64>,
-    /// Bytes of each content and the numbers of the runs that refer to it.
-    contents: BTreeMap<[u8; 32], (Bytes, BTreeSet<u64>)>,
+    contents: BTreeMap<[u8; 32], Kept>,
+    definitions: BTreeMap<(DefinitionKind, String), Definition>,
+    /// By their keys, with the numbers of their runs.
+    answered: BTreeMap<String, (u64, RunId, [u8; 32])>,
     /// By their numbers, with that of their run.
     input_requests: BTreeMap<u64, (u64, StoredInputRequest)>,
     input_requests_by_id: BTreeMap<InputRequestId, u64>,
@@ -42,7 +48,25 @@ pub struct RunContents {
     removed: VecDeque<RemovedRun>,
     number_last: u64,
     input_request_last: u64,
+    content_last: u64,
     n_forgotten: u64,
+}
+
+/// A content.
+#[derive(Clone, Debug)]
+struct Kept {
+    /// In the order in which contents came.
+    place: u64,
+    bytes: Bytes,
+    revision: Option<[u8; 32]>,
+    by: BTreeSet<Keeper>,
+}
+
+/// What refers to a content.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Keeper {
+    Run(u64),
+    Definition(DefinitionKind, String),
 }
 
 #[derive(Clone, Debug)]
@@ -62,6 +86,9 @@ impl DiskContents for RunContents {
                 self.remove_ended(&policy, now_unix_ms);
             }
             Change::RunRemoval(number, now_unix_ms) => self.remove(number, now_unix_ms),
+            Change::Definition(write) => {
+                self.define(&write);
+            }
         }
     }
 }
@@ -73,6 +100,7 @@ struct Brought<'a> {
     contents: BTreeSet<[u8; 32]>,
     input_requests: BTreeMap<InputRequestId, RunId>,
     closed: BTreeSet<InputRequestId>,
+    answered: BTreeMap<&'a str, (RunId, [u8; 32])>,
 }
 
 impl RunContents {
@@ -154,6 +182,15 @@ impl RunContents {
                 return Some(RunConflict::InputRequestNotOpen { id });
             }
         }
+        for request in &write.requests {
+            let used = brought.answered.get(request.key.as_str()).copied();
+            if let Some((run_id, digest)) = used.or_else(|| self.answered(&request.key)) {
+                return Some(RunConflict::RequestUsed { run_id, digest });
+            }
+            brought
+                .answered
+                .insert(&request.key, (write.run_id, request.digest));
+        }
         None
     }
 
@@ -165,7 +202,7 @@ impl RunContents {
         for write in batch.writes() {
             let number = self.by_id[&write.run_id];
             for digest in &write.released {
-                self.release(digest, number);
+                self.release(digest, &Keeper::Run(number));
             }
         }
     }
@@ -197,15 +234,10 @@ impl RunContents {
         let number = self.by_id[&write.run_id];
         let entry = self.runs.get_mut(&number).expect("the id leads to it");
         entry.go_on(write, write.progress);
-        for content in &write.contents {
-            let kept = self.contents.entry(content.digest());
-            kept.or_insert_with(|| (content.bytes().clone(), BTreeSet::new()))
-                .1
-                .insert(number);
-        }
-        for digest in &write.pinned {
-            let content = self.contents.get_mut(digest).expect("it was looked for");
-            content.1.insert(number);
+        self.pin_all(&Keeper::Run(number), &write.contents, &write.pinned);
+        for request in &write.requests {
+            let answered = (number, write.run_id, request.digest);
+            self.answered.insert(request.key.clone(), answered);
         }
         for opened in &write.opened {
             self.input_request_last += 1;
@@ -235,10 +267,30 @@ impl RunContents {
         }
     }
 
-    fn release(&mut self, digest: &[u8; 32], number: u64) {
-        if let Some((_, runs)) = self.contents.get_mut(digest) {
-            runs.remove(&number);
-            if runs.is_empty() {
+    fn pin_all(&mut self, keeper: &Keeper, contents: &[Content], pinned: &[[u8; 32]]) {
+        for content in contents {
+            let kept = self.contents.entry(content.digest()).or_insert_with(|| {
+                self.content_last += 1;
+                Kept {
+                    place: self.content_last,
+                    bytes: content.bytes().clone(),
+                    revision: None,
+                    by: BTreeSet::new(),
+                }
+            });
+            kept.revision = kept.revision.or(content.revision());
+            kept.by.insert(keeper.clone());
+        }
+        for digest in pinned {
+            let content = self.contents.get_mut(digest).expect("it was looked for");
+            content.by.insert(keeper.clone());
+        }
+    }
+
+    fn release(&mut self, digest: &[u8; 32], keeper: &Keeper) {
+        if let Some(kept) = self.contents.get_mut(digest) {
+            kept.by.remove(keeper);
+            if kept.by.is_empty() {
                 self.contents.remove(digest);
             }
         }
@@ -309,8 +361,9 @@ impl RunContents {
         }
         let digests: Vec<[u8; 32]> = self.contents.keys().copied().collect();
         for digest in digests {
-            self.release(&digest, number);
+            self.release(&digest, &Keeper::Run(number));
         }
+        self.answered.retain(|_, (of, ..)| *of != number);
         self.input_requests.retain(|_, (of, _)| *of != number);
         let left: BTreeSet<u64> = self.input_requests.keys().copied().collect();
         self.input_requests_by_id.retain(|_, at| left.contains(at));

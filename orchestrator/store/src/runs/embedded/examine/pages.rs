@@ -4,20 +4,19 @@ use escapement_model::RunId;
 use escapement_model::chain::{chain_begin, chain_next};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
-use sha2::{Digest, Sha256};
 
 use super::{Next, RunExaminedPage, RunFinding};
 use crate::StoreFault;
 use crate::database::connection::{is_damage, working};
 use crate::database::mark::Mark;
 use crate::database::values::{column_number, number_of};
-use crate::runs::embedded::columns::{PART_CONTENT, PART_ENTRY, PART_ROW, corrupt};
+use crate::runs::embedded::columns::{PART_CONTENT, PART_ENTRY, PART_ROW, corrupt, reading};
 use crate::runs::embedded::tally::{Census, Tally};
-use crate::runs::embedded::{rows, tombstones};
+use crate::runs::embedded::{requests, rows, tombstones};
 use crate::runs::stored::RunSummary;
 
 /// Runs in one page, contents, and removed runs.
-const PAGE_MAX: usize = 64;
+pub(super) const PAGE_MAX: usize = 64;
 /// Bytes at which a page ends early.
 const PAGE_BYTES_MAX: u64 = 1 << 20;
 
@@ -111,6 +110,15 @@ pub(in crate::runs::embedded) fn parts_of(
             Err(error) => return Err(working(error)),
         }
     }
+    for answered in noted(requests::of_run(connection, number), &mut parts)?.unwrap_or_default() {
+        let sql = "SELECT place FROM request WHERE key = ?1";
+        match lookup(connection, sql, &answered.request.key) {
+            Ok(Some(place)) if place == column_number(answered.place) => {}
+            Ok(_) => parts.push("index of answered requests"),
+            Err(error) if is_damage(&error) => parts.push("index of answered requests"),
+            Err(error) => return Err(working(error)),
+        }
+    }
     parts.dedup();
     Ok((n_bytes, parts))
 }
@@ -148,7 +156,8 @@ fn journal(connection: &Connection, run: &RunSummary, n_bytes: &mut u64) -> Resu
 
 /// Whether every content that the run refers to is there; their bytes are looked at on pages of their own.
 fn pinned(connection: &Connection, number: u64) -> Result<(), StoreFault> {
-    for digest in rows::digests(connection, number)? {
+    let damaged = |error| reading(number, PART_CONTENT, error);
+    for digest in rows::digests(connection, column_number(number)).map_err(damaged)? {
         let is_there = lookup(connection, "SELECT place FROM content WHERE digest = ?1", &digest);
         let is_both_ways = rows::pins(connection, &digest)?.contains(&number);
         match is_there {
@@ -162,7 +171,7 @@ fn pinned(connection: &Connection, number: u64) -> Result<(), StoreFault> {
 }
 
 /// The indexes in which a run must stand: what is wrong without its entry, its name, and the condition on its key.
-const INDEXES: [(&str, &str, &str); 11] = [
+const INDEXES: [(&str, &str, &str); 12] = [
     ("index by run id", "run_by_id", "run_id = ?1"),
     ("index in order", "run_in_order", "?1 IS NULL"),
     ("index by state", "run_by_state", "state = ?1"),
@@ -170,6 +179,7 @@ const INDEXES: [(&str, &str, &str); 11] = [
     ("index by request", "run_by_request", "request_key = ?1"),
     ("index by owner", "run_by_owner", "owner = ?1"),
     ("index by plan", "run_by_plan", "plan = ?1"),
+    ("index by plan and number", "run_by_plan_and_number", "plan = ?1"),
     ("index by goal", "run_by_goal", "goal = ?1"),
     ("index by trigger", "run_by_trigger", "trigger_id = ?1"),
     ("index by session", "run_by_session", "session = ?1"),
@@ -202,6 +212,7 @@ fn indexes(
         request.map(|request| Value::Text(request.key.clone())),
         text(&created.owner),
         text(&created.plan),
+        text(&created.plan),
         text(&created.goal),
         text(&created.trigger),
         text(&created.session),
@@ -228,7 +239,7 @@ fn indexes(
     Ok(())
 }
 
-fn lookup(connection: &Connection, sql: &str, key: &dyn ToSql) -> rusqlite::Result<Option<i64>> {
+pub(super) fn lookup(connection: &Connection, sql: &str, key: &dyn ToSql) -> rusqlite::Result<Option<i64>> {
     connection
         .prepare_cached(sql)?
         .query_row([key], |row| row.get(0))
@@ -239,7 +250,8 @@ fn lookup(connection: &Connection, sql: &str, key: &dyn ToSql) -> rusqlite::Resu
 pub(super) fn contents(connection: &Connection, after: i64) -> Result<(RunExaminedPage, Next), StoreFault> {
     let mut page = RunExaminedPage::default();
     let (mut end, mut n_listed) = (after, 0);
-    let sql = "SELECT place, digest, bytes FROM content NOT INDEXED WHERE place > ?1 ORDER BY place LIMIT ?2";
+    let sql = "SELECT digest, revision, revision_checksum, bytes, place FROM content NOT INDEXED WHERE place > ?1 \
+               ORDER BY place LIMIT ?2";
     let mut select = connection.prepare_cached(sql).map_err(working)?;
     let mut rows = select.query(params![after, PAGE_MAX as i64]).map_err(working)?;
     loop {
@@ -249,12 +261,12 @@ pub(super) fn contents(connection: &Connection, after: i64) -> Result<(RunExamin
             Err(error) if is_damage(&error) => {
                 let said = format!("contents behind place {end} cannot be read");
                 page.findings.push(RunFinding::Store(said));
-                return Ok((page, Next::Removed { after: 0 }));
+                return Ok((page, Next::Definitions { after: 0 }));
             }
             Err(error) => return Err(working(error)),
         };
         n_listed += 1;
-        end = row.get(0).map_err(working)?;
+        end = row.get(4).map_err(working)?;
         page.n_contents += 1;
         page.findings.extend(content(connection, row, &mut page.n_bytes)?);
         if page.n_bytes >= PAGE_BYTES_MAX {
@@ -262,7 +274,7 @@ pub(super) fn contents(connection: &Connection, after: i64) -> Result<(RunExamin
         }
     }
     let next = if n_listed < PAGE_MAX {
-        Next::Removed { after: 0 }
+        Next::Definitions { after: 0 }
     } else {
         Next::Contents { after: end }
     };
@@ -276,22 +288,27 @@ fn content(
     n_bytes: &mut u64,
 ) -> Result<Option<RunFinding>, StoreFault> {
     let mut read = || -> rusqlite::Result<_> {
-        let bytes = row.get_ref(2)?.as_blob()?;
-        *n_bytes += bytes.len() as u64;
-        let digest: [u8; 32] = row.get(1)?;
-        Ok((digest, Sha256::digest(bytes)[..] == digest))
+        *n_bytes += row.get_ref(3)?.as_blob()?.len() as u64;
+        rows::content_of(row)
     };
     let (digest, is_sound) = match read() {
         Ok((digest, is_sound)) => (Some(digest), is_sound),
         Err(error) if is_damage(&error) => (None, false),
         Err(error) => return Err(working(error)),
     };
-    let runs = digest
-        .map(|digest| rows::pins(connection, &digest))
-        .transpose()?
-        .unwrap_or_default();
-    let is_whole = is_sound && !runs.is_empty();
-    Ok((!is_whole).then_some(RunFinding::Content { digest, runs }))
+    let (runs, definitions) = match &digest {
+        Some(digest) => (
+            rows::pins(connection, digest)?,
+            rows::pins_of_definitions(connection, digest)?,
+        ),
+        None => Default::default(),
+    };
+    let is_whole = is_sound && !(runs.is_empty() && definitions.is_empty());
+    Ok((!is_whole).then_some(RunFinding::Content {
+        digest,
+        runs,
+        definitions,
+    }))
 }
 
 /// One page of what is left of removed runs.
@@ -330,7 +347,7 @@ pub(super) fn removed(connection: &Connection, after: i64) -> Result<(RunExamine
 }
 
 /// Pairs of counts that must be the same, of one moment.
-const SAME_COUNTS: [(&str, &str, &str); 5] = [
+const SAME_COUNTS: [(&str, &str, &str); 8] = [
     (
         "entries of the index by run id",
         "SELECT count(*) FROM run NOT INDEXED",
@@ -355,6 +372,21 @@ const SAME_COUNTS: [(&str, &str, &str); 5] = [
         "references to contents",
         "SELECT count(*) FROM pin",
         "SELECT count(digest) FROM pin INDEXED BY pin_by_digest WHERE digest IS NOT NULL",
+    ),
+    (
+        "entries of the index by revision",
+        "SELECT count(revision) FROM content NOT INDEXED",
+        "SELECT count(revision) FROM content INDEXED BY content_by_revision WHERE revision IS NOT NULL",
+    ),
+    (
+        "entries of the index by saved plan",
+        "SELECT count(plan) FROM run NOT INDEXED",
+        "SELECT count(plan) FROM run INDEXED BY run_by_plan_and_number WHERE plan IS NOT NULL",
+    ),
+    (
+        "entries of the index of answered requests",
+        "SELECT count(*) FROM request NOT INDEXED",
+        "SELECT count(key) FROM request INDEXED BY request_by_key WHERE key IS NOT NULL",
     ),
 ];
 

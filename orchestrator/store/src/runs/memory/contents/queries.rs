@@ -92,8 +92,19 @@ impl RunContents {
         shown.into_iter().take(limit).cloned().collect()
     }
 
+    pub(in crate::runs::memory) fn newest_run_of(&self, plan: &str) -> Option<RunSummary> {
+        let mut runs = self.runs.values().rev().map(|entry| &entry.summary);
+        runs.find(|run| run.created.plan.as_deref() == Some(plan))
+            .cloned()
+    }
+
+    pub(in crate::runs::memory) fn answered(&self, key: &str) -> Option<(RunId, [u8; 32])> {
+        let (_, run_id, digest) = self.answered.get(key)?;
+        Some((*run_id, *digest))
+    }
+
     pub(in crate::runs::memory) fn content(&self, digest: &[u8; 32]) -> Option<Bytes> {
-        self.contents.get(digest).map(|(bytes, _)| bytes.clone())
+        self.contents.get(digest).map(|kept| kept.bytes.clone())
     }
 
     pub(in crate::runs::memory) fn input_request(&self, id: InputRequestId) -> Option<StoredInputRequest> {

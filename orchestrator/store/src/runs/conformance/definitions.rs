@@ -1,0 +1,302 @@
+//! Stories about saved plans, action profiles and revisions. Knows no plan.
+
+use super::sample::{content, revision};
+use super::{Make, ReopenableRuns, RunSample, commit, reader, refused};
+use crate::runs::{
+    ClientRequest, Content, Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome,
+    DefinitionPut, DefinitionWrite, ExpectedVersion, RunConflict, RunRemoved,
+};
+
+fn put(name: &str, at: i64) -> DefinitionPut {
+    DefinitionPut {
+        owner: Some("owner".to_owned()),
+        priority: 5,
+        at,
+        record: format!("{name} at {at}").into_bytes().into(),
+        contents: Vec::new(),
+        pinned: Vec::new(),
+    }
+}
+
+fn write(name: &str, expected: ExpectedVersion, put: DefinitionPut) -> DefinitionWrite {
+    DefinitionWrite {
+        kind: DefinitionKind::SavedPlan,
+        name: name.to_owned(),
+        expected,
+        change: DefinitionChange::Put(put),
+    }
+}
+
+fn delete(name: &str, expected: ExpectedVersion) -> DefinitionWrite {
+    DefinitionWrite {
+        kind: DefinitionKind::SavedPlan,
+        name: name.to_owned(),
+        expected,
+        change: DefinitionChange::Delete,
+    }
+}
+
+fn define(subject: &mut dyn ReopenableRuns, write: &DefinitionWrite) -> DefinitionOutcome {
+    subject.store().define(write).expect("a healthy store writes")
+}
+
+fn plan(subject: &mut dyn ReopenableRuns, name: &str) -> Option<Definition> {
+    let found = reader(subject).definition(DefinitionKind::SavedPlan, name);
+    found.expect("a healthy store reads")
+}
+
+const DONE: fn(u64) -> DefinitionOutcome = |version| DefinitionOutcome::Done { version };
+
+pub(super) fn a_definition_changes_version_by_version(make: Make<'_>) {
+    let mut subject = make();
+    let subject = &mut *subject;
+    let new = write("plan", ExpectedVersion::New, put("plan", 10));
+    assert_eq!(
+        define(subject, &write("plan", ExpectedVersion::Is(1), put("plan", 10))),
+        DefinitionOutcome::NotFound
+    );
+    assert_eq!(define(subject, &new), DONE(1));
+    assert_eq!(
+        define(subject, &new),
+        DefinitionOutcome::OtherVersion { version: 1 }
+    );
+    let mut changed = put("plan", 20);
+    (changed.owner, changed.priority) = (None, -3);
+    assert_eq!(
+        define(subject, &write("plan", ExpectedVersion::Is(1), changed.clone())),
+        DONE(2)
+    );
+    let stale = write("plan", ExpectedVersion::Is(1), put("plan", 30));
+    assert_eq!(
+        define(subject, &stale),
+        DefinitionOutcome::OtherVersion { version: 2 }
+    );
+    let expected = Definition {
+        number: 1,
+        kind: DefinitionKind::SavedPlan,
+        name: "plan".to_owned(),
+        owner: None,
+        priority: -3,
+        created_at: 10,
+        updated_at: 20,
+        version: 2,
+        record: changed.record,
+    };
+    subject.reopen();
+    assert_eq!(plan(subject, "plan"), Some(expected));
+    let other_kind = reader(subject).definition(DefinitionKind::ActionProfile, "plan");
+    assert_eq!(
+        other_kind.expect("reads"),
+        None,
+        "a name is unique in its kind only"
+    );
+
+    assert_eq!(
+        define(subject, &delete("plan", ExpectedVersion::Is(1))),
+        DefinitionOutcome::OtherVersion { version: 2 }
+    );
+    assert_eq!(
+        define(subject, &write("plan", ExpectedVersion::Any, put("plan", 40))),
+        DONE(3)
+    );
+    assert_eq!(define(subject, &delete("plan", ExpectedVersion::Is(3))), DONE(3));
+    assert_eq!(
+        define(subject, &delete("plan", ExpectedVersion::Any)),
+        DefinitionOutcome::NotFound
+    );
+    subject.reopen();
+    assert_eq!(plan(subject, "plan"), None);
+    assert_eq!(define(subject, &new), DONE(1));
+}
+
+pub(super) fn definitions_are_listed_by_owner_and_in_order(make: Make<'_>) {
+    let mut subject = make();
+    let subject = &mut *subject;
+    for n in 0..30_i64 {
+        let mut put = put("plan", 100 + n % 4);
+        put.owner = (n % 3 > 0).then(|| format!("owner {}", n % 3));
+        put.priority = (n % 5) as i32;
+        let kind = DefinitionKind::ALL[usize::from(n % 7 == 0)];
+        let write = DefinitionWrite {
+            kind,
+            ..write(&format!("{n}"), ExpectedVersion::New, put)
+        };
+        assert_eq!(define(subject, &write), DONE(1));
+    }
+    let reader = reader(subject);
+    for kind in DefinitionKind::ALL {
+        for owner in [None, Some("owner 1"), Some("owner 2"), Some("nobody")] {
+            let all = reader.definitions(kind, owner, None, 100).expect("reads");
+            assert!(all.is_sorted_by(|one, next| one.key() > next.key()));
+            let is_shown = |n: &i64| {
+                let its_kind = DefinitionKind::ALL[usize::from(n % 7 == 0)];
+                let its_owner = (n % 3 > 0).then(|| format!("owner {}", n % 3));
+                its_kind == kind && owner.is_none_or(|owner| its_owner.as_deref() == Some(owner))
+            };
+            assert_eq!(
+                all.len(),
+                (0..30).filter(is_shown).count(),
+                "{kind:?} of {owner:?}"
+            );
+            for limit in [1, 4] {
+                let (mut paged, mut before): (Vec<Definition>, Option<DefinitionKey>) = (Vec::new(), None);
+                while let page = reader.definitions(kind, owner, before, limit).expect("reads")
+                    && !page.is_empty()
+                {
+                    before = page.last().map(Definition::key);
+                    paged.extend(page);
+                }
+                assert_eq!(paged, all);
+            }
+        }
+    }
+}
+
+pub(super) fn a_definition_keeps_what_it_refers_to(make: Make<'_>) {
+    let mut subject = make();
+    let subject = &mut *subject;
+    let is_there = |subject: &mut dyn ReopenableRuns, content: &Content| {
+        let found = reader(subject).content(&content.digest()).expect("reads");
+        found.is_some()
+    };
+    let (old, new, shared) = (content(1), content(2), content(3));
+    let mut first = put("plan", 1);
+    first.contents = vec![old.clone(), shared.clone()];
+    assert_eq!(
+        define(subject, &write("plan", ExpectedVersion::New, first)),
+        DONE(1)
+    );
+
+    let sample = RunSample::new(1);
+    let mut create = sample.create();
+    create.pinned = vec![shared.digest()];
+    commit(subject, [create]);
+
+    let mut second = put("plan", 2);
+    second.pinned = vec![new.digest()];
+    let missing = write("plan", ExpectedVersion::Any, second.clone());
+    let digest = new.digest();
+    assert_eq!(
+        define(subject, &missing),
+        DefinitionOutcome::ContentMissing { digest }
+    );
+    assert!(is_there(subject, &old), "nothing was written");
+    second.contents = vec![new.clone()];
+    assert_eq!(
+        define(subject, &write("plan", ExpectedVersion::Any, second)),
+        DONE(2)
+    );
+    assert!(!is_there(subject, &old), "nothing refers to it any more");
+    assert!(is_there(subject, &new) && is_there(subject, &shared));
+
+    // What a run releases stays as long as a definition refers to it.
+    let mut third = put("plan", 3);
+    third.pinned = vec![new.digest(), shared.digest()];
+    assert_eq!(
+        define(subject, &write("plan", ExpectedVersion::Any, third)),
+        DONE(3)
+    );
+    commit(subject, [sample.end(2)]);
+    let removed = subject.store().remove_run(sample.run_id(), 9).expect("removes");
+    assert_eq!(removed, RunRemoved::Done);
+    assert!(is_there(subject, &shared));
+    assert_eq!(define(subject, &delete("plan", ExpectedVersion::Any)), DONE(3));
+    assert!(!is_there(subject, &shared) && !is_there(subject, &new));
+}
+
+pub(super) fn a_revision_is_found_while_it_is_referred_to(make: Make<'_>) {
+    let mut subject = make();
+    let subject = &mut *subject;
+    let digest = [7; 32];
+    let found = |subject: &mut dyn ReopenableRuns| reader(subject).revision(&digest).expect("reads");
+    assert_eq!(found(subject), None);
+    let (one, other) = (revision(1, digest), revision(2, digest));
+    let sample = RunSample::new(1);
+    let mut create = sample.create();
+    // The same bytes may have come as anything else before.
+    create.contents = vec![Content::new(one.bytes().clone()), one.clone()];
+    commit(subject, [create]);
+    let mut put = put("plan", 1);
+    put.contents = vec![other.clone()];
+    assert_eq!(
+        define(subject, &write("plan", ExpectedVersion::New, put)),
+        DONE(1)
+    );
+    let revision = found(subject).expect("a run refers to it");
+    assert_eq!(
+        (revision.content, &revision.document),
+        (one.digest(), one.bytes()),
+        "the first of two documents"
+    );
+    let mut release = sample.append(2, 1);
+    release.released = vec![one.digest()];
+    commit(subject, [release]);
+    subject.reopen();
+    let revision = found(subject).expect("a saved plan refers to it");
+    assert_eq!(revision.document, *other.bytes());
+    assert_eq!(define(subject, &delete("plan", ExpectedVersion::Any)), DONE(1));
+    assert_eq!(found(subject), None);
+}
+
+pub(super) fn the_newest_run_of_a_plan_is_found(make: Make<'_>) {
+    let mut subject = make();
+    let subject = &mut *subject;
+    assert_eq!(reader(subject).newest_run_of("plan 1").expect("reads"), None);
+    for seed in 1..=9 {
+        commit(subject, [RunSample::new(seed).create()]);
+        let found = reader(subject)
+            .newest_run_of(&format!("plan {}", seed % 4))
+            .expect("reads");
+        assert_eq!(
+            found.map(|run| run.run_id),
+            Some(RunSample::new(seed).run_id()),
+            "whatever its priority"
+        );
+    }
+    let found = reader(subject).newest_run_of("plan 2").expect("reads");
+    assert_eq!(found.map(|run| run.number), Some(6));
+}
+
+pub(super) fn a_request_is_answered_once(make: Make<'_>) {
+    let mut subject = make();
+    let subject = &mut *subject;
+    let request = |key: &str| ClientRequest {
+        key: key.to_owned(),
+        digest: [key.len() as u8; 32],
+    };
+    let (one, two) = (RunSample::new(1), RunSample::new(2));
+    commit(subject, [one.create(), two.create()]);
+    let asked = |sample: &RunSample, seq, keys: &[&str]| {
+        let mut write = sample.append(seq, 1);
+        write.requests = keys.iter().map(|key| request(key)).collect();
+        write
+    };
+    let used = |key: &str| RunConflict::RequestUsed {
+        run_id: one.run_id(),
+        digest: request(key).digest,
+    };
+    assert_eq!(
+        refused(subject, [asked(&one, 2, &["pause"]), asked(&two, 2, &["pause"])]),
+        used("pause"),
+        "writes of one batch see each other"
+    );
+    commit(
+        subject,
+        [asked(&one, 2, &["pause"]), asked(&one, 3, &["resume", "again"])],
+    );
+    subject.reopen();
+    for key in ["pause", "resume", "again"] {
+        let found = reader(subject).answered(key).expect("reads");
+        assert_eq!(found, Some((one.run_id(), request(key).digest)));
+        assert_eq!(refused(subject, [asked(&two, 2, &[key])]), used(key));
+    }
+    assert_eq!(reader(subject).answered("other").expect("reads"), None);
+    let created = reader(subject).answered("request 1").expect("reads");
+    assert_eq!(created, None, "that request has created the run");
+
+    commit(subject, [one.end(4)]);
+    let removed = subject.store().remove_run(one.run_id(), 9).expect("removes");
+    assert_eq!(removed, RunRemoved::Done);
+    assert_eq!(reader(subject).answered("pause").expect("reads"), None);
+    commit(subject, [asked(&two, 2, &["pause"])]);
+}

@@ -1,0 +1,169 @@
+//! What people define, as the store takes it and gives it back: saved plans and action profiles. Looks into none.
+//!
+//! A definition has a name that is unique in its kind, index columns that lists are ordered by, a version that counts
+//! its changes, a record, and contents that it refers to. The store pins these as it pins those of runs, so that a
+//! content stays as long as a run or a definition refers to it.
+
+use bytes::Bytes;
+
+use super::limits::{CONTENT_BYTES_MAX, DEFINITION_BYTES_MAX, NAME_BYTES_MAX};
+use super::write::{Content, assert_bytes};
+
+/// What a definition is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DefinitionKind {
+    /// A saved plan, named by its id.
+    SavedPlan = 1,
+    /// What is known of an action, named by the action.
+    ActionProfile = 2,
+}
+
+impl DefinitionKind {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::SavedPlan, Self::ActionProfile];
+}
+
+/// One definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// Orders definitions of the same priority and time: the later one has the higher number.
+    pub number: u64,
+    /// What it is.
+    pub kind: DefinitionKind,
+    /// Unique in its kind.
+    pub name: String,
+    /// Whose it is; `None` for one that belongs to nobody.
+    pub owner: Option<String>,
+    /// Higher first in lists.
+    pub priority: i32,
+    /// Unix milliseconds.
+    pub created_at: i64,
+    /// Unix milliseconds.
+    pub updated_at: i64,
+    /// 1 for a new one, and 1 more with each change.
+    pub version: u64,
+    /// Opaque to the store.
+    pub record: Bytes,
+}
+
+impl Definition {
+    /// Its place in lists.
+    pub fn key(&self) -> DefinitionKey {
+        DefinitionKey {
+            priority: self.priority,
+            created_at: self.created_at,
+            number: self.number,
+        }
+    }
+}
+
+/// The place of a definition in lists: higher priority first, then later created, then higher number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DefinitionKey {
+    /// As written last.
+    pub priority: i32,
+    /// Unix milliseconds.
+    pub created_at: i64,
+    /// The definition's number.
+    pub number: u64,
+}
+
+/// One change of one definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefinitionWrite {
+    /// What it is.
+    pub kind: DefinitionKind,
+    /// Unique in its kind.
+    pub name: String,
+    /// What must be there.
+    pub expected: ExpectedVersion,
+    /// What becomes of it.
+    pub change: DefinitionChange,
+}
+
+/// What must be there for a change to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpectedVersion {
+    /// Anything or nothing.
+    Any,
+    /// Nothing.
+    New,
+    /// The definition in this version.
+    Is(u64),
+}
+
+/// What becomes of a definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DefinitionChange {
+    /// It is as this says from now on.
+    Put(DefinitionPut),
+    /// It is gone, also if it is damaged.
+    Delete,
+}
+
+/// A definition as it is from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefinitionPut {
+    /// Whose it is.
+    pub owner: Option<String>,
+    /// Higher first in lists.
+    pub priority: i32,
+    /// When it changes, Unix milliseconds: the time of its creation if it is new.
+    pub at: i64,
+    /// Opaque to the store.
+    pub record: Bytes,
+    /// Contents that it refers to; the store keeps equal ones once.
+    pub contents: Vec<Content>,
+    /// Digests of contents that are there already and that it refers to. It refers to nothing else any more.
+    pub pinned: Vec<[u8; 32]>,
+}
+
+impl DefinitionWrite {
+    /// # Panics
+    /// If a part is larger than [`limits`](super::limits) allow.
+    pub(super) fn assert_bounds(&self) {
+        assert_bytes("a name", NAME_BYTES_MAX, [&self.name]);
+        let DefinitionChange::Put(put) = &self.change else {
+            return;
+        };
+        assert_bytes("a name", NAME_BYTES_MAX, put.owner.as_deref());
+        assert_bytes("a definition", DEFINITION_BYTES_MAX, [&put.record]);
+        assert_bytes(
+            "a content",
+            CONTENT_BYTES_MAX,
+            put.contents.iter().map(Content::bytes),
+        );
+    }
+}
+
+/// What came of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefinitionOutcome {
+    /// It is durable; the definition has this version, or had it when it was deleted, 0 if it was damaged.
+    Done {
+        /// Its version.
+        version: u64,
+    },
+    /// Nothing was written: there is no such definition.
+    NotFound,
+    /// Nothing was written: there is one, and it has another version than was expected.
+    OtherVersion {
+        /// Its version.
+        version: u64,
+    },
+    /// Nothing was written: a content that is to be pinned is not there.
+    ContentMissing {
+        /// Its digest.
+        digest: [u8; 32],
+    },
+}
+
+/// A revision of a plan: the document that a run or a saved plan refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredRevision {
+    /// The digest of the content.
+    pub content: [u8; 32],
+    /// The document. Documents of one revision say the same and may differ in their bytes; this is one of them.
+    pub document: Bytes,
+}

@@ -1,0 +1,328 @@
+//! Saved plans and action profiles: rows of `definition`. Looks into none.
+
+use rusqlite::types::{FromSqlError, Value, ValueRef};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row, params, params_from_iter};
+
+use super::contents;
+use super::rows;
+use super::tally::Tally;
+use crate::StoreFault;
+use crate::database::connection::working;
+use crate::database::values::{bound, checksum, column_number, number_of, optional_text};
+use crate::database::work;
+use crate::runs::definitions::{
+    Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPut,
+    DefinitionWrite, ExpectedVersion,
+};
+
+/// Columns in the order in which they are bound, read and summed; the sum is the one behind them.
+const COLUMNS: usize = 9;
+const NAMES: &str = "number, kind, name, owner, priority, created_at, updated_at, version, record, checksum";
+
+/// Applies one change in a transaction of its own and leaves the new tally behind; after an error, the transaction may
+/// still be open.
+pub(super) fn apply(
+    connection: &Connection,
+    tally: &mut Tally,
+    write: &DefinitionWrite,
+) -> Result<DefinitionOutcome, StoreFault> {
+    work::begin(connection, tally.n_commits)?;
+    let before = *tally;
+    let outcome = match &write.change {
+        DefinitionChange::Put(put) => self::put(connection, tally, write, put)?,
+        DefinitionChange::Delete => delete(connection, tally, write)?,
+    };
+    if let DefinitionOutcome::Done { .. } = outcome {
+        tally.commit(connection)?;
+    } else {
+        work::roll_back(connection).map_err(|fault| StoreFault::Fatal(fault.into()))?;
+        *tally = before;
+    }
+    Ok(outcome)
+}
+
+fn put(
+    connection: &Connection,
+    tally: &mut Tally,
+    write: &DefinitionWrite,
+    put: &DefinitionPut,
+) -> Result<DefinitionOutcome, StoreFault> {
+    let found = find(connection, write.kind, &write.name)?;
+    if let Some(refused) = refusal(write.expected, found.as_ref().map(|found| found.version)) {
+        return Ok(refused);
+    }
+    let number = match &found {
+        Some(found) => found.number,
+        None => number_last(connection).map_err(working)? + 1,
+    };
+    let definition = Definition {
+        number,
+        kind: write.kind,
+        name: write.name.clone(),
+        owner: put.owner.clone(),
+        priority: put.priority,
+        created_at: found.as_ref().map_or(put.at, |found| found.created_at),
+        updated_at: put.at,
+        version: found.as_ref().map_or(0, |found| found.version) + 1,
+        record: put.record.clone(),
+    };
+    insert(connection, &definition).map_err(working)?;
+    if found.is_none() {
+        tally.n_definitions += 1;
+    }
+    let pins = pins_of(number);
+    let before = rows::digests(connection, pins).map_err(working)?;
+    let missing = contents::pin_all(connection, pins, &put.contents, &put.pinned).map_err(working)?;
+    if let Some(digest) = missing {
+        return Ok(DefinitionOutcome::ContentMissing { digest });
+    }
+    for digest in before {
+        let is_kept =
+            put.pinned.contains(&digest) || put.contents.iter().any(|content| content.digest() == digest);
+        if !is_kept {
+            contents::release(connection, pins, &digest).map_err(working)?;
+        }
+    }
+    Ok(DefinitionOutcome::Done {
+        version: definition.version,
+    })
+}
+
+fn delete(
+    connection: &Connection,
+    tally: &mut Tally,
+    write: &DefinitionWrite,
+) -> Result<DefinitionOutcome, StoreFault> {
+    let (number, version) = match find(connection, write.kind, &write.name) {
+        Ok(None) => return Ok(DefinitionOutcome::NotFound),
+        Ok(Some(found)) => (found.number, found.version),
+        Err(StoreFault::CorruptDefinition { number }) => (number, 0),
+        Err(fault) => return Err(fault),
+    };
+    if version > 0
+        && let Some(refused) = refusal(write.expected, Some(version))
+    {
+        return Ok(refused);
+    }
+    let delete = || -> rusqlite::Result<()> {
+        for digest in rows::digests(connection, pins_of(number))? {
+            contents::release(connection, pins_of(number), &digest)?;
+        }
+        connection
+            .prepare_cached("DELETE FROM definition WHERE number = ?1")?
+            .execute([column_number(number)])?;
+        Ok(())
+    };
+    delete().map_err(working)?;
+    tally.n_definitions = tally.n_definitions.saturating_sub(1);
+    Ok(DefinitionOutcome::Done { version })
+}
+
+/// Why a change of what has that version, or is not there, is not what was expected.
+fn refusal(expected: ExpectedVersion, version: Option<u64>) -> Option<DefinitionOutcome> {
+    match (expected, version) {
+        (ExpectedVersion::Any, _) | (ExpectedVersion::New, None) => None,
+        (ExpectedVersion::Is(_), None) => Some(DefinitionOutcome::NotFound),
+        (ExpectedVersion::Is(expected), Some(version)) if expected == version => None,
+        (ExpectedVersion::New | ExpectedVersion::Is(_), Some(version)) => {
+            Some(DefinitionOutcome::OtherVersion { version })
+        }
+    }
+}
+
+/// Under which number the contents of a definition are pinned.
+pub(super) fn pins_of(number: u64) -> i64 {
+    -column_number(number)
+}
+
+fn number_last(connection: &Connection) -> rusqlite::Result<u64> {
+    let last: Option<i64> = connection
+        .prepare_cached("SELECT max(number) FROM definition")?
+        .query_row([], |row| row.get(0))?;
+    last.map_or(Ok(0), number_of)
+}
+
+fn insert(connection: &Connection, definition: &Definition) -> rusqlite::Result<()> {
+    let sql = format!(
+        "INSERT OR REPLACE INTO definition ({NAMES}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
+    );
+    let name = name_in_row(definition.kind, &definition.name);
+    let columns = values(definition, &name);
+    let sum = ValueRef::Integer(checksum(columns));
+    connection
+        .prepare_cached(&sql)?
+        .execute(params_from_iter(columns.into_iter().chain([sum]).map(bound)))?;
+    Ok(())
+}
+
+/// The name with the kind in front, so that one index serves all kinds.
+fn name_in_row(kind: DefinitionKind, name: &str) -> String {
+    format!("{}:{name}", kind as u8)
+}
+
+fn values<'a>(definition: &'a Definition, name: &'a str) -> [ValueRef<'a>; COLUMNS] {
+    [
+        ValueRef::Integer(column_number(definition.number)),
+        ValueRef::Integer((definition.kind as u8).into()),
+        ValueRef::Text(name.as_bytes()),
+        optional_text(definition.owner.as_deref()),
+        ValueRef::Integer(definition.priority.into()),
+        ValueRef::Integer(definition.created_at),
+        ValueRef::Integer(definition.updated_at),
+        ValueRef::Integer(column_number(definition.version)),
+        ValueRef::Blob(&definition.record),
+    ]
+}
+
+/// The definition of that name.
+pub(super) fn find(
+    connection: &Connection,
+    kind: DefinitionKind,
+    name: &str,
+) -> Result<Option<Definition>, StoreFault> {
+    match one(connection, "name", [name_in_row(kind, name)])? {
+        // A damaged index may lead to another row than the one that was asked for.
+        Some(found) if found.kind != kind || found.name != name => Err(corrupt(found.number)),
+        found => Ok(found),
+    }
+}
+
+/// The definition of that number.
+pub(super) fn at(connection: &Connection, number: u64) -> Result<Option<Definition>, StoreFault> {
+    one(connection, "number", [column_number(number)])
+}
+
+fn one(connection: &Connection, column: &str, key: impl Params) -> Result<Option<Definition>, StoreFault> {
+    let sql = format!("SELECT {NAMES} FROM definition WHERE {column} = ?1");
+    let found = connection
+        .prepare_cached(&sql)
+        .and_then(|mut select| select.query_row(key, |row| Ok(decode(row))).optional())
+        .map_err(working)?;
+    found.transpose()
+}
+
+/// A row and its number.
+pub(super) type Numbered = (u64, Result<Definition, StoreFault>);
+
+/// Those behind that number, at most `limit`.
+pub(super) fn page(connection: &Connection, after: u64, limit: usize) -> Result<Vec<Numbered>, StoreFault> {
+    let sql =
+        format!("SELECT {NAMES} FROM definition NOT INDEXED WHERE number > ?1 ORDER BY number LIMIT ?2");
+    let mut select = connection.prepare_cached(&sql).map_err(working)?;
+    let bounds = params![column_number(after), i64::try_from(limit).unwrap_or(i64::MAX)];
+    let mut rows = select.query(bounds).map_err(working)?;
+    let mut page = Vec::new();
+    while let Some(row) = rows.next().map_err(working)? {
+        let number = row.get(0).and_then(number_of).map_err(working)?;
+        page.push((number, decode(row)));
+    }
+    Ok(page)
+}
+
+/// A list in its order, without what is damaged.
+pub(super) fn list(
+    connection: &Connection,
+    kind: DefinitionKind,
+    owner: Option<&str>,
+    before: Option<DefinitionKey>,
+    limit: usize,
+) -> Result<Vec<Definition>, StoreFault> {
+    let mut parameters = vec![Value::Integer((kind as u8).into())];
+    let mut sql = format!("SELECT {NAMES} FROM definition INDEXED BY ");
+    if let Some(owner) = owner {
+        parameters.push(Value::Text(owner.to_owned()));
+        sql.push_str("definition_by_owner WHERE kind = ?1 AND owner = ?2");
+    } else {
+        sql.push_str("definition_in_order WHERE kind = ?1");
+    }
+    if let Some(before) = before {
+        let n = parameters.len();
+        sql.push_str(&format!(
+            " AND (priority, created_at, number) < (?{}, ?{}, ?{})",
+            n + 1,
+            n + 2,
+            n + 3
+        ));
+        let number = column_number(before.number.min(i64::MAX.unsigned_abs()));
+        parameters.extend([before.priority.into(), before.created_at, number].map(Value::Integer));
+    }
+    sql.push_str(" ORDER BY priority DESC, created_at DESC, number DESC");
+    let mut select = connection.prepare_cached(&sql).map_err(working)?;
+    let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
+    let mut page = Vec::new();
+    while page.len() < limit {
+        let Some(row) = rows.next().map_err(working)? else {
+            break;
+        };
+        match decode(row) {
+            Ok(definition) => page.push(definition),
+            Err(StoreFault::CorruptDefinition { .. }) => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(page)
+}
+
+/// Whether a definition stands in each index.
+pub(super) fn is_indexed(connection: &Connection, definition: &Definition) -> rusqlite::Result<bool> {
+    let name = name_in_row(definition.kind, &definition.name);
+    let by_name = connection
+        .prepare_cached("SELECT number FROM definition INDEXED BY definition_by_name WHERE name = ?1")?
+        .query_row([name], |row| row.get(0))
+        .optional()?;
+    let key = |column: &str, index: &str| {
+        format!(
+            "SELECT 1 FROM definition INDEXED BY {index} WHERE kind = ?1 AND {column} \
+             AND priority = ?3 AND created_at = ?4 AND number = ?5"
+        )
+    };
+    let is_in = |sql: &str| {
+        connection.prepare_cached(sql)?.exists(params![
+            definition.kind as u8,
+            definition.owner,
+            definition.priority,
+            definition.created_at,
+            column_number(definition.number),
+        ])
+    };
+    Ok(by_name == Some(column_number(definition.number))
+        && is_in(&key("(true OR ?2 IS NULL)", "definition_in_order"))?
+        && (definition.owner.is_none() || is_in(&key("owner = ?2", "definition_by_owner"))?))
+}
+
+fn corrupt(number: u64) -> StoreFault {
+    StoreFault::CorruptDefinition { number }
+}
+
+/// A row of [`NAMES`], checked.
+fn decode(row: &Row<'_>) -> Result<Definition, StoreFault> {
+    let number = row.get(0).and_then(number_of).map_err(working)?;
+    let read = || -> rusqlite::Result<_> {
+        let byte: u8 = row.get(1)?;
+        let kind = DefinitionKind::ALL.into_iter().find(|kind| *kind as u8 == byte);
+        let kind = kind.ok_or(FromSqlError::InvalidType)?;
+        let in_row: String = row.get(2)?;
+        let name = in_row.split_once(':').map(|(_, name)| name.to_owned());
+        let definition = Definition {
+            number,
+            kind,
+            name: name.ok_or(FromSqlError::InvalidType)?,
+            owner: row.get(3)?,
+            priority: row.get(4)?,
+            created_at: row.get(5)?,
+            updated_at: row.get(6)?,
+            version: row.get(7).and_then(number_of)?,
+            record: bytes::Bytes::copy_from_slice(row.get_ref(8)?.as_blob()?),
+        };
+        let is_sound = row.get::<_, i64>(COLUMNS)? == checksum(values(&definition, &in_row));
+        Ok(is_sound.then_some(definition))
+    };
+    match read() {
+        Ok(Some(definition)) => Ok(definition),
+        Ok(None) => Err(corrupt(number)),
+        Err(error) => match error.sqlite_error_code() {
+            None | Some(ErrorCode::DatabaseCorrupt) => Err(corrupt(number)),
+            Some(_) => Err(working(error)),
+        },
+    }
+}
