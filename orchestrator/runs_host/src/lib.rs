@@ -4,10 +4,12 @@
 #![warn(clippy::too_many_lines)]
 
 mod contents;
+mod export;
 mod host;
 mod recovery;
 mod writes;
 
+pub use export::{ExportFault, PIECE_BYTES_MAX, RunExport};
 pub use host::{Create, NotCreated, RunsHost};
 pub use recovery::Damaged;
 pub use writes::{request_state_byte, state_byte};

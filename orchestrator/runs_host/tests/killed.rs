@@ -11,10 +11,11 @@ use escapement_run::journal::{Decision, Entry, Event, OutcomeClass, Responder, S
 use escapement_run::outcome::{AttemptOutcome, encoded, value_of_object};
 use escapement_run::plan;
 use escapement_run::presets::Preset;
+use escapement_run::record;
 use escapement_run::spec::{ActionProfile, EffectClass, Risk, Spec};
 use escapement_run::{Answer, Effect, Input};
 use escapement_runs::{Config, NewRun};
-use escapement_runs_host::{Create, NotCreated, RunsHost};
+use escapement_runs_host::{Create, NotCreated, PIECE_BYTES_MAX, RunExport, RunsHost};
 use escapement_store::MemoryFault;
 use escapement_store::runs::{ClientRequest, MemoryRuns, MemoryRunsDisk, RunReader, RunStore};
 use prost::Message;
@@ -541,6 +542,24 @@ fn what_is_not_durable_is_not_sent() {
     let outcome = world.store.commit(&batch).unwrap();
     world.host.handle_committed(outcome);
     assert_eq!(world.host.poll_effects().len(), 1);
+}
+
+#[test]
+fn the_record_of_a_run_is_its_journal_with_all_that_it_refers_to() {
+    let mut world = World::new(Contract::Apart);
+    world.run();
+    let reader = world.store.reader().unwrap();
+    let mut export = RunExport::begin(&*reader, id(1)).unwrap().unwrap();
+    let mut file = Vec::new();
+    while let Some(piece) = export.next_piece(&*reader).unwrap() {
+        assert!(piece.len() <= PIECE_BYTES_MAX);
+        file.extend_from_slice(&piece);
+    }
+    let (record, faults) = record::read(&Bytes::from(file)).unwrap();
+    assert_eq!((record.run_id, faults), (id(1), Vec::new()));
+    let entries: Vec<Entry> = record.entries.iter().map(|entry| entry.entry.clone()).collect();
+    assert_eq!(entries, world.journal(id(1)));
+    assert!(RunExport::begin(&*reader, id(9)).unwrap().is_none());
 }
 
 #[test]
