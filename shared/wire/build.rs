@@ -14,6 +14,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         "escapement/v1/fleet_service.proto",
         "escapement/v1/record.proto",
         "escapement/worker/v1/worker_service.proto",
+        "escapement/runs/v1/run_service.proto",
+        "escapement/runs/v1/plan_service.proto",
+        "escapement/runs/v1/inbox_service.proto",
+        "escapement/runs/v1/action_service.proto",
     ];
     let mut compiler = protox::Compiler::new([&root])?;
     compiler
@@ -28,7 +32,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         .client_mod_attribute(".", "#[cfg(feature = \"client\")]")
         .server_mod_attribute(".", "#[cfg(feature = \"server\")]")
         .extern_path(".google.protobuf.Struct", "::escapement_model::Opaque")
+        .extern_path(".google.protobuf.Value", "::escapement_model::OpaqueValue")
         .bytes(".escapement.worker.v1")
+        .bytes(".escapement.runs.v1")
         .btree_map(".")
         .codec_path("crate::counted::CountingCodec")
         .compile_fds(descriptors)?;

@@ -20,4 +20,4 @@ pub use ids::{
     AttemptToken, BootId, ExecutionId, InputRequestId, InstanceId, InvalidId, PlanId, RunId, SessionId,
     StepId,
 };
-pub use opaque::Opaque;
+pub use opaque::{Opaque, OpaqueValue};

@@ -3,6 +3,7 @@
 
 mod build;
 mod depth;
+mod single;
 mod view;
 
 use crate::limits::{ERROR_CONTEXT_NESTING_MAX, OBJECT_NESTING_MAX};
@@ -13,7 +14,8 @@ use prost::encoding::{DecodeContext, WireType, decode_varint, encode_varint};
 use prost::{DecodeError, Message};
 
 pub use build::{ListBuilder, StructBuilder, encode_value};
-pub use view::{Entries, Items, Malformed, ValueView, check, entries, items, value, value_of};
+pub use single::OpaqueValue;
+pub use view::{Entries, Items, Malformed, ValueView, check, check_one, entries, items, value, value_of};
 
 /// A free-form object: the encoded `google.protobuf.Struct`, unchanged. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

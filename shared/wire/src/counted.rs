@@ -7,6 +7,8 @@
 mod callers;
 #[cfg(any(feature = "client", feature = "server"))]
 mod codec;
+#[cfg(feature = "runs")]
+mod runs;
 
 #[cfg(any(feature = "client", feature = "server"))]
 pub use codec::{CountingCodec, CountingDecoder};

@@ -1,8 +1,8 @@
-//! Opaque objects to JSON values and back.
+//! Opaque objects and values to JSON values and back.
 //! Used by workers and tools, and by the orchestrator for what leaves it as JSON; what it decides needs no JSON.
 
-use escapement_model::Opaque;
-use escapement_model::opaque::{ListBuilder, Malformed, StructBuilder, ValueView, entries, items};
+use escapement_model::opaque::{ListBuilder, Malformed, StructBuilder, ValueView, entries, items, value_of};
+use escapement_model::{Opaque, OpaqueValue};
 use serde_json::{Map, Number, Value};
 
 /// Decodes an object. Whole numbers up to 2^53 become JSON integers, all others doubles; NaN and infinities become `null`.
@@ -18,6 +18,23 @@ pub fn from_opaque(object: &Opaque) -> Result<Map<String, Value>, Malformed> {
 /// Encodes an object. Numbers become doubles; integers beyond 2^53 lose digits, so send those as texts.
 pub fn to_opaque(object: &Map<String, Value>) -> Opaque {
     object_to(object).build()
+}
+
+/// Decodes a value, as [`from_opaque`] does.
+///
+/// # Errors
+/// [`Malformed`] if the bytes are not a Value within the limits.
+pub fn from_opaque_value(value: &OpaqueValue) -> Result<Value, Malformed> {
+    value.check()?;
+    value_from(value.view()?)
+}
+
+/// Encodes a value, as [`to_opaque`] does.
+pub fn to_opaque_value(value: &Value) -> OpaqueValue {
+    const KEY: &str = "value";
+    let object = to_opaque(&Map::from_iter([(KEY.to_owned(), value.clone())]));
+    let view = value_of(object.as_encoded(), KEY).expect("it was put there just now");
+    OpaqueValue::from_view(view)
 }
 
 fn object_from(bytes: &[u8]) -> Result<Map<String, Value>, Malformed> {

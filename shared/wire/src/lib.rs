@@ -1,7 +1,8 @@
-//! The wire types of both APIs, generated from `proto/`, the way from opaque objects to JSON and back,
+//! The wire types of all APIs, generated from `proto/`, the way from opaque objects to JSON and back,
 //! and a bound on what decoding costs. Holds no rule and no state.
 //!
-//! The messages alone need no gRPC. The features `client` and `server` add the generated clients and services.
+//! The messages alone need no gRPC. The features `client` and `server` add the generated clients and services, the feature `runs`
+//! the API of runs, which workers do not need.
 
 pub mod counted;
 pub mod json;
@@ -29,8 +30,22 @@ pub mod worker {
     }
 }
 
+/// `escapement.runs`.
+#[cfg(feature = "runs")]
+pub mod runs {
+    /// `escapement.runs.v1`: what callers of runs use.
+    #[allow(
+        missing_docs,
+        clippy::all,
+        reason = "generated; the protos are the documentation"
+    )]
+    pub mod v1 {
+        include!(concat!(env!("OUT_DIR"), "/escapement.runs.v1.rs"));
+    }
+}
+
 /// `google.rpc.ErrorInfo.domain` of every reason that we give.
 pub const ERROR_DOMAIN: &str = "escapement.dev";
 
-/// The encoded `FileDescriptorSet` of both packages, for reflection and for JSON.
+/// The encoded `FileDescriptorSet` of all packages, for reflection and for JSON.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

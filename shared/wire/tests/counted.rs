@@ -103,6 +103,45 @@ fn every_list_and_map_of_the_worker_protocol_is_counted() {
     assert!(n_requests > with_lists.len(), "{n_requests} requests");
 }
 
+#[cfg(feature = "runs")]
+#[test]
+fn every_list_and_map_of_the_api_of_runs_is_counted() {
+    use escapement_wire::runs::v1;
+
+    let descriptors = FileDescriptorSet::decode(DESCRIPTORS).unwrap();
+    let ours: Vec<_> = descriptors
+        .file
+        .iter()
+        .filter(|file| file.package() == "escapement.runs.v1")
+        .collect();
+    let all: BTreeMap<String, DescriptorProto> = ours
+        .iter()
+        .flat_map(|file| &file.message_type)
+        .map(|message| (format!(".escapement.runs.v1.{}", message.name()), message.clone()))
+        .collect();
+    let with_lists = BTreeMap::from([
+        ("CreateRunRequest", v1::CreateRunRequest::LISTS),
+        ("PreviewRunRequest", v1::PreviewRunRequest::LISTS),
+        ("ListRunEventsRequest", v1::ListRunEventsRequest::LISTS),
+        ("ExplainRunRequest", v1::ExplainRunRequest::LISTS),
+        ("CreatePlanRequest", v1::CreatePlanRequest::LISTS),
+        ("ImportPlanRequest", v1::ImportPlanRequest::LISTS),
+        ("AddPlanStepRequest", v1::AddPlanStepRequest::LISTS),
+    ]);
+    let requests: Vec<&str> = ours
+        .iter()
+        .flat_map(|file| &file.service)
+        .flat_map(|service| &service.method)
+        .map(|method| method.input_type())
+        .collect();
+    for request in &requests {
+        let name = request.rsplit('.').next().unwrap();
+        let lists = with_lists.get(name).copied().unwrap_or_default();
+        assert_eq!(counted(lists), lists_of(request, &all), "{name}");
+    }
+    assert!(requests.len() > 40, "{} requests", requests.len());
+}
+
 #[test]
 fn a_step_of_a_plan_counts_for_more_than_a_text_and_a_valid_plan_never_has_too_many() {
     let more_than = |plan: &Plan, max| {

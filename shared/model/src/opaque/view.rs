@@ -121,6 +121,14 @@ pub fn check(bytes: &[u8], nesting_max: usize) -> Result<(), Malformed> {
     check_struct(bytes, Nesting::new(nesting_max))
 }
 
+/// As [`check`], for one Value.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_one(bytes: &[u8], nesting_max: usize) -> Result<(), Malformed> {
+    check_value(bytes, Nesting::new(nesting_max), 0).map(|_| ())
+}
+
 fn check_struct(bytes: &[u8], nesting: Nesting) -> Result<(), Malformed> {
     for field in (Fields { bytes }) {
         match field? {

@@ -1,0 +1,89 @@
+//! Where the messages of the API of runs have lists. Answers are not counted: they come from an orchestrator.
+
+use super::Holds::{Entries, One};
+use super::{Counted, Lists};
+use crate::runs::v1;
+
+impl Counted for v1::CreateRunRequest {
+    const LISTS: Lists = CREATE_RUN;
+    const IS_ASKED: bool = true;
+}
+
+impl Counted for v1::PreviewRunRequest {
+    const LISTS: Lists = &[(1, One(CREATE_RUN))];
+    const IS_ASKED: bool = true;
+}
+
+impl Counted for v1::ListRunEventsRequest {
+    const LISTS: Lists = &[(6, Entries(&[]))];
+    const IS_ASKED: bool = true;
+}
+
+impl Counted for v1::ExplainRunRequest {
+    const LISTS: Lists = &[(2, Entries(&[]))];
+    const IS_ASKED: bool = true;
+}
+
+impl Counted for v1::CreatePlanRequest {
+    const LISTS: Lists = &[(1, One(PLAN))];
+    const IS_ASKED: bool = true;
+}
+
+impl Counted for v1::ImportPlanRequest {
+    const LISTS: Lists = &[(4, One(PLAN))];
+    const IS_ASKED: bool = true;
+}
+
+impl Counted for v1::AddPlanStepRequest {
+    const LISTS: Lists = &[(3, One(FLAT_STEP))];
+    const IS_ASKED: bool = true;
+}
+
+/// What has no lists, or is an answer.
+macro_rules! uncounted {
+    ($is_asked:literal: $($message:ident)*) => {
+        $(impl Counted for v1::$message {
+            const LISTS: Lists = &[];
+            const IS_ASKED: bool = $is_asked;
+        })*
+    };
+}
+
+uncounted! { true:
+    GetRunRequest ListRunsRequest WaitRunRequest WatchRunRequest ListRunStepsRequest GetRunStepRequest
+    GetStepResultRequest ListEvidenceRequest ListRevisionsRequest GetRevisionRequest DiffRevisionsRequest
+    ListCheckpointsRequest PauseRunRequest ResumeRunRequest CancelRunRequest DiscardRunRequest RewindRunRequest
+    RollbackRunRequest ForkRunRequest RetryRunRequest OverrideStepRequest CreateCheckpointRequest ReplayRunRequest
+    ExportRunRequest GetRunStatsRequest GetRunsStatusRequest DeleteRunRequest
+    GetPlanRequest ListPlansRequest UpdatePlanRequest DeletePlanRequest UpdatePlanStepRequest DeletePlanStepRequest
+    PutPlanDocumentRequest
+    ListInputRequestsRequest GetInputRequestRequest RespondToInputRequest WatchInboxRequest
+    ListActionProfilesRequest PutActionProfileRequest DeleteActionProfileRequest
+}
+
+uncounted! { false:
+    CreateRunResponse PreviewRunResponse GetRunResponse ListRunsResponse WaitRunResponse WatchRunResponse
+    ListRunEventsResponse ListRunStepsResponse GetRunStepResponse GetStepResultResponse ListEvidenceResponse
+    ListRevisionsResponse GetRevisionResponse DiffRevisionsResponse ListCheckpointsResponse PauseRunResponse
+    ResumeRunResponse CancelRunResponse DiscardRunResponse RewindRunResponse RollbackRunResponse ForkRunResponse
+    RetryRunResponse OverrideStepResponse CreateCheckpointResponse ExplainRunResponse ReplayRunResponse
+    ExportRunResponse GetRunStatsResponse GetRunsStatusResponse DeleteRunResponse
+    CreatePlanResponse GetPlanResponse ListPlansResponse UpdatePlanResponse DeletePlanResponse AddPlanStepResponse
+    UpdatePlanStepResponse DeletePlanStepResponse PutPlanDocumentResponse ImportPlanResponse
+    ListInputRequestsResponse GetInputRequestResponse RespondToInputResponse WatchInboxResponse
+    ListActionProfilesResponse PutActionProfileResponse DeleteActionProfileResponse
+}
+
+/// `CreateRunRequest`: approvers of the policy, labels.
+const CREATE_RUN: Lists = &[(12, One(&[(9, Entries(&[]))])), (29, Entries(&[]))];
+
+/// `Plan`: steps, and events with their other names.
+const PLAN: Lists = &[(22, Entries(&[])), (29, Entries(&[(6, Entries(&[]))]))];
+
+/// `FlatStep`: choices, options, parallel steps, dependencies.
+const FLAT_STEP: Lists = &[
+    (9, Entries(&[])),
+    (12, Entries(&[])),
+    (16, Entries(&[])),
+    (19, Entries(&[])),
+];
