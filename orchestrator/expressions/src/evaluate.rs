@@ -284,7 +284,7 @@ fn position(index: &View<'_>) -> Result<Option<usize>, String> {
 }
 
 fn calculate<'a>(operator: Operator, left: &Value<'_>, right: &Value<'_>) -> Result<Value<'a>, String> {
-    match (left.view(), right.view()) {
+    match operands(operator, left.view(), right.view()) {
         (View::Int(left), View::Int(right)) => {
             let int = match operator {
                 Operator::Add => left.checked_add(right),
@@ -310,6 +310,28 @@ fn calculate<'a>(operator: Operator, left: &Value<'_>, right: &Value<'_>) -> Res
     }
 }
 
+/// Every number of a document is a double, so an int beside one becomes a double, and whole numbers of `%` become ints.
+fn operands<'a>(operator: Operator, left: View<'a>, right: View<'a>) -> (View<'a>, View<'a>) {
+    let int = |view: &View<'a>| match view {
+        View::Int(int) => Some(*int),
+        View::Double(double) => whole(*double),
+        _ => None,
+    };
+    match (&left, &right) {
+        (View::Int(_) | View::Double(_), View::Int(_) | View::Double(_))
+            if operator == Operator::Remainder =>
+        {
+            match (int(&left), int(&right)) {
+                (Some(left), Some(right)) => (View::Int(left), View::Int(right)),
+                _ => (left, right),
+            }
+        }
+        (View::Int(int), View::Double(_)) => (View::Double(*int as f64), right),
+        (View::Double(_), View::Int(int)) => (left, View::Double(*int as f64)),
+        _ => (left, right),
+    }
+}
+
 fn overflow() -> String {
     "the result has more than 64 bits".to_string()
 }
@@ -317,9 +339,8 @@ fn overflow() -> String {
 fn no_overload(operator: Operator, left: &Value<'_>, right: &Value<'_>) -> String {
     let (left, right) = (left.view(), right.view());
     let hint = match (left.is_number() && right.is_number(), operator) {
-        (true, Operator::Remainder) => "; it takes ints, and int() makes one",
-        (true, _) => "; a number of a document is a double: write 1.0 or use int()",
-        (false, _) => "",
+        (true, Operator::Remainder) => "; it takes whole numbers, and int() makes one",
+        _ => "",
     };
     format!(
         "{} does not take {} and {}{hint}",

@@ -18,8 +18,8 @@
 //! A number of a JSON document is a double, a literal without a point is an int of 64 bits.
 //! The two are compared by their exact values, so `input.n == 1` and `input.n > 2` are as expected, and a double that is whole
 //! is an index.
-//! Arithmetic takes two numbers of one kind: `input.n + 1.0` or `int(input.n) + 1`, as CEL has it; ints do not overflow but
-//! fail, and `%` takes ints.
+//! Arithmetic of an int and a double is that of doubles, which CEL refuses: `input.n + 1` is as expected. Ints do not overflow but
+//! fail, and `%` takes whole numbers.
 //! Values of different kinds are not equal; `<` and the like take two numbers, two texts or two booleans.
 //! `&&` and `||` know their value if one side decides, even if the other side is an error.
 

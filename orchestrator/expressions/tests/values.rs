@@ -123,7 +123,7 @@ fn doubles_follow_their_standard() {
     ]);
     assert_errors(&[(
         "47.5 % 5.5 == 0.0",
-        "% does not take a double and a double; it takes ints",
+        "% does not take a double and a double; it takes whole numbers",
     )]);
 }
 
@@ -286,6 +286,11 @@ fn what_a_run_knows_is_read() {
         ("input.n > 2 && input.n < 4", true),
         ("input.n + 1.0 == 4", true),
         ("int(input.n) + 1 == 4", true),
+        (
+            "input.n + 1 == 4 && 1 - input.n == -2.0 && input.n / 2 == 1.5",
+            true,
+        ),
+        ("input.n % 2 == 1", true),
         ("int(input.n) % 2 == 1", true),
         ("input.text != 'Keep as is'", true),
         ("input.nothing == null", true),
@@ -308,10 +313,10 @@ fn what_a_run_knows_is_read() {
     ]);
     assert_errors(&[
         (
-            "input.n + 1 == 4",
-            "+ does not take a double and an int; a number of a document is a double: write 1.0",
+            "(input.n + 0.5) % 2 == 1",
+            "it takes whole numbers, and int() makes one",
         ),
-        ("input.n % 2 == 1", "it takes ints, and int() makes one"),
+        ("input.n % 0 == 1", "an int is divided by zero"),
         ("input.absent", "no key \"absent\""),
         ("results.absent.x == 1", "no key \"absent\""),
         ("session.x == 1", "session has no value here"),
