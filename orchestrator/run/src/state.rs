@@ -2,6 +2,7 @@
 //! Changes by entries of the journal alone (`apply`). Decides nothing.
 
 mod apply;
+mod contents;
 mod requests;
 
 use crate::journal::{Failure, InputRequest, OutcomeClass, Stored, ToolCalled};

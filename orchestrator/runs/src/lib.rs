@@ -9,5 +9,5 @@ extern crate alloc;
 mod runs;
 mod work;
 
-pub use runs::{Config, NotCreated, NotHandled, Runs};
-pub use work::{Asked, IndexRow, NewRun, RequestRow, Work};
+pub use runs::{Config, NotCreated, NotForked, NotHandled, Runs};
+pub use work::{Asked, IndexRow, NewFork, NewRun, RequestRow, Work};

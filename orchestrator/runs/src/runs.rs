@@ -1,6 +1,6 @@
 //! The runs that live, and the order among them.
 
-use crate::work::{Asked, IndexRow, NewRun, RequestRow, Work};
+use crate::work::{Asked, IndexRow, NewFork, NewRun, RequestRow, Work};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -28,6 +28,17 @@ pub enum NotCreated {
     Full,
     /// There is one with this id: its creator may attach to it.
     Exists,
+}
+
+/// Why a run was not forked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotForked {
+    /// No new run is made.
+    NotCreated(NotCreated),
+    /// The run that is to be forked is neither given nor lives.
+    NotLive,
+    /// That run refused it.
+    Refused(Refused),
 }
 
 /// Why an input was not taken in.
@@ -81,12 +92,7 @@ impl Runs {
     /// # Errors
     /// [`NotCreated`]: nothing changed.
     pub fn create(&mut self, new: NewRun, now: i64, blobs: &dyn Blobs) -> Result<Work, NotCreated> {
-        if self.runs.contains_key(&new.run_id) {
-            return Err(NotCreated::Exists);
-        }
-        if self.runs.len() >= self.config.max_runs {
-            return Err(NotCreated::Full);
-        }
+        self.require_room(new.run_id)?;
         let NewRun {
             run_id,
             spec,
@@ -96,6 +102,56 @@ impl Runs {
         let (run, commit) = Run::create(run_id, spec, plan, profiles, now, blobs);
         self.insert(run_id, run);
         Ok(self.work(run_id, commit))
+    }
+
+    // RUN-8.8
+    /// Makes a run that goes on where another one was. It is queued.
+    ///
+    /// # Errors
+    /// [`NotForked`]: nothing changed.
+    pub fn fork(&mut self, new: NewFork<'_>, now: i64, blobs: &dyn Blobs) -> Result<Work, NotForked> {
+        let run_id = new.run_id;
+        self.require_room(run_id).map_err(NotForked::NotCreated)?;
+        let other = match new.ended {
+            Some(ended) => ended,
+            None => self.get(new.from).ok_or(NotForked::NotLive)?,
+        };
+        let forked = Run::fork(other, run_id, new.spec, new.keep, now, blobs);
+        let (run, commit) = forked.map_err(NotForked::Refused)?;
+        let mut pinned = run.state().contents();
+        for (digest, _) in &commit.blobs {
+            pinned.remove(digest);
+        }
+        self.insert(run_id, run);
+        let work = self.work(run_id, commit);
+        Ok(Work {
+            pinned: pinned.into_iter().collect(),
+            ..work
+        })
+    }
+
+    /// Forgets a run that cannot go on, because the store has lost what it is made of.
+    pub fn set_aside(&mut self, run_id: RunId) {
+        let Some(live) = self.runs.remove(&run_id) else {
+            return;
+        };
+        if let Some(queued) = live.queued {
+            self.queue.remove(&queued);
+        }
+        if let Some(due) = live.due_at {
+            self.due.remove(&(due, run_id));
+        }
+        self.n_under_way -= usize::from(live.under_way);
+    }
+
+    fn require_room(&self, run_id: RunId) -> Result<(), NotCreated> {
+        if self.runs.contains_key(&run_id) {
+            return Err(NotCreated::Exists);
+        }
+        if self.runs.len() >= self.config.max_runs {
+            return Err(NotCreated::Full);
+        }
+        Ok(())
     }
 
     /// Takes a run up that was folded from its journal. What it has outstanding follows from [`Input::Recovered`].
@@ -268,6 +324,7 @@ impl Runs {
             first_sequence: state.sequence + 1 - entries.len() as u64,
             entries,
             blobs,
+            pinned: Vec::new(),
             index: index_row(&live.run),
             requests,
             snapshot,

@@ -8,7 +8,7 @@ use escapement_run::ids::{InputRequestId, RunId};
 use escapement_run::journal::{RequestKind, RequestState};
 use escapement_run::plan::Plan;
 use escapement_run::spec::{ActionProfile, Spec};
-use escapement_run::{Effect, EncodedEntry, ShownState};
+use escapement_run::{Effect, EncodedEntry, Keep, Run, ShownState};
 
 /// A run that is to be made.
 #[derive(Clone, Debug)]
@@ -23,6 +23,21 @@ pub struct NewRun {
     pub profiles: Vec<ActionProfile>,
 }
 
+/// A run that is to go on where another one was.
+#[derive(Clone, Debug)]
+pub struct NewFork<'a> {
+    /// Its id.
+    pub run_id: RunId,
+    /// The other run, if it does not live any more.
+    pub ended: Option<&'a Run>,
+    /// The other run.
+    pub from: RunId,
+    /// What it is made from. Input and environment are those of the other one.
+    pub spec: Spec,
+    /// What it keeps.
+    pub keep: Keep<'a>,
+}
+
 /// What one input of one run led to. All of it is written in one commit, together with that of other runs.
 #[derive(Debug)]
 pub struct Work {
@@ -34,6 +49,8 @@ pub struct Work {
     pub entries: Vec<EncodedEntry>,
     /// What they refer to by SHA-256.
     pub blobs: Vec<([u8; 32], Bytes)>,
+    /// SHA-256 of contents that are there already and that the run refers to from now on.
+    pub pinned: Vec<[u8; 32]>,
     /// What lists find the run by.
     pub index: IndexRow,
     /// Requests that were opened, answered, expired or closed.

@@ -62,5 +62,19 @@ impl Blobs for Contents {
     }
 }
 
+/// Contents that are durable, read when they are asked for.
+pub(crate) struct DurableContents<'a>(pub(crate) &'a dyn RunReader);
+
+impl Blobs for DurableContents<'_> {
+    /// # Panics
+    /// As those of [`Contents`].
+    fn blob(&self, digest: &[u8; 32]) -> Bytes {
+        let found = self.0.content(digest);
+        found
+            .expect("contents are readable")
+            .expect("contents are kept while runs refer to them")
+    }
+}
+
 /// Contents that are kept in memory although they are durable.
 const CONTENTS_KEPT: usize = 16;

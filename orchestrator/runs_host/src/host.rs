@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use escapement_model::RunId;
-use escapement_run::{Effect, Input};
-use escapement_runs::{Config, NewRun, NotHandled, Runs, Work};
+use escapement_run::{Blobs, Effect, Input, Refused};
+use escapement_runs::{Config, NewFork, NewRun, NotHandled, Runs, Work};
 use escapement_store::StoreFault;
-use escapement_store::runs::{BatchOutcome, ClientRequest, RunBatch, RunReader, RunStore};
+use escapement_store::runs::{BatchOutcome, ClientRequest, RunBatch, RunReader, RunStore, RunSummary};
 
 use crate::contents::Contents;
 use crate::recovery::{Damaged, recover};
@@ -31,6 +31,37 @@ pub enum NotCreated {
     Exists(RunId, Option<[u8; 32]>),
 }
 
+/// A run that is to go on where another one was.
+#[derive(Debug)]
+pub struct Fork<'a> {
+    /// The run.
+    pub run: NewFork<'a>,
+    /// What its caller may repeat, and gets the same run for.
+    pub request: Option<ClientRequest>,
+}
+
+/// Why a run was not forked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotForked {
+    /// No new run is made.
+    NotCreated(NotCreated),
+    /// The run that is to be forked is neither given nor lives, or the store has it no more.
+    NotThere,
+    /// That run refused it.
+    Refused(Refused),
+}
+
+/// A run that ended, durably, and whose parent may wait for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The run.
+    pub run_id: RunId,
+    /// The run that asked for it.
+    pub parent: RunId,
+    /// Its last entry, encoded.
+    pub last_entry: Bytes,
+}
+
 /// Runs, and what of them is on its way to the store.
 pub struct RunsHost {
     runs: Runs,
@@ -39,8 +70,12 @@ pub struct RunsHost {
     queue: VecDeque<(Work, Option<ClientRequest>)>,
     /// Written, and not known to be durable.
     written: Vec<(RunId, Vec<Effect>)>,
+    /// Ended with that, and their parents may wait for them.
+    ending: Vec<Ended>,
     /// May leave.
     ready: Vec<(RunId, Effect)>,
+    /// Ended, and their parents may wait for them.
+    ended: Vec<Ended>,
 }
 
 impl core::fmt::Debug for RunsHost {
@@ -57,13 +92,15 @@ impl RunsHost {
     /// # Errors
     /// [`StoreFault`] if the store as a whole cannot be read.
     pub fn open(store: &dyn RunStore, config: Config, now: i64) -> Result<(Self, Vec<Damaged>), StoreFault> {
-        let (recovered, damaged) = recover(store.reader()?)?;
+        let (recovered, damaged) = recover(&*store.reader()?)?;
         let mut host = Self {
             runs: Runs::new(config),
             contents: Contents::new(store.reader()?),
             queue: VecDeque::new(),
             written: Vec::new(),
+            ending: Vec::new(),
             ready: Vec::new(),
+            ended: Vec::new(),
         };
         let ids: Vec<RunId> = recovered.iter().map(|(run_id, _)| *run_id).collect();
         for (run_id, run) in recovered {
@@ -85,29 +122,61 @@ impl RunsHost {
     /// As the store's reader fails.
     pub fn create(&mut self, create: Create, now: i64) -> Result<RunId, NotCreated> {
         let Create { run, request } = create;
-        if let Some(request) = &request
-            && let Some(found) = self.made_by(&request.key)
-        {
-            return Err(NotCreated::Exists(found.0, Some(found.1)));
-        }
         let run_id = run.run_id;
-        // A child that is asked for again after a restart may have ended, or have been removed.
-        let reader = self.contents.reader();
-        if reader.summary(run_id).expect("the store is readable").is_some()
-            || reader.removed(run_id).expect("the store is readable").is_some()
-        {
-            return Err(NotCreated::Exists(run_id, None));
-        }
-        let work = self
-            .runs
-            .create(run, now, &self.contents)
-            .map_err(|why| match why {
-                escapement_runs::NotCreated::Full => NotCreated::Full,
-                escapement_runs::NotCreated::Exists => NotCreated::Exists(run_id, None),
-            })?;
+        self.require_new(run_id, request.as_ref())?;
+        let created = self.runs.create(run, now, &self.contents);
+        let work = created.map_err(|why| not_created(why, run_id))?;
         self.push(work, request);
         self.admit(now);
         Ok(run_id)
+    }
+
+    /// Makes a run that goes on where another one was. It is there for its caller once its entries are durable.
+    ///
+    /// # Errors
+    /// [`NotForked`]: nothing changed.
+    ///
+    /// # Panics
+    /// As the store's reader fails.
+    pub fn fork(&mut self, fork: Fork<'_>, now: i64) -> Result<RunId, NotForked> {
+        let Fork { run, request } = fork;
+        let (run_id, from) = (run.run_id, run.from);
+        self.require_new(run_id, request.as_ref())
+            .map_err(NotForked::NotCreated)?;
+        // What is not durable yet is written before the fork.
+        let is_there = self.runs.get(from).is_some() || self.summary(from).is_some();
+        if !is_there {
+            return Err(NotForked::NotThere);
+        }
+        let forked = self.runs.fork(run, now, &self.contents);
+        let work = forked.map_err(|why| match why {
+            escapement_runs::NotForked::NotCreated(why) => NotForked::NotCreated(not_created(why, run_id)),
+            escapement_runs::NotForked::NotLive => NotForked::NotThere,
+            escapement_runs::NotForked::Refused(refused) => NotForked::Refused(refused),
+        })?;
+        self.push(work, request);
+        self.admit(now);
+        Ok(run_id)
+    }
+
+    /// Refuses a run that was made before.
+    fn require_new(&self, run_id: RunId, request: Option<&ClientRequest>) -> Result<(), NotCreated> {
+        if let Some(request) = request
+            && let Some((run_id, digest)) = self.made_by(&request.key)
+        {
+            return Err(NotCreated::Exists(run_id, Some(digest)));
+        }
+        // A child that is asked for again after a restart may have ended, or have been removed.
+        let removed = self.contents.reader().removed(run_id);
+        if self.summary(run_id).is_some() || removed.expect("the store is readable").is_some() {
+            return Err(NotCreated::Exists(run_id, None));
+        }
+        Ok(())
+    }
+
+    fn summary(&self, run_id: RunId) -> Option<RunSummary> {
+        let found = self.contents.reader().summary(run_id);
+        found.expect("the store is readable")
     }
 
     /// The run that a request of this key has made, durable or not.
@@ -175,6 +244,7 @@ impl RunsHost {
         assert!(self.written.is_empty(), "one batch after another");
         let mut batch = RunBatch::new();
         for (work, request) in self.queue.drain(..) {
+            self.ending.extend(ended(&work));
             batch.add(write_of(&work, request));
             self.written.push((work.run_id, work.persisted()));
         }
@@ -199,11 +269,29 @@ impl RunsHost {
             self.ready
                 .extend(effects.into_iter().map(|effect| (run_id, effect)));
         }
+        self.ended.append(&mut self.ending);
+    }
+
+    /// Forgets a run of the batch that was polled last: the store has lost what its write builds on.
+    pub fn set_aside(&mut self, run_id: RunId) {
+        self.runs.set_aside(run_id);
+        self.written.retain(|(written, _)| *written != run_id);
+        self.ending.retain(|ended| ended.run_id != run_id);
     }
 
     /// What may leave, in the order in which it was decided.
     pub fn poll_effects(&mut self) -> Vec<(RunId, Effect)> {
         core::mem::take(&mut self.ready)
+    }
+
+    /// Runs that have ended, durably, and whose parents may wait for them.
+    pub fn poll_ended(&mut self) -> Vec<Ended> {
+        core::mem::take(&mut self.ended)
+    }
+
+    /// What runs refer to by SHA-256.
+    pub fn blobs(&self) -> &dyn Blobs {
+        &self.contents
     }
 
     /// The runs that live.
@@ -215,6 +303,25 @@ impl RunsHost {
     pub fn reader(&self) -> &dyn RunReader {
         self.contents.reader()
     }
+}
+
+fn not_created(why: escapement_runs::NotCreated, run_id: RunId) -> NotCreated {
+    match why {
+        escapement_runs::NotCreated::Full => NotCreated::Full,
+        escapement_runs::NotCreated::Exists => NotCreated::Exists(run_id, None),
+    }
+}
+
+/// What the work says of a run that ended with it and has a parent.
+fn ended(work: &Work) -> Option<Ended> {
+    if work.index.due_at.is_some() {
+        return None;
+    }
+    Some(Ended {
+        run_id: work.run_id,
+        parent: work.index.parent_run_id?,
+        last_entry: work.entries.last()?.bytes.clone(),
+    })
 }
 
 /// Runs that time is handed to before what they decided is queued.

@@ -10,6 +10,6 @@ mod recovery;
 mod writes;
 
 pub use export::{ExportFault, PIECE_BYTES_MAX, RunExport};
-pub use host::{Create, NotCreated, RunsHost};
-pub use recovery::Damaged;
+pub use host::{Create, Ended, Fork, NotCreated, NotForked, RunsHost};
+pub use recovery::{Damaged, StoredRunFault, look_at_stored};
 pub use writes::{request_state_byte, state_byte};

@@ -12,7 +12,7 @@ use escapement_store::StoreFault;
 use escapement_store::runs::{JournalEntry, RunReader, RunSummary};
 use prost::Message;
 
-use crate::contents::Contents;
+use crate::contents::DurableContents;
 use crate::writes::entry_of;
 
 /// A run that cannot be taken up, and why. No other run is harmed.
@@ -31,12 +31,11 @@ pub(crate) type Recovered = (Vec<(RunId, Run)>, Vec<Damaged>);
 ///
 /// # Errors
 /// [`StoreFault`] if the store as a whole cannot be read.
-pub(crate) fn recover(reader: Box<dyn RunReader>) -> Result<Recovered, StoreFault> {
-    let contents = Contents::new(reader);
+pub(crate) fn recover(reader: &dyn RunReader) -> Result<Recovered, StoreFault> {
     let (mut runs, mut damaged) = (Vec::new(), Vec::new());
     let mut after = None;
     loop {
-        let page = match contents.reader().live(after, PAGE_RUNS) {
+        let page = match reader.live(after, PAGE_RUNS) {
             Ok(page) if page.is_empty() => return Ok((runs, damaged)),
             Ok(page) => page,
             Err(fault @ StoreFault::CorruptRun { number, .. }) => {
@@ -51,7 +50,8 @@ pub(crate) fn recover(reader: Box<dyn RunReader>) -> Result<Recovered, StoreFaul
         };
         after = page.last().map(|run| run.number);
         for summary in page {
-            match fold(&contents, &summary) {
+            let folded = fold(reader, &summary).and_then(|run| require_contents(reader, run));
+            match folded {
                 Ok(run) => runs.push((summary.run_id, run)),
                 Err(why) => damaged.push(Damaged {
                     run_id: Some(summary.run_id),
@@ -63,13 +63,12 @@ pub(crate) fn recover(reader: Box<dyn RunReader>) -> Result<Recovered, StoreFaul
 }
 
 /// The run as its journal has it.
-fn fold(contents: &Contents, summary: &RunSummary) -> Result<Run, String> {
+fn fold(reader: &dyn RunReader, summary: &RunSummary) -> Result<Run, String> {
     let mut state = RunState {
         chain: Bytes::copy_from_slice(&chain_begin(&summary.run_id)),
         ..RunState::default()
     };
-    let stored = contents
-        .reader()
+    let stored = reader
         .run(summary.run_id, PAGE_BYTES)
         .map_err(|fault| fault.to_string())?;
     let stored = stored.ok_or("the run is not there any more")?;
@@ -83,9 +82,7 @@ fn fold(contents: &Contents, summary: &RunSummary) -> Result<Run, String> {
         if state.sequence + 1 >= summary.next_seq {
             break;
         }
-        let next = contents
-            .reader()
-            .journal(summary.run_id, state.sequence + 1, PAGE_BYTES);
+        let next = reader.journal(summary.run_id, state.sequence + 1, PAGE_BYTES);
         let next = next.map_err(|fault| fault.to_string())?;
         page = next.ok_or("the run is not there any more")?.entries;
         if page.is_empty() {
@@ -96,7 +93,7 @@ fn fold(contents: &Contents, summary: &RunSummary) -> Result<Run, String> {
         return Err("the journal is not the one that was written".to_owned());
     }
     let document = match <[u8; 32]>::try_from(&state.document.digest[..]) {
-        Ok(digest) => contents.blob(&digest),
+        Ok(digest) => content(reader, &digest)?,
         Err(_) => state.document.inline.clone(),
     };
     let plan = plan::read(&escapement_model::Opaque::from_encoded(document));
@@ -105,6 +102,50 @@ fn fold(contents: &Contents, summary: &RunSummary) -> Result<Run, String> {
         return Err("the plan is not that of the revision".to_owned());
     }
     Ok(Run::from_snapshot(state, Arc::new(plan)))
+}
+
+/// The run, if everything that it refers to is there: what it meets later on must not end the others.
+fn require_contents(reader: &dyn RunReader, run: Run) -> Result<Run, String> {
+    for digest in run.state().contents() {
+        content(reader, &digest)?;
+    }
+    Ok(run)
+}
+
+fn content(reader: &dyn RunReader, digest: &[u8; 32]) -> Result<Bytes, String> {
+    let found = reader.content(digest).map_err(|fault| fault.to_string())?;
+    found.ok_or_else(|| "a content that the run refers to is not there any more".to_owned())
+}
+
+/// Why a stored run cannot be looked at.
+#[derive(Debug)]
+pub enum StoredRunFault {
+    /// The store as a whole cannot be read.
+    Store(StoreFault),
+    /// This run is damaged: what is wrong with it.
+    Damaged(String),
+}
+
+/// Folds a run from what is durable and looks at it. `None` if the store has no such run.
+///
+/// # Errors
+/// [`StoredRunFault`].
+///
+/// # Panics
+/// If the look asks for a content that the store has lost.
+pub fn look_at_stored<T>(
+    reader: &dyn RunReader,
+    run_id: RunId,
+    look: impl FnOnce(&Run, &dyn Blobs) -> T,
+) -> Result<Option<T>, StoredRunFault> {
+    let summary = match reader.summary(run_id) {
+        Ok(Some(summary)) => summary,
+        Ok(None) => return Ok(None),
+        Err(fault @ StoreFault::CorruptRun { .. }) => return Err(StoredRunFault::Damaged(fault.to_string())),
+        Err(fault) => return Err(StoredRunFault::Store(fault)),
+    };
+    let run = fold(reader, &summary).map_err(StoredRunFault::Damaged)?;
+    Ok(Some(look(&run, &DurableContents(reader))))
 }
 
 fn apply(state: &mut RunState, page: &[JournalEntry]) -> Result<(), String> {

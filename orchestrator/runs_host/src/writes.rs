@@ -61,6 +61,7 @@ pub(crate) fn write_of(work: &Work, request: Option<ClientRequest>) -> RunWrite 
             .iter()
             .map(|(_, bytes)| Content::new(bytes.clone()))
             .collect(),
+        pinned: work.pinned.clone(),
         opened: work.requests.iter().filter_map(|row| opened(work, row)).collect(),
         closed: work.requests.iter().filter_map(|row| closed(work, row)).collect(),
         ..RunWrite::new(work.run_id, work.first_sequence, progress)

@@ -49,6 +49,13 @@ pub struct Stored {
     pub length: u64,
 }
 
+impl Stored {
+    /// The SHA-256 of what is stored elsewhere; `None` if the bytes are in place.
+    pub fn content(&self) -> Option<[u8; 32]> {
+        self.digest[..].try_into().ok()
+    }
+}
+
 /// An attempt that is intended.
 #[derive(Clone, PartialEq, Message)]
 pub struct ToolCalled {

@@ -1,0 +1,33 @@
+//! What a state refers to by SHA-256. Reads none of it.
+
+use super::RunState;
+use crate::journal::Stored;
+use alloc::collections::BTreeSet;
+
+impl RunState {
+    /// The SHA-256 of every content that this state refers to. Earlier entries of the journal may refer to more.
+    pub fn contents(&self) -> BTreeSet<[u8; 32]> {
+        let steps = self.steps.iter().flat_map(|step| {
+            let units = step.units.iter().flat_map(|unit| {
+                let live = unit.live.as_ref().map(|live| &live.request);
+                let own = [&unit.output, &unit.edited, &unit.child_input];
+                own.into_iter().flatten().chain(live)
+            });
+            step.output.iter().chain(units)
+        });
+        let end = self.end.as_ref().and_then(|end| end.output.as_ref());
+        let requests = self.requests.iter().flat_map(|request| {
+            let answer = request.answer.as_ref().and_then(|answer| answer.value.as_ref());
+            request.subject.iter().chain(answer)
+        });
+        let checkpoints = self.checkpoints.iter().map(|checkpoint| &checkpoint.data);
+        [&self.input, &self.environment, &self.document]
+            .into_iter()
+            .chain(steps)
+            .chain(requests)
+            .chain(end)
+            .chain(checkpoints)
+            .filter_map(Stored::content)
+            .collect()
+    }
+}
