@@ -20,7 +20,7 @@ const PURE: [&str; 7] = [
 ];
 /// The disk below the store in tests: the only crate with `unsafe`, and below SQLite itself.
 const TEST_DISK: &str = "escapement-test-disk";
-const ORCHESTRATOR: [&str; 14] = [
+const ORCHESTRATOR: [&str; 15] = [
     "escapement-contract",
     "escapement-engine",
     "escapement-simulator",
@@ -34,6 +34,7 @@ const ORCHESTRATOR: [&str; 14] = [
     "escapement-runs",
     "escapement-runs-host",
     "escapement-expressions",
+    "escapement-runs-shell",
     "escapement-orchestrator",
 ];
 
@@ -93,6 +94,7 @@ fn runs_and_the_contract_never_depend_on_each_other() {
         "escapement-runs",
         "escapement-runs-host",
         "escapement-expressions",
+        "escapement-runs-shell",
     ];
     for name in runs {
         assert_never(name, &contract);

@@ -1,0 +1,94 @@
+//! Runs that other runs wait for: what they are made from, what their end says, and which of them nobody waits for.
+
+use bytes::Bytes;
+use escapement_model::opaque::ValueView;
+use escapement_model::{Opaque, RunId};
+use escapement_run::journal::{Entry, Event, Stored};
+use escapement_run::outcome::encoded;
+use escapement_run::spec::{Limits, Spec};
+use escapement_run::state::UnitStage;
+use escapement_run::{Blobs, Run};
+use escapement_runs_host::RunsHost;
+use prost::Message;
+
+/// The plan that a `sub_plan` step names: a saved one, or a revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedPlan {
+    /// Whose run asks.
+    pub user_id: String,
+    /// The saved plan; its newest revision counts.
+    pub plan_id: Option<String>,
+    /// The revision.
+    pub revision_digest: Option<String>,
+}
+
+// RUN-4.12
+/// What a child is made from: its parent's, with limits that are cut to what the parent has left.
+pub(crate) fn child_spec(parent: &Run, input: Opaque, now: i64, blobs: &dyn Blobs) -> Spec {
+    let state = parent.state();
+    let lived_ms = u64::try_from(now.saturating_sub(state.created_at)).unwrap_or(0);
+    let limits = &state.spec.limits;
+    Spec {
+        input,
+        environment: Opaque::from_encoded(load(&state.environment, blobs)),
+        limits: Limits {
+            run_ms: left(limits.run_ms, state.active_ms),
+            lifetime_ms: left(limits.lifetime_ms, lived_ms),
+            ..*limits
+        },
+        parent_run_id: state.run_id.clone(),
+        depth: state.spec.depth + 1,
+        forked_from: Bytes::new(),
+        header: Bytes::new(),
+        ..state.spec.clone()
+    }
+}
+
+/// A limit of 0 would mean none.
+fn left(limit_ms: u64, used_ms: u64) -> u64 {
+    limit_ms.saturating_sub(used_ms).max(1)
+}
+
+/// What the last entry of a child says to its parent: its output, or what went wrong.
+pub(crate) fn result_of(last_entry: &[u8], blobs: &dyn Blobs) -> Result<Bytes, String> {
+    let event = Entry::decode(last_entry).ok().and_then(|entry| entry.event);
+    match event {
+        Some(Event::RunCompleted(end)) => Ok(match &end.output {
+            Some(output) => load(output, blobs),
+            None => encoded(ValueView::Null),
+        }),
+        Some(Event::RunFailed(end)) => Err(format!("{}: {}", end.error.code, end.error.message)),
+        Some(Event::RunCancelled(end)) => Err(format!("the child run was cancelled: {}", end.reason)),
+        _ => Err("the end of the child run is not readable".to_owned()),
+    }
+}
+
+fn load(stored: &Stored, blobs: &dyn Blobs) -> Bytes {
+    match stored.content() {
+        Some(digest) => blobs.blob(&digest),
+        None => stored.inline.clone(),
+    }
+}
+
+/// True if a unit of the run waits for that child.
+pub(crate) fn waits_for(parent: &Run, child: RunId) -> bool {
+    let mut units = parent.state().steps.iter().flat_map(|step| &step.units);
+    units.any(|unit| unit.stage() == UnitStage::Live && unit.child[..] == child.as_bytes()[..])
+}
+
+/// Children that live although nobody waits for them: what a crash kept from being cancelled.
+pub(crate) fn orphans(host: &RunsHost) -> Vec<RunId> {
+    let is_orphan = |run_id: &RunId| {
+        let Some(parent) = host.runs().get(*run_id).and_then(parent_of) else {
+            return false;
+        };
+        let parent = host.runs().get(parent);
+        !parent.is_some_and(|parent| waits_for(parent, *run_id))
+    };
+    host.runs().ids().filter(is_orphan).collect()
+}
+
+fn parent_of(run: &Run) -> Option<RunId> {
+    let bytes: [u8; 16] = run.state().spec.parent_run_id[..].try_into().ok()?;
+    RunId::from_bytes(bytes)
+}

@@ -1,0 +1,358 @@
+//! The way to the thread of runs: calls in, answers back. Knows no state of a run.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+
+use escapement_model::RunId;
+use escapement_run::spec::Spec;
+use escapement_run::{Blobs, Input, Keep, RefusedReason, Run};
+use escapement_runs::{NewFork, NotHandled};
+use escapement_runs_host::{Create, NotCreated, NotForked, RunsHost, StoredRunFault, look_at_stored};
+use escapement_store::StoreFault;
+use escapement_store::runs::{ClientRequest, RunReader, RunStore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::timeout;
+
+use crate::error::CallError;
+use crate::follow::{Follow, FollowRequests, Follows};
+use crate::limits::{ANSWER_PATIENCE, CALL_BYTES_MAX, CALL_PATIENCE, CALL_UNIT_BYTES, CALLS_MAX};
+use crate::message::{ChangeOf, LookOf, Looked, Message, Returned, Room, StoreWorkOf};
+use crate::readers::{RunReaders, of_fault};
+
+/// The way to the thread of runs. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct RunsHandle(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// Unbounded, and yet bounded: each call has its room, and what returns is bounded by what is in flight.
+    messages: mpsc::Sender<Message>,
+    places: Arc<Semaphore>,
+    bytes: Arc<Semaphore>,
+    readers: RunReaders,
+    follows: Follows,
+    is_closed: AtomicBool,
+}
+
+/// A run that was made, now or before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// The run.
+    pub run_id: RunId,
+    /// False if the same request has made it before.
+    pub is_new: bool,
+}
+
+/// When an input is taken in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// Only if this is the run's last entry.
+    pub last_sequence: Option<u64>,
+    /// What its caller may repeat.
+    pub request: Option<ClientRequest>,
+}
+
+/// A run that is to go on where another one was.
+#[derive(Clone, Debug)]
+pub struct Fork {
+    /// The other run.
+    pub from: RunId,
+    /// The run.
+    pub run_id: RunId,
+    /// What it keeps.
+    pub keep: KeepSteps,
+    /// What it is made from; `None` for what the other one is made from. No run waits for it in any case.
+    pub spec: Option<Spec>,
+    /// What its caller may repeat, and gets the same run for.
+    pub request: Option<ClientRequest>,
+}
+
+/// What a fork keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeepSteps {
+    /// Everything that completed, and what branches skipped.
+    Completed,
+    /// What ended before this step in canonical order, failures included.
+    Before(String),
+}
+
+impl RunsHandle {
+    pub(crate) fn new(messages: mpsc::Sender<Message>, readers: RunReaders, follows: Follows) -> Self {
+        Self(Arc::new(Shared {
+            messages,
+            places: Arc::new(Semaphore::new(CALLS_MAX)),
+            bytes: Arc::new(Semaphore::new(CALL_BYTES_MAX / CALL_UNIT_BYTES)),
+            readers,
+            follows,
+            is_closed: AtomicBool::new(false),
+        }))
+    }
+
+    /// Makes a run. It is durable when this answers. A request that made a run before has the same answer.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn create(&self, create: Create) -> Result<Created, CallError> {
+        let spec = &create.run.spec;
+        let bytes = spec.input.len() + spec.environment.len() + create.run.plan.document.len();
+        let change = move |host: &mut RunsHost, now| {
+            let digest = create.request.as_ref().map(|request| request.digest);
+            let created = host.create(create, now);
+            created.map_or_else(|why| attached(why, digest), |run_id| Ok(new(run_id)))
+        };
+        self.change(bytes, change).await
+    }
+
+    /// Hands an input to a run. What it changes is durable when this answers.
+    ///
+    /// # Errors
+    /// [`CallError`]; [`CallError::Refused`] with `RUN_ENDED` if the run has ended.
+    pub async fn input(&self, run_id: RunId, condition: Condition, input: Input) -> Result<(), CallError> {
+        let bytes = match &input {
+            Input::Answer(answer) => answer.value.len(),
+            Input::Checkpoint { data } => data.len(),
+            _ => 0,
+        };
+        let change = move |host: &mut RunsHost, now| {
+            // What is due may change the run before the condition is looked at.
+            host.time(now);
+            let last = host.runs().get(run_id).map(|run| run.state().sequence);
+            match (last, condition.last_sequence) {
+                (None, _) => return Ok(false),
+                (Some(last), Some(wanted)) if last != wanted => return Err(CallError::EtagMismatch),
+                (Some(_), _) => {}
+            }
+            match host.handle(run_id, input, now) {
+                Ok(()) => Ok(true),
+                Err(NotHandled::NotLive) => Ok(false),
+                Err(NotHandled::Refused(refused)) => Err(refused.into()),
+            }
+        };
+        match self.change(bytes, change).await? {
+            true => Ok(()),
+            false => Err(self.why_not_live(run_id).await?),
+        }
+    }
+
+    // RUN-8.8
+    /// Makes a run that goes on where another one was. It is durable when this answers.
+    ///
+    /// # Errors
+    /// [`CallError`]; [`CallError::Refused`] with `UNKNOWN_STEP`.
+    pub async fn fork(&self, fork: Fork) -> Result<Created, CallError> {
+        let from = fork.from;
+        match self.fork_of(fork.clone(), None).await? {
+            Some(created) => Ok(created),
+            None => {
+                let ended = self.look_at_stored(from, |run, _| run.clone()).await?;
+                let forked = self.fork_of(fork, Some(ended)).await?;
+                forked.ok_or(CallError::NotFound)
+            }
+        }
+    }
+
+    /// `None` if the other run is neither given nor lives.
+    async fn fork_of(&self, fork: Fork, ended: Option<Run>) -> Result<Option<Created>, CallError> {
+        let change = move |host: &mut RunsHost, now| {
+            let Some(other) = ended.as_ref().or(host.runs().get(fork.from)) else {
+                return Ok(None);
+            };
+            let mut spec = fork.spec.unwrap_or_else(|| other.state().spec.clone());
+            spec.parent_run_id.clear();
+            let digest = fork.request.as_ref().map(|request| request.digest);
+            let keep = match &fork.keep {
+                KeepSteps::Completed => Keep::Completed,
+                KeepSteps::Before(key) => Keep::Before(key),
+            };
+            let run = NewFork {
+                run_id: fork.run_id,
+                ended: ended.as_ref(),
+                from: fork.from,
+                spec,
+                keep,
+            };
+            let request = fork.request;
+            match host.fork(escapement_runs_host::Fork { run, request }, now) {
+                Ok(run_id) => Ok(Some(new(run_id))),
+                Err(NotForked::NotThere) => Ok(None),
+                Err(NotForked::NotCreated(why)) => attached(why, digest).map(Some),
+                Err(NotForked::Refused(refused)) => Err(refused.into()),
+            }
+        };
+        self.change(0, change).await
+    }
+
+    /// Changes something in the turn of the other changes. What it changes is durable when this answers.
+    ///
+    /// `bytes`: about what the change holds.
+    ///
+    /// # Errors
+    /// [`CallError`], that of the change included.
+    pub async fn change<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        change: impl FnOnce(&mut RunsHost, i64) -> Result<T, CallError> + Send + 'static,
+    ) -> Result<T, CallError> {
+        if self.0.is_closed.load(Ordering::Acquire) {
+            return Err(CallError::Stopping);
+        }
+        let (answer, answered) = oneshot::channel();
+        let change = ChangeOf {
+            change: Some(change),
+            done: None,
+            answer,
+        };
+        let room = self.room(bytes).await?;
+        self.send(Message::Change(Box::new(change), room))?;
+        answer_of(answered).await?
+    }
+
+    /// Works on the store between two commits.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn with_store<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut dyn RunStore, i64) -> Result<T, StoreFault> + Send + 'static,
+    ) -> Result<T, CallError> {
+        let (answer, answered) = oneshot::channel();
+        let room = self.room(0).await?;
+        self.send(Message::Store(Box::new(StoreWorkOf { work, answer }), room))?;
+        answer_of(answered).await?
+    }
+
+    /// Looks at a run as it durably is: on the thread of runs while it lives, so be short; from the store once it has ended.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn look<T: Send + 'static>(
+        &self,
+        run_id: RunId,
+        look: impl FnOnce(&Run, &dyn Blobs) -> T + Send + 'static,
+    ) -> Result<T, CallError> {
+        let (answer, answered) = oneshot::channel();
+        let room = self.room(0).await?;
+        let look = Box::new(LookOf { run_id, look, answer });
+        self.send(Message::Look(look, room))?;
+        match answer_of(answered).await? {
+            Looked::Done(seen) => Ok(seen),
+            Looked::NotLive(look) => self.look_at_stored(run_id, look).await,
+        }
+    }
+
+    async fn look_at_stored<T: Send + 'static>(
+        &self,
+        run_id: RunId,
+        look: impl FnOnce(&Run, &dyn Blobs) -> T + Send + 'static,
+    ) -> Result<T, CallError> {
+        let read = move |reader: &dyn RunReader| match look_at_stored(reader, run_id, look) {
+            Ok(Some(seen)) => Ok(seen),
+            Ok(None) => Err(is_removed(reader, run_id)?),
+            Err(StoredRunFault::Damaged(why)) => Err(CallError::Damaged(why)),
+            Err(StoredRunFault::Store(fault)) => Err(of_fault(&fault)),
+        };
+        self.0.readers.with_reader(read).await
+    }
+
+    /// Why no run of this id took the input.
+    async fn why_not_live(&self, run_id: RunId) -> Result<CallError, CallError> {
+        let read = move |reader: &dyn RunReader| {
+            let summary = reader.summary(run_id).map_err(|fault| of_fault(&fault))?;
+            Ok(match summary {
+                None => is_removed(reader, run_id)?,
+                Some(run) if run.progress.ended_at.is_some() => {
+                    CallError::Refused(RefusedReason::RunEnded, "the run has ended".to_owned())
+                }
+                Some(_) => CallError::Damaged("it could not be taken up".to_owned()),
+            })
+        };
+        self.0.readers.with_reader(read).await
+    }
+
+    /// Readers of what is durable.
+    pub fn readers(&self) -> &RunReaders {
+        &self.0.readers
+    }
+
+    /// Tells when further entries of the run are durable. Follow first, then look.
+    pub fn follow(&self, run_id: RunId) -> Follow {
+        self.0.follows.follow(run_id)
+    }
+
+    /// Tells when requests of any run were opened or closed. Follow first, then look.
+    pub fn follow_requests(&self) -> FollowRequests {
+        self.0.follows.follow_requests()
+    }
+
+    /// Hands in what came back of what left a run. Nobody waits for it.
+    pub fn returned(&self, returned: Returned) {
+        // The thread may have ended; then the next start asks again.
+        let _ended = self.0.messages.send(Message::Returned(returned));
+    }
+
+    /// Refuses further calls that change something. What is under way goes on.
+    pub fn close(&self) {
+        self.0.is_closed.store(true, Ordering::Release);
+    }
+
+    /// Asks the thread to end after its batch. Calls that wait are told, and so is everybody who follows.
+    pub fn stop(&self) {
+        self.close();
+        let _ended = self.0.messages.send(Message::Stop);
+    }
+
+    async fn room(&self, bytes: usize) -> Result<Room, CallError> {
+        let units = u32::try_from(bytes / CALL_UNIT_BYTES + 1).map_err(|_| CallError::Overloaded)?;
+        let take = async {
+            Room {
+                _place: permits(&self.0.places, 1).await,
+                _bytes: permits(&self.0.bytes, units).await,
+            }
+        };
+        timeout(CALL_PATIENCE, take)
+            .await
+            .map_err(|_| CallError::Overloaded)
+    }
+
+    fn send(&self, message: Message) -> Result<(), CallError> {
+        self.0.messages.send(message).map_err(|_| CallError::Stopping)
+    }
+}
+
+async fn permits(semaphore: &Arc<Semaphore>, n: u32) -> OwnedSemaphorePermit {
+    let permits = Arc::clone(semaphore).acquire_many_owned(n).await;
+    permits.expect("the semaphore is never closed")
+}
+
+async fn answer_of<T>(answered: oneshot::Receiver<T>) -> Result<T, CallError> {
+    match timeout(ANSWER_PATIENCE, answered).await {
+        Ok(Ok(answer)) => Ok(answer),
+        // The thread ends only when the process does.
+        Ok(Err(_)) => Err(CallError::Stopping),
+        Err(_elapsed) => Err(CallError::Store),
+    }
+}
+
+fn new(run_id: RunId) -> Created {
+    Created { run_id, is_new: true }
+}
+
+/// The run that the same request has made before.
+fn attached(why: NotCreated, digest: Option<[u8; 32]>) -> Result<Created, CallError> {
+    match why {
+        NotCreated::Full => Err(CallError::Full),
+        NotCreated::Exists(_, known) if known != digest => Err(CallError::RequestIdReused),
+        NotCreated::Exists(run_id, _) => Ok(Created {
+            run_id,
+            is_new: false,
+        }),
+    }
+}
+
+fn is_removed(reader: &dyn RunReader, run_id: RunId) -> Result<CallError, CallError> {
+    let removed = reader.removed(run_id).map_err(|fault| of_fault(&fault))?;
+    Ok(match removed {
+        Some(_) => CallError::Removed,
+        None => CallError::NotFound,
+    })
+}

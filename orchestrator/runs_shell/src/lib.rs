@@ -1,0 +1,33 @@
+//! The shell of runs: the thread that they live on, the way to it, and what leaves them.
+//! Decides nothing about a run: the law is the crate `run`, the order among many is `runs`, and what is written together is
+//! `runs_host`. Knows no API of runs.
+//!
+//! A call is answered once what it changed is durable; what comes while a commit is under way makes the next one.
+
+#![warn(clippy::too_many_lines)]
+
+pub mod limits;
+
+mod error;
+
+mod clock;
+
+mod follow;
+
+mod readers;
+
+mod message;
+
+mod handle;
+
+mod children;
+
+mod runs_loop;
+
+pub use children::WantedPlan;
+pub use error::CallError;
+pub use follow::{Follow, FollowRequests};
+pub use handle::{Condition, Created, Fork, KeepSteps, RunsHandle};
+pub use message::{Child, Outgoing, Returned};
+pub use readers::RunReaders;
+pub use runs_loop::{Ending, RunsThread, Setup, start};

@@ -1,0 +1,32 @@
+//! Every limit of the shell of runs that no flag sets. Enforces none of them.
+
+use std::time::Duration;
+
+/// Calls that wait for the thread of runs or for their answer.
+pub const CALLS_MAX: usize = 8_192;
+/// Bytes of these calls: 256 MiB.
+pub const CALL_BYTES_MAX: usize = 256 << 20;
+/// Bytes of one unit of them; a call has one at least.
+pub const CALL_UNIT_BYTES: usize = 4 << 10;
+/// How long a call waits for its place before it is refused.
+pub const CALL_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a call waits for its answer. Then it is not known whether what it changed is durable.
+pub const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
+/// Messages that share a commit.
+pub const BATCH_MAX: usize = 512;
+/// Pause before a commit that the store had no room for is tried again.
+pub const REFUSED_PAUSE: Duration = Duration::from_millis(200);
+/// The same once it was refused again and again.
+pub const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// How often a store that nobody writes is looked for.
+pub const STORE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// Pause before a child run is made again for which there was no room.
+pub const CHILD_PAUSE: Duration = Duration::from_secs(1);
+/// Readers of the store of runs, each with a connection of its own.
+pub const READERS_MAX: usize = 4;
+/// Questions that wait for a reader.
+pub const READERS_QUEUE_MAX: usize = 1_024;
+/// How long a question waits for a reader before it is refused.
+pub const READERS_PATIENCE: Duration = Duration::from_secs(2);
+/// Levels of runs below one that nobody asked for.
+pub const DEPTH_MAX: u32 = 8;

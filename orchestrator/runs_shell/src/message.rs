@@ -1,0 +1,195 @@
+//! What the thread of runs is told, and what it tells those who do what leaves a run. Does none of it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use escapement_model::{ExecutionId, Opaque, RunId};
+use escapement_run::plan::Plan;
+use escapement_run::spec::ActionProfile;
+use escapement_run::{Blobs, Input, Run};
+use escapement_runs_host::RunsHost;
+use escapement_store::StoreFault;
+use escapement_store::runs::RunStore;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::children::WantedPlan;
+use crate::error::CallError;
+use crate::readers::of_fault;
+
+/// What the thread of runs is told.
+pub(crate) enum Message {
+    /// A call that may change something.
+    Change(Box<dyn Change>, Room),
+    /// A look at a run.
+    Look(Box<dyn Look>, Room),
+    /// Work on the store between two commits.
+    Store(Box<dyn StoreWork>, Room),
+    /// Something that left a run came back.
+    Returned(Returned),
+    /// The last message: end the thread.
+    Stop,
+}
+
+/// What a call takes of the queue; given back once it is answered.
+#[derive(Debug)]
+pub(crate) struct Room {
+    pub(crate) _place: OwnedSemaphorePermit,
+    pub(crate) _bytes: OwnedSemaphorePermit,
+}
+
+/// What leaves the thread of runs.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// Submit this and return [`Input::Settled`].
+    Submit {
+        /// Whose attempt it is.
+        run_id: RunId,
+        /// The execution.
+        execution_id: ExecutionId,
+        /// The encoded `escapement.v1.SubmitPlanRequest`.
+        request: Bytes,
+        /// What a worker has; for `classify`.
+        attempt_ms: u64,
+        /// True if a worker has offered the action before; for `classify`.
+        seen: bool,
+        /// True if an execution waits for this run: then it must not wait behind others.
+        is_nested: bool,
+    },
+    /// Evaluate this and return [`Input::Evaluated`].
+    Evaluate {
+        /// Whose expression it is.
+        run_id: RunId,
+        /// Which one.
+        evaluation: u32,
+        /// The text.
+        expression: String,
+        /// What it is about.
+        bindings: Opaque,
+    },
+    /// Find the plan of a child run and return [`Returned::Plan`].
+    FindPlan {
+        /// Which plan.
+        wanted: WantedPlan,
+        /// For whom.
+        child: Child,
+    },
+    /// There is no room for a child run: return this a while later.
+    Later(Returned),
+}
+
+/// A run that another one waits for.
+#[derive(Clone, Debug)]
+pub struct Child {
+    /// The run that asks.
+    pub parent: RunId,
+    /// The run that is to be made.
+    pub run_id: RunId,
+    /// Its input.
+    pub input: Opaque,
+}
+
+/// What comes back.
+#[derive(Debug)]
+pub enum Returned {
+    /// For a run.
+    Input(RunId, Input),
+    /// The plan of a child run with what is known of its actions, or why there is none.
+    Plan(Child, Result<(Arc<Plan>, Vec<ActionProfile>), String>),
+}
+
+/// A call that may change something. Answered once what it changed is durable.
+pub(crate) trait Change: Send {
+    fn perform(&mut self, host: &mut RunsHost, now: i64);
+    fn answer(self: Box<Self>, durable: Result<(), CallError>);
+}
+
+/// A change whose answer is a `T`.
+pub(crate) struct ChangeOf<F, T> {
+    pub(crate) change: Option<F>,
+    pub(crate) done: Option<Result<T, CallError>>,
+    pub(crate) answer: oneshot::Sender<Result<T, CallError>>,
+}
+
+impl<F, T> Change for ChangeOf<F, T>
+where
+    F: FnOnce(&mut RunsHost, i64) -> Result<T, CallError> + Send,
+    T: Send,
+{
+    fn perform(&mut self, host: &mut RunsHost, now: i64) {
+        self.done = self.change.take().map(|change| change(host, now));
+    }
+
+    fn answer(self: Box<Self>, durable: Result<(), CallError>) {
+        let Self { done, answer, .. } = *self;
+        let done = durable.and_then(|()| done.expect("a change is performed before it is durable"));
+        // A caller that gave up meanwhile changes nothing.
+        let _gave_up = answer.send(done);
+    }
+}
+
+/// A look at a run.
+pub(crate) trait Look: Send {
+    fn run_id(&self) -> RunId;
+    /// `None` if no run of this id lives.
+    fn look(self: Box<Self>, run: Option<(&Run, &dyn Blobs)>);
+}
+
+/// What comes of a look.
+pub(crate) enum Looked<F, T> {
+    Done(T),
+    /// No run of this id lives; the store may have it.
+    NotLive(F),
+}
+
+/// A look that sees a `T`.
+pub(crate) struct LookOf<F, T> {
+    pub(crate) run_id: RunId,
+    pub(crate) look: F,
+    pub(crate) answer: oneshot::Sender<Looked<F, T>>,
+}
+
+impl<F, T> Look for LookOf<F, T>
+where
+    F: FnOnce(&Run, &dyn Blobs) -> T + Send,
+    T: Send,
+{
+    fn run_id(&self) -> RunId {
+        self.run_id
+    }
+
+    fn look(self: Box<Self>, run: Option<(&Run, &dyn Blobs)>) {
+        if self.answer.is_closed() {
+            return;
+        }
+        let looked = match run {
+            Some((run, blobs)) => Looked::Done((self.look)(run, blobs)),
+            None => Looked::NotLive(self.look),
+        };
+        let _gave_up = self.answer.send(looked);
+    }
+}
+
+/// Work on the store between two commits.
+pub(crate) trait StoreWork: Send {
+    fn work(self: Box<Self>, store: &mut dyn RunStore, now: i64);
+}
+
+/// Work whose answer is a `T`.
+pub(crate) struct StoreWorkOf<F, T> {
+    pub(crate) work: F,
+    pub(crate) answer: oneshot::Sender<Result<T, CallError>>,
+}
+
+impl<F, T> StoreWork for StoreWorkOf<F, T>
+where
+    F: FnOnce(&mut dyn RunStore, i64) -> Result<T, StoreFault> + Send,
+    T: Send,
+{
+    fn work(self: Box<Self>, store: &mut dyn RunStore, now: i64) {
+        let worked = (self.work)(store, now).map_err(|fault| match fault {
+            StoreFault::Full(_) => CallError::StoreFull,
+            fault => of_fault(&fault),
+        });
+        let _gave_up = self.answer.send(worked);
+    }
+}

@@ -1,0 +1,290 @@
+//! The thread that owns runs and their store: takes what waits, commits what it led to, answers, lets effects leave.
+//! Decides nothing, and lets nothing leave that is not durable.
+
+mod committing;
+mod leaving;
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use escapement_model::RunId;
+use escapement_run::Input;
+use escapement_runs::{Config, NotHandled};
+use escapement_runs_host::{Damaged, RunsHost};
+use escapement_store::StoreFault;
+use escapement_store::runs::{RunBatch, RunStore};
+use tokio::sync::mpsc::UnboundedSender;
+use tracing::{info, warn};
+
+use crate::children;
+use crate::clock::Clock;
+use crate::error::CallError;
+use crate::follow::Follows;
+use crate::handle::RunsHandle;
+use crate::limits::{BATCH_MAX, STORE_LOOK_INTERVAL};
+use crate::message::{Change, Look, Message, Outgoing, Returned, Room};
+use crate::readers::RunReaders;
+
+/// What the thread is started with.
+pub struct Setup<S> {
+    /// The store of runs.
+    pub store: S,
+    /// Limits of all runs together.
+    pub config: Config,
+    /// Takes what leaves. Unbounded, and yet bounded: by what runs have in flight.
+    pub outgoing: UnboundedSender<Outgoing>,
+    /// Called if the thread cannot go on: nothing more may be acknowledged.
+    pub cannot_go_on: Box<dyn Fn(Ending<'_>) + Send>,
+}
+
+impl<S> std::fmt::Debug for Setup<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Setup")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why the thread cannot go on.
+#[derive(Debug)]
+pub enum Ending<'a> {
+    /// The store cannot be trusted any more.
+    Store(&'a StoreFault),
+    /// A defect: the thread panicked.
+    Panic,
+}
+
+/// The thread. It ends, and gives the store back, after [`RunsHandle::stop`].
+#[derive(Debug)]
+pub struct RunsThread<S>(JoinHandle<S>);
+
+impl<S> RunsThread<S> {
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// If it panicked.
+    pub fn join(self) -> std::thread::Result<S> {
+        self.0.join()
+    }
+}
+
+/// Takes up what the store holds and starts the thread.
+///
+/// Runs that cannot be taken up do not stop the start; they are named in the log, and every call to them fails.
+///
+/// # Errors
+/// [`StoreFault`] if the store as a whole cannot be read, or the operating system gives no thread.
+pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, RunsThread<S>), StoreFault> {
+    let Setup {
+        store,
+        config,
+        outgoing,
+        cannot_go_on,
+    } = setup;
+    let mut clock = Clock::start();
+    let (host, damaged) = RunsHost::open(&store, config, clock.now())?;
+    for Damaged { run_id, why } in damaged {
+        let run_id = run_id.map(|run_id| run_id.to_string());
+        warn!(run_id, why, "run is damaged and is not taken up");
+    }
+    info!(live = host.runs().len(), "runs taken up");
+    let (messages, received) = mpsc::channel();
+    let follows = Follows::new();
+    let handle = RunsHandle::new(messages, RunReaders::open(&store)?, follows.clone());
+    let orphans = children::orphans(&host);
+    let mut runs = RunsLoop {
+        host,
+        store,
+        clock,
+        messages: received,
+        outgoing,
+        follows,
+        own: VecDeque::new(),
+        held: VecDeque::new(),
+        answers: Vec::new(),
+        looks: Vec::new(),
+        is_refusing: false,
+        is_stopping: false,
+        cannot_go_on,
+    };
+    for run_id in orphans {
+        runs.cancel_child(run_id);
+    }
+    let thread = std::thread::Builder::new()
+        .name("runs".to_owned())
+        .spawn(move || runs.run());
+    let thread = thread.map_err(|source| StoreFault::Fatal(source.into()))?;
+    Ok((handle, RunsThread(thread)))
+}
+
+struct RunsLoop<S> {
+    host: RunsHost,
+    store: S,
+    clock: Clock,
+    messages: Receiver<Message>,
+    outgoing: UnboundedSender<Outgoing>,
+    follows: Follows,
+    /// What runs have to say to each other.
+    own: VecDeque<(RunId, Input)>,
+    /// What came back while the store took no writes.
+    held: VecDeque<Returned>,
+    /// Performed, and to be answered once durable.
+    answers: Vec<(Box<dyn Change>, Room)>,
+    /// Looks wait for the commit, so that they see nothing that is not durable.
+    looks: Vec<(Box<dyn Look>, Room)>,
+    /// True after a commit that failed and may be tried again.
+    is_refusing: bool,
+    is_stopping: bool,
+    cannot_go_on: Box<dyn Fn(Ending<'_>) + Send>,
+}
+
+/// The thread ends at once; what is not durable is not acknowledged.
+struct Stop;
+
+impl<S: RunStore> RunsLoop<S> {
+    fn run(mut self) -> S {
+        let guard = FollowersGuard {
+            follows: self.follows.clone(),
+        };
+        let turned = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            // The reason for a stop at once is known to those who must know.
+            let _stopped = self.serve();
+        }));
+        drop(guard);
+        if let Err(panic) = turned {
+            (self.cannot_go_on)(Ending::Panic);
+            std::panic::resume_unwind(panic);
+        }
+        self.store
+    }
+
+    fn serve(&mut self) -> Result<(), Stop> {
+        while !self.is_stopping {
+            self.turn()?;
+        }
+        // What was performed last is written and answered; what would leave is left to the next start.
+        self.write()?;
+        self.answer();
+        Ok(())
+    }
+
+    /// Group commit: what comes while a commit is under way makes the next one.
+    fn turn(&mut self) -> Result<(), Stop> {
+        self.write()?;
+        self.answer();
+        self.leave();
+        self.take()
+    }
+
+    /// Waits for something to do and does what else is there.
+    fn take(&mut self) -> Result<(), Stop> {
+        if self.own.is_empty() && self.held.is_empty() {
+            self.wait()?;
+        }
+        let now = self.clock.now();
+        self.host.time(now);
+        while let Some((run_id, input)) = self.own.pop_front() {
+            self.input(run_id, input);
+        }
+        while let Some(returned) = self.held.pop_front() {
+            self.take_returned(returned);
+        }
+        for _ in 0..BATCH_MAX {
+            match self.messages.try_recv() {
+                Ok(message) => self.take_message(message)?,
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<(), Stop> {
+        let due = self.host.due_at().map(|due| self.clock.until(due));
+        let patience = due.map_or(STORE_LOOK_INTERVAL, |due| due.min(STORE_LOOK_INTERVAL));
+        match self.messages.recv_timeout(patience) {
+            Ok(message) => self.take_message(message)?,
+            Err(RecvTimeoutError::Timeout) if patience == STORE_LOOK_INTERVAL => self.look_for_the_store()?,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => self.is_stopping = true,
+        }
+        Ok(())
+    }
+
+    /// A store that was taken away is noticed before somebody writes.
+    fn look_for_the_store(&mut self) -> Result<(), Stop> {
+        match self.store.commit(&RunBatch::new()) {
+            Ok(_) | Err(StoreFault::Full(_) | StoreFault::Busy(_)) => Ok(()),
+            Err(fault) => {
+                (self.cannot_go_on)(Ending::Store(&fault));
+                Err(Stop)
+            }
+        }
+    }
+
+    fn take_message(&mut self, message: Message) -> Result<(), Stop> {
+        match message {
+            Message::Change(mut change, room) => {
+                let now = self.clock.now();
+                change.perform(&mut self.host, now);
+                self.answers.push((change, room));
+            }
+            Message::Look(look, room) => self.looks.push((look, room)),
+            Message::Store(work, _room) => {
+                // What was performed before is written before: the work sees it.
+                self.write()?;
+                let now = self.clock.now();
+                work.work(&mut self.store, now);
+            }
+            Message::Returned(returned) => self.take_returned(returned),
+            Message::Stop => self.is_stopping = true,
+        }
+        Ok(())
+    }
+
+    /// Hands an input to a run that may have ended.
+    fn input(&mut self, run_id: RunId, input: Input) {
+        let now = self.clock.now();
+        match self.host.handle(run_id, input, now) {
+            Ok(()) | Err(NotHandled::NotLive) => {}
+            Err(NotHandled::Refused(refused)) => {
+                warn!(%run_id, reason = refused.reason.as_str(), "run refused what came back");
+            }
+        }
+    }
+
+    /// Answers what is durable now.
+    fn answer(&mut self) {
+        for (change, _room) in self.answers.drain(..) {
+            change.answer(Ok(()));
+        }
+        for (look, _room) in self.looks.drain(..) {
+            let run = self.host.runs().get(look.run_id());
+            look.look(run.map(|run| (run, self.host.blobs())));
+        }
+    }
+
+    /// Calls that wait are told that it is not known what becomes of them.
+    fn fail(&mut self, error: &CallError) {
+        for (change, _room) in self.answers.drain(..) {
+            change.answer(Err(error.clone()));
+        }
+    }
+}
+
+/// Tells all who follow that nothing comes any more, however the thread ends.
+struct FollowersGuard {
+    follows: Follows,
+}
+
+impl Drop for FollowersGuard {
+    fn drop(&mut self) {
+        self.follows.stop();
+    }
+}
+
+/// The pause after one that did not help.
+fn longer(pause: Duration, max: Duration) -> Duration {
+    (pause * 2).min(max)
+}

@@ -1,0 +1,137 @@
+//! One commit with everything that may go wrong with it.
+
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use escapement_store::StoreFault;
+use escapement_store::runs::{BatchOutcome, RunBatch, RunStore, RunWrite};
+use tracing::{info, warn};
+
+use super::{Ending, RunsLoop, Stop, longer};
+use crate::error::CallError;
+use crate::limits::{REFUSED_PAUSE, REFUSED_PAUSE_MAX};
+use crate::message::Message;
+
+/// What came of a commit.
+enum Committed {
+    Done,
+    /// A run of the batch is damaged; nothing was written.
+    Damaged(StoreFault),
+}
+
+impl<S: RunStore> RunsLoop<S> {
+    /// Writes what there is. Everything that is written when this returns is durable.
+    pub(super) fn write(&mut self) -> Result<(), Stop> {
+        let Some(batch) = self.host.poll_batch() else {
+            return Ok(());
+        };
+        match self.commit(&batch)? {
+            Committed::Done => self.tell_followers(batch.writes()),
+            Committed::Damaged(_) => self.write_alone(&batch)?,
+        }
+        self.host.handle_committed(BatchOutcome::Done);
+        Ok(())
+    }
+
+    /// Writes each run of a batch that does not go through as a whole, and sets aside those that are damaged.
+    fn write_alone(&mut self, batch: &RunBatch) -> Result<(), Stop> {
+        for write in batch.writes() {
+            let mut alone = RunBatch::new();
+            alone.add(write.clone());
+            match self.commit(&alone)? {
+                Committed::Done => self.tell_followers(alone.writes()),
+                Committed::Damaged(fault) => {
+                    warn!(
+                        run_id = %write.run_id,
+                        error = &fault as &dyn std::error::Error,
+                        "run is damaged and does not go on"
+                    );
+                    self.host.set_aside(write.run_id);
+                    // Which of the calls are about this run is not known here.
+                    self.fail(&CallError::Store);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries until the store takes the batch.
+    fn commit(&mut self, batch: &RunBatch) -> Result<Committed, Stop> {
+        let mut pause = REFUSED_PAUSE;
+        loop {
+            match self.store.commit(batch) {
+                Ok(outcome) => {
+                    assert_eq!(
+                        outcome,
+                        BatchOutcome::Done,
+                        "host and store agree on what was written"
+                    );
+                    if std::mem::take(&mut self.is_refusing) {
+                        info!("store of runs takes writes again");
+                    }
+                    return Ok(Committed::Done);
+                }
+                Err(fault @ (StoreFault::Full(_) | StoreFault::Busy(_))) => {
+                    self.note_refusal(&fault);
+                    self.fail(&CallError::Store);
+                    let refusal = match fault {
+                        StoreFault::Full(_) => CallError::StoreFull,
+                        _ => CallError::Store,
+                    };
+                    self.refuse_for(pause, &refusal)?;
+                    pause = longer(pause, REFUSED_PAUSE_MAX);
+                }
+                Err(fault @ StoreFault::CorruptRun { .. }) => return Ok(Committed::Damaged(fault)),
+                Err(fault) => {
+                    (self.cannot_go_on)(Ending::Store(&fault));
+                    return Err(Stop);
+                }
+            }
+        }
+    }
+
+    /// Says it once, until a commit goes through.
+    fn note_refusal(&mut self, fault: &StoreFault) {
+        if !std::mem::replace(&mut self.is_refusing, true) {
+            warn!(
+                error = fault as &dyn std::error::Error,
+                "store of runs takes no writes now"
+            );
+        }
+    }
+
+    /// While the store takes no writes: changes are refused, looks see what is durable, what comes back is kept.
+    fn refuse_for(&mut self, pause: Duration, refusal: &CallError) -> Result<(), Stop> {
+        for (look, _room) in self.looks.drain(..) {
+            look.look(None);
+        }
+        let until = Instant::now() + pause;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.messages.recv_timeout(left) {
+                Ok(Message::Change(change, _room)) => change.answer(Err(refusal.clone())),
+                Ok(Message::Look(look, _room)) => look.look(None),
+                // It may free the space that is missing.
+                Ok(Message::Store(work, _room)) => {
+                    let now = self.clock.now();
+                    work.work(&mut self.store, now);
+                }
+                Ok(Message::Returned(returned)) => self.held.push_back(returned),
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return Err(Stop),
+                Err(RecvTimeoutError::Timeout) => return Ok(()),
+            }
+        }
+    }
+
+    fn tell_followers(&self, writes: &[RunWrite]) {
+        for write in writes {
+            self.follows.run_moved(write.run_id, write.seq_behind() - 1);
+        }
+        if writes
+            .iter()
+            .any(|write| !write.opened.is_empty() || !write.closed.is_empty())
+        {
+            self.follows.requests_moved();
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What leaves runs once it is durable, and what comes back. Submits nothing itself.
+
+use escapement_model::{Opaque, RunId};
+use escapement_run::{Effect, Input};
+use escapement_runs::NewRun;
+use escapement_runs_host::{Create, Ended, NotCreated};
+use escapement_store::runs::RunStore;
+
+use super::RunsLoop;
+use crate::children::{WantedPlan, child_spec, result_of, waits_for};
+use crate::limits::DEPTH_MAX;
+use crate::message::{Child, Outgoing, Returned};
+
+impl<S: RunStore> RunsLoop<S> {
+    /// Lets effects leave, and tells parents of children that have ended.
+    pub(super) fn leave(&mut self) {
+        for (run_id, effect) in self.host.poll_effects() {
+            self.effect(run_id, effect);
+        }
+        for ended in self.host.poll_ended() {
+            let Ended {
+                run_id,
+                parent,
+                last_entry,
+            } = ended;
+            let result = result_of(&last_entry, self.host.blobs());
+            self.own.push_back((parent, Input::ChildEnded { run_id, result }));
+        }
+    }
+
+    fn effect(&mut self, run_id: RunId, effect: Effect) {
+        // A run that ended with the same commit does not wait for anything.
+        let Some(run) = self.host.runs().get(run_id) else {
+            if let Effect::CancelChild { run_id } = effect {
+                self.cancel_child(run_id);
+            }
+            return;
+        };
+        match effect {
+            Effect::Submit {
+                execution_id,
+                request,
+                attempt_ms,
+                seen,
+            } => {
+                let is_nested = !run.state().spec.parent_execution_id.is_empty();
+                self.send(Outgoing::Submit {
+                    run_id,
+                    execution_id,
+                    request,
+                    attempt_ms,
+                    seen,
+                    is_nested,
+                });
+            }
+            Effect::Evaluate {
+                evaluation,
+                expression,
+            } => {
+                let Some(bindings) = run.bindings(evaluation, self.host.blobs()) else {
+                    return;
+                };
+                self.send(Outgoing::Evaluate {
+                    run_id,
+                    evaluation,
+                    expression,
+                    bindings,
+                });
+            }
+            Effect::StartChild {
+                run_id: child,
+                plan_id,
+                revision_digest,
+                input,
+            } => {
+                let wanted = WantedPlan {
+                    user_id: run.state().spec.user_id.clone(),
+                    plan_id,
+                    revision_digest,
+                };
+                self.start_child(run_id, child, wanted, input);
+            }
+            Effect::CancelChild { run_id } => self.cancel_child(run_id),
+        }
+    }
+
+    pub(super) fn cancel_child(&mut self, run_id: RunId) {
+        let reason = "parent".to_owned();
+        self.own.push_back((run_id, Input::Cancel { reason }));
+    }
+
+    // RUN-4.12
+    /// Attaches to the child if it was made before; else its plan is looked for.
+    fn start_child(&mut self, parent: RunId, child: RunId, wanted: WantedPlan, input: Opaque) {
+        if self.host.runs().get(child).is_some() {
+            return;
+        }
+        if let Some(result) = self.ended_before(child) {
+            self.child_ended(parent, child, result);
+            return;
+        }
+        let child = Child {
+            parent,
+            run_id: child,
+            input,
+        };
+        self.send(Outgoing::FindPlan { wanted, child });
+    }
+
+    /// What a child that ended some time ago came to; `None` if there was none.
+    fn ended_before(&self, child: RunId) -> Option<Result<bytes::Bytes, String>> {
+        let reader = self.host.reader();
+        let read = || -> Result<_, escapement_store::StoreFault> {
+            if reader.removed(child)?.is_some() {
+                return Ok(Some(Err("the child run ended and was removed".to_owned())));
+            }
+            let Some(summary) = reader.summary(child)? else {
+                return Ok(None);
+            };
+            if summary.progress.ended_at.is_none() {
+                return Ok(Some(Err("the child run is damaged".to_owned())));
+            }
+            let last = reader.journal(child, summary.next_seq - 1, 1)?;
+            let entry = last.and_then(|page| page.entries.into_iter().next());
+            let bytes = entry.map(|entry| entry.bytes).unwrap_or_default();
+            Ok(Some(result_of(&bytes, self.host.blobs())))
+        };
+        read().unwrap_or_else(|fault| Some(Err(format!("the child run cannot be read: {fault}"))))
+    }
+
+    pub(super) fn take_returned(&mut self, returned: Returned) {
+        match returned {
+            Returned::Input(run_id, input) => self.input(run_id, input),
+            Returned::Plan(child, Err(why)) => self.child_ended(child.parent, child.run_id, Err(why)),
+            Returned::Plan(child, Ok((plan, profiles))) => {
+                let now = self.clock.now();
+                let Some(parent) = self.host.runs().get(child.parent) else {
+                    return;
+                };
+                if !waits_for(parent, child.run_id) {
+                    return;
+                }
+                if parent.state().spec.depth >= DEPTH_MAX {
+                    let why = format!("NESTED_TOO_DEEP: runs start runs deeper than {DEPTH_MAX} levels");
+                    self.child_ended(child.parent, child.run_id, Err(why));
+                    return;
+                }
+                let spec = child_spec(parent, child.input.clone(), now, self.host.blobs());
+                let run = NewRun {
+                    run_id: child.run_id,
+                    spec,
+                    plan: std::sync::Arc::clone(&plan),
+                    profiles: profiles.clone(),
+                };
+                match self.host.create(Create { run, request: None }, now) {
+                    Ok(_) => {}
+                    Err(NotCreated::Full) => {
+                        self.send(Outgoing::Later(Returned::Plan(child, Ok((plan, profiles)))));
+                    }
+                    Err(NotCreated::Exists(..)) => {
+                        if let Some(result) = self.ended_before(child.run_id) {
+                            self.child_ended(child.parent, child.run_id, result);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn child_ended(&mut self, parent: RunId, run_id: RunId, result: Result<bytes::Bytes, String>) {
+        self.own.push_back((parent, Input::ChildEnded { run_id, result }));
+    }
+
+    fn send(&self, outgoing: Outgoing) {
+        // Who does it ends with the process.
+        let _ended = self.outgoing.send(outgoing);
+    }
+}
