@@ -9,7 +9,7 @@ use crate::assert_none;
 use crate::metadata::{closure, ours};
 use crate::words::SPEAKS_C;
 
-const PURE: [&str; 7] = [
+const PURE: [&str; 8] = [
     "escapement-model",
     "escapement-contract",
     "escapement-engine",
@@ -17,10 +17,11 @@ const PURE: [&str; 7] = [
     "escapement-run",
     "escapement-runs",
     "escapement-expressions",
+    "escapement-runs-insight",
 ];
 /// The disk below the store in tests: the only crate with `unsafe`, and below SQLite itself.
 const TEST_DISK: &str = "escapement-test-disk";
-const ORCHESTRATOR: [&str; 15] = [
+const ORCHESTRATOR: [&str; 16] = [
     "escapement-contract",
     "escapement-engine",
     "escapement-simulator",
@@ -35,6 +36,7 @@ const ORCHESTRATOR: [&str; 15] = [
     "escapement-runs-host",
     "escapement-expressions",
     "escapement-runs-shell",
+    "escapement-runs-insight",
     "escapement-orchestrator",
 ];
 
@@ -95,6 +97,7 @@ fn runs_and_the_contract_never_depend_on_each_other() {
         "escapement-runs-host",
         "escapement-expressions",
         "escapement-runs-shell",
+        "escapement-runs-insight",
     ];
     for name in runs {
         assert_never(name, &contract);

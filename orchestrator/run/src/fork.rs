@@ -124,7 +124,11 @@ fn kept(step: u32, state: &StepState, keep: Keep<'_>, as_of: u64) -> Option<Even
         StepStage::Skipped => match state.skip_reason() {
             SkipReason::Branch | SkipReason::Override => {
                 let reason = state.skip_reason().into();
-                Some(Event::StepSkipped(StepSkipped { step, reason }))
+                Some(Event::StepSkipped(StepSkipped {
+                    step,
+                    reason,
+                    comment: String::new(),
+                }))
             }
             SkipReason::DependencyFailed | SkipReason::RunEnded => None,
         },

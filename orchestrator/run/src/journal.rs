@@ -5,6 +5,7 @@
 
 mod attempts;
 mod contents;
+mod ends;
 mod names;
 mod people;
 
@@ -17,6 +18,7 @@ use prost::{Enumeration, Message, Oneof};
 pub use attempts::{
     Evaluated, EvaluationRequested, Failure, OutcomeClass, StepRetrying, Stored, ToolCalled, ToolOutput,
 };
+pub use ends::{Limit, RunCompleted, RunFailed, TimeoutError};
 pub use people::{
     AnswerType, Decision, InputRequest, RequestAnswer, RequestKind, RequestRef, RequestState, Responder,
     ResponderKind,
@@ -292,6 +294,9 @@ pub struct StepSkipped {
     /// Why.
     #[prost(enumeration = "SkipReason", tag = "2")]
     pub reason: i32,
+    /// What the operator says whose word it is; otherwise empty.
+    #[prost(string, tag = "3")]
+    pub comment: String,
 }
 
 /// Why a step will not run.
@@ -351,6 +356,12 @@ pub struct RunRolledBack {
     /// The checkpoint; 0 if none is meant.
     #[prost(uint32, tag = "2")]
     pub checkpoint: u32,
+    /// The first step that a rewind sets back, from 0; absent for the others.
+    #[prost(uint32, optional, tag = "3")]
+    pub step: Option<u32>,
+    /// True if a rewind sets back those that depend on that step, false if all later ones.
+    #[prost(bool, tag = "4")]
+    pub dependents: bool,
 }
 
 /// The run of a `sub_plan`.
@@ -390,53 +401,4 @@ pub struct RevisionFailing {
     /// True if independent steps still run.
     #[prost(bool, tag = "2")]
     pub drains: bool,
-}
-
-/// The limit that ran out.
-#[derive(Clone, Copy, PartialEq, Message)]
-pub struct TimeoutError {
-    /// Which one.
-    #[prost(enumeration = "Limit", tag = "1")]
-    pub limit: i32,
-    /// Its milliseconds.
-    #[prost(uint64, tag = "2")]
-    pub limit_ms: u64,
-}
-
-/// A limit of the run as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
-#[repr(i32)]
-pub enum Limit {
-    /// Everything, waits and downtime included.
-    Lifetime = 0,
-    /// Active time.
-    Run = 1,
-    /// Active time without progress.
-    Watchdog = 2,
-    /// Active time of the revision.
-    Revision = 3,
-    /// One pause.
-    Pause = 4,
-}
-
-/// A run that ended well.
-#[derive(Clone, PartialEq, Message)]
-pub struct RunCompleted {
-    /// True if a step failed on the way.
-    #[prost(bool, tag = "1")]
-    pub partial: bool,
-    /// An encoded `google.protobuf.Value`; absent if there is none.
-    #[prost(message, optional, tag = "2")]
-    pub output: Option<Stored>,
-}
-
-/// A run that did not end well.
-#[derive(Clone, PartialEq, Message)]
-pub struct RunFailed {
-    /// The first cause that was final.
-    #[prost(message, required, tag = "1")]
-    pub error: Failure,
-    /// True if a limit of the run ran out.
-    #[prost(bool, tag = "2")]
-    pub timed_out: bool,
 }

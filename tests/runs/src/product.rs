@@ -18,6 +18,7 @@ use escapement_run::state::RunState;
 use escapement_run::{
     Answer as CoreAnswer, Blobs, Commit, Effect, Input as CoreInput, OverrideWord, RewindScope, Rollback, Run,
 };
+use escapement_runs_insight::replay_with;
 use prost::Message;
 
 use crate::reference::plan::{Kind, Limits, Plan};
@@ -35,8 +36,8 @@ pub struct Product {
     plan: Arc<Plan>,
     /// Reads the journal alone.
     folded: Run,
-    /// What was handed in, for a replay.
-    inputs: Vec<(i64, CoreInput)>,
+    /// The journal.
+    journal: Vec<Bytes>,
     /// All requests, in the order in which they were made.
     requests: Vec<Bytes>,
     /// Which unit asks for which child run.
@@ -44,7 +45,6 @@ pub struct Product {
     /// The limit that was over.
     limit: Option<Limit>,
     n_ends: u32,
-    limits: Limits,
 }
 
 /// Nothing here is as long as a blob.
@@ -70,12 +70,11 @@ impl Subject for Product {
             run,
             plan: Arc::new(plan.clone()),
             folded,
-            inputs: Vec::new(),
+            journal: Vec::new(),
             requests: Vec::new(),
             children: BTreeMap::new(),
             limit: None,
             n_ends: 0,
-            limits: limits.clone(),
         };
         product.keep(commit);
         product
@@ -91,7 +90,6 @@ impl Subject for Product {
             let before = self.run.state().clone();
             match self.run.handle(translated.clone(), at(now), &NoBlobs) {
                 Ok(commit) => {
-                    self.inputs.push((at(now), translated.clone()));
                     commands.extend(self.keep(commit));
                 }
                 Err(refused) => {
@@ -131,17 +129,11 @@ impl Subject for Product {
             "RUN-10.3: one end"
         );
         if state.stage().is_end() {
-            let created_at = u64::try_from(state.created_at).expect("after 1970");
-            let mut again = Self::make(&self.plan, &self.limits, created_at);
-            for (at, input) in &self.inputs {
-                let commit = again
-                    .run
-                    .handle(input.clone(), *at, &NoBlobs)
-                    .expect("it was accepted before");
-                again.keep(commit);
-            }
+            let plan = self.run.plan();
+            let replayed = replay_with(&self.journal, &NoBlobs, &|_| Ok(plan.clone()));
+            let replayed = replayed.unwrap_or_else(|difference| panic!("RUN-2.1: {difference}"));
             assert_eq!(
-                again.run.state().chain,
+                replayed.run.state().chain,
                 state.chain,
                 "RUN-2.1: the same inputs led to other entries"
             );
@@ -161,6 +153,7 @@ impl Product {
             let decoded = Entry::decode(encoded.bytes.clone()).expect("an entry decodes");
             assert_eq!(decoded, *entry);
             self.folded.fold(&encoded.bytes, entry);
+            self.journal.push(encoded.bytes.clone());
             commands.extend(self.note(entry));
         }
         for effect in commit.persisted() {

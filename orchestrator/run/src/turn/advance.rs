@@ -5,6 +5,7 @@ use crate::journal::{Event, SkipReason, StepRef, StepSkipped};
 use crate::plan::{Expression, OnDependencyFailure, OnFailure, Step, StepKind};
 use crate::spec::DependencyDefault;
 use crate::state::{Stage, StepStage, UnitStage};
+use alloc::string::String;
 
 /// What may happen to a pending step.
 enum Turned {
@@ -70,6 +71,7 @@ impl Turn<'_> {
                         self.emit(Event::StepSkipped(StepSkipped {
                             step,
                             reason: reason.into(),
+                            comment: String::new(),
                         }));
                     }
                     Turned::Start | Turned::Left => {}

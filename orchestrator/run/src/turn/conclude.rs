@@ -130,7 +130,11 @@ impl Turn<'_> {
             if !self.step_state(step).stage().is_settled() {
                 self.cancel_children(step);
                 let reason = SkipReason::RunEnded.into();
-                self.emit(Event::StepSkipped(StepSkipped { step, reason }));
+                self.emit(Event::StepSkipped(StepSkipped {
+                    step,
+                    reason,
+                    comment: String::new(),
+                }));
             }
         }
     }

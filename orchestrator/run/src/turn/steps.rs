@@ -166,7 +166,11 @@ impl Turn<'_> {
         for step in skipped {
             if self.step_state(step).stage() == StepStage::Pending {
                 let reason = SkipReason::Branch.into();
-                self.emit(Event::StepSkipped(StepSkipped { step, reason }));
+                self.emit(Event::StepSkipped(StepSkipped {
+                    step,
+                    reason,
+                    comment: String::new(),
+                }));
             }
         }
     }

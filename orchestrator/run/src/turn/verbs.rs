@@ -77,6 +77,8 @@ impl Turn<'_> {
         self.emit(Event::RunRolledBack(RunRolledBack {
             mode: "rewind".to_string(),
             checkpoint: 0,
+            step: Some(first),
+            dependents: scope == RewindScope::Dependents,
         }));
         self.reset(set);
         Ok(())
@@ -161,6 +163,8 @@ impl Turn<'_> {
         self.emit(Event::RunRolledBack(RunRolledBack {
             mode: mode.to_string(),
             checkpoint: number,
+            step: None,
+            dependents: false,
         }));
         self.reset((0..self.n_steps()).filter(|step| !kept.contains(step)).collect());
         if !self.state.pause_wanted {
@@ -186,7 +190,8 @@ impl Turn<'_> {
                 "the step has ended; rewind to it first",
             ));
         }
-        let reason = format!("override: {}", cut(&reason, MESSAGE_CHARS_MAX));
+        let comment = cut(&reason, MESSAGE_CHARS_MAX);
+        let reason = format!("override: {comment}");
         match word {
             OverrideWord::Complete(output) => self.override_complete(step, output, &reason)?,
             OverrideWord::Fail { code, message } => {
@@ -195,8 +200,11 @@ impl Turn<'_> {
             }
             OverrideWord::Skip => {
                 self.let_go_of_units(step);
-                let reason = SkipReason::Override.into();
-                self.emit(Event::StepSkipped(StepSkipped { step, reason }));
+                self.emit(Event::StepSkipped(StepSkipped {
+                    step,
+                    reason: SkipReason::Override.into(),
+                    comment,
+                }));
             }
         }
         Ok(())

@@ -3,12 +3,14 @@
 
 mod attempts;
 mod branches;
+mod disk;
 mod failures;
 mod forks;
 mod limits;
 mod people;
 mod records;
 mod recovery;
+mod replays;
 mod steps;
 mod verbs;
 mod world;

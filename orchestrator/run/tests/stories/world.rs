@@ -1,7 +1,5 @@
 //! A run with everything around it that a story needs: a clock, a disk of blobs, workers that answer when told.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -18,17 +16,10 @@ use escapement_run::{Answer, Blobs, Commit, Effect, Input, Keep, Refused, Refuse
 use prost::Message;
 use serde_json::{Value, json};
 
+use crate::disk::Disk;
+
 pub(crate) const RUN_ID: [u8; 16] = [7, 1, 1, 1, 1, 1, 0x41, 1, 0x81, 1, 1, 1, 1, 1, 1, 1];
 pub(crate) const START: i64 = 1_763_700_000_000;
-
-#[derive(Default)]
-pub(crate) struct Disk(RefCell<BTreeMap<[u8; 32], Bytes>>);
-
-impl Blobs for Disk {
-    fn blob(&self, digest: &[u8; 32]) -> Bytes {
-        self.0.borrow()[digest].clone()
-    }
-}
 
 /// A run and its surroundings.
 pub(crate) struct World {
@@ -43,6 +34,22 @@ pub(crate) struct World {
     pub(crate) effects: Vec<Effect>,
     /// Entries that the last input led to.
     pub(crate) last: usize,
+}
+
+/// However a story ends: its journal, with what it refers to, is all that deciding it again takes.
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let replayed = escapement_runs_insight::replay(&self.bytes, &self.disk);
+        let replayed = replayed.unwrap_or_else(|difference| panic!("RUN-2.1: {difference}"));
+        assert_eq!(
+            replayed.run.state(),
+            self.run.state(),
+            "RUN-2.1: a replay ends elsewhere"
+        );
+    }
 }
 
 /// A spec by a preset, without gates.
@@ -111,7 +118,7 @@ impl World {
         let said: Vec<[u8; 32]> = commit.events.iter().flat_map(Entry::contents).collect();
         for (digest, blob) in &commit.blobs {
             assert!(said.contains(digest), "every content is one that an entry names");
-            self.disk.0.borrow_mut().insert(*digest, blob.clone());
+            self.disk.keep(*digest, blob.clone());
         }
         self.effects.extend(commit.persisted());
         self.check();
@@ -155,7 +162,7 @@ impl World {
 
     /// A fork of the run, in a world of its own with the same disk.
     pub(crate) fn fork(&self, run_id: RunId, spec: Spec, keep: Keep<'_>) -> Result<World, Refused> {
-        let disk = Disk(RefCell::new(self.disk.0.borrow().clone()));
+        let disk = self.disk.clone();
         let (run, commit) = Run::fork(&self.run, run_id, spec, keep, self.now, &disk)?;
         let mut world = World {
             run,
