@@ -40,6 +40,48 @@ pub fn read_with_new_step(document: &Opaque, new_step: &str) -> Result<Plan, Vio
 /// Position of a step in canonical order, from 0.
 pub type StepIndex = usize;
 
+impl Plan {
+    /// The saved plans and the revisions that its steps run, in canonical order.
+    pub fn sub_plans(&self) -> impl Iterator<Item = &SubPlan> {
+        self.steps.iter().filter_map(|step| match &step.kind {
+            StepKind::SubPlan(sub_plan) => Some(sub_plan),
+            _ => None,
+        })
+    }
+}
+
+impl SubPlan {
+    /// The digest of the revision, if it names one.
+    pub fn revision(&self) -> Option<[u8; 32]> {
+        revision_of(self.revision_digest.as_deref()?)
+    }
+}
+
+/// Reads the digest of a revision, `sha256:` and 64 hexadecimal digits.
+pub fn revision_of(text: &str) -> Option<[u8; 32]> {
+    let digits = text.strip_prefix("sha256:")?.as_bytes();
+    let mut digest = [0; 32];
+    if digits.len() != 2 * digest.len() {
+        return None;
+    }
+    for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
+        let digit = |ascii: u8| char::from(ascii).to_digit(16);
+        *byte = u8::try_from(16 * digit(pair[0])? + digit(pair[1])?).expect("two digits make a byte");
+    }
+    Some(digest)
+}
+
+/// The digest of a revision as it is written: `sha256:` and 64 hexadecimal digits.
+pub fn revision_text(digest: &[u8; 32]) -> String {
+    let mut text = String::from("sha256:");
+    for byte in digest {
+        for digit in [byte >> 4, byte & 15] {
+            text.push(char::from_digit(digit.into(), 16).expect("it is below 16"));
+        }
+    }
+    text
+}
+
 /// A checked plan.
 #[derive(Clone, Debug)]
 pub struct Plan {

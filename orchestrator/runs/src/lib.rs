@@ -10,4 +10,4 @@ mod runs;
 mod work;
 
 pub use runs::{Config, NotCreated, NotForked, NotHandled, Runs};
-pub use work::{Asked, IndexRow, NewFork, NewRun, RequestRow, Work};
+pub use work::{Asked, IndexRow, NewFork, NewRun, RequestRow, RevisionRow, Work};

@@ -1,13 +1,14 @@
 //! The runs that live, and the order among them.
 
-use crate::work::{Asked, IndexRow, NewFork, NewRun, RequestRow, Work};
+use crate::work::{Asked, IndexRow, NewFork, NewRun, RequestRow, RevisionRow, Work};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::cmp::Reverse;
 use escapement_run::ids::{InputRequestId, RunId};
-use escapement_run::journal::{Event, InputRequest, RequestState};
+use escapement_run::journal::{Event, InputRequest, PlanCreated, RequestState};
+use escapement_run::plan::SubPlan;
 use escapement_run::{Blobs, Commit, Input, Refused, Run, ShownState};
 use prost::Message;
 
@@ -303,11 +304,12 @@ impl Runs {
     /// What is to be written for the run, and its place among the others.
     fn work(&mut self, run_id: RunId, mut commit: Commit) -> Work {
         let requests = changed_requests(&commit);
+        let live = self.runs.get_mut(&run_id).expect("the run lives");
+        let revisions = new_revisions(&live.run, &commit);
         let entries = core::mem::take(&mut commit.entries);
         let blobs = core::mem::take(&mut commit.blobs);
         // `Work` holds them back in its turn.
         let effects = commit.persisted();
-        let live = self.runs.get_mut(&run_id).expect("the run lives");
         live.entries += entries.len();
         live.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
         let state = live.run.state();
@@ -325,6 +327,7 @@ impl Runs {
             entries,
             blobs,
             pinned: Vec::new(),
+            revisions,
             index: index_row(&live.run),
             requests,
             snapshot,
@@ -347,6 +350,20 @@ fn index_row(run: &Run) -> IndexRow {
         due_at: run.due_at(),
         parent_run_id: parent.and_then(RunId::from_bytes),
     }
+}
+
+/// The revisions that the entries bring.
+fn new_revisions(run: &Run, commit: &Commit) -> Vec<RevisionRow> {
+    let created = commit.events.iter().filter_map(|entry| match &entry.event {
+        Some(Event::PlanCreated(created)) => Some(created),
+        _ => None,
+    });
+    let row = |created: &PlanCreated| RevisionRow {
+        digest: created.digest[..].try_into().expect("a digest has 32 bytes"),
+        document: created.document.clone(),
+        sub_plans: run.plan().sub_plans().filter_map(SubPlan::revision).collect(),
+    };
+    created.map(row).collect()
 }
 
 /// The requests that the entries are about, in their order.

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_run::ids::{InputRequestId, RunId};
-use escapement_run::journal::{RequestKind, RequestState};
+use escapement_run::journal::{RequestKind, RequestState, Stored};
 use escapement_run::plan::Plan;
 use escapement_run::spec::{ActionProfile, Spec};
 use escapement_run::{Effect, EncodedEntry, Keep, Run, ShownState};
@@ -51,6 +51,8 @@ pub struct Work {
     pub blobs: Vec<([u8; 32], Bytes)>,
     /// SHA-256 of contents that are there already and that the run refers to from now on.
     pub pinned: Vec<[u8; 32]>,
+    /// Revisions that the run has from now on.
+    pub revisions: Vec<RevisionRow>,
     /// What lists find the run by.
     pub index: IndexRow,
     /// Requests that were opened, answered, expired or closed.
@@ -86,6 +88,17 @@ pub struct IndexRow {
     pub due_at: Option<i64>,
     /// The run that waits for it.
     pub parent_run_id: Option<RunId>,
+}
+
+/// A revision of a run's plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RevisionRow {
+    /// Its digest.
+    pub digest: [u8; 32],
+    /// Its document, an encoded object; if it is not in place, it is among the blobs or was there before.
+    pub document: Stored,
+    /// The revisions that its steps run.
+    pub sub_plans: Vec<[u8; 32]>,
 }
 
 /// A request that changed.

@@ -11,6 +11,7 @@ use escapement_store::runs::{BatchOutcome, ClientRequest, RunBatch, RunReader, R
 
 use crate::contents::Contents;
 use crate::recovery::{Damaged, recover};
+use crate::revisions::documents_below;
 use crate::writes::write_of;
 
 /// A run that is to be made.
@@ -20,6 +21,8 @@ pub struct Create {
     pub run: NewRun,
     /// What its caller may repeat, and gets the same run for.
     pub request: Option<ClientRequest>,
+    /// The saved plan that it is a run of. Of these, one lives at a time.
+    pub saved_plan: Option<String>,
 }
 
 /// Why a run was not made.
@@ -29,6 +32,26 @@ pub enum NotCreated {
     Full,
     /// The request has made this run before, or its id is used; with the digest of the request that made it.
     Exists(RunId, Option<[u8; 32]>),
+    /// This run of the same saved plan lives.
+    AlreadyRunning(RunId),
+}
+
+/// What came of an input that a request goes with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handled {
+    /// It was taken in.
+    Done,
+    /// The request was answered before, about that run; with its digest. Nothing changed.
+    Before(RunId, [u8; 32]),
+}
+
+/// What is to be written for one run.
+pub(crate) struct Queued {
+    pub(crate) work: Work,
+    /// What the caller of this change may repeat.
+    pub(crate) request: Option<ClientRequest>,
+    /// The saved plan of a new run.
+    pub(crate) plan: Option<String>,
 }
 
 /// A run that is to go on where another one was.
@@ -67,7 +90,7 @@ pub struct RunsHost {
     runs: Runs,
     contents: Contents,
     /// To be written, in order.
-    queue: VecDeque<(Work, Option<ClientRequest>)>,
+    queue: VecDeque<Queued>,
     /// Written, and not known to be durable.
     written: Vec<(RunId, Vec<Effect>)>,
     /// Ended with that, and their parents may wait for them.
@@ -121,12 +144,21 @@ impl RunsHost {
     /// # Panics
     /// As the store's reader fails.
     pub fn create(&mut self, create: Create, now: i64) -> Result<RunId, NotCreated> {
-        let Create { run, request } = create;
+        let Create {
+            run,
+            request,
+            saved_plan,
+        } = create;
         let run_id = run.run_id;
         self.require_new(run_id, request.as_ref())?;
+        if let Some(live) = saved_plan.as_ref().and_then(|plan| self.live_run_of(plan)) {
+            return Err(NotCreated::AlreadyRunning(live));
+        }
         let created = self.runs.create(run, now, &self.contents);
         let work = created.map_err(|why| not_created(why, run_id))?;
         self.push(work, request);
+        let queued = self.queue.back_mut().expect("it was pushed just now");
+        queued.plan = saved_plan;
         self.admit(now);
         Ok(run_id)
     }
@@ -179,18 +211,46 @@ impl RunsHost {
         found.expect("the store is readable")
     }
 
+    /// The run of a saved plan that lives, durable or not.
+    fn live_run_of(&self, plan: &str) -> Option<RunId> {
+        let mut coming = self.queue.iter();
+        let coming = coming.find(|queued| queued.plan.as_deref() == Some(plan));
+        let newest = || {
+            let newest = self.contents.reader().newest_run_of(plan);
+            newest
+                .expect("the store is readable")
+                .map(|summary| summary.run_id)
+        };
+        let newest = coming.map(|queued| queued.work.run_id).or_else(newest)?;
+        self.runs.get(newest).is_some().then_some(newest)
+    }
+
     /// The run that a request of this key has made, durable or not.
     fn made_by(&self, key: &str) -> Option<(RunId, [u8; 32])> {
-        let mut coming = self.queue.iter();
-        let coming = coming.find_map(|(work, request)| {
-            let request = request.as_ref().filter(|request| request.key == key)?;
-            Some((work.run_id, request.digest))
-        });
-        coming.or_else(|| {
+        self.coming(key, true).or_else(|| {
             self.contents
                 .reader()
                 .created_by(key)
                 .expect("the store is readable")
+        })
+    }
+
+    /// The run that a request of this key was about when it was answered, durably or not.
+    fn answered(&self, key: &str) -> Option<(RunId, [u8; 32])> {
+        self.coming(key, false).or_else(|| {
+            self.contents
+                .reader()
+                .answered(key)
+                .expect("the store is readable")
+        })
+    }
+
+    /// The run of a request that is not durable yet.
+    fn coming(&self, key: &str, creates: bool) -> Option<(RunId, [u8; 32])> {
+        self.queue.iter().find_map(|queued| {
+            let request = queued.request.as_ref().filter(|request| request.key == key)?;
+            let work = &queued.work;
+            ((work.first_sequence == 1) == creates).then_some((work.run_id, request.digest))
         })
     }
 
@@ -205,6 +265,31 @@ impl RunsHost {
         }
         self.admit(now);
         Ok(())
+    }
+
+    /// Hands an input to a run, once for that request of a caller. One that changes nothing is not remembered.
+    ///
+    /// # Errors
+    /// [`NotHandled`]: nothing changed.
+    ///
+    /// # Panics
+    /// As the store's reader fails.
+    pub fn handle_once(
+        &mut self,
+        run_id: RunId,
+        input: Input,
+        request: ClientRequest,
+        now: i64,
+    ) -> Result<Handled, NotHandled> {
+        if let Some((run_id, digest)) = self.answered(&request.key) {
+            return Ok(Handled::Before(run_id, digest));
+        }
+        self.time(now);
+        if let Some(work) = self.runs.handle(run_id, input, now, &self.contents)? {
+            self.push(work, Some(request));
+        }
+        self.admit(now);
+        Ok(Handled::Done)
     }
 
     /// Hands time to the runs whose time has come.
@@ -224,11 +309,19 @@ impl RunsHost {
         works.into_iter().for_each(|work| self.push(work, None));
     }
 
-    fn push(&mut self, work: Work, request: Option<ClientRequest>) {
+    fn push(&mut self, mut work: Work, request: Option<ClientRequest>) {
         for (digest, bytes) in &work.blobs {
             self.contents.come(*digest, Bytes::clone(bytes));
         }
-        self.queue.push_back((work, request));
+        for row in &work.revisions {
+            let below = documents_below(self.contents.reader(), &row.sub_plans);
+            work.pinned.extend(below);
+        }
+        self.queue.push_back(Queued {
+            work,
+            request,
+            plan: None,
+        });
     }
 
     /// When time is due next, in Unix milliseconds.
@@ -243,9 +336,10 @@ impl RunsHost {
     pub fn poll_batch(&mut self) -> Option<RunBatch> {
         assert!(self.written.is_empty(), "one batch after another");
         let mut batch = RunBatch::new();
-        for (work, request) in self.queue.drain(..) {
+        for queued in self.queue.drain(..) {
+            let (write, work) = write_of(queued);
             self.ending.extend(ended(&work));
-            batch.add(write_of(&work, request));
+            batch.add(write);
             self.written.push((work.run_id, work.persisted()));
         }
         (!batch.is_empty()).then_some(batch)

@@ -7,9 +7,11 @@ mod contents;
 mod export;
 mod host;
 mod recovery;
+mod revisions;
 mod writes;
 
 pub use export::{ExportFault, PIECE_BYTES_MAX, RunExport};
-pub use host::{Create, Ended, Fork, NotCreated, NotForked, RunsHost};
+pub use host::{Create, Ended, Fork, Handled, NotCreated, NotForked, RunsHost};
 pub use recovery::{Damaged, StoredRunFault, look_at_stored};
+pub use revisions::documents_below;
 pub use writes::{request_state_byte, state_byte};

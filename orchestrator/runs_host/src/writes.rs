@@ -2,11 +2,13 @@
 
 use escapement_run::ShownState;
 use escapement_run::journal::{Entry, RequestState};
-use escapement_runs::{RequestRow, Work};
+use escapement_runs::{RequestRow, RevisionRow, Work};
 use escapement_store::runs::{
     ClientRequest, ClosedInputRequest, Content, NewInputRequest, NewRun, RunProgress, RunWrite, Snapshot,
 };
 use prost::Message;
+
+use crate::host::Queued;
 
 /// A run's state as lists have it. Numbers are never used for another state.
 pub fn state_byte(state: ShownState) -> u8 {
@@ -33,8 +35,21 @@ pub fn request_state_byte(state: RequestState) -> u8 {
     }
 }
 
-/// The write of one work. `request` is what the caller of a new run may repeat.
-pub(crate) fn write_of(work: &Work, request: Option<ClientRequest>) -> RunWrite {
+/// The write of one work.
+pub(crate) fn write_of(queued: Queued) -> (RunWrite, Work) {
+    let Queued { work, request, plan } = queued;
+    let (created_by, answered) = match work.first_sequence {
+        1 => (request, None),
+        _ => (None, request),
+    };
+    let write = RunWrite {
+        requests: answered.into_iter().collect(),
+        ..with_creation(&work, created_by, plan)
+    };
+    (write, work)
+}
+
+fn with_creation(work: &Work, request: Option<ClientRequest>, plan: Option<String>) -> RunWrite {
     let index = &work.index;
     let progress = RunProgress {
         state: state_byte(index.state),
@@ -48,6 +63,7 @@ pub(crate) fn write_of(work: &Work, request: Option<ClientRequest>) -> RunWrite 
         created_at: index.created_at,
         parent: index.parent_run_id,
         request,
+        plan,
         ..NewRun::default()
     });
     let last = work.first_sequence + work.entries.len() as u64 - 1;
@@ -56,16 +72,29 @@ pub(crate) fn write_of(work: &Work, request: Option<ClientRequest>) -> RunWrite 
         created,
         entries: work.entries.iter().map(|entry| entry.bytes.clone()).collect(),
         snapshot: snapshot.map(|bytes| Snapshot { seq: last, bytes }),
-        contents: work
-            .blobs
-            .iter()
-            .map(|(_, bytes)| Content::new(bytes.clone()))
-            .collect(),
+        contents: contents(work),
         pinned: work.pinned.clone(),
         opened: work.requests.iter().filter_map(|row| opened(work, row)).collect(),
         closed: work.requests.iter().filter_map(|row| closed(work, row)).collect(),
         ..RunWrite::new(work.run_id, work.first_sequence, progress)
     }
+}
+
+/// What the run refers to, the documents of its revisions with their digests.
+fn contents(work: &Work) -> Vec<Content> {
+    let blobs = work.blobs.iter().map(|(digest, bytes)| {
+        let is_document = |row: &&RevisionRow| row.document.content() == Some(*digest);
+        match work.revisions.iter().find(is_document) {
+            Some(row) => Content::of_revision(bytes.clone(), row.digest),
+            None => Content::new(bytes.clone()),
+        }
+    });
+    let in_place = work
+        .revisions
+        .iter()
+        .filter(|row| row.document.content().is_none());
+    let documents = in_place.map(|row| Content::of_revision(row.document.inline.clone(), row.digest));
+    blobs.chain(documents).collect()
 }
 
 fn opened(work: &Work, row: &RequestRow) -> Option<NewInputRequest> {

@@ -192,6 +192,7 @@ fn create(run_id: RunId, document: &Opaque, parent: Option<RunId>) -> Create {
             key: "request 1".to_owned(),
             digest: [1; 32],
         }),
+        saved_plan: None,
     }
 }
 
@@ -218,7 +219,7 @@ impl World {
         loop {
             match self.host.create(create(id(1), &every_type(), None), self.now) {
                 Ok(run_id) | Err(NotCreated::Exists(run_id, _)) => assert_eq!(run_id, id(1)),
-                Err(NotCreated::Full) => panic!("there is room"),
+                Err(why @ (NotCreated::Full | NotCreated::AlreadyRunning(_))) => panic!("{why:?}"),
             }
             if self.write() {
                 break;
@@ -324,7 +325,7 @@ impl World {
                     .create(create(child, &one_call(), Some(run_id)), self.now)
                 {
                     Ok(_) | Err(NotCreated::Exists(..)) => {}
-                    Err(NotCreated::Full) => panic!("there is room"),
+                    Err(why @ (NotCreated::Full | NotCreated::AlreadyRunning(_))) => panic!("{why:?}"),
                 }
             }
             Effect::CancelChild { .. } => panic!("every child is waited for"),
