@@ -14,6 +14,7 @@ mod reading;
 mod step;
 mod violations;
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -47,6 +48,30 @@ impl Plan {
             StepKind::SubPlan(sub_plan) => Some(sub_plan),
             _ => None,
         })
+    }
+}
+
+impl Plan {
+    /// The actions that its steps call, sorted, each once. The one that asks a model is said by the run.
+    pub fn actions(&self) -> BTreeSet<&str> {
+        let calls = self.steps.iter().flat_map(|step| {
+            let (call, calls): (Option<&Call>, &[Call]) = match &step.kind {
+                StepKind::ToolCall(call) => (Some(call), &[]),
+                StepKind::Parallel(parallel) => (None, &parallel.items),
+                StepKind::Loop(repeated) => (Some(&repeated.call), &[]),
+                StepKind::LlmDecision(_)
+                | StepKind::UserInput(_)
+                | StepKind::Condition(_)
+                | StepKind::SubPlan(_) => (None, &[]),
+            };
+            call.into_iter().chain(calls).chain(&step.verify)
+        });
+        let tools = self.steps.iter().flat_map(|step| match &step.kind {
+            StepKind::LlmDecision(decision) => decision.tools.as_slice(),
+            _ => &[],
+        });
+        let calls = calls.map(|call| call.tool_name.as_str());
+        calls.chain(tools.map(String::as_str)).collect()
     }
 }
 

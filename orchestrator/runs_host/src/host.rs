@@ -12,7 +12,7 @@ use escapement_store::runs::{BatchOutcome, ClientRequest, RunBatch, RunReader, R
 use crate::contents::Contents;
 use crate::recovery::{Damaged, recover};
 use crate::revisions::documents_below;
-use crate::writes::write_of;
+use crate::writes::{Queued, write_of};
 
 /// A run that is to be made.
 #[derive(Clone, Debug)]
@@ -43,15 +43,6 @@ pub enum Handled {
     Done,
     /// The request was answered before, about that run; with its digest. Nothing changed.
     Before(RunId, [u8; 32]),
-}
-
-/// What is to be written for one run.
-pub(crate) struct Queued {
-    pub(crate) work: Work,
-    /// What the caller of this change may repeat.
-    pub(crate) request: Option<ClientRequest>,
-    /// The saved plan of a new run.
-    pub(crate) plan: Option<String>,
 }
 
 /// A run that is to go on where another one was.
@@ -235,8 +226,11 @@ impl RunsHost {
         })
     }
 
-    /// The run that a request of this key was about when it was answered, durably or not.
-    fn answered(&self, key: &str) -> Option<(RunId, [u8; 32])> {
+    /// The run that a request of this key was about when it was answered, durably or not, and the digest of the request.
+    ///
+    /// # Panics
+    /// As the store's reader fails.
+    pub fn answered(&self, key: &str) -> Option<(RunId, [u8; 32])> {
         self.coming(key, false).or_else(|| {
             self.contents
                 .reader()

@@ -8,8 +8,6 @@ use escapement_store::runs::{
 };
 use prost::Message;
 
-use crate::host::Queued;
-
 /// A run's state as lists have it. Numbers are never used for another state.
 pub fn state_byte(state: ShownState) -> u8 {
     match state {
@@ -33,6 +31,15 @@ pub fn request_state_byte(state: RequestState) -> u8 {
         RequestState::Expired => 3,
         RequestState::Closed => 4,
     }
+}
+
+/// What is to be written for one run.
+pub(crate) struct Queued {
+    pub(crate) work: Work,
+    /// What the caller of this change may repeat.
+    pub(crate) request: Option<ClientRequest>,
+    /// The saved plan of a new run.
+    pub(crate) plan: Option<String>,
 }
 
 /// The write of one work.

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
+use escapement_model::RunId;
 use escapement_run::{Refused, RefusedReason};
 
 /// Why a call to runs has no answer.
@@ -18,6 +19,8 @@ pub enum CallError {
     Damaged(String),
     /// There are as many runs as there may be; nothing changed.
     Full,
+    /// This run of the same saved plan has not ended; nothing changed.
+    AlreadyRunning(RunId),
     /// Another request has this id; nothing changed.
     RequestIdReused,
     /// The run has gone on since the caller saw it; nothing changed.
@@ -46,6 +49,9 @@ impl fmt::Display for CallError {
             Self::Removed => "the run has ended and was removed",
             Self::Damaged(why) => return write!(f, "the run is damaged: {why}"),
             Self::Full => "there are as many runs as there may be",
+            Self::AlreadyRunning(run_id) => {
+                return write!(f, "run {run_id} of the plan has not ended");
+            }
             Self::RequestIdReused => "the request id was used for another request",
             Self::EtagMismatch => "the run has gone on since its etag was read",
             Self::Overloaded => "too many calls wait for runs",

@@ -103,7 +103,8 @@ impl RunsHandle {
         self.change(bytes, change).await
     }
 
-    /// Hands an input to a run. What it changes is durable when this answers.
+    /// Hands an input to a run. What it changes is durable when this answers. A request that was answered before changes
+    /// nothing and has the same answer.
     ///
     /// # Errors
     /// [`CallError`]; [`CallError::Refused`] with `RUN_ENDED` if the run has ended.
@@ -114,6 +115,14 @@ impl RunsHandle {
             _ => 0,
         };
         let change = move |host: &mut RunsHost, now| {
+            if let Some(request) = &condition.request
+                && let Some(before) = host.answered(&request.key)
+            {
+                return match before == (run_id, request.digest) {
+                    true => Ok(true),
+                    false => Err(CallError::RequestIdReused),
+                };
+            }
             // What is due may change the run before the condition is looked at.
             host.time(now);
             let last = host.runs().get(run_id).map(|run| run.state().sequence);
@@ -122,7 +131,11 @@ impl RunsHandle {
                 (Some(last), Some(wanted)) if last != wanted => return Err(CallError::EtagMismatch),
                 (Some(_), _) => {}
             }
-            match host.handle(run_id, input, now) {
+            let handled = match condition.request {
+                Some(request) => host.handle_once(run_id, input, request, now).map(|_| ()),
+                None => host.handle(run_id, input, now),
+            };
+            match handled {
                 Ok(()) => Ok(true),
                 Err(NotHandled::NotLive) => Ok(false),
                 Err(NotHandled::Refused(refused)) => Err(refused.into()),
@@ -341,6 +354,7 @@ fn new(run_id: RunId) -> Created {
 fn attached(why: NotCreated, digest: Option<[u8; 32]>) -> Result<Created, CallError> {
     match why {
         NotCreated::Full => Err(CallError::Full),
+        NotCreated::AlreadyRunning(run_id) => Err(CallError::AlreadyRunning(run_id)),
         NotCreated::Exists(_, known) if known != digest => Err(CallError::RequestIdReused),
         NotCreated::Exists(run_id, _) => Ok(Created {
             run_id,

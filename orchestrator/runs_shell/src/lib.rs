@@ -24,6 +24,8 @@ mod children;
 
 mod runs_loop;
 
+pub mod saved;
+
 pub use children::WantedPlan;
 pub use error::CallError;
 pub use follow::{Follow, FollowRequests};

@@ -87,7 +87,9 @@ pub(crate) fn of_fault(fault: &StoreFault) -> CallError {
         "store of runs does not read"
     );
     match fault {
-        StoreFault::CorruptRun { .. } => CallError::Damaged(fault.to_string()),
+        StoreFault::CorruptRun { .. } | StoreFault::CorruptDefinition { .. } => {
+            CallError::Damaged(fault.to_string())
+        }
         _ => CallError::Store,
     }
 }

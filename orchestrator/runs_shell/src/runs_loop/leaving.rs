@@ -152,8 +152,14 @@ impl<S: RunStore> RunsLoop<S> {
                     plan: std::sync::Arc::clone(&plan),
                     profiles: profiles.clone(),
                 };
-                match self.host.create(Create { run, request: None }, now) {
+                let create = Create {
+                    run,
+                    request: None,
+                    saved_plan: None,
+                };
+                match self.host.create(create, now) {
                     Ok(_) => {}
+                    Err(NotCreated::AlreadyRunning(_)) => unreachable!("it is no run of a saved plan"),
                     Err(NotCreated::Full) => {
                         self.send(Outgoing::Later(Returned::Plan(child, Ok((plan, profiles)))));
                     }

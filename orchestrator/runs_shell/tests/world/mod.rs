@@ -196,6 +196,7 @@ pub(crate) fn create(run_id: RunId, document: &Opaque) -> Create {
             key: format!("request of {run_id}"),
             digest: [1; 32],
         }),
+        saved_plan: None,
     }
 }
 
