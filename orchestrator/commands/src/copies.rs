@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::place::{StorePath, undone};
-use crate::said::{judged, say, tell, with_counts};
+use crate::said::{Looked, say, tell};
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use escapement_store::embedded::{BackedUp, RestoreOptions, Restored, back_up, restore};
@@ -46,16 +46,17 @@ pub(crate) fn back_up_store(flags: &Backup) -> Result<(), Failure> {
         n_bytes,
         is_kept,
     } = back_up(directory, &flags.to, flags.accept_damage, &mut tell).map_err(failed)?;
-    say(&with_counts(
-        json!({
-            "event": "backed_up",
-            "file": flags.to.to_string_lossy(),
-            "kept": is_kept,
-            "bytes": n_bytes,
-        }),
-        &examination,
-    ));
-    judged(&examination, is_kept)
+    let looked = Looked {
+        executions: examination,
+        ..Looked::default()
+    };
+    say(&looked.counted(json!({
+        "event": "backed_up",
+        "file": flags.to.to_string_lossy(),
+        "kept": is_kept,
+        "bytes": n_bytes,
+    })));
+    looked.judged(is_kept)
 }
 
 pub(crate) fn restore_store(flags: &Restore) -> Result<(), Failure> {
@@ -70,14 +71,15 @@ pub(crate) fn restore_store(flags: &Restore) -> Result<(), Failure> {
         n_withheld,
         is_kept,
     } = restore(&flags.from, directory, options, &mut tell).map_err(failed)?;
-    say(&with_counts(
-        json!({
-            "event": "restored",
-            "store_path": directory.to_string_lossy(),
-            "kept": is_kept,
-            "queued_withheld": n_withheld,
-        }),
-        &examination,
-    ));
-    judged(&examination, is_kept)
+    let looked = Looked {
+        executions: examination,
+        ..Looked::default()
+    };
+    say(&looked.counted(json!({
+        "event": "restored",
+        "store_path": directory.to_string_lossy(),
+        "kept": is_kept,
+        "queued_withheld": n_withheld,
+    })));
+    looked.judged(is_kept)
 }

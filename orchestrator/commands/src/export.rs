@@ -1,5 +1,7 @@
-//! `export`: the record of one execution as a file, or of all, out of the store. Changes nothing there and overwrites no
-//! file.
+//! `export`: the record of one execution or run as a file, or of all, out of the store. Changes nothing there and overwrites
+//! no file.
+
+mod runs;
 
 use crate::Failure;
 use crate::place::{StorePath, undone};
@@ -9,7 +11,7 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 use escapement_codec::archive::Archive;
 use escapement_codec::archive::file::pieces;
-use escapement_model::ExecutionId;
+use escapement_model::{ExecutionId, RunId};
 use escapement_store::embedded::{Examiner, open_private, open_reader};
 use escapement_store::{StoreFault, StoredExecution, StoredSummary};
 use serde_json::json;
@@ -24,14 +26,12 @@ pub struct Export {
     #[command(flatten)]
     store: StorePath,
     /// The execution, a UUID v4.
-    #[arg(
-        long,
-        value_name = "ID",
-        required_unless_present = "all",
-        conflicts_with = "all"
-    )]
+    #[arg(long, value_name = "ID", required_unless_present_any = ["all", "run_id"], conflicts_with_all = ["all", "run_id"])]
     execution_id: Option<ExecutionId>,
-    /// All settled executions that can be read.
+    /// The run, a UUID.
+    #[arg(long, value_name = "ID", conflicts_with = "all")]
+    run_id: Option<RunId>,
+    /// All settled executions and all runs that can be read.
     #[arg(long, value_parser = BoolishValueParser::new())]
     all: bool,
     /// The file to make; with --all the directory for them, which is made if it does not exist.
@@ -41,12 +41,13 @@ pub struct Export {
 
 pub(crate) fn run(flags: &Export) -> Result<(), Failure> {
     let directory = &flags.store.directory;
-    match flags.execution_id {
-        Some(execution_id) => {
+    match (flags.execution_id, flags.run_id) {
+        (Some(execution_id), _) => {
             let archive = one(directory, execution_id)?;
             export(archive, execution_id, &flags.to)
         }
-        None => export_all(directory, &flags.to),
+        (None, Some(run_id)) => runs::export_one(directory, run_id, &flags.to),
+        (None, None) => export_all(directory, &flags.to),
     }
 }
 
@@ -76,7 +77,7 @@ fn archive(stored: StoredExecution, audit: Option<Bytes>) -> Result<Option<Archi
     Archive::of_store(execution_id, request_digest, stored.record, result, &audit)
         .map(Some)
         .map_err(|unreadable| Failure::DamagedRecord {
-            execution_id,
+            whose: format!("execution {execution_id}"),
             source: Box::new(unreadable),
         })
 }
@@ -93,68 +94,83 @@ fn export_all(directory: &Path, to: &Path) -> Result<(), Failure> {
             why: format!("{} cannot be made", to.display()),
             source: Some(source.into()),
         })?;
-    let (mut after, mut n_exported, mut n_damaged, mut n_unsettled) = (0, 0, 0, 0);
+    let mut tally = Tally::default();
+    let mut after = 0;
     loop {
         let numbers = examiner.numbers_behind(after).map_err(&failed)?;
         let Some(last) = numbers.last() else { break };
         after = *last;
         for number in numbers {
-            let why = match examiner.execution(number) {
-                Ok(Some((stored, audit))) => {
-                    let execution_id = stored.summary.execution_id;
-                    match archive(stored, audit) {
-                        Ok(Some(archive)) => {
-                            export(archive, execution_id, &to.join(execution_id.to_string()))?;
-                            n_exported += 1;
-                            continue;
-                        }
-                        Ok(None) => {
-                            n_unsettled += 1;
-                            "it is not settled".to_owned()
-                        }
-                        Err(damaged) => {
-                            n_damaged += 1;
-                            damaged.to_string()
-                        }
-                    }
-                }
-                Ok(None) => continue,
-                Err(StoreFault::Corrupt { part, .. }) => {
-                    n_damaged += 1;
-                    format!("its {part} is damaged")
-                }
-                Err(fault) => return Err(failed(fault)),
-            };
-            say(&json!({
-                "event": "not_exported",
-                "number": number,
-                "execution_id": examiner.execution_id(number).map(|id| id.to_string()),
-                "why": why,
-            }));
+            export_by_number(&examiner, number, to, &mut tally)?;
         }
     }
+    runs::export_all(directory, to, &mut tally)?;
     say(&json!({
         "event": "exported_all",
         "directory": to.to_string_lossy(),
-        "executions": n_exported,
-        "not_settled": n_unsettled,
-        "damaged": n_damaged,
+        "executions": tally.n_exported,
+        "not_settled": tally.n_unsettled,
+        "runs": tally.n_runs,
+        "damaged": tally.n_damaged,
     }));
-    if n_damaged > 0 {
+    if tally.n_damaged > 0 {
         return Err(Failure::Damaged {
-            n_damaged,
+            n_damaged: tally.n_damaged,
             n_store_findings: 0,
         });
     }
     Ok(())
 }
 
+/// What came of all that there is.
+#[derive(Default)]
+struct Tally {
+    n_exported: u64,
+    n_unsettled: u64,
+    n_runs: u64,
+    n_damaged: u64,
+}
+
+fn export_by_number(examiner: &Examiner, number: u64, to: &Path, tally: &mut Tally) -> Result<(), Failure> {
+    let why = match examiner.execution(number) {
+        Ok(Some((stored, audit))) => {
+            let execution_id = stored.summary.execution_id;
+            match archive(stored, audit) {
+                Ok(Some(archive)) => {
+                    export(archive, execution_id, &to.join(execution_id.to_string()))?;
+                    tally.n_exported += 1;
+                    return Ok(());
+                }
+                Ok(None) => {
+                    tally.n_unsettled += 1;
+                    "it is not settled".to_owned()
+                }
+                Err(damaged) => {
+                    tally.n_damaged += 1;
+                    damaged.to_string()
+                }
+            }
+        }
+        Ok(None) => return Ok(()),
+        Err(StoreFault::Corrupt { part, .. }) => {
+            tally.n_damaged += 1;
+            format!("its {part} is damaged")
+        }
+        Err(fault) => return Err(undone("store is not exported")(fault)),
+    };
+    say(&json!({
+        "event": "not_exported",
+        "number": number,
+        "execution_id": examiner.execution_id(number).map(|id| id.to_string()),
+        "why": why,
+    }));
+    Ok(())
+}
+
 fn export(archive: Archive, execution_id: ExecutionId, to: &Path) -> Result<(), Failure> {
     let n_entries = archive.entries.len();
-    let n_bytes = write(archive, to).map_err(|source| Failure::NotExported {
-        why: format!("{} cannot be written", to.display()),
-        source: Some(source.into()),
-    })?;
+    let mut pieces = pieces(archive);
+    let n_bytes = write(to, || Ok(pieces.next()))?;
     say(&json!({
         "event": "exported",
         "file": to.to_string_lossy(),
@@ -165,17 +181,24 @@ fn export(archive: Archive, execution_id: ExecutionId, to: &Path) -> Result<(), 
     Ok(())
 }
 
-/// Writes a new file, whole or not at all.
-fn write(archive: Archive, to: &Path) -> std::io::Result<usize> {
-    let mut file = open_private(OpenOptions::new().write(true).create_new(true), to)?;
-    let written = pieces(archive).try_fold(0, |n_bytes, piece| {
-        file.write_all(&piece)?;
-        Ok(n_bytes + piece.len())
-    });
-    let synced = written.and_then(|n_bytes| file.sync_all().map(|()| n_bytes));
-    if synced.is_err() {
+/// Writes a new file of pieces, whole or not at all.
+fn write(to: &Path, mut next: impl FnMut() -> Result<Option<Bytes>, Failure>) -> Result<usize, Failure> {
+    let unusable = |source: std::io::Error| Failure::NotExported {
+        why: format!("{} cannot be written", to.display()),
+        source: Some(source.into()),
+    };
+    let mut file = open_private(OpenOptions::new().write(true).create_new(true), to).map_err(unusable)?;
+    let mut fill = || -> Result<usize, Failure> {
+        let mut n_bytes = 0;
+        while let Some(piece) = next()? {
+            file.write_all(&piece).map_err(unusable)?;
+            n_bytes += piece.len();
+        }
+        file.sync_all().map_err(unusable)?;
+        Ok(n_bytes)
+    };
+    fill().inspect_err(|_| {
         // Half a file is worth nothing; that it stays where even this fails is said by its end.
         let _stays = std::fs::remove_file(to);
-    }
-    synced
+    })
 }

@@ -1,7 +1,6 @@
 //! Why a command is not carried out: what is said on stderr and with which code the process exits.
 
 use crate::exit::{EXIT_CANNOT_CREATE, EXIT_DATA, EXIT_STORE, EXIT_USAGE, report, store_code};
-use escapement_model::ExecutionId;
 use escapement_store::StoreFault;
 use std::error::Error;
 use std::fmt;
@@ -25,8 +24,10 @@ pub enum Failure {
         /// Why not.
         source: StoreFault,
     },
-    /// An execution that the operator wants to give up is not damaged, or not there.
+    /// An execution or a run that the operator wants to give up is not damaged, or not there.
     NotDropped {
+        /// `execution` or `run`.
+        what: &'static str,
         /// Its number in the store.
         number: u64,
         /// Why not.
@@ -53,14 +54,14 @@ pub enum Failure {
         /// What else is damaged.
         n_store_findings: u64,
     },
-    /// The record of an execution does not decode.
+    /// The record of an execution or a run does not decode.
     DamagedRecord {
-        /// Which.
-        execution_id: ExecutionId,
+        /// `execution` or `run`, and its id.
+        whose: String,
         /// What is wrong with it.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The record of an execution is not exported.
+    /// A record is not exported.
     NotExported {
         /// What is in the way.
         why: String,
@@ -104,8 +105,8 @@ impl fmt::Display for Failure {
         match self {
             Failure::Configuration { setting, problem } => write!(f, "{setting} {problem}"),
             Failure::Store { what, .. } => write!(f, "the {what}"),
-            Failure::NotDropped { number, why } => {
-                write!(f, "execution number {number} is not dropped: {why}")
+            Failure::NotDropped { what, number, why } => {
+                write!(f, "{what} number {number} is not dropped: {why}")
             }
             Failure::Input { path, problem } => write!(f, "{}: {problem}", path.display()),
             Failure::File { path, .. } => write!(f, "cannot use {}", path.display()),
@@ -114,12 +115,11 @@ impl fmt::Display for Failure {
                 n_store_findings,
             } => write!(
                 f,
-                "{n_damaged} executions and {n_store_findings} other things are damaged, as stdout says; restore \
-                 a backup, make indexes anew with `orchestrator check --repair`, save what is whole with \
-                 `orchestrator export --all`, give one execution up with `orchestrator drop`"
+                "{n_damaged} records and {n_store_findings} other things are damaged, as stdout says; restore a backup, make \
+                 indexes anew with `orchestrator check --repair`, save what is whole with `orchestrator export --all`, give one execution or run up with `orchestrator drop`"
             ),
-            Failure::DamagedRecord { execution_id, .. } => {
-                write!(f, "the record of execution {execution_id} is damaged")
+            Failure::DamagedRecord { whose, .. } => {
+                write!(f, "the record of {whose} is damaged")
             }
             Failure::NotExported { why, .. } => write!(f, "the record is not exported: {why}"),
             Failure::NotVerified { n_bad, n_unreadable } => write!(

@@ -52,42 +52,46 @@ pub enum Command {
     /// Looks through a store for damage, also while an orchestrator runs on it; changes nothing. It needs no right to
     /// write.
     ///
-    /// Every record is read and compared with its checksum, every index with its table, all numbers are counted, and
-    /// SQLite checks the structure of the file.
+    /// Every record of executions and of runs is read and compared with its checksum, every index with its table, all
+    /// numbers are counted, the journals' hashes are computed again, and SQLite checks the structure of the files.
     ///
     /// With --repair it first makes anew what the tables themselves say, which are all indexes and the counts by state;
     /// no record is touched. No orchestrator may run then. Damaged executions stay: `drop` gives one up.
     ///
-    /// Stdout: a line of JSON for each repair, each damaged execution and each other damage, and a last line with the
-    /// event "checked".
+    /// Stdout: a line of JSON for each repair, each damaged execution or run and each other damage, and a last line with
+    /// the event "checked".
     ///
     /// Exit codes: 0 clean; 73 there is no store that can be read, or an orchestrator runs; 74 damaged.
     Check(check::Check),
-    /// Gives up one damaged execution of a store, on which no orchestrator runs: what is left of it is removed for good.
+    /// Gives up one damaged execution or run of a store, on which no orchestrator runs: what is left of it is removed for good.
     ///
     /// Its ids stay used if they can be read. What is whole is never dropped.
     ///
-    /// Stdout: one line of JSON with the event "dropped".
+    /// Stdout: one line of JSON with the event "dropped" or "run_dropped".
     ///
     /// Exit codes: 0 it is gone; 73 it is whole or not there, there is no store, or an orchestrator runs; 74 the store is
     /// damaged beyond it.
     Drop(drop::Drop),
-    /// Writes everything that is recorded of one settled execution into a file, also while an orchestrator runs.
+    /// Writes everything that is recorded of one settled execution, or of one run, into a file, also while an orchestrator
+    /// runs.
     ///
-    /// The file is what ExportExecution streams; `verify` checks it. An existing file is never overwritten. With --all,
-    /// each settled execution goes into a file of its own, named by its id, in a directory; damaged ones are told and
-    /// passed over, and damaged indexes do not matter.
+    /// The file is what ExportExecution or ExportRun streams; `verify` checks it. An existing file is never overwritten.
+    /// With --all, each settled execution goes into a file of its own, named by its id, in a directory, and each run into
+    /// one that is named `run-` and its id. Damaged ones are told and passed over; damaged indexes of executions do not
+    /// matter, those of runs are made anew by `check --repair`.
     ///
     /// Stdout: one line of JSON with the event "exported" for each file; with --all also one with the event
-    /// "not_exported" for each execution that is damaged or not settled, and a last line with the event "exported_all".
+    /// "not_exported" for each execution or run that is damaged, and each execution that is not settled, and a last line
+    /// with the event "exported_all".
     ///
-    /// Exit codes: 0 the files are there; 73 there is no such execution, it is not settled, or a file cannot be used;
-    /// 74 a record is damaged.
+    /// Exit codes: 0 the files are there; 73 there is no such execution or run, it is not settled, or a file cannot be
+    /// used; 74 a record is damaged.
     Export(export::Export),
     /// Checks record files and replays them: no store, no orchestrator and no worker is needed.
     ///
     /// The digest of the file and of the request, the hash of each entry, the seal; then the recorded inputs are fed to
-    /// the contract core again, and entries, decisions and result are compared byte for byte.
+    /// the contract core again, and entries, decisions and result are compared byte for byte. Of a run, the hash of each
+    /// entry and of each content that it refers to.
     ///
     /// Stdout: a line of JSON for each difference and each file that cannot be read, and a last line with the event
     /// "verified".

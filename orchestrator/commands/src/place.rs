@@ -2,7 +2,8 @@
 
 use crate::Failure;
 use clap::Args;
-use escapement_store::{Embedded, EmbeddedOptions, StoreFault};
+use escapement_store::runs::EmbeddedRuns;
+use escapement_store::{Embedded, EmbeddedOptions, Lock, StoreFault};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,6 +28,21 @@ pub(crate) fn open_existing(directory: &Path, repair: bool) -> Result<Embedded, 
         ..EmbeddedOptions::default()
     };
     Embedded::open(directory, options)
+}
+
+/// Opens the runs of a store in the same way. `lock` is that of their directory if this process has it.
+pub(crate) fn open_runs(
+    directory: &Path,
+    repair: bool,
+    lock: Option<Lock>,
+) -> Result<EmbeddedRuns, StoreFault> {
+    let options = EmbeddedOptions {
+        repair,
+        must_exist: true,
+        lock,
+        ..EmbeddedOptions::default()
+    };
+    EmbeddedRuns::open(directory, &options)
 }
 
 pub(crate) fn undone(what: &'static str) -> impl Fn(StoreFault) -> Failure {

@@ -122,7 +122,7 @@ fn is_known(scene: &Scene, view: View) -> Result<(), Problem> {
 }
 
 fn contents(path: &Path) -> Result<Vec<u8>, Failure> {
-    let contents = read_at_most(path, INPUT_BYTES_MAX).map_err(|source| unusable(path, source))?;
+    let contents = read_at_most(path, |_| INPUT_BYTES_MAX).map_err(|source| unusable(path, source))?;
     contents.ok_or_else(|| Failure::Input {
         path: path.to_owned(),
         problem: format!("it is larger than {} MiB", INPUT_BYTES_MAX >> 20),

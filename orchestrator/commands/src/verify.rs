@@ -8,6 +8,7 @@ use escapement_codec::archive::check::{Verdict, hex, verify};
 use escapement_codec::archive::file::{ArchiveFile, FileFault, is_archive, read};
 use escapement_codec::stored::seal::Seal;
 use escapement_insight::{Problem, exported_file};
+use escapement_run::record;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -31,12 +32,17 @@ struct Sum {
     execution_id: Option<String>,
     /// Of the last one, in hexadecimal digits: who keeps it elsewhere knows the record again.
     seal: Option<String>,
+    /// Of the last one.
+    run_id: Option<String>,
+    /// Of the last one: the hash of its last entry, in hexadecimal digits.
+    head: Option<String>,
 }
 
 pub(crate) fn run(flags: &Verify) -> Result<(), Failure> {
     let mut sum = Sum::default();
     for path in &flags.files {
         match load(path) {
+            Ok(bytes) if record::is_record(&bytes) => check_run(path, &bytes, &mut sum),
             Ok(bytes) => check(path, &bytes, &mut sum),
             Err(said) => {
                 sum.n_unreadable += 1;
@@ -54,8 +60,16 @@ pub(crate) fn run(flags: &Verify) -> Result<(), Failure> {
         "inputs": sum.n_inputs,
     });
     if flags.files.len() == 1 {
-        last["execution_id"] = sum.execution_id.into();
-        last["seal"] = sum.seal.into();
+        match sum.run_id {
+            Some(run_id) => {
+                last["run_id"] = run_id.into();
+                last["head"] = sum.head.into();
+            }
+            None => {
+                last["execution_id"] = sum.execution_id.into();
+                last["seal"] = sum.seal.into();
+            }
+        }
     }
     say(&last);
     if sum.n_bad == 0 && sum.n_unreadable == 0 {
@@ -95,30 +109,62 @@ fn check(path: &Path, bytes: &Bytes, sum: &mut Sum) {
     sum.n_inputs += verdict.n_inputs;
 }
 
+/// The record of a run.
+fn check_run(path: &Path, bytes: &Bytes, sum: &mut Sum) {
+    let (record, faults) = match record::read(bytes) {
+        Ok((record, faults)) => (Some(record), faults),
+        Err(fault) => (None, vec![fault]),
+    };
+    for fault in &faults {
+        tell_difference(path, fault.sequence, &fault.to_string());
+    }
+    sum.n_bad += u64::from(!faults.is_empty());
+    if let Some(record) = record {
+        sum.n_incomplete += u64::from(faults.is_empty() && !record.is_complete());
+        sum.n_entries += record.entries.len() as u64;
+        sum.run_id = Some(record.run_id.to_string());
+        sum.head = record.entries.last().map(|last| hex(&last.link));
+    }
+}
+
 /// A fault of the file around the record. Where an entry should stand there it is named.
 fn tell_fault(path: &Path, fault: &FileFault) {
+    tell_difference(path, fault.sequence, &fault.to_string());
+}
+
+fn tell_difference(path: &Path, sequence: Option<u64>, recorded: &str) {
     say(&json!({
         "event": "difference",
         "file": path.to_string_lossy(),
-        "part": if fault.sequence.is_some() { "entry" } else { "file" },
-        "sequence": fault.sequence.unwrap_or(0),
-        "recorded": fault.to_string(),
+        "part": if sequence.is_some() { "entry" } else { "file" },
+        "sequence": sequence.unwrap_or(0),
+        "recorded": recorded,
         "replayed": "a whole record file",
     }));
 }
 
 /// The bytes of a record file, whichever way it is written. `-` is stdin.
 pub(crate) fn load(path: &Path) -> Result<Bytes, String> {
-    let bytes = read_at_most(path, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
+    let bytes = read_at_most(path, file_bytes_max).map_err(|error| error.to_string())?;
     let mut bytes = bytes.ok_or("it is larger than any record")?;
     if bytes.trim_ascii_start().starts_with(b"{") {
         bytes = exported_file(&bytes).map_err(|Problem(problem)| problem)?;
     }
-    if is_archive(&bytes) {
+    if is_archive(&bytes) || record::is_record(&bytes) {
         return Ok(Bytes::from(bytes));
     }
     Err("it does not begin as a record file does".to_owned())
 }
 
-/// Bytes of a file at most: 256 MiB. A record in Base64 has less than half.
+fn file_bytes_max(begin: &[u8]) -> u64 {
+    if record::is_record(begin) {
+        RUN_FILE_BYTES_MAX
+    } else {
+        FILE_BYTES_MAX
+    }
+}
+
+/// Bytes of a file at most: 256 MiB. A record of an execution in Base64 has less than half.
 const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of the record of a run at most: 4 GiB, all of which are held in memory.
+const RUN_FILE_BYTES_MAX: u64 = 4 << 30;

@@ -31,7 +31,7 @@ pub use self::definitions::{
 };
 pub use self::embedded::{
     EmbeddedRuns, RunExamination, RunExaminedPage, RunExaminer, RunFinding, RunGivenUp, RunsBackedUp,
-    RunsRestored, back_up, open_reader, restore,
+    RunsRestored, are_there, back_up, open_reader, restore,
 };
 #[cfg(feature = "testing")]
 pub use self::memory::{MemoryRuns, MemoryRunsDisk};

@@ -188,6 +188,13 @@ impl RunStore for EmbeddedRuns {
     }
 }
 
+/// True if a directory holds runs, or what is left of them.
+pub fn are_there(directory: &Path) -> bool {
+    [RUNS.database, RUNS.mark, RUNS.stage]
+        .into_iter()
+        .any(|name| directory.join(name).symlink_metadata().is_ok())
+}
+
 /// A reader of the runs in a directory, also while an orchestrator runs on them, and also if nothing may be written.
 /// No data there is created or changed.
 ///

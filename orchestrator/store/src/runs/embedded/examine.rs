@@ -10,7 +10,7 @@ use escapement_model::RunId;
 use rusqlite::Connection;
 
 pub(super) use self::pages::parts_of;
-use super::SCHEMA;
+use super::{SCHEMA, rows};
 use crate::StoreFault;
 use crate::database::RUNS;
 use crate::database::connection::{self, working};
@@ -127,6 +127,31 @@ impl RunExaminer {
     /// The connection, for a copy.
     pub(super) fn into_connection(self) -> Connection {
         self.connection
+    }
+
+    /// The next numbers of runs, by the table alone; none behind the last one. Where damage hides which there are, all
+    /// that there could be.
+    ///
+    /// # Errors
+    /// Where the file cannot be read at all.
+    pub fn numbers_behind(&self, after: u64) -> Result<Vec<u64>, StoreFault> {
+        pages::numbers_behind(&self.connection, after)
+    }
+
+    /// True if there is a run of that number, or if damage hides whether there is.
+    ///
+    /// # Errors
+    /// Where the file cannot be read at all.
+    pub fn is_there(&self, number: u64) -> Result<bool, StoreFault> {
+        pages::is_there(&self.connection, number)
+    }
+
+    /// The id in a row that may be damaged.
+    ///
+    /// # Errors
+    /// Where the file cannot be read at all.
+    pub fn run_id(&self, number: u64) -> Result<Option<RunId>, StoreFault> {
+        rows::run_id_at(&self.connection, number)
     }
 
     /// Looks at the next page; after the last one it begins anew.

@@ -54,7 +54,7 @@ pub(super) fn runs(connection: &Connection, after: u64) -> Result<(RunExaminedPa
 }
 
 /// The next numbers. If the table does not list them for damage, all that there could be.
-fn numbers_behind(connection: &Connection, after: u64) -> Result<Vec<u64>, StoreFault> {
+pub(super) fn numbers_behind(connection: &Connection, after: u64) -> Result<Vec<u64>, StoreFault> {
     let sql = "SELECT number FROM run NOT INDEXED WHERE number > ?1 ORDER BY number LIMIT ?2";
     let listed = connection.prepare_cached(sql).and_then(|mut select| {
         select
@@ -74,7 +74,7 @@ fn numbers_behind(connection: &Connection, after: u64) -> Result<Vec<u64>, Store
 }
 
 /// True if there is a row, or if damage hides whether there is.
-fn is_there(connection: &Connection, number: u64) -> Result<bool, StoreFault> {
+pub(super) fn is_there(connection: &Connection, number: u64) -> Result<bool, StoreFault> {
     let sql = "SELECT number FROM run NOT INDEXED WHERE number = ?1";
     match lookup(connection, sql, &column_number(number)) {
         Ok(found) => Ok(found.is_some()),
