@@ -115,8 +115,9 @@ impl fmt::Display for Failure {
                 n_store_findings,
             } => write!(
                 f,
-                "{n_damaged} records and {n_store_findings} other things are damaged, as stdout says; restore a backup, make \
-                 indexes anew with `orchestrator check --repair`, save what is whole with `orchestrator export --all`, give one execution or run up with `orchestrator drop`"
+                "{n_damaged} records and {n_store_findings} other things are damaged, as stdout says; restore a backup, \
+                 make indexes anew with `orchestrator check --repair`, save what is whole with \
+                 `orchestrator export --all`, give one execution or run up with `orchestrator drop`"
             ),
             Failure::DamagedRecord { whose, .. } => {
                 write!(f, "the record of {whose} is damaged")
