@@ -10,6 +10,7 @@ mod document;
 mod graph;
 pub mod import;
 mod links;
+mod parts;
 mod reading;
 mod step;
 mod violations;

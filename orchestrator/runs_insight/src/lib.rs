@@ -7,7 +7,13 @@
 
 extern crate alloc;
 
+mod diff;
+mod explain;
+mod explain_step;
 mod replay;
 mod told;
 
+pub use diff::{ChangedStep, Diff, diff};
+pub use explain::{Explanation, explain};
+pub use explain_step::{StepExplanation, explain_step};
 pub use replay::{Difference, ReadPlan, Replayed, replay, replay_with};

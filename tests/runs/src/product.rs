@@ -128,6 +128,13 @@ impl Subject for Product {
             u32::from(state.stage().is_end()),
             "RUN-10.3: one end"
         );
+        for step in 0..u32::try_from(state.steps.len()).expect("a small plan") {
+            let explained = escapement_runs_insight::explain_step(&self.run, step);
+            assert!(
+                explained.rules[0] != "RUN-3.7" || !explained.waits_for_steps.is_empty(),
+                "RUN-3.2: nothing keeps step {step} back"
+            );
+        }
         if state.stage().is_end() {
             let plan = self.run.plan();
             let replayed = replay_with(&self.journal, &NoBlobs, &|_| Ok(plan.clone()));

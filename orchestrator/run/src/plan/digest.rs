@@ -19,7 +19,7 @@ use escapement_model::encoder::Encoder;
 use escapement_model::opaque;
 
 /// Names this encoding; a change of it must change this text.
-const ENCODING: &str = "escapement run plan 1";
+pub(super) const ENCODING: &str = "escapement run plan 1";
 
 // RUN-1.2
 /// Returns the digest of a plan without its digest.
@@ -71,8 +71,8 @@ fn step<'a>(encoder: &mut Encoder<'a>, step: &'a Step) {
         timeout_ms,
         retry: repetition,
         on_success,
-        on_failure,
-        on_dependency_failure,
+        on_failure: _,
+        on_dependency_failure: _,
         verify,
         metadata,
     } = step;
@@ -87,7 +87,14 @@ fn step<'a>(encoder: &mut Encoder<'a>, step: &'a Step) {
     encoder.optional(*timeout_ms, Encoder::number);
     retry(encoder, repetition);
     encoder.optional(*on_success, index);
-    encoder.optional(*on_failure, |encoder, on_failure| match on_failure {
+    self::on_failure(encoder, step);
+    self::on_dependency_failure(encoder, step);
+    encoder.optional(verify.as_ref(), call);
+    encoder.object(metadata);
+}
+
+pub(super) fn on_failure(encoder: &mut Encoder<'_>, step: &Step) {
+    encoder.optional(step.on_failure, |encoder, on_failure| match on_failure {
         OnFailure::Abort => encoder.text("abort"),
         OnFailure::Drain => encoder.text("drain"),
         OnFailure::Skip => encoder.text("skip"),
@@ -96,7 +103,10 @@ fn step<'a>(encoder: &mut Encoder<'a>, step: &'a Step) {
             index(encoder, step);
         }
     });
-    encoder.optional(*on_dependency_failure, |encoder, on_dependency_failure| {
+}
+
+pub(super) fn on_dependency_failure(encoder: &mut Encoder<'_>, step: &Step) {
+    encoder.optional(step.on_dependency_failure, |encoder, on_dependency_failure| {
         encoder.text(match on_dependency_failure {
             OnDependencyFailure::Skip => "skip",
             OnDependencyFailure::NullInput => "null_input",
@@ -104,11 +114,9 @@ fn step<'a>(encoder: &mut Encoder<'a>, step: &'a Step) {
             OnDependencyFailure::Block => "block",
         });
     });
-    encoder.optional(verify.as_ref(), call);
-    encoder.object(metadata);
 }
 
-fn kind<'a>(encoder: &mut Encoder<'a>, kind: &'a StepKind) {
+pub(super) fn kind<'a>(encoder: &mut Encoder<'a>, kind: &'a StepKind) {
     match kind {
         StepKind::ToolCall(one) => {
             encoder.text("tool_call");
@@ -228,13 +236,13 @@ fn expression(encoder: &mut Encoder<'_>, expression: &Expression) {
     }
 }
 
-fn call<'a>(encoder: &mut Encoder<'a>, call: &'a Call) {
+pub(super) fn call<'a>(encoder: &mut Encoder<'a>, call: &'a Call) {
     let Call { tool_name, tool_args } = call;
     encoder.text(tool_name);
     encoder.object(tool_args);
 }
 
-fn retry(encoder: &mut Encoder<'_>, retry: &RetrySpec) {
+pub(super) fn retry(encoder: &mut Encoder<'_>, retry: &RetrySpec) {
     let RetrySpec {
         max_retries,
         backoff_ms,
@@ -253,14 +261,14 @@ fn value<'a>(encoder: &mut Encoder<'a>, bytes: &'a [u8]) {
     encoder.value(opaque::value(bytes).expect("it was part of a document that was checked"));
 }
 
-fn indices(encoder: &mut Encoder<'_>, steps: &[StepIndex]) {
+pub(super) fn indices(encoder: &mut Encoder<'_>, steps: &[StepIndex]) {
     encoder.number(steps.len() as u64);
     for step in steps {
         index(encoder, *step);
     }
 }
 
-fn index(encoder: &mut Encoder<'_>, step: StepIndex) {
+pub(super) fn index(encoder: &mut Encoder<'_>, step: StepIndex) {
     encoder.number(step as u64);
 }
 
@@ -268,6 +276,6 @@ fn small(encoder: &mut Encoder<'_>, number: u32) {
     encoder.number(u64::from(number));
 }
 
-fn flag(encoder: &mut Encoder<'_>, flag: bool) {
+pub(super) fn flag(encoder: &mut Encoder<'_>, flag: bool) {
     encoder.bytes(&[u8::from(flag)]);
 }

@@ -4,6 +4,7 @@
 mod attempts;
 mod branches;
 mod disk;
+mod explained;
 mod failures;
 mod forks;
 mod limits;

@@ -138,6 +138,7 @@ impl World {
         }
         assert_eq!(self.run.due_at().is_none(), state.stage().is_end(), "RUN-2.5");
         assert_eq!(self.folded(), *state, "RUN-9.2");
+        crate::explained::check(&self.run);
     }
 
     /// The state as somebody has it who reads the journal.
