@@ -22,6 +22,8 @@ mod handle;
 
 mod children;
 
+mod retention;
+
 mod runs_loop;
 
 pub mod saved;

@@ -30,3 +30,11 @@ pub const READERS_QUEUE_MAX: usize = 1_024;
 pub const READERS_PATIENCE: Duration = Duration::from_secs(2);
 /// Levels of runs below one that nobody asked for.
 pub const DEPTH_MAX: u32 = 8;
+/// Pause between two looks for ended runs to remove.
+pub const REMOVAL_INTERVAL: Duration = Duration::from_secs(1);
+/// Time that a step of removal counts at least.
+pub const REMOVAL_STEP_MIN: Duration = Duration::from_millis(1);
+/// While there is more to remove: a pause of so many times what a step took.
+pub const REMOVAL_SHARE: u32 = 4;
+/// By how much the wall clock may be ahead of the newest run at a start; the rest does not count as age.
+pub const REMOVAL_AHEAD_MAX_MS: u64 = 24 * 3_600_000;

@@ -14,7 +14,7 @@ use escapement_run::Input;
 use escapement_runs::{Config, NotHandled};
 use escapement_runs_host::{Damaged, RunsHost};
 use escapement_store::StoreFault;
-use escapement_store::runs::{RunBatch, RunStore};
+use escapement_store::runs::{RunBatch, RunRemoval, RunStore};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{info, warn};
 
@@ -26,6 +26,7 @@ use crate::handle::RunsHandle;
 use crate::limits::{BATCH_MAX, STORE_LOOK_INTERVAL};
 use crate::message::{Change, Look, Message, Outgoing, Returned, Room};
 use crate::readers::RunReaders;
+use crate::retention::Retention;
 
 /// What the thread is started with.
 pub struct Setup<S> {
@@ -33,6 +34,10 @@ pub struct Setup<S> {
     pub store: S,
     /// Limits of all runs together.
     pub config: Config,
+    /// Which ended runs are kept.
+    pub removal: RunRemoval,
+    /// The latest time that the store knows, Unix milliseconds.
+    pub newest_ms: Option<i64>,
     /// Takes what leaves. Unbounded, and yet bounded: by what runs have in flight.
     pub outgoing: UnboundedSender<Outgoing>,
     /// Called if the thread cannot go on: nothing more may be acknowledged.
@@ -80,6 +85,8 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
     let Setup {
         store,
         config,
+        removal,
+        newest_ms,
         outgoing,
         cannot_go_on,
     } = setup;
@@ -94,9 +101,11 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
     let follows = Follows::new();
     let handle = RunsHandle::new(messages, RunReaders::open(&store)?, follows.clone());
     let orphans = children::orphans(&host);
+    let retention = Retention::new(removal, newest_ms, clock.now());
     let mut runs = RunsLoop {
         host,
         store,
+        retention,
         clock,
         messages: received,
         outgoing,
@@ -122,6 +131,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
 struct RunsLoop<S> {
     host: RunsHost,
     store: S,
+    retention: Retention,
     clock: Clock,
     messages: Receiver<Message>,
     outgoing: UnboundedSender<Outgoing>,
@@ -175,6 +185,7 @@ impl<S: RunStore> RunsLoop<S> {
         self.write()?;
         self.answer();
         self.leave();
+        self.remove_ended()?;
         self.take()
     }
 
@@ -202,6 +213,7 @@ impl<S: RunStore> RunsLoop<S> {
 
     fn wait(&mut self) -> Result<(), Stop> {
         let due = self.host.due_at().map(|due| self.clock.until(due));
+        let due = due.into_iter().chain(self.retention.patience()).min();
         let patience = due.map_or(STORE_LOOK_INTERVAL, |due| due.min(STORE_LOOK_INTERVAL));
         match self.messages.recv_timeout(patience) {
             Ok(message) => self.take_message(message)?,
@@ -210,6 +222,15 @@ impl<S: RunStore> RunsLoop<S> {
             Err(RecvTimeoutError::Disconnected) => self.is_stopping = true,
         }
         Ok(())
+    }
+
+    /// A bounded step of removal, if one is due.
+    fn remove_ended(&mut self) -> Result<(), Stop> {
+        let now = self.clock.now();
+        self.retention.turn(&mut self.store, now).map_err(|fault| {
+            (self.cannot_go_on)(Ending::Store(&fault));
+            Stop
+        })
     }
 
     /// A store that was taken away is noticed before somebody writes.

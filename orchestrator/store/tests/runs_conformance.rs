@@ -156,6 +156,7 @@ fn both_stores_say_the_same_of_random_batches() {
             if dice.below(10) == 0 {
                 let policy = RunRemoval {
                     keep_ended_ms: Some(dice.below(20)),
+                    keep_ended_count: (dice.below(3) == 0).then(|| dice.below(6)),
                     keep_ids_ms: Some(dice.below(100)),
                 };
                 let now = 1_700_000_000_000 + dice.below(120) as i64;

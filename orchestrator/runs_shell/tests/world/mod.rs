@@ -14,7 +14,7 @@ use escapement_run::{Input, ShownState};
 use escapement_runs::{Config, NewRun};
 use escapement_runs_host::Create;
 use escapement_runs_shell::{Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, start};
-use escapement_store::runs::{ClientRequest, MemoryRuns, MemoryRunsDisk};
+use escapement_store::runs::{ClientRequest, MemoryRuns, MemoryRunsDisk, RunRemoval};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 
@@ -40,6 +40,8 @@ impl World {
                 max_live_runs: 10,
                 max_runs: 100,
             },
+            removal: RunRemoval::default(),
+            newest_ms: None,
             outgoing,
             cannot_go_on: Box::new(|why: Ending<'_>| panic!("{why:?}")),
         })

@@ -130,6 +130,10 @@ pub const STORIES: &[(&str, Story)] = &[
         removal::ended_runs_are_removed_by_age,
     ),
     (
+        "ended runs are removed by number",
+        removal::ended_runs_are_removed_by_number,
+    ),
+    (
         "ids of removed runs stay used until they are forgotten",
         removal::ids_of_removed_runs_stay_used_until_they_are_forgotten,
     ),

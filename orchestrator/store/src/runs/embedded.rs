@@ -105,6 +105,12 @@ impl EmbeddedRuns {
         &self.opening
     }
 
+    /// The latest time among the newest runs and the last removal, Unix milliseconds; `None` in a store that has none, and
+    /// if it cannot be read.
+    pub fn newest_ms(&self) -> Option<i64> {
+        removal::newest_ms(self.database.connection()).ok().flatten()
+    }
+
     /// Examines this store on a connection of its own, while it is open.
     ///
     /// # Errors

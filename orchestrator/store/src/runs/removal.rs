@@ -8,14 +8,27 @@
 pub struct RunRemoval {
     /// Ended runs are kept for so many milliseconds after they ended.
     pub keep_ended_ms: Option<u64>,
+    /// Ended runs that are kept at most: those that ended last.
+    pub keep_ended_count: Option<u64>,
     /// The ids of removed runs are refused as used for so many milliseconds after the removal.
     pub keep_ids_ms: Option<u64>,
 }
 
 impl RunRemoval {
-    /// What ended before this moment is removed.
+    /// True if nothing is ever removed and no id forgotten.
+    pub fn keeps_everything(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What ended before this moment is removed; `None` if no age is a reason.
     pub(super) fn ended_before(&self, now_unix_ms: i64) -> Option<i64> {
         self.keep_ended_ms.map(|keep_ms| earlier(now_unix_ms, keep_ms))
+    }
+
+    /// How many of those that ended first are removed for their number.
+    pub(super) fn n_too_many(&self, n_ended: u64) -> u64 {
+        self.keep_ended_count
+            .map_or(0, |count| n_ended.saturating_sub(count))
     }
 
     /// Ids whose run was removed before this moment are forgotten.

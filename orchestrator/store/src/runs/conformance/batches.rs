@@ -131,7 +131,7 @@ pub(super) fn a_request_creates_one_run(make: Make<'_>) {
     commit(&mut *subject, [sample.end(2)]);
     let at_once = RunRemoval {
         keep_ended_ms: Some(0),
-        keep_ids_ms: None,
+        ..RunRemoval::default()
     };
     let removed = subject.store().remove_ended(&at_once, i64::MAX).expect("removes");
     assert_eq!(removed.n_runs, 1);

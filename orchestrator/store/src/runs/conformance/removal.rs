@@ -10,7 +10,7 @@ const HOUR: u64 = 3_600_000;
 fn keep(ended_ms: u64) -> RunRemoval {
     RunRemoval {
         keep_ended_ms: Some(ended_ms),
-        keep_ids_ms: None,
+        ..RunRemoval::default()
     }
 }
 
@@ -40,6 +40,7 @@ pub(super) fn live_runs_are_never_removed(make: Make<'_>) {
     ended(&mut *subject, &[(2, 10)]);
     let everything = RunRemoval {
         keep_ended_ms: Some(0),
+        keep_ended_count: Some(0),
         keep_ids_ms: Some(0),
     };
     assert_eq!(remove(&mut *subject, &everything, i64::MAX).n_runs, 1);
@@ -88,12 +89,40 @@ pub(super) fn ended_runs_are_removed_by_age(make: Make<'_>) {
     assert_eq!(reader(&mut *subject).counts().expect("reads"), counts);
 }
 
+pub(super) fn ended_runs_are_removed_by_number(make: Make<'_>) {
+    let mut subject = make();
+    ended(&mut *subject, &[(1, 5_000), (2, 1_000), (3, 9_000), (4, 1_000)]);
+    let count = |count| RunRemoval {
+        keep_ended_count: Some(count),
+        ..RunRemoval::default()
+    };
+    assert_eq!(remove(&mut *subject, &count(4), i64::MAX), RunsRemoved::default());
+    assert_eq!(remove(&mut *subject, &count(3), 0).n_runs, 1, "whatever its age");
+    let there = [1, 2, 3, 4].map(|seed| is_there(&mut *subject, seed));
+    assert_eq!(
+        there,
+        [true, false, true, true],
+        "the first of those that ended first"
+    );
+    let both = RunRemoval {
+        keep_ended_ms: Some(0),
+        ..count(2)
+    };
+    assert_eq!(
+        remove(&mut *subject, &both, 5_001).n_runs,
+        2,
+        "either is a reason"
+    );
+    assert!(is_there(&mut *subject, 3));
+}
+
 pub(super) fn ids_of_removed_runs_stay_used_until_they_are_forgotten(make: Make<'_>) {
     let mut subject = make();
     ended(&mut *subject, &[(1, 10), (2, 10)]);
     let policy = RunRemoval {
         keep_ended_ms: Some(100),
         keep_ids_ms: Some(1000),
+        ..RunRemoval::default()
     };
     assert_eq!(remove(&mut *subject, &policy, 200).n_runs, 2);
     subject.reopen();

@@ -29,7 +29,7 @@ impl Default for Walk {
     }
 }
 
-/// One step of removing runs for their age.
+/// One step of removing runs for their age and their number.
 pub(super) fn remove_runs(
     connection: &Connection,
     tally: &mut Tally,
@@ -37,10 +37,12 @@ pub(super) fn remove_runs(
     policy: &RunRemoval,
     now_unix_ms: i64,
 ) -> Result<RunsRemoved, StoreFault> {
-    let Some(before) = policy.ended_before(now_unix_ms) else {
+    let before = policy.ended_before(now_unix_ms);
+    let n_too_many = policy.n_too_many(tally.n_ended);
+    if before.is_none() && n_too_many == 0 {
         return Ok(RunsRemoved::default());
-    };
-    let due = due(connection, walk.run, before)?;
+    }
+    let due = due(connection, walk.run, before, n_too_many)?;
     let (mut runs, mut n_entries) = (Vec::new(), 0);
     for (ended_at, number) in &due {
         match rows::row(connection, *number) {
@@ -79,24 +81,37 @@ pub(super) fn remove_runs(
     })
 }
 
-/// The next runs that ended before that moment.
-fn due(connection: &Connection, after: (i64, u64), before: i64) -> Result<Vec<(i64, u64)>, StoreFault> {
+/// The latest time among the runs with the highest numbers and the last removal.
+pub(super) fn newest_ms(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    let sql = "SELECT max(at) FROM (SELECT * FROM \
+               (SELECT updated_at AS at FROM run NOT INDEXED ORDER BY number DESC LIMIT ?1) \
+               UNION ALL SELECT * FROM (SELECT removed_at FROM removed_run ORDER BY place DESC LIMIT 1))";
+    connection.query_row(sql, [NEWEST_MAX], |row| row.get(0))
+}
+
+/// The next runs that ended before that moment, and so many of the next ones whenever they ended.
+fn due(
+    connection: &Connection,
+    after: (i64, u64),
+    before: Option<i64>,
+    n_too_many: u64,
+) -> Result<Vec<(i64, u64)>, StoreFault> {
     let sql = "SELECT ended_at, number FROM run INDEXED BY run_ended WHERE ended_at IS NOT NULL \
-               AND (ended_at, number) > (?1, ?2) AND ended_at < ?3 ORDER BY ended_at, number LIMIT ?4";
+               AND (ended_at, number) > (?1, ?2) ORDER BY ended_at, number LIMIT ?3";
     let (ended_at, number) = after;
-    connection
+    let next: Vec<(i64, u64)> = connection
         .prepare_cached(sql)
         .and_then(|mut select| {
-            let bounds = params![
-                ended_at,
-                column_number(number),
-                before,
-                RUNS_REMOVED_PER_STEP_MAX as i64
-            ];
+            let bounds = params![ended_at, column_number(number), RUNS_REMOVED_PER_STEP_MAX as i64];
             let pair = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1).and_then(number_of)?));
             select.query_map(bounds, pair)?.collect()
         })
-        .map_err(working)
+        .map_err(working)?;
+    let is_due = |(nth, (ended_at, _)): &(u64, (i64, u64))| {
+        *nth < n_too_many || before.is_some_and(|before| *ended_at < before)
+    };
+    let due = (0..).zip(next).take_while(is_due);
+    Ok(due.map(|(_, run)| run).collect())
 }
 
 /// Removes these ended runs in one transaction.
@@ -207,3 +222,6 @@ pub(super) fn forget_ids(
         has_more: due.len() == RUNS_REMOVED_PER_STEP_MAX,
     })
 }
+
+/// Runs whose times are looked at.
+const NEWEST_MAX: i64 = 64;

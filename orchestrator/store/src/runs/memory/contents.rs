@@ -298,16 +298,16 @@ impl RunContents {
 
     /// The numbers of runs that a step removes.
     fn due(&self, policy: &RunRemoval, now_unix_ms: i64) -> (Vec<u64>, bool) {
-        let Some(before) = policy.ended_before(now_unix_ms) else {
-            return (Vec::new(), false);
-        };
+        let before = policy.ended_before(now_unix_ms);
         let mut due: Vec<(i64, u64)> = self
             .runs
             .iter()
             .filter_map(|(number, entry)| Some((entry.summary.progress.ended_at?, *number)))
-            .filter(|(ended_at, _)| *ended_at < before)
             .collect();
         due.sort_unstable();
+        let n_too_many = policy.n_too_many(due.len() as u64);
+        let n_too_old = due.partition_point(|(ended_at, _)| before.is_some_and(|before| *ended_at < before));
+        due.truncate(n_too_old.max(usize::try_from(n_too_many).unwrap_or(usize::MAX)));
         due.truncate(RUNS_REMOVED_PER_STEP_MAX);
         let (mut numbers, mut n_entries) = (Vec::new(), 0);
         for (_, number) in &due {
