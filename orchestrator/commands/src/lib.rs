@@ -91,7 +91,7 @@ pub enum Command {
     ///
     /// The digest of the file and of the request, the hash of each entry, the seal; then the recorded inputs are fed to
     /// the contract core again, and entries, decisions and result are compared byte for byte. Of a run, the hash of each
-    /// entry and of each content that it refers to.
+    /// entry and of each content that it refers to; then the law of runs decides it again, and its entries are compared.
     ///
     /// Stdout: a line of JSON for each difference and each file that cannot be read, and a last line with the event
     /// "verified".

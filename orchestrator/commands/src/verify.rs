@@ -9,6 +9,7 @@ use escapement_codec::archive::file::{ArchiveFile, FileFault, is_archive, read};
 use escapement_codec::stored::seal::Seal;
 use escapement_insight::{Problem, exported_file};
 use escapement_run::record;
+use escapement_runs_insight::replay;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -116,30 +117,44 @@ fn check_run(path: &Path, bytes: &Bytes, sum: &mut Sum) {
         Err(fault) => (None, vec![fault]),
     };
     for fault in &faults {
-        tell_difference(path, fault.sequence, &fault.to_string());
+        let whole = "a whole record file";
+        tell_difference(path, fault.sequence, &fault.to_string(), whole);
     }
-    sum.n_bad += u64::from(!faults.is_empty());
+    let mut is_bad = !faults.is_empty();
     if let Some(record) = record {
-        sum.n_incomplete += u64::from(faults.is_empty() && !record.is_complete());
+        // What is not as it was written leads nowhere else.
+        if !is_bad {
+            let journal: Vec<Bytes> = record.entries.iter().map(|entry| entry.bytes.clone()).collect();
+            match replay(&journal, &record) {
+                Ok(replayed) => sum.n_inputs += replayed.n_inputs,
+                Err(difference) => {
+                    is_bad = true;
+                    let replayed = "what the law decides from the entries before";
+                    tell_difference(path, Some(difference.sequence), &difference.to_string(), replayed);
+                }
+            }
+        }
+        sum.n_incomplete += u64::from(!is_bad && !record.is_complete());
         sum.n_entries += record.entries.len() as u64;
         sum.run_id = Some(record.run_id.to_string());
         sum.head = record.entries.last().map(|last| hex(&last.link));
     }
+    sum.n_bad += u64::from(is_bad);
 }
 
 /// A fault of the file around the record. Where an entry should stand there it is named.
 fn tell_fault(path: &Path, fault: &FileFault) {
-    tell_difference(path, fault.sequence, &fault.to_string());
+    tell_difference(path, fault.sequence, &fault.to_string(), "a whole record file");
 }
 
-fn tell_difference(path: &Path, sequence: Option<u64>, recorded: &str) {
+fn tell_difference(path: &Path, sequence: Option<u64>, recorded: &str, replayed: &str) {
     say(&json!({
         "event": "difference",
         "file": path.to_string_lossy(),
         "part": if sequence.is_some() { "entry" } else { "file" },
         "sequence": sequence.unwrap_or(0),
         "recorded": recorded,
-        "replayed": "a whole record file",
+        "replayed": replayed,
     }));
 }
 

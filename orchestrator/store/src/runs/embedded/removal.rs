@@ -89,7 +89,7 @@ pub(super) fn newest_ms(connection: &Connection) -> rusqlite::Result<Option<i64>
     connection.query_row(sql, [NEWEST_MAX], |row| row.get(0))
 }
 
-/// The next runs that ended before that moment, and so many of the next ones whenever they ended.
+/// The next runs that ended before that moment, and of those behind them `n_too_many` at most, whenever they ended.
 fn due(
     connection: &Connection,
     after: (i64, u64),
