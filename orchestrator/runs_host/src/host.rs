@@ -121,9 +121,13 @@ impl RunsHost {
             host.runs.recover(run_id, run);
         }
         for run_id in ids {
-            host.handle(run_id, Input::Recovered, now)
-                .expect("it was taken up just now");
+            // Time comes after all of them: it may end a run that was not taken up yet.
+            let work = host.runs.handle(run_id, Input::Recovered, now, &host.contents);
+            if let Some(work) = work.expect("it was taken up just now") {
+                host.push(work, None);
+            }
         }
+        host.time(now);
         Ok((host, damaged))
     }
 
