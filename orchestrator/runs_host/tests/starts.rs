@@ -68,12 +68,16 @@ fn create(run_id: RunId) -> Create {
             profiles: Vec::new(),
         },
         request: None,
+        saved_plan: None,
     }
 }
 
 fn names(reader: &dyn RunReader, run_id: RunId) -> Vec<&'static str> {
     let page = reader.journal(run_id, 1, 1 << 30).unwrap().unwrap();
-    let entries = page.entries.iter().map(|entry| Entry::decode(&entry.bytes[..]).unwrap());
+    let entries = page
+        .entries
+        .iter()
+        .map(|entry| Entry::decode(&entry.bytes[..]).unwrap());
     entries.map(|entry| entry.event.unwrap().name()).collect()
 }
 
@@ -93,8 +97,20 @@ fn runs_whose_time_is_over_when_the_process_comes_back_are_taken_up_and_end() {
     for n in 1..4 {
         let names = names(&*store.reader().unwrap(), id(n));
         let end = &names[names.len() - 5..];
-        let expected = ["run_recovered", "input_closed", "step_skipped", "timeout_error", "run_failed"];
-        let of_queued = ["plan_created", "run_recovered", "step_skipped", "timeout_error", "run_failed"];
+        let expected = [
+            "run_recovered",
+            "input_closed",
+            "step_skipped",
+            "timeout_error",
+            "run_failed",
+        ];
+        let of_queued = [
+            "plan_created",
+            "run_recovered",
+            "step_skipped",
+            "timeout_error",
+            "run_failed",
+        ];
         assert!(end == expected || end == of_queued, "{n}: {names:?}");
     }
     assert!(host.runs().is_empty());
