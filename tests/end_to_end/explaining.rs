@@ -251,7 +251,8 @@ async fn what_is_not_there_is_refused() {
 //
 #[tokio::test]
 async fn a_removed_execution_is_not_explained() {
-    let world = World::start_with(|settings| settings.flag("--keep-settled-ms", 1_000)).await;
+    let world =
+        World::start_with(|settings| settings.flag("--keep-settled-ms", 1_000).switch("--no-runs")).await;
     let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
     let removed = request(plan([step(0, WORK)]));
     world.submit(&removed).await;

@@ -168,6 +168,7 @@ async fn settled_executions_are_removed_by_age_and_what_lives_is_not() {
     let world = World::start_with(|settings| {
         settings
             .flag("--keep-settled-ms", 1_500)
+            .switch("--no-runs")
             .flag("--max-running-executions", 2)
     })
     .await;
@@ -196,6 +197,7 @@ async fn ids_that_the_operator_lets_go_can_be_used_again() {
     let world = World::start_with(|settings| {
         settings
             .flag("--keep-settled-ms", 1_000)
+            .switch("--no-runs")
             .flag("--keep-ids-ms", 1_000)
     })
     .await;

@@ -18,6 +18,7 @@ use crate::follow::{Follow, FollowRequests, Follows};
 use crate::limits::{ANSWER_PATIENCE, CALL_BYTES_MAX, CALL_PATIENCE, CALL_UNIT_BYTES, CALLS_MAX};
 use crate::message::{ChangeOf, LookOf, Looked, Message, Returned, Room, StoreWorkOf};
 use crate::readers::{RunReaders, of_fault};
+use crate::seen::SeenActions;
 
 /// The way to the thread of runs. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -31,6 +32,7 @@ struct Shared {
     bytes: Arc<Semaphore>,
     readers: RunReaders,
     follows: Follows,
+    seen: SeenActions,
     is_closed: AtomicBool,
 }
 
@@ -84,6 +86,7 @@ impl RunsHandle {
             bytes: Arc::new(Semaphore::new(CALL_BYTES_MAX / CALL_UNIT_BYTES)),
             readers,
             follows,
+            seen: SeenActions::default(),
             is_closed: AtomicBool::new(false),
         }))
     }
@@ -285,6 +288,11 @@ impl RunsHandle {
     /// Readers of what is durable.
     pub fn readers(&self) -> &RunReaders {
         &self.0.readers
+    }
+
+    /// The actions that workers have offered since the start.
+    pub fn seen(&self) -> &SeenActions {
+        &self.0.seen
     }
 
     /// Tells when further entries of the run are durable. Follow first, then look.

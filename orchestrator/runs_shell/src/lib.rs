@@ -16,6 +16,8 @@ mod follow;
 
 mod readers;
 
+mod seen;
+
 mod message;
 
 mod handle;
@@ -28,10 +30,16 @@ mod runs_loop;
 
 pub mod saved;
 
+mod port;
+
+mod effects;
+
 pub use children::WantedPlan;
+pub use effects::{EffectsConfig, perform};
 pub use error::CallError;
 pub use follow::{Follow, FollowRequests};
 pub use handle::{Condition, Created, Fork, KeepSteps, RunsHandle};
 pub use message::{Child, Outgoing, Returned};
 pub use readers::RunReaders;
 pub use runs_loop::{Ending, RunsThread, Setup, start};
+pub use seen::SeenActions;

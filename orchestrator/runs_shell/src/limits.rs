@@ -38,3 +38,17 @@ pub const REMOVAL_STEP_MIN: Duration = Duration::from_millis(1);
 pub const REMOVAL_SHARE: u32 = 4;
 /// By how much the wall clock may be ahead of the newest run at a start; the rest does not count as age.
 pub const REMOVAL_AHEAD_MAX_MS: u64 = 24 * 3_600_000;
+/// Pause before a submission is tried again that the contract had no room for.
+pub const SUBMIT_PAUSE: Duration = Duration::from_millis(50);
+/// The same once it was refused again and again.
+pub const SUBMIT_PAUSE_MAX: Duration = Duration::from_secs(2);
+/// How long one wait for the end of an execution takes; then the next one begins.
+pub const WAIT_CYCLE: Duration = Duration::from_secs(60);
+/// What a call to the contract gets beyond what it asks for, before it counts as lost.
+pub const CONTRACT_PATIENCE: Duration = Duration::from_secs(30);
+/// How often the contract is asked which actions there are.
+pub const ACTIONS_INTERVAL: Duration = Duration::from_secs(5);
+/// Actions that are remembered as offered.
+pub const SEEN_ACTIONS_MAX: usize = 65_536;
+/// Bytes of an answer of the contract.
+pub const CONTRACT_MESSAGE_BYTES_MAX: usize = 64 << 20;

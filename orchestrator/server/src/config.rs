@@ -149,6 +149,42 @@ pub struct Config {
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_sessions: u32,
 
+    /// Serve no runs. What is stored of them stays.
+    #[arg(long, env = "ESCAPEMENT_NO_RUNS", value_parser = BoolishValueParser::new())]
+    pub no_runs: bool,
+
+    /// Runs that are under way at a time; more wait in the queue. Runs that wait for people or for other runs, and paused
+    /// ones, do not count; 1 to 1000000.
+    #[arg(long, env = "ESCAPEMENT_MAX_LIVE_RUNS", value_name = "COUNT", default_value_t = 4_096,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_live_runs: u32,
+
+    /// Runs that have not ended at a time, those in the queue included; 1 to 10000000. One more is RESOURCE_EXHAUSTED.
+    #[arg(long, env = "ESCAPEMENT_MAX_RUNS", value_name = "COUNT", default_value_t = 200_000,
+          value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub max_runs: u32,
+
+    /// Milliseconds that an ended run is kept after it ended; 1000 to 3153600000000 (a century). Default: for ever.
+    /// A removed run answers RUN_REMOVED, and its ids stay used.
+    #[arg(long, env = "ESCAPEMENT_KEEP_RUNS_MS", value_name = "MS",
+          value_parser = clap::value_parser!(u64).range(1_000..=CENTURY_MS))]
+    pub keep_runs_ms: Option<u64>,
+
+    /// Ended runs that are kept, the newest ones; 1 to 1000000000000. Default: all.
+    #[arg(long, env = "ESCAPEMENT_KEEP_RUNS_COUNT", value_name = "COUNT",
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    pub keep_runs_count: Option<u64>,
+
+    /// Milliseconds that the ids of a removed run are refused as used; 1000 to 3153600000000 (a century). Default: for ever.
+    #[arg(long, env = "ESCAPEMENT_KEEP_RUN_IDS_MS", value_name = "MS",
+          value_parser = clap::value_parser!(u64).range(1_000..=CENTURY_MS))]
+    pub keep_run_ids_ms: Option<u64>,
+
+    /// Address of the orchestrator that executes the attempts of runs, such as http://10.0.0.2:7400.
+    /// Default: this one.
+    #[arg(long, env = "ESCAPEMENT_CONTRACT", value_name = "URL", value_parser = parse_peer)]
+    pub contract: Option<String>,
+
     /// Where to POST the terminal events as CloudEvents, best effort; an http:// URL.
     #[arg(long, env = "ESCAPEMENT_EVENT_WEBHOOK", value_name = "URL", value_parser = parse_webhook)]
     pub event_webhook: Option<Uri>,
@@ -256,6 +292,17 @@ impl Config {
                            --keep-settled-count too, or leave it out";
             return Some(("--keep-ids-ms", problem.to_owned()));
         }
+        if !self.no_runs
+            && self
+                .keep_settled_ms
+                .is_some_and(|keep_ms| keep_ms < RUNS_KEEP_SETTLED_MS_MIN)
+        {
+            let problem = format!(
+                "removes results before runs have surely read them, which takes them up to {RUNS_KEEP_SETTLED_MS_MIN} ms; \
+                 give that or more, or --no-runs"
+            );
+            return Some(("--keep-settled-ms", problem));
+        }
         if self.max_running_executions() > self.max_queued_executions {
             let problem = format!(
                 "{} is more than the {} that --max-queued-executions allows, which counts those that run too",
@@ -282,6 +329,23 @@ impl Config {
             keep_settled_ms: self.keep_settled_ms,
             keep_settled_count: self.keep_settled_count,
             keep_ids_ms: self.keep_ids_ms,
+        }
+    }
+
+    /// Limits of all runs together.
+    pub(crate) fn runs(&self) -> escapement_runs::Config {
+        escapement_runs::Config {
+            max_live_runs: self.max_live_runs as usize,
+            max_runs: self.max_runs as usize,
+        }
+    }
+
+    /// Which ended runs are kept.
+    pub(crate) fn run_removal(&self) -> escapement_store::runs::RunRemoval {
+        escapement_store::runs::RunRemoval {
+            keep_ended_ms: self.keep_runs_ms,
+            keep_ended_count: self.keep_runs_count,
+            keep_ids_ms: self.keep_run_ids_ms,
         }
     }
 
@@ -352,6 +416,8 @@ fn parse_peer(text: &str) -> Result<String, String> {
 
 /// Executions that run at a time, unless the operator says otherwise.
 const MAX_RUNNING_EXECUTIONS: u32 = 1_024;
+/// Runs read a result when it is there, and again after a restart: an hour is enough for both.
+const RUNS_KEEP_SETTLED_MS_MIN: u64 = 3_600_000;
 const DAY_MS: u64 = 86_400_000;
 const YEAR_MS: u64 = 365 * DAY_MS;
 const CENTURY_MS: u64 = 100 * YEAR_MS;

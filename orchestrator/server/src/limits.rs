@@ -121,6 +121,13 @@ pub(crate) const SESSION_UNHANDLED_UNIT_BYTES: usize = 64 << 10;
 /// Items of one `ReportOutcomes`.
 pub(crate) const REPORTED_OUTCOMES_MAX: usize = 4_096;
 
+/// Executions of runs that are submitted and have not ended; more wait in order.
+pub(crate) const RUN_EXECUTIONS_MAX: usize = 4_096;
+/// How long a connection to another orchestrator, which executes the attempts of runs, may take to come about.
+pub(crate) const CONTRACT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often such a connection is asked whether it still stands.
+pub(crate) const CONTRACT_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Peers in one message to a worker.
 pub(crate) const PEERS_MAX: usize = 64;
 /// Bytes of the address of one of them.

@@ -3,3 +3,4 @@
 pub mod arguments;
 pub(crate) mod drain;
 pub(crate) mod run;
+pub(crate) mod runs;

@@ -60,6 +60,9 @@ fn values_out_of_range_are_refused() {
         &["--lease-ms", "999"],
         &["--keep-settled-ms", "999"],
         &["--keep-settled-count", "0"],
+        &["--max-live-runs", "0"],
+        &["--max-runs", "10000001"],
+        &["--contract", "10.0.0.2:7400"],
         &["--keep-ids-ms", "-1"],
         &["--scrub-interval-ms", "31536000001"],
         &["--heartbeat-interval-ms", "50"],
@@ -184,6 +187,11 @@ fn a_refused_start_exits_64_and_says_why_on_stderr_only() {
         (&["--listen", "localhost:7402"], &[], "such as 127.0.0.1:7402"),
         (&["--log", "info,a=b=c"], &[], "--log is refused: \"a=b=c\""),
         (&["--keep-ids-ms", "2000"], &[], "--keep-settled-ms"),
+        (
+            &["--keep-settled-ms", "3599999"],
+            &[],
+            "--keep-settled-ms removes results before runs",
+        ),
         (
             &["--max-running-executions", "5", "--max-queued-executions", "4"],
             &[],

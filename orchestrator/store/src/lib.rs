@@ -8,7 +8,6 @@
 
 #![warn(clippy::too_many_lines)]
 
-pub mod backup;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod database;

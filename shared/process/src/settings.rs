@@ -208,18 +208,22 @@ const PREFIX: &str = "ESCAPEMENT_";
 /// A name with more mistakes is not guessed.
 const EDITS_MAX: usize = 3;
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 39] = [
+const VARIABLES: [&str; 46] = [
     "ACCEPT_LOSS",
     "ACTIONS",
     "ALLOW_HOST",
     "ALLOW_PLAINTEXT",
     "ALLOW_PROGRAM",
+    "CONTRACT",
     "DECLARE_ACTIONS",
     "DRAIN_GRACE_MS",
     "ERROR_HANDLER_PATH",
     "EVENT_WEBHOOK",
     "HEARTBEAT_INTERVAL_MS",
     "KEEP_IDS_MS",
+    "KEEP_RUNS_COUNT",
+    "KEEP_RUNS_MS",
+    "KEEP_RUN_IDS_MS",
     "KEEP_SETTLED_COUNT",
     "KEEP_SETTLED_MS",
     "LEASE_MS",
@@ -231,10 +235,13 @@ const VARIABLES: [&str; 39] = [
     "MAX_CONCURRENT_STEPS",
     "MAX_CONNECTIONS",
     "MAX_IN_FLIGHT",
+    "MAX_LIVE_RUNS",
     "MAX_QUEUED_EXECUTIONS",
     "MAX_QUEUED_IN_MEMORY",
     "MAX_RUNNING_EXECUTIONS",
+    "MAX_RUNS",
     "MAX_SESSIONS",
+    "NO_RUNS",
     "ORCHESTRATOR",
     "PEERS",
     "PLANTED_BUG",

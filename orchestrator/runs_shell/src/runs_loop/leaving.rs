@@ -75,6 +75,7 @@ impl<S: RunStore> RunsLoop<S> {
             } => {
                 let wanted = WantedPlan {
                     user_id: run.state().spec.user_id.clone(),
+                    llm_action: run.state().spec.llm_action.clone(),
                     plan_id,
                     revision_digest,
                 };

@@ -36,6 +36,25 @@ const SERVICES: [&str; 5] = [
     WorkerServer::NAME,
 ];
 
+/// Handing plans in and asking about executions.
+fn plans(edge: &Edge) -> PlanServer {
+    PlanServer::new(Plans::new(edge.clone()))
+        .max_decoding_message_size(message_bytes_max(CallClass::Executes))
+}
+
+/// Looking at workers and ordering them about.
+fn fleet(edge: &Edge) -> FleetServer {
+    FleetServer::new(Fleet::new(edge.clone()))
+        .max_decoding_message_size(message_bytes_max(CallClass::Controls))
+}
+
+/// What runs call of the contract, in this process and without a connection.
+pub(crate) fn contract(edge: &Edge) -> Routes {
+    let mut routes = RoutesBuilder::default();
+    routes.add_service(plans(edge)).add_service(fleet(edge));
+    routes.routes().prepare()
+}
+
 /// Everything that can be called, and the switch of its health. Healthy from the start.
 pub(crate) async fn build(edge: &Edge) -> (Routes, HealthReporter) {
     let (health, health_server) = tonic_health::server::health_reporter();
@@ -50,18 +69,12 @@ pub(crate) async fn build(edge: &Edge) -> (Routes, HealthReporter) {
     let built_in = "the descriptors are compiled in";
     let mut routes = RoutesBuilder::default();
     routes
-        .add_service(
-            PlanServer::new(Plans::new(edge.clone()))
-                .max_decoding_message_size(message_bytes_max(CallClass::Executes)),
-        )
+        .add_service(plans(edge))
         .add_service(
             EventServer::new(Events::new(edge.clone()))
                 .max_decoding_message_size(message_bytes_max(CallClass::Subscriptions)),
         )
-        .add_service(
-            FleetServer::new(Fleet::new(edge.clone()))
-                .max_decoding_message_size(message_bytes_max(CallClass::Controls)),
-        )
+        .add_service(fleet(edge))
         .add_service(
             WorkerServer::new(Sessions::new(edge.clone()))
                 .max_decoding_message_size(message_bytes_max(CallClass::Sessions)),

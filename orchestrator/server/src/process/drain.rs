@@ -6,6 +6,7 @@ use crate::grpc::services::set_health;
 use crate::host::handle::{EngineHandle, Lane};
 use crate::limits::{DRAIN_MARGIN, HARD_EXIT_MARGIN};
 use escapement_engine::Input;
+use escapement_runs_shell::RunsHandle;
 use escapement_transport::Connections;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub(crate) const RUNTIME_END_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Serving {
     pub(crate) engine: EngineHandle,
+    pub(crate) runs: Option<RunsHandle>,
     pub(crate) health: HealthReporter,
     /// How many executions still run, once the drain is over.
     pub(crate) drained: watch::Receiver<Option<usize>>,
@@ -45,6 +47,10 @@ pub(crate) async fn drain(mut serving: Serving, grace_ms: u64) -> Result<(), Fai
         .engine
         .tell(Lane::Control, Input::Drain { grace_ms })
         .await;
+    // What comes back of what is in flight is recorded still.
+    if let Some(runs) = &serving.runs {
+        runs.close();
+    }
     set_health(&serving.health, ServingStatus::NotServing).await;
     let drained = serving.drained.wait_for(Option::is_some);
     let drained = tokio::time::timeout(grace + DRAIN_MARGIN, drained).await;
@@ -60,7 +66,11 @@ pub(crate) async fn drain(mut serving: Serving, grace_ms: u64) -> Result<(), Fai
             "executions still run at the end of the drain's grace; the next start settles and names them"
         );
     }
-    // First the engine, so that every call that waits gets its answer while connections still stand.
+    // First runs, which the next start takes up where they are.
+    if let Some(runs) = &serving.runs {
+        runs.stop();
+    }
+    // Then the engine, so that every call that waits gets its answer while connections still stand.
     serving.engine.stop().await;
     serving.closing.send_replace(true);
     if let Err(error) = serving.accept.await {

@@ -2,6 +2,7 @@
 
 use super::drain;
 use super::drain::Serving;
+use super::runs::{self, Runs};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::exit::Failure;
@@ -10,7 +11,6 @@ use crate::host::effects::EffectRunner;
 use crate::host::engine_loop;
 use crate::host::engine_loop::EngineStart;
 use crate::host::handle;
-use crate::host::handle::EngineHandle;
 use crate::host::journal::Journal;
 use crate::limits::{BLOCKING_THREADS_KEPT, BLOCKING_THREADS_MAX};
 use crate::sinks::Sinks;
@@ -24,6 +24,7 @@ use escapement_host::recovery::{self, RecoveryFault, Unsettled};
 use escapement_model::BootId;
 use escapement_process::files;
 use escapement_process::telemetry::InitError;
+use escapement_runs_shell::RunsHandle;
 use escapement_store::{Embedded, EmbeddedOptions, Reader, Store};
 use escapement_transport::{CallerThreads, Connections};
 use std::net::SocketAddr;
@@ -45,6 +46,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let connections_max = connections_max(config.max_connections);
     let clock = Clock::start();
     let store = open_store(config)?;
+    let runs_store = runs::open_store(config, &store)?;
     let readers = Readers::open(&store).map_err(Failure::Store)?;
     let reader = store.reader().map_err(Failure::Store)?;
     let recovered = unsettled(config, reader.as_ref())?;
@@ -88,7 +90,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     };
     let engine_thread = engine_loop::spawn(start).map_err(no_thread)?;
     let edge = Edge::new(
-        engine.clone(),
+        engine,
         readers,
         events,
         greeting,
@@ -96,24 +98,39 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         config.queue_allowance_ms,
         closing_rx,
     );
+    let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle());
+    let runs = runs_store.map(start_runs).transpose()?;
     let ended = runtimes.edge.block_on(serve(
         config,
         listener,
         edge,
-        engine,
+        runs.as_ref().map(|runs| runs.handle.clone()),
         drained_rx,
         closing,
         Arc::new(Connections::new(connections_max, runtimes.caller_threads())),
     ));
     // Calls that are still open hold readers and links; they end with the runtime.
     runtimes.shut_down();
-    join("engine", engine_thread);
-    join("loader", loader);
     drop(scrub);
+    join_all(runs, engine_thread, loader, writer);
+    ended
+}
+
+/// Waits for the threads. Each ends once nobody can tell it anything any more.
+fn join_all(
+    runs: Option<Runs>,
+    engine: JoinHandle<()>,
+    loader: JoinHandle<()>,
+    writer: JoinHandle<Embedded>,
+) {
+    if let Some(runs) = runs {
+        runs.join();
+    }
+    join("engine", engine);
+    join("loader", loader);
     // Closed last, when no reader is left: then it leaves nothing for the next start to copy.
     drop(join("writer", writer));
     info!("stopped");
-    ended
 }
 
 fn start_logging(config: &Config) -> Result<(), Failure> {
@@ -164,7 +181,7 @@ async fn serve(
     config: &Config,
     listener: TcpListener,
     edge: Edge,
-    engine: EngineHandle,
+    runs: Option<RunsHandle>,
     drained: watch::Receiver<Option<usize>>,
     closing: watch::Sender<bool>,
     connections: Arc<Connections>,
@@ -182,7 +199,8 @@ async fn serve(
     info!(%address, "serving");
     stop.await;
     let serving = Serving {
-        engine,
+        engine: edge.engine,
+        runs,
         health,
         drained,
         closing,

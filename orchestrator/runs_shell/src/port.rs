@@ -1,0 +1,286 @@
+//! The port to the contract: one attempt is one execution, submitted until it is accepted and awaited until it ends.
+//! Speaks `escapement.v1` and nothing else; whether the contract is in this process or in another one makes no difference.
+
+mod refused;
+mod settled;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use escapement_model::ExecutionId;
+use escapement_run::outcome::{AttemptOutcome, ContractEnd, ContractError, classify};
+use escapement_wire::v1;
+use escapement_wire::v1::fleet_service_client::FleetServiceClient;
+use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
+use prost::Message;
+use tokio::time::{sleep, timeout};
+use tonic::client::GrpcService;
+use tonic::codegen::{Body, StdError};
+use tonic::{Code, Status};
+use tracing::warn;
+
+use crate::clock::wall_ms;
+use crate::limits::{
+    ACTIONS_INTERVAL, CONTRACT_MESSAGE_BYTES_MAX, CONTRACT_PATIENCE, SUBMIT_PAUSE, SUBMIT_PAUSE_MAX,
+    WAIT_CYCLE,
+};
+use crate::seen::SeenActions;
+use refused::{Refusal, refusal};
+
+/// One attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) execution_id: ExecutionId,
+    /// The encoded `SubmitPlanRequest`.
+    pub(crate) request: Bytes,
+    pub(crate) attempt_ms: u64,
+    pub(crate) seen: bool,
+}
+
+/// The contract, behind any service that answers its calls. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Contract<T> {
+    plans: PlanExecutionServiceClient<T>,
+    fleet: FleetServiceClient<T>,
+    seen: SeenActions,
+}
+
+/// What became of a submission.
+enum Submitted {
+    /// The execution is there.
+    Accepted,
+    /// It will never be: its end, as if it had been.
+    Ended(ContractEnd),
+    /// Another request has its id.
+    Other,
+}
+
+impl<T> Contract<T>
+where
+    T: GrpcService<tonic::body::Body> + Clone + Send + 'static,
+    T::Error: Into<StdError>,
+    T::Future: Send,
+    T::ResponseBody: Body<Data = Bytes> + Send + 'static,
+    <T::ResponseBody as Body>::Error: Into<StdError> + Send,
+{
+    /// Calls the contract through that service, and remembers which actions were offered.
+    pub(crate) fn new(service: T, seen: SeenActions) -> Self {
+        Self {
+            plans: PlanExecutionServiceClient::new(service.clone())
+                .max_decoding_message_size(CONTRACT_MESSAGE_BYTES_MAX)
+                .max_encoding_message_size(CONTRACT_MESSAGE_BYTES_MAX),
+            fleet: FleetServiceClient::new(service).max_decoding_message_size(CONTRACT_MESSAGE_BYTES_MAX),
+            seen,
+        }
+    }
+
+    /// Asks again and again which actions there are, and remembers them. Ends with its task.
+    pub(crate) async fn watch_actions(mut self) {
+        loop {
+            let asked = timeout(
+                CONTRACT_PATIENCE,
+                self.fleet.list_actions(v1::ListActionsRequest {}),
+            );
+            if let Ok(Ok(listed)) = asked.await {
+                let actions = listed.into_inner().actions.into_iter();
+                // A declared action was perhaps never offered.
+                let offered =
+                    actions.filter(|action| action.workers > 0 || action.registered_for_ms.is_some());
+                offered.for_each(|action| self.seen.add(&action.name));
+            }
+            sleep(ACTIONS_INTERVAL).await;
+        }
+    }
+
+    /// Carries an attempt out: submits it until it is accepted, waits for its end, and judges that.
+    pub(crate) async fn carry_out(mut self, attempt: Attempt) -> AttemptOutcome {
+        let request = match v1::SubmitPlanRequest::decode(attempt.request.clone()) {
+            Ok(request) => request,
+            Err(error) => return judged(&failed("INVALID_ARGUMENT", &error.to_string()), &attempt, false),
+        };
+        let plan = request.plan.as_ref();
+        let step = plan
+            .and_then(|plan| plan.steps.first())
+            .cloned()
+            .unwrap_or_default();
+        let subject = plan.and_then(settled::subject_of);
+        let end = match self.submit(request, &attempt).await {
+            Submitted::Ended(end) => end,
+            Submitted::Accepted => self.end_of(&attempt, &step.id).await,
+            Submitted::Other => self.end_of_other(&attempt, &step.id, subject).await,
+        };
+        if settled::was_offered(&end) {
+            self.seen.add(&step.action);
+        }
+        let seen = attempt.seen || self.seen.contains(&step.action);
+        judged(&end, &attempt, seen)
+    }
+
+    /// Submits until the contract says yes or no.
+    async fn submit(&mut self, request: v1::SubmitPlanRequest, attempt: &Attempt) -> Submitted {
+        let deadline = request.deadline_ms.unwrap_or(i64::MAX);
+        let mut pauses = Pauses::new(attempt.execution_id);
+        loop {
+            let refused = match self.submit_once(request.clone()).await {
+                Ok(()) => return Submitted::Accepted,
+                Err(status) => refusal(&status),
+            };
+            match refused {
+                // It is certain that nothing was accepted, and that there is no time any more.
+                Refusal::NotNow { .. } if wall_ms() >= deadline => {
+                    return Submitted::Ended(settled::never_accepted(attempt.execution_id));
+                }
+                Refusal::NotNow { reason } | Refusal::NotKnown { reason } => pauses.wait(&reason).await,
+                Refusal::Never { reason, message } => return Submitted::Ended(failed(&reason, &message)),
+                Refusal::Removed => return Submitted::Ended(settled::removed()),
+                Refusal::OtherRequest => return Submitted::Other,
+            }
+        }
+    }
+
+    async fn submit_once(&mut self, request: v1::SubmitPlanRequest) -> Result<(), Status> {
+        let submitted = timeout(CONTRACT_PATIENCE, self.plans.submit_plan(request)).await;
+        submitted.unwrap_or_else(|_| Err(late())).map(|_| ())
+    }
+
+    /// Waits for the end of the execution, in cycles.
+    async fn end_of(&mut self, attempt: &Attempt, step_id: &str) -> ContractEnd {
+        let mut pauses = Pauses::new(attempt.execution_id);
+        loop {
+            let request = v1::WaitExecutionRequest {
+                execution_id: attempt.execution_id.to_string(),
+                timeout_ms: i64::try_from(WAIT_CYCLE.as_millis()).ok(),
+            };
+            let waited = timeout(WAIT_CYCLE + CONTRACT_PATIENCE, self.plans.wait_execution(request)).await;
+            let reason = match waited.unwrap_or_else(|_| Err(late())) {
+                Ok(answer) => {
+                    let execution = answer.into_inner().execution.unwrap_or_default();
+                    if let Some(result) = execution.result {
+                        let assigned = self.was_assigned(attempt, &result).await;
+                        return settled::end(result, step_id, assigned);
+                    }
+                    pauses = Pauses::new(attempt.execution_id);
+                    continue;
+                }
+                Err(status) => match refusal(&status) {
+                    // RUN-5.1: it was accepted, and is not there any more.
+                    Refusal::Removed => return settled::removed(),
+                    Refusal::Never { reason, .. } if reason == "EXECUTION_NOT_FOUND" => {
+                        return settled::removed();
+                    }
+                    Refusal::Never { reason, message } => {
+                        warn!(execution_id = %attempt.execution_id, reason, message, "execution cannot be awaited");
+                        reason
+                    }
+                    Refusal::NotNow { reason } | Refusal::NotKnown { reason } => reason,
+                    Refusal::OtherRequest => "EXECUTION_ID_IN_USE".to_owned(),
+                },
+            };
+            pauses.wait(&reason).await;
+        }
+    }
+
+    /// True unless the record says that no worker was ever given the attempt. Only a `PLAN_TIMEOUT` leaves that open.
+    async fn was_assigned(&mut self, attempt: &Attempt, result: &v1::PlanResult) -> bool {
+        let code = result.error.as_ref().map(|error| error.error_code.as_str());
+        if code != Some("PLAN_TIMEOUT") {
+            return code != Some("DEADLINE_EXCEEDED");
+        }
+        let request = v1::ListAuditEntriesRequest {
+            execution_id: attempt.execution_id.to_string(),
+            from_sequence: 0,
+            page_size: None,
+        };
+        let mut pauses = Pauses::new(attempt.execution_id);
+        loop {
+            let listed = timeout(CONTRACT_PATIENCE, self.plans.list_audit_entries(request.clone())).await;
+            match listed.unwrap_or_else(|_| Err(late())) {
+                Ok(page) => return settled::names_an_assignment(&page.into_inner().entries),
+                Err(status) => match refusal(&status) {
+                    Refusal::NotNow { reason } | Refusal::NotKnown { reason } => pauses.wait(&reason).await,
+                    // Nothing says that nothing was done.
+                    Refusal::Never { .. } | Refusal::Removed | Refusal::OtherRequest => return true,
+                },
+            }
+        }
+    }
+
+    /// Another request has the id: a restored store has forgotten what it sent. If that was about the same subject its
+    /// result counts, else it is not known what happened.
+    async fn end_of_other(
+        &mut self,
+        attempt: &Attempt,
+        step_id: &str,
+        subject: Option<String>,
+    ) -> ContractEnd {
+        let end = self.end_of(attempt, step_id).await;
+        let request = v1::ExportExecutionRequest {
+            execution_id: attempt.execution_id.to_string(),
+        };
+        let same = async {
+            let mut pieces = self.plans.export_execution(request).await.ok()?.into_inner();
+            let mut record = Vec::new();
+            while let Ok(Some(piece)) = pieces.message().await {
+                record.extend_from_slice(&piece.data);
+            }
+            settled::is_about(&record, subject.as_deref()?).then_some(())
+        };
+        match timeout(CONTRACT_PATIENCE, same).await {
+            Ok(Some(())) => end,
+            Ok(None) | Err(_) => settled::unknown(),
+        }
+    }
+}
+
+fn judged(end: &ContractEnd, attempt: &Attempt, seen: bool) -> AttemptOutcome {
+    classify(end, attempt.attempt_ms, seen)
+}
+
+/// The contract does not take the request, now or later.
+fn failed(reason: &str, message: &str) -> ContractEnd {
+    ContractEnd {
+        output: None,
+        error: Some(ContractError {
+            code: reason.to_owned(),
+            message: message.to_owned(),
+            fatal: true,
+            reason: None,
+        }),
+        steps_executed: 0,
+        assigned: false,
+    }
+}
+
+/// The answer did not come in time.
+fn late() -> Status {
+    Status::new(Code::Unavailable, "the contract does not answer")
+}
+
+/// Pauses that grow, and that differ from execution to execution without a random number.
+struct Pauses {
+    next: Duration,
+    /// 192 to 319 of 256.
+    share: u32,
+    has_said: bool,
+    execution_id: ExecutionId,
+}
+
+impl Pauses {
+    fn new(execution_id: ExecutionId) -> Self {
+        let bytes = execution_id.as_bytes();
+        Self {
+            next: SUBMIT_PAUSE,
+            share: 192 + u32::from(bytes[15] & 127),
+            has_said: false,
+            execution_id,
+        }
+    }
+
+    async fn wait(&mut self, reason: &str) {
+        if self.next >= SUBMIT_PAUSE_MAX && !std::mem::replace(&mut self.has_said, true) {
+            warn!(execution_id = %self.execution_id, reason, "contract does not take a call; it is tried again");
+        }
+        sleep(self.next * self.share / 256).await;
+        self.next = (self.next * 2).min(SUBMIT_PAUSE_MAX);
+    }
+}

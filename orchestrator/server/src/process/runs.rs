@@ -1,0 +1,106 @@
+//! Runs beside the contract: their store, their thread, and the way from there to the contract. Decides nothing about a run.
+
+use crate::config::Config;
+use crate::exit::{EXIT_SOFTWARE, EXIT_STORE, Failure, stop_here};
+use crate::grpc::{Edge, services};
+use crate::limits::{CONTRACT_CONNECT_TIMEOUT, CONTRACT_KEEP_ALIVE_INTERVAL, RUN_EXECUTIONS_MAX};
+use escapement_runs_shell::{EffectsConfig, Ending, RunsHandle, RunsThread, Setup, perform};
+use escapement_store::runs::EmbeddedRuns;
+use escapement_store::{Embedded, EmbeddedOptions};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tonic::transport::{Channel, Endpoint};
+use tracing::error;
+
+/// The runs of the process.
+#[derive(Debug)]
+pub(crate) struct Runs {
+    pub(crate) handle: RunsHandle,
+    thread: RunsThread<EmbeddedRuns>,
+}
+
+/// The store of runs, which is opened while that of the contract still lends its lock.
+pub(crate) fn open_store(config: &Config, store: &Embedded) -> Result<Option<EmbeddedRuns>, Failure> {
+    if config.no_runs {
+        return Ok(None);
+    }
+    let options = EmbeddedOptions {
+        accept_loss: config.accept_loss,
+        lock: Some(store.lock()),
+        ..EmbeddedOptions::default()
+    };
+    let runs = EmbeddedRuns::open(&config.store_path, &options).map_err(Failure::Store)?;
+    for repaired in &runs.opening().repaired {
+        tracing::warn!(repaired, "store of runs repaired with the loss accepted");
+    }
+    Ok(Some(runs))
+}
+
+impl Runs {
+    /// Takes up what the store holds, and lets it go on. The contract is there already.
+    pub(crate) fn start(
+        config: &Config,
+        store: EmbeddedRuns,
+        edge: &Edge,
+        threads: &Handle,
+    ) -> Result<Self, Failure> {
+        let (outgoing, received) = mpsc::unbounded_channel();
+        let newest_ms = store.newest_ms();
+        let setup = Setup {
+            store,
+            config: config.runs(),
+            removal: config.run_removal(),
+            newest_ms,
+            outgoing,
+            cannot_go_on: Box::new(cannot_go_on),
+        };
+        let (handle, thread) = escapement_runs_shell::start(setup).map_err(Failure::Store)?;
+        let effects = EffectsConfig {
+            max_executions: RUN_EXECUTIONS_MAX,
+        };
+        match &config.contract {
+            None => perform(services::contract(edge), &handle, effects, received, threads),
+            Some(url) => perform(channel(url, threads), &handle, effects, received, threads),
+        }
+        Ok(Self { handle, thread })
+    }
+
+    /// Waits for the end of the thread, which was asked to end before; then the store is closed.
+    pub(crate) fn join(self) {
+        let Self { handle, thread } = self;
+        drop(handle);
+        if thread.join().is_err() {
+            error!("thread of runs ended with a panic");
+        }
+    }
+}
+
+/// The way to another orchestrator. It connects when it is used, and again if the connection is lost.
+fn channel(url: &str, threads: &Handle) -> Channel {
+    let _in_runtime = threads.enter();
+    let endpoint = Endpoint::from_shared(url.to_owned()).expect("the configuration checked it");
+    endpoint
+        .connect_timeout(CONTRACT_CONNECT_TIMEOUT)
+        .http2_keep_alive_interval(CONTRACT_KEEP_ALIVE_INTERVAL)
+        .keep_alive_while_idle(true)
+        .connect_lazy()
+}
+
+fn cannot_go_on(why: Ending<'_>) {
+    match why {
+        Ending::Store(fault) => {
+            error!(
+                error = fault as &dyn std::error::Error,
+                "store of runs failed; nothing more is acknowledged"
+            );
+            stop_here(EXIT_STORE)
+        }
+        Ending::Panic => {
+            error!(
+                thread = "runs",
+                "defect: the orchestrator stops; report it with the panic above"
+            );
+            stop_here(EXIT_SOFTWARE)
+        }
+    }
+}
