@@ -21,7 +21,7 @@ const PURE: [&str; 8] = [
 ];
 /// The disk below the store in tests: the only crate with `unsafe`, and below SQLite itself.
 const TEST_DISK: &str = "escapement-test-disk";
-const ORCHESTRATOR: [&str; 16] = [
+const ORCHESTRATOR: [&str; 17] = [
     "escapement-contract",
     "escapement-engine",
     "escapement-simulator",
@@ -37,6 +37,7 @@ const ORCHESTRATOR: [&str; 16] = [
     "escapement-expressions",
     "escapement-runs-shell",
     "escapement-runs-insight",
+    "escapement-runs-api",
     "escapement-orchestrator",
 ];
 
@@ -98,6 +99,7 @@ fn runs_and_the_contract_never_depend_on_each_other() {
         "escapement-expressions",
         "escapement-runs-shell",
         "escapement-runs-insight",
+        "escapement-runs-api",
     ];
     for name in runs {
         assert_never(name, &contract);

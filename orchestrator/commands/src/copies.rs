@@ -1,11 +1,14 @@
 //! `backup` and `restore`: a copy of a store as one file, and a store of such a copy. Decide nothing about what is in it.
 
 use crate::Failure;
-use crate::place::{StorePath, undone};
-use crate::said::{Looked, say, tell};
+use crate::hold_back::hold_back;
+use crate::place::{StorePath, undone, unix_ms};
+use crate::said::{Looked, say, tell, tell_of_runs};
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use escapement_store::embedded::{BackedUp, RestoreOptions, Restored, back_up, restore};
+use escapement_store::backup::{BackedUp, Examined, Found, RestoreOptions, Restored, back_up, restore};
+use escapement_store::runs::EmbeddedRuns;
+use escapement_store::{Embedded, Store};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -17,7 +20,7 @@ pub struct Backup {
     /// The file to make.
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
-    /// Keep the copy although executions in it are damaged.
+    /// Keep the copy although something in it is damaged.
     #[arg(long, value_parser = BoolishValueParser::new())]
     accept_damage: bool,
 }
@@ -30,10 +33,10 @@ pub struct Restore {
     from: PathBuf,
     #[command(flatten)]
     store: StorePath,
-    /// Leave queued what was queued at the time of the backup; what has run since then runs once more.
+    /// Leave queued what was queued at the time of the backup, and let runs go on; what has run since then runs once more.
     #[arg(long, value_parser = BoolishValueParser::new())]
     run_queued: bool,
-    /// Restore although executions in the backup are damaged.
+    /// Restore although something in the backup is damaged.
     #[arg(long, value_parser = BoolishValueParser::new())]
     accept_damage: bool,
 }
@@ -42,14 +45,11 @@ pub(crate) fn back_up_store(flags: &Backup) -> Result<(), Failure> {
     let failed = undone("backup is not made");
     let directory = &flags.store.directory;
     let BackedUp {
-        examination,
+        examined,
         n_bytes,
         is_kept,
-    } = back_up(directory, &flags.to, flags.accept_damage, &mut tell).map_err(failed)?;
-    let looked = Looked {
-        executions: examination,
-        ..Looked::default()
-    };
+    } = back_up(directory, &flags.to, flags.accept_damage, &mut tell_found).map_err(failed)?;
+    let looked = looked(&examined);
     say(&looked.counted(json!({
         "event": "backed_up",
         "file": flags.to.to_string_lossy(),
@@ -66,20 +66,37 @@ pub(crate) fn restore_store(flags: &Restore) -> Result<(), Failure> {
         run_queued: flags.run_queued,
         accept_damage: flags.accept_damage,
     };
-    let Restored {
-        examination,
-        n_withheld,
-        is_kept,
-    } = restore(&flags.from, directory, options, &mut tell).map_err(failed)?;
-    let looked = Looked {
-        executions: examination,
-        ..Looked::default()
+    let mut change_runs = |runs: &mut EmbeddedRuns, executions: &Embedded| match flags.run_queued {
+        true => Ok(0),
+        false => hold_back(runs, &*executions.reader()?, unix_ms()),
     };
+    let Restored {
+        examined,
+        n_withheld,
+        n_runs_changed,
+        is_kept,
+    } = restore(&flags.from, directory, options, &mut tell_found, &mut change_runs).map_err(failed)?;
+    let looked = looked(&examined);
     say(&looked.counted(json!({
         "event": "restored",
         "store_path": directory.to_string_lossy(),
         "kept": is_kept,
         "queued_withheld": n_withheld,
+        "runs_paused": n_runs_changed,
     })));
     looked.judged(is_kept)
+}
+
+fn looked(examined: &Examined) -> Looked {
+    Looked {
+        executions: examined.executions,
+        runs: examined.runs.unwrap_or_default(),
+    }
+}
+
+fn tell_found(found: Found<'_>) {
+    match found {
+        Found::Executions(found) => tell(found),
+        Found::Runs(found) => tell_of_runs(found),
+    }
 }

@@ -12,6 +12,7 @@ mod verify;
 
 pub mod exit;
 mod failure;
+mod hold_back;
 mod place;
 mod said;
 
@@ -24,11 +25,12 @@ pub use failure::Failure;
 pub enum Command {
     /// Copies the store into one file, also while an orchestrator runs on it.
     ///
-    /// The file holds everything that was acknowledged before the call, of one moment. It is checked as `check` does
-    /// and synced before it gets its name; an existing file is never overwritten. Calls go on meanwhile; the
-    /// write-ahead log grows until the copy is made, so have as much space free as arrives in that time.
+    /// The file holds everything that was acknowledged before the call: the runs of one moment, and the executions of one
+    /// a little later. It is checked as `check` does and synced before it gets its name; an existing file is never
+    /// overwritten. Calls go on meanwhile; the write-ahead logs grow until the copy is made, so have as much space free as
+    /// arrives in that time, and as the runs take.
     ///
-    /// Stdout: a line of JSON for each damaged execution, and a last line with the event "backed_up".
+    /// Stdout: a line of JSON for each damaged execution or run, and a last line with the event "backed_up".
     ///
     /// Exit codes: 0 the file is there; 73 it exists already, cannot be written, or there is no store; 74 the store is
     /// damaged.
@@ -41,10 +43,13 @@ pub enum Command {
     /// as failures with the reason orchestrator_restarted: nothing that has run once runs again by surprise. With
     /// --run-queued they stay queued and run; use it if the orchestrator had stopped before the backup was made.
     ///
+    /// Runs that had not ended are paused for the same reason, and what they had under way that the backup does not know
+    /// is in doubt: look at each, then resume or cancel it. With --run-queued they go on by themselves.
+    ///
     /// A restore that does not come through leaves a directory `restoring` behind; no orchestrator starts there until
     /// it is repeated, or that directory is removed.
     ///
-    /// Stdout: a line of JSON for each damaged execution, and a last line with the event "restored".
+    /// Stdout: a line of JSON for each damaged execution or run, and a last line with the event "restored".
     ///
     /// Exit codes: 0 restored; 73 the directory holds a store, or a file cannot be used; 74 the backup is damaged, or
     /// is none.

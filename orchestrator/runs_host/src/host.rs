@@ -12,7 +12,7 @@ use escapement_store::runs::{BatchOutcome, ClientRequest, RunBatch, RunReader, R
 use crate::contents::Contents;
 use crate::recovery::{Damaged, recover};
 use crate::revisions::documents_below;
-use crate::writes::{Queued, write_of};
+use crate::writes::{Coming, Queued, Written, write_of};
 
 /// A run that is to be made.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ pub struct RunsHost {
     /// To be written, in order.
     queue: VecDeque<Queued>,
     /// Written, and not known to be durable.
-    written: Vec<(RunId, Vec<Effect>)>,
+    written: Vec<Written>,
     /// Ended with that, and their parents may wait for them.
     ending: Vec<Ended>,
     /// May leave.
@@ -121,9 +121,13 @@ impl RunsHost {
             host.runs.recover(run_id, run);
         }
         for run_id in ids {
-            host.handle(run_id, Input::Recovered, now)
-                .expect("it was taken up just now");
+            // Time comes after all of them: it may end a run that was not taken up yet.
+            let work = host.runs.handle(run_id, Input::Recovered, now, &host.contents);
+            if let Some(work) = work.expect("it was taken up just now") {
+                host.push(work, None);
+            }
         }
+        host.time(now);
         Ok((host, damaged))
     }
 
@@ -149,7 +153,7 @@ impl RunsHost {
         let work = created.map_err(|why| not_created(why, run_id))?;
         self.push(work, request);
         let queued = self.queue.back_mut().expect("it was pushed just now");
-        queued.plan = saved_plan;
+        queued.coming.plan = saved_plan;
         self.admit(now);
         Ok(run_id)
     }
@@ -191,7 +195,8 @@ impl RunsHost {
         }
         // A child that is asked for again after a restart may have ended, or have been removed.
         let removed = self.contents.reader().removed(run_id);
-        if self.summary(run_id).is_some() || removed.expect("the store is readable").is_some() {
+        let is_coming = self.coming().any(|coming| coming.run_id == run_id);
+        if is_coming || self.summary(run_id).is_some() || removed.expect("the store is readable").is_some() {
             return Err(NotCreated::Exists(run_id, None));
         }
         Ok(())
@@ -204,21 +209,21 @@ impl RunsHost {
 
     /// The run of a saved plan that lives, durable or not.
     fn live_run_of(&self, plan: &str) -> Option<RunId> {
-        let mut coming = self.queue.iter();
-        let coming = coming.find(|queued| queued.plan.as_deref() == Some(plan));
+        let mut coming = self.coming();
+        let coming = coming.find(|coming| coming.plan.as_deref() == Some(plan));
         let newest = || {
             let newest = self.contents.reader().newest_run_of(plan);
             newest
                 .expect("the store is readable")
                 .map(|summary| summary.run_id)
         };
-        let newest = coming.map(|queued| queued.work.run_id).or_else(newest)?;
+        let newest = coming.map(|coming| coming.run_id).or_else(newest)?;
         self.runs.get(newest).is_some().then_some(newest)
     }
 
     /// The run that a request of this key has made, durable or not.
     fn made_by(&self, key: &str) -> Option<(RunId, [u8; 32])> {
-        self.coming(key, true).or_else(|| {
+        self.coming_by(key, true).or_else(|| {
             self.contents
                 .reader()
                 .created_by(key)
@@ -231,7 +236,7 @@ impl RunsHost {
     /// # Panics
     /// As the store's reader fails.
     pub fn answered(&self, key: &str) -> Option<(RunId, [u8; 32])> {
-        self.coming(key, false).or_else(|| {
+        self.coming_by(key, false).or_else(|| {
             self.contents
                 .reader()
                 .answered(key)
@@ -239,13 +244,18 @@ impl RunsHost {
         })
     }
 
-    /// The run of a request that is not durable yet.
-    fn coming(&self, key: &str, creates: bool) -> Option<(RunId, [u8; 32])> {
-        self.queue.iter().find_map(|queued| {
-            let request = queued.request.as_ref().filter(|request| request.key == key)?;
-            let work = &queued.work;
-            ((work.first_sequence == 1) == creates).then_some((work.run_id, request.digest))
+    /// The run of a request that is not known to be durable.
+    fn coming_by(&self, key: &str, creates: bool) -> Option<(RunId, [u8; 32])> {
+        self.coming().find_map(|coming| {
+            let request = coming.request.as_ref().filter(|request| request.key == key)?;
+            (coming.creates == creates).then_some((coming.run_id, request.digest))
         })
+    }
+
+    /// What is on its way to the store: queued, or written and not known to be durable.
+    fn coming(&self) -> impl Iterator<Item = &Coming> {
+        let queued = self.queue.iter().map(|queued| &queued.coming);
+        queued.chain(self.written.iter().map(|written| &written.coming))
     }
 
     /// Hands an input to a run.
@@ -311,11 +321,7 @@ impl RunsHost {
             let below = documents_below(self.contents.reader(), &row.sub_plans);
             work.pinned.extend(below);
         }
-        self.queue.push_back(Queued {
-            work,
-            request,
-            plan: None,
-        });
+        self.queue.push_back(Queued::new(work, request));
     }
 
     /// When time is due next, in Unix milliseconds.
@@ -331,10 +337,9 @@ impl RunsHost {
         assert!(self.written.is_empty(), "one batch after another");
         let mut batch = RunBatch::new();
         for queued in self.queue.drain(..) {
-            let (write, work) = write_of(queued);
-            self.ending.extend(ended(&work));
-            batch.add(write);
-            self.written.push((work.run_id, work.persisted()));
+            self.ending.extend(ended(&queued.work));
+            batch.add(write_of(&queued));
+            self.written.push(queued.written());
         }
         (!batch.is_empty()).then_some(batch)
     }
@@ -353,9 +358,9 @@ impl RunsHost {
         if self.queue.is_empty() {
             self.contents.arrived();
         }
-        for (run_id, effects) in self.written.drain(..) {
-            self.ready
-                .extend(effects.into_iter().map(|effect| (run_id, effect)));
+        for Written { coming, effects } in self.written.drain(..) {
+            let effects = effects.into_iter().map(|effect| (coming.run_id, effect));
+            self.ready.extend(effects);
         }
         self.ended.append(&mut self.ending);
     }
@@ -363,7 +368,7 @@ impl RunsHost {
     /// Forgets a run of the batch that was polled last: the store has lost what its write builds on.
     pub fn set_aside(&mut self, run_id: RunId) {
         self.runs.set_aside(run_id);
-        self.written.retain(|(written, _)| *written != run_id);
+        self.written.retain(|written| written.coming.run_id != run_id);
         self.ending.retain(|ended| ended.run_id != run_id);
     }
 

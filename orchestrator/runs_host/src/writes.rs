@@ -1,7 +1,8 @@
 //! What a run has to write, as the store takes it.
 
-use escapement_run::ShownState;
+use escapement_model::RunId;
 use escapement_run::journal::{Entry, RequestState};
+use escapement_run::{Effect, ShownState};
 use escapement_runs::{RequestRow, RevisionRow, Work};
 use escapement_store::runs::{
     ClientRequest, ClosedInputRequest, Content, NewInputRequest, NewRun, RunProgress, RunWrite, Snapshot,
@@ -36,24 +37,59 @@ pub fn request_state_byte(state: RequestState) -> u8 {
 /// What is to be written for one run.
 pub(crate) struct Queued {
     pub(crate) work: Work,
+    pub(crate) coming: Coming,
+}
+
+/// A write that is not known to be durable, and what it holds back.
+pub(crate) struct Written {
+    pub(crate) coming: Coming,
+    pub(crate) effects: Vec<Effect>,
+}
+
+/// By what a change that is on its way to the store is found.
+pub(crate) struct Coming {
+    pub(crate) run_id: RunId,
+    /// True if the run is made with it.
+    pub(crate) creates: bool,
     /// What the caller of this change may repeat.
     pub(crate) request: Option<ClientRequest>,
     /// The saved plan of a new run.
     pub(crate) plan: Option<String>,
 }
 
+impl Queued {
+    pub(crate) fn new(work: Work, request: Option<ClientRequest>) -> Self {
+        let coming = Coming {
+            run_id: work.run_id,
+            creates: work.first_sequence == 1,
+            request,
+            plan: None,
+        };
+        Self { work, coming }
+    }
+
+    /// What is left of it once it is written.
+    pub(crate) fn written(self) -> Written {
+        Written {
+            coming: self.coming,
+            effects: self.work.persisted(),
+        }
+    }
+}
+
 /// The write of one work.
-pub(crate) fn write_of(queued: Queued) -> (RunWrite, Work) {
-    let Queued { work, request, plan } = queued;
-    let (created_by, answered) = match work.first_sequence {
-        1 => (request, None),
-        _ => (None, request),
+pub(crate) fn write_of(queued: &Queued) -> RunWrite {
+    let Queued { work, coming } = queued;
+    let request = coming.request.clone();
+    let (created_by, answered) = if coming.creates {
+        (request, None)
+    } else {
+        (None, request)
     };
-    let write = RunWrite {
+    RunWrite {
         requests: answered.into_iter().collect(),
-        ..with_creation(&work, created_by, plan)
-    };
-    (write, work)
+        ..with_creation(work, created_by, coming.plan.clone())
+    }
 }
 
 fn with_creation(work: &Work, request: Option<ClientRequest>, plan: Option<String>) -> RunWrite {

@@ -27,7 +27,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-pub use self::copy::{BackedUp, RestoreOptions, Restored, back_up, restore};
+pub(crate) use self::copy::{copied, staged, withhold_queued};
 pub use self::examine::{Examination, ExaminedPage, Examiner, Finding};
 pub use self::give_up::GivenUp;
 use self::reader::EmbeddedReader;

@@ -8,6 +8,7 @@
 
 #![warn(clippy::too_many_lines)]
 
+pub mod backup;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod database;

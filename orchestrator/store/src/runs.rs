@@ -30,9 +30,10 @@ pub use self::definitions::{
     DefinitionWrite, ExpectedVersion, StoredRevision,
 };
 pub use self::embedded::{
-    EmbeddedRuns, RunExamination, RunExaminedPage, RunExaminer, RunFinding, RunGivenUp, RunsBackedUp,
-    RunsRestored, are_there, back_up, open_reader, restore,
+    EmbeddedRuns, RunExamination, RunExaminedPage, RunExaminer, RunFinding, RunGivenUp, are_there,
+    open_reader,
 };
+pub(crate) use self::embedded::{copied, staged};
 #[cfg(feature = "testing")]
 pub use self::memory::{MemoryRuns, MemoryRunsDisk};
 pub use self::removal::{RunRemoval, RunRemoved, RunsRemoved};

@@ -7,8 +7,9 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
+use escapement_store::backup::{self, BackedUp, Found, RestoreOptions, Restored};
 use escapement_store::conformance::Sample;
-use escapement_store::embedded::{Examination, Examiner, Finding, RestoreOptions, back_up, restore};
+use escapement_store::embedded::{Examination, Examiner, Finding};
 use escapement_store::{
     Embedded, EmbeddedOptions, Outcome, Reader, Removal, Store, StoreFault, StoredState, Write,
 };
@@ -312,6 +313,34 @@ fn whatever_bit_flips_is_found_or_changes_nothing_that_is_read() {
     );
 }
 
+/// Backs the executions up; there are no runs.
+fn back_up(
+    directory: &Path,
+    file: &Path,
+    accept_damage: bool,
+    told: &mut dyn FnMut(&Finding),
+) -> Result<BackedUp, StoreFault> {
+    backup::back_up(directory, file, accept_damage, &mut |found| match found {
+        Found::Executions(found) => told(found),
+        Found::Runs(found) => panic!("{found:?}"),
+    })
+}
+
+fn restore(
+    file: &Path,
+    directory: &Path,
+    options: RestoreOptions,
+    told: &mut dyn FnMut(&Finding),
+) -> Result<Restored, StoreFault> {
+    let mut tell = |found: Found<'_>| match found {
+        Found::Executions(found) => told(found),
+        Found::Runs(found) => panic!("{found:?}"),
+    };
+    backup::restore(file, directory, options, &mut tell, &mut |_, _| {
+        panic!("there are no runs")
+    })
+}
+
 #[test]
 fn a_backup_of_a_running_store_is_whole_and_restores_elsewhere() {
     let (directory, samples) = furnished();
@@ -324,7 +353,7 @@ fn a_backup_of_a_running_store_is_whole_and_restores_elsewhere() {
     let never = &mut |finding: &Finding| panic!("{finding:?}");
     let backed_up = back_up(directory.path(), &file, false, never).unwrap();
     assert!(backed_up.is_kept && backed_up.n_bytes > 100_000);
-    assert_eq!(backed_up.examination.n_executions, N_ALL - N_REMOVED + 1);
+    assert_eq!(backed_up.examined.executions.n_executions, N_ALL - N_REMOVED + 1);
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     store.commit(&[Sample::new(901).accept()]).unwrap();
     let fault = back_up(directory.path(), &file, false, never).unwrap_err();

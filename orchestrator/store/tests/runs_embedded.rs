@@ -3,16 +3,19 @@
 
 mod scratch;
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::Path;
 
 use bytes::Bytes;
+use escapement_store::backup::{self, BackedUp, Found, RestoreOptions, Restored};
 use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{
     BatchOutcome, ClientRequest, Content, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut,
     DefinitionWrite, EmbeddedRuns, ExpectedVersion, RunBatch, RunFinding, RunGivenUp, RunStore, RunWrite,
-    back_up, open_reader, restore,
+    open_reader,
 };
-use escapement_store::{Embedded, EmbeddedOptions, StoreFault};
+use escapement_store::{Embedded, EmbeddedOptions, Store, StoreFault};
 use rusqlite::Connection;
 
 use crate::scratch::Scratch;
@@ -272,31 +275,66 @@ fn a_lost_end_refuses_to_open() {
     );
 }
 
+/// Makes the executions beside the runs: a backup is of both.
+fn add_executions(directory: &Scratch) {
+    drop(Embedded::open(directory.path(), EmbeddedOptions::default()).unwrap());
+}
+
+fn back_up(directory: &Scratch, file: &Path, accept_damage: bool) -> Result<(BackedUp, usize), StoreFault> {
+    let mut n_found = 0;
+    let backed_up = backup::back_up(directory.path(), file, accept_damage, &mut |found| match found {
+        Found::Executions(found) => panic!("{found:?}"),
+        Found::Runs(_) => n_found += 1,
+    })?;
+    Ok((backed_up, n_found))
+}
+
+fn restore(file: &Path, directory: &Scratch, accept_damage: bool) -> Result<Restored, StoreFault> {
+    let options = RestoreOptions {
+        accept_damage,
+        ..RestoreOptions::default()
+    };
+    backup::restore(
+        file,
+        directory.path(),
+        options,
+        &mut |_| (),
+        &mut |runs, executions| {
+            let there = (runs.reader()?.counts()?, executions.reader()?.counts()?);
+            assert_eq!((there.0.live + there.0.ended, there.1.queued), (N_RUNS, 0));
+            Ok(7)
+        },
+    )
+}
+
 #[test]
 fn a_backup_of_a_store_in_use_is_restored_whole() {
     let directory = furnished();
+    add_executions(&directory);
     let mut store = open(directory.path());
-    let file = directory.path().join("runs.backup");
-    let backed_up = back_up(directory.path(), &file, false, &mut |finding| {
-        panic!("{finding:?}")
-    })
-    .unwrap();
-    assert!(backed_up.is_kept);
-    assert_eq!(
-        (backed_up.examination.n_runs, backed_up.examination.n_contents),
-        (N_RUNS, 1)
-    );
-    let again = back_up(directory.path(), &file, false, &mut |_| ());
+    let file = directory.path().join("backup");
+    let (backed_up, n_found) = back_up(&directory, &file, false).unwrap();
+    assert!(backed_up.is_kept && n_found == 0);
+    assert_eq!(backed_up.n_bytes, file.metadata().unwrap().len());
+    let runs = backed_up.examined.runs.unwrap();
+    assert_eq!((runs.n_runs, runs.n_contents), (N_RUNS, 1));
+    let again = back_up(&directory, &file, false);
     assert!(matches!(again, Err(StoreFault::Exists { .. })), "{again:?}");
     commit(&mut store, [RunSample::new(1).append(6, 1)]);
 
     let target = Scratch::new();
-    let executions = Embedded::open(target.path(), EmbeddedOptions::default()).unwrap();
-    drop(executions);
-    let restored = restore(&file, target.path(), false, &mut |_| ()).unwrap();
-    assert!(restored.is_kept && restored.examination == backed_up.examination);
-    let again = restore(&file, target.path(), false, &mut |_| ());
+    let restored = restore(&file, &target, false).unwrap();
+    assert!(restored.is_kept && restored.examined == backed_up.examined);
+    assert_eq!(restored.n_runs_changed, 7);
+    let again = restore(&file, &target, false);
     assert!(matches!(again, Err(StoreFault::Exists { .. })), "{again:?}");
+    let names = std::fs::read_dir(target.path()).unwrap();
+    let names: BTreeSet<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(
+        names,
+        ["executions.db", "lock", "runs.db"].map(OsString::from).into()
+    );
+    add_executions(&target);
     let mut restored = open(target.path());
     let reader = restored.reader().unwrap();
     for sample in (1..=N_RUNS).map(RunSample::new) {
@@ -310,27 +348,51 @@ fn a_backup_of_a_store_in_use_is_restored_whole() {
 #[test]
 fn a_damaged_backup_is_refused_and_leaves_nothing() {
     let directory = furnished();
+    add_executions(&directory);
     tamper(&directory, "UPDATE snapshot SET bytes = x'00' WHERE number = 4");
-    let file = directory.path().join("runs.backup");
-    let refused = back_up(directory.path(), &file, false, &mut |_| ()).unwrap();
-    assert!(!refused.is_kept && !file.exists());
-    assert!(
-        back_up(directory.path(), &file, true, &mut |_| ())
-            .unwrap()
-            .is_kept
-    );
+    let file = directory.path().join("backup");
+    let (refused, n_found) = back_up(&directory, &file, false).unwrap();
+    assert!(!refused.is_kept && !file.exists() && n_found == 1);
+    assert!(back_up(&directory, &file, true).unwrap().0.is_kept);
 
     let target = Scratch::new();
-    let refused = restore(&file, target.path(), false, &mut |_| ()).unwrap();
-    assert!(!refused.is_kept && !target.path().join("runs.db").exists());
+    let refused = restore(&file, &target, false).unwrap();
+    assert!(!refused.is_kept);
+    for database in ["runs.db", "executions.db"] {
+        assert!(!target.path().join(database).exists());
+    }
     let unfinished = EmbeddedRuns::open(target.path(), &EmbeddedOptions::default());
     assert!(
         matches!(unfinished, Err(StoreFault::Unfinished { .. })),
         "{unfinished:?}"
     );
-    let restored = restore(&file, target.path(), true, &mut |_| ()).unwrap();
-    assert_eq!((restored.is_kept, restored.examination.n_damaged), (true, 1));
+    let restored = restore(&file, &target, true).unwrap();
+    let runs = restored.examined.runs.unwrap();
+    assert_eq!((restored.is_kept, runs.n_damaged), (true, 1));
     open(target.path());
+}
+
+#[test]
+fn a_backup_without_its_end_is_none() {
+    let directory = furnished();
+    add_executions(&directory);
+    let file = directory.path().join("backup");
+    let (backed_up, _) = back_up(&directory, &file, false).unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    let longer = [&whole[..], b"x"].concat();
+    for cut in [1, 36, 37, 5_000, backed_up.n_bytes as usize - 50] {
+        let target = Scratch::new();
+        std::fs::write(&file, &whole[..whole.len() - cut]).unwrap();
+        let refused = restore(&file, &target, true);
+        assert!(
+            matches!(refused, Err(StoreFault::NoBackup { .. })),
+            "{cut}: {refused:?}"
+        );
+        assert!(!target.path().join("runs.db").exists());
+    }
+    std::fs::write(&file, longer).unwrap();
+    let refused = restore(&file, &Scratch::new(), true);
+    assert!(matches!(refused, Err(StoreFault::NoBackup { .. })), "{refused:?}");
 }
 
 /// A store with a saved plan, an action profile, a document that only the plan refers to, and an answered request.

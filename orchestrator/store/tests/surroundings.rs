@@ -7,8 +7,9 @@ use std::fs::Permissions;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
+use escapement_store::backup::{RestoreOptions, back_up, restore};
 use escapement_store::conformance::Sample;
-use escapement_store::embedded::{Examiner, GivenUp, RestoreOptions, back_up, restore};
+use escapement_store::embedded::{Examiner, GivenUp};
 use escapement_store::{Embedded, EmbeddedOptions, Outcome, Store, StoreFault};
 use rusqlite::Connection;
 
@@ -280,7 +281,13 @@ fn a_restore_that_failed_leaves_nothing_that_opens_and_is_repeated() {
     let broken = directory.path().join("broken");
     let target = Scratch::new();
     let restore = |file: &Path| {
-        let restored = restore(file, target.path(), RestoreOptions::default(), &mut |_| {})?;
+        let restored = restore(
+            file,
+            target.path(),
+            RestoreOptions::default(),
+            &mut |_| {},
+            &mut |_, _| Ok(0),
+        )?;
         Ok::<_, StoreFault>(restored.is_kept)
     };
     for content in [&bytes[..bytes.len() / 2], b"no backup at all", b""] {

@@ -328,14 +328,18 @@ impl RunState {
     }
 
     fn tool_output(&mut self, output: &ToolOutput) {
+        let runs = self.steps[output.unit.step as usize].stage() == StepStage::Running;
         let unit = self.unit_mut(output.unit);
         unit.live = None;
         unit.set_class(output.class());
         unit.error = output.error.clone();
         if output.class() == OutcomeClass::Completed {
             unit.set_stage(UnitStage::Completed);
-            unit.output = output.output.clone();
-            unit.pause = output.pause;
+            // RUN-3.1, RUN-4.8: what comes after the step's end changes its result no more.
+            if runs {
+                unit.output = output.output.clone();
+                unit.pause = output.pause;
+            }
             self.progress();
         } else {
             unit.set_stage(UnitStage::Judged);

@@ -5,7 +5,7 @@ use escapement_run::presets::Preset;
 use escapement_run::{Effect, Input};
 use serde_json::{Value, json};
 
-use crate::world::{World, and, call, encoded, spec};
+use crate::world::{World, and, call, encoded, spec, tool};
 
 fn condition(key: &str, text: &str, true_step: Option<&str>, false_step: Option<&str>) -> Value {
     let mut config = json!({"condition": text});
@@ -267,6 +267,27 @@ fn the_first_success_is_enough_if_nobody_waits_for_all() {
     let entries = world.journal.len();
     world.settle(late, crate::world::completed(json!({})));
     assert_eq!(world.journal.len(), entries);
+}
+
+// RUN-3.1, RUN-4.8
+#[test]
+fn what_comes_after_the_first_success_changes_the_result_no_more() {
+    let mut steps = items(2, json!({"wait_all": false}));
+    let later = ["one", "two"].map(|key| tool(key, "pure.work", &["all"]));
+    let later = later.map(|step| {
+        and(
+            step,
+            json!({"config": {"tool_name": "pure.work", "tool_args": {"r": "${all}"}}}),
+        )
+    });
+    steps.as_array_mut().unwrap().extend(later);
+    let mut world = World::of(steps);
+    world.complete_unit("all", 0, json!({"i": 0}));
+    let first = world.payload("one");
+    assert_eq!(first, json!({"r": [{"i": 0}, null]}));
+    world.complete_unit("all", 1, json!({"i": 1}));
+    world.complete("one", json!({}));
+    assert_eq!(world.payload("two"), first);
 }
 
 fn repeat(more: Value) -> Value {

@@ -1,32 +1,37 @@
-//! Backups of a database and what is made of them. A backup is one file that is complete, checked and synced before
-//! it has its name; a restored database is put together in a directory of its own. Overwrites nothing.
+//! Copies of databases as files, and databases of such copies. A copy is complete, checked and synced before it has its
+//! name; a restored database is put together in a directory of its own. Overwrites nothing.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode};
 
 use super::connection::{at_opening, working};
-use super::files::{FileSystem, Files, open_private};
+use super::files::{FileSystem, Files, Lock, open_private};
 use super::opening::lock;
 use super::{LOCK_FILE, Names, cannot_open};
 use crate::{FaultSource, StoreFault};
 
-/// What a check says of a copy, and whether the copy is kept.
-pub(crate) type Checked<T> = Result<(T, bool), StoreFault>;
+/// A copy that is complete, checked and synced, and has no name. It is gone when it is dropped without one.
+pub(crate) struct Copy {
+    partial: Partial,
+    pub(crate) n_bytes: u64,
+}
 
-/// Copies the database that `open` connects to into a file, and gives that its name if `check` says so. Returns the
-/// length of the copy as well.
-pub(crate) fn back_up<T>(
+/// Copies the database that `open` connects to beside the file that it will become, and checks it. `suffix` tells several
+/// such copies apart.
+pub(crate) fn copy<T>(
     from: &Path,
     open: impl FnOnce() -> Result<Connection, StoreFault>,
     file: &Path,
-    check: impl FnOnce(&Path) -> Checked<T>,
-) -> Result<(T, bool, u64), StoreFault> {
-    refuse_existing(file)?;
+    suffix: &str,
+    check: impl FnOnce(&Path) -> Result<T, StoreFault>,
+) -> Result<(T, Copy), StoreFault> {
     let source = open()?;
-    let partial = Partial::create(file)?;
+    let partial = Partial::create(file, suffix)?;
     let name = partial.0.to_str().ok_or_else(|| {
         let error = io::Error::new(io::ErrorKind::InvalidInput, "the name is not UTF-8");
         cannot_open(file, error)
@@ -41,49 +46,186 @@ pub(crate) fn back_up<T>(
         .and_then(|file| file.sync_all().and_then(|()| file.metadata()))
         .map_err(failed)?
         .len();
-    let (checked, is_kept) = check(&partial.0)?;
-    if is_kept {
-        partial.name(file)?;
-    }
-    Ok((checked, is_kept, n_bytes))
+    let checked = check(&partial.0)?;
+    Ok((checked, Copy { partial, n_bytes }))
 }
 
-/// Makes a database of a backup: copies it into the stage, lets `open` open and check it there, and moves it to its
-/// place.
-pub(crate) fn restore<T>(
-    file: &Path,
-    directory: &Path,
-    names: &Names,
-    open: impl FnOnce(&Path) -> Checked<T>,
-) -> Checked<T> {
+impl Copy {
+    /// Puts another copy behind this one, and behind both how long they are.
+    pub(crate) fn append(&mut self, other: Copy, file: &Path) -> Result<(), StoreFault> {
+        let lengths = [self.n_bytes, other.n_bytes].map(u64::to_le_bytes);
+        let footer = [FOOTER_BEGIN, lengths.as_flattened()].concat();
+        let append = || -> io::Result<u64> {
+            let mut both = OpenOptions::new().append(true).open(&self.partial.0)?;
+            io::copy(&mut File::open(&other.partial.0)?, &mut both)?;
+            both.write_all(&footer)?;
+            both.sync_all()?;
+            Ok(both.metadata()?.len())
+        };
+        self.n_bytes = append().map_err(|error| unwritable(file, error))?;
+        Ok(())
+    }
+
+    /// Gives it its name.
+    pub(crate) fn name(self, file: &Path) -> Result<(), StoreFault> {
+        self.partial.name(file)
+    }
+}
+
+/// The parts of a backup, as bytes of its file.
+pub(crate) struct Parts {
+    pub(crate) executions: Range<u64>,
+    pub(crate) runs: Option<Range<u64>>,
+}
+
+impl Parts {
+    /// Reads what stands at the end of a backup of two parts; any other file is one part.
+    ///
+    /// # Errors
+    /// [`StoreFault::NoBackup`] if the file is empty, or a database that is longer or shorter than it says: then the end
+    /// of the backup is missing.
+    pub(crate) fn of(file: &Path) -> Result<Self, StoreFault> {
+        let failed = |error: io::Error| cannot_open(file, error);
+        let source = File::open(file).map_err(failed)?;
+        let n_bytes = source.metadata().map_err(failed)?.len();
+        let no_backup = |why: &str| StoreFault::NoBackup {
+            path: file.to_owned(),
+            source: why.into(),
+        };
+        if n_bytes == 0 {
+            return Err(no_backup("it is empty"));
+        }
+        let mut footer = [0; FOOTER_BYTES];
+        let begins_at = n_bytes.checked_sub(FOOTER_BYTES as u64);
+        if let Some(begins_at) = begins_at {
+            source.read_exact_at(&mut footer, begins_at).map_err(failed)?;
+        }
+        let Some(lengths) = footer.strip_prefix(FOOTER_BEGIN) else {
+            let mut header = [0; 100];
+            // What is shorter is no database, which its opening says.
+            let is_read = source.read_exact_at(&mut header, 0).is_ok();
+            if is_read && database_bytes(&header).is_some_and(|length| length != n_bytes) {
+                return Err(no_backup("its length is not the one that it was written with"));
+            }
+            return Ok(Self {
+                executions: 0..n_bytes,
+                runs: None,
+            });
+        };
+        let (first, second) = lengths.split_at(8);
+        let length = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
+        let (first, second) = (length(first), length(second));
+        if first.checked_add(second) != begins_at {
+            return Err(no_backup("its parts are not as long as they were written"));
+        }
+        Ok(Self {
+            executions: 0..first,
+            runs: Some(first..first + second),
+        })
+    }
+}
+
+/// How long a database is by its header; `None` if it is none.
+fn database_bytes(header: &[u8; 100]) -> Option<u64> {
+    if !header.starts_with(b"SQLite format 3\0") {
+        return None;
+    }
+    let page_bytes = match u16::from_be_bytes([header[16], header[17]]) {
+        1 => 65_536,
+        page_bytes => u64::from(page_bytes),
+    };
+    let n_pages = u32::from_be_bytes([header[28], header[29], header[30], header[31]]);
+    Some(page_bytes * u64::from(n_pages))
+}
+
+/// A place in the directory of a store in which a database is put together. Until it has settled, no orchestrator
+/// starts there: the place stays behind empty, and says that there is no store.
+pub(crate) struct Stage<'a> {
+    path: PathBuf,
+    directory: &'a Path,
+    names: &'a Names,
+    is_settled: bool,
+}
+
+impl<'a> Stage<'a> {
+    /// An empty one. The directory must be held.
+    pub(crate) fn make(directory: &'a Path, names: &'a Names) -> Result<Self, StoreFault> {
+        let path = directory.join(names.stage);
+        // An earlier restore may have been cut short.
+        empty(&path)?;
+        Ok(Self {
+            path,
+            directory,
+            names,
+            is_settled: false,
+        })
+    }
+
+    /// Copies a part of a backup into it.
+    pub(crate) fn fill(&self, file: &Path, part: &Range<u64>) -> Result<(), StoreFault> {
+        let database = self.path.join(self.names.database);
+        let mut source = File::open(file).map_err(|error| cannot_open(file, error))?;
+        open_private(OpenOptions::new().write(true).create_new(true), &database)
+            .and_then(|mut copy| {
+                source.seek(SeekFrom::Start(part.start))?;
+                io::copy(&mut source.take(part.end - part.start), &mut copy)?;
+                copy.sync_all()
+            })
+            .map_err(|error| unwritable(&database, error))
+    }
+
+    /// Opens what stands in it; what is wrong with it is wrong with the backup.
+    pub(crate) fn open<T>(
+        &self,
+        file: &Path,
+        open: impl FnOnce(&Path) -> Result<T, StoreFault>,
+    ) -> Result<T, StoreFault> {
+        let database = self.path.join(self.names.database);
+        open(&self.path).map_err(|fault| no_backup(file, at_opening(&database, fault)))
+    }
+
+    /// Moves the database to its place. It must be closed; that has emptied its log.
+    pub(crate) fn settle(&mut self) -> Result<(), StoreFault> {
+        settle_in(&self.path, self.directory, self.names)?;
+        self.is_settled = true;
+        Ok(())
+    }
+
+    /// Removes it once everything has its place.
+    pub(crate) fn remove(self) -> Result<(), StoreFault> {
+        std::fs::remove_dir_all(&self.path).map_err(|error| cannot_open(&self.path, error))
+    }
+}
+
+impl Drop for Stage<'_> {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            // If even this fails, what is left is refused all the same.
+            let _left = empty(&self.path);
+        }
+    }
+}
+
+/// Refuses a directory that holds such a database, or what is left of one.
+pub(crate) fn refuse_remains(directory: &Path, names: &Names) -> Result<(), StoreFault> {
     // A mark or a log without its database is what is left of a store, and would be taken for this one's.
     for name in [names.database, names.mark, names.log] {
         refuse_existing(&directory.join(name))?;
     }
-    let mut source = File::open(file).map_err(|error| cannot_open(file, error))?;
+    Ok(())
+}
+
+/// Refuses a file that cannot be read, before anything is made.
+pub(crate) fn require_readable(file: &Path) -> Result<(), StoreFault> {
+    File::open(file)
+        .map(drop)
+        .map_err(|error| cannot_open(file, error))
+}
+
+/// Makes a directory and holds it.
+pub(crate) fn hold(directory: &Path) -> Result<Lock, StoreFault> {
     create(directory)?;
-    let _lock = lock(&FileSystem, &directory.join(LOCK_FILE))?;
-    let stage = directory.join(names.stage);
-    // An earlier restore may have been cut short.
-    empty(&stage)?;
-    let restored = fill(&mut source, file, &stage.join(names.database))
-        .and_then(|()| {
-            open(&stage).map_err(|fault| no_backup(file, at_opening(&stage.join(names.database), fault)))
-        })
-        .and_then(|(restored, is_kept)| {
-            if is_kept {
-                settle_in(&stage, directory, names)?;
-            }
-            Ok((restored, is_kept))
-        });
-    match &restored {
-        Ok((_, true)) => {
-            std::fs::remove_dir_all(&stage).map_err(|error| cannot_open(&stage, error))?;
-        }
-        // It stays behind empty, and says that there is no store.
-        Ok(_) | Err(_) => empty(&stage)?,
-    }
-    restored
+    lock(&FileSystem, &directory.join(LOCK_FILE))
 }
 
 /// Whose fault it is that there is no copy.
@@ -115,9 +257,9 @@ struct Partial(PathBuf);
 
 impl Partial {
     /// An empty file beside the one that it will become, for this user only.
-    fn create(file: &Path) -> Result<Self, StoreFault> {
+    fn create(file: &Path, suffix: &str) -> Result<Self, StoreFault> {
         let mut name = file.as_os_str().to_owned();
-        name.push(format!(".{}.partial", std::process::id()));
+        name.push(format!(".{}{suffix}.partial", std::process::id()));
         let path = PathBuf::from(name);
         open_private(OpenOptions::new().write(true).create_new(true), &path)
             .map_err(|error| unwritable(file, error))?;
@@ -160,23 +302,6 @@ fn empty(stage: &Path) -> Result<(), StoreFault> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot_open(stage, error)),
         Ok(()) | Err(_) => create(stage),
     }
-}
-
-/// Copies the backup into the stage.
-fn fill(source: &mut File, file: &Path, database: &Path) -> Result<(), StoreFault> {
-    let n_bytes = open_private(OpenOptions::new().write(true).create_new(true), database)
-        .and_then(|mut copy| {
-            let n_bytes = io::copy(source, &mut copy)?;
-            copy.sync_all().map(|()| n_bytes)
-        })
-        .map_err(|error| unwritable(database, error))?;
-    if n_bytes > 0 {
-        return Ok(());
-    }
-    Err(StoreFault::NoBackup {
-        path: file.to_owned(),
-        source: "it is empty".into(),
-    })
 }
 
 /// What a fault of the copy says of the backup.
@@ -226,7 +351,7 @@ fn sync_directory(directory: &Path) -> Result<(), StoreFault> {
         .map_err(|error| cannot_open(directory, error))
 }
 
-fn refuse_existing(path: &Path) -> Result<(), StoreFault> {
+pub(crate) fn refuse_existing(path: &Path) -> Result<(), StoreFault> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(cannot_open(path, error)),
@@ -235,3 +360,7 @@ fn refuse_existing(path: &Path) -> Result<(), StoreFault> {
         }),
     }
 }
+
+/// How the end of a backup of two parts begins; their lengths follow, eight bytes each, lowest first.
+const FOOTER_BEGIN: &[u8] = b"escapement backup 2\n";
+const FOOTER_BYTES: usize = 36;

@@ -24,7 +24,7 @@ use std::path::Path;
 use escapement_model::RunId;
 use rusqlite::Connection;
 
-pub use self::copy::{RunsBackedUp, RunsRestored, back_up, restore};
+pub(crate) use self::copy::{copied, staged};
 pub use self::examine::{RunExamination, RunExaminedPage, RunExaminer, RunFinding};
 pub use self::give_up::RunGivenUp;
 use self::reader::EmbeddedRunReader;

@@ -1,0 +1,243 @@
+//! Every rejection of the API of runs as a gRPC status with `google.rpc` details.
+//! The only place that knows which code and which reason an answer has.
+
+use escapement_model::RunId;
+use escapement_run::RefusedReason;
+use escapement_run::plan::Violations;
+use escapement_runs_shell::CallError;
+use escapement_transport::refusal::{again_later, error_info, plain};
+use tonic::{Code, Status};
+use tonic_types::{FieldViolation, StatusExt};
+
+/// Something that is wrong with a field of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// Its path.
+    pub field: String,
+    /// A stable word.
+    pub reason: &'static str,
+    /// The rest of a sentence that begins with the field.
+    pub message: String,
+}
+
+/// Why a call is not answered with what it asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Rejection {
+    /// Fields of the request are wrong; at least one.
+    Problems(Vec<Problem>),
+    /// The document in this field is no plan.
+    PlanInvalid {
+        /// The field.
+        field: &'static str,
+        /// What is wrong.
+        violations: Violations,
+    },
+    /// A page token that is not ours, or was made for other filters.
+    PageTokenInvalid,
+    /// What runs answered.
+    Call(CallError),
+    /// The run that a call is about is not there, or did not take what was asked of it.
+    OfRun(RunId, CallError),
+    /// Something is not as the call needs it.
+    Failed {
+        /// A stable word.
+        reason: &'static str,
+        /// A sentence.
+        message: String,
+        /// A fact for programs.
+        fact: Option<(&'static str, String)>,
+    },
+    /// There is no such thing.
+    NotFound {
+        /// A stable word.
+        reason: &'static str,
+        /// A sentence.
+        message: String,
+    },
+    /// The journal begins later.
+    SequenceNotKept {
+        /// With this entry.
+        first_sequence: u64,
+    },
+}
+
+impl Rejection {
+    /// One field is wrong.
+    pub(crate) fn field(field: &str, reason: &'static str, message: impl Into<String>) -> Self {
+        Self::Problems(vec![Problem {
+            field: field.to_owned(),
+            reason,
+            message: message.into(),
+        }])
+    }
+
+    /// Something is not as the call needs it.
+    pub(crate) fn failed(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::Failed {
+            reason,
+            message: message.into(),
+            fact: None,
+        }
+    }
+}
+
+impl From<CallError> for Rejection {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl From<Rejection> for Status {
+    fn from(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::Problems(problems) => of_problems(&problems),
+            Rejection::PlanInvalid { field, violations } => of_violations(field, &violations),
+            Rejection::PageTokenInvalid => of_problems(&[Problem {
+                field: "page_token".to_owned(),
+                reason: "PAGE_TOKEN_INVALID",
+                message: "must be the next_page_token of a page with the same filters".to_owned(),
+            }]),
+            Rejection::Call(error) => of_call(None, &error),
+            Rejection::OfRun(run_id, error) => of_call(Some(run_id), &error),
+            Rejection::Failed {
+                reason,
+                message,
+                fact,
+            } => {
+                let code = Code::FailedPrecondition;
+                match fact {
+                    Some(fact) => plain(code, reason, cut(message), [fact]),
+                    None => plain(code, reason, cut(message), []),
+                }
+            }
+            Rejection::NotFound { reason, message } => plain(Code::NotFound, reason, message, []),
+            Rejection::SequenceNotKept { first_sequence } => plain(
+                Code::OutOfRange,
+                "SEQUENCE_NOT_KEPT",
+                format!("The first event that is kept has the number {first_sequence}."),
+                [("first_sequence", first_sequence.to_string())],
+            ),
+        }
+    }
+}
+
+/// The status of what runs answered.
+fn of_call(run_id: Option<RunId>, error: &CallError) -> Status {
+    let message = match run_id {
+        Some(run_id) => format!("Run {run_id}: {error}."),
+        None => format!("{error}."),
+    };
+    let (code, reason) = match error {
+        CallError::Refused(reason, _) => (code_of(*reason), reason.as_str()),
+        CallError::NotFound => (Code::NotFound, "RUN_NOT_FOUND"),
+        CallError::Removed => (Code::NotFound, "RUN_REMOVED"),
+        CallError::Damaged(_) => (Code::DataLoss, "RUN_DAMAGED"),
+        CallError::AlreadyRunning(live) => {
+            let live = [("run_id", live.to_string())];
+            return plain(Code::FailedPrecondition, "ALREADY_RUNNING", message, live);
+        }
+        CallError::RequestIdReused => (Code::AlreadyExists, "REQUEST_ID_REUSED"),
+        CallError::EtagMismatch => (Code::Aborted, "ETAG_MISMATCH"),
+        CallError::Full => return again_later(Code::ResourceExhausted, "RUNS_FULL", message, []),
+        CallError::Overloaded => return again_later(Code::ResourceExhausted, "OVERLOADED", message, []),
+        CallError::StoreFull => return again_later(Code::ResourceExhausted, "STORE_FULL", message, []),
+        CallError::Stopping => return again_later(Code::Unavailable, "STOPPING", message, []),
+        CallError::Store => return again_later(Code::Unavailable, "STORE_UNAVAILABLE", message, []),
+    };
+    match run_id {
+        Some(run_id) => plain(code, reason, cut(message), [("run_id", run_id.to_string())]),
+        None => plain(code, reason, cut(message), []),
+    }
+}
+
+fn code_of(reason: RefusedReason) -> Code {
+    match reason {
+        RefusedReason::RunEnded
+        | RefusedReason::NotQueued
+        | RefusedReason::NotPaused
+        | RefusedReason::AlreadyPaused
+        | RefusedReason::EffectsWouldRepeat
+        | RefusedReason::NoCheckpoint
+        | RefusedReason::StepSettled
+        | RefusedReason::RequestExpired
+        | RefusedReason::AlreadyAnswered
+        | RefusedReason::DigestMismatch => Code::FailedPrecondition,
+        RefusedReason::UnknownStep | RefusedReason::DataTooLarge | RefusedReason::AnswerInvalid => {
+            Code::InvalidArgument
+        }
+        RefusedReason::RequestNotFound => Code::NotFound,
+        RefusedReason::NotAnApprover | RefusedReason::SelfApproval => Code::PermissionDenied,
+    }
+}
+
+fn of_problems(problems: &[Problem]) -> Status {
+    let first = problems.first().expect("a rejection has a problem");
+    let more = more(problems.len());
+    let message = format!("{}: {}{more}", first.field, first.message);
+    let violations = problems
+        .iter()
+        .map(|problem| violation(&problem.field, problem.reason, &problem.message));
+    of_violated(first.reason, message, problems.len(), violations)
+}
+
+fn of_violations(field: &str, violations: &Violations) -> Status {
+    let path = |path: &str| match path {
+        "document" => field.to_owned(),
+        path => format!("{field}.{path}"),
+    };
+    let first = violations.first();
+    let message = format!(
+        "{}: {}{}",
+        path(&first.path),
+        first.message,
+        more(violations.len())
+    );
+    let listed = violations
+        .iter()
+        .map(|found| violation(&path(&found.path), found.code.as_str(), &found.message));
+    of_violated("PLAN_INVALID", message, violations.len(), listed)
+}
+
+fn more(n_problems: usize) -> String {
+    match n_problems {
+        0 | 1 => String::new(),
+        n_problems => format!(" ({} more)", n_problems - 1),
+    }
+}
+
+fn violation(field: &str, reason: &str, message: &str) -> FieldViolation {
+    FieldViolation {
+        field: field.to_owned(),
+        description: message.to_owned(),
+        reason: reason.to_owned(),
+        localized_message: None,
+    }
+}
+
+/// As many violations as fit into headers; `PreviewRun` lists those of a plan all.
+fn of_violated(
+    reason: &str,
+    message: String,
+    n_violations: usize,
+    violations: impl Iterator<Item = FieldViolation>,
+) -> Status {
+    let mut details = error_info(reason, [("violations", n_violations.to_string())]);
+    let mut bytes_left = DETAILS_BYTES_MAX;
+    let fitting = violations.map_while(|violation| {
+        let bytes = violation.field.len() + violation.description.len() + violation.reason.len() + 16;
+        bytes_left = bytes_left.checked_sub(bytes)?;
+        Some(violation)
+    });
+    details.set_bad_request(fitting.collect::<Vec<_>>());
+    Status::with_error_details(Code::InvalidArgument, cut(message), details)
+}
+
+fn cut(mut message: String) -> String {
+    message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+    message
+}
+
+/// Bytes of the violations of one status: they travel as headers.
+const DETAILS_BYTES_MAX: usize = 5 << 10;
+/// Bytes of the message of one status, for the same reason.
+const MESSAGE_BYTES_MAX: usize = 512;

@@ -1,0 +1,154 @@
+//! Reads stretches of a journal, within bounds of entries and bytes. Knows no message of the API.
+
+use crate::errors::Rejection;
+use escapement_model::RunId;
+use escapement_run::journal::Entry;
+use escapement_runs_shell::{CallError, RunsHandle};
+use escapement_store::StoreFault;
+use escapement_store::runs::{JournalEntry, RunReader};
+use prost::Message;
+
+/// An entry with its link in the chain.
+pub(crate) type Linked = (Entry, [u8; 32]);
+
+/// A stretch of a journal.
+#[derive(Debug, Default)]
+pub(crate) struct Stretch {
+    /// In the order of the stretch.
+    pub entries: Vec<Linked>,
+    /// The number of the first entry that is kept.
+    pub first_sequence: u64,
+    /// The number of the last entry.
+    pub last_sequence: u64,
+}
+
+/// Reads entries from that number on: at most `n_max`, and about `bytes_max`, but one in any case.
+///
+/// # Errors
+/// [`Rejection::SequenceNotKept`] if the journal begins later; [`Rejection::OfRun`].
+pub(crate) async fn forward(
+    runs: &RunsHandle,
+    run_id: RunId,
+    from: u64,
+    n_max: usize,
+    bytes_max: usize,
+) -> Result<Stretch, Rejection> {
+    read(runs, run_id, move |reader| {
+        let Some(page) = reader.journal(run_id, from, bytes_max)? else {
+            return Ok(None);
+        };
+        let mut stretch = Stretch {
+            entries: Vec::new(),
+            first_sequence: page.first_seq,
+            last_sequence: page.next_seq.saturating_sub(1),
+        };
+        // An empty page asks nothing that is not kept.
+        if from < page.first_seq && page.first_seq < page.next_seq {
+            return Ok(Some(Err(Rejection::SequenceNotKept {
+                first_sequence: page.first_seq,
+            })));
+        }
+        stretch
+            .entries
+            .extend(page.entries.iter().take(n_max).filter_map(decoded));
+        Ok(Some(Ok(stretch)))
+    })
+    .await
+}
+
+/// Reads entries from that number back to the first, in this order: at most `n_max`, and about `bytes_max`, but one in any case.
+///
+/// # Errors
+/// [`Rejection::OfRun`].
+pub(crate) async fn backward(
+    runs: &RunsHandle,
+    run_id: RunId,
+    from: u64,
+    n_max: usize,
+    bytes_max: usize,
+) -> Result<Stretch, Rejection> {
+    read(runs, run_id, move |reader| {
+        let Some(summary) = reader.summary(run_id)? else {
+            return Ok(None);
+        };
+        let last = summary.next_seq.saturating_sub(1);
+        let mut stretch = Stretch {
+            entries: Vec::new(),
+            first_sequence: summary.first_seq,
+            last_sequence: last,
+        };
+        let (mut behind, mut bytes) = (from.min(last) + 1, 0);
+        while behind > summary.first_seq && stretch.entries.len() < n_max && bytes < bytes_max {
+            let begin = behind.saturating_sub(WINDOW).max(summary.first_seq);
+            let window = window(reader, run_id, begin, behind)?;
+            for stored in window.iter().rev() {
+                if stretch.entries.len() >= n_max || bytes >= bytes_max {
+                    break;
+                }
+                bytes += stored.bytes.len();
+                stretch.entries.extend(decoded(stored));
+            }
+            behind = begin;
+        }
+        Ok(Some(Ok(stretch)))
+    })
+    .await
+}
+
+/// The entries from `begin` up to `behind`, exclusive.
+fn window(
+    reader: &dyn RunReader,
+    run_id: RunId,
+    begin: u64,
+    behind: u64,
+) -> Result<Vec<JournalEntry>, StoreFault> {
+    let mut found = Vec::new();
+    let mut next = begin;
+    while next < behind {
+        let page = reader.journal(run_id, next, WINDOW_BYTES)?;
+        let entries = page.map(|page| page.entries).unwrap_or_default();
+        let Some(last) = entries.last().map(|entry| entry.seq) else {
+            break;
+        };
+        found.extend(entries.into_iter().filter(|entry| entry.seq < behind));
+        next = last + 1;
+    }
+    Ok(found)
+}
+
+fn decoded(stored: &JournalEntry) -> Option<Linked> {
+    Entry::decode(stored.bytes.clone())
+        .ok()
+        .map(|entry| (entry, stored.link))
+}
+
+/// Reads with a rejection of its own; `None` if there is no such run.
+async fn read<T: Send + 'static>(
+    runs: &RunsHandle,
+    run_id: RunId,
+    read: impl FnOnce(&dyn RunReader) -> Result<Option<Result<T, Rejection>>, StoreFault> + Send + 'static,
+) -> Result<T, Rejection> {
+    let found = runs.readers().read(move |reader| {
+        Ok(match read(reader)? {
+            Some(found) => found,
+            None => Err(Rejection::OfRun(run_id, absent(reader, run_id)?)),
+        })
+    });
+    found.await.map_err(|error| Rejection::OfRun(run_id, error))?
+}
+
+/// Why there is no run of this id.
+///
+/// # Errors
+/// [`StoreFault`] if the store cannot be read.
+pub(crate) fn absent(reader: &dyn RunReader, run_id: RunId) -> Result<CallError, StoreFault> {
+    Ok(match reader.removed(run_id)? {
+        Some(_) => CallError::Removed,
+        None => CallError::NotFound,
+    })
+}
+
+/// Entries that are read at a time when a journal is read backwards.
+const WINDOW: u64 = 32;
+/// Bytes of these that are read at a time.
+const WINDOW_BYTES: usize = 1 << 20;

@@ -1,0 +1,105 @@
+//! Page tokens: a place and a fingerprint of the filters that it was made for.
+//! Not secret and not signed: a forged token shows nothing that its sender could not list anyway.
+
+use crate::errors::Rejection;
+use sha2::{Digest, Sha256};
+use std::fmt::{Debug, Write};
+
+/// A place in a list, as up to four numbers.
+pub(crate) type Place = [u64; 3];
+
+/// The token of the page that begins behind `place`. `Debug` of the filters must be injective.
+pub(crate) fn token(place: Place, filters: &impl Debug) -> String {
+    let mut token = String::with_capacity(TOKEN_CHARS);
+    let numbers = place.into_iter().flat_map(u64::to_be_bytes);
+    for byte in [VERSION].into_iter().chain(numbers).chain(fingerprint(filters)) {
+        write!(token, "{byte:02x}").expect("writing to a String cannot fail");
+    }
+    token
+}
+
+/// The place in a token; `None` for the empty one, which asks for the first page.
+///
+/// # Errors
+/// [`Rejection::PageTokenInvalid`] if it is not ours, or was made for other filters.
+pub(crate) fn place(token: &str, filters: &impl Debug) -> Result<Option<Place>, Rejection> {
+    if token.is_empty() {
+        return Ok(None);
+    }
+    let bytes = from_hex(token).ok_or(Rejection::PageTokenInvalid)?;
+    let (head, made_for) = bytes.split_at(bytes.len() - FINGERPRINT_BYTES);
+    if head[0] != VERSION || made_for != fingerprint(filters) {
+        return Err(Rejection::PageTokenInvalid);
+    }
+    let mut place = [0; 3];
+    for (number, bytes) in place.iter_mut().zip(head[1..].chunks_exact(8)) {
+        *number = u64::from_be_bytes(bytes.try_into().expect("a chunk has eight bytes"));
+    }
+    Ok(Some(place))
+}
+
+/// As [`place`], for lists that need one number.
+///
+/// # Errors
+/// As [`place`].
+pub(crate) fn number(token: &str, filters: &impl Debug) -> Result<Option<u64>, Rejection> {
+    Ok(place(token, filters)?.map(|[number, _, _]| number))
+}
+
+fn from_hex(token: &str) -> Option<Vec<u8>> {
+    if token.len() != TOKEN_CHARS || !token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    (0..token.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&token[at..at + 2], 16).ok())
+        .collect()
+}
+
+fn fingerprint(filters: &impl Debug) -> [u8; FINGERPRINT_BYTES] {
+    let digest = Sha256::digest(format!("{filters:?}").as_bytes());
+    let mut fingerprint = [0; FINGERPRINT_BYTES];
+    fingerprint.copy_from_slice(&digest[..FINGERPRINT_BYTES]);
+    fingerprint
+}
+
+const VERSION: u8 = 1;
+const FINGERPRINT_BYTES: usize = 8;
+const TOKEN_CHARS: usize = 2 * (1 + 3 * 8 + FINGERPRINT_BYTES);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn a_token_brings_its_place_back_for_the_same_filters_alone() {
+        for before in [[0, 0, 1], [1, u64::MAX, 3]] {
+            let made = token(before, &("runs", "a"));
+            assert_eq!(place(&made, &("runs", "a")), Ok(Some(before)));
+            assert_eq!(place(&made, &("runs", "b")), Err(Rejection::PageTokenInvalid));
+        }
+        assert_eq!(place("", &"a"), Ok(None));
+    }
+
+    #[test]
+    fn a_token_that_is_not_ours_is_refused() {
+        let made = token([1, 2, 3], &"a");
+        let other_version = format!("02{}", &made[2..]);
+        for foreign in [
+            "7",
+            "zz",
+            "é",
+            &made[..made.len() - 2],
+            &other_version,
+            &"é".repeat(33),
+        ] {
+            assert_eq!(
+                place(foreign, &"a"),
+                Err(Rejection::PageTokenInvalid),
+                "{foreign:?}"
+            );
+        }
+    }
+}

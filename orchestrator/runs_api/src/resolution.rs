@@ -1,0 +1,407 @@
+//! What a run is made from: the request's own fields, else the saved plan's, else the preset's. Reads no plan.
+
+use crate::fields::Fields;
+use crate::header::Header;
+use escapement_model::ExecutionId;
+use escapement_model::limits::{ACTION_CHARS_MAX, LABEL_CHARS_MAX, NAME_CHARS_MAX};
+use escapement_run::ENVIRONMENT_KEY;
+use escapement_run::presets::Preset;
+use escapement_run::spec::{DependencyDefault, FailureDefault, InDoubt, Limits, Policy, ResumePolicy, Spec};
+use escapement_wire::runs::v1;
+
+/// What a saved plan says about its runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Defaults {
+    /// The plan; empty if the run is not one of a saved plan.
+    pub plan_id: String,
+    /// The preset.
+    pub preset: Option<Preset>,
+    /// 0 to 4.
+    pub autonomy_level: Option<u32>,
+    /// 1 to 10.
+    pub priority: Option<u32>,
+    /// Active time of a run in milliseconds; 0 for what the preset says.
+    pub run_ms: u64,
+    /// Retries of a failed run.
+    pub max_retries: Option<u32>,
+}
+
+/// Reads everything of the request but what is run, and resolves it.
+pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, fields: &mut Fields) -> Spec {
+    not_offered(request, fields);
+    let preset = preset(request, defaults, fields);
+    let autonomy_level = small(fields, "autonomy_level", request.autonomy_level, 0..=4)
+        .or(defaults.autonomy_level)
+        .unwrap_or_else(|| preset.autonomy_level());
+    let priority = small(fields, "priority", request.priority, 1..=10)
+        .or(defaults.priority)
+        .unwrap_or(PRIORITY);
+    let mut limits = preset.limits(n_cores());
+    if defaults.run_ms > 0 {
+        limits.run_ms = defaults.run_ms;
+    }
+    if let Some(wanted) = &request.limits {
+        override_limits(&mut limits, wanted, fields);
+    }
+    let mut policy = preset.policy();
+    if let Some(wanted) = &request.policy {
+        override_policy(&mut policy, wanted, fields);
+    }
+    objects(request, fields);
+    fields.note("user_id", &request.user_id);
+    fields.note("request_id", &request.request_id);
+    fields.text("llm_action", &request.llm_action, 0..=ACTION_CHARS_MAX);
+    fields.note("llm_model", &request.llm_model);
+    if !request.parent_execution_id.is_empty() {
+        fields.id::<ExecutionId>("parent_execution_id", &request.parent_execution_id);
+    }
+    Spec {
+        input: request.input.clone().unwrap_or_default(),
+        environment: request.environment.clone().unwrap_or_default(),
+        limits,
+        policy,
+        autonomy_level,
+        user_id: or(&request.user_id, USER),
+        request_id: request.request_id.clone(),
+        priority,
+        llm_action: or(&request.llm_action, LLM_ACTION),
+        llm_model: request.llm_model.clone(),
+        parent_execution_id: request.parent_execution_id.to_ascii_lowercase(),
+        preset: preset.as_str().to_owned(),
+        header: header(request, defaults, fields).encoded(),
+        ..Spec::default()
+    }
+}
+
+fn not_offered(request: &v1::CreateRunRequest, fields: &mut Fields) {
+    fields.not_offered("session_id", !request.session_id.is_empty(), "sessions");
+    fields.not_offered("agent", !request.agent.is_empty(), "profiles of agents");
+    fields.not_offered("locale", !request.locale.is_empty(), "choice of a language");
+    if let Some(limits) = &request.limits {
+        let generations = limits.max_generations.is_some();
+        fields.not_offered("limits.max_generations", generations, "planner");
+        let substitutions = limits.max_substitutions.is_some();
+        fields.not_offered("limits.max_substitutions", substitutions, "substitution of tools");
+    }
+    let retries_itself = request.policy.as_ref().and_then(|policy| policy.auto_retry) == Some(true);
+    fields.not_offered("policy.auto_retry", retries_itself, "retries of its own accord");
+}
+
+fn preset(request: &v1::CreateRunRequest, defaults: &Defaults, fields: &mut Fields) -> Preset {
+    if request.preset.is_empty() {
+        return defaults.preset.unwrap_or(Preset::Standard);
+    }
+    let words = Preset::ALL.map(|preset| (preset.as_str(), preset));
+    let preset = fields.word("preset", &request.preset, &words);
+    preset.unwrap_or(Preset::Standard)
+}
+
+fn objects(request: &v1::CreateRunRequest, fields: &mut Fields) {
+    if let Some(input) = &request.input {
+        fields.object("input", input, OBJECT_BYTES_MAX);
+    }
+    if let Some(environment) = &request.environment {
+        fields.object("environment", environment, OBJECT_BYTES_MAX);
+        if environment.has_key(ENVIRONMENT_KEY) {
+            fields.wrong(
+                "environment",
+                format!("must not have the key {ENVIRONMENT_KEY}, which is reserved"),
+            );
+        }
+    }
+    if let Some(metadata) = &request.metadata {
+        fields.object("metadata", metadata, METADATA_BYTES_MAX);
+    }
+}
+
+fn header(request: &v1::CreateRunRequest, defaults: &Defaults, fields: &mut Fields) -> Header {
+    fields.text("name", &request.name, 0..=NAME_CHARS_MAX);
+    for (field, note) in [
+        ("intent", &request.intent),
+        ("goal_id", &request.goal_id),
+        ("trigger_id", &request.trigger_id),
+        ("source", &request.source),
+        ("source_id", &request.source_id),
+    ] {
+        fields.note(field, note);
+    }
+    if request.labels.len() > LABELS_MAX {
+        fields.wrong(
+            "labels",
+            format!(
+                "must have at most {LABELS_MAX} entries, has {}",
+                request.labels.len()
+            ),
+        );
+    } else {
+        for (key, value) in &request.labels {
+            fields.text("labels", key, 1..=LABEL_CHARS_MAX);
+            fields.text(&format!("labels[{key:?}]"), value, 0..=LABEL_VALUE_CHARS_MAX);
+        }
+    }
+    Header {
+        name: request.name.clone(),
+        labels: request.labels.clone(),
+        metadata: request.metadata.clone().unwrap_or_default(),
+        intent: request.intent.clone(),
+        goal_id: request.goal_id.clone(),
+        trigger_id: request.trigger_id.clone(),
+        source: request.source.clone(),
+        source_id: request.source_id.clone(),
+        plan_id: defaults.plan_id.clone(),
+        chain_id: String::new(),
+        retry_count: 0,
+        max_retries: defaults.max_retries.unwrap_or(RETRIES),
+    }
+}
+
+fn override_limits(limits: &mut Limits, wanted: &v1::Limits, fields: &mut Fields) {
+    let times = [
+        ("attempt_ms", wanted.attempt_ms, &mut limits.attempt_ms, 1, DAY_MS),
+        (
+            "queue_wait_ms",
+            wanted.queue_wait_ms,
+            &mut limits.queue_wait_ms,
+            1,
+            DAY_MS,
+        ),
+        (
+            "worker_wait_ms",
+            wanted.worker_wait_ms,
+            &mut limits.worker_wait_ms,
+            1,
+            DAY_MS,
+        ),
+        (
+            "watchdog_ms",
+            wanted.watchdog_ms,
+            &mut limits.watchdog_ms,
+            0,
+            YEAR_MS,
+        ),
+        (
+            "revision_ms",
+            wanted.revision_ms,
+            &mut limits.revision_ms,
+            0,
+            YEAR_MS,
+        ),
+        ("run_ms", wanted.run_ms, &mut limits.run_ms, 1, YEAR_MS),
+        (
+            "lifetime_ms",
+            wanted.lifetime_ms,
+            &mut limits.lifetime_ms,
+            1,
+            YEAR_MS,
+        ),
+        ("pause_ms", wanted.pause_ms, &mut limits.pause_ms, 1, YEAR_MS),
+        (
+            "question_ms",
+            wanted.question_ms,
+            &mut limits.question_ms,
+            1,
+            YEAR_MS,
+        ),
+        (
+            "approval_ms",
+            wanted.approval_ms,
+            &mut limits.approval_ms,
+            1,
+            YEAR_MS,
+        ),
+        ("backoff_ms", wanted.backoff_ms, &mut limits.backoff_ms, 0, DAY_MS),
+        (
+            "max_backoff_ms",
+            wanted.max_backoff_ms,
+            &mut limits.max_backoff_ms,
+            0,
+            DAY_MS,
+        ),
+    ];
+    for (name, wanted, limit, least, most) in times {
+        if let Some(wanted) = wanted {
+            fields.number(&format!("limits.{name}"), wanted, least..=most);
+            *limit = u64::try_from(wanted).unwrap_or(0);
+        }
+    }
+    override_counts(limits, wanted, fields);
+}
+
+fn override_counts(limits: &mut Limits, wanted: &v1::Limits, fields: &mut Fields) {
+    let counts = [
+        ("max_retries", wanted.max_retries, &mut limits.max_retries, 0, 100),
+        (
+            "max_concurrency",
+            wanted.max_concurrency,
+            &mut limits.max_concurrency,
+            1,
+            1024,
+        ),
+        ("batch_size", wanted.batch_size, &mut limits.batch_size, 1, 256),
+        (
+            "max_iterations",
+            wanted.max_iterations,
+            &mut limits.max_iterations,
+            0,
+            1000,
+        ),
+        ("max_turns", wanted.max_turns, &mut limits.max_turns, 1, 100),
+    ];
+    for (name, wanted, limit, least, most) in counts {
+        if let Some(wanted) = wanted {
+            fields.number(&format!("limits.{name}"), wanted, least..=most);
+            *limit = u32::try_from(wanted).unwrap_or(0);
+        }
+    }
+    if let Some(multiplier) = wanted.multiplier {
+        fields.number("limits.multiplier", multiplier, 1.0..=10.0);
+        limits.multiplier = multiplier;
+    }
+}
+
+fn override_policy(policy: &mut Policy, wanted: &v1::Policy, fields: &mut Fields) {
+    word(
+        fields,
+        "policy.resume",
+        &wanted.resume,
+        &RESUME,
+        &mut policy.resume,
+    );
+    word(
+        fields,
+        "policy.ambiguity",
+        &wanted.ambiguity,
+        &IN_DOUBT,
+        &mut policy.ambiguity,
+    );
+    let timed_out = &mut policy.ambiguous_timeout;
+    word(
+        fields,
+        "policy.ambiguous_timeout",
+        &wanted.ambiguous_timeout,
+        &IN_DOUBT,
+        timed_out,
+    );
+    word(
+        fields,
+        "policy.on_failure",
+        &wanted.on_failure,
+        &ON_FAILURE,
+        &mut policy.on_failure,
+    );
+    let dependency = &mut policy.on_dependency_failure;
+    let wanted_word = &wanted.on_dependency_failure;
+    word(
+        fields,
+        "policy.on_dependency_failure",
+        wanted_word,
+        &ON_DEPENDENCY_FAILURE,
+        dependency,
+    );
+    policy.escalate = wanted.escalate.unwrap_or(policy.escalate);
+    policy.four_eyes = wanted.four_eyes.unwrap_or(policy.four_eyes);
+    if wanted.approvers.len() > APPROVERS_MAX {
+        fields.wrong(
+            "policy.approvers",
+            format!("must have at most {APPROVERS_MAX} entries"),
+        );
+    } else {
+        for (index, approver) in wanted.approvers.iter().enumerate() {
+            fields.text(
+                &format!("policy.approvers[{index}]"),
+                approver,
+                1..=LABEL_CHARS_MAX,
+            );
+        }
+        policy.approvers.clone_from(&wanted.approvers);
+    }
+    if let Some(quorum) = small(fields, "policy.quorum", wanted.quorum, 1..=16) {
+        policy.quorum = quorum;
+    }
+    let n_approvers = policy.approvers.len();
+    if n_approvers > 0 && fields.are_right() && policy.quorum as usize > n_approvers {
+        fields.wrong(
+            "policy.quorum",
+            format!("must be at most the number of approvers, {n_approvers}"),
+        );
+    }
+}
+
+fn word<T: Copy + Into<i32>>(
+    fields: &mut Fields,
+    field: &str,
+    text: &str,
+    words: &[(&str, T)],
+    to: &mut i32,
+) {
+    if text.is_empty() {
+        return;
+    }
+    if let Some(found) = fields.word(field, text, words) {
+        *to = found.into();
+    }
+}
+
+fn small(
+    fields: &mut Fields,
+    field: &str,
+    number: Option<i32>,
+    range: std::ops::RangeInclusive<i32>,
+) -> Option<u32> {
+    let number = number?;
+    fields.number(field, number, range);
+    u32::try_from(number).ok()
+}
+
+fn or(text: &str, default: &str) -> String {
+    if text.is_empty() { default } else { text }.to_owned()
+}
+
+fn n_cores() -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    u32::try_from(cores).unwrap_or(1)
+}
+
+/// What a restart does with a run, as it is spelled.
+pub(crate) const RESUME: [(&str, ResumePolicy); 2] = [
+    ("retry_pending", ResumePolicy::RetryPending),
+    ("discard", ResumePolicy::Discard),
+];
+/// What is done about an effect in doubt, as it is spelled.
+pub(crate) const IN_DOUBT: [(&str, InDoubt); 3] = [
+    ("ask", InDoubt::Ask),
+    ("fail", InDoubt::Fail),
+    ("retry", InDoubt::Retry),
+];
+/// What a final failure leads to, as it is spelled.
+pub(crate) const ON_FAILURE: [(&str, FailureDefault); 3] = [
+    ("abort", FailureDefault::Abort),
+    ("drain", FailureDefault::Drain),
+    ("skip", FailureDefault::Skip),
+];
+/// What a failed dependency leads to, as it is spelled.
+pub(crate) const ON_DEPENDENCY_FAILURE: [(&str, DependencyDefault); 5] = [
+    ("skip", DependencyDefault::Skip),
+    ("null_if_optional", DependencyDefault::NullIfOptional),
+    ("null_input", DependencyDefault::Null),
+    ("synthetic", DependencyDefault::Synthetic),
+    ("block", DependencyDefault::Block),
+];
+
+/// Whose a run is if the request does not say.
+const USER: &str = "default";
+/// The action that `llm_decision` steps call if the request does not say.
+const LLM_ACTION: &str = "llm.chat";
+/// The priority of a run if neither the request nor a saved plan says.
+const PRIORITY: u32 = 5;
+/// Retries of a failed run in a chain if no saved plan says.
+const RETRIES: u32 = 3;
+/// Bytes of an input, or of an environment: 1 MiB.
+const OBJECT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of the metadata: 64 KiB.
+const METADATA_BYTES_MAX: usize = 64 << 10;
+const LABELS_MAX: usize = 64;
+const LABEL_VALUE_CHARS_MAX: usize = 1024;
+const APPROVERS_MAX: usize = 64;
+const DAY_MS: i64 = 86_400_000;
+const YEAR_MS: i64 = 31_536_000_000;

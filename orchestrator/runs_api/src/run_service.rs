@@ -1,0 +1,331 @@
+//! `RunService`: what callers ask about runs and want of them.
+
+mod create;
+mod events;
+mod evidence;
+mod export;
+mod figures;
+mod forks;
+mod insight;
+mod list;
+mod lookup;
+mod results;
+mod revisions;
+mod steps;
+mod verbs;
+mod watch;
+
+use crate::errors::Rejection;
+use crate::saved::Seen;
+use escapement_model::RunId;
+use escapement_run::{Blobs, Run};
+use escapement_runs::Config;
+use escapement_runs_shell::RunsHandle;
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::run_service_server::RunService;
+use futures_core::Stream;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tonic::{Request, Response, Status};
+
+/// The service.
+#[derive(Clone)]
+pub struct Runs {
+    runs: RunsHandle,
+    config: Config,
+    seen: Seen,
+    /// Questions that read much of the store at a time.
+    heavy: Arc<Semaphore>,
+}
+
+impl std::fmt::Debug for Runs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runs").finish_non_exhaustive()
+    }
+}
+
+/// The answers of a stream.
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl Runs {
+    /// Answers from these runs. `config`: what they were started with. `seen`: tells whether a worker has offered an action.
+    pub fn new(runs: RunsHandle, config: Config, seen: Seen) -> Self {
+        Self {
+            runs,
+            config,
+            seen,
+            heavy: Arc::new(Semaphore::new(HEAVY_MAX)),
+        }
+    }
+
+    /// Looks at a run.
+    async fn look<T: Send + 'static>(
+        &self,
+        run_id: RunId,
+        look: impl FnOnce(&Run, &dyn Blobs) -> T + Send + 'static,
+    ) -> Result<T, Rejection> {
+        let looked = self.runs.look(run_id, look).await;
+        looked.map_err(|error| Rejection::OfRun(run_id, error))
+    }
+}
+
+#[tonic::async_trait]
+impl RunService for Runs {
+    type WatchRunStream = Answers<v1::WatchRunResponse>;
+    type ExportRunStream = Answers<v1::ExportRunResponse>;
+
+    async fn watch_run(
+        &self,
+        request: Request<v1::WatchRunRequest>,
+    ) -> Result<Response<Self::WatchRunStream>, Status> {
+        Ok(Response::new(self.watch(request.into_inner()).await?))
+    }
+
+    async fn export_run(
+        &self,
+        request: Request<v1::ExportRunRequest>,
+    ) -> Result<Response<Self::ExportRunStream>, Status> {
+        Ok(Response::new(self.export(request.into_inner()).await?))
+    }
+
+    async fn create_run(
+        &self,
+        request: Request<v1::CreateRunRequest>,
+    ) -> Result<Response<v1::CreateRunResponse>, Status> {
+        Ok(Response::new(Runs::create_run(self, request.into_inner()).await?))
+    }
+
+    async fn preview_run(
+        &self,
+        request: Request<v1::PreviewRunRequest>,
+    ) -> Result<Response<v1::PreviewRunResponse>, Status> {
+        Ok(Response::new(
+            Runs::preview_run(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn get_run(
+        &self,
+        request: Request<v1::GetRunRequest>,
+    ) -> Result<Response<v1::GetRunResponse>, Status> {
+        Ok(Response::new(Runs::get_run(self, request.into_inner()).await?))
+    }
+
+    async fn list_runs(
+        &self,
+        request: Request<v1::ListRunsRequest>,
+    ) -> Result<Response<v1::ListRunsResponse>, Status> {
+        Ok(Response::new(Runs::list_runs(self, request.into_inner()).await?))
+    }
+
+    async fn wait_run(
+        &self,
+        request: Request<v1::WaitRunRequest>,
+    ) -> Result<Response<v1::WaitRunResponse>, Status> {
+        Ok(Response::new(Runs::wait_run(self, request.into_inner()).await?))
+    }
+
+    async fn list_run_events(
+        &self,
+        request: Request<v1::ListRunEventsRequest>,
+    ) -> Result<Response<v1::ListRunEventsResponse>, Status> {
+        Ok(Response::new(
+            Runs::list_run_events(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn list_run_steps(
+        &self,
+        request: Request<v1::ListRunStepsRequest>,
+    ) -> Result<Response<v1::ListRunStepsResponse>, Status> {
+        Ok(Response::new(
+            Runs::list_run_steps(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn get_run_step(
+        &self,
+        request: Request<v1::GetRunStepRequest>,
+    ) -> Result<Response<v1::GetRunStepResponse>, Status> {
+        Ok(Response::new(
+            Runs::get_run_step(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn get_step_result(
+        &self,
+        request: Request<v1::GetStepResultRequest>,
+    ) -> Result<Response<v1::GetStepResultResponse>, Status> {
+        Ok(Response::new(
+            Runs::get_step_result(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn list_evidence(
+        &self,
+        request: Request<v1::ListEvidenceRequest>,
+    ) -> Result<Response<v1::ListEvidenceResponse>, Status> {
+        Ok(Response::new(
+            Runs::list_evidence(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn list_revisions(
+        &self,
+        request: Request<v1::ListRevisionsRequest>,
+    ) -> Result<Response<v1::ListRevisionsResponse>, Status> {
+        Ok(Response::new(
+            Runs::list_revisions(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn get_revision(
+        &self,
+        request: Request<v1::GetRevisionRequest>,
+    ) -> Result<Response<v1::GetRevisionResponse>, Status> {
+        Ok(Response::new(
+            Runs::get_revision(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn diff_revisions(
+        &self,
+        request: Request<v1::DiffRevisionsRequest>,
+    ) -> Result<Response<v1::DiffRevisionsResponse>, Status> {
+        Ok(Response::new(
+            Runs::diff_revisions(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn list_checkpoints(
+        &self,
+        request: Request<v1::ListCheckpointsRequest>,
+    ) -> Result<Response<v1::ListCheckpointsResponse>, Status> {
+        Ok(Response::new(
+            Runs::list_checkpoints(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn pause_run(
+        &self,
+        request: Request<v1::PauseRunRequest>,
+    ) -> Result<Response<v1::PauseRunResponse>, Status> {
+        Ok(Response::new(Runs::pause_run(self, request.into_inner()).await?))
+    }
+
+    async fn resume_run(
+        &self,
+        request: Request<v1::ResumeRunRequest>,
+    ) -> Result<Response<v1::ResumeRunResponse>, Status> {
+        Ok(Response::new(Runs::resume_run(self, request.into_inner()).await?))
+    }
+
+    async fn cancel_run(
+        &self,
+        request: Request<v1::CancelRunRequest>,
+    ) -> Result<Response<v1::CancelRunResponse>, Status> {
+        Ok(Response::new(Runs::cancel_run(self, request.into_inner()).await?))
+    }
+
+    async fn discard_run(
+        &self,
+        request: Request<v1::DiscardRunRequest>,
+    ) -> Result<Response<v1::DiscardRunResponse>, Status> {
+        Ok(Response::new(
+            Runs::discard_run(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn rewind_run(
+        &self,
+        request: Request<v1::RewindRunRequest>,
+    ) -> Result<Response<v1::RewindRunResponse>, Status> {
+        Ok(Response::new(Runs::rewind_run(self, request.into_inner()).await?))
+    }
+
+    async fn rollback_run(
+        &self,
+        request: Request<v1::RollbackRunRequest>,
+    ) -> Result<Response<v1::RollbackRunResponse>, Status> {
+        Ok(Response::new(
+            Runs::rollback_run(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn fork_run(
+        &self,
+        request: Request<v1::ForkRunRequest>,
+    ) -> Result<Response<v1::ForkRunResponse>, Status> {
+        Ok(Response::new(Runs::fork_run(self, request.into_inner()).await?))
+    }
+
+    async fn retry_run(
+        &self,
+        request: Request<v1::RetryRunRequest>,
+    ) -> Result<Response<v1::RetryRunResponse>, Status> {
+        Ok(Response::new(Runs::retry_run(self, request.into_inner()).await?))
+    }
+
+    async fn override_step(
+        &self,
+        request: Request<v1::OverrideStepRequest>,
+    ) -> Result<Response<v1::OverrideStepResponse>, Status> {
+        Ok(Response::new(
+            Runs::override_step(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn create_checkpoint(
+        &self,
+        request: Request<v1::CreateCheckpointRequest>,
+    ) -> Result<Response<v1::CreateCheckpointResponse>, Status> {
+        Ok(Response::new(
+            Runs::create_checkpoint(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn explain_run(
+        &self,
+        request: Request<v1::ExplainRunRequest>,
+    ) -> Result<Response<v1::ExplainRunResponse>, Status> {
+        Ok(Response::new(
+            Runs::explain_run(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn replay_run(
+        &self,
+        request: Request<v1::ReplayRunRequest>,
+    ) -> Result<Response<v1::ReplayRunResponse>, Status> {
+        Ok(Response::new(Runs::replay_run(self, request.into_inner()).await?))
+    }
+
+    async fn get_run_stats(
+        &self,
+        request: Request<v1::GetRunStatsRequest>,
+    ) -> Result<Response<v1::GetRunStatsResponse>, Status> {
+        Ok(Response::new(
+            Runs::get_run_stats(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn get_runs_status(
+        &self,
+        request: Request<v1::GetRunsStatusRequest>,
+    ) -> Result<Response<v1::GetRunsStatusResponse>, Status> {
+        Ok(Response::new(
+            Runs::get_runs_status(self, request.into_inner()).await?,
+        ))
+    }
+
+    async fn delete_run(
+        &self,
+        request: Request<v1::DeleteRunRequest>,
+    ) -> Result<Response<v1::DeleteRunResponse>, Status> {
+        Ok(Response::new(Runs::delete_run(self, request.into_inner()).await?))
+    }
+}
+
+/// Questions that read much of the store at a time, all together; others wait.
+const HEAVY_MAX: usize = 2;

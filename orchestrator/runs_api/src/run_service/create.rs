@@ -1,0 +1,240 @@
+//! `CreateRun` and `PreviewRun`: from what was asked to what is run.
+
+use super::Runs;
+use crate::errors::Rejection;
+use crate::fields::Fields;
+use crate::resolution::{Defaults, spec_of};
+use crate::saved::{self, profiles};
+use crate::views::{Detail, run_view};
+use bytes::Bytes;
+use escapement_model::{PlanId, RunId};
+use escapement_run::plan::{self, Plan, Violations};
+use escapement_run::spec::{ActionProfile, Spec};
+use escapement_run::{Blobs, Run, preview};
+use escapement_runs::NewRun;
+use escapement_runs_host::Create;
+use escapement_store::runs::ClientRequest;
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::create_run_request::What;
+use prost::Message;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+/// Everything that a run is made from.
+struct Resolved {
+    spec: Spec,
+    plan: Arc<Plan>,
+    profiles: Vec<ActionProfile>,
+    plan_id: Option<String>,
+}
+
+impl Runs {
+    pub(super) async fn create_run(
+        &self,
+        request: v1::CreateRunRequest,
+    ) -> Result<v1::CreateRunResponse, Rejection> {
+        let resolved = match self.resolve(&request).await? {
+            Ok(resolved) => resolved,
+            Err(violations) => {
+                return Err(Rejection::PlanInvalid {
+                    field: "document",
+                    violations,
+                });
+            }
+        };
+        let n_steps = i32::try_from(resolved.plan.steps.len()).unwrap_or(i32::MAX);
+        if request.validate_only {
+            return Ok(v1::CreateRunResponse {
+                run: Some(as_it_would_be(resolved)),
+                status: "valid".to_owned(),
+                chain_id: String::new(),
+                n_steps,
+            });
+        }
+        let client = client_request("create", &resolved.spec.user_id, &request.request_id, &request);
+        let create = Create {
+            run: NewRun {
+                run_id: new_run_id()?,
+                spec: resolved.spec,
+                plan: resolved.plan,
+                profiles: resolved.profiles,
+            },
+            request: client,
+            saved_plan: resolved.plan_id,
+        };
+        let created = self.runs.create(create).await?;
+        let run = self
+            .look(created.run_id, |run, blobs| run_view(run, blobs, Detail::Usual))
+            .await?;
+        Ok(v1::CreateRunResponse {
+            chain_id: run.chain_id.clone(),
+            run: Some(run),
+            status: "spawned".to_owned(),
+            n_steps,
+        })
+    }
+
+    pub(super) async fn preview_run(
+        &self,
+        request: v1::PreviewRunRequest,
+    ) -> Result<v1::PreviewRunResponse, Rejection> {
+        let request = request
+            .run
+            .ok_or_else(|| Rejection::field("run", "INVALID_ARGUMENT", "is required"))?;
+        let resolved = match self.resolve(&request).await? {
+            Ok(resolved) => resolved,
+            Err(violations) => return Ok(invalid(&violations)),
+        };
+        let Resolved {
+            spec, plan, profiles, ..
+        } = &resolved;
+        let preview = preview(plan, spec, profiles);
+        let n = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        Ok(v1::PreviewRunResponse {
+            valid: true,
+            violations: Vec::new(),
+            attempts_max: n(preview.attempts_max),
+            model_calls_max: n(preview.model_calls_max),
+            children_max: n(preview.children_max),
+            active_ms_max: n(preview.active_ms_max),
+            lifetime_ms: n(preview.lifetime_ms),
+            plan_approval: preview.plan_approval,
+            questions: preview.questions,
+            gates: preview.gates,
+            suggestions: Vec::new(),
+            unknown_actions: preview.unknown_actions,
+            canonical_order: plan.steps.iter().map(|step| step.key.clone()).collect(),
+            revision_digest: plan::revision_text(&plan.digest),
+            run: Some(as_it_would_be(resolved)),
+        })
+    }
+
+    /// Checks and resolves a request. The inner error: the document is no plan.
+    async fn resolve(
+        &self,
+        request: &v1::CreateRunRequest,
+    ) -> Result<Result<Resolved, Violations>, Rejection> {
+        let mut fields = Fields::default();
+        let saved = match &request.what {
+            Some(What::PlanId(plan_id)) => match fields.id::<PlanId>("plan_id", plan_id) {
+                Some(plan_id) => Some(saved::plan_of(&self.runs, plan_id, &request.user_id).await?),
+                None => None,
+            },
+            _ => None,
+        };
+        let (mut plan, defaults) = match saved {
+            Some((plan, defaults)) => (Some(Ok(plan)), defaults),
+            None => (None, Defaults::default()),
+        };
+        let spec = spec_of(request, &defaults, &mut fields);
+        match &request.what {
+            None => fields.wrong("document", "is required, or plan_id or revision_digest instead"),
+            Some(What::PlanId(_)) => {}
+            Some(What::Goal(_)) => fields.not_offered("goal", true, "planner"),
+            Some(What::Document(document)) => plan = Some(plan::read(document).map(Arc::new)),
+            Some(What::RevisionDigest(text)) => match plan::revision_of(text) {
+                Some(digest) if fields.are_right() => {
+                    plan = Some(Ok(saved::revision(&self.runs, digest).await?));
+                }
+                Some(_) => {}
+                None => fields.wrong("revision_digest", "must be sha256: and 64 hexadecimal digits"),
+            },
+        }
+        fields.conclude()?;
+        let plan = match plan.expect("without a plan a field is wrong") {
+            Ok(plan) => plan,
+            Err(violations) => return Ok(Err(violations)),
+        };
+        let profiles = profiles(&self.runs, &plan, &spec.llm_action, &self.seen).await?;
+        let plan_id = (!defaults.plan_id.is_empty()).then_some(defaults.plan_id);
+        Ok(Ok(Resolved {
+            spec,
+            plan,
+            profiles,
+            plan_id,
+        }))
+    }
+}
+
+fn invalid(violations: &Violations) -> v1::PreviewRunResponse {
+    let violations = violations.iter().map(|violation| v1::PlanViolation {
+        path: violation.path.clone(),
+        code: violation.code.as_str().to_owned(),
+        message: violation.message.clone(),
+    });
+    v1::PreviewRunResponse {
+        violations: violations.collect(),
+        ..v1::PreviewRunResponse::default()
+    }
+}
+
+/// The run without what only a run that is made has.
+fn as_it_would_be(resolved: Resolved) -> v1::Run {
+    let run_id = RunId::from_random([0; 16]);
+    let Resolved {
+        spec, plan, profiles, ..
+    } = resolved;
+    let (run, _) = Run::create(run_id, spec, plan, profiles, 0, &NoContents);
+    let view = run_view(&run, &NoContents, Detail::Usual);
+    v1::Run {
+        run_id: String::new(),
+        chain_id: String::new(),
+        etag: String::new(),
+        state: v1::run::State::Unspecified.into(),
+        plan_status: String::new(),
+        expires_at: 0,
+        last_sequence: 0,
+        ..view
+    }
+}
+
+/// A run that is not kept refers to nothing.
+struct NoContents;
+
+impl Blobs for NoContents {
+    fn blob(&self, _digest: &[u8; 32]) -> Bytes {
+        Bytes::new()
+    }
+}
+
+/// A fresh id.
+///
+/// # Errors
+/// [`Rejection::Failed`] if the operating system gives no random bytes.
+pub(super) fn new_run_id() -> Result<RunId, Rejection> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|_| Rejection::failed("NO_RANDOM_BYTES", "The operating system gives no random bytes."))?;
+    Ok(RunId::from_random(bytes))
+}
+
+/// What a caller may repeat: the id of its request within its scope, and what it asked for. `None` without an id.
+pub(super) fn client_request(
+    verb: &str,
+    scope: &str,
+    request_id: &str,
+    request: &impl Message,
+) -> Option<ClientRequest> {
+    if request_id.is_empty() {
+        return None;
+    }
+    // Runs that callers make have one scope, whichever way they are made.
+    let kind = if matches!(verb, "create" | "fork" | "retry") {
+        "runs"
+    } else {
+        "verbs"
+    };
+    let mut key = Sha256::new();
+    for part in [kind, scope, request_id] {
+        key.update((part.len() as u64).to_le_bytes());
+        key.update(part);
+    }
+    let digest = Sha256::new()
+        .chain_update(verb)
+        .chain_update([0])
+        .chain_update(request.encode_to_vec());
+    Some(ClientRequest {
+        key: format!("{kind} {}", crate::views::hex(&key.finalize())),
+        digest: digest.finalize().into(),
+    })
+}

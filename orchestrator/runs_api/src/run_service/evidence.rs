@@ -1,0 +1,142 @@
+//! `ListEvidence`: attempts and how they ended, out of the journal.
+
+use super::Runs;
+use crate::errors::Rejection;
+use crate::fields::Fields;
+use crate::journal::{Linked, forward};
+use crate::paging;
+use crate::views::{AttemptsFold, evidence, memo_evidence};
+use escapement_model::RunId;
+use escapement_run::journal::Event;
+use escapement_run::plan::Plan;
+use escapement_wire::runs::v1;
+use std::sync::Arc;
+
+impl Runs {
+    pub(super) async fn list_evidence(
+        &self,
+        request: v1::ListEvidenceRequest,
+    ) -> Result<v1::ListEvidenceResponse, Rejection> {
+        let mut fields = Fields::default();
+        let run_id = fields.id::<RunId>("run_id", &request.run_id);
+        let page_size = fields.page_size(request.page_size, PAGE, PAGE_MAX);
+        fields.conclude()?;
+        let run_id = run_id.expect("an id that is missing is a problem");
+        let filters = ("evidence", run_id, &request.step_key);
+        let from = paging::number(&request.page_token, &filters)?.unwrap_or(1);
+        let seen = self.look(run_id, |run, _| {
+            let spec = &run.state().spec;
+            let origin = crate::views::uuid_text(&spec.forked_from);
+            (Arc::clone(run.plan()), spec.request_id.clone(), origin)
+        });
+        let (plan, request_id, origin) = seen.await?;
+        let mut page = Page {
+            fold: AttemptsFold::new(run_id, &plan),
+            plan: &plan,
+            step_key: &request.step_key,
+            request_id: &request_id,
+            origin: &origin,
+            page_size,
+            n_begun: 0,
+            behind: None,
+            found: Vec::new(),
+        };
+        let (mut next, mut n_read) = (from, 0);
+        loop {
+            let stretch = forward(&self.runs, run_id, next, usize::MAX, SCAN_BYTES).await?;
+            let Some((last, _)) = stretch.entries.last() else {
+                break;
+            };
+            next = last.sequence + 1;
+            n_read += 1;
+            stretch.entries.iter().for_each(|entry| page.take(entry));
+            if page.is_whole() || n_read >= STRETCHES_MAX {
+                break;
+            }
+        }
+        let is_at_the_end = |behind: u64, last: u64| behind > last;
+        let last = forward(&self.runs, run_id, next, 1, 1).await?.last_sequence;
+        let behind = page.behind.unwrap_or(next);
+        Ok(v1::ListEvidenceResponse {
+            evidence: page.shown(),
+            next_page_token: match is_at_the_end(behind, last) {
+                true => String::new(),
+                false => paging::token([behind, 0, 0], &filters),
+            },
+        })
+    }
+}
+
+/// The attempts that begin in a stretch, and their ends, which may come later.
+struct Page<'a> {
+    fold: AttemptsFold<'a>,
+    plan: &'a Plan,
+    step_key: &'a str,
+    request_id: &'a str,
+    origin: &'a str,
+    page_size: usize,
+    n_begun: usize,
+    /// Where the next page begins, once this one has all that it may have.
+    behind: Option<u64>,
+    found: Vec<(i64, v1::Evidence)>,
+}
+
+impl Page<'_> {
+    fn take(&mut self, (entry, _): &Linked) {
+        let step = match entry.event.as_ref() {
+            Some(Event::ToolCalled(called)) => Some(called.unit.step),
+            Some(Event::StepMemoized(memo)) => Some(memo.step),
+            _ => None,
+        };
+        if let Some(step) = step {
+            if !self.is_wanted(step) || self.behind.is_some() {
+                return;
+            }
+            if self.n_begun == self.page_size {
+                self.behind = Some(entry.sequence);
+                return;
+            }
+            self.n_begun += 1;
+        }
+        if let Some(Event::StepMemoized(memo)) = entry.event.as_ref() {
+            let memo = memo_evidence(self.plan, entry.sequence, entry.at, memo, self.origin);
+            self.found.push((memo.settled_sequence, memo));
+        }
+        for settled in self.fold.take(entry) {
+            let evidence = evidence(&self.fold, &settled, self.request_id);
+            self.found.push((evidence.intended_sequence, evidence));
+        }
+    }
+
+    fn is_wanted(&self, step: u32) -> bool {
+        let key = self.plan.steps.get(step as usize).map(|step| step.key.as_str());
+        self.step_key.is_empty() || key == Some(self.step_key)
+    }
+
+    /// True if nothing of what comes belongs to it.
+    fn is_whole(&self) -> bool {
+        self.behind.is_some() && self.fold.living().next().is_none()
+    }
+
+    /// In the order in which they were intended. Those that live have no end yet.
+    fn shown(mut self) -> Vec<v1::Evidence> {
+        let living = self.fold.living();
+        let living: Vec<_> = living
+            .map(|attempt| {
+                let mut evidence = evidence(&self.fold, &attempt, self.request_id);
+                "submitted".clone_into(&mut evidence.status);
+                (evidence.intended_sequence, evidence)
+            })
+            .collect();
+        self.found.extend(living);
+        self.found.sort_by_key(|(sequence, _)| *sequence);
+        self.found.into_iter().map(|(_, evidence)| evidence).collect()
+    }
+}
+
+const PAGE: i32 = 20;
+const PAGE_MAX: i32 = 100;
+/// Bytes of entries that are read at a time.
+const SCAN_BYTES: usize = 1 << 20;
+/// How often so much is read for one page.
+const STRETCHES_MAX: usize = 8;

@@ -1,0 +1,181 @@
+//! `ExplainRun`, `ReplayRun` and `DiffRevisions`: why runs stand as they do, whether a journal replays, how plans differ.
+
+use super::Runs;
+use super::steps::unknown_step;
+use crate::errors::Rejection;
+use crate::fields;
+use crate::journal::absent;
+use crate::views::{state_of, step_state, uuid_text};
+use bytes::Bytes;
+use escapement_model::RunId;
+use escapement_run::Run;
+use escapement_runs_host::{StoredRunFault, look_at_stored};
+use escapement_runs_insight::{diff, explain, explain_step, replay};
+use escapement_runs_shell::CallError;
+use escapement_store::StoreFault;
+use escapement_store::runs::{JournalEntry, RunReader};
+use escapement_wire::runs::v1;
+
+impl Runs {
+    pub(super) async fn explain_run(
+        &self,
+        request: v1::ExplainRunRequest,
+    ) -> Result<v1::ExplainRunResponse, Rejection> {
+        let run_id: RunId = fields::id("run_id", &request.run_id)?;
+        self.look(run_id, move |run, _| explained(run, &request.step_keys))
+            .await?
+    }
+
+    pub(super) async fn diff_revisions(
+        &self,
+        request: v1::DiffRevisionsRequest,
+    ) -> Result<v1::DiffRevisionsResponse, Rejection> {
+        let (_, from) = self.revision_named("from", request.from).await?;
+        let (_, to) = self.revision_named("to", request.to).await?;
+        let found = diff(&from, &to);
+        let texts = |fields: &[&str]| fields.iter().map(|field| (*field).to_owned()).collect();
+        let changed = found.changed.iter().map(|step| v1::StepDifference {
+            step_key: step.key.clone(),
+            changed_fields: texts(&step.fields),
+        });
+        Ok(v1::DiffRevisionsResponse {
+            identical: found.is_empty(),
+            changed_steps: changed.collect(),
+            changed_fields: texts(&found.changed_fields),
+            added_steps: found.added,
+            removed_steps: found.removed,
+        })
+    }
+
+    pub(super) async fn replay_run(
+        &self,
+        request: v1::ReplayRunRequest,
+    ) -> Result<v1::ReplayRunResponse, Rejection> {
+        let run_id: RunId = fields::id("run_id", &request.run_id)?;
+        let _one_of_few = self.heavy.acquire().await.expect("the semaphore is never closed");
+        let replayed = self.runs.readers().read(move |reader| replayed(reader, run_id));
+        replayed.await.map_err(|error| Rejection::OfRun(run_id, error))?
+    }
+}
+
+fn explained(run: &Run, wanted: &[String]) -> Result<v1::ExplainRunResponse, Rejection> {
+    let known = |key: &String| run.plan().steps.iter().any(|step| step.key == *key);
+    if !wanted.iter().all(known) {
+        return Err(unknown_step("step_keys", run));
+    }
+    let told = explain(run);
+    let key = |step: u32| {
+        let step = run.plan().steps.get(step as usize);
+        step.map_or_else(String::new, |step| step.key.clone())
+    };
+    let steps = (0_u32..).zip(&run.plan().steps);
+    let steps = steps.filter(|(_, step)| wanted.is_empty() || wanted.contains(&step.key));
+    let steps = steps.map(|(index, step)| {
+        let told = explain_step(run, index);
+        v1::RunStepExplanation {
+            step_key: step.key.clone(),
+            state: step_state(run.state(), index as usize).into(),
+            rules: told.rules.iter().map(|rule| (*rule).to_owned()).collect(),
+            text: told.text,
+            waits_for_step_keys: told.waits_for_steps.into_iter().map(key).collect(),
+            waits_for_input_request_ids: told.waits_for_requests.iter().map(|id| uuid_text(id)).collect(),
+            due_at: told.due_at,
+        }
+    });
+    Ok(v1::ExplainRunResponse {
+        steps: steps.collect(),
+        run: Some(v1::RunExplanation {
+            run_id: uuid_text(&run.state().run_id),
+            state: state_of(told.state).into(),
+            rules: told.rules.iter().map(|rule| (*rule).to_owned()).collect(),
+            text: told.text,
+            at: run.state().updated_at,
+            next_step_key: told.next_step.map_or_else(String::new, key),
+            due_at: told.due_at,
+            cause_step_key: told.cause_step.map_or_else(String::new, key),
+        }),
+    })
+}
+
+/// Reads the whole journal and decides it again.
+fn replayed(
+    reader: &dyn RunReader,
+    run_id: RunId,
+) -> Result<Result<v1::ReplayRunResponse, Rejection>, StoreFault> {
+    let of_run = |error| Ok(Err(Rejection::OfRun(run_id, error)));
+    let Some(journal) = whole_journal(reader, run_id)? else {
+        return of_run(absent(reader, run_id)?);
+    };
+    let Some(journal) = journal else {
+        let message = format!(
+            "The journal of run {run_id} is too long to be replayed here; export it, and verify the file."
+        );
+        return Ok(Err(Rejection::failed("JOURNAL_TOO_LONG", message)));
+    };
+    let entries: Vec<Bytes> = journal.iter().map(|entry| entry.bytes.clone()).collect();
+    let last_link = journal.last().map(|entry| entry.link);
+    let compared = look_at_stored(reader, run_id, |stored, blobs| {
+        let n_entries = i64::try_from(entries.len()).unwrap_or(i64::MAX);
+        match replay(&entries, blobs) {
+            Ok(replayed) => {
+                let chain_intact = Some(replayed.run.state().chain_hash()) == last_link;
+                // The run may have gone on since its journal was read.
+                let is_same = stored.state().sequence != replayed.run.state().sequence
+                    || stored.state() == replayed.run.state();
+                v1::ReplayRunResponse {
+                    identical: chain_intact && is_same,
+                    entries: n_entries,
+                    chain_intact,
+                    state_identical: is_same,
+                    first_difference: None,
+                }
+            }
+            Err(difference) => v1::ReplayRunResponse {
+                identical: false,
+                entries: n_entries,
+                chain_intact: true,
+                state_identical: false,
+                first_difference: Some(v1::RunDifference {
+                    part: "entry".to_owned(),
+                    sequence: i64::try_from(difference.sequence).unwrap_or(i64::MAX),
+                    recorded: String::new(),
+                    replayed: difference.what,
+                }),
+            },
+        }
+    });
+    match compared {
+        Ok(Some(response)) => Ok(Ok(response)),
+        Ok(None) => of_run(absent(reader, run_id)?),
+        Err(StoredRunFault::Damaged(why)) => of_run(CallError::Damaged(why)),
+        Err(StoredRunFault::Store(fault)) => Err(fault),
+    }
+}
+
+/// The outer `None`: no such run. The inner one: more than may be held.
+#[allow(clippy::option_option, reason = "both are said above")]
+fn whole_journal(
+    reader: &dyn RunReader,
+    run_id: RunId,
+) -> Result<Option<Option<Vec<JournalEntry>>>, StoreFault> {
+    let (mut journal, mut bytes): (Vec<JournalEntry>, usize) = (Vec::new(), 0);
+    loop {
+        let next = journal.last().map_or(1, |last| last.seq + 1);
+        let Some(page) = reader.journal(run_id, next, PAGE_BYTES)? else {
+            return Ok(None);
+        };
+        if page.entries.is_empty() {
+            return Ok(Some(Some(journal)));
+        }
+        bytes += page.entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
+        journal.extend(page.entries);
+        if bytes > JOURNAL_BYTES_MAX || page.first_seq > 1 {
+            return Ok(Some(None));
+        }
+    }
+}
+
+/// Bytes of entries that are read at a time.
+const PAGE_BYTES: usize = 4 << 20;
+/// Bytes of a journal that is replayed while a caller waits: 64 MiB.
+const JOURNAL_BYTES_MAX: usize = 64 << 20;

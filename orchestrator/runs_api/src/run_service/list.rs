@@ -1,0 +1,234 @@
+//! `ListRuns`: pages out of the index of the store, merged over the states that are asked for.
+
+use super::Runs;
+use crate::errors::Rejection;
+use crate::fields::Fields;
+use crate::paging;
+use crate::views::{listed, state_of, status_word};
+use escapement_model::{PlanId, RunId};
+use escapement_run::ShownState;
+use escapement_run::journal::{Entry, Event};
+use escapement_run::spec::Spec;
+use escapement_runs_host::state_byte;
+use escapement_store::StoreFault;
+use escapement_store::runs::{RunFilter, RunKey, RunReader, RunSummary};
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::run::State;
+use prost::Message;
+use std::cmp::Reverse;
+
+impl Runs {
+    pub(super) async fn list_runs(
+        &self,
+        request: v1::ListRunsRequest,
+    ) -> Result<v1::ListRunsResponse, Rejection> {
+        let mut fields = Fields::default();
+        let page_size = fields.page_size(request.page_size, PAGE_RUNS, PAGE_RUNS_MAX);
+        let states = states(&request, &mut fields);
+        let filter = filter(&request, &mut fields);
+        fields.conclude()?;
+        let filters = (&states, &filter);
+        let before = paging::place(&request.page_token, &filters)?.map(key_of);
+        let is_queue = states == [ShownState::Queued];
+        let (of_states, of_filter) = (states.clone(), filter.clone());
+        let read = self.runs.readers().read(move |reader| {
+            let page = match is_queue {
+                true => queue_page(reader, &of_filter, before, page_size)?,
+                false => page(reader, &of_states, &of_filter, before, page_size)?,
+            };
+            page.iter()
+                .map(|summary| shown(reader, summary))
+                .collect::<Result<Vec<_>, _>>()
+        });
+        let runs = read.await?;
+        let next_page_token = match runs.last() {
+            Some((key, _)) if runs.len() == page_size => paging::token(place_of(*key), &filters),
+            _ => String::new(),
+        };
+        Ok(v1::ListRunsResponse {
+            runs: runs.into_iter().map(|(_, run)| run).collect(),
+            next_page_token,
+        })
+    }
+}
+
+/// The states that are asked for, in an order of their own.
+fn states(request: &v1::ListRunsRequest, fields: &mut Fields) -> Vec<ShownState> {
+    let wanted = State::try_from(request.state).unwrap_or_else(|_| {
+        fields.wrong("state", "is no state of a run");
+        State::Unspecified
+    });
+    let words = [
+        "",
+        "pending",
+        "running",
+        "paused",
+        "completed",
+        "failed",
+        "cancelled",
+    ];
+    let status = &request.plan_status;
+    fields.word("plan_status", status, &words.map(|word| (word, ())));
+    let is_wanted = |state: &ShownState| {
+        let shown = state_of(*state);
+        (wanted == State::Unspecified || wanted == shown)
+            && (status.is_empty() || *status == status_word(shown))
+            && (!request.live || !is_end(*state))
+    };
+    STATES.into_iter().filter(is_wanted).collect()
+}
+
+fn is_end(state: ShownState) -> bool {
+    match state {
+        ShownState::Queued
+        | ShownState::Running
+        | ShownState::Waiting
+        | ShownState::Pausing
+        | ShownState::Paused => false,
+        ShownState::Completed | ShownState::Failed | ShownState::Timeout | ShownState::Cancelled => true,
+    }
+}
+
+fn filter(request: &v1::ListRunsRequest, fields: &mut Fields) -> RunFilter {
+    let mut note = |field: &str, text: &String| {
+        fields.note(field, text);
+        (!text.is_empty()).then(|| text.clone())
+    };
+    let owner = note("user_id", &request.user_id);
+    let goal = note("goal_id", &request.goal_id);
+    let trigger = note("trigger_id", &request.trigger_id);
+    let plan = match request.plan_id.is_empty() {
+        true => None,
+        false => fields.id::<PlanId>("plan_id", &request.plan_id),
+    };
+    let parent = match request.parent_run_id.is_empty() {
+        true => None,
+        false => fields.id::<RunId>("parent_run_id", &request.parent_run_id),
+    };
+    RunFilter {
+        state: None,
+        owner,
+        plan: plan.map(|plan| plan.to_string()),
+        goal,
+        trigger,
+        session: None,
+        parent,
+    }
+}
+
+/// The first runs behind `before` in any of the states, as lists have them.
+fn page(
+    reader: &dyn RunReader,
+    states: &[ShownState],
+    filter: &RunFilter,
+    before: Option<RunKey>,
+    page_size: usize,
+) -> Result<Vec<RunSummary>, StoreFault> {
+    if states.len() == STATES.len() {
+        return reader.list(filter, before, page_size);
+    }
+    let mut merged = Vec::new();
+    for state in states {
+        let of_state = RunFilter {
+            state: Some(state_byte(*state)),
+            ..filter.clone()
+        };
+        merged.extend(reader.list(&of_state, before, page_size)?);
+    }
+    merged.sort_by_key(|summary| Reverse(summary.key()));
+    merged.truncate(page_size);
+    Ok(merged)
+}
+
+/// The same for those that wait for admission: the highest priority first, then the oldest.
+///
+/// The store lists the newest first, so all of them are read, up to a bound.
+fn queue_page(
+    reader: &dyn RunReader,
+    filter: &RunFilter,
+    behind: Option<RunKey>,
+    page_size: usize,
+) -> Result<Vec<RunSummary>, StoreFault> {
+    let of_state = RunFilter {
+        state: Some(state_byte(ShownState::Queued)),
+        ..filter.clone()
+    };
+    let order = |key: RunKey| (Reverse(key.priority), key.created_at, key.number);
+    let (mut found, mut before) = (Vec::new(), None);
+    while found.len() < QUEUE_MAX {
+        let page = reader.list(&of_state, before, QUEUE_PAGE)?;
+        let Some(last) = page.last() else {
+            break;
+        };
+        before = Some(last.key());
+        found.extend(page);
+    }
+    found.sort_by_key(|summary| order(summary.key()));
+    let is_behind = |summary: &RunSummary| behind.is_none_or(|behind| order(summary.key()) > order(behind));
+    Ok(found.into_iter().filter(is_behind).take(page_size).collect())
+}
+
+/// A run with its place, out of its index columns, its first entry, and its last one if it has ended.
+fn shown(reader: &dyn RunReader, summary: &RunSummary) -> Result<(RunKey, v1::Run), StoreFault> {
+    let first = entry(reader, summary.run_id, 1)?;
+    let spec: Option<Spec> = first.and_then(|first| match first.event {
+        Some(Event::RunCreated(created)) => Some(created.spec),
+        _ => None,
+    });
+    let last = match summary.progress.ended_at {
+        Some(_) => entry(reader, summary.run_id, summary.next_seq.saturating_sub(1))?,
+        None => None,
+    };
+    let state = STATES
+        .into_iter()
+        .find(|state| state_byte(*state) == summary.progress.state);
+    let state = state.map_or(State::Unspecified, state_of);
+    Ok((
+        summary.key(),
+        listed(summary, spec.as_ref(), last.as_ref(), state),
+    ))
+}
+
+fn entry(reader: &dyn RunReader, run_id: RunId, sequence: u64) -> Result<Option<Entry>, StoreFault> {
+    let page = match reader.journal(run_id, sequence, 1) {
+        Ok(page) => page,
+        // A damaged run is listed with what its index says.
+        Err(StoreFault::CorruptRun { .. }) => None,
+        Err(fault) => return Err(fault),
+    };
+    let entry = page.and_then(|page| page.entries.into_iter().next());
+    Ok(entry
+        .filter(|entry| entry.seq == sequence)
+        .and_then(|entry| Entry::decode(entry.bytes).ok()))
+}
+
+fn place_of(key: RunKey) -> paging::Place {
+    let priority = u64::from(key.priority.cast_unsigned());
+    [priority, key.created_at.cast_unsigned(), key.number]
+}
+
+fn key_of([priority, created_at, number]: paging::Place) -> RunKey {
+    RunKey {
+        priority: i32::try_from(priority).unwrap_or(i32::MAX),
+        created_at: created_at.cast_signed(),
+        number,
+    }
+}
+
+/// All states.
+pub(super) const STATES: [ShownState; 9] = [
+    ShownState::Queued,
+    ShownState::Running,
+    ShownState::Waiting,
+    ShownState::Pausing,
+    ShownState::Paused,
+    ShownState::Completed,
+    ShownState::Failed,
+    ShownState::Timeout,
+    ShownState::Cancelled,
+];
+const PAGE_RUNS: i32 = 20;
+const PAGE_RUNS_MAX: i32 = 200;
+/// Queued runs of which the first are listed.
+const QUEUE_MAX: usize = 10_000;
+const QUEUE_PAGE: usize = 1_000;

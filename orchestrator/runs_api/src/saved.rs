@@ -1,0 +1,95 @@
+//! What a run is made from besides its request: saved plans, revisions, and what is known of actions.
+
+use crate::errors::Rejection;
+use crate::resolution::Defaults;
+use crate::views::hex;
+use escapement_model::{Opaque, PlanId};
+use escapement_run::plan::{self, Plan};
+use escapement_run::presets::Preset;
+use escapement_run::spec::ActionProfile;
+use escapement_runs_shell::RunsHandle;
+use escapement_runs_shell::saved::{document_of, profiles_of, saved_plan};
+use std::sync::Arc;
+
+/// Tells whether a worker has offered an action in this deployment.
+pub type Seen = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// What is known of the actions that runs of the plan call, sorted by name.
+///
+/// # Errors
+/// [`Rejection::Call`] if the store cannot be read.
+pub(crate) async fn profiles(
+    runs: &RunsHandle,
+    plan: &Arc<Plan>,
+    llm_action: &str,
+    seen: &Seen,
+) -> Result<Vec<ActionProfile>, Rejection> {
+    let (plan, llm_action, seen) = (Arc::clone(plan), llm_action.to_owned(), Arc::clone(seen));
+    let read = runs
+        .readers()
+        .read(move |reader| profiles_of(reader, &plan, &llm_action, &*seen));
+    Ok(read.await?)
+}
+
+/// The newest revision of a saved plan, and what the plan says about its runs.
+///
+/// # Errors
+/// [`Rejection::NotFound`] with `PLAN_NOT_FOUND`, also if it is another user's.
+pub(crate) async fn plan_of(
+    runs: &RunsHandle,
+    plan_id: PlanId,
+    user_id: &str,
+) -> Result<(Arc<Plan>, Defaults), Rejection> {
+    let (id, user_id) = (plan_id.to_string(), user_id.to_owned());
+    let read = runs.readers().read(move |reader| {
+        let Some((definition, saved)) = saved_plan(reader, &id, &user_id)? else {
+            return Ok(None);
+        };
+        let document = document_of(reader, &definition, &saved)?;
+        let defaults = Defaults {
+            plan_id: id,
+            preset: Preset::spelled(&saved.preset),
+            autonomy_level: Some(saved.autonomy_level),
+            priority: u32::try_from(definition.priority).ok(),
+            run_ms: saved.timeout_ms,
+            max_retries: Some(saved.max_retries),
+        };
+        Ok(Some((document, defaults)))
+    });
+    let not_found = || Rejection::NotFound {
+        reason: "PLAN_NOT_FOUND",
+        message: format!("No plan has the id {plan_id}."),
+    };
+    let (document, defaults) = read.await?.ok_or_else(not_found)?;
+    Ok((Arc::new(readable(&document)?), defaults))
+}
+
+/// The plan of a revision that a run or a saved plan refers to.
+///
+/// # Errors
+/// [`Rejection::NotFound`] with `REVISION_NOT_FOUND`.
+pub(crate) async fn revision(runs: &RunsHandle, digest: [u8; 32]) -> Result<Arc<Plan>, Rejection> {
+    let stored = runs
+        .readers()
+        .read(move |reader| reader.revision(&digest))
+        .await?;
+    let not_found = || Rejection::NotFound {
+        reason: "REVISION_NOT_FOUND",
+        message: format!(
+            "No run and no saved plan has the revision sha256:{}.",
+            hex(&digest)
+        ),
+    };
+    let stored = stored.ok_or_else(not_found)?;
+    Ok(Arc::new(readable(&Opaque::from_encoded(stored.document))?))
+}
+
+/// A document that was checked before.
+fn readable(document: &Opaque) -> Result<Plan, Rejection> {
+    plan::read(document).map_err(|violations| {
+        Rejection::failed(
+            "PLAN_UNREADABLE",
+            format!("The document is no plan: {violations}."),
+        )
+    })
+}

@@ -1,0 +1,16 @@
+//! What runs are, in the words of the API: pure functions of a run's state and journal. Asks nobody.
+
+mod attempts;
+mod event;
+mod input_request;
+mod plan;
+mod run;
+mod step;
+mod words;
+
+pub(crate) use attempts::{AttemptsFold, evidence, memo_evidence};
+pub(crate) use event::event;
+pub(crate) use plan::{Document, step_objects};
+pub(crate) use run::{Detail, listed, percent, run_view};
+pub(crate) use step::{result_view, step_state, step_view};
+pub(crate) use words::{hex, state_of, status_word, uuid_text};

@@ -1,0 +1,290 @@
+//! Attempts, put together from the entries of a journal: what was intended, and how it ended.
+
+use super::words::{class_word, effect_word, hex, signed, small, uuid_text};
+use bytes::Bytes;
+use escapement_model::{Opaque, OpaqueValue, RunId};
+use escapement_run::ids::AttemptName;
+use escapement_run::journal::{
+    Entry, Event, OutcomeClass, StepMemoized, Stored, ToolCalled, ToolOutput, UnitRef,
+};
+use escapement_run::plan::{Plan, StepKind};
+use escapement_wire::runs::v1;
+use escapement_wire::v1::SubmitPlanRequest;
+use prost::Message;
+use std::collections::BTreeMap;
+
+/// Attempts that were intended and have not ended, while a journal is gone through.
+#[derive(Debug)]
+pub(crate) struct AttemptsFold<'a> {
+    run_id: RunId,
+    plan: &'a Plan,
+    live: BTreeMap<(u32, u32, u32, u32), Intended>,
+}
+
+#[derive(Clone, Debug)]
+struct Intended {
+    sequence: u64,
+    at: i64,
+    called: ToolCalled,
+}
+
+/// An attempt and how it ended, as far as that is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Settled {
+    intended: Intended,
+    /// The entry, its time, and what it says; `None` if the attempt lives, or was left behind.
+    end: Option<(u64, i64, ToolOutput)>,
+    is_fenced: bool,
+}
+
+impl<'a> AttemptsFold<'a> {
+    /// Nothing seen yet.
+    pub(crate) fn new(run_id: RunId, plan: &'a Plan) -> Self {
+        Self {
+            run_id,
+            plan,
+            live: BTreeMap::new(),
+        }
+    }
+
+    /// Takes the next entry in, and gives the attempts that ended by it or were left behind.
+    pub(crate) fn take(&mut self, entry: &Entry) -> Vec<Settled> {
+        match entry.event.as_ref() {
+            Some(Event::ToolCalled(called)) => {
+                let intended = Intended {
+                    sequence: entry.sequence,
+                    at: entry.at,
+                    called: called.clone(),
+                };
+                self.live.insert(key(called.unit, called.attempt), intended);
+                Vec::new()
+            }
+            Some(Event::ToolOutput(output)) => {
+                let intended = self.live.remove(&key(output.unit, output.attempt));
+                let settled = intended.map(|intended| Settled {
+                    intended,
+                    end: Some((entry.sequence, entry.at, output.clone())),
+                    is_fenced: false,
+                });
+                settled.into_iter().collect()
+            }
+            Some(Event::StepReset(reset)) => self.leave_behind(|unit| unit.step == reset.step),
+            Some(event) if event.is_end() => self.leave_behind(|_| true),
+            _ => Vec::new(),
+        }
+    }
+
+    fn leave_behind(&mut self, is_left: impl Fn(&UnitRef) -> bool) -> Vec<Settled> {
+        let left: Vec<_> = self
+            .live
+            .extract_if(.., |_, intended| is_left(&intended.called.unit))
+            .collect();
+        left.into_iter()
+            .map(|(_, intended)| Settled {
+                intended,
+                end: None,
+                is_fenced: true,
+            })
+            .collect()
+    }
+
+    /// The attempts that live, after the last entry.
+    pub(crate) fn living(&self) -> impl Iterator<Item = Settled> {
+        self.live.values().map(|intended| Settled {
+            intended: intended.clone(),
+            end: None,
+            is_fenced: false,
+        })
+    }
+
+    /// One attempt as a message.
+    pub(crate) fn attempt_view(&self, attempt: &Settled) -> v1::AttemptView {
+        let called = &attempt.intended.called;
+        let name = self.name(called);
+        let error = attempt
+            .end
+            .as_ref()
+            .and_then(|(_, _, output)| output.error.clone());
+        let error = error.unwrap_or_default();
+        v1::AttemptView {
+            number: small(called.attempt),
+            unit: self.unit_text(called.unit),
+            index: small(called.unit.index),
+            epoch: small(called.unit.epoch),
+            execution_id: name.execution_id().to_string(),
+            contract_plan_id: name.plan_id().to_string(),
+            action: called.action.clone(),
+            subject_digest: hex(&called.subject_digest),
+            state: attempt.state().to_owned(),
+            error_code: error.code,
+            category: attempt.category().to_owned(),
+            message: error.message,
+            at: attempt.intended.at,
+            settled_at: attempt.end.as_ref().map(|(_, at, _)| *at),
+            approval_id: uuid_text(&called.approval),
+        }
+    }
+
+    fn name(&self, called: &ToolCalled) -> AttemptName<'_> {
+        let UnitRef { step, index, epoch } = called.unit;
+        AttemptName {
+            run_id: self.run_id,
+            step: self.key_of(step),
+            index,
+            epoch,
+            attempt: called.attempt,
+        }
+    }
+
+    fn key_of(&self, step: u32) -> &str {
+        let step = self.plan.steps.get(step as usize);
+        step.map_or("", |step| &step.key)
+    }
+
+    fn unit_text(&self, unit: UnitRef) -> String {
+        unit_text(self.plan, unit)
+    }
+}
+
+fn key(unit: UnitRef, attempt: u32) -> (u32, u32, u32, u32) {
+    (unit.step, unit.index, unit.epoch, attempt)
+}
+
+/// The step's key, and of steps with several units the unit behind it.
+pub(super) fn unit_text(plan: &Plan, unit: UnitRef) -> String {
+    let Some(step) = plan.steps.get(unit.step as usize) else {
+        return String::new();
+    };
+    match &step.kind {
+        StepKind::Parallel(_) | StepKind::Loop(_) | StepKind::LlmDecision(_) => {
+            format!("{}[{}]", step.key, unit.index)
+        }
+        _ => step.key.clone(),
+    }
+}
+
+impl Settled {
+    /// The step, in canonical order from 0.
+    pub(crate) fn step(&self) -> u32 {
+        self.intended.called.unit.step
+    }
+
+    fn class(&self) -> Option<OutcomeClass> {
+        self.end.as_ref().map(|(_, _, output)| output.class())
+    }
+
+    fn state(&self) -> &'static str {
+        match self.class() {
+            None if self.is_fenced => "fenced",
+            None => "submitted",
+            Some(OutcomeClass::Completed) => "completed",
+            Some(OutcomeClass::Unknown) => "unknown",
+            Some(_) => "failed",
+        }
+    }
+
+    fn category(&self) -> &'static str {
+        match self.class() {
+            None | Some(OutcomeClass::Completed) => "",
+            Some(class) => class_word(class),
+        }
+    }
+}
+
+/// What is known of an attempt that ended or was left behind.
+pub(crate) fn evidence(fold: &AttemptsFold<'_>, attempt: &Settled, request_id: &str) -> v1::Evidence {
+    let Intended { sequence, at, called } = &attempt.intended;
+    let end = attempt.end.as_ref();
+    let output = end.and_then(|(_, _, output)| output.output.as_ref());
+    let error = end.and_then(|(_, _, output)| output.error.as_ref());
+    let (settled_sequence, settled_at) = end.map_or((0, *at), |(sequence, at, _)| (*sequence, *at));
+    let input = payload(&called.request);
+    let is_model = matches!(
+        fold.plan
+            .steps
+            .get(called.unit.step as usize)
+            .map(|step| &step.kind),
+        Some(StepKind::LlmDecision(_))
+    );
+    v1::Evidence {
+        step_id: fold.key_of(called.unit.step).to_owned(),
+        tool_name: called.action.clone(),
+        unit: fold.unit_text(called.unit),
+        attempt: small(called.attempt),
+        model: input
+            .as_ref()
+            .filter(|_| is_model)
+            .map_or_else(String::new, model),
+        input,
+        output: output
+            .filter(|output| output.digest.is_empty())
+            .map(|output| OpaqueValue::from_encoded(output.inline.clone())),
+        output_sha256: output.map_or_else(String::new, |output| hex(&output.digest)),
+        request_id: request_id.to_owned(),
+        duration_ms: settled_at.saturating_sub(*at),
+        retry_count: small(called.attempt.saturating_sub(1)),
+        status: attempt.class().map_or("fenced", class_word).to_owned(),
+        artifacts: Vec::new(),
+        error_stack: error.map_or_else(String::new, |error| format!("{}: {}", error.code, error.message)),
+        execution_id: fold.name(called).execution_id().to_string(),
+        subject_digest: hex(&called.subject_digest),
+        approval_id: uuid_text(&called.approval),
+        intended_sequence: signed(*sequence),
+        settled_sequence: signed(settled_sequence),
+        at: *at,
+        epoch: small(called.unit.epoch),
+        effect: effect_word(called.effect()).to_owned(),
+        memo_of: String::new(),
+    }
+}
+
+fn model(payload: &Opaque) -> String {
+    match escapement_model::opaque::value_of(payload.as_encoded(), "model") {
+        Some(escapement_model::opaque::ValueView::Text(model)) => model.to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// A step that has its result from another run.
+pub(crate) fn memo_evidence(
+    plan: &Plan,
+    sequence: u64,
+    at: i64,
+    memo: &StepMemoized,
+    origin: &str,
+) -> v1::Evidence {
+    let unit = UnitRef {
+        step: memo.step,
+        index: 0,
+        epoch: 0,
+    };
+    let output = memo
+        .output
+        .as_ref()
+        .or_else(|| memo.units.last()?.output.as_ref());
+    v1::Evidence {
+        step_id: plan
+            .steps
+            .get(memo.step as usize)
+            .map_or_else(String::new, |step| step.key.clone()),
+        unit: unit_text(plan, unit),
+        output: output
+            .filter(|output| output.digest.is_empty())
+            .map(|output| OpaqueValue::from_encoded(output.inline.clone())),
+        output_sha256: output.map_or_else(String::new, |output| hex(&output.digest)),
+        status: "completed".to_owned(),
+        settled_sequence: signed(sequence),
+        at,
+        memo_of: origin.to_owned(),
+        ..v1::Evidence::default()
+    }
+}
+
+/// What was sent to the handler, if the request stands in the journal itself.
+pub(super) fn payload(request: &Stored) -> Option<Opaque> {
+    if !request.digest.is_empty() {
+        return None;
+    }
+    let request = SubmitPlanRequest::decode(Bytes::clone(&request.inline)).ok()?;
+    request.plan?.steps.into_iter().next()?.payload
+}

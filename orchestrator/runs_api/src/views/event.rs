@@ -1,0 +1,328 @@
+//! An entry of a journal as an event: which step it is about, and what it says.
+
+use super::attempts::{payload, unit_text};
+use super::input_request::{decision_word, kind_word};
+use super::words::{
+    class_word, count, digest_text, effect_word, hex, limit_word, signed, skip_word, uuid_text,
+};
+use bytes::Bytes;
+use escapement_model::opaque::{ListBuilder, StructBuilder, value};
+use escapement_model::{Opaque, RunId};
+use escapement_run::ids::AttemptName;
+use escapement_run::journal::{
+    Entry, Event, Failure, InputRequest, RequestAnswer, StepMemoized, Stored, ToolCalled, ToolOutput, UnitRef,
+};
+use escapement_run::outcome::value_of_object;
+use escapement_run::plan::Plan;
+use escapement_wire::runs::v1;
+
+/// The entry as an event. `plan`: that of the current revision.
+pub(crate) fn event(run_id: RunId, plan: &Plan, entry: &Entry, link: &[u8; 32]) -> v1::RunEvent {
+    let Some(what) = entry.event.as_ref() else {
+        return v1::RunEvent::default();
+    };
+    let step = step_of(what);
+    v1::RunEvent {
+        event_id: format!("{run_id}/{}", entry.sequence),
+        run_id: run_id.to_string(),
+        sequence: signed(entry.sequence),
+        at: entry.at,
+        event_type: what.name().to_owned(),
+        alias: what.aliases().iter().map(|alias| (*alias).to_owned()).collect(),
+        step_index: step.and_then(|step| i32::try_from(step).ok()),
+        step_key: step.map_or_else(String::new, |step| key(plan, step)),
+        tool_name: tool_name(plan, what),
+        data: Some(data(run_id, plan, what)),
+        hash: Bytes::copy_from_slice(link),
+    }
+}
+
+fn key(plan: &Plan, step: u32) -> String {
+    let step = plan.steps.get(step as usize);
+    step.map_or_else(String::new, |step| step.key.clone())
+}
+
+/// The step that an entry is about.
+fn step_of(event: &Event) -> Option<u32> {
+    match event {
+        Event::StepStarted(step) | Event::StepBlocked(step) | Event::StepReset(step) => Some(step.step),
+        Event::EvaluationRequested(requested) => Some(requested.unit.step),
+        Event::ToolCalled(called) => Some(called.unit.step),
+        Event::ToolOutput(output) => Some(output.unit.step),
+        Event::StepRetrying(retrying) => Some(retrying.unit.step),
+        Event::UnitFailed(failed) => Some(failed.unit.step),
+        Event::StepCompleted(completed) => Some(completed.step),
+        Event::StepFailed(failed) => Some(failed.step),
+        Event::StepSkipped(skipped) => Some(skipped.step),
+        Event::StepMemoized(memo) => Some(memo.step),
+        Event::InputRequested(request) => request.unit.map(|unit| unit.step),
+        Event::ChildRunStarted(started) => Some(started.unit.step),
+        Event::ChildRunEnded(ended) => Some(ended.unit.step),
+        Event::RevisionFailing(failing) => failing.error.step,
+        Event::RunFailed(failed) => failed.error.step,
+        _ => None,
+    }
+}
+
+fn tool_name(plan: &Plan, event: &Event) -> String {
+    use escapement_run::plan::StepKind;
+    match event {
+        Event::ToolCalled(called) => called.action.clone(),
+        Event::ToolOutput(output) => match plan.steps.get(output.unit.step as usize).map(|step| &step.kind) {
+            Some(StepKind::ToolCall(call)) => call.tool_name.clone(),
+            Some(StepKind::Loop(repeated)) => repeated.call.tool_name.clone(),
+            Some(StepKind::Parallel(parallel)) => {
+                let item = parallel.items.get(output.unit.index as usize);
+                item.map_or_else(String::new, |item| item.tool_name.clone())
+            }
+            _ => String::new(),
+        },
+        _ => String::new(),
+    }
+}
+
+/// What the entry says.
+fn data(run_id: RunId, plan: &Plan, event: &Event) -> Opaque {
+    let data = StructBuilder::new();
+    match event {
+        Event::RunStarted(_) | Event::RunPaused(_) | Event::StepStarted(_) | Event::StepBlocked(_) => data,
+        Event::StepReset(_) => data,
+        Event::RunCreated(created) => {
+            let data = data
+                .text("user_id", &created.spec.user_id)
+                .text("preset", &created.spec.preset)
+                .number("priority", f64::from(created.spec.priority))
+                .number("autonomy_level", f64::from(created.spec.autonomy_level))
+                .text("request_id", &created.spec.request_id)
+                .text("parent_run_id", &uuid_text(&created.spec.parent_run_id))
+                .text("forked_from", &uuid_text(&created.spec.forked_from));
+            stored_object(data, "input", &created.input)
+        }
+        Event::PlanCreated(created) => data
+            .text("revision_digest", &digest_text(&created.digest))
+            .number("number", f64::from(created.number))
+            .text("cause", &created.cause)
+            .number("total_steps", f64::from(created.n_steps)),
+        Event::EvaluationRequested(requested) => unit(data, plan, requested.unit)
+            .number("evaluation", f64::from(requested.evaluation))
+            .text("expression", &requested.expression),
+        Event::Evaluated(evaluated) => {
+            let data = data.number("evaluation", f64::from(evaluated.evaluation));
+            match evaluated.error.is_empty() {
+                true => data.boolean("value", evaluated.value),
+                false => data.text("error", &evaluated.error),
+            }
+        }
+        Event::ToolCalled(called) => tool_called(data, run_id, plan, called),
+        Event::ToolOutput(output) => tool_output(data, plan, output),
+        Event::StepRetrying(retrying) => failure(unit(data, plan, retrying.unit), &retrying.error)
+            .number("retry", f64::from(retrying.retry))
+            .number("max_retries", f64::from(retrying.budget))
+            .number("retry_at", retrying.due_at as f64),
+        Event::UnitFailed(failed) => failure(unit(data, plan, failed.unit), &failed.error),
+        Event::StepCompleted(completed) => {
+            let data = optional(data, "output", completed.output.as_ref());
+            word(data, "reason", &completed.reason)
+        }
+        Event::StepFailed(failed) => failure(data, &failed.error),
+        Event::StepSkipped(skipped) => data.text("reason", skip_word(skipped.reason())),
+        Event::StepMemoized(memo) => memoized(data, memo),
+        Event::InputRequested(_)
+        | Event::DecisionRecorded(_)
+        | Event::InputReceived(_)
+        | Event::InputExpired(_)
+        | Event::InputClosed(_) => of_people(data, plan, event),
+        _ => of_run(data, plan, event),
+    }
+    .build()
+}
+
+/// What happened to the run as a whole.
+fn of_run(data: StructBuilder, plan: &Plan, event: &Event) -> StructBuilder {
+    match event {
+        Event::PauseRequested(reason) | Event::RunResumed(reason) | Event::RunCancelled(reason) => {
+            word(data, "reason", &reason.reason)
+        }
+        Event::RunRecovered(recovered) => data
+            .number("pending", f64::from(recovered.pending))
+            .number("completed", f64::from(recovered.completed))
+            .number("failed", f64::from(recovered.failed))
+            .number(
+                "interrupted_with_child",
+                f64::from(recovered.interrupted_with_child),
+            )
+            .number("ambiguous", f64::from(recovered.ambiguous))
+            .number("resubmitted", f64::from(recovered.resubmitted)),
+        Event::CheckpointCreated(created) => stored_object(
+            data.number("number", f64::from(created.number)),
+            "data",
+            &created.data,
+        ),
+        Event::RunRolledBack(back) => {
+            let data = data.text("mode", &back.mode);
+            match back.checkpoint {
+                0 => data,
+                checkpoint => data.number("checkpoint", f64::from(checkpoint)),
+            }
+        }
+        Event::ChildRunStarted(started) => {
+            let data = unit(data, plan, started.unit).text("child_run_id", &uuid_text(&started.run_id));
+            stored_object(data, "input", &started.input)
+        }
+        Event::ChildRunEnded(ended) => {
+            let data = optional(unit(data, plan, ended.unit), "output", ended.output.as_ref());
+            ended
+                .error
+                .as_ref()
+                .map_or(data.clone(), |error| failure(data, error))
+        }
+        Event::RevisionFailing(failing) => failure(data, &failing.error).boolean("drains", failing.drains),
+        Event::TimeoutError(timeout) => data
+            .text("limit", limit_word(timeout.limit()))
+            .number("limit_ms", timeout.limit_ms as f64),
+        Event::RunCompleted(completed) => {
+            let outcome = if completed.partial { "partial" } else { "success" };
+            optional(data.text("outcome", outcome), "output", completed.output.as_ref())
+        }
+        Event::RunFailed(failed) => failure(data, &failed.error).boolean("timed_out", failed.timed_out),
+        _ => data,
+    }
+}
+
+fn of_people(data: StructBuilder, plan: &Plan, event: &Event) -> StructBuilder {
+    match event {
+        Event::InputRequested(request) => requested(data, plan, request),
+        Event::DecisionRecorded(answer) | Event::InputReceived(answer) => answered(data, answer),
+        Event::InputExpired(request) | Event::InputClosed(request) => {
+            data.text("input_request_id", &uuid_text(&request.id))
+        }
+        _ => data,
+    }
+}
+
+fn tool_called(data: StructBuilder, run_id: RunId, plan: &Plan, called: &ToolCalled) -> StructBuilder {
+    let step = key(plan, called.unit.step);
+    let name = AttemptName {
+        run_id,
+        step: &step,
+        index: called.unit.index,
+        epoch: called.unit.epoch,
+        attempt: called.attempt,
+    };
+    let data = unit(data, plan, called.unit)
+        .number("attempt", f64::from(called.attempt))
+        .text("execution_id", &name.execution_id().to_string())
+        .text("effect", effect_word(called.effect()))
+        .number("attempt_ms", called.attempt_ms as f64)
+        .text("subject_digest", &hex(&called.subject_digest));
+    let data = word(data, "approval_id", &uuid_text(&called.approval));
+    match payload(&called.request) {
+        Some(payload) => data.object("payload", payload.as_encoded()),
+        None => data,
+    }
+}
+
+fn tool_output(data: StructBuilder, plan: &Plan, output: &ToolOutput) -> StructBuilder {
+    let data = unit(data, plan, output.unit)
+        .number("attempt", f64::from(output.attempt))
+        .text("class", class_word(output.class()));
+    let data = optional(data, "output", output.output.as_ref());
+    match &output.error {
+        Some(error) => failure(data, error),
+        None => data,
+    }
+}
+
+fn memoized(data: StructBuilder, memo: &StepMemoized) -> StructBuilder {
+    let data = optional(data, "output", memo.output.as_ref());
+    data.number("units", count(memo.units.len()).into())
+        .number("as_of", memo.as_of as f64)
+}
+
+fn requested(data: StructBuilder, plan: &Plan, request: &InputRequest) -> StructBuilder {
+    let options = request
+        .options
+        .iter()
+        .fold(ListBuilder::new(), |list, option| list.text(option));
+    let data = data
+        .text("input_request_id", &uuid_text(&request.id))
+        .text("kind", kind_word(request.kind()))
+        .text("question", &request.question)
+        .list("options", options)
+        .text("subject_digest", &hex(&request.subject_digest))
+        .number("expires_at", request.expires_at as f64);
+    let data = match request.unit {
+        Some(of) => unit(data, plan, of),
+        None => data,
+    };
+    let data = match &request.subject {
+        Some(subject) => stored_object(data, "subject", subject),
+        None => data,
+    };
+    match &request.error {
+        Some(error) => failure(data, error),
+        None => data,
+    }
+}
+
+fn answered(data: StructBuilder, answer: &RequestAnswer) -> StructBuilder {
+    let data = data
+        .text("input_request_id", &uuid_text(&answer.id))
+        .text("decision", decision_word(answer.decision()))
+        .text("responder", &answer.responder.id);
+    let data = word(data, "comment", &answer.comment);
+    match (&answer.value, answer.decision()) {
+        (Some(value), escapement_run::journal::Decision::ApproveWithEdits) => {
+            stored_object(data, "value", value)
+        }
+        (value, _) => optional(data, "value", value.as_ref()),
+    }
+}
+
+fn unit(data: StructBuilder, plan: &Plan, unit: UnitRef) -> StructBuilder {
+    data.text("unit", &unit_text(plan, unit))
+        .number("index", f64::from(unit.index))
+        .number("epoch", f64::from(unit.epoch))
+}
+
+fn failure(data: StructBuilder, error: &Failure) -> StructBuilder {
+    data.text("code", &error.code).text("message", &error.message)
+}
+
+fn word(data: StructBuilder, key: &str, text: &str) -> StructBuilder {
+    if text.is_empty() {
+        data
+    } else {
+        data.text(key, text)
+    }
+}
+
+fn optional(data: StructBuilder, key: &str, stored: Option<&Stored>) -> StructBuilder {
+    match stored {
+        Some(stored) if stored.digest.is_empty() => match value(&stored.inline) {
+            Ok(view) => data.value(key, view),
+            Err(_) => data.null(key),
+        },
+        Some(stored) => elsewhere(data, key, stored),
+        None => data,
+    }
+}
+
+fn stored_object(data: StructBuilder, key: &str, stored: &Stored) -> StructBuilder {
+    if !stored.digest.is_empty() {
+        return elsewhere(data, key, stored);
+    }
+    let object = value_of_object(&Opaque::from_encoded(stored.inline.clone()));
+    match value(&object) {
+        Ok(view) => data.value(key, view),
+        Err(_) => data.null(key),
+    }
+}
+
+fn elsewhere(data: StructBuilder, key: &str, stored: &Stored) -> StructBuilder {
+    let place = StructBuilder::new()
+        .text("sha256", &hex(&stored.digest))
+        .number("size_bytes", stored.length as f64)
+        .build();
+    data.object(key, place.as_encoded())
+}

@@ -1,0 +1,152 @@
+//! What people are asked and what they said, as messages.
+
+use super::plan::Document;
+use super::run::error_view;
+use super::words::{hex, small, uuid_text};
+use escapement_model::{Opaque, OpaqueValue};
+use escapement_run::journal::{
+    AnswerType, Decision, InputRequest, RequestAnswer, RequestKind, RequestState, ResponderKind, Stored,
+};
+use escapement_run::outcome::value_of_object;
+use escapement_run::plan::{StepKind, UserInput};
+use escapement_run::{Blobs, Run};
+use escapement_wire::runs::v1;
+
+/// A request of a run. What it would send and what was said to it are shown up to `bytes_max` bytes each.
+///
+/// `created_at` and `closed_at` are not known to the run.
+pub(crate) fn request_view(
+    request: &InputRequest,
+    run: &Run,
+    blobs: &dyn Blobs,
+    bytes_max: u64,
+) -> v1::InputRequest {
+    let (state, plan) = (run.state(), run.plan());
+    let step = request.unit.and_then(|unit| plan.steps.get(unit.step as usize));
+    let shown = |stored: &Stored| (stored.length <= bytes_max).then(|| stored.load(blobs));
+    let policy = &state.spec.policy;
+    let decides = request.kind() == RequestKind::Approval;
+    let default_answer = step.and_then(|step| match &step.kind {
+        StepKind::UserInput(UserInput { default_answer, .. }) => default_answer.clone(),
+        _ => None,
+    });
+    v1::InputRequest {
+        input_request_id: uuid_text(&request.id),
+        run_id: uuid_text(&state.run_id),
+        step_key: step.map_or_else(String::new, |step| step.key.clone()),
+        kind: kind_word(request.kind()).to_owned(),
+        question: request.question.clone(),
+        input_type: input_type(request).into(),
+        options: request.options.clone(),
+        subject_digest: hex(&request.subject_digest),
+        subject: request.subject.as_ref().and_then(shown).map(Opaque::from_encoded),
+        created_at: 0,
+        expires_at: request.expires_at,
+        default_answer: default_answer
+            .filter(|_| request.kind() == RequestKind::Question)
+            .map(OpaqueValue::from_encoded),
+        approvers: if decides {
+            policy.approvers.clone()
+        } else {
+            Vec::new()
+        },
+        quorum: if decides { small(policy.quorum) } else { 1 },
+        state: state_of(request.state()).into(),
+        decisions: decisions(request, blobs, bytes_max),
+        error: request.error.as_ref().map(|error| error_view(error, plan)),
+        unit_index: request.unit.map(|unit| small(unit.index)),
+        user_id: state.spec.user_id.clone(),
+        closed_at: None,
+    }
+}
+
+/// A kind, as requests of the API spell it.
+pub(crate) fn kind_word(kind: RequestKind) -> &'static str {
+    match kind {
+        RequestKind::Question => "question",
+        RequestKind::Approval => "approval",
+        RequestKind::RetryExtension => "retry_extension",
+        RequestKind::AmbiguousEffect => "ambiguous_effect",
+    }
+}
+
+/// A decision, as answers of the API spell it.
+pub(crate) fn decision_word(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Answer => "answer",
+        Decision::Approve => "approve",
+        Decision::ApproveWithEdits => "approve_with_edits",
+        Decision::Deny => "deny",
+        Decision::Extend => "extend",
+        Decision::Happened => "happened",
+        Decision::DidNot => "did_not",
+        Decision::Fail => "fail",
+    }
+}
+
+fn input_type(request: &InputRequest) -> v1::input_request::InputType {
+    use v1::input_request::InputType;
+    match (request.kind(), request.answer_type()) {
+        (RequestKind::Question, AnswerType::Text) => InputType::Text,
+        (RequestKind::Question, AnswerType::Choice) => InputType::Choice,
+        (RequestKind::Question, AnswerType::Confirm) => InputType::Confirm,
+        (RequestKind::Question, AnswerType::Form) => InputType::Form,
+        _ => InputType::NoInput,
+    }
+}
+
+fn state_of(state: RequestState) -> v1::input_request::State {
+    use v1::input_request::State;
+    match state {
+        RequestState::Open => State::Open,
+        RequestState::Answered => State::Answered,
+        RequestState::Expired => State::Expired,
+        RequestState::Closed => State::Closed,
+    }
+}
+
+/// What was said: of a quorum first those that were not enough, by their names.
+fn decisions(request: &InputRequest, blobs: &dyn Blobs, bytes_max: u64) -> Vec<v1::Decision> {
+    let approved = request.approved_by.iter().map(|id| v1::Decision {
+        decision: decision_word(Decision::Approve).to_owned(),
+        responder: Some(v1::Responder {
+            id: id.clone(),
+            ..v1::Responder::default()
+        }),
+        subject_digest: hex(&request.subject_digest),
+        ..v1::Decision::default()
+    });
+    let last = request
+        .answer
+        .as_ref()
+        .map(|answer| decision_view(answer, blobs, bytes_max));
+    approved.chain(last).collect()
+}
+
+/// One answer.
+pub(super) fn decision_view(answer: &RequestAnswer, blobs: &dyn Blobs, bytes_max: u64) -> v1::Decision {
+    let value = answer.value.as_ref().filter(|value| value.length <= bytes_max);
+    let value = value.map(|value| value.load(blobs));
+    v1::Decision {
+        decision: decision_word(answer.decision()).to_owned(),
+        responder: Some(v1::Responder {
+            id: answer.responder.id.clone(),
+            kind: match answer.responder.kind() {
+                ResponderKind::Person => v1::responder::Kind::Person,
+                ResponderKind::Service => v1::responder::Kind::Service,
+                ResponderKind::Agent => v1::responder::Kind::Agent,
+            }
+            .into(),
+            verified: answer.responder.verified,
+        }),
+        value: value.map(|bytes| {
+            OpaqueValue::from_encoded(match answer.decision() {
+                // An edited payload is an object.
+                Decision::ApproveWithEdits => value_of_object(&Opaque::from_encoded(bytes)),
+                _ => bytes,
+            })
+        }),
+        comment: answer.comment.clone(),
+        subject_digest: hex(&answer.subject_digest),
+    }
+}

@@ -1,0 +1,146 @@
+//! States and other words, as the API spells them.
+
+use escapement_model::RunId;
+use escapement_run::ShownState;
+use escapement_run::journal::{Limit, OutcomeClass, SkipReason};
+use escapement_run::spec::EffectClass;
+use escapement_wire::runs::v1::run::{ErrorType, Outcome, State};
+
+/// The state of a run.
+pub(crate) fn state_of(state: ShownState) -> State {
+    match state {
+        ShownState::Queued => State::Queued,
+        ShownState::Running => State::Running,
+        ShownState::Waiting => State::Waiting,
+        ShownState::Pausing => State::Pausing,
+        ShownState::Paused => State::Paused,
+        ShownState::Completed => State::Completed,
+        ShownState::Failed => State::Failed,
+        ShownState::Timeout => State::Timeout,
+        ShownState::Cancelled => State::Cancelled,
+    }
+}
+
+/// The state in the words of stored plans: `plan_status`.
+pub(crate) fn status_word(state: State) -> &'static str {
+    match state {
+        State::Unspecified => "",
+        State::Queued => "pending",
+        State::Planning | State::Running | State::Verifying => "running",
+        State::Waiting | State::Pausing | State::Paused => "paused",
+        State::Completed => "completed",
+        State::Failed | State::Timeout => "failed",
+        State::Cancelled => "cancelled",
+    }
+}
+
+pub(super) fn error_type(state: State) -> ErrorType {
+    match state {
+        State::Failed => ErrorType::ExecutionError,
+        State::Timeout => ErrorType::TimeoutError,
+        State::Cancelled => ErrorType::Cancelled,
+        State::Unspecified
+        | State::Queued
+        | State::Planning
+        | State::Waiting
+        | State::Running
+        | State::Pausing
+        | State::Paused
+        | State::Verifying
+        | State::Completed => ErrorType::NoError,
+    }
+}
+
+pub(super) fn outcome(state: State, is_partial: bool) -> Outcome {
+    match (state, is_partial) {
+        (State::Completed, false) => Outcome::Success,
+        (State::Completed, true) => Outcome::Partial,
+        _ => Outcome::None,
+    }
+}
+
+pub(super) fn skip_word(reason: SkipReason) -> &'static str {
+    match reason {
+        SkipReason::Branch => "branch",
+        SkipReason::DependencyFailed => "dependency_failed",
+        SkipReason::RunEnded => "run_ended",
+        SkipReason::Override => "override",
+    }
+}
+
+pub(super) fn class_word(class: OutcomeClass) -> &'static str {
+    match class {
+        OutcomeClass::Completed => "completed",
+        OutcomeClass::NeverRan => "never_ran",
+        OutcomeClass::Failed => "failed",
+        OutcomeClass::FailedForGood => "failed_for_good",
+        OutcomeClass::TimedOut => "timed_out",
+        OutcomeClass::Unknown => "unknown",
+        OutcomeClass::ApprovalRequired => "approval_required",
+    }
+}
+
+pub(super) fn effect_word(effect: EffectClass) -> &'static str {
+    match effect {
+        EffectClass::SideEffect => "side_effect",
+        EffectClass::Pure => "pure",
+        EffectClass::World => "world",
+        EffectClass::Llm => "llm",
+        EffectClass::External => "external",
+    }
+}
+
+pub(super) fn limit_word(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Lifetime => "lifetime",
+        Limit::Run => "run",
+        Limit::Watchdog => "watchdog",
+        Limit::Revision => "revision",
+        Limit::Pause => "pause",
+    }
+}
+
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes
+        .iter()
+        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("writing to a String cannot fail");
+            text
+        })
+}
+
+/// The digest of a revision; empty for none.
+pub(super) fn digest_text(digest: &[u8]) -> String {
+    match digest {
+        [] => String::new(),
+        digest => format!("sha256:{}", hex(digest)),
+    }
+}
+
+/// An id of 16 bytes as it is written; empty for none.
+pub(crate) fn uuid_text(bytes: &[u8]) -> String {
+    let id = <[u8; 16]>::try_from(bytes).ok().and_then(RunId::from_bytes);
+    id.map_or_else(String::new, |id| id.to_string())
+}
+
+/// A count as the API has it.
+pub(super) fn count(n: usize) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+/// A number of the journal as the API has it.
+pub(super) fn signed(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// A small number of the journal as the API has it.
+pub(super) fn small(n: u32) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+/// A time that is 0 if there is none.
+pub(super) fn time(at: i64) -> Option<i64> {
+    (at != 0).then_some(at)
+}
