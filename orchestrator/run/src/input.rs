@@ -3,6 +3,7 @@
 use crate::ids::{InputRequestId, RunId};
 use crate::journal::{Decision, Entry, Responder};
 use crate::outcome::AttemptOutcome;
+use crate::spec::ActionProfile;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -37,6 +38,13 @@ pub enum Input {
     },
     /// Somebody answers a request.
     Answer(Answer),
+    /// Somebody approves the plan of the run, with another plan in its place: the document is the answer's value.
+    ApproveEdited {
+        /// The answer; its decision is [`Decision::ApproveWithEdits`].
+        answer: Answer,
+        /// What is known of the actions that the new plan uses.
+        profiles: Vec<ActionProfile>,
+    },
     /// The time that [`crate::Run::due_at`] named has come.
     Time,
     /// Nothing new shall be started.
@@ -128,7 +136,8 @@ pub struct Answer {
     pub responder: Responder,
     /// What is decided.
     pub decision: Decision,
-    /// The answer or the output as an encoded `google.protobuf.Value`, the edited payload as an encoded object; else empty.
+    /// The answer or the output as an encoded `google.protobuf.Value`, the edited payload or plan as an encoded object; else
+    /// empty.
     pub value: Bytes,
     /// At most 1,000 code points.
     pub comment: String,

@@ -11,7 +11,7 @@ use escapement_model::{Opaque, codes};
 /// The end of a contract execution, as its result says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContractEnd {
-    /// The output of the only step, if the execution succeeded.
+    /// The output of the only step, if the execution succeeded; the context of its error, if the handler asks for an approval.
     pub output: Option<Opaque>,
     /// Why it did not succeed.
     pub error: Option<ContractError>,
@@ -39,7 +39,8 @@ pub struct ContractError {
 pub struct AttemptOutcome {
     /// As far as the run is concerned.
     pub class: OutcomeClass,
-    /// The output of a completed one: an encoded `google.protobuf.Value`.
+    /// The output of a completed one, or what a handler that asks for an approval says about that: an encoded
+    /// `google.protobuf.Value`.
     pub output: Option<Bytes>,
     /// The code of any other; empty for a completed one.
     pub code: String,
@@ -70,9 +71,14 @@ pub fn classify(end: &ContractEnd, attempt_ms: u64, seen: bool) -> AttemptOutcom
         ),
         _ => (error.code.clone(), error.message.clone()),
     };
+    // RUN-6.7
+    let data = end
+        .output
+        .as_ref()
+        .filter(|_| class == OutcomeClass::ApprovalRequired);
     AttemptOutcome {
         class,
-        output: None,
+        output: data.map(value_of_object),
         code,
         message,
         pause: false,

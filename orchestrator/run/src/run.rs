@@ -115,7 +115,8 @@ impl Run {
         Self { state, plan }
     }
 
-    /// Goes on by an entry that is durable: how a run is folded from its journal.
+    /// Goes on by an entry that is durable: how a run is folded from its journal. The plan stays the one that it was; behind
+    /// an entry with another one, the state and that plan make the run.
     ///
     /// # Panics
     /// If it is not the next one.
@@ -141,7 +142,14 @@ impl Run {
         };
         assert!(on_time, "time fires before a later input");
         let mut turn = Turn::new(&mut self.state, &self.plan, now, blobs);
-        turn.input(input)?;
+        let revised = turn.input(input)?;
+        let commit = turn.into_commit();
+        let Some(plan) = revised else {
+            return Ok(commit);
+        };
+        self.plan = plan;
+        let mut turn = Turn::new(&mut self.state, &self.plan, now, blobs);
+        turn.goes_on(commit);
         Ok(turn.into_commit())
     }
 

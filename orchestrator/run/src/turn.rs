@@ -8,6 +8,7 @@ mod dispatch;
 pub(crate) mod gate;
 pub(crate) mod judge;
 mod people;
+mod revisions;
 mod steps;
 pub(crate) mod time;
 mod values;
@@ -20,6 +21,7 @@ use crate::plan::{Plan, Step};
 use crate::spec::ActionProfile;
 use crate::state::{RunState, Stage, StepState, UnitState};
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::chain::chain_next;
@@ -64,7 +66,8 @@ impl<'a> Turn<'a> {
         self.commit.events.push(entry);
     }
 
-    pub(crate) fn input(&mut self, input: Input) -> Result<(), Refused> {
+    /// Takes an input in. Gives the plan that the run goes on with, if that is another one.
+    pub(crate) fn input(&mut self, input: Input) -> Result<Option<Arc<Plan>>, Refused> {
         // RUN-2.3
         if self.state.stage().is_end() {
             return match input {
@@ -72,9 +75,10 @@ impl<'a> Turn<'a> {
                 | Input::Evaluated { .. }
                 | Input::ChildEnded { .. }
                 | Input::Time
-                | Input::Recovered => Ok(()),
+                | Input::Recovered => Ok(None),
                 Input::Admit
                 | Input::Answer(_)
+                | Input::ApproveEdited { .. }
                 | Input::Pause { .. }
                 | Input::Resume { .. }
                 | Input::Cancel { .. }
@@ -95,7 +99,12 @@ impl<'a> Turn<'a> {
             } => self.settled(execution_id, outcome),
             Input::Evaluated { evaluation, result } => self.evaluated(evaluation, result),
             Input::ChildEnded { run_id, result } => self.child_ended(run_id, result),
-            Input::Answer(answer) => self.answer(answer)?,
+            Input::Answer(answer) => self.answer(answer, None)?,
+            Input::ApproveEdited { answer, profiles } => {
+                if let Some(plan) = self.approve_edited(answer, profiles)? {
+                    return Ok(Some(plan));
+                }
+            }
             Input::Time => self.time(),
             Input::Pause { reason } => self.pause(reason)?,
             Input::Resume { reason } => self.resume(reason)?,
@@ -117,7 +126,13 @@ impl<'a> Turn<'a> {
             Input::Recovered => self.recovered(),
         }
         self.advance();
-        Ok(())
+        Ok(None)
+    }
+
+    /// Goes on with the plan of a revision that an input made.
+    pub(crate) fn goes_on(&mut self, commit: Commit) {
+        self.commit = commit;
+        self.advance();
     }
 
     // RUN-2.4

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use escapement_model::{InputRequestId, Opaque};
 use escapement_run::ids::{AttemptName, RunId};
 use escapement_run::journal::{
-    Entry, Event, Failure, OutcomeClass, RequestAnswer, RunRolledBack, SkipReason, Stored, ToolOutput,
-    UnitRef,
+    Decision, Entry, Event, Failure, OutcomeClass, RequestAnswer, RunRolledBack, SkipReason, Stored,
+    ToolOutput, UnitRef,
 };
 use escapement_run::outcome::AttemptOutcome;
 use escapement_run::{Answer, Blobs, Input, OverrideWord, RewindScope, Rollback, Run};
@@ -47,7 +47,7 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
             },
         },
         Event::InputReceived(answer) | Event::DecisionRecorded(answer) => {
-            Input::Answer(reader.answer(answer)?)
+            reader.answered(answer, &entries[1..])?
         }
         Event::PauseRequested(pause) => Input::Pause {
             reason: pause.reason.clone(),
@@ -139,6 +139,7 @@ impl<'a> Reader<'a> {
             .transpose()?;
         let error = match (output.class(), &value, &output.error) {
             (OutcomeClass::Completed, Some(_), None) => Failure::default(),
+            (OutcomeClass::ApprovalRequired, _, Some(error)) => error.clone(),
             (class, None, Some(error)) if class != OutcomeClass::Completed => error.clone(),
             _ => return Err("an attempt has an output or a failure".to_string()),
         };
@@ -149,6 +150,23 @@ impl<'a> Reader<'a> {
             message: error.message,
             pause: output.pause,
         })
+    }
+
+    /// An answer, with the plan that it puts in the place of another one.
+    fn answered(&self, answer: &RequestAnswer, behind: &[Entry]) -> Result<Input, String> {
+        let mut requests = self.run.state().requests.iter();
+        let of_plan = requests.any(|request| request.id == answer.id && request.unit.is_none());
+        let answered = self.answer(answer)?;
+        if !of_plan || answer.decision() != Decision::ApproveWithEdits {
+            return Ok(Input::Answer(answered));
+        }
+        match behind.first().and_then(|entry| entry.event.as_ref()) {
+            Some(Event::PlanCreated(revision)) => Ok(Input::ApproveEdited {
+                answer: answered,
+                profiles: revision.profiles.clone(),
+            }),
+            _ => Err("an edited plan is a revision".to_string()),
+        }
     }
 
     fn answer(&self, answer: &RequestAnswer) -> Result<Answer, String> {

@@ -113,7 +113,7 @@ impl RunsHandle {
     /// [`CallError`]; [`CallError::Refused`] with `RUN_ENDED` if the run has ended.
     pub async fn input(&self, run_id: RunId, condition: Condition, input: Input) -> Result<(), CallError> {
         let bytes = match &input {
-            Input::Answer(answer) => answer.value.len(),
+            Input::Answer(answer) | Input::ApproveEdited { answer, .. } => answer.value.len(),
             Input::Checkpoint { data } => data.len(),
             _ => 0,
         };

@@ -97,7 +97,8 @@ pub struct ToolOutput {
     /// How it ended.
     #[prost(enumeration = "OutcomeClass", tag = "3")]
     pub class: i32,
-    /// The output of a completed one: an encoded `google.protobuf.Value`.
+    /// The output of a completed one, or what a handler that asks for an approval says about that: an encoded
+    /// `google.protobuf.Value`.
     #[prost(message, optional, tag = "4")]
     pub output: Option<Stored>,
     /// What went wrong with any other.

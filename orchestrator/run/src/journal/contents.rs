@@ -35,9 +35,14 @@ fn stored_in(event: &Event) -> Vec<&Stored> {
             let of_units = units.iter().filter_map(|unit| unit.output.as_ref());
             output.iter().chain(of_units).collect()
         }
-        Event::InputRequested(InputRequest { subject, answer, .. }) => {
+        Event::InputRequested(InputRequest {
+            subject,
+            answer,
+            data,
+            ..
+        }) => {
             let answered = answer.iter().filter_map(|answer| answer.value.as_ref());
-            subject.iter().chain(answered).collect()
+            subject.iter().chain(answered).chain(data).collect()
         }
         Event::DecisionRecorded(RequestAnswer { value, .. })
         | Event::InputReceived(RequestAnswer { value, .. }) => value.iter().collect(),

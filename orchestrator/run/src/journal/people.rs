@@ -48,6 +48,9 @@ pub struct InputRequest {
     /// What it was answered with.
     #[prost(message, optional, tag = "13")]
     pub answer: Option<RequestAnswer>,
+    /// What the handler that asks for the approval says about it: an encoded `google.protobuf.Value`.
+    #[prost(message, optional, tag = "14")]
+    pub data: Option<Stored>,
 }
 
 /// What kind of question it is.

@@ -27,12 +27,14 @@ impl RunState {
                 let request = self.request_mut(&expired.id);
                 request.set_state(RequestState::Expired);
                 request.subject = None;
+                request.data = None;
                 self.decided(&expired.id.clone());
             }
             Event::InputClosed(closed) => {
                 let request = self.request_mut(&closed.id);
                 request.set_state(RequestState::Closed);
                 request.subject = None;
+                request.data = None;
             }
             _ => unreachable!("{event:?} is not about a request"),
         }
@@ -42,6 +44,7 @@ impl RunState {
         let request = self.request_mut(&answer.id);
         request.set_state(RequestState::Answered);
         request.subject = None;
+        request.data = None;
         request.answer = Some(answer.clone());
         let unit = request.unit;
         self.decided(&answer.id);

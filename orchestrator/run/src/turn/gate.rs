@@ -33,11 +33,11 @@ impl Turn<'_> {
     }
 
     /// SHA-256 of a plan as a whole with what it may do: what the approval of a plan is bound to.
-    pub(super) fn plan_subject_digest(&self) -> [u8; 32] {
+    pub(super) fn plan_subject_digest(&self, revision: &[u8]) -> [u8; 32] {
         let (input, environment) = (self.given_input(), self.given_environment());
         Encoder::named("escapement run plan subject 1", |encoder| {
             encoder.bytes(&self.state.run_id);
-            encoder.bytes(&self.state.revision);
+            encoder.bytes(revision);
             encoder.number(u64::from(self.state.spec.autonomy_level));
             encoder.object(&input);
             encoder.object(&environment);

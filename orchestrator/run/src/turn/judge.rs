@@ -31,7 +31,7 @@ impl Turn<'_> {
             unit,
             attempt: live.attempt,
             class: class.into(),
-            output,
+            output: output.clone(),
             error: error.clone(),
             pause: outcome.pause,
         }));
@@ -41,6 +41,9 @@ impl Turn<'_> {
         }
         match error {
             None => self.unit_ended(unit),
+            Some(error) if class == OutcomeClass::ApprovalRequired => {
+                self.ask_for_handler(unit, &error, output)
+            }
             Some(error) => self.attempt_failed(unit, class, error, live.effect(), &live.action),
         }
     }
@@ -70,9 +73,10 @@ impl Turn<'_> {
     ) {
         let repeatable = !effect.is_effect() || self.profile(action).idempotent;
         match class {
-            OutcomeClass::Completed => unreachable!("a completed attempt did not fail"),
+            OutcomeClass::Completed | OutcomeClass::ApprovalRequired => {
+                unreachable!("an attempt that completed or asks did not fail")
+            }
             OutcomeClass::NeverRan => self.try_again_uncounted(unit, error),
-            OutcomeClass::ApprovalRequired => self.ask_for_handler(unit, &error),
             OutcomeClass::FailedForGood => self.unit_fails(unit, &error.code, &error.message),
             OutcomeClass::Failed => self.try_again(unit, error),
             OutcomeClass::TimedOut if repeatable => self.try_again(unit, error),

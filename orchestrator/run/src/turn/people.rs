@@ -1,12 +1,13 @@
 //! What people are asked, and what their answers lead to.
 
 use super::contract::Rendered;
+use super::revisions::Revised;
 use super::{Turn, refused, refused_because};
 use crate::ids::input_request_id;
 use crate::input::{Answer, Refused, RefusedReason};
 use crate::journal::{
     AnswerType, Decision, Event, Failure, InputRequest, RequestAnswer, RequestKind, RequestState, Responder,
-    ResponderKind, UnitRef,
+    ResponderKind, Stored, UnitRef,
 };
 use crate::outcome::cut;
 use crate::plan::{InputType, StepKind};
@@ -28,7 +29,7 @@ impl Turn<'_> {
         let name = &self.plan.name;
         let request = InputRequest {
             question: format!("May the plan {name:?} run?"),
-            subject_digest: Bytes::copy_from_slice(&self.plan_subject_digest()),
+            subject_digest: Bytes::copy_from_slice(&self.plan_subject_digest(&self.state.revision)),
             ..self.request_of(RequestKind::Approval, None, self.state.spec.limits.approval_ms)
         };
         self.emit(Event::InputRequested(request));
@@ -112,7 +113,7 @@ impl Turn<'_> {
 
     // RUN-6.7
     /// The handler wants an approval: asks for exactly what it was sent.
-    pub(super) fn ask_for_handler(&mut self, unit: UnitRef, error: &Failure) {
+    pub(super) fn ask_for_handler(&mut self, unit: UnitRef, error: &Failure, data: Option<Stored>) {
         match self.render_call(unit) {
             Ok(rendered) => {
                 let subject = self.subject_digest(unit, &rendered);
@@ -126,6 +127,7 @@ impl Turn<'_> {
                     subject_digest: Bytes::copy_from_slice(&subject),
                     subject: Some(payload),
                     error: Some(error.clone()),
+                    data,
                     ..self.request_of(
                         RequestKind::Approval,
                         Some(unit),
@@ -156,8 +158,8 @@ impl Turn<'_> {
     }
 
     // RUN-6.5
-    /// Somebody answers.
-    pub(super) fn answer(&mut self, answer: Answer) -> Result<(), Refused> {
+    /// Somebody answers. `revised` is the plan that comes with an approval of a plan.
+    pub(super) fn answer(&mut self, answer: Answer, revised: Option<&Revised>) -> Result<(), Refused> {
         let id = Bytes::copy_from_slice(answer.request_id.as_bytes());
         let known = self.state.requests.iter().find(|request| request.id == id);
         let request =
@@ -186,8 +188,9 @@ impl Turn<'_> {
             ));
         }
         self.check_responder(request.kind(), &answer.responder, answer.decision)?;
-        check_answer(&request, &answer, self.state.spec.policy.quorum)?;
-        let subject_digest = self.approved_subject(&request, &answer)?;
+        check_answer(&request, &answer)?;
+        self.check_edits(&request, answer.decision, revised)?;
+        let subject_digest = self.approved_subject(&request, &answer, revised)?;
         let value = (!answer.value.is_empty()).then(|| self.store(answer.value.clone()));
         let recorded = RequestAnswer {
             id,
@@ -207,7 +210,11 @@ impl Turn<'_> {
                 return Ok(());
             }
         }
+        let document = recorded.value.clone();
         self.emit(Event::InputReceived(recorded));
+        if let (Some(revised), Some(document)) = (revised, document) {
+            self.revise(revised, document);
+        }
         self.act_on(&request, &answer);
         Ok(())
     }
@@ -273,8 +280,18 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// The digest that an approval opens the gate for: that of the edited payload if there is one.
-    fn approved_subject(&self, request: &InputRequest, answer: &Answer) -> Result<Bytes, Refused> {
+    /// The digest that an approval opens the gate for: that of the edited payload or plan if there is one.
+    fn approved_subject(
+        &self,
+        request: &InputRequest,
+        answer: &Answer,
+        revised: Option<&Revised>,
+    ) -> Result<Bytes, Refused> {
+        if let Some(revised) = revised {
+            return Ok(Bytes::copy_from_slice(
+                &self.plan_subject_digest(&revised.plan.digest),
+            ));
+        }
         let (Decision::ApproveWithEdits, Some(unit)) = (answer.decision, request.unit) else {
             return Ok(request.subject_digest.clone());
         };
@@ -346,7 +363,7 @@ fn approves(decision: Decision) -> bool {
 }
 
 /// Whether the answer is one to this question.
-fn check_answer(request: &InputRequest, answer: &Answer, quorum: u32) -> Result<(), Refused> {
+fn check_answer(request: &InputRequest, answer: &Answer) -> Result<(), Refused> {
     let invalid = |message: &str| Err(refused(RefusedReason::AnswerInvalid, message));
     let fits = match request.kind() {
         RequestKind::Question => answer.decision == Decision::Answer,
@@ -366,9 +383,6 @@ fn check_answer(request: &InputRequest, answer: &Answer, quorum: u32) -> Result<
     };
     if !fits {
         return invalid("answer: is not one to this kind of request");
-    }
-    if answer.decision == Decision::ApproveWithEdits && (request.unit.is_none() || quorum > 1) {
-        return invalid("answer: only a step's payload can be edited, and only if one approval is enough");
     }
     if answer.value.len() > escapement_model::limits::OUTPUT_BYTES_MAX {
         return invalid("answer: has more than 1 MiB");

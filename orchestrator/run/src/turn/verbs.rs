@@ -153,6 +153,10 @@ impl Turn<'_> {
                 .iter()
                 .find(|checkpoint| checkpoint.number == number),
         };
+        // The steps of another revision are others.
+        let restores = matches!(rollback, Rollback::Restore(_));
+        let revision = self.state.revision_number;
+        let named = named.filter(|checkpoint| !restores || checkpoint.revision_number == revision);
         let checkpoint =
             named.ok_or_else(|| refused(RefusedReason::NoCheckpoint, "the run has no such checkpoint"))?;
         let (number, completed) = (checkpoint.number, checkpoint.completed.clone());

@@ -12,6 +12,7 @@ mod people;
 mod records;
 mod recovery;
 mod replays;
+mod revisions;
 mod steps;
 mod verbs;
 mod world;

@@ -4,12 +4,13 @@ use bytes::Bytes;
 use escapement_run::journal::Decision::{Answer, Approve, ApproveWithEdits, Deny};
 use escapement_run::journal::OutcomeClass::{ApprovalRequired, Failed};
 use escapement_run::journal::{RequestKind, RequestState, ResponderKind};
+use escapement_run::outcome::{ContractEnd, ContractError, classify};
 use escapement_run::presets::Preset;
 use escapement_run::spec::Spec;
 use escapement_run::{Input, RefusedReason};
 use serde_json::{Value, json};
 
-use crate::world::{World, and, call, spec, tool};
+use crate::world::{World, and, call, json_of_value, opaque, spec, tool};
 
 fn at_level(level: u32) -> Spec {
     Spec {
@@ -292,6 +293,29 @@ fn a_handler_can_ask_for_an_approval_and_is_called_with_it() {
     );
     world.fail("a", ApprovalRequired);
     assert_eq!(world.error().0, "APPROVAL_REQUIRED");
+}
+
+// RUN-6.7
+#[test]
+fn a_request_shows_what_the_handler_says_about_it() {
+    let mut world = World::of(json!([tool("a", "mail.send", &[])]));
+    let end = ContractEnd {
+        output: Some(opaque(&json!({"cost": 12}))),
+        error: Some(ContractError {
+            code: "APPROVAL_REQUIRED".to_owned(),
+            message: "this costs 12 francs".to_owned(),
+            fatal: false,
+            reason: None,
+        }),
+        steps_executed: 1,
+        assigned: true,
+    };
+    world.settle(world.live("a"), classify(&end, 1000, true));
+    let request = world.asked();
+    assert_eq!(request.question, "this costs 12 francs");
+    assert_eq!(json_of_value(&request.data.unwrap().inline), json!({"cost": 12}));
+    world.answer(Approve, Value::Null);
+    assert_eq!(world.payload("a"), json!({"of": "a"}));
 }
 
 // RUN-6.5, RUN-8.1

@@ -1,0 +1,84 @@
+//! Another plan in the place of the one that a person was asked about.
+
+use super::{Turn, refused, refused_because};
+use crate::input::{Answer, Refused, RefusedReason};
+use crate::journal::{Decision, Event, InputRequest, PlanCreated, Stored};
+use crate::outcome::cut;
+use crate::plan::{self, Plan};
+use crate::spec::ActionProfile;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use escapement_model::Opaque;
+use escapement_model::limits::MESSAGE_CHARS_MAX;
+
+/// A plan that was checked, and its actions.
+pub(super) struct Revised {
+    pub(super) plan: Arc<Plan>,
+    profiles: Vec<ActionProfile>,
+}
+
+impl Turn<'_> {
+    // RUN-6.10
+    /// Somebody approves the plan with another one in its place. Gives that one, unless the same answer was given before.
+    pub(super) fn approve_edited(
+        &mut self,
+        answer: Answer,
+        mut profiles: Vec<ActionProfile>,
+    ) -> Result<Option<Arc<Plan>>, Refused> {
+        let plan = plan::read(&Opaque::from_encoded(answer.value.clone())).map_err(|violations| {
+            let message = cut(&violations.to_string(), 8 * MESSAGE_CHARS_MAX);
+            refused_because(RefusedReason::AnswerInvalid, format!("document: {message}"))
+        })?;
+        profiles.sort_by(|one, other| one.action.cmp(&other.action));
+        let (plan, before) = (Arc::new(plan), self.state.revision_number);
+        let revised = Revised {
+            plan: Arc::clone(&plan),
+            profiles,
+        };
+        self.answer(answer, Some(&revised))?;
+        Ok((self.state.revision_number > before).then_some(plan))
+    }
+
+    // RUN-6.10
+    /// Makes the revision that was approved: every step begins anew.
+    pub(super) fn revise(&mut self, revised: &Revised, document: Stored) {
+        self.emit(Event::PlanCreated(PlanCreated {
+            number: self.state.revision_number + 1,
+            digest: Bytes::copy_from_slice(&revised.plan.digest),
+            cause: String::from("edit"),
+            profiles: revised.profiles.clone(),
+            n_steps: u32::try_from(revised.plan.steps.len()).expect("a plan has at most 1024 steps"),
+            document,
+        }));
+    }
+
+    // RUN-6.5, RUN-6.10
+    /// Whether an approval may edit, and edits what was asked about.
+    pub(super) fn check_edits(
+        &self,
+        request: &InputRequest,
+        decision: Decision,
+        revised: Option<&Revised>,
+    ) -> Result<(), Refused> {
+        let invalid = |message: &str| Err(refused(RefusedReason::AnswerInvalid, message));
+        match (decision, request.unit, revised) {
+            (Decision::ApproveWithEdits, ..) if self.state.spec.policy.quorum > 1 => {
+                invalid("answer: an approval can edit only if one approval is enough")
+            }
+            (Decision::ApproveWithEdits, None, None) => {
+                invalid("answer: an approval of a plan is edited by another plan")
+            }
+            (Decision::ApproveWithEdits, Some(_), Some(_)) => {
+                invalid("answer: an approval of a step is edited by another payload")
+            }
+            (Decision::ApproveWithEdits, Some(_), None) | (Decision::ApproveWithEdits, None, Some(_)) => {
+                Ok(())
+            }
+            (_, _, Some(_)) => invalid("answer: a plan comes with an approval with edits alone"),
+            (_, _, None) => Ok(()),
+        }
+    }
+}
