@@ -9,5 +9,5 @@ extern crate alloc;
 mod runs;
 mod work;
 
-pub use runs::{Config, NotCreated, NotForked, NotHandled, Runs};
+pub use runs::{Config, NotCreated, NotForked, NotHandled, Runs, SNAPSHOT_BYTES_MAX};
 pub use work::{Asked, IndexRow, NewFork, NewRun, RequestRow, RevisionRow, Work};

@@ -314,13 +314,12 @@ impl Runs {
         live.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
         let state = live.run.state();
         let wanted = live.entries >= SNAPSHOT_ENTRIES || live.bytes >= SNAPSHOT_BYTES;
-        // A snapshot is paid for by what was written since the one before.
-        let snapshot =
-            (wanted && live.bytes >= live.snapshot_bytes / 2 && !state.stage().is_end()).then(|| {
-                let bytes = Bytes::from(state.encode_to_vec());
-                (live.entries, live.bytes, live.snapshot_bytes) = (0, 0, bytes.len());
-                bytes
-            });
+        // A snapshot is paid for by what was written since the one before. Without one, more of the journal is read at a start.
+        let is_due = wanted && live.bytes >= live.snapshot_bytes / 2 && !state.stage().is_end();
+        let snapshot = is_due.then(|| state.encoded_len()).and_then(|n_bytes| {
+            (live.entries, live.bytes, live.snapshot_bytes) = (0, 0, n_bytes);
+            (n_bytes <= SNAPSHOT_BYTES_MAX).then(|| Bytes::from(state.encode_to_vec()))
+        });
         let work = Work {
             run_id,
             first_sequence: state.sequence + 1 - entries.len() as u64,
@@ -399,6 +398,8 @@ fn asked(request: &InputRequest) -> Asked {
     }
 }
 
+/// Bytes of the largest snapshot that is made.
+pub const SNAPSHOT_BYTES_MAX: usize = 16 << 20;
 /// Entries after which a snapshot is due.
 const SNAPSHOT_ENTRIES: usize = 256;
 /// Bytes of entries after which a snapshot is due.

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use escapement_model::Opaque;
 use escapement_model::opaque::{ListBuilder, StructBuilder};
+use escapement_model::{ExecutionId, Opaque};
 use escapement_run::ids::RunId;
 use escapement_run::journal::OutcomeClass;
 use escapement_run::outcome::{AttemptOutcome, value_of_object};
@@ -13,7 +13,7 @@ use escapement_run::plan::{self, Plan};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, EffectClass, Risk, Spec};
 use escapement_run::{Blobs, Effect, Input, Run, ShownState};
-use escapement_runs::{Config, NewRun, NotCreated, NotHandled, Runs, Work};
+use escapement_runs::{Config, NewRun, NotCreated, NotHandled, Runs, SNAPSHOT_BYTES_MAX, Work};
 
 struct NoBlobs;
 
@@ -85,15 +85,19 @@ fn complete(runs: &mut Runs, effects: Vec<Effect>, n: u8, now: i64) -> Work {
     let [Effect::Submit { execution_id, .. }] = &effects[..] else {
         panic!("{effects:?}");
     };
+    complete_with(runs, *execution_id, &Opaque::default(), n, now)
+}
+
+fn complete_with(runs: &mut Runs, execution_id: ExecutionId, output: &Opaque, n: u8, now: i64) -> Work {
     let outcome = AttemptOutcome {
         class: OutcomeClass::Completed,
-        output: Some(value_of_object(&Opaque::default())),
+        output: Some(value_of_object(output)),
         code: String::new(),
         message: String::new(),
         pause: false,
     };
     let input = Input::Settled {
-        execution_id: *execution_id,
+        execution_id,
         outcome,
     };
     runs.handle(id(n), input, now, &NoBlobs).unwrap().unwrap()
@@ -227,4 +231,30 @@ fn a_snapshot_is_due_after_256_entries() {
         snapshots.extend(work.snapshot.map(|_| work.first_sequence));
     }
     assert_eq!(snapshots, [256]);
+}
+
+#[test]
+fn a_run_goes_on_although_its_state_is_too_large_for_a_snapshot() {
+    let mut runs = runs(1);
+    let mut run = new(1, 5);
+    run.plan = plan(600);
+    run.spec.limits.run_ms = u64::MAX;
+    runs.create(run, START, &NoBlobs).unwrap();
+    // Each is kept in place.
+    let output = StructBuilder::new().text("text", &"x".repeat(32_000)).build();
+    let mut effects = runs.admit(START, &NoBlobs).remove(0).persisted();
+    let mut snapshots = Vec::new();
+    while let [Effect::Submit { execution_id, .. }] = &effects[..] {
+        let mut work = complete_with(&mut runs, *execution_id, &output, 1, START);
+        snapshots.extend(work.snapshot.take().map(|bytes| bytes.len()));
+        let is_end = work.index.due_at.is_none();
+        effects = work.persisted();
+        assert_eq!(is_end, effects.is_empty());
+    }
+    assert!(runs.is_empty(), "it completed");
+    assert!(snapshots.len() > 1);
+    assert!(
+        snapshots.iter().all(|n_bytes| *n_bytes <= SNAPSHOT_BYTES_MAX),
+        "{snapshots:?}"
+    );
 }

@@ -6,8 +6,12 @@ use escapement_run::{Effect, ShownState};
 use escapement_runs::{RequestRow, RevisionRow, Work};
 use escapement_store::runs::{
     ClientRequest, ClosedInputRequest, Content, NewInputRequest, NewRun, RunProgress, RunWrite, Snapshot,
+    limits,
 };
 use prost::Message;
+
+// A larger one would not be taken.
+const _: () = assert!(escapement_runs::SNAPSHOT_BYTES_MAX <= limits::SNAPSHOT_BYTES_MAX);
 
 /// A run's state as lists have it. Numbers are never used for another state.
 pub fn state_byte(state: ShownState) -> u8 {
