@@ -25,6 +25,7 @@ use escapement_model::BootId;
 use escapement_process::files;
 use escapement_process::telemetry::InitError;
 use escapement_runs_shell::RunsHandle;
+use escapement_store::runs::EmbeddedRuns;
 use escapement_store::{Embedded, EmbeddedOptions, Reader, Store};
 use escapement_transport::{CallerThreads, Connections};
 use std::net::SocketAddr;
@@ -70,7 +71,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let (closing, closing_rx) = watch::channel(false);
     let (engine, inbox) = handle::link();
     let loader = loader::spawn(reader, wanted_rx, loaded).map_err(no_thread)?;
-    let scrub = start_scrub(config, &store)?;
+    let scrub = start_scrub(config, &store, runs_store.as_ref())?;
     let maintenance = Maintenance::new(config.removal(), clock, store.newest_ms());
     let writer = writer::spawn(store, jobs_rx, stored, maintenance).map_err(no_thread)?;
     let start = EngineStart {
@@ -237,13 +238,23 @@ fn open_store(config: &Config) -> Result<Embedded, Failure> {
 }
 
 /// The look through the store in the background, if the operator wants it.
-fn start_scrub(config: &Config, store: &Embedded) -> Result<Option<Scrub>, Failure> {
+fn start_scrub(
+    config: &Config,
+    store: &Embedded,
+    runs: Option<&EmbeddedRuns>,
+) -> Result<Option<Scrub>, Failure> {
     if config.scrub_interval_ms == 0 {
         return Ok(None);
     }
     let examiner = store.examiner().map_err(Failure::Store)?;
     let interval = Duration::from_millis(config.scrub_interval_ms);
-    Scrub::start(examiner, interval).map(Some).map_err(no_thread)
+    let runs = runs
+        .map(EmbeddedRuns::examiner)
+        .transpose()
+        .map_err(Failure::Store)?;
+    Scrub::start(examiner, runs, interval)
+        .map(Some)
+        .map_err(no_thread)
 }
 
 /// The runtimes of the process.

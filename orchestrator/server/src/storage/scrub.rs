@@ -2,7 +2,9 @@
 //! Repairs nothing and takes a small, bounded share of one core.
 
 use crate::limits::{SCRUB_PAUSE_MIN, SCRUB_SHARE};
+use escapement_store::StoreFault;
 use escapement_store::embedded::{Examination, Examiner, Finding};
+use escapement_store::runs::{RunExamination, RunExaminer, RunFinding};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -20,11 +22,22 @@ impl Scrub {
     ///
     /// # Errors
     /// Where the operating system gives no thread.
-    pub(crate) fn start(examiner: Examiner, interval: Duration) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        executions: Examiner,
+        runs: Option<RunExaminer>,
+        interval: Duration,
+    ) -> std::io::Result<Self> {
+        let looking = Looking {
+            executions,
+            of_executions: Examination::default(),
+            runs,
+            of_runs: RunExamination::default(),
+            is_in_runs: false,
+        };
         let (stop, stopped) = channel();
         let thread = std::thread::Builder::new()
             .name("scrub".to_owned())
-            .spawn(move || run(examiner, interval, &stopped))?;
+            .spawn(move || run(looking, interval, &stopped))?;
         Ok(Self {
             stop: Some(stop),
             thread: Some(thread),
@@ -42,32 +55,78 @@ impl Drop for Scrub {
     }
 }
 
-fn run(mut examiner: Examiner, interval: Duration, stopped: &Receiver<()>) {
-    let mut sum = Examination::default();
+/// The executions, and behind them the runs.
+struct Looking {
+    executions: Examiner,
+    of_executions: Examination,
+    runs: Option<RunExaminer>,
+    of_runs: RunExamination,
+    is_in_runs: bool,
+}
+
+impl Looking {
+    /// Looks at one page; returns true if it was the last of the whole store.
+    fn step(&mut self) -> Result<bool, StoreFault> {
+        match &mut self.runs {
+            Some(runs) if self.is_in_runs => {
+                let page = runs.step()?;
+                self.of_runs.n_runs += page.n_runs;
+                page.findings
+                    .iter()
+                    .for_each(|finding| self.of_runs.count(finding));
+                page.findings.iter().for_each(tell_of_runs);
+                self.is_in_runs = !page.is_last;
+                Ok(page.is_last)
+            }
+            runs => {
+                let page = self.executions.step()?;
+                self.of_executions.n_executions += page.n_executions;
+                page.findings
+                    .iter()
+                    .for_each(|finding| self.of_executions.count(finding));
+                page.findings.iter().for_each(tell);
+                self.is_in_runs = page.is_last && runs.is_some();
+                Ok(page.is_last && runs.is_none())
+            }
+        }
+    }
+
+    /// What was found since the last time.
+    fn say(&mut self) {
+        let Examination {
+            n_executions,
+            n_damaged,
+            ..
+        } = std::mem::take(&mut self.of_executions);
+        let RunExamination {
+            n_runs,
+            n_damaged: n_runs_damaged,
+            ..
+        } = std::mem::take(&mut self.of_runs);
+        info!(
+            n_executions,
+            n_damaged, n_runs, n_runs_damaged, "looked through the whole store"
+        );
+    }
+}
+
+fn run(mut looking: Looking, interval: Duration, stopped: &Receiver<()>) {
     loop {
         let begun = Instant::now();
         let mut pause = SCRUB_PAUSE_MIN;
-        match examiner.step() {
-            Ok(page) => {
-                sum.n_executions += page.n_executions;
-                sum.n_removed += page.n_removed;
-                page.findings.iter().for_each(|finding| sum.count(finding));
-                page.findings.iter().for_each(tell);
-                if page.is_last {
-                    let Examination {
-                        n_executions,
-                        n_damaged,
-                        ..
-                    } = std::mem::take(&mut sum);
-                    info!(n_executions, n_damaged, "looked through the whole store");
-                    pause = interval;
-                }
+        match looking.step() {
+            Ok(true) => {
+                looking.say();
+                pause = interval;
             }
+            Ok(false) => {}
             Err(fault) => {
                 error!(
                     error = &fault as &dyn std::error::Error,
                     "cannot look through the store"
                 );
+                // What cannot be read at all must not keep the other part from being looked at.
+                looking.is_in_runs = !looking.is_in_runs;
                 pause = interval;
             }
         }
@@ -95,6 +154,37 @@ fn tell(finding: &Finding) {
         Finding::Store(said) => error!(
             said,
             "store damaged; stop it and run `orchestrator check --repair`, or restore a backup"
+        ),
+    }
+}
+
+fn tell_of_runs(finding: &RunFinding) {
+    match finding {
+        RunFinding::Run {
+            number,
+            run_id,
+            parts,
+        } => error!(
+            number,
+            run_id = run_id.map(tracing::field::display),
+            parts = parts.join(", "),
+            "run damaged; restore a backup, or give it up with `orchestrator drop --run-number`"
+        ),
+        RunFinding::Content {
+            runs, definitions, ..
+        } => error!(
+            ?runs,
+            ?definitions,
+            "content of runs or of saved plans damaged; restore a backup"
+        ),
+        RunFinding::Definition { number } => error!(
+            number,
+            "saved plan or action profile damaged; restore a backup, or delete it and write it again"
+        ),
+        RunFinding::Removed { number } => error!(number, "ids of a removed run damaged"),
+        RunFinding::Store(said) => error!(
+            said,
+            "store of runs damaged; stop it and run `orchestrator check --repair`, or restore a backup"
         ),
     }
 }
