@@ -216,13 +216,42 @@ pub struct UnitRef {
     /// The step, from 0.
     #[prost(uint32, tag = "1")]
     pub step: u32,
-    /// The item, iteration or turn, from 0.
+    /// The item, iteration or turn, from 0; the safety check of one has 1,000,000 more.
     #[prost(uint32, tag = "2")]
     pub index: u32,
     /// How often the step was reset.
     #[prost(uint32, tag = "3")]
     pub epoch: u32,
 }
+
+impl UnitRef {
+    // RUN-6.11
+    /// The unit that is the safety check of this one.
+    #[must_use]
+    pub fn safety_check(self) -> Self {
+        Self {
+            index: SAFETY_INDEX + self.index,
+            ..self
+        }
+    }
+
+    /// True for the safety check of another unit.
+    pub fn is_safety_check(self) -> bool {
+        self.index >= SAFETY_INDEX
+    }
+
+    /// The unit that a step dispatches: of a safety check the one that it checks.
+    #[must_use]
+    pub fn of_step(self) -> Self {
+        Self {
+            index: self.index % SAFETY_INDEX,
+            ..self
+        }
+    }
+}
+
+/// Safety checks are the units from here on. No step has that many.
+const SAFETY_INDEX: u32 = 1_000_000;
 
 /// A unit that failed for good.
 #[derive(Clone, PartialEq, Message)]

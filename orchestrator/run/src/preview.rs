@@ -2,7 +2,7 @@
 
 use crate::plan::{Plan, Step, StepKind};
 use crate::spec::{ActionProfile, Spec};
-use crate::turn::gate::{asks, asks_for_plan};
+use crate::turn::gate::{asks, asks_for_plan, checks_safety};
 use crate::turn::time::attempt_ms;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -65,6 +65,15 @@ pub fn preview(plan: &Plan, spec: &Spec, profiles: &[ActionProfile]) -> Preview 
                 .max();
             active_ms = active_ms.saturating_add(n_units.saturating_mul(longest.unwrap_or(0)));
         }
+        // RUN-6.11
+        if actions
+            .iter()
+            .any(|action| checks_safety(spec, profile(action).risk()))
+        {
+            preview.attempts_max = preview.attempts_max.saturating_add(n_units);
+            let check_ms = check_ms(spec, &profile(&spec.safety_action));
+            active_ms = active_ms.saturating_add(n_units.saturating_mul(check_ms));
+        }
         if actions
             .iter()
             .any(|action| asks(spec.autonomy_level, profile(action).risk()))
@@ -106,6 +115,16 @@ fn units(step: &Step, spec: &Spec) -> (u64, Vec<String>) {
         }
         StepKind::UserInput(_) | StepKind::Condition(_) | StepKind::SubPlan(_) => (0, Vec::new()),
     }
+}
+
+/// Milliseconds that a safety check takes at most.
+fn check_ms(spec: &Spec, profile: &ActionProfile) -> u64 {
+    let limits = &spec.limits;
+    let of_profile = (profile.attempt_ms > 0).then_some(profile.attempt_ms);
+    limits
+        .queue_wait_ms
+        .saturating_add(limits.worker_wait_ms)
+        .saturating_add(of_profile.unwrap_or(limits.attempt_ms))
 }
 
 /// Milliseconds that a unit of the step takes at most with its retries.

@@ -59,6 +59,9 @@ pub struct Spec {
     /// The shell's own about the run: names, labels, links. Never looked at.
     #[prost(bytes = "bytes", tag = "16")]
     pub header: Bytes,
+    /// The action that says whether a destructive call is safe, at level 3; empty if there is none.
+    #[prost(string, tag = "17")]
+    pub safety_action: String,
 }
 
 /// Times in milliseconds, and numbers. 0 means none for `revision_ms`, and the computed value for `watchdog_ms`.

@@ -228,7 +228,7 @@ pub struct UnitState {
     /// Not before this, in Unix milliseconds, while it backs off.
     #[prost(int64, tag = "6")]
     pub retry_at: i64,
-    /// The attempt that lives.
+    /// The attempt that lives: its own, or that of its safety check.
     #[prost(message, optional, tag = "7")]
     pub live: Option<ToolCalled>,
     /// How the last attempt ended.
@@ -264,6 +264,15 @@ pub struct UnitState {
     /// The child run's input: an encoded object.
     #[prost(message, optional, tag = "18")]
     pub child_input: Option<Stored>,
+    /// Safety checks of this epoch.
+    #[prost(uint32, tag = "19")]
+    pub checks: u32,
+    /// What the last safety check was about, 32 bytes; empty if there was none.
+    #[prost(bytes = "bytes", tag = "20")]
+    pub checked_digest: Bytes,
+    /// True if that check said that it is safe.
+    #[prost(bool, tag = "21")]
+    pub is_cleared: bool,
 }
 
 /// Where a unit is.

@@ -9,6 +9,7 @@ pub(crate) mod gate;
 pub(crate) mod judge;
 mod people;
 mod revisions;
+mod safety;
 mod steps;
 pub(crate) mod time;
 mod values;

@@ -178,6 +178,10 @@ fn running(run: &Run, step: u32) -> StepExplanation {
         .collect();
     if let Some(unit) = live.first() {
         return match &unit.live {
+            Some(check) if check.unit.is_safety_check() => said(
+                &["RUN-6.11"],
+                format!("{} is asked whether what it would do is safe.", check.action),
+            ),
             Some(attempt) => said(
                 &["RUN-4.4"],
                 format!(

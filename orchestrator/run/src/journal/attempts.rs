@@ -107,6 +107,9 @@ pub struct ToolOutput {
     /// True if the output asks for a pause.
     #[prost(bool, tag = "6")]
     pub pause: bool,
+    /// The verdict of a safety check: true if what it was asked about is safe.
+    #[prost(bool, tag = "7")]
+    pub is_safe: bool,
 }
 
 // RUN-5.1

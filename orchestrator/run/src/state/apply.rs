@@ -4,7 +4,8 @@ use super::{
     Checkpoint, End, PendingEvaluation, RunState, Stage, StepStage, StepState, UnitStage, UnitState,
 };
 use crate::journal::{
-    Entry, Event, Failure, OutcomeClass, PlanCreated, StepRetrying, ToolOutput, UnitRef, UnitResult,
+    Entry, Event, Failure, OutcomeClass, PlanCreated, StepRetrying, ToolCalled, ToolOutput, UnitRef,
+    UnitResult,
 };
 use alloc::string::String;
 use alloc::vec;
@@ -283,12 +284,7 @@ impl RunState {
                     unit.goes_on = Some(evaluated.value);
                 }
             }
-            Event::ToolCalled(called) => {
-                let unit = self.unit_mut(called.unit);
-                unit.set_stage(UnitStage::Live);
-                unit.attempts = called.attempt;
-                unit.live = Some(called.clone());
-            }
+            Event::ToolCalled(called) => self.tool_called(called),
             Event::ToolOutput(output) => self.tool_output(output),
             Event::StepRetrying(retrying) => self.unit_retries(retrying),
             Event::UnitFailed(failed) => {
@@ -327,10 +323,26 @@ impl RunState {
         }
     }
 
+    fn tool_called(&mut self, called: &ToolCalled) {
+        let unit = self.unit_mut(called.unit.of_step());
+        unit.set_stage(UnitStage::Live);
+        match called.unit.is_safety_check() {
+            true => unit.checks = called.attempt,
+            false => unit.attempts = called.attempt,
+        }
+        unit.live = Some(called.clone());
+    }
+
     fn tool_output(&mut self, output: &ToolOutput) {
         let runs = self.steps[output.unit.step as usize].stage() == StepStage::Running;
-        let unit = self.unit_mut(output.unit);
-        unit.live = None;
+        let unit = self.unit_mut(output.unit.of_step());
+        let live = unit.live.take();
+        if output.unit.is_safety_check() {
+            unit.checked_digest = live.map_or_else(Bytes::new, |live| live.subject_digest);
+            unit.is_cleared = output.is_safe;
+            unit.set_stage(UnitStage::Ready);
+            return self.progress();
+        }
         unit.set_class(output.class());
         unit.error = output.error.clone();
         if output.class() == OutcomeClass::Completed {

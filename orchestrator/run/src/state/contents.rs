@@ -18,7 +18,7 @@ impl RunState {
         let end = self.end.as_ref().and_then(|end| end.output.as_ref());
         let requests = self.requests.iter().flat_map(|request| {
             let answer = request.answer.as_ref().and_then(|answer| answer.value.as_ref());
-            request.subject.iter().chain(answer)
+            request.subject.iter().chain(answer).chain(&request.data)
         });
         let checkpoints = self.checkpoints.iter().map(|checkpoint| &checkpoint.data);
         [&self.input, &self.environment, &self.document]

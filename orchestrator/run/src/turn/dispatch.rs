@@ -2,6 +2,7 @@
 
 use super::Turn;
 use super::contract::Rendered;
+use super::gate::Gate;
 use super::time::attempt_ms;
 use crate::input::Effect;
 use crate::journal::{
@@ -222,14 +223,18 @@ impl Turn<'_> {
         };
         let subject = self.subject_digest(unit, &rendered);
         // RUN-6.2
-        if self.gate_is_closed(unit, &rendered, &subject) {
+        let gate = self.gate(unit, &rendered, &subject);
+        if gate == Gate::Asks {
             return self.ask_for_approval(unit, &rendered, &subject);
         }
         // RUN-7.4
         if self.remaining_ms() < DISPATCH_MS_MIN {
             return self.outer_limit_is_over();
         }
-        self.send(unit, &rendered, &subject);
+        match gate {
+            Gate::Checks => self.send_safety_check(unit, &rendered, &subject),
+            Gate::Open | Gate::Asks => self.send(unit, &rendered, &subject),
+        }
     }
 
     // RUN-4.2
@@ -323,7 +328,7 @@ impl Turn<'_> {
                 if let Some(live) = &state.live {
                     let seen = self.profile(&live.action).seen;
                     let request = self.load(&live.request);
-                    let execution_id = self.attempt_name(unit, live.attempt).execution_id();
+                    let execution_id = self.attempt_name(live.unit, live.attempt).execution_id();
                     self.effect(Effect::Submit {
                         execution_id,
                         request,

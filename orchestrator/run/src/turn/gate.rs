@@ -4,16 +4,26 @@ use super::Turn;
 use super::contract::Rendered;
 use crate::journal::UnitRef;
 use crate::plan::{Plan, Step, StepKind};
-use crate::spec::Risk;
+use crate::spec::{Risk, Spec};
 use escapement_model::encoder::Encoder;
 
 impl Turn<'_> {
-    // RUN-6.2
-    /// True if the unit needs an approval that it does not have for exactly this subject.
-    pub(super) fn gate_is_closed(&self, unit: UnitRef, rendered: &Rendered, subject: &[u8; 32]) -> bool {
-        let risk = self.profile(&rendered.action).risk();
-        let asks = asks(self.state.spec.autonomy_level, risk);
-        asks && self.unit(unit).approved_digest[..] != subject[..]
+    // RUN-6.2, RUN-6.11
+    /// What the unit needs before it may do exactly this.
+    pub(super) fn gate(&self, unit: UnitRef, rendered: &Rendered, subject: &[u8; 32]) -> Gate {
+        let (spec, risk) = (&self.state.spec, self.profile(&rendered.action).risk());
+        let state = self.unit(unit);
+        if !asks(spec.autonomy_level, risk) || state.approved_digest[..] == subject[..] {
+            Gate::Open
+        } else if !checks_safety(spec, risk) {
+            Gate::Asks
+        } else if state.checked_digest[..] != subject[..] {
+            Gate::Checks
+        } else if state.is_cleared {
+            Gate::Open
+        } else {
+            Gate::Asks
+        }
     }
 
     // RUN-6.3
@@ -58,6 +68,23 @@ impl Turn<'_> {
     pub(super) fn plan_needs_approval(&self) -> bool {
         asks_for_plan(self.state.spec.autonomy_level, self.plan)
     }
+}
+
+/// What keeps a unit back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    /// Nothing.
+    Open,
+    /// A person has to approve.
+    Asks,
+    /// A safety check has to say something.
+    Checks,
+}
+
+// RUN-6.11
+/// True if a call of this risk is put to a safety check before anybody is asked.
+pub(crate) fn checks_safety(spec: &Spec, risk: Risk) -> bool {
+    spec.autonomy_level == 3 && risk == Risk::Destructive && !spec.safety_action.is_empty()
 }
 
 // RUN-6.1

@@ -21,6 +21,9 @@ impl Turn<'_> {
         let Some((unit, live)) = self.live_attempt(execution_id) else {
             return;
         };
+        if live.unit.is_safety_check() {
+            return self.checked(&live, outcome);
+        }
         let step_runs = self.step_state(unit.step).stage() == StepStage::Running;
         let outcome = bounded(outcome, &live);
         let class = outcome.class;
@@ -34,6 +37,7 @@ impl Turn<'_> {
             output: output.clone(),
             error: error.clone(),
             pause: outcome.pause,
+            is_safe: false,
         }));
         if !step_runs {
             // The step has ended without it; what it says is kept and changes nothing.
@@ -53,7 +57,7 @@ impl Turn<'_> {
             for (index, unit) in (0..).zip(&self.step_state(step).units) {
                 if let Some(live) = &unit.live {
                     let unit = self.unit_ref(step, index);
-                    if self.attempt_name(unit, live.attempt).execution_id() == execution_id {
+                    if self.attempt_name(live.unit, live.attempt).execution_id() == execution_id {
                         return Some((unit, live.clone()));
                     }
                 }
@@ -186,7 +190,7 @@ impl Turn<'_> {
 
 // RUN-4.6
 /// The outcome, unless its output is too large.
-fn bounded(outcome: AttemptOutcome, live: &ToolCalled) -> AttemptOutcome {
+pub(super) fn bounded(outcome: AttemptOutcome, live: &ToolCalled) -> AttemptOutcome {
     let too_large = |output: &Bytes| output.len() > OUTPUT_BYTES_MAX;
     if !outcome.output.as_ref().is_some_and(too_large) {
         return outcome;

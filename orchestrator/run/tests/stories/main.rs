@@ -13,6 +13,7 @@ mod records;
 mod recovery;
 mod replays;
 mod revisions;
+mod safety;
 mod steps;
 mod verbs;
 mod world;

@@ -1,0 +1,74 @@
+//! The safety check of a destructive call: what is asked of an action, and its verdict.
+
+use super::Turn;
+use super::contract::Rendered;
+use crate::input::Effect;
+use crate::journal::{Event, Failure, OutcomeClass, ToolCalled, ToolOutput, UnitRef};
+use crate::outcome::AttemptOutcome;
+use bytes::Bytes;
+use escapement_model::opaque::{StructBuilder, ValueView, value_of};
+
+impl Turn<'_> {
+    // RUN-6.11
+    /// Asks the safety action whether the unit may do exactly this.
+    pub(super) fn send_safety_check(&mut self, unit: UnitRef, rendered: &Rendered, subject: &[u8; 32]) {
+        let (check, attempt) = (unit.safety_check(), self.unit(unit).checks + 1);
+        let action = self.state.spec.safety_action.clone();
+        let payload = StructBuilder::new()
+            .text("action", &rendered.action)
+            .object("payload", rendered.payload.as_encoded())
+            .text("plan", &self.plan.name)
+            .text("goal", &self.plan.goal)
+            .text("step", &self.step(unit.step).name)
+            .build();
+        let profile = self.profile(&action);
+        let of_profile = (profile.attempt_ms > 0).then_some(profile.attempt_ms);
+        let limit_ms = of_profile.unwrap_or(self.state.spec.limits.attempt_ms);
+        let attempt_ms = limit_ms.min(self.remaining_ms());
+        let rendered = Rendered { action, payload };
+        let request = self.contract_request(check, attempt, &rendered, subject, attempt_ms);
+        let stored = self.store(request.clone());
+        self.emit(Event::ToolCalled(ToolCalled {
+            unit: check,
+            attempt,
+            action: rendered.action,
+            request: stored,
+            subject_digest: Bytes::copy_from_slice(subject),
+            effect: profile.effect,
+            attempt_ms,
+            approval: Bytes::new(),
+        }));
+        self.effect(Effect::Submit {
+            execution_id: self.attempt_name(check, attempt).execution_id(),
+            request,
+            attempt_ms,
+            seen: profile.seen,
+        });
+    }
+
+    // RUN-6.11
+    /// A safety check ended: only a clear yes is one. What follows is decided when the unit has its turn.
+    pub(super) fn checked(&mut self, live: &ToolCalled, outcome: AttemptOutcome) {
+        let outcome = super::judge::bounded(outcome, live);
+        let failed = outcome.class != OutcomeClass::Completed;
+        let is_safe = !failed && outcome.output.as_ref().is_some_and(says_safe);
+        let output = outcome.output.map(|output| self.store(output));
+        self.emit(Event::ToolOutput(ToolOutput {
+            unit: live.unit,
+            attempt: live.attempt,
+            class: outcome.class.into(),
+            output,
+            error: failed.then(|| Failure::of_step(live.unit.step, &outcome.code, &outcome.message)),
+            pause: false,
+            is_safe,
+        }));
+    }
+}
+
+/// True for an object with `safe: true`.
+fn says_safe(output: &Bytes) -> bool {
+    match super::values::view(output) {
+        Some(ValueView::Struct(object)) => value_of(object, "safe") == Some(ValueView::Bool(true)),
+        _ => false,
+    }
+}
