@@ -6,9 +6,11 @@
 )]
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use escapement_model::opaque::{ListBuilder, StructBuilder};
 use escapement_model::{ExecutionId, RunId};
@@ -26,6 +28,7 @@ use escapement_store::{Embedded, EmbeddedOptions};
 use serde_json::Value;
 
 const N_ENDED: u8 = 4;
+const N_ALL: u8 = N_ENDED + 2;
 
 /// A directory that is removed behind its test.
 struct Scratch(PathBuf);
@@ -118,7 +121,7 @@ fn write(host: &mut RunsHost, store: &mut EmbeddedRuns) -> Vec<(RunId, Execution
     submitted.collect()
 }
 
-/// A store with four runs that have ended and one whose first attempt is under way. Each has an output of its own that stands
+/// A store with four runs that have ended and two whose first attempts are under way. Each has an output of its own that stands
 /// beside its journal.
 fn furnished(name: &str) -> Scratch {
     let scratch = Scratch::new(name);
@@ -130,15 +133,15 @@ fn furnished(name: &str) -> Scratch {
         max_runs: 10,
     };
     let (mut host, _) = RunsHost::open(&store, config, now()).unwrap();
-    for n in 1..=N_ENDED + 1 {
+    for n in 1..=N_ALL {
         host.create(create(n), now()).unwrap();
     }
     let mut submitted = write(&mut host, &mut store);
     while let Some((run_id, execution_id)) = submitted.pop() {
-        if run_id == id(N_ENDED + 1) {
+        let number = run_id.as_bytes()[0];
+        if number > N_ENDED {
             continue;
         }
-        let number = run_id.as_bytes()[0];
         let text = format!("needle-of-output-{number}-{}", "x".repeat(40_000));
         let outcome = AttemptOutcome {
             class: OutcomeClass::Completed,
@@ -193,8 +196,8 @@ fn a_whole_store_is_checked_with_its_runs_and_one_without_runs_has_none() {
     let scratch = furnished("whole");
     let (code, lines, stderr) = command(&["check", "--store-path", &scratch.join("store")]);
     assert_eq!((code, lines.len()), (0, 1), "{lines:?} {stderr}");
-    assert_eq!(lines[0]["runs"], N_ENDED + 1);
-    let n_contents = 2 * N_ENDED + 1;
+    assert_eq!(lines[0]["runs"], N_ALL);
+    let n_contents = N_ALL + N_ENDED;
     assert_eq!(
         lines[0]["contents"], n_contents,
         "a plan each, and equal outputs once"
@@ -233,7 +236,10 @@ fn a_flipped_byte_of_a_plan_is_named_and_given_up_and_hurts_no_other_run() {
     ]);
     assert_eq!(code, 74);
     let last = lines.last().unwrap();
-    assert_eq!((&last["runs"], &last["damaged"]), (&N_ENDED.into(), &1.into()));
+    assert_eq!(
+        (&last["runs"], &last["damaged"]),
+        (&(N_ALL - 1).into(), &1.into())
+    );
     let not_exported: Vec<_> = lines
         .iter()
         .filter(|line| line["event"] == "not_exported")
@@ -253,7 +259,7 @@ fn a_flipped_byte_of_a_plan_is_named_and_given_up_and_hurts_no_other_run() {
     let (code, lines, _) = command(&["drop", "--run-number", "2", "--store-path", &store]);
     assert_eq!((code, &lines[0]["run_id"]), (0, &id(2).to_string().into()));
     let (code, lines, _) = command(&["check", "--store-path", &store]);
-    assert_eq!((code, &lines[0]["runs"]), (0, &N_ENDED.into()), "{lines:?}");
+    assert_eq!((code, &lines[0]["runs"]), (0, &(N_ALL - 1).into()), "{lines:?}");
 }
 
 #[test]
@@ -345,21 +351,21 @@ fn a_restored_run_is_paused_and_what_it_had_under_way_is_in_doubt() {
     let scratch = furnished("backup");
     let (store, file) = (scratch.join("store"), scratch.join("backup"));
     let (code, lines, stderr) = command(&["backup", "--store-path", &store, "--to", &file]);
-    assert_eq!((code, &lines[0]["runs"]), (0, &(N_ENDED + 1).into()), "{stderr}");
+    assert_eq!((code, &lines[0]["runs"]), (0, &N_ALL.into()), "{stderr}");
     let restore = |name: &str, more: &[&str]| {
         let target = scratch.join(name);
         let arguments = [&["restore", "--from", &file, "--store-path", &target], more].concat();
         let (code, lines, stderr) = command(&arguments);
         assert_eq!(code, 0, "{stderr}");
         let (code, checked, _) = command(&["check", "--store-path", &target]);
-        assert_eq!((code, &checked[0]["runs"]), (0, &(N_ENDED + 1).into()));
+        assert_eq!((code, &checked[0]["runs"]), (0, &N_ALL.into()));
         (target, lines[0]["runs_paused"].clone())
     };
     let (target, n_paused) = restore("held", &[]);
-    assert_eq!(n_paused, 1);
+    assert_eq!(n_paused, 2);
     assert_eq!(
         state_of(&target, N_ENDED + 1),
-        (state_byte(ShownState::Paused), 1)
+        (state_byte(ShownState::Paused), 2)
     );
     assert_eq!(state_of(&target, 1).0, state_byte(ShownState::Completed));
     let (target, n_paused) = restore("goes-on", &["--run-queued"]);
@@ -368,4 +374,97 @@ fn a_restored_run_is_paused_and_what_it_had_under_way_is_in_doubt() {
         state_of(&target, N_ENDED + 1),
         (state_byte(ShownState::Running), 0)
     );
+}
+
+/// An orchestrator over the store; it is killed at the end.
+struct Serving(Child);
+
+impl Serving {
+    fn start(scratch: &Scratch, log: &Path, more: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_orchestrator"))
+            .args(["--listen", "127.0.0.1:0", "--store-path", &scratch.join("store")])
+            .args(more)
+            .env_clear()
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(log).unwrap())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        assert!(line.contains("serving"), "{line}");
+        Self(child)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// Looks at the store beside the orchestrator until it is as expected.
+fn check_until(scratch: &Scratch, is_as_expected: impl Fn(&Value) -> bool) -> Value {
+    let patience = Instant::now() + Duration::from_secs(60);
+    loop {
+        let (_, lines, stderr) = command(&["check", "--store-path", &scratch.join("store")]);
+        let last = lines.last().expect(&stderr);
+        if is_as_expected(last) {
+            return last.clone();
+        }
+        assert!(Instant::now() < patience, "{last}");
+    }
+}
+
+// S7
+#[test]
+fn an_orchestrator_starts_over_a_damaged_run_names_it_and_goes_on_with_the_others() {
+    let scratch = furnished("damaged-live");
+    let log = scratch.0.join("log");
+    flip(&database(&scratch), &format!("needle-of-plan-{}", N_ENDED + 1));
+    let _serving = Serving::start(&scratch, &log, &[]);
+    // The attempt of the other one that has not ended is submitted again.
+    check_until(&scratch, |checked| checked["executions"] == 1);
+    let damaged = id(N_ENDED + 1).to_string();
+    let patience = Instant::now() + Duration::from_secs(60);
+    let said = |what: &str| {
+        let log = std::fs::read_to_string(&log).unwrap();
+        log.lines()
+            .any(|line| line.contains(what) && line.contains(&damaged))
+    };
+    while !(said("run is damaged and is not taken up") && said("run damaged; restore a backup")) {
+        assert!(
+            Instant::now() < patience,
+            "{}",
+            std::fs::read_to_string(&log).unwrap()
+        );
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn ended_runs_are_removed_while_it_serves_and_a_backup_is_made_beside_it() {
+    let scratch = furnished("retention");
+    let serving = Serving::start(&scratch, &scratch.0.join("log"), &["--keep-runs-count", "1"]);
+    let checked = check_until(&scratch, |checked| checked["runs_removed"] == N_ENDED - 1);
+    assert_eq!(
+        (&checked["damaged"], &checked["runs"]),
+        (&0.into(), &3.into()),
+        "{checked}"
+    );
+    let file = scratch.join("backup");
+    let (code, lines, stderr) = command(&["backup", "--store-path", &scratch.join("store"), "--to", &file]);
+    assert_eq!((code, &lines[0]["runs"]), (0, &3.into()), "{stderr}");
+    drop(serving);
+    let target = scratch.join("restored");
+    let (code, lines, stderr) = command(&["restore", "--from", &file, "--store-path", &target]);
+    assert_eq!((code, &lines[0]["runs_paused"]), (0, &2.into()), "{stderr}");
+}
+
+#[test]
+fn results_that_runs_may_not_have_read_yet_are_not_removed() {
+    let arguments = ["--listen", "127.0.0.1:0", "--keep-settled-ms", "3599999"];
+    let (code, _, stderr) = command(&arguments);
+    assert!(code == 64 && stderr.contains("--keep-settled-ms"), "{stderr}");
 }
