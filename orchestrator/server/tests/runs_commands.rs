@@ -461,10 +461,3 @@ fn ended_runs_are_removed_while_it_serves_and_a_backup_is_made_beside_it() {
     let (code, lines, stderr) = command(&["restore", "--from", &file, "--store-path", &target]);
     assert_eq!((code, &lines[0]["runs_paused"]), (0, &2.into()), "{stderr}");
 }
-
-#[test]
-fn results_that_runs_may_not_have_read_yet_are_not_removed() {
-    let arguments = ["--listen", "127.0.0.1:0", "--keep-settled-ms", "3599999"];
-    let (code, _, stderr) = command(&arguments);
-    assert!(code == 64 && stderr.contains("--keep-settled-ms"), "{stderr}");
-}
