@@ -384,7 +384,9 @@ async fn everything_that_is_wrong_is_said_at_once() {
 }
 
 macro_rules! refused {
-    ($world:ident, $found:ident: $($call:ident($request:ident { $($field:ident: $value:expr),* $(,)? }) => $wrong:literal $reason:literal,)*) => {
+    ($world:ident, $found:ident: $(
+        $call:ident($request:ident { $($field:ident: $value:expr),* $(,)? }) => $wrong:literal $reason:literal,
+    )*) => {
         $(
             let request = v1::$request { $($field: $value,)* ..Default::default() };
             let status = $world.client.$call(request).await.map(|_| ()).unwrap_err();
