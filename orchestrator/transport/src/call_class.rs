@@ -5,6 +5,9 @@ use crate::limits::{
     OPEN_REPORTS_MAX, OPEN_SUBSCRIPTIONS_MAX, OPEN_WAITS_MAX, OPEN_WATCHES_MAX, OPEN_WRITES_MAX,
 };
 use escapement_model::limits::{CALLER_MESSAGE_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX};
+use escapement_wire::runs::v1::{
+    action_service_server, inbox_service_server, plan_service_server, run_service_server,
+};
 use escapement_wire::v1::event_service_server;
 use escapement_wire::v1::fleet_service_server;
 use escapement_wire::v1::plan_execution_service_server;
@@ -15,6 +18,10 @@ const PLANS: &str = plan_execution_service_server::SERVICE_NAME;
 const EVENTS: &str = event_service_server::SERVICE_NAME;
 const FLEET: &str = fleet_service_server::SERVICE_NAME;
 const WORKERS: &str = worker_service_server::SERVICE_NAME;
+const RUNS: &str = run_service_server::SERVICE_NAME;
+const SAVED_PLANS: &str = plan_service_server::SERVICE_NAME;
+const INBOX: &str = inbox_service_server::SERVICE_NAME;
+const ACTIONS: &str = action_service_server::SERVICE_NAME;
 const HEALTH: &str = "grpc.health.v1.Health";
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
@@ -151,8 +158,17 @@ pub fn class_of(path: &str) -> CallClass {
         Some((PLANS, "ExecutePlan")) => CallClass::Executes,
         Some((PLANS, "WaitExecution")) => CallClass::Waits,
         Some((PLANS, "WatchExecution")) => CallClass::Watches,
+        Some((RUNS, "WaitRun")) => CallClass::Waits,
+        Some((RUNS, "WatchRun") | (INBOX, "WatchInbox")) => CallClass::Watches,
+        Some((RUNS | SAVED_PLANS | INBOX | ACTIONS, call)) if !asks(call) => CallClass::Writes,
         Some(_) | None => CallClass::Reads,
     }
+}
+
+/// True for the calls about runs that change nothing.
+fn asks(call: &str) -> bool {
+    let verbs = ["Get", "List", "Preview", "Explain", "Replay", "Diff", "Export"];
+    verbs.iter().any(|verb| call.starts_with(verb))
 }
 
 /// Bytes that one message to us may have.

@@ -10,12 +10,15 @@ use self::plans::Plans;
 use super::Edge;
 use crate::grpc::session::Sessions;
 use crate::limits::REFLECTION_MESSAGE_BYTES_MAX;
+use escapement_runs_shell::RunsHandle;
 use escapement_transport::call_class::{CallClass, message_bytes_max};
 use escapement_wire::DESCRIPTORS;
+use escapement_wire::runs::v1::run_service_server::RunServiceServer;
 use escapement_wire::v1::event_service_server::EventServiceServer;
 use escapement_wire::v1::fleet_service_server::FleetServiceServer;
 use escapement_wire::v1::plan_execution_service_server::PlanExecutionServiceServer;
 use escapement_wire::worker::v1::worker_service_server::WorkerServiceServer;
+use std::sync::Arc;
 use tonic::server::NamedService;
 use tonic::service::{Routes, RoutesBuilder};
 use tonic_health::ServingStatus;
@@ -27,7 +30,11 @@ type EventServer = EventServiceServer<Events>;
 type FleetServer = FleetServiceServer<Fleet>;
 type WorkerServer = WorkerServiceServer<Sessions>;
 
-/// The services of which health can be asked; the empty name stands for the whole orchestrator.
+type RunServer = RunServiceServer<escapement_runs_api::Runs>;
+
+/// The services of runs of which health can be asked, if there are runs.
+const RUN_SERVICES: [&str; 1] = [RunServer::NAME];
+/// The services of which health can be asked in any case; the empty name stands for the whole orchestrator.
 const SERVICES: [&str; 5] = [
     "",
     PlanServer::NAME,
@@ -56,9 +63,9 @@ pub(crate) fn contract(edge: &Edge) -> Routes {
 }
 
 /// Everything that can be called, and the switch of its health. Healthy from the start.
-pub(crate) async fn build(edge: &Edge) -> (Routes, HealthReporter) {
+pub(crate) async fn build(edge: &Edge, runs: Option<RunsSetup>) -> (Routes, HealthReporter) {
     let (health, health_server) = tonic_health::server::health_reporter();
-    set_health(&health, ServingStatus::Serving).await;
+    set_health(&health, ServingStatus::Serving, runs.is_some()).await;
     let reflection = || {
         Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -92,12 +99,32 @@ pub(crate) async fn build(edge: &Edge) -> (Routes, HealthReporter) {
                 .expect(built_in)
                 .max_decoding_message_size(REFLECTION_MESSAGE_BYTES_MAX),
         );
+    if let Some(runs) = runs {
+        add_runs(&mut routes, runs);
+    }
     (routes.routes().prepare(), health)
 }
 
+/// What the services of runs are made from.
+#[derive(Clone, Debug)]
+pub(crate) struct RunsSetup {
+    pub(crate) handle: RunsHandle,
+    pub(crate) config: escapement_runs::Config,
+}
+
+/// Making runs, asking about them and ordering them about.
+fn add_runs(routes: &mut RoutesBuilder, runs: RunsSetup) {
+    let RunsSetup { handle, config } = runs;
+    let seen = handle.seen().clone();
+    let seen = Arc::new(move |action: &str| seen.contains(action));
+    let runs = escapement_runs_api::Runs::new(handle, config, seen);
+    routes.add_service(RunServer::new(runs).max_decoding_message_size(message_bytes_max(CallClass::Writes)));
+}
+
 /// Answers health checks.
-pub(crate) async fn set_health(health: &HealthReporter, status: ServingStatus) {
-    for service in SERVICES {
+pub(crate) async fn set_health(health: &HealthReporter, status: ServingStatus, has_runs: bool) {
+    let run_services: &[&str] = if has_runs { &RUN_SERVICES } else { &[] };
+    for service in SERVICES.iter().chain(run_services) {
         health.set_service_status(service, status).await;
     }
 }

@@ -51,7 +51,7 @@ pub(crate) async fn drain(mut serving: Serving, grace_ms: u64) -> Result<(), Fai
     if let Some(runs) = &serving.runs {
         runs.close();
     }
-    set_health(&serving.health, ServingStatus::NotServing).await;
+    set_health(&serving.health, ServingStatus::NotServing, serving.runs.is_some()).await;
     let drained = serving.drained.wait_for(Option::is_some);
     let drained = tokio::time::timeout(grace + DRAIN_MARGIN, drained).await;
     // None: the engine itself did not come to the end of its drain.

@@ -6,6 +6,7 @@ use super::runs::{self, Runs};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::exit::Failure;
+use crate::grpc::services::RunsSetup;
 use crate::grpc::{Edge, services};
 use crate::host::effects::EffectRunner;
 use crate::host::engine_loop;
@@ -192,7 +193,11 @@ async fn serve(
         address: config.listen,
         source,
     })?;
-    let (routes, health) = services::build(&edge).await;
+    let setup = runs.clone().map(|handle| RunsSetup {
+        handle,
+        config: config.runs(),
+    });
+    let (routes, health) = services::build(&edge, setup).await;
     let accepting = Arc::clone(&connections);
     let accept_closing = edge.closing.clone();
     let accept = tokio::spawn(async move { accepting.accept(listener, routes, accept_closing).await });
