@@ -20,10 +20,11 @@ pub(super) fn end(result: v1::PlanResult, step_id: &str, assigned: bool) -> Cont
     }
 }
 
-/// The cause of a halt counts, and not that the plan was halted.
-fn error(error: v1::ExecutionError) -> ContractError {
-    let error = match error.cause {
-        Some(cause) if error.error_code == codes::EXECUTION_HALTED => *cause,
+/// What the step reported counts, and not that its failure stopped the plan: makes each of these fatal and keeps the
+/// step's own error, with its severity, as the cause.
+fn error(mut error: v1::ExecutionError) -> ContractError {
+    let error = match error.cause.take() {
+        Some(cause) if cause.error_code == error.error_code => *cause,
         _ => error,
     };
     let reason = error.context.as_ref().and_then(|context| {
