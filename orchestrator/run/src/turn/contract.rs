@@ -74,7 +74,7 @@ impl Turn<'_> {
             .limits
             .worker_wait_ms
             .saturating_add(attempt_ms)
-            .min(remaining);
+            .min(remaining - self.queue_share_ms(attempt_ms));
         let whole = spec.limits.queue_wait_ms.saturating_add(plan_ms).min(remaining);
         let plan_name = format!("{} · {} · {attempt}", self.plan.name, step.key);
         AttemptRequest {

@@ -242,8 +242,8 @@ impl Turn<'_> {
         let state = self.unit(unit);
         let attempt = state.attempts + 1;
         let profile = self.profile(&rendered.action);
-        let attempt_ms =
-            attempt_ms(self.step(unit.step), &profile, &self.state.spec.limits).min(self.remaining_ms());
+        let limit_ms = attempt_ms(self.step(unit.step), &profile, &self.state.spec.limits);
+        let attempt_ms = self.cut_ms(limit_ms);
         let request = self.contract_request(unit, attempt, rendered, subject, attempt_ms);
         let stored = self.store(request.clone());
         self.emit(Event::ToolCalled(ToolCalled {

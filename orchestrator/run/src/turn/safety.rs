@@ -24,7 +24,7 @@ impl Turn<'_> {
         let profile = self.profile(&action);
         let of_profile = (profile.attempt_ms > 0).then_some(profile.attempt_ms);
         let limit_ms = of_profile.unwrap_or(self.state.spec.limits.attempt_ms);
-        let attempt_ms = limit_ms.min(self.remaining_ms());
+        let attempt_ms = self.cut_ms(limit_ms);
         let rendered = Rendered { action, payload };
         let request = self.contract_request(check, attempt, &rendered, subject, attempt_ms);
         let stored = self.store(request.clone());

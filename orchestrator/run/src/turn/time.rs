@@ -163,6 +163,21 @@ impl Turn<'_> {
             .expect("there are two at least")
     }
 
+    // RUN-7.4
+    /// What an attempt may take, out of a limit for it: the rest is left to the contract, which starts nothing whose deadline
+    /// leaves less than its plan's limit.
+    pub(super) fn cut_ms(&self, limit_ms: u64) -> u64 {
+        limit_ms.min(self.remaining_ms() - self.queue_share_ms(limit_ms))
+    }
+
+    /// The part of what is left that an attempt may spend in the contract's queue: half of what it does not need, and an eighth
+    /// at least.
+    pub(super) fn queue_share_ms(&self, attempt_ms: u64) -> u64 {
+        let left = self.remaining_ms();
+        let share = (left.saturating_sub(attempt_ms) / 2).max(left / 8);
+        share.min(self.state.spec.limits.queue_wait_ms)
+    }
+
     fn outer_limits(&self) -> [(LimitOrder, u64); 3] {
         let limits = &self.state.spec.limits;
         let lived = u64::try_from(self.now.saturating_sub(self.state.created_at)).unwrap_or(0);

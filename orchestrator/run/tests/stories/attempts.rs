@@ -90,7 +90,7 @@ fn what_is_sent_is_a_request_of_the_protos_and_every_field_of_it_is_theirs() {
     // Queue, worker and attempt would take 90 seconds; the run has 50.
     assert_eq!(
         (plan.timeout_ms, decoded.deadline_ms),
-        (Some(50_000), Some(crate::world::START + 50_000))
+        (Some(40_000), Some(crate::world::START + 50_000))
     );
     assert_eq!(
         (plan.version, plan.priority, plan.name.as_str()),

@@ -3,6 +3,7 @@
 use escapement_run::journal::OutcomeClass::Failed;
 use escapement_run::presets::Preset;
 use escapement_run::{Effect, Input};
+use prost::Message;
 use serde_json::json;
 
 use crate::world::{START, World, and, call, spec};
@@ -97,10 +98,18 @@ fn an_attempt_gets_what_the_outer_limits_leave() {
     let mut short = spec(Preset::Standard);
     short.limits.run_ms = 2000;
     let mut world = World::with(json!([call("a"), call("b")]), short.clone());
-    let Some(Effect::Submit { attempt_ms, .. }) = world.effects.last() else {
+    let Some(Effect::Submit {
+        attempt_ms, request, ..
+    }) = world.effects.last()
+    else {
         panic!("{:?}", world.effects);
     };
-    assert_eq!(*attempt_ms, 2000);
+    assert_eq!(*attempt_ms, 1750, "an eighth is left to the contract's queue");
+    let request = escapement_wire::v1::SubmitPlanRequest::decode(request.clone()).unwrap();
+    let left_ms = request.deadline_ms.unwrap() - world.now;
+    assert_eq!(left_ms, 2000);
+    let plan_ms = request.plan.unwrap().timeout_ms.unwrap();
+    assert_eq!(plan_ms, 1750, "with more the contract would not start it");
     world.pass(1951).complete("a", json!({}));
     assert_eq!(world.submitted(), 1, "with 49 ms left nothing is dispatched");
     assert_eq!(world.error().0, "RUN_TIMEOUT");
