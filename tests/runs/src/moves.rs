@@ -3,7 +3,7 @@
 use crate::reference::plan::{Kind, Plan};
 use crate::reference::run::{Evaluation, RequestState, Run, UnitState};
 use crate::reference::words::{
-    Answer, AttemptId, Input, Outcome, RequestKind, Responder, Scope, StepState, Value, Word,
+    Answer, AttemptId, Input, Outcome, RequestKind, Responder, SAFETY_INDEX, Scope, StepState, Value, Word,
 };
 
 /// An input, when it comes, and what it costs of what a walk may spend.
@@ -90,11 +90,21 @@ fn of_step(run: &Run, step: usize, is_brief: bool, all: &mut Vec<Move>) {
         if unit.state != UnitState::InFlight {
             continue;
         }
-        let attempt = AttemptId {
-            unit: (step, index),
-            epoch,
-            number: unit.n_attempts,
+        let (unit_id, number) = match unit.is_checked_now {
+            true => ((step, SAFETY_INDEX + index), unit.n_checks),
+            false => ((step, index), unit.n_attempts),
         };
+        let attempt = AttemptId {
+            unit: unit_id,
+            epoch,
+            number,
+        };
+        if unit.is_checked_now {
+            for outcome in verdicts(is_brief) {
+                all.push(now(Input::Settled(attempt, outcome), 0));
+            }
+            continue;
+        }
         if run.plan.steps[step].kind == Kind::Child {
             for output in [Some(Value::Null), None] {
                 all.push(now(Input::ChildEnded(attempt, output), 0));
@@ -110,6 +120,22 @@ fn of_step(run: &Run, step: usize, is_brief: bool, all: &mut Vec<Move>) {
         };
         all.push(now(Input::Settled(late, Outcome::Completed(Value::Null)), 0));
     }
+}
+
+/// What a safety check may come to.
+fn verdicts(is_brief: bool) -> Vec<Outcome> {
+    let mut all: Vec<_> = [true, false]
+        .map(|safe| Outcome::Completed(Value::Bool(safe)))
+        .into();
+    if !is_brief {
+        all.extend([
+            Outcome::Failed("E_ONCE"),
+            Outcome::NeverRan("DEADLINE_EXCEEDED"),
+            Outcome::ApprovalRequired,
+            Outcome::TimedOut,
+        ]);
+    }
+    all
 }
 
 /// What may become of an attempt, with its cost: what is not counted could go on for ever.

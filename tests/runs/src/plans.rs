@@ -30,6 +30,13 @@ pub const PURE: Action = Action {
     risk: Risk::Safe,
 };
 
+/// An action that may destroy something.
+pub const DESTRUCTIVE: Action = Action {
+    repeatable: false,
+    has_effect: true,
+    risk: Risk::Destructive,
+};
+
 /// Limits that ask nobody and retry nothing.
 #[must_use]
 pub fn limits() -> Limits {
@@ -55,6 +62,7 @@ pub fn limits() -> Limits {
         question_ms: 86_400_000,
         approval_ms: 86_400_000,
         autonomy: 4,
+        checks: false,
         quorum: 1,
         four_eyes: false,
         approvers: Vec::new(),
@@ -182,6 +190,42 @@ pub fn of_one_step(budget: u32) -> Vec<Case> {
                 all.push(case(plan(Some(false)), limits.clone(), 0, false));
                 all.push(case(plan(Some(true)), limits, 0, false));
             }
+        }
+    }
+    all.extend(of_safety_checks(budget));
+    all
+}
+
+/// Destructive calls at level 3, with a safety action and without one.
+fn of_safety_checks(budget: u32) -> Vec<Case> {
+    let kinds = [
+        Kind::Call(DESTRUCTIVE),
+        Kind::Parallel {
+            n_items: 2,
+            batch_size: 2,
+            wait_all: false,
+            action: DESTRUCTIVE,
+        },
+        Kind::Loop {
+            max_iterations: 2,
+            condition: None,
+            action: DESTRUCTIVE,
+        },
+    ];
+    let mut all = Vec::new();
+    for kind in kinds {
+        for (checks, max_retries) in [(false, 0), (true, 0), (true, 1)] {
+            let limits = Limits {
+                autonomy: 3,
+                checks,
+                max_retries,
+                ..limits()
+            };
+            let plan = Plan {
+                parallel: false,
+                steps: vec![step(kind.clone())],
+            };
+            all.push(case(plan, limits, budget.min(1), false));
         }
     }
     all

@@ -25,7 +25,8 @@ use crate::reference::plan::{Kind, Limits, Plan};
 use crate::reference::run::Refusal;
 use crate::reference::view::View;
 use crate::reference::words::{
-    Answer, AttemptId, Command, Input, Limit, Outcome, RequestKind, Responder, Scope, UnitId, Value, Word,
+    Answer, AttemptId, Command, Input, Limit, Outcome, RequestKind, Responder, SAFETY_INDEX, Scope, UnitId,
+    Value, Word,
 };
 use crate::subject::Subject;
 
@@ -222,13 +223,15 @@ impl Product {
     fn unit_with(&self, is_it: impl Fn(&AttemptName<'_>) -> bool) -> (UnitId, u32) {
         for (step, state) in self.run.state().steps.iter().enumerate() {
             for (index, unit) in state.units.iter().enumerate() {
-                let id = AttemptId {
-                    unit: (step, index),
-                    epoch: state.epoch,
-                    number: unit.attempts,
-                };
-                if is_it(&self.name(id, &make::key(step))) {
-                    return (id.unit, id.number);
+                for (index, number) in [(index, unit.attempts), (SAFETY_INDEX + index, unit.checks)] {
+                    let id = AttemptId {
+                        unit: (step, index),
+                        epoch: state.epoch,
+                        number,
+                    };
+                    if is_it(&self.name(id, &make::key(step))) {
+                        return (id.unit, id.number);
+                    }
                 }
             }
         }
@@ -254,7 +257,10 @@ impl Product {
             Input::Tick => CoreInput::Time,
             Input::Settled(id, outcome) => CoreInput::Settled {
                 execution_id: self.name(*id, &id_of(*id)).execution_id(),
-                outcome: outcome_of(outcome, &self.plan.steps[id.unit.0].kind),
+                outcome: match id.unit.1 >= SAFETY_INDEX {
+                    true => verdict_of(outcome),
+                    false => outcome_of(outcome, &self.plan.steps[id.unit.0].kind),
+                },
             },
             Input::ChildEnded(id, output) => CoreInput::ChildEnded {
                 run_id: self.name(*id, &id_of(*id)).child_run_id(),
@@ -359,6 +365,18 @@ fn word_of(word: &Word) -> OverrideWord {
             message: "no".to_owned(),
         },
         Word::Skip => OverrideWord::Skip,
+    }
+}
+
+/// What a safety action says: yes for true alone.
+fn verdict_of(outcome: &Outcome) -> AttemptOutcome {
+    let said = outcome_of(outcome, &Kind::Child);
+    match outcome {
+        Outcome::Completed(value) => AttemptOutcome {
+            output: Some(values::verdict(value)),
+            ..said
+        },
+        _ => said,
     }
 }
 

@@ -224,6 +224,7 @@ fn spec(limits: &Limits) -> Spec {
         priority: 5,
         llm_action: MODEL.to_owned(),
         llm_model: "small".to_owned(),
+        safety_action: if limits.checks { "safety.judge" } else { "" }.to_owned(),
         preset: "standard".to_owned(),
         ..Spec::default()
     }

@@ -44,6 +44,14 @@ pub(super) fn encoded_output(value: &Value) -> (Bytes, bool) {
     (encoded(value), *value == Value::Pause)
 }
 
+/// What a safety action says.
+pub(super) fn verdict(value: &Value) -> Bytes {
+    let object = StructBuilder::new()
+        .boolean("safe", *value == Value::Bool(true))
+        .build();
+    escapement_run::outcome::value_of_object(&object)
+}
+
 /// What a model says.
 pub(super) fn answer_of_model(value: &Value) -> (Bytes, bool) {
     let text = if let Value::Text(text) = value {

@@ -39,6 +39,8 @@ pub enum Misreading {
     SilenceApproves,
     /// RUN-6.8: an agent approves.
     AgentsApprove,
+    /// RUN-6.11: a safety check that says nothing clears.
+    SilentChecksClear,
     /// RUN-7.2: waiting for people is active time.
     WaitingIsActive,
     /// RUN-7.3: an attempt that begins is progress.
@@ -49,7 +51,7 @@ pub enum Misreading {
 
 impl Misreading {
     /// All of them.
-    pub const ALL: [Misreading; 21] = [
+    pub const ALL: [Misreading; 22] = [
         Misreading::PausedRunsAreAdmitted,
         Misreading::NoBarriers,
         Misreading::OptionalFailureSatisfies,
@@ -68,6 +70,7 @@ impl Misreading {
         Misreading::LastAnswerWins,
         Misreading::SilenceApproves,
         Misreading::AgentsApprove,
+        Misreading::SilentChecksClear,
         Misreading::WaitingIsActive,
         Misreading::DispatchIsProgress,
         Misreading::RewindRepeatsEffects,

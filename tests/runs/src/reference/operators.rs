@@ -169,7 +169,10 @@ impl Run {
         let is_child = self.plan.steps[step].kind == Kind::Child;
         for (index, unit) in self.steps[step].units.iter().enumerate() {
             if unit.state == UnitState::InFlight {
-                let (id, number) = ((step, index), unit.n_attempts);
+                let (id, number) = match unit.is_checked_now {
+                    true => ((step, super::words::SAFETY_INDEX + index), unit.n_checks),
+                    false => ((step, index), unit.n_attempts),
+                };
                 let child = Command::StartChild(id, number);
                 self.commands.push(if is_child {
                     child

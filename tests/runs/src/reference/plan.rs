@@ -194,6 +194,8 @@ pub struct Limits {
     pub approval_ms: u64,
     /// 0 to 4.
     pub autonomy: u8,
+    /// True if a safety action is named.
+    pub checks: bool,
     /// Different people that must approve.
     pub quorum: usize,
     /// True if the user of the run does not approve.

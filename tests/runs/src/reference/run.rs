@@ -106,6 +106,12 @@ pub struct Unit {
     pub is_approved: bool,
     /// True if a person has approved what its handler asked for.
     pub handler_is_approved: bool,
+    /// Safety checks in this epoch.
+    pub n_checks: u32,
+    /// True while what is in flight is its safety check.
+    pub is_checked_now: bool,
+    /// What the check said.
+    pub verdict: Option<bool>,
     /// What it failed with last.
     pub last: Code,
 }
@@ -369,6 +375,7 @@ impl Run {
             return false;
         };
         let is_live = step.state == StepState::Running && unit.state == UnitState::InFlight;
+        let is_live = is_live && !unit.is_checked_now;
         is_live && (step.epoch, unit.n_attempts) == (attempt.epoch, attempt.number)
     }
 

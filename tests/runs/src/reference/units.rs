@@ -3,7 +3,7 @@
 use super::misreading::Misreading;
 use super::plan::{Action, Doubt, Kind, Risk};
 use super::run::{Run, Unit, UnitState};
-use super::words::{AttemptId, Code, Command, Outcome, RequestKind, StepState, UnitId, Value};
+use super::words::{AttemptId, Code, Command, Outcome, RequestKind, SAFETY_INDEX, StepState, UnitId, Value};
 
 impl Run {
     pub(super) fn add_unit(&mut self, step: usize) {
@@ -16,6 +16,9 @@ impl Run {
             n_uncounted: 0,
             is_approved: false,
             handler_is_approved: false,
+            n_checks: 0,
+            is_checked_now: false,
+            verdict: None,
             last: "",
         });
     }
@@ -51,15 +54,62 @@ impl Run {
         }
     }
 
+    /// RUN-6.11: at level 3, what is destructive, if an action is named.
+    fn is_put_to_check(&self, step: usize) -> bool {
+        let is_destructive = self
+            .action(step)
+            .is_some_and(|action| action.risk == Risk::Destructive);
+        self.limits.autonomy == 3 && self.limits.checks && is_destructive
+    }
+
+    /// RUN-6.11.
+    fn check_safety(&mut self, id: UnitId) {
+        let unit = self.unit(id);
+        unit.state = UnitState::InFlight;
+        unit.is_checked_now = true;
+        unit.n_checks += 1;
+        let number = unit.n_checks;
+        self.commands
+            .push(Command::Dispatch((id.0, SAFETY_INDEX + id.1), number));
+    }
+
+    /// RUN-6.11: what a safety check said, if it is one that somebody waits for.
+    fn check_ended(&mut self, attempt: AttemptId, outcome: &Outcome) {
+        let (step, index) = (attempt.unit.0, attempt.unit.1 - SAFETY_INDEX);
+        let Some(it) = self.steps.get(step).filter(|it| it.epoch == attempt.epoch) else {
+            return;
+        };
+        let is_running = it.state == StepState::Running;
+        let is_it = |unit: &Unit| unit.is_checked_now && unit.n_checks == attempt.number;
+        if !is_running || !it.units.get(index).is_some_and(is_it) {
+            return;
+        }
+        let is_misread = self.reads(Misreading::SilentChecksClear);
+        let unit = self.unit((step, index));
+        unit.is_checked_now = false;
+        unit.state = UnitState::Due;
+        unit.verdict = Some(match outcome {
+            Outcome::Completed(value) => *value == Value::Bool(true),
+            _ => is_misread,
+        });
+        self.progress();
+    }
+
     /// One more attempt, or the question that comes before.
     pub(super) fn dispatch(&mut self, id: UnitId) {
         let (step, _) = id;
-        if self.needs_approval(step) && !self.unit(id).is_approved {
+        let is_gated = self.needs_approval(step) && !self.unit(id).is_approved;
+        let verdict = self.unit(id).verdict;
+        let is_checked = is_gated && self.is_put_to_check(step);
+        if is_gated && !(is_checked && verdict != Some(false)) {
             return self.ask(RequestKind::Gate, Some(id));
         }
         // RUN-7.4
         if let Some(limit) = self.limit_that_is_near() {
             return self.time_out(limit);
+        }
+        if is_checked && verdict.is_none() {
+            return self.check_safety(id);
         }
         let is_child = self.plan.steps[step].kind == Kind::Child;
         let unit = self.unit(id);
@@ -79,6 +129,9 @@ impl Run {
 
     /// RUN-5.1 has made the outcome; this is RUN-5.2.
     pub(super) fn settle(&mut self, attempt: AttemptId, outcome: &Outcome) {
+        if attempt.unit.1 >= SAFETY_INDEX {
+            return self.check_ended(attempt, outcome);
+        }
         self.note_fenced(attempt, outcome);
         if !self.waits_for(attempt) {
             return; // RUN-4.4

@@ -163,8 +163,11 @@ pub enum RequestKind {
     Effect,
 }
 
-/// Names a unit: its step and its index.
+/// Names a unit: its step and its index. The safety check of a unit is a unit with [`SAFETY_INDEX`] more.
 pub type UnitId = (usize, usize);
+
+/// RUN-6.11.
+pub const SAFETY_INDEX: usize = 1_000_000;
 
 /// Who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
