@@ -32,6 +32,10 @@ pub(crate) enum Rejection {
         /// What is wrong.
         violations: Violations,
     },
+    /// A saved plan would be wrong; at least one problem, whose reasons are the codes of violations.
+    PlanWrong(Vec<Problem>),
+    /// What a call changes has changed since its etag was read; nothing changed.
+    EtagMismatch,
     /// A page token that is not ours, or was made for other filters.
     PageTokenInvalid,
     /// What runs answered.
@@ -92,6 +96,13 @@ impl From<Rejection> for Status {
         match rejection {
             Rejection::Problems(problems) => of_problems(&problems),
             Rejection::PlanInvalid { field, violations } => of_violations(field, &violations),
+            Rejection::PlanWrong(problems) => of_wrong("PLAN_INVALID", &problems),
+            Rejection::EtagMismatch => plain(
+                Code::Aborted,
+                "ETAG_MISMATCH",
+                "etag: it has changed since.".to_owned(),
+                [],
+            ),
             Rejection::PageTokenInvalid => of_problems(&[Problem {
                 field: "page_token".to_owned(),
                 reason: "PAGE_TOKEN_INVALID",
@@ -172,12 +183,17 @@ fn code_of(reason: RefusedReason) -> Code {
 
 fn of_problems(problems: &[Problem]) -> Status {
     let first = problems.first().expect("a rejection has a problem");
+    of_wrong(first.reason, problems)
+}
+
+fn of_wrong(reason: &str, problems: &[Problem]) -> Status {
+    let first = problems.first().expect("a rejection has a problem");
     let more = more(problems.len());
     let message = format!("{}: {}{more}", first.field, first.message);
     let violations = problems
         .iter()
         .map(|problem| violation(&problem.field, problem.reason, &problem.message));
-    of_violated(first.reason, message, problems.len(), violations)
+    of_violated(reason, message, problems.len(), violations)
 }
 
 fn of_violations(field: &str, violations: &Violations) -> Status {

@@ -3,15 +3,21 @@
 
 #![warn(clippy::too_many_lines)]
 
+mod action_service;
 mod errors;
 mod fields;
 mod header;
+mod inbox_service;
 mod journal;
 mod paging;
+mod plan_service;
 mod resolution;
 mod run_service;
 mod saved;
 mod views;
 
+pub use action_service::Actions;
+pub use inbox_service::Inbox;
+pub use plan_service::Plans;
 pub use run_service::Runs;
 pub use saved::Seen;

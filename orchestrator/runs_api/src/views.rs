@@ -10,6 +10,7 @@ mod words;
 
 pub(crate) use attempts::{AttemptsFold, evidence, memo_evidence};
 pub(crate) use event::event;
+pub(crate) use input_request::{decision_word, kind_word, request_view};
 pub(crate) use plan::{Document, step_objects};
 pub(crate) use run::{Detail, listed, percent, run_view};
 pub(crate) use step::{result_view, step_state, step_view};

@@ -1,0 +1,248 @@
+//! `ActionService`: what operators say of actions.
+
+use bytes::Bytes;
+use escapement_model::limits::ACTION_CHARS_MAX;
+use escapement_run::spec::{ActionProfile, EffectClass, Risk};
+use escapement_runs_shell::RunsHandle;
+use escapement_store::StoreFault;
+use escapement_store::runs::{
+    Definition, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut, DefinitionWrite,
+    ExpectedVersion, RunReader, RunStore,
+};
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::action_profile;
+use escapement_wire::runs::v1::action_service_server::ActionService;
+use prost::Message;
+use sha2::{Digest, Sha256};
+use tonic::{Request, Response, Status};
+
+use crate::errors::Rejection;
+use crate::fields::Fields;
+use crate::paging;
+
+/// The service.
+#[derive(Clone, Debug)]
+pub struct Actions {
+    runs: RunsHandle,
+}
+
+impl Actions {
+    /// Keeps profiles with these runs.
+    pub fn new(runs: RunsHandle) -> Self {
+        Self { runs }
+    }
+
+    async fn put(&self, profile: Option<v1::ActionProfile>) -> Result<v1::ActionProfile, Rejection> {
+        let profile = read(profile)?;
+        let name = profile.action.clone();
+        let record = Bytes::from(profile.encode_to_vec());
+        let work = move |store: &mut dyn RunStore, now| {
+            let is_known = {
+                let reader = store.reader()?;
+                let known = reader.definition(DefinitionKind::ActionProfile, &name);
+                match known {
+                    // A damaged one is written anew.
+                    Err(StoreFault::CorruptDefinition { .. }) => {
+                        delete(store, &name)?;
+                        false
+                    }
+                    known => known?.is_some(),
+                }
+            };
+            if !is_known && count(&*store.reader()?)? >= PROFILES_MAX {
+                return Ok(None);
+            }
+            store.define(&DefinitionWrite {
+                kind: DefinitionKind::ActionProfile,
+                name,
+                expected: ExpectedVersion::Any,
+                change: DefinitionChange::Put(DefinitionPut {
+                    owner: None,
+                    priority: 0,
+                    at: now,
+                    record,
+                    contents: Vec::new(),
+                    pinned: Vec::new(),
+                }),
+            })?;
+            Ok(Some(now))
+        };
+        let Some(at) = self.runs.with_store(work).await? else {
+            return Err(Rejection::failed(
+                "PROFILES_FULL",
+                format!("There are {PROFILES_MAX} profiles of actions, as many as there may be."),
+            ));
+        };
+        Ok(view(&profile, at))
+    }
+
+    async fn delete(&self, action: String) -> Result<(), Rejection> {
+        let mut fields = Fields::default();
+        fields.text("action", &action, 1..=ACTION_CHARS_MAX);
+        fields.conclude()?;
+        let name = action.clone();
+        let work = move |store: &mut dyn RunStore, _now| delete(store, &name);
+        match self.runs.with_store(work).await? {
+            DefinitionOutcome::Done { .. } => Ok(()),
+            _ => Err(Rejection::NotFound {
+                reason: "PROFILE_NOT_FOUND",
+                message: format!("No profile is kept of the action {action}."),
+            }),
+        }
+    }
+
+    async fn list(
+        &self,
+        request: v1::ListActionProfilesRequest,
+    ) -> Result<v1::ListActionProfilesResponse, Rejection> {
+        let mut fields = Fields::default();
+        let page_size = fields.page_size(request.page_size, 100, 1000);
+        fields.conclude()?;
+        let all = self.runs.readers().read(all).await?;
+        let mut profiles = all.iter().filter_map(|definition| {
+            // Lists leave out what is damaged.
+            let profile = ActionProfile::decode(definition.record.clone()).ok()?;
+            Some(view(&profile, definition.updated_at))
+        });
+        // A page begins behind a name, which the token knows by its hash.
+        let behind = paging::place(&request.page_token, &FILTERS)?;
+        if let Some(behind) = behind
+            && profiles
+                .by_ref()
+                .all(|profile| place_of(&profile.action) != behind)
+        {
+            return Err(Rejection::PageTokenInvalid);
+        }
+        let page: Vec<v1::ActionProfile> = profiles.by_ref().take(page_size).collect();
+        let last = page.last().filter(|_| profiles.next().is_some());
+        let next = last.map(|last| paging::token(place_of(&last.action), &FILTERS));
+        Ok(v1::ListActionProfilesResponse {
+            profiles: page,
+            next_page_token: next.unwrap_or_default(),
+        })
+    }
+}
+
+fn delete(store: &mut dyn RunStore, name: &str) -> Result<DefinitionOutcome, StoreFault> {
+    store.define(&DefinitionWrite {
+        kind: DefinitionKind::ActionProfile,
+        name: name.to_owned(),
+        expected: ExpectedVersion::Any,
+        change: DefinitionChange::Delete,
+    })
+}
+
+fn count(reader: &dyn RunReader) -> Result<usize, StoreFault> {
+    let found = reader.definitions(DefinitionKind::ActionProfile, None, None, PROFILES_MAX)?;
+    Ok(found.len())
+}
+
+/// All profiles by the names of their actions.
+fn all(reader: &dyn RunReader) -> Result<Vec<Definition>, StoreFault> {
+    let mut all = reader.definitions(DefinitionKind::ActionProfile, None, None, PROFILES_MAX)?;
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(all)
+}
+
+fn place_of(action: &str) -> paging::Place {
+    let digest = Sha256::digest(action);
+    let number = |at: usize| u64::from_be_bytes(digest[at..at + 8].try_into().expect("eight bytes"));
+    [number(0), number(8), number(16)]
+}
+
+fn read(profile: Option<v1::ActionProfile>) -> Result<ActionProfile, Rejection> {
+    let mut fields = Fields::default();
+    let Some(profile) = profile else {
+        fields.wrong("profile", "is required");
+        return Err(fields.conclude().expect_err("there is a problem"));
+    };
+    fields.text("profile.action", &profile.action, 1..=ACTION_CHARS_MAX);
+    fields.number("profile.attempt_ms", profile.attempt_ms, 0..=86_400_000);
+    if profile.updated_at != 0 {
+        fields.because(
+            "profile.updated_at",
+            "OUTPUT_ONLY",
+            "is set by the orchestrator alone",
+        );
+    }
+    let effect = EFFECTS
+        .iter()
+        .find(|(word, _)| i32::from(*word) == profile.effect);
+    if effect.is_none() {
+        fields.wrong("profile.effect", "must be a known effect");
+    }
+    let risk = RISKS.iter().find(|(word, _)| i32::from(*word) == profile.risk);
+    if risk.is_none() {
+        fields.wrong("profile.risk", "must be a known risk");
+    }
+    fields.conclude()?;
+    let mut read = ActionProfile {
+        action: profile.action,
+        idempotent: profile.idempotent,
+        attempt_ms: u64::try_from(profile.attempt_ms).unwrap_or(0),
+        ..ActionProfile::default()
+    };
+    read.set_effect(effect.map_or(EffectClass::SideEffect, |(_, effect)| *effect));
+    read.set_risk(risk.map_or(Risk::Unusual, |(_, risk)| *risk));
+    Ok(read)
+}
+
+fn view(profile: &ActionProfile, updated_at: i64) -> v1::ActionProfile {
+    let effect = EFFECTS.iter().find(|(_, effect)| *effect == profile.effect());
+    let risk = RISKS.iter().find(|(_, risk)| *risk == profile.risk());
+    v1::ActionProfile {
+        action: profile.action.clone(),
+        effect: effect
+            .map_or(action_profile::Effect::SideEffect, |(word, _)| *word)
+            .into(),
+        risk: risk
+            .map_or(action_profile::Risk::Unusual, |(word, _)| *word)
+            .into(),
+        idempotent: profile.idempotent,
+        attempt_ms: i64::try_from(profile.attempt_ms).unwrap_or(i64::MAX),
+        updated_at,
+    }
+}
+
+#[tonic::async_trait]
+impl ActionService for Actions {
+    async fn list_action_profiles(
+        &self,
+        request: Request<v1::ListActionProfilesRequest>,
+    ) -> Result<Response<v1::ListActionProfilesResponse>, Status> {
+        Ok(Response::new(self.list(request.into_inner()).await?))
+    }
+
+    async fn put_action_profile(
+        &self,
+        request: Request<v1::PutActionProfileRequest>,
+    ) -> Result<Response<v1::PutActionProfileResponse>, Status> {
+        let profile = Some(self.put(request.into_inner().profile).await?);
+        Ok(Response::new(v1::PutActionProfileResponse { profile }))
+    }
+
+    async fn delete_action_profile(
+        &self,
+        request: Request<v1::DeleteActionProfileRequest>,
+    ) -> Result<Response<v1::DeleteActionProfileResponse>, Status> {
+        self.delete(request.into_inner().action).await?;
+        Ok(Response::new(v1::DeleteActionProfileResponse {}))
+    }
+}
+
+/// What page tokens of this list are made for.
+const FILTERS: &str = "action profiles";
+/// Profiles that there may be.
+const PROFILES_MAX: usize = 4096;
+const EFFECTS: [(action_profile::Effect, EffectClass); 5] = [
+    (action_profile::Effect::SideEffect, EffectClass::SideEffect),
+    (action_profile::Effect::Pure, EffectClass::Pure),
+    (action_profile::Effect::World, EffectClass::World),
+    (action_profile::Effect::Llm, EffectClass::Llm),
+    (action_profile::Effect::External, EffectClass::External),
+];
+const RISKS: [(action_profile::Risk, Risk); 3] = [
+    (action_profile::Risk::Unusual, Risk::Unusual),
+    (action_profile::Risk::Safe, Risk::Safe),
+    (action_profile::Risk::Destructive, Risk::Destructive),
+];

@@ -1,0 +1,219 @@
+//! `InboxService`: what runs ask people, and what people say.
+
+mod answer;
+mod asked;
+mod watch;
+
+use std::sync::Arc;
+
+use escapement_model::{InputRequestId, RunId};
+use escapement_run::journal::RequestKind;
+use escapement_run::plan::Plan;
+use escapement_run::{Answer, Input, RefusedReason};
+use escapement_runs_shell::{CallError, RunsHandle};
+use escapement_store::runs::StoredInputRequest;
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::inbox_service_server::InboxService;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::errors::Rejection;
+use crate::fields::{self, Fields};
+use crate::paging;
+use crate::saved::{Seen, profiles};
+use crate::views::kind_word;
+use answer::{Read, read};
+use asked::{Said, said_to, stored, view};
+
+/// The service.
+#[derive(Clone)]
+pub struct Inbox {
+    runs: RunsHandle,
+    seen: Seen,
+}
+
+impl std::fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inbox").finish_non_exhaustive()
+    }
+}
+
+impl Inbox {
+    /// Asks and answers for these runs. `seen`: tells whether a worker has offered an action.
+    pub fn new(runs: RunsHandle, seen: Seen) -> Self {
+        Self { runs, seen }
+    }
+
+    async fn list(
+        &self,
+        request: v1::ListInputRequestsRequest,
+    ) -> Result<v1::ListInputRequestsResponse, Rejection> {
+        let mut fields = Fields::default();
+        let page_size = fields.page_size(request.page_size, 20, 200);
+        fields.note("user_id", &request.user_id);
+        let kind = wanted_kind(&request.kind, &mut fields);
+        let run_id = match request.run_id.as_str() {
+            "" => None,
+            run_id => fields.id::<RunId>("run_id", run_id),
+        };
+        fields.conclude()?;
+        let filters = ("inbox", &request.user_id, &request.kind, &request.run_id);
+        let after = paging::number(&request.page_token, &filters)?;
+        let owner = owner_of(&request.user_id);
+        let read = move |reader: &dyn escapement_store::runs::RunReader| {
+            let found = reader.open_input_requests(owner.as_deref(), after, SEEN_MAX)?;
+            let is_last = found.len() < SEEN_MAX;
+            let last_seen = found.last().map(|request| request.number);
+            let is_wanted = |request: &StoredInputRequest| {
+                kind.is_none_or(|kind| asked::kind_of(request) == Some(kind))
+                    && run_id.is_none_or(|run_id| request.run_id == run_id)
+            };
+            let mut wanted: Vec<StoredInputRequest> = found.into_iter().filter(is_wanted).collect();
+            let next = if wanted.len() > page_size {
+                wanted.truncate(page_size);
+                wanted.last().map(|request| request.number)
+            } else {
+                last_seen.filter(|_| !is_last)
+            };
+            Ok((wanted, next))
+        };
+        let (wanted, next) = self.runs.readers().read(read).await?;
+        let mut input_requests = Vec::new();
+        for stored in wanted {
+            input_requests.extend(view(&self.runs, stored, LISTED_BYTES_MAX).await?);
+        }
+        Ok(v1::ListInputRequestsResponse {
+            input_requests,
+            next_page_token: next.map_or_else(String::new, |next| paging::token([next, 0, 0], &filters)),
+        })
+    }
+
+    async fn get(&self, id: &str) -> Result<v1::InputRequest, Rejection> {
+        let id: InputRequestId = fields::id("input_request_id", id)?;
+        let stored = stored(&self.runs, id).await?;
+        let shown = view(&self.runs, stored, u64::MAX).await?;
+        shown.ok_or_else(|| not_found(id))
+    }
+
+    async fn respond(&self, request: v1::RespondToInputRequest) -> Result<v1::InputRequest, Rejection> {
+        let Read {
+            answer,
+            condition,
+            plan,
+        } = read(request)?;
+        let id = answer.request_id;
+        let stored = stored(&self.runs, id).await?;
+        let run_id = stored.run_id;
+        let input = match plan {
+            None => Input::Answer(answer.clone()),
+            Some(plan) => self.with_another_plan(run_id, answer.clone(), plan).await?,
+        };
+        match self.runs.input(run_id, condition, input).await {
+            Ok(()) => {}
+            Err(CallError::Refused(
+                reason @ (RefusedReason::AlreadyAnswered | RefusedReason::RunEnded),
+                message,
+            )) => match said_to(&self.runs, run_id, answer).await? {
+                Said::Same => {}
+                Said::Other(winner) => {
+                    return Err(Rejection::Failed {
+                        reason: RefusedReason::AlreadyAnswered.as_str(),
+                        message: format!("The request was answered before: {winner}."),
+                        fact: Some(("winner", winner)),
+                    });
+                }
+                Said::Nothing => {
+                    return Err(Rejection::OfRun(run_id, CallError::Refused(reason, message)));
+                }
+            },
+            Err(CallError::Refused(RefusedReason::RequestNotFound, _)) => return Err(not_found(id)),
+            Err(error) => return Err(Rejection::OfRun(run_id, error)),
+        }
+        self.get(&id.to_string()).await
+    }
+}
+
+impl Inbox {
+    /// The approval of another plan, with what is known of its actions.
+    async fn with_another_plan(&self, run_id: RunId, answer: Answer, plan: Plan) -> Result<Input, Rejection> {
+        let looked = self
+            .runs
+            .look(run_id, |run, _| run.state().spec.llm_action.clone())
+            .await;
+        let llm_action = looked.map_err(|error| Rejection::OfRun(run_id, error))?;
+        let profiles = profiles(&self.runs, &Arc::new(plan), &llm_action, &self.seen).await?;
+        Ok(Input::ApproveEdited { answer, profiles })
+    }
+}
+
+/// There is no such request.
+pub(crate) fn not_found(id: InputRequestId) -> Rejection {
+    Rejection::NotFound {
+        reason: RefusedReason::RequestNotFound.as_str(),
+        message: format!("No input request has the id {id}."),
+    }
+}
+
+/// The kind that a filter lets through.
+fn wanted_kind(word: &str, fields: &mut Fields) -> Option<RequestKind> {
+    if word.is_empty() {
+        return None;
+    }
+    fields.word("kind", word, &KINDS.map(|kind| (kind_word(kind), kind)))
+}
+
+fn owner_of(user_id: &str) -> Option<String> {
+    (!user_id.is_empty()).then(|| user_id.to_owned())
+}
+
+#[tonic::async_trait]
+impl InboxService for Inbox {
+    async fn list_input_requests(
+        &self,
+        request: Request<v1::ListInputRequestsRequest>,
+    ) -> Result<Response<v1::ListInputRequestsResponse>, Status> {
+        Ok(Response::new(self.list(request.into_inner()).await?))
+    }
+
+    async fn get_input_request(
+        &self,
+        request: Request<v1::GetInputRequestRequest>,
+    ) -> Result<Response<v1::GetInputRequestResponse>, Status> {
+        let input_request = Some(self.get(&request.into_inner().input_request_id).await?);
+        Ok(Response::new(v1::GetInputRequestResponse { input_request }))
+    }
+
+    async fn respond_to_input(
+        &self,
+        request: Request<v1::RespondToInputRequest>,
+    ) -> Result<Response<v1::RespondToInputResponse>, Status> {
+        let input_request = Some(self.respond(request.into_inner()).await?);
+        Ok(Response::new(v1::RespondToInputResponse { input_request }))
+    }
+
+    type WatchInboxStream = ReceiverStream<Result<v1::WatchInboxResponse, Status>>;
+
+    async fn watch_inbox(
+        &self,
+        request: Request<v1::WatchInboxRequest>,
+    ) -> Result<Response<Self::WatchInboxStream>, Status> {
+        let request = request.into_inner();
+        let mut fields = Fields::default();
+        fields.note("user_id", &request.user_id);
+        let kind = wanted_kind(&request.kind, &mut fields);
+        fields.conclude()?;
+        let told = watch::start(self.runs.clone(), owner_of(&request.user_id), kind);
+        Ok(Response::new(told))
+    }
+}
+
+const KINDS: [RequestKind; 4] = [
+    RequestKind::Question,
+    RequestKind::Approval,
+    RequestKind::RetryExtension,
+    RequestKind::AmbiguousEffect,
+];
+/// Requests that are looked at for one page.
+const SEEN_MAX: usize = 1000;
+/// Bytes of a subject, or of what was said, in a list.
+const LISTED_BYTES_MAX: u64 = 32_768;

@@ -1,0 +1,215 @@
+//! An answer as callers send it, checked as far as the request need not be known.
+
+use bytes::Bytes;
+use escapement_model::InputRequestId;
+use escapement_model::OpaqueValue;
+use escapement_model::limits::{LABEL_CHARS_MAX, MESSAGE_CHARS_MAX, OUTPUT_BYTES_MAX};
+use escapement_model::opaque::ValueView;
+use escapement_run::Answer;
+use escapement_run::journal::{Decision, Responder, ResponderKind};
+use escapement_run::outcome::{encoded, value_of_object};
+use escapement_run::plan::{self, Plan};
+use escapement_runs_shell::Condition;
+use escapement_store::runs::ClientRequest;
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::ambiguous_effect::Known;
+use escapement_wire::runs::v1::approval::Decision as OfApproval;
+use escapement_wire::runs::v1::respond_to_input_request::Answer as Given;
+use prost::Message;
+use sha2::{Digest, Sha256};
+
+use crate::errors::Rejection;
+use crate::fields::Fields;
+use crate::views::hex;
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) struct Read {
+    /// The answer.
+    pub(crate) answer: Answer,
+    /// When it is taken in.
+    pub(crate) condition: Condition,
+    /// The plan that is approved instead.
+    pub(crate) plan: Option<Plan>,
+}
+
+/// Reads the request.
+///
+/// # Errors
+/// [`Rejection::Problems`] with everything that is wrong; [`Rejection::PlanInvalid`].
+pub(crate) fn read(request: v1::RespondToInputRequest) -> Result<Read, Rejection> {
+    let mut fields = Fields::default();
+    let id = fields.id::<InputRequestId>("input_request_id", &request.input_request_id);
+    let subject_digest = subject_digest(&request.subject_digest, &mut fields);
+    let given = said(request.answer.as_ref(), &mut fields);
+    let responder = responder(request.responder.as_ref(), &mut fields);
+    fields.text("comment", &request.comment, 0..=MESSAGE_CHARS_MAX);
+    fields.note("request_id", &request.request_id);
+    fields.conclude()?;
+    let document = match &request.answer {
+        Some(Given::Approval(v1::Approval {
+            decision: Some(OfApproval::ApproveWithEdits(edits)),
+        })) => edits.document.as_ref(),
+        _ => None,
+    };
+    let plan = document.map(plan::read).transpose();
+    let plan = plan.map_err(|violations| Rejection::PlanInvalid {
+        field: "approval.approve_with_edits.document",
+        violations,
+    })?;
+    let (Some(request_id), Some((decision, value))) = (id, given) else {
+        unreachable!("what is missing is a problem");
+    };
+    let repeated = (!request.request_id.is_empty()).then(|| ClientRequest {
+        key: key(&responder.id, &request.request_id),
+        digest: Sha256::digest(request.encode_to_vec()).into(),
+    });
+    Ok(Read {
+        answer: Answer {
+            request_id,
+            subject_digest,
+            responder,
+            decision,
+            value,
+            comment: request.comment,
+        },
+        condition: Condition {
+            last_sequence: None,
+            request: repeated,
+        },
+        plan,
+    })
+}
+
+/// What a responder's id of a request is in the store: of a bounded length, and of this method alone.
+fn key(responder: &str, request_id: &str) -> String {
+    let mut hasher = Sha256::new();
+    for text in [responder, request_id] {
+        hasher.update((text.len() as u64).to_le_bytes());
+        hasher.update(text);
+    }
+    format!("respond_to_input {}", hex(&hasher.finalize()))
+}
+
+fn subject_digest(text: &str, fields: &mut Fields) -> Bytes {
+    let digits = text.as_bytes();
+    let is_digest = digits.len() == 64
+        && digits
+            .iter()
+            .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    if !text.is_empty() && !is_digest {
+        fields.wrong("subject_digest", "must be 64 hexadecimal digits in lower case");
+    }
+    if !is_digest {
+        return Bytes::new();
+    }
+    let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("two digits make a byte");
+    (0..64).step_by(2).map(byte).collect()
+}
+
+fn responder(responder: Option<&v1::Responder>, fields: &mut Fields) -> Responder {
+    let Some(responder) = responder else {
+        fields.wrong("responder", "is required");
+        return Responder::default();
+    };
+    fields.text("responder.id", &responder.id, 1..=LABEL_CHARS_MAX);
+    if responder.verified {
+        fields.because(
+            "responder.verified",
+            "OUTPUT_ONLY",
+            "is set by the orchestrator alone",
+        );
+    }
+    let kind = match v1::responder::Kind::try_from(responder.kind) {
+        Ok(v1::responder::Kind::Unspecified | v1::responder::Kind::Person) => ResponderKind::Person,
+        Ok(v1::responder::Kind::Service) => ResponderKind::Service,
+        Ok(v1::responder::Kind::Agent) => ResponderKind::Agent,
+        Err(_) => {
+            fields.wrong("responder.kind", "must be a known kind");
+            ResponderKind::Agent
+        }
+    };
+    Responder {
+        id: responder.id.clone(),
+        kind: kind.into(),
+        verified: false,
+    }
+}
+
+/// The decision, and the value that goes with it.
+fn said(given: Option<&Given>, fields: &mut Fields) -> Option<(Decision, Bytes)> {
+    let said = match given {
+        None => {
+            fields.wrong("answer", "is required");
+            return None;
+        }
+        Some(Given::Text(text)) => {
+            fields.text("text", text, 0..=TEXT_CHARS_MAX);
+            (Decision::Answer, encoded(ValueView::Text(text)))
+        }
+        Some(Given::Choice(choice)) => {
+            fields.text("choice", choice, 0..=TEXT_CHARS_MAX);
+            (Decision::Answer, encoded(ValueView::Text(choice)))
+        }
+        Some(Given::Confirm(confirm)) => (Decision::Answer, encoded(ValueView::Bool(*confirm))),
+        Some(Given::Form(form)) => {
+            fields.object("form", form, OUTPUT_BYTES_MAX);
+            (Decision::Answer, value_of_object(form))
+        }
+        Some(Given::Extend(true)) => (Decision::Extend, Bytes::new()),
+        Some(Given::Extend(false)) => (Decision::Fail, Bytes::new()),
+        Some(Given::Approval(approval)) => return of_approval(approval, fields),
+        Some(Given::Effect(effect)) => return of_effect(effect, fields),
+    };
+    Some(said)
+}
+
+fn of_approval(approval: &v1::Approval, fields: &mut Fields) -> Option<(Decision, Bytes)> {
+    match &approval.decision {
+        None => {
+            fields.wrong("approval.decision", "is required");
+            None
+        }
+        Some(OfApproval::Approve(_)) => Some((Decision::Approve, Bytes::new())),
+        Some(OfApproval::Deny(_)) => Some((Decision::Deny, Bytes::new())),
+        Some(OfApproval::Revise(_)) => {
+            fields.not_offered("approval.revise", true, "planner");
+            None
+        }
+        Some(OfApproval::ApproveWithEdits(edits)) => {
+            let path = "approval.approve_with_edits";
+            let (name, edited) = match (&edits.payload, &edits.document) {
+                (Some(payload), None) => ("payload", payload),
+                (None, Some(document)) => ("document", document),
+                (None, None) | (Some(_), Some(_)) => {
+                    fields.wrong(path, "must have a payload or a document");
+                    return None;
+                }
+            };
+            fields.object(&format!("{path}.{name}"), edited, OUTPUT_BYTES_MAX);
+            Some((Decision::ApproveWithEdits, edited.as_encoded().clone()))
+        }
+    }
+}
+
+fn of_effect(effect: &v1::AmbiguousEffect, fields: &mut Fields) -> Option<(Decision, Bytes)> {
+    match &effect.known {
+        None => {
+            fields.wrong("effect.known", "is required");
+            None
+        }
+        Some(Known::DidNot(_)) => Some((Decision::DidNot, Bytes::new())),
+        Some(Known::Fail(_)) => Some((Decision::Fail, Bytes::new())),
+        Some(Known::Happened(happened)) => {
+            let output = match &happened.output {
+                Some(output) => output.clone(),
+                None => OpaqueValue::from_view(ValueView::Null),
+            };
+            fields.value("effect.happened.output", &output);
+            Some((Decision::Happened, output.as_encoded().clone()))
+        }
+    }
+}
+
+/// Code points of a text that is an answer.
+const TEXT_CHARS_MAX: usize = 65_536;

@@ -1,0 +1,320 @@
+//! `PlanService`: plans that are saved under a name, and their documents.
+
+mod document;
+mod flat_step;
+mod import;
+mod list;
+mod nesting;
+mod reading;
+mod saving;
+mod steps;
+mod view;
+
+use std::sync::Arc;
+
+use escapement_model::{Opaque, RunId};
+use escapement_run::plan::import::Format;
+use escapement_run::plan::{self, Plan};
+use escapement_run::{Blobs, Run};
+use escapement_runs_shell::saved::{SavedRequest, saved_plan};
+use escapement_runs_shell::{CallError, RunsHandle};
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::plan_service_server::PlanService;
+use tonic::{Request, Response, Status};
+
+use crate::errors::Rejection;
+use crate::fields::Fields;
+use crate::header::Header;
+use crate::journal::backward;
+use crate::views::event;
+use import::with_attributes;
+use reading::{New, id_of, repeatable, target};
+use saving::{Draft, Shown, not_found, shown};
+use view::plan_view;
+
+/// The service.
+#[derive(Clone, Debug)]
+pub struct Plans {
+    runs: RunsHandle,
+}
+
+impl Plans {
+    /// Saves plans with these runs.
+    pub fn new(runs: RunsHandle) -> Self {
+        Self { runs }
+    }
+
+    async fn create(&self, request: v1::CreatePlanRequest) -> Result<v1::Plan, Rejection> {
+        let given = request.plan.clone().unwrap_or_default();
+        let said = |name| {
+            let document = request.document.as_ref();
+            document.and_then(|document| document::text_of(document, name))
+        };
+        let new = New {
+            plan: &given,
+            priority: request.priority,
+            autonomy_level: request.autonomy_level,
+            max_retries: request.max_retries,
+            name: said("name").unwrap_or_default(),
+            goal: said("goal").unwrap_or_default(),
+        };
+        let repeated = repeatable(&request.request_id, &request);
+        self.save_new(&new, request.document.clone(), repeated)
+            .await
+            .map(|shown| plan_view(&shown))
+    }
+
+    async fn save_new(
+        &self,
+        new: &New<'_>,
+        document: Option<Opaque>,
+        request: Option<SavedRequest>,
+    ) -> Result<Shown, Rejection> {
+        let mut fields = Fields::default();
+        let (saved, priority) = reading::new_plan(new, &mut fields);
+        if let Some(request) = &request {
+            fields.note("request_id", &request.id);
+        }
+        fields.conclude()?;
+        let document =
+            document.unwrap_or_else(|| document::empty(&saved.name, &saved.goal, &saved.description));
+        let plan = read("document", &document)?;
+        let user_id = match new.plan.user_id.as_str() {
+            "" => USER.to_owned(),
+            user_id => user_id.to_owned(),
+        };
+        let plan_id = id_of(&user_id, request.as_ref())
+            .map_err(|_| Rejection::failed("NO_RANDOMNESS", "No id can be made."))?;
+        let draft = Draft {
+            priority,
+            saved,
+            document,
+            plan: Some(plan),
+            step_key: String::new(),
+        };
+        saving::create(&self.runs, plan_id.to_string(), user_id, draft, request).await
+    }
+
+    /// A plan, with what only its newest run knows.
+    async fn get(&self, request: v1::GetPlanRequest) -> Result<v1::Plan, Rejection> {
+        let target = target(&request.plan_id, &request.user_id, "", None)?;
+        let plan_id = target.plan_id.clone();
+        let read = move |reader: &dyn escapement_store::runs::RunReader| match saved_plan(
+            reader,
+            &target.plan_id,
+            &target.user_id,
+        )? {
+            Some((definition, saved)) => shown(reader, definition, saved).map(Some),
+            None => Ok(None),
+        };
+        let found = self.runs.readers().read(read).await?;
+        let found = found.ok_or_else(|| not_found(&plan_id))?;
+        let plan = plan_view(&found);
+        match &found.newest_run {
+            Some(run) => self.with_newest_run(plan, run.run_id).await,
+            None => Ok(plan),
+        }
+    }
+
+    /// A run that is gone meanwhile, or that cannot be read, says nothing.
+    async fn with_newest_run(&self, plan: v1::Plan, run_id: RunId) -> Result<v1::Plan, Rejection> {
+        let look = |run: &Run, _: &dyn Blobs| (Arc::clone(run.plan()), Header::of(&run.state().spec));
+        let (revision, header) = match self.runs.look(run_id, look).await {
+            Ok(seen) => seen,
+            Err(CallError::NotFound | CallError::Removed | CallError::Damaged(_)) => return Ok(plan),
+            Err(error) => return Err(error.into()),
+        };
+        let read = backward(&self.runs, run_id, u64::MAX - 1, LAST_EVENTS, LAST_EVENTS_BYTES).await?;
+        let events = read.entries.iter();
+        Ok(v1::Plan {
+            retry_count: i32::try_from(header.retry_count).unwrap_or(i32::MAX),
+            last_events: events
+                .take(LAST_EVENTS)
+                .map(|(entry, link)| event(run_id, &revision, entry, link))
+                .collect(),
+            ..plan
+        })
+    }
+
+    async fn update(&self, request: v1::UpdatePlanRequest) -> Result<v1::Plan, Rejection> {
+        let mut fields = Fields::default();
+        reading::update(&request, &mut Default::default(), &mut fields);
+        let repeated = repeatable(&request.request_id, &request);
+        let target = match target(&request.plan_id, &request.user_id, &request.etag, repeated) {
+            Ok(target) => target,
+            Err(Rejection::Problems(problems)) => {
+                for problem in problems {
+                    fields.because(problem.field, problem.reason, problem.message);
+                }
+                return Err(fields.conclude().expect_err("there is a problem"));
+            }
+            Err(rejection) => return Err(rejection),
+        };
+        fields.conclude()?;
+        let edit = move |draft: &mut Draft| {
+            let mut fields = Fields::default();
+            let priority = reading::update(&request, &mut draft.saved, &mut fields);
+            draft.priority = priority.unwrap_or(draft.priority);
+            fields.conclude()
+        };
+        saving::change(&self.runs, target, edit)
+            .await
+            .map(|shown| plan_view(&shown))
+    }
+
+    async fn put_document(&self, request: v1::PutPlanDocumentRequest) -> Result<v1::Plan, Rejection> {
+        let repeated = repeatable(&request.request_id, &request);
+        let target = target(&request.plan_id, &request.user_id, &request.etag, repeated)?;
+        let document = request.document.ok_or_else(|| required("document"))?;
+        let plan = read("document", &document)?;
+        let edit = move |draft: &mut Draft| {
+            draft.plan = Some(plan);
+            Ok(())
+        };
+        saving::change(&self.runs, target, edit)
+            .await
+            .map(|shown| plan_view(&shown))
+    }
+
+    async fn import(&self, request: v1::ImportPlanRequest) -> Result<v1::ImportPlanResponse, Rejection> {
+        let mut fields = Fields::default();
+        let words = Format::ALL.map(|format| (format.as_str(), format));
+        let format = fields.word("format", &request.format, &words);
+        reading::document("source_document", request.source_document.as_ref(), &mut fields);
+        fields.conclude()?;
+        let (Some(format), Some(source)) = (format, &request.source_document) else {
+            unreachable!("what is missing is a problem");
+        };
+        let imported = plan::import::import(format, source).map_err(|violations| Rejection::PlanInvalid {
+            field: "source_document",
+            violations,
+        })?;
+        let plan = read("source_document", &imported.document)?;
+        let saved = if request.save {
+            let given = with_attributes(request.plan.clone(), &imported, format);
+            let new = New {
+                plan: &given.plan,
+                priority: given.priority,
+                autonomy_level: given.autonomy_level,
+                max_retries: given.max_retries,
+                name: &plan.name,
+                goal: if plan.goal.is_empty() {
+                    &plan.name
+                } else {
+                    &plan.goal
+                },
+            };
+            let repeated = repeatable(&request.request_id, &request);
+            Some(
+                self.save_new(&new, Some(imported.document.clone()), repeated)
+                    .await?,
+            )
+        } else {
+            None
+        };
+        Ok(v1::ImportPlanResponse {
+            revision_digest: plan::revision_text(&plan.digest),
+            document: Some(imported.document),
+            preset: format.preset().to_owned(),
+            plan: saved.as_ref().map(plan_view),
+        })
+    }
+}
+
+/// Reads the document of a field.
+fn read(field: &'static str, document: &Opaque) -> Result<Plan, Rejection> {
+    plan::read(document).map_err(|violations| Rejection::PlanInvalid { field, violations })
+}
+
+fn required(field: &str) -> Rejection {
+    Rejection::field(field, "INVALID_ARGUMENT", "is required")
+}
+
+#[tonic::async_trait]
+impl PlanService for Plans {
+    async fn create_plan(
+        &self,
+        request: Request<v1::CreatePlanRequest>,
+    ) -> Result<Response<v1::CreatePlanResponse>, Status> {
+        let plan = Some(self.create(request.into_inner()).await?);
+        Ok(Response::new(v1::CreatePlanResponse { plan }))
+    }
+
+    async fn get_plan(
+        &self,
+        request: Request<v1::GetPlanRequest>,
+    ) -> Result<Response<v1::GetPlanResponse>, Status> {
+        let plan = Some(self.get(request.into_inner()).await?);
+        Ok(Response::new(v1::GetPlanResponse { plan }))
+    }
+
+    async fn list_plans(
+        &self,
+        request: Request<v1::ListPlansRequest>,
+    ) -> Result<Response<v1::ListPlansResponse>, Status> {
+        Ok(Response::new(list::list(&self.runs, request.into_inner()).await?))
+    }
+
+    async fn update_plan(
+        &self,
+        request: Request<v1::UpdatePlanRequest>,
+    ) -> Result<Response<v1::UpdatePlanResponse>, Status> {
+        let plan = Some(self.update(request.into_inner()).await?);
+        Ok(Response::new(v1::UpdatePlanResponse { plan }))
+    }
+
+    async fn delete_plan(
+        &self,
+        request: Request<v1::DeletePlanRequest>,
+    ) -> Result<Response<v1::DeletePlanResponse>, Status> {
+        let request = request.into_inner();
+        let target = target(&request.plan_id, &request.user_id, &request.etag, None)?;
+        saving::delete(&self.runs, target).await?;
+        Ok(Response::new(v1::DeletePlanResponse {}))
+    }
+
+    async fn add_plan_step(
+        &self,
+        request: Request<v1::AddPlanStepRequest>,
+    ) -> Result<Response<v1::AddPlanStepResponse>, Status> {
+        Ok(Response::new(steps::add(&self.runs, request.into_inner()).await?))
+    }
+
+    async fn update_plan_step(
+        &self,
+        request: Request<v1::UpdatePlanStepRequest>,
+    ) -> Result<Response<v1::UpdatePlanStepResponse>, Status> {
+        let plan = Some(steps::update(&self.runs, request.into_inner()).await?);
+        Ok(Response::new(v1::UpdatePlanStepResponse { plan }))
+    }
+
+    async fn delete_plan_step(
+        &self,
+        request: Request<v1::DeletePlanStepRequest>,
+    ) -> Result<Response<v1::DeletePlanStepResponse>, Status> {
+        let plan = Some(steps::delete(&self.runs, request.into_inner()).await?);
+        Ok(Response::new(v1::DeletePlanStepResponse { plan }))
+    }
+
+    async fn put_plan_document(
+        &self,
+        request: Request<v1::PutPlanDocumentRequest>,
+    ) -> Result<Response<v1::PutPlanDocumentResponse>, Status> {
+        let plan = Some(self.put_document(request.into_inner()).await?);
+        Ok(Response::new(v1::PutPlanDocumentResponse { plan }))
+    }
+
+    async fn import_plan(
+        &self,
+        request: Request<v1::ImportPlanRequest>,
+    ) -> Result<Response<v1::ImportPlanResponse>, Status> {
+        Ok(Response::new(self.import(request.into_inner()).await?))
+    }
+}
+
+/// Events of the newest run that a plan shows.
+const LAST_EVENTS: usize = 20;
+/// Bytes of the entries that they are made of: 1 MiB.
+const LAST_EVENTS_BYTES: usize = 1 << 20;
+/// Whose a plan is if nobody says.
+const USER: &str = "default";

@@ -1,0 +1,128 @@
+//! Lists of saved plans.
+
+use escapement_runs_shell::RunsHandle;
+use escapement_runs_shell::saved::decoded;
+use escapement_store::StoreFault;
+use escapement_store::runs::{Definition, DefinitionKey, DefinitionKind, RunReader};
+use escapement_wire::runs::v1;
+
+use super::saving::Shown;
+use super::view::{STATUSES, plan_view, status};
+use crate::errors::Rejection;
+use crate::fields::Fields;
+use crate::paging::{Place, place, token};
+
+/// One page.
+///
+/// # Errors
+/// [`Rejection`].
+pub(crate) async fn list(
+    runs: &RunsHandle,
+    request: v1::ListPlansRequest,
+) -> Result<v1::ListPlansResponse, Rejection> {
+    let mut fields = Fields::default();
+    let page_size = fields.page_size(request.page_size, 20, 200);
+    for (field, note) in [
+        ("user_id", &request.user_id),
+        ("goal_id", &request.goal_id),
+        ("trigger_id", &request.trigger_id),
+    ] {
+        fields.note(field, note);
+    }
+    if !request.status.is_empty() {
+        fields.word("status", &request.status, &STATUSES.map(|word| (word, ())));
+    }
+    fields.conclude()?;
+    let filters = (
+        "plans",
+        request.user_id.clone(),
+        request.status.clone(),
+        request.goal_id.clone(),
+        request.trigger_id.clone(),
+    );
+    let before = place(&request.page_token, &filters)?.map(key_of);
+    let read = move |reader: &dyn RunReader| page(reader, &request, before, page_size);
+    let (plans, next) = runs.readers().read(read).await?;
+    Ok(v1::ListPlansResponse {
+        plans: plans.iter().map(plan_view).collect(),
+        next_page_token: next.map_or_else(String::new, |next| token(place_of(next), &filters)),
+    })
+}
+
+/// Looks at a bounded number of plans; the key of the last one that was looked at, if there may be more.
+fn page(
+    reader: &dyn RunReader,
+    request: &v1::ListPlansRequest,
+    mut before: Option<DefinitionKey>,
+    page_size: usize,
+) -> Result<(Vec<Shown>, Option<DefinitionKey>), StoreFault> {
+    let owner = Some(request.user_id.as_str()).filter(|user_id| !user_id.is_empty());
+    let (mut plans, mut n_seen) = (Vec::new(), 0);
+    loop {
+        let found = reader.definitions(DefinitionKind::SavedPlan, owner, before, CHUNK)?;
+        let is_last = found.len() < CHUNK;
+        for definition in found {
+            before = Some(definition.key());
+            n_seen += 1;
+            plans.extend(wanted(reader, request, definition)?);
+            if plans.len() == page_size {
+                return Ok((plans, before));
+            }
+        }
+        if is_last {
+            return Ok((plans, None));
+        }
+        if n_seen >= SEEN_MAX {
+            return Ok((plans, before));
+        }
+    }
+}
+
+fn wanted(
+    reader: &dyn RunReader,
+    request: &v1::ListPlansRequest,
+    definition: Definition,
+) -> Result<Option<Shown>, StoreFault> {
+    let saved = match decoded(&definition) {
+        Ok(saved) => saved,
+        // Lists leave out what is damaged.
+        Err(StoreFault::CorruptDefinition { .. }) => return Ok(None),
+        Err(fault) => return Err(fault),
+    };
+    let is = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
+    if !is(&request.goal_id, &saved.goal_id) || !is(&request.trigger_id, &saved.trigger_id) {
+        return Ok(None);
+    }
+    let newest_run = match reader.newest_run_of(&definition.name) {
+        Err(StoreFault::CorruptRun { .. }) => None,
+        found => found?,
+    };
+    if !is(&request.status, status(newest_run.as_ref())) {
+        return Ok(None);
+    }
+    Ok(Some(Shown {
+        definition,
+        saved,
+        document: None,
+        newest_run,
+        step_key: String::new(),
+    }))
+}
+
+fn place_of(key: DefinitionKey) -> Place {
+    let priority = i64::from(key.priority).cast_unsigned();
+    [priority, key.created_at.cast_unsigned(), key.number]
+}
+
+fn key_of([priority, created_at, number]: Place) -> DefinitionKey {
+    DefinitionKey {
+        priority: i32::try_from(priority.cast_signed()).unwrap_or(i32::MAX),
+        created_at: created_at.cast_signed(),
+        number,
+    }
+}
+
+/// Plans that are read at a time.
+const CHUNK: usize = 200;
+/// Plans that are looked at for one page.
+const SEEN_MAX: usize = 2000;

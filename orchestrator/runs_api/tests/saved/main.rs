@@ -1,0 +1,8 @@
+//! Saved plans, the inbox and what operators say of actions, as callers see them, over a store in memory.
+#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
+
+mod actions;
+mod calls;
+mod plans;
+mod steps;
+mod world;
