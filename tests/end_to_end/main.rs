@@ -37,6 +37,7 @@ mod records;
 mod refusals;
 mod rendering;
 mod retention;
+mod runs;
 mod signals;
 mod simulating;
 mod sizes;

@@ -183,8 +183,8 @@ impl<S: RunStore> RunsLoop<S> {
     /// Group commit: what comes while a commit is under way makes the next one.
     fn turn(&mut self) -> Result<(), Stop> {
         self.write()?;
-        self.answer();
         self.leave();
+        self.answer();
         self.remove_ended()?;
         self.take()
     }
