@@ -209,16 +209,16 @@ impl RunsHost {
 
     /// The run of a saved plan that lives, durable or not.
     fn live_run_of(&self, plan: &str) -> Option<RunId> {
-        let mut coming = self.coming();
-        let coming = coming.find(|coming| coming.plan.as_deref() == Some(plan));
-        let newest = || {
-            let newest = self.contents.reader().newest_run_of(plan);
-            newest
-                .expect("the store is readable")
-                .map(|summary| summary.run_id)
+        let is_live = |run_id: &RunId| self.runs.get(*run_id).is_some();
+        let coming = self.coming();
+        let mut coming = coming.filter(|coming| coming.plan.as_deref() == Some(plan));
+        let newest = || match self.contents.reader().newest_run_of(plan) {
+            // A damaged run does not live.
+            Err(StoreFault::CorruptRun { .. }) => None,
+            newest => newest.expect("the store is readable").map(|run| run.run_id),
         };
-        let newest = coming.map(|coming| coming.run_id).or_else(newest)?;
-        self.runs.get(newest).is_some().then_some(newest)
+        let coming = coming.find_map(|coming| Some(coming.run_id).filter(is_live));
+        coming.or_else(newest).filter(is_live)
     }
 
     /// The run that a request of this key has made, durable or not.

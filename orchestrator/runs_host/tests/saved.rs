@@ -137,6 +137,18 @@ fn one_run_of_a_saved_plan_lives_at_a_time() {
 }
 
 #[test]
+fn one_run_of_a_saved_plan_lives_although_another_one_ended_in_the_same_batch() {
+    let mut world = World::new();
+    let plan = plan("p", None);
+    let mut make = |n| world.host.create(create(n, &plan, Some("a")), START);
+    make(1).unwrap();
+    world.host.handle(id(1), cancel(), START).unwrap();
+    let mut make = |n| world.host.create(create(n, &plan, Some("a")), START);
+    make(2).unwrap();
+    assert_eq!(make(3), Err(NotCreated::AlreadyRunning(id(2))));
+}
+
+#[test]
 fn a_request_about_a_run_has_one_effect_also_after_a_restart() {
     let mut world = World::new();
     world
