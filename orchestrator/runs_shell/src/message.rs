@@ -172,6 +172,8 @@ where
 /// Work on the store between two commits.
 pub(crate) trait StoreWork: Send {
     fn work(self: Box<Self>, store: &mut dyn RunStore, now: i64);
+    /// It is not done.
+    fn refuse(self: Box<Self>, error: CallError);
 }
 
 /// Work whose answer is a `T`.
@@ -191,5 +193,9 @@ where
             fault => of_fault(&fault),
         });
         let _gave_up = self.answer.send(worked);
+    }
+
+    fn refuse(self: Box<Self>, error: CallError) {
+        let _gave_up = self.answer.send(Err(error));
     }
 }

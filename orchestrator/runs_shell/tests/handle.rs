@@ -149,6 +149,36 @@ async fn a_full_store_refuses_calls_and_loses_nothing_that_it_was_told() {
     world.ended(id(2), ShownState::Completed).await;
 }
 
+#[tokio::test]
+async fn what_a_fork_keeps_is_not_removed_while_the_store_is_full() {
+    let mut world = World::new();
+    let large = StructBuilder::new().text("text", &"x".repeat(100_000)).build();
+    world.handle.create(create(id(1), &two_steps())).await.unwrap();
+    world.settle_next_with(&large).await;
+    world.settle_next().await;
+    world.ended(id(1), ShownState::Completed).await;
+    for _ in 0..2 {
+        world.disk.fail_next_commit(MemoryFault::Full);
+    }
+    let fork = Fork {
+        from: id(1),
+        run_id: id(2),
+        keep: KeepSteps::Before("b".to_owned()),
+        spec: None,
+        request: None,
+    };
+    assert_eq!(world.handle.fork(fork).await, Err(CallError::Store));
+    let remove = world.handle.with_store(|store, now| store.remove_run(id(1), now));
+    // Refused, or done once the fork is written.
+    let removed = remove.await;
+    assert!(
+        matches!(removed, Ok(_) | Err(CallError::StoreFull)),
+        "{removed:?}"
+    );
+    assert_eq!(world.settle_next().await, "x.b");
+    world.ended(id(2), ShownState::Completed).await;
+}
+
 // RUN-9.4
 #[tokio::test]
 async fn after_a_kill_the_same_attempt_is_submitted_again() {

@@ -78,7 +78,7 @@ impl<S: RunStore> RunsLoop<S> {
                         StoreFault::Full(_) => CallError::StoreFull,
                         _ => CallError::Store,
                     };
-                    self.refuse_for(pause, &refusal)?;
+                    self.refuse_for(pause, &refusal, batch)?;
                     pause = longer(pause, REFUSED_PAUSE_MAX);
                 }
                 Err(fault @ StoreFault::CorruptRun { .. }) => return Ok(Committed::Damaged(fault)),
@@ -101,7 +101,8 @@ impl<S: RunStore> RunsLoop<S> {
     }
 
     /// While the store takes no writes: changes are refused, looks see what is durable, what comes back is kept.
-    fn refuse_for(&mut self, pause: Duration, refusal: &CallError) -> Result<(), Stop> {
+    fn refuse_for(&mut self, pause: Duration, refusal: &CallError, batch: &RunBatch) -> Result<(), Stop> {
+        let n_pinned: usize = batch.writes().iter().map(|write| write.pinned.len()).sum();
         for (look, _room) in self.looks.drain(..) {
             look.look(None);
         }
@@ -111,6 +112,8 @@ impl<S: RunStore> RunsLoop<S> {
             match self.messages.recv_timeout(left) {
                 Ok(Message::Change(change, _room)) => change.answer(Err(refusal.clone())),
                 Ok(Message::Look(look, _room)) => look.look(None),
+                // It may remove what the batch refers to.
+                Ok(Message::Store(work, _room)) if n_pinned > 0 => work.refuse(refusal.clone()),
                 // It may free the space that is missing.
                 Ok(Message::Store(work, _room)) => {
                     let now = self.clock.now();
