@@ -18,6 +18,7 @@ use tonic::client::GrpcService;
 use tonic::codegen::{Body, StdError};
 
 use crate::children::WantedPlan;
+use crate::error::CallError;
 use crate::handle::RunsHandle;
 use crate::limits::CHILD_PAUSE;
 use crate::message::{Outgoing, Returned};
@@ -134,9 +135,18 @@ where
             Outgoing::FindPlan { wanted, child } => {
                 let seen = runs.seen().clone();
                 self.under_way.spawn(async move {
-                    let find = move |reader: &dyn RunReader| Ok(found(reader, &wanted, &seen));
-                    let found = runs.readers().read(find).await;
-                    let found = found.unwrap_or_else(|error| Err(error.to_string()));
+                    let found = loop {
+                        let (wanted, seen) = (wanted.clone(), seen.clone());
+                        let find = move |reader: &dyn RunReader| Ok(found(reader, &wanted, &seen));
+                        match runs.readers().read(find).await {
+                            Ok(found) => break found,
+                            // That others read says nothing about the plan.
+                            Err(CallError::Overloaded) if runs.is_live(child.parent) => {
+                                sleep(CHILD_PAUSE).await
+                            }
+                            Err(error) => break Err(error.to_string()),
+                        }
+                    };
                     runs.returned(Returned::Plan(child, found));
                 });
             }
@@ -163,7 +173,7 @@ where
         self.under_way.spawn(async move {
             let _room = room;
             let execution_id = attempt.execution_id;
-            let outcome = contract.carry_out(attempt).await;
+            let outcome = contract.carry_out(attempt, || runs.is_live(run_id)).await;
             let input = Input::Settled {
                 execution_id,
                 outcome,

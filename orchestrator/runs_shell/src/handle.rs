@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use crate::error::CallError;
 use crate::follow::{Follow, FollowRequests, Follows};
 use crate::limits::{ANSWER_PATIENCE, CALL_BYTES_MAX, CALL_PATIENCE, CALL_UNIT_BYTES, CALLS_MAX};
+use crate::live::LiveRuns;
 use crate::message::{ChangeOf, LookOf, Looked, Message, Returned, Room, StoreWorkOf};
 use crate::readers::{RunReaders, of_fault};
 use crate::seen::SeenActions;
@@ -32,6 +33,7 @@ struct Shared {
     bytes: Arc<Semaphore>,
     readers: RunReaders,
     follows: Follows,
+    live: LiveRuns,
     seen: SeenActions,
     is_closed: AtomicBool,
 }
@@ -79,13 +81,19 @@ pub enum KeepSteps {
 }
 
 impl RunsHandle {
-    pub(crate) fn new(messages: mpsc::Sender<Message>, readers: RunReaders, follows: Follows) -> Self {
+    pub(crate) fn new(
+        messages: mpsc::Sender<Message>,
+        readers: RunReaders,
+        follows: Follows,
+        live: LiveRuns,
+    ) -> Self {
         Self(Arc::new(Shared {
             messages,
             places: Arc::new(Semaphore::new(CALLS_MAX)),
             bytes: Arc::new(Semaphore::new(CALL_BYTES_MAX / CALL_UNIT_BYTES)),
             readers,
             follows,
+            live,
             seen: SeenActions::default(),
             is_closed: AtomicBool::new(false),
         }))
@@ -303,6 +311,11 @@ impl RunsHandle {
     /// Tells when requests of any run were opened or closed. Follow first, then look.
     pub fn follow_requests(&self) -> FollowRequests {
         self.0.follows.follow_requests()
+    }
+
+    /// True if the run durably lives.
+    pub(crate) fn is_live(&self, run_id: RunId) -> bool {
+        self.0.live.contains(run_id)
     }
 
     /// Hands in what came back of what left a run. Nobody waits for it.

@@ -7,6 +7,7 @@
 #![warn(clippy::too_many_lines)]
 
 pub mod limits;
+mod live;
 
 mod error;
 

@@ -92,8 +92,13 @@ where
         }
     }
 
-    /// Carries an attempt out: submits it until it is accepted, waits for its end, and judges that.
-    pub(crate) async fn carry_out(mut self, attempt: Attempt) -> AttemptOutcome {
+    /// Carries an attempt out: submits it until it is accepted, waits for its end, and judges that. It is not submitted any
+    /// more once nobody wants it.
+    pub(crate) async fn carry_out(
+        mut self,
+        attempt: Attempt,
+        is_wanted: impl Fn() -> bool + Send,
+    ) -> AttemptOutcome {
         let request = match v1::SubmitPlanRequest::decode(attempt.request.clone()) {
             Ok(request) => request,
             Err(error) => return judged(&failed("INVALID_ARGUMENT", &error.to_string()), &attempt, false),
@@ -104,7 +109,7 @@ where
             .cloned()
             .unwrap_or_default();
         let subject = plan.and_then(settled::subject_of);
-        let end = match self.submit(request, &attempt).await {
+        let end = match self.submit(request, &attempt, is_wanted).await {
             Submitted::Ended(end) => end,
             Submitted::Accepted => self.end_of(&attempt, &step.id).await,
             Submitted::Other => self.end_of_other(&attempt, &step.id, subject).await,
@@ -117,10 +122,19 @@ where
     }
 
     /// Submits until the contract says yes or no.
-    async fn submit(&mut self, request: v1::SubmitPlanRequest, attempt: &Attempt) -> Submitted {
+    async fn submit(
+        &mut self,
+        request: v1::SubmitPlanRequest,
+        attempt: &Attempt,
+        is_wanted: impl Fn() -> bool + Send,
+    ) -> Submitted {
         let deadline = request.deadline_ms.unwrap_or(i64::MAX);
         let mut pauses = Pauses::new(attempt.execution_id);
         loop {
+            // What this says of the attempt reaches nobody.
+            if !is_wanted() {
+                return Submitted::Ended(settled::never_accepted(attempt.execution_id));
+            }
             let refused = match self.submit_once(request.clone()).await {
                 Ok(()) => return Submitted::Accepted,
                 Err(status) => refusal(&status),

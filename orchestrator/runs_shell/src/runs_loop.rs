@@ -24,6 +24,7 @@ use crate::error::CallError;
 use crate::follow::Follows;
 use crate::handle::RunsHandle;
 use crate::limits::{BATCH_MAX, STORE_LOOK_INTERVAL};
+use crate::live::LiveRuns;
 use crate::message::{Change, Look, Message, Outgoing, Returned, Room};
 use crate::readers::RunReaders;
 use crate::retention::Retention;
@@ -99,7 +100,8 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
     info!(live = host.runs().len(), "runs taken up");
     let (messages, received) = mpsc::channel();
     let follows = Follows::new();
-    let handle = RunsHandle::new(messages, RunReaders::open(&store)?, follows.clone());
+    let live = LiveRuns::of(host.runs().ids());
+    let handle = RunsHandle::new(messages, RunReaders::open(&store)?, follows.clone(), live.clone());
     let orphans = children::orphans(&host);
     let retention = Retention::new(removal, newest_ms, clock.now());
     let mut runs = RunsLoop {
@@ -110,6 +112,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         messages: received,
         outgoing,
         follows,
+        live,
         own: VecDeque::new(),
         held: VecDeque::new(),
         answers: Vec::new(),
@@ -136,6 +139,7 @@ struct RunsLoop<S> {
     messages: Receiver<Message>,
     outgoing: UnboundedSender<Outgoing>,
     follows: Follows,
+    live: LiveRuns,
     /// What runs have to say to each other.
     own: VecDeque<(RunId, Input)>,
     /// What came back while the store took no writes.

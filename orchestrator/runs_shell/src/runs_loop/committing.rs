@@ -127,6 +127,7 @@ impl<S: RunStore> RunsLoop<S> {
     }
 
     fn tell_followers(&self, writes: &[RunWrite]) {
+        self.live.written(writes);
         for write in writes {
             self.follows.run_moved(write.run_id, write.seq_behind() - 1);
         }

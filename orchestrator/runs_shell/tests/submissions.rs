@@ -1,0 +1,86 @@
+//! What is submitted of runs, to a contract that answers when a test says so.
+#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
+
+#[allow(dead_code, reason = "other tests use the rest")]
+mod world;
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use escapement_run::Input;
+use escapement_runs_shell::{Condition, EffectsConfig, perform};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::{Body as _, Service, http};
+use world::{World, call, create, document, id, list, step};
+
+/// A submission, and the way to answer it.
+type Submission = (Vec<u8>, oneshot::Sender<Status>);
+
+#[derive(Clone)]
+struct Contract(mpsc::UnboundedSender<Submission>);
+
+impl Service<http::Request<Body>> for Contract {
+    type Response = http::Response<Body>;
+    type Error = std::convert::Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let submissions = self.0.clone();
+        Box::pin(async move {
+            if !request.uri().path().ends_with("/SubmitPlan") {
+                return Ok(Status::unimplemented("a test asks nothing else").into_http());
+            }
+            let mut body = pin!(request.into_body());
+            let mut bytes = Vec::new();
+            while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+                bytes.extend_from_slice(frame.unwrap().data_ref().unwrap());
+            }
+            let (answer, answered) = oneshot::channel();
+            submissions.send((bytes, answer)).unwrap();
+            Ok(answered.await.unwrap().into_http())
+        })
+    }
+}
+
+async fn next(submitted: &mut mpsc::UnboundedReceiver<Submission>, action: &str) -> oneshot::Sender<Status> {
+    let next = timeout(Duration::from_secs(30), submitted.recv()).await;
+    let (request, answer) = next.expect("something is submitted").unwrap();
+    let is_it = request
+        .windows(action.len())
+        .any(|bytes| bytes == action.as_bytes());
+    assert!(is_it, "another action than {action} is submitted");
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_its_submission_is_not_begun_once_its_run_was_cancelled() {
+    let World { handle, outgoing, .. } = World::new();
+    let (contract, mut submitted) = mpsc::unbounded_channel();
+    let config = EffectsConfig { max_executions: 1 };
+    perform(Contract(contract), &handle, config, outgoing, &Handle::current());
+    let one = |action: &str| document(list([step("a", "tool_call", call(action))]));
+    let cancel = || Input::Cancel {
+        reason: "user".to_owned(),
+    };
+    for (n, action) in [(1, "x.a"), (2, "x.b"), (3, "x.c")] {
+        handle.create(create(id(n), &one(action))).await.unwrap();
+    }
+    let first = next(&mut submitted, "x.a").await;
+    handle.input(id(2), Condition::default(), cancel()).await.unwrap();
+    first.send(Status::invalid_argument("no")).unwrap();
+    let third = next(&mut submitted, "x.c").await;
+    handle.input(id(3), Condition::default(), cancel()).await.unwrap();
+    third.send(Status::resource_exhausted("not now")).unwrap();
+    handle.create(create(id(4), &one("x.d"))).await.unwrap();
+    next(&mut submitted, "x.d").await;
+}
