@@ -10,9 +10,13 @@ use self::plans::Plans;
 use super::Edge;
 use crate::grpc::session::Sessions;
 use crate::limits::REFLECTION_MESSAGE_BYTES_MAX;
+use escapement_runs_api::Seen;
 use escapement_runs_shell::RunsHandle;
 use escapement_transport::call_class::{CallClass, message_bytes_max};
 use escapement_wire::DESCRIPTORS;
+use escapement_wire::runs::v1::action_service_server::ActionServiceServer;
+use escapement_wire::runs::v1::inbox_service_server::InboxServiceServer;
+use escapement_wire::runs::v1::plan_service_server::PlanServiceServer;
 use escapement_wire::runs::v1::run_service_server::RunServiceServer;
 use escapement_wire::v1::event_service_server::EventServiceServer;
 use escapement_wire::v1::fleet_service_server::FleetServiceServer;
@@ -31,9 +35,17 @@ type FleetServer = FleetServiceServer<Fleet>;
 type WorkerServer = WorkerServiceServer<Sessions>;
 
 type RunServer = RunServiceServer<escapement_runs_api::Runs>;
+type SavedPlanServer = PlanServiceServer<escapement_runs_api::Plans>;
+type InboxServer = InboxServiceServer<escapement_runs_api::Inbox>;
+type ActionServer = ActionServiceServer<escapement_runs_api::Actions>;
 
 /// The services of runs of which health can be asked, if there are runs.
-const RUN_SERVICES: [&str; 1] = [RunServer::NAME];
+const RUN_SERVICES: [&str; 4] = [
+    RunServer::NAME,
+    SavedPlanServer::NAME,
+    InboxServer::NAME,
+    ActionServer::NAME,
+];
 /// The services of which health can be asked in any case; the empty name stands for the whole orchestrator.
 const SERVICES: [&str; 5] = [
     "",
@@ -112,13 +124,21 @@ pub(crate) struct RunsSetup {
     pub(crate) config: escapement_runs::Config,
 }
 
-/// Making runs, asking about them and ordering them about.
-fn add_runs(routes: &mut RoutesBuilder, runs: RunsSetup) {
-    let RunsSetup { handle, config } = runs;
+/// Runs, saved plans, what people are asked, and what operators say of actions.
+fn add_runs(routes: &mut RoutesBuilder, setup: RunsSetup) {
+    let RunsSetup { handle, config } = setup;
     let seen = handle.seen().clone();
-    let seen = Arc::new(move |action: &str| seen.contains(action));
-    let runs = escapement_runs_api::Runs::new(handle, config, seen);
-    routes.add_service(RunServer::new(runs).max_decoding_message_size(message_bytes_max(CallClass::Writes)));
+    let seen: Seen = Arc::new(move |action: &str| seen.contains(action));
+    let bytes_max = message_bytes_max(CallClass::Writes);
+    let runs = escapement_runs_api::Runs::new(handle.clone(), config, Arc::clone(&seen));
+    let plans = escapement_runs_api::Plans::new(handle.clone());
+    let inbox = escapement_runs_api::Inbox::new(handle.clone(), seen);
+    let actions = escapement_runs_api::Actions::new(handle);
+    routes
+        .add_service(RunServer::new(runs).max_decoding_message_size(bytes_max))
+        .add_service(SavedPlanServer::new(plans).max_decoding_message_size(bytes_max))
+        .add_service(InboxServer::new(inbox).max_decoding_message_size(bytes_max))
+        .add_service(ActionServer::new(actions).max_decoding_message_size(bytes_max));
 }
 
 /// Answers health checks.
