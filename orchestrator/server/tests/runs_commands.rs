@@ -25,7 +25,7 @@ use escapement_runs::{Config, NewRun};
 use escapement_runs_host::{Create, RunsHost, state_byte};
 use escapement_store::runs::{EmbeddedRuns, RunStore};
 use escapement_store::{Embedded, EmbeddedOptions};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const N_ENDED: u8 = 4;
 const N_ALL: u8 = N_ENDED + 2;
@@ -327,6 +327,20 @@ fn an_exported_run_is_verified_and_a_flipped_byte_names_the_entry() {
         );
     }
 
+    // As grpcurl prints what ExportRun streams.
+    let printed = scratch.join("printed");
+    let bytes = std::fs::read(&file).unwrap();
+    let pieces = bytes
+        .chunks(30_000)
+        .map(|piece| json!({"data": base64(piece)}).to_string());
+    std::fs::write(&printed, pieces.collect::<Vec<_>>().join("\n")).unwrap();
+    let (code, lines, _) = command(&["verify", &printed]);
+    assert_eq!(
+        (code, &lines.last().unwrap()["run_id"]),
+        (0, &run_id.as_str().into()),
+        "{lines:?}"
+    );
+
     let live = scratch.join("live");
     assert_eq!(export(&id(N_ENDED + 1).to_string(), &live).0, 0);
     let (code, lines, _) = command(&["verify", &live]);
@@ -335,6 +349,19 @@ fn an_exported_run_is_verified_and_a_flipped_byte_names_the_entry() {
         (0, &1.into()),
         "{lines:?}"
     );
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let group = |three: &[u8]| {
+        let bits = (0..3).fold(0, |bits, n| bits << 8 | usize::from(*three.get(n).unwrap_or(&0)));
+        let digit = |n: usize| match n <= three.len() {
+            true => char::from(DIGITS[bits >> (18 - 6 * n) & 63]),
+            false => '=',
+        };
+        [0, 1, 2, 3].map(digit)
+    };
+    bytes.chunks(3).flat_map(group).collect()
 }
 
 /// The state of a run in a store, and how many questions it asks.
