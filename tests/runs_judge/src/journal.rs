@@ -1,0 +1,389 @@
+//! The entries of a journal, read from their bytes. Field numbers are those that journals are stored with.
+
+use crate::wire::Message;
+
+/// Bytes, in place or by their hash.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Stored {
+    pub(crate) inline: Vec<u8>,
+    pub(crate) digest: Option<[u8; 32]>,
+}
+
+/// A unit of a step in an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Unit {
+    pub(crate) step: u32,
+    pub(crate) index: u32,
+    pub(crate) epoch: u32,
+}
+
+/// What the run is made from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spec {
+    pub(crate) run_ms: u64,
+    pub(crate) lifetime_ms: u64,
+    pub(crate) pause_ms: u64,
+    pub(crate) max_retries: u32,
+    pub(crate) four_eyes: bool,
+    pub(crate) approvers: Vec<String>,
+    pub(crate) quorum: u32,
+    /// The word for failed dependencies; 2 is the text of the failure.
+    pub(crate) on_dependency_failure: u32,
+    pub(crate) autonomy: u32,
+    pub(crate) user: String,
+    pub(crate) llm_action: String,
+}
+
+/// What a person is asked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asked {
+    pub(crate) id: Vec<u8>,
+    pub(crate) kind: u32,
+    pub(crate) unit: Option<Unit>,
+    pub(crate) digest: Vec<u8>,
+    pub(crate) expires_at: i64,
+}
+
+/// What a person said.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) id: Vec<u8>,
+    pub(crate) responder: String,
+    /// 2 is an agent.
+    pub(crate) responder_kind: u32,
+    pub(crate) decision: u32,
+    pub(crate) value: Option<Stored>,
+    pub(crate) digest: Vec<u8>,
+}
+
+/// An attempt that is intended.
+#[derive(Clone, Debug)]
+pub(crate) struct Called {
+    pub(crate) unit: Unit,
+    pub(crate) attempt: u32,
+    pub(crate) action: String,
+    pub(crate) request: Stored,
+    pub(crate) subject: Vec<u8>,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    pub(crate) unit: Unit,
+    pub(crate) attempt: u32,
+    /// 0 is completed.
+    pub(crate) class: u32,
+    pub(crate) output: Option<Stored>,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    Created {
+        run: Vec<u8>,
+        spec: Box<Spec>,
+        input: Stored,
+        environment: Stored,
+    },
+    Planned {
+        digest: Vec<u8>,
+        n_steps: u32,
+        document: Stored,
+        /// Action and risk.
+        risks: Vec<(String, u32)>,
+    },
+    Started,
+    StepStarted(u32),
+    EvaluationRequested {
+        evaluation: u32,
+        unit: Unit,
+    },
+    Evaluated {
+        evaluation: u32,
+        value: bool,
+        failed: bool,
+    },
+    Called(Box<Called>),
+    Output(Output),
+    Retrying {
+        unit: Unit,
+        retry: u32,
+        due_at: i64,
+        budget: u32,
+    },
+    UnitFailed(Unit),
+    StepCompleted {
+        step: u32,
+        output: Option<Stored>,
+    },
+    StepFailed {
+        step: u32,
+        code: String,
+        message: String,
+    },
+    StepSkipped {
+        step: u32,
+    },
+    StepBlocked(u32),
+    StepReset(u32),
+    Asked(Asked),
+    Decided(Said),
+    Answered(Said),
+    Expired(Vec<u8>),
+    Closed(Vec<u8>),
+    PauseRequested,
+    Paused,
+    Resumed,
+    Recovered,
+    Checkpoint,
+    RolledBack(String),
+    ChildStarted {
+        unit: Unit,
+        run: Vec<u8>,
+    },
+    ChildEnded {
+        unit: Unit,
+        output: Option<Stored>,
+    },
+    TimedOut,
+    Completed,
+    Failed {
+        timed_out: bool,
+    },
+    Cancelled,
+    Failing {
+        step: Option<u32>,
+        drains: bool,
+    },
+    Memoized {
+        step: u32,
+        output: Option<Stored>,
+        units: Vec<Option<Stored>>,
+    },
+    /// One that this decoder does not know.
+    Other,
+}
+
+/// One entry.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) sequence: u64,
+    pub(crate) at: i64,
+    pub(crate) event: Event,
+}
+
+/// # Errors
+/// Says what is wrong with the bytes.
+pub(crate) fn read(bytes: &[u8]) -> Result<Entry, String> {
+    let entry = Message::parse(bytes)?;
+    let kinds: Vec<u32> = entry.numbers().filter(|number| *number >= 10).collect();
+    let [kind] = kinds[..] else {
+        return Err(format!("an entry says one thing, and not {kinds:?}"));
+    };
+    let body = entry.message(kind)?;
+    let event = match kind {
+        10..=17 => of_attempts(kind, &body)?,
+        18..=24 | 43 => of_steps(kind, &body)?,
+        25..=29 => of_people(kind, &body)?,
+        _ => of_run(kind, &body)?,
+    };
+    Ok(Entry {
+        sequence: entry.number(1),
+        at: entry.signed(2),
+        event,
+    })
+}
+
+fn of_attempts(kind: u32, body: &Message<'_>) -> Result<Event, String> {
+    Ok(match kind {
+        10 => Event::Created {
+            run: body.bytes(1).to_vec(),
+            spec: Box::new(spec(&body.message(2)?)?),
+            input: stored(&body.message(3)?),
+            environment: stored(&body.message(4)?),
+        },
+        11 => Event::Planned {
+            digest: body.bytes(2).to_vec(),
+            n_steps: body.small(5),
+            document: stored(&body.message(6)?),
+            risks: risks(body)?,
+        },
+        12 => Event::Started,
+        13 => Event::StepStarted(body.small(1)),
+        14 => Event::EvaluationRequested {
+            evaluation: body.small(1),
+            unit: unit(&body.message(2)?),
+        },
+        15 => Event::Evaluated {
+            evaluation: body.small(1),
+            value: body.number(2) != 0,
+            failed: body.has(3),
+        },
+        16 => Event::Called(Box::new(Called {
+            unit: unit(&body.message(1)?),
+            attempt: body.small(2),
+            action: body.text(3),
+            request: stored(&body.message(4)?),
+            subject: body.bytes(5).to_vec(),
+        })),
+        _ => Event::Output(Output {
+            unit: unit(&body.message(1)?),
+            attempt: body.small(2),
+            class: body.small(3),
+            output: optional(body, 4)?,
+        }),
+    })
+}
+
+fn of_steps(kind: u32, body: &Message<'_>) -> Result<Event, String> {
+    Ok(match kind {
+        18 => Event::Retrying {
+            unit: unit(&body.message(1)?),
+            retry: body.small(2),
+            due_at: body.signed(3),
+            budget: body.small(5),
+        },
+        19 => Event::UnitFailed(unit(&body.message(1)?)),
+        20 => Event::StepCompleted {
+            step: body.small(1),
+            output: optional(body, 2)?,
+        },
+        21 => {
+            let error = body.message(2)?;
+            Event::StepFailed {
+                step: body.small(1),
+                code: error.text(1),
+                message: error.text(2),
+            }
+        }
+        22 => Event::StepSkipped { step: body.small(1) },
+        23 => Event::StepBlocked(body.small(1)),
+        24 => Event::StepReset(body.small(1)),
+        _ => {
+            let units = body.all(3).map(|unit| optional(&Message::parse(unit)?, 1));
+            Event::Memoized {
+                step: body.small(1),
+                output: optional(body, 2)?,
+                units: units.collect::<Result<_, _>>()?,
+            }
+        }
+    })
+}
+
+fn of_people(kind: u32, body: &Message<'_>) -> Result<Event, String> {
+    Ok(match kind {
+        25 => {
+            let unit = match body.has(3) {
+                true => Some(unit(&body.message(3)?)),
+                false => None,
+            };
+            Event::Asked(Asked {
+                id: body.bytes(1).to_vec(),
+                kind: body.small(2),
+                unit,
+                digest: body.bytes(7).to_vec(),
+                expires_at: body.signed(9),
+            })
+        }
+        26 => Event::Decided(said(body)?),
+        27 => Event::Answered(said(body)?),
+        28 => Event::Expired(body.bytes(1).to_vec()),
+        _ => Event::Closed(body.bytes(1).to_vec()),
+    })
+}
+
+fn of_run(kind: u32, body: &Message<'_>) -> Result<Event, String> {
+    Ok(match kind {
+        30 => Event::PauseRequested,
+        31 => Event::Paused,
+        32 => Event::Resumed,
+        33 => Event::Recovered,
+        34 => Event::Checkpoint,
+        35 => Event::RolledBack(body.text(1)),
+        36 => Event::ChildStarted {
+            unit: unit(&body.message(1)?),
+            run: body.bytes(2).to_vec(),
+        },
+        37 => Event::ChildEnded {
+            unit: unit(&body.message(1)?),
+            output: optional(body, 2)?,
+        },
+        38 => Event::TimedOut,
+        39 => Event::Completed,
+        40 => Event::Failed {
+            timed_out: body.number(2) != 0,
+        },
+        41 => Event::Cancelled,
+        42 => {
+            let error = body.message(1)?;
+            Event::Failing {
+                step: error.has(3).then(|| error.small(3)),
+                drains: body.number(2) != 0,
+            }
+        }
+        _ => Event::Other,
+    })
+}
+
+fn unit(message: &Message<'_>) -> Unit {
+    Unit {
+        step: message.small(1),
+        index: message.small(2),
+        epoch: message.small(3),
+    }
+}
+
+fn stored(message: &Message<'_>) -> Stored {
+    Stored {
+        inline: message.bytes(1).to_vec(),
+        digest: message.bytes(2).try_into().ok(),
+    }
+}
+
+fn optional(body: &Message<'_>, number: u32) -> Result<Option<Stored>, String> {
+    if body.has(number) {
+        Ok(Some(stored(&body.message(number)?)))
+    } else {
+        Ok(None)
+    }
+}
+
+fn said(body: &Message<'_>) -> Result<Said, String> {
+    let responder = body.message(2)?;
+    Ok(Said {
+        id: body.bytes(1).to_vec(),
+        responder: responder.text(1),
+        responder_kind: responder.small(2),
+        decision: body.small(3),
+        value: optional(body, 4)?,
+        digest: body.bytes(6).to_vec(),
+    })
+}
+
+fn spec(body: &Message<'_>) -> Result<Spec, String> {
+    let (limits, policy) = (body.message(3)?, body.message(4)?);
+    let names = policy
+        .all(7)
+        .map(|name| String::from_utf8_lossy(name).into_owned());
+    Ok(Spec {
+        run_ms: limits.number(6),
+        lifetime_ms: limits.number(7),
+        pause_ms: limits.number(8),
+        max_retries: limits.small(11),
+        on_dependency_failure: policy.small(4),
+        four_eyes: policy.number(6) != 0,
+        approvers: names.collect(),
+        quorum: policy.small(8),
+        autonomy: body.small(5),
+        user: body.text(6),
+        llm_action: body.text(9),
+    })
+}
+
+fn risks(body: &Message<'_>) -> Result<Vec<(String, u32)>, String> {
+    let risk = |profile: &[u8]| {
+        let profile = Message::parse(profile)?;
+        Ok((profile.text(1), profile.small(3)))
+    };
+    body.all(4).map(risk).collect()
+}

@@ -1,0 +1,252 @@
+//! Attempts, evaluations and children: what is intended, how it ends, and what may follow.
+
+use super::book::{Book, Stage, UnitBook};
+use super::{Desk, Execution, ledger};
+use crate::canonical::Attempt;
+use crate::journal::{Called, Event, Output, Unit};
+use crate::wire::Value;
+
+impl Book {
+    pub(super) fn take_of_unit(&mut self, event: Event, desk: &mut Desk<'_>) {
+        match event {
+            Event::EvaluationRequested { evaluation, unit } => {
+                if self.in_epoch(unit, desk).is_some() {
+                    self.evaluations.insert(evaluation, unit);
+                }
+            }
+            Event::Evaluated {
+                evaluation,
+                value,
+                failed,
+            } => self.evaluated(evaluation, value, failed, desk),
+            Event::Called(called) => self.called(&called, desk),
+            Event::Output(output) => self.ended(&output, desk),
+            Event::Retrying {
+                unit,
+                retry,
+                due_at,
+                budget,
+            } => {
+                self.check_retry(unit, retry, budget, desk);
+                if let Some(it) = self.in_epoch(unit, desk) {
+                    it.retry_at = Some(due_at);
+                    it.retries = it.retries.max(retry);
+                }
+            }
+            Event::UnitFailed(unit) => {
+                // The condition after an iteration has no value, or the answer of a model is none of the choices.
+                let of_kind = |kinds: &[&str], kind: &str| kinds.contains(&kind);
+                let step = self.steps.get(unit.step as usize);
+                let may_fail_yet = step.is_some_and(|step| of_kind(&["loop", "llm_decision"], &step.kind));
+                if let Some(it) = self.in_epoch(unit, desk) {
+                    if it.completed && !may_fail_yet {
+                        desk.finds("RI4", &format!("{unit:?} completed, and fails"));
+                    }
+                    (it.failed, it.retry_at, it.waits) = (true, None, false);
+                }
+            }
+            Event::ChildStarted { unit, run } => self.child_started(unit, run, desk),
+            Event::ChildEnded { unit, output } => {
+                let output = output.map(|output| desk.value(&output));
+                if let Some(it) = self.in_epoch(unit, desk) {
+                    if it.child.take().is_none() {
+                        desk.finds("RI3", &format!("a child of {unit:?} ends that does not live"));
+                    }
+                    it.completed = output.is_some();
+                    it.output = output;
+                }
+            }
+            _ => unreachable!("{event:?} is not about a unit"),
+        }
+    }
+
+    // RI7
+    /// The unit, if the entry is about the epoch at hand.
+    pub(super) fn in_epoch(&mut self, unit: Unit, desk: &mut Desk<'_>) -> Option<&mut UnitBook> {
+        let Some(step) = self.steps.get_mut(unit.step as usize) else {
+            desk.finds("RI13", &format!("there is no {unit:?}"));
+            return None;
+        };
+        if step.epoch != unit.epoch {
+            let epoch = step.epoch;
+            desk.finds("RI7", &format!("is about {unit:?}, and the epoch is {epoch}"));
+            return None;
+        }
+        Some(step.units.entry(unit.index).or_default())
+    }
+
+    // RUN-4.10
+    fn evaluated(&mut self, evaluation: u32, value: bool, failed: bool, desk: &mut Desk<'_>) {
+        let Some(unit) = self.evaluations.remove(&evaluation) else {
+            return desk.finds(
+                "RI3",
+                &format!("evaluation {evaluation} has a value that nobody waits for"),
+            );
+        };
+        if failed || self.steps[unit.step as usize].kind != "condition" {
+            return;
+        }
+        if let Some(it) = self.in_epoch(unit, desk) {
+            (it.completed, it.output) = (true, Some(Value::Bool(value)));
+        }
+    }
+
+    // RI3, RI4, RI5
+    /// An attempt is intended.
+    fn called(&mut self, called: &Called, desk: &mut Desk<'_>) {
+        desk.count("attempts");
+        let unit = called.unit;
+        let repeats = if called.action == self.spec.llm_action {
+            "RI5"
+        } else {
+            "RI4"
+        };
+        let Some(stage) = self.steps.get(unit.step as usize).map(|step| step.stage) else {
+            return desk.finds("RI13", &format!("there is no {unit:?}"));
+        };
+        if stage != Stage::Running {
+            let invariant = if stage == Stage::Completed { repeats } else { "RI7" };
+            desk.finds(
+                invariant,
+                &format!("{unit:?} is called, and its step is {stage:?}"),
+            );
+        }
+        let Some(it) = self.in_epoch(unit, desk) else {
+            return;
+        };
+        if let Some(live) = it.live {
+            desk.finds(
+                "RI3",
+                &format!("{unit:?} has attempt {live}, which lives, and one more"),
+            );
+        }
+        if it.completed {
+            desk.finds(repeats, &format!("{unit:?} completed, and is called again"));
+        }
+        if it.failed {
+            desk.finds("RI7", &format!("{unit:?} failed for good, and is called again"));
+        }
+        if it.waits {
+            desk.finds("RI6", &format!("{unit:?} waits for a person, and is called"));
+        }
+        if called.attempt != it.attempts + 1 {
+            let text = format!("attempt {} of {unit:?} follows {}", called.attempt, it.attempts);
+            desk.finds("RI9", &text);
+        }
+        (it.live, it.attempts, it.retry_at) = (Some(called.attempt), called.attempt, None);
+        let request = desk.load(&called.request);
+        self.check_request(called, &request, desk);
+        let id = self.attempt(unit, called.attempt).id("execution");
+        let execution = Execution::new(self.id, unit, called, request);
+        if desk.executions.insert(id, execution).is_some() {
+            desk.finds("RI9", &format!("{unit:?} has an id that was used before"));
+        }
+    }
+
+    pub(super) fn attempt(&self, unit: Unit, attempt: u32) -> Attempt<'_> {
+        Attempt {
+            run: &self.id,
+            step: &self.steps[unit.step as usize].key,
+            index: unit.index,
+            epoch: unit.epoch,
+            attempt,
+        }
+    }
+
+    // RI3, RI7, RI14
+    /// An attempt ended.
+    fn ended(&mut self, output: &Output, desk: &mut Desk<'_>) {
+        desk.count("outcomes");
+        let unit = output.unit;
+        let value = output.output.as_ref().map(|output| desk.value(output));
+        let stage = self.steps.get(unit.step as usize).map(|step| step.stage);
+        let Some(it) = self.in_epoch(unit, desk) else {
+            return;
+        };
+        if it.live.take() != Some(output.attempt) {
+            let text = format!("attempt {} of {unit:?} ends, and does not live", output.attempt);
+            desk.finds("RI3", &text);
+        }
+        let completed = output.class == 0;
+        if completed != value.is_some() {
+            desk.finds(
+                "RI14",
+                &format!("{unit:?} completed without an output, or failed with one"),
+            );
+        }
+        if stage == Some(Stage::Running) {
+            it.completed = completed;
+            it.output.clone_from(&value);
+        }
+        if unit.step as usize >= self.steps.len() {
+            return;
+        }
+        let id = self.attempt(unit, output.attempt).id("execution");
+        if let Some(execution) = desk.executions.get_mut(&id) {
+            execution.is_over = true;
+            let (reported, has_settled) = (execution.reported.clone(), execution.has_settled);
+            if !has_settled {
+                let text = format!("{unit:?} has an outcome, and its execution has not ended");
+                desk.finds("RI3", &text);
+            }
+            if completed && (value.is_none() || reported != value) {
+                let text = format!("{unit:?} has an output that no worker gave: {value:?}, not {reported:?}");
+                desk.finds("RI14", &text);
+            }
+        }
+    }
+
+    // RI8
+    fn check_retry(&self, unit: Unit, retry: u32, budget: u32, desk: &mut Desk<'_>) {
+        desk.count("retries");
+        let Some(step) = self.steps.get(unit.step as usize) else {
+            return;
+        };
+        let asked = step
+            .document
+            .as_ref()
+            .and_then(|document| document.field("retry"));
+        let base = asked.and_then(|retry| retry.whole("max_retries"));
+        let base = base.unwrap_or(self.spec.max_retries);
+        let (retries, extensions) = step
+            .units
+            .get(&unit.index)
+            .map_or((0, 0), |unit| (unit.retries, unit.extensions));
+        let allowed = base * (1 + extensions);
+        if retry > allowed || budget > allowed || (retry > 0 && retry != retries + 1) {
+            let text = format!("retry {retry} of {unit:?} behind {retries} of {allowed}");
+            desk.finds("RI8", &text);
+        }
+    }
+
+    // RI4
+    fn child_started(&mut self, unit: Unit, run: Vec<u8>, desk: &mut Desk<'_>) {
+        desk.count("children");
+        let Some(it) = self.in_epoch(unit, desk) else {
+            return;
+        };
+        if it.completed {
+            desk.finds("RI4", &format!("{unit:?} completed, and has another child"));
+        }
+        if it.child.is_some() {
+            desk.finds("RI3", &format!("{unit:?} has a child that lives, and one more"));
+        }
+        it.attempts += 1;
+        (it.child, it.retry_at) = (Some(run.clone()), None);
+        let attempt = it.attempts;
+        if self.attempt(unit, attempt).id("child")[..] != run {
+            desk.finds(
+                "RI9",
+                &format!("the child of {unit:?} has an id that does not follow from it"),
+            );
+        }
+    }
+
+    /// True if the journal waits for the end of this execution.
+    pub(super) fn awaits(&self, execution: &ledger::Execution) -> bool {
+        let step = self.steps.get(execution.unit.step as usize);
+        let step = step.filter(|step| step.epoch == execution.unit.epoch && step.stage == Stage::Running);
+        let unit = step.and_then(|step| step.units.get(&execution.unit.index));
+        !self.has_ended() && unit.is_some_and(|unit| unit.live == Some(execution.attempt))
+    }
+}

@@ -1,0 +1,34 @@
+//! Judges runs from the outside: from the bytes of their journals, what crossed the port to the contract, what workers did, and
+//! what callers were told. Shares no code with what it judges, and decides nothing about a run.
+//!
+//! It reads plans whose documents list their steps in canonical order.
+//!
+//! | invariant | what is judged |
+//! |---|---|
+//! | RI1 | what was acknowledged is there after any crash, unchanged; what holds while it lasts holds |
+//! | RI2 | one end, last; nothing after it |
+//! | RI3 | no unit has two live attempts; an attempt has one outcome; it was intended durably before it was sent |
+//! | RI4 | what completed is not done again in its epoch |
+//! | RI5 | the same of language models |
+//! | RI6 | what is gated is sent only with an approval of exactly that, by those who may give it |
+//! | RI7 | what belongs to an earlier epoch, or to a step that has ended, changes nothing |
+//! | RI8 | every state that is no end is left in time; budgets are kept |
+//! | RI9 | one step, one attempt, fresh ids that follow from the attempt; the same intent has the same bytes |
+//! | RI10 | what is sent is what its template names |
+//! | RI13 | the journal is a chain without gaps; what it is folded to is what its writer had |
+//! | RI14 | an output is that of the result, as the worker gave it |
+//!
+//! Sessions, disabled actions, spending and triggers, RI11, RI12, RI15 and RI16, are not built yet.
+
+mod canonical;
+mod journal;
+mod judge;
+mod wire;
+
+pub use judge::{Done, Finding, Judge, Row, Told};
+pub use wire::Value;
+
+/// Names of the invariants that are judged here.
+pub const INVARIANTS: [&str; 12] = [
+    "RI1", "RI2", "RI3", "RI4", "RI5", "RI6", "RI7", "RI8", "RI9", "RI10", "RI13", "RI14",
+];

@@ -1,0 +1,312 @@
+//! People and services that make runs, look at them, meddle with them, and answer what they ask.
+
+use crate::plans;
+use crate::world::{Happening, World};
+use bytes::Bytes;
+use escapement_model::opaque::ValueView;
+use escapement_model::{InputRequestId, Opaque, RunId};
+use escapement_run::journal::{AnswerType, Decision, InputRequest, RequestKind, Responder, ResponderKind};
+use escapement_run::outcome::encoded;
+use escapement_run::spec::Spec;
+use escapement_run::state::StepStage;
+use escapement_run::{Answer, Input, Keep, OverrideWord, RewindScope, Rollback, plan};
+use escapement_runs::{NewFork, NewRun};
+use escapement_runs_host::{Create, Fork, NotCreated};
+use escapement_runs_judge::{Done, Told};
+use escapement_store::runs::ClientRequest;
+use prost::Message;
+use serde_json::json;
+use std::sync::Arc;
+
+/// A run that somebody wants.
+#[derive(Debug)]
+pub(crate) struct Job {
+    key: String,
+    spec: Spec,
+    document: Opaque,
+    /// It was told that its run is there.
+    pub(crate) is_told: bool,
+}
+
+impl World {
+    pub(crate) fn new_job(&mut self) {
+        let number = self.jobs.len();
+        let document = loop {
+            let document = plans::document(&mut self.dice, false);
+            match plan::read(&document) {
+                Ok(_) => break document,
+                Err(_) => self.count("plans that are none"),
+            }
+        };
+        let spec = plans::spec(&mut self.dice);
+        self.jobs.push(Job {
+            key: format!("request {number}"),
+            spec,
+            document,
+            is_told: false,
+        });
+        self.plan(0, Happening::Asks { job: number });
+    }
+
+    /// A caller asks for its run: until it is told, and now and then once more.
+    pub(crate) fn asks(&mut self, number: usize) {
+        let job = &self.jobs[number];
+        let again = Happening::Asks { job: number };
+        let patience_ms = self.dice.between(200, 4_000);
+        if !job.is_told || (self.is_stormy && self.dice.percent(60)) {
+            self.plan(patience_ms, again);
+        }
+        if self.is_stormy && self.dice.percent(20) {
+            let after_ms = self.dice.roll(5);
+            self.plan(after_ms, Happening::Asks { job: number });
+        }
+        let now_ms = self.now_ms;
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        let job = &self.jobs[number];
+        let plan = Arc::new(plan::read(&job.document).expect("it was read before"));
+        let digest = [u8::try_from(number).expect("there are few"); 32];
+        let create = Create {
+            run: NewRun {
+                run_id: RunId::from_random(self.dice.bytes()),
+                spec: job.spec.clone(),
+                profiles: plans::profiles(&plan),
+                plan,
+            },
+            request: Some(ClientRequest {
+                key: job.key.clone(),
+                digest,
+            }),
+            saved_plan: None,
+        };
+        let now = process.unix_ms(now_ms);
+        let run_id = match process.host.create(create, now) {
+            Ok(run_id) => run_id,
+            Err(NotCreated::Exists(run_id, found)) => {
+                assert_eq!(found, Some(digest), "the request is the same");
+                run_id
+            }
+            Err(NotCreated::Full) => return,
+            Err(NotCreated::AlreadyRunning(other)) => panic!("{other} is of no saved plan"),
+        };
+        let (key, run) = (job.key.clone(), *run_id.as_bytes());
+        process.tell(Told::Created { key, run });
+    }
+
+    /// Somebody does something to a run that lives.
+    pub(crate) fn meddle(&mut self) {
+        if self.is_stormy {
+            let after_ms = self.dice.between(50, 4_000);
+            self.plan(after_ms, Happening::Meddles);
+        }
+        let Some(process) = &self.process else { return };
+        let ids: Vec<RunId> = process.host.runs().ids().collect();
+        if ids.is_empty() {
+            return;
+        }
+        let run_id = *self.dice.pick(&ids);
+        if ids.len() < RUNS_MAX && self.dice.percent(5) {
+            return self.forks(run_id);
+        }
+        let Some(process) = &self.process else { return };
+        let run = process.host.runs().get(run_id).expect("it lives");
+        let keys: Vec<String> = run.plan().steps.iter().map(|step| step.key.clone()).collect();
+        let reason = "somebody".to_owned();
+        let (input, done) = match self.dice.roll(40) {
+            0..8 => (Input::Pause { reason }, Done::Pause),
+            8..20 => (Input::Resume { reason }, Done::Resume),
+            20 => (Input::Cancel { reason }, Done::Cancel),
+            21..28 => {
+                let scope = *self.dice.pick(&[RewindScope::Later, RewindScope::Dependents]);
+                let rewind = Input::Rewind {
+                    step_key: self.dice.pick(&keys).clone(),
+                    scope,
+                    allow_repeat_effects: self.dice.percent(70),
+                };
+                (rewind, Done::Rewind)
+            }
+            28..31 => {
+                let rollback = *self.dice.pick(&[Rollback::Reset, Rollback::Restore(None)]);
+                (Input::Rollback(rollback), Done::Rollback)
+            }
+            31..35 => {
+                let step_key = self.dice.pick(&keys).clone();
+                let word = match self.dice.roll(3) {
+                    0 => OverrideWord::Complete(encoded(ValueView::Bool(true))),
+                    1 => OverrideWord::Fail {
+                        code: "OPERATOR".to_owned(),
+                        message: "no".to_owned(),
+                    },
+                    _ => OverrideWord::Skip,
+                };
+                let word = Input::Override {
+                    step_key,
+                    word,
+                    reason,
+                };
+                (word, Done::Override)
+            }
+            _ => {
+                let data = plans::opaque(&json!({"n": self.dice.roll(9)}));
+                (Input::Checkpoint { data }, Done::Checkpoint)
+            }
+        };
+        self.try_input(run_id, input, done);
+    }
+
+    /// Makes a run that keeps what completed of one that lives.
+    fn forks(&mut self, from: RunId) {
+        let now_ms = self.now_ms;
+        let run_id = RunId::from_random(self.dice.bytes());
+        let spec = plans::spec(&mut self.dice);
+        let Some(process) = &mut self.process else { return };
+        let now = process.unix_ms(now_ms);
+        let steps = process.host.runs().get(from).map(|run| run.state().steps.clone());
+        let steps = (0..).zip(steps.unwrap_or_default());
+        let completed = steps
+            .filter(|(_, step)| step.stage() == StepStage::Completed)
+            .map(|(place, _)| place)
+            .collect();
+        let fork = Fork {
+            run: NewFork {
+                run_id,
+                ended: None,
+                from,
+                spec,
+                keep: Keep::Completed,
+            },
+            request: None,
+        };
+        if process.host.fork(fork, now).is_ok() {
+            let (run, from) = (*run_id.as_bytes(), *from.as_bytes());
+            process.tell(Told::Forked { run, from, completed });
+            self.count("forks");
+        }
+    }
+
+    /// Hands an input in; its caller is told once it is durable, unless it is refused.
+    fn try_input(&mut self, run_id: RunId, input: Input, what: Done) {
+        let now_ms = self.now_ms;
+        let since = self.judge.n_entries(run_id.as_bytes());
+        let Some(process) = &mut self.process else { return };
+        let now = process.unix_ms(now_ms);
+        match process.host.handle(run_id, input, now) {
+            Ok(()) => {
+                let run = *run_id.as_bytes();
+                process.tell(Told::Done { run, since, what });
+                self.count("verbs");
+            }
+            Err(_) => self.count("verbs refused"),
+        }
+    }
+
+    /// Somebody looks at what people are asked, and answers some of it.
+    pub(crate) fn looks_at_inbox(&mut self) {
+        let after_ms = self.dice.between(300, 6_000);
+        self.plan(after_ms, Happening::LooksAtInbox);
+        let Some(process) = &self.process else { return };
+        let open = process.reader.open_input_requests(None, None, 100);
+        let open = open.expect("the store reads");
+        for stored in open {
+            if self.is_stormy && self.dice.percent(40) {
+                continue;
+            }
+            let request = InputRequest::decode(&stored.record[..]).expect("a record decodes");
+            let answer = self.answer_to(stored.id, &request);
+            self.answers(stored.run_id, answer.clone());
+            if self.dice.percent(30) {
+                // Once more, by the same or by another one.
+                let mut again = answer;
+                if self.dice.percent(50) {
+                    again.responder = self.responder();
+                }
+                self.answers(stored.run_id, again);
+            }
+        }
+        if !self.is_stormy {
+            self.resumes_all();
+        }
+    }
+
+    fn resumes_all(&mut self) {
+        let Some(process) = &self.process else { return };
+        let runs = process.host.runs();
+        let paused = runs
+            .ids()
+            .filter(|run_id| runs.get(*run_id).is_some_and(|run| run.state().pause_wanted));
+        for run_id in paused.collect::<Vec<_>>() {
+            let reason = "go on".to_owned();
+            self.try_input(run_id, Input::Resume { reason }, Done::Resume);
+        }
+    }
+
+    fn answers(&mut self, run_id: RunId, answer: Answer) {
+        let done = Done::Answer {
+            request: answer.request_id.as_bytes().to_vec(),
+            responder: answer.responder.id.clone(),
+            digest: answer.subject_digest.to_vec(),
+        };
+        self.count("answers tried");
+        self.try_input(run_id, Input::Answer(answer), done);
+    }
+
+    fn responder(&mut self) -> Responder {
+        let agents = if self.is_stormy { 15 } else { 0 };
+        let (id, kind) = if self.dice.percent(agents) {
+            ("bob", ResponderKind::Agent)
+        } else {
+            let id = *self
+                .dice
+                .pick(&["bob", "bob", "carol", "carol", plans::USER, "eve"]);
+            (id, ResponderKind::Person)
+        };
+        Responder {
+            id: id.to_owned(),
+            kind: kind.into(),
+            verified: false,
+        }
+    }
+
+    fn answer_to(&mut self, request_id: InputRequestId, request: &InputRequest) -> Answer {
+        let text = |text: &str| encoded(ValueView::Text(text));
+        let (decision, value) = match request.kind() {
+            RequestKind::Question => match request.answer_type() {
+                AnswerType::Text if self.dice.percent(80) => (Decision::Answer, text("sure")),
+                _ => (Decision::Answer, encoded(ValueView::Bool(true))),
+            },
+            RequestKind::Approval => match self.dice.roll(10) {
+                0 => (Decision::Deny, Bytes::new()),
+                1 | 2 if request.unit.is_some() => {
+                    let edited = plans::opaque(&json!({"edited": self.dice.roll(9)}));
+                    (Decision::ApproveWithEdits, edited.as_encoded().clone())
+                }
+                _ => (Decision::Approve, Bytes::new()),
+            },
+            RequestKind::RetryExtension => match self.dice.roll(3) {
+                0 => (Decision::Fail, Bytes::new()),
+                _ => (Decision::Extend, Bytes::new()),
+            },
+            RequestKind::AmbiguousEffect => match self.dice.roll(3) {
+                0 => (Decision::Happened, text("it did")),
+                1 => (Decision::DidNot, Bytes::new()),
+                _ => (Decision::Fail, Bytes::new()),
+            },
+        };
+        let mut subject_digest = request.subject_digest.clone();
+        if self.is_stormy && self.dice.percent(10) {
+            subject_digest = Bytes::from_static(&[9; 32]);
+        }
+        Answer {
+            request_id,
+            subject_digest,
+            responder: self.responder(),
+            decision,
+            value,
+            comment: String::new(),
+        }
+    }
+}
+
+/// So many run at a time, forks and children included.
+const RUNS_MAX: usize = 12;

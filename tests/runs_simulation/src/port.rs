@@ -1,0 +1,243 @@
+//! What goes to and fro between runs and the contract, and between runs: late, twice, or only after a repetition.
+
+use crate::contract::Wants;
+use crate::plans::{self, CHILD_PLAN};
+use crate::process::Awaited;
+use crate::world::{Happening, World};
+use bytes::Bytes;
+use escapement_engine::{Ended, Refusal, Reply};
+use escapement_model::opaque::ValueView;
+use escapement_model::{ExecutionId, Opaque, RunId};
+use escapement_run::journal::{Entry, Event};
+use escapement_run::outcome::{AttemptOutcome, classify, encoded};
+use escapement_run::spec::Spec;
+use escapement_run::{Effect, Input, plan};
+use escapement_runs::NewRun;
+use escapement_runs_host::{Create, NotCreated};
+use prost::Message;
+use std::sync::Arc;
+
+impl World {
+    /// What a run wants done, now that it is durable.
+    pub(crate) fn perform(&mut self, run_id: RunId, effect: Effect) {
+        match effect {
+            Effect::Submit {
+                execution_id,
+                request,
+                attempt_ms,
+                seen,
+            } => {
+                self.judge.submitted(*execution_id.as_bytes(), &request);
+                let awaited = Awaited {
+                    run_id,
+                    request,
+                    attempt_ms,
+                    seen,
+                };
+                let boot = self.process().boot;
+                self.process().port.insert(execution_id, awaited);
+                let after_ms = self.dice.roll(30);
+                self.plan(after_ms, Happening::Sends { boot, execution_id });
+                if self.is_stormy && self.dice.percent(10) {
+                    self.count("fault: submission doubled");
+                    let after_ms = self.dice.roll(500);
+                    self.plan(after_ms, Happening::Sends { boot, execution_id });
+                }
+            }
+            Effect::Evaluate { evaluation, .. } => {
+                // The same question has the same answer.
+                let mixed = u64::from(run_id.as_bytes()[3]) * 31 + u64::from(evaluation) * 17;
+                let result = match mixed % 10 {
+                    0 => Err("no such field".to_owned()),
+                    n => Ok(n % 2 == 0),
+                };
+                self.deliver(run_id, Input::Evaluated { evaluation, result });
+            }
+            Effect::StartChild {
+                run_id: child,
+                input,
+                plan_id,
+                ..
+            } => {
+                assert_eq!(plan_id.as_deref(), Some(CHILD_PLAN), "the only saved plan");
+                self.start_child(run_id, child, input);
+            }
+            Effect::CancelChild { run_id: child } => {
+                let reason = "parent".to_owned();
+                self.deliver(child, Input::Cancel { reason });
+            }
+        }
+    }
+
+    fn start_child(&mut self, parent: RunId, child: RunId, input: Opaque) {
+        let spec = Spec {
+            input,
+            parent_run_id: Bytes::copy_from_slice(parent.as_bytes()),
+            depth: 1,
+            ..plans::spec(&mut self.child_dice)
+        };
+        let plan = plan::read(&self.child_plan).expect("it was read before");
+        let create = Create {
+            run: NewRun {
+                run_id: child,
+                spec,
+                profiles: plans::profiles(&plan),
+                plan: Arc::new(plan),
+            },
+            request: None,
+            saved_plan: None,
+        };
+        let now_ms = self.now_ms;
+        let process = self.process();
+        let now = process.unix_ms(now_ms);
+        match process.host.create(create, now) {
+            Ok(_) => self.count("children made"),
+            Err(NotCreated::Exists(..)) => self.child_may_have_ended(child),
+            Err(NotCreated::Full | NotCreated::AlreadyRunning(_)) => panic!("there is room for so few"),
+        }
+    }
+
+    /// Tells the parent of a child that has ended durably.
+    pub(crate) fn child_may_have_ended(&mut self, child: RunId) {
+        let Some(process) = &self.process else { return };
+        let Some(summary) = process.reader.summary(child).expect("the store reads") else {
+            return;
+        };
+        let (Some(parent), Some(_)) = (summary.created.parent, summary.progress.ended_at) else {
+            return;
+        };
+        let page = process.reader.journal(child, summary.next_seq - 1, 1 << 20);
+        let page = page.expect("the store reads").expect("the run is there");
+        let last = Entry::decode(&page.entries[0].bytes[..]).expect("an entry decodes");
+        let result = match last.event {
+            Some(Event::RunCompleted(end)) => Ok(match end.output {
+                None => encoded(ValueView::Null),
+                Some(stored) => match <[u8; 32]>::try_from(&stored.digest[..]) {
+                    Ok(digest) => process
+                        .reader
+                        .content(&digest)
+                        .expect("the store reads")
+                        .expect("it is kept"),
+                    Err(_) => stored.inline,
+                },
+            }),
+            _ => Err("the child did not complete".to_owned()),
+        };
+        let ended = Input::ChildEnded {
+            run_id: child,
+            result,
+        };
+        self.deliver(parent, ended);
+    }
+
+    /// An input reaches its run a little later, in whatever order; some reach it twice, the second time much later.
+    pub(crate) fn deliver(&mut self, run_id: RunId, input: Input) {
+        let boot = self.process().boot;
+        if self.is_stormy && self.dice.percent(15) {
+            self.count("fault: input told twice");
+            let most_ms = *self.dice.pick(&[100, 2_500, 10_000]);
+            let after_ms = self.dice.roll(most_ms);
+            let input = input.clone();
+            self.plan(
+                after_ms,
+                Happening::Reaches {
+                    boot,
+                    run_id,
+                    input: Box::new(input),
+                },
+            );
+        }
+        let after_ms = self.dice.roll(20);
+        self.plan(
+            after_ms,
+            Happening::Reaches {
+                boot,
+                run_id,
+                input: Box::new(input),
+            },
+        );
+    }
+
+    pub(crate) fn reaches(&mut self, boot: u64, run_id: RunId, input: Input) {
+        let now_ms = self.now_ms;
+        let Some(process) = self.process.as_mut().filter(|process| process.boot == boot) else {
+            return;
+        };
+        let now = process.unix_ms(now_ms);
+        // A run that ended meanwhile is not live any more.
+        if process.host.handle(run_id, input, now).is_err() {
+            self.count("inputs to runs that have ended");
+        }
+    }
+
+    /// A request reaches the contract, if that is there; else it is sent again.
+    pub(crate) fn sends(&mut self, boot: u64, execution_id: ExecutionId) {
+        let Some(process) = self.process.as_ref().filter(|process| process.boot == boot) else {
+            return;
+        };
+        let Some(awaited) = process.port.get(&execution_id) else {
+            return;
+        };
+        if self.is_stormy && self.dice.percent(5) {
+            self.count("fault: submission lost");
+            return self.plan(700, Happening::Sends { boot, execution_id });
+        }
+        let Some(contract) = &mut self.contract else {
+            return self.plan(300, Happening::Sends { boot, execution_id });
+        };
+        if let Err(why) = contract.submit(execution_id, &awaited.request) {
+            self.judge.finds(
+                "RI9",
+                format!("the contract takes {execution_id} for no request: {why}"),
+            );
+        }
+    }
+
+    /// What the contract wants done.
+    pub(crate) fn carry_out(&mut self, wants: Wants) {
+        match wants {
+            Wants::Answered(execution_id, Reply::Ended(ended)) => self.answered(execution_id, ended),
+            Wants::Answered(execution_id, reply) => panic!("{execution_id} is answered by {reply:?}"),
+            Wants::Tell(place, message) => self.worker_reads(place, message),
+            Wants::Hung(place) => self.plan(1_000, Happening::WorkerConnects { place }),
+        }
+    }
+
+    fn answered(&mut self, execution_id: ExecutionId, ended: Ended) {
+        let Some(process) = &self.process else { return };
+        let boot = process.boot;
+        match ended {
+            Ended::Settled(_) | Ended::NotLive => {}
+            Ended::Refused(refusal @ (Refusal::ExecutionIdUsed | Refusal::PlanIdUsed { .. })) => {
+                return self
+                    .judge
+                    .finds("RI9", format!("{execution_id} is refused: {refusal:?}"));
+            }
+            Ended::Refused(_) => {
+                self.count("submissions refused");
+                return self.plan(500, Happening::Sends { boot, execution_id });
+            }
+        }
+        if self.is_stormy && self.dice.percent(5) {
+            self.count("fault: answer lost");
+            return self.plan(900, Happening::Sends { boot, execution_id });
+        }
+        let contract = self.contract.as_ref().expect("it has answered");
+        let Some(end) = contract.end_of(execution_id) else {
+            return self.plan(200, Happening::Sends { boot, execution_id });
+        };
+        let Some(awaited) = self.process().port.remove(&execution_id) else {
+            return;
+        };
+        self.judge.settled(*execution_id.as_bytes());
+        let outcome: AttemptOutcome = classify(&end, awaited.attempt_ms, awaited.seen);
+        self.count("executions that ended");
+        self.deliver(
+            awaited.run_id,
+            Input::Settled {
+                execution_id,
+                outcome,
+            },
+        );
+    }
+}

@@ -1,0 +1,223 @@
+//! One process of the runs: the real host of the runs over a real store, and what waits for its commits.
+//! Moves no message: see `world` and `port`.
+
+use crate::disk::{Disk, OpenStore};
+use crate::world::START_UNIX_MS;
+use bytes::Bytes;
+use escapement_model::chain::{chain_begin, chain_next};
+use escapement_model::{ExecutionId, RunId};
+use escapement_run::journal::Entry;
+use escapement_run::state::RunState;
+use escapement_runs::Config;
+use escapement_runs_host::RunsHost;
+use escapement_runs_judge::{Judge, Row, Told};
+use escapement_store::StoreFault;
+use escapement_store::runs::{RunBatch, RunFilter, RunReader, RunStore};
+use prost::Message;
+use std::collections::BTreeMap;
+
+/// The process.
+pub(crate) struct Process {
+    pub(crate) host: RunsHost,
+    store: OpenStore,
+    pub(crate) reader: Box<dyn RunReader>,
+    pub(crate) boot: u64,
+    offset_ms: i64,
+    /// A commit that is on its way, and when it is over.
+    under_way: Option<(RunBatch, u64)>,
+    /// What callers are told once everything that was decided before is durable.
+    waiting: Vec<Told>,
+    written: Vec<Told>,
+    /// Executions whose ends are waited for.
+    pub(crate) port: BTreeMap<ExecutionId, Awaited>,
+}
+
+/// An execution whose end is waited for.
+#[derive(Clone, Debug)]
+pub(crate) struct Awaited {
+    pub(crate) run_id: RunId,
+    pub(crate) request: Bytes,
+    pub(crate) attempt_ms: u64,
+    pub(crate) seen: bool,
+}
+
+impl Process {
+    pub(crate) fn open(disk: &Disk, boot: u64, now_ms: u64, offset_ms: i64) -> Result<Self, StoreFault> {
+        let store = disk.open()?;
+        let (host, damaged) = RunsHost::open(&store, CONFIG, unix_ms(now_ms, offset_ms))?;
+        assert!(damaged.is_empty(), "a sound disk has no damage: {damaged:?}");
+        Ok(Self {
+            reader: store.reader()?,
+            host,
+            store,
+            boot,
+            offset_ms,
+            under_way: None,
+            waiting: Vec::new(),
+            written: Vec::new(),
+            port: BTreeMap::new(),
+        })
+    }
+
+    pub(crate) fn unix_ms(&self, now_ms: u64) -> i64 {
+        unix_ms(now_ms, self.offset_ms)
+    }
+
+    /// When it has something to do.
+    pub(crate) fn due_at_ms(&self, now_ms: u64) -> Option<u64> {
+        let under_way = self.under_way.as_ref().map(|(_, ends_at_ms)| *ends_at_ms);
+        let timer = self.host.due_at().map(|due| {
+            let after = due - self.unix_ms(now_ms);
+            now_ms + u64::try_from(after).unwrap_or(0)
+        });
+        [under_way, timer].into_iter().flatten().min()
+    }
+
+    /// A caller is told this once everything that was decided until now is durable.
+    pub(crate) fn tell(&mut self, told: Told) {
+        self.waiting.push(told);
+    }
+
+    /// Lets time pass, and takes what there is to write; returns true if a commit begins.
+    pub(crate) fn begin(&mut self, now_ms: u64, takes_ms: u64) -> bool {
+        let now = self.unix_ms(now_ms);
+        if self.host.due_at().is_some_and(|due| due <= now) {
+            self.host.time(now);
+        }
+        if self.under_way.is_some() {
+            return false;
+        }
+        let batch = self.host.poll_batch();
+        self.written.append(&mut self.waiting);
+        self.under_way = batch.map(|batch| (batch, now_ms + takes_ms));
+        self.under_way.is_some()
+    }
+
+    /// Ends the commit that is due.
+    ///
+    /// # Errors
+    /// The process has died of its store.
+    pub(crate) fn end(&mut self, now_ms: u64) -> Result<bool, StoreFault> {
+        if !self.ends_now(now_ms) {
+            return Ok(false);
+        }
+        let (batch, _) = self.under_way.take().expect("it ends now");
+        let outcome = self.store.commit(&batch)?;
+        self.host.handle_committed(outcome);
+        Ok(true)
+    }
+
+    /// What callers may be told now.
+    pub(crate) fn told(&mut self) -> Vec<Told> {
+        if self.under_way.is_some() {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.written)
+    }
+
+    /// True if a commit ends now.
+    pub(crate) fn ends_now(&self, now_ms: u64) -> bool {
+        self.under_way
+            .as_ref()
+            .is_some_and(|(_, ends_at_ms)| *ends_at_ms <= now_ms)
+    }
+
+    /// True if nothing is on its way to the store.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.under_way.is_none()
+    }
+
+    /// Shows the judge what has become durable.
+    pub(crate) fn show(&self, judge: &mut Judge) {
+        // A run may have ended in the commit that made it.
+        let summaries = self.reader.list(&RunFilter::default(), None, usize::MAX);
+        for summary in summaries.expect("the store reads") {
+            let run_id = summary.run_id;
+            let n_seen = judge.n_entries(run_id.as_bytes());
+            if summary.next_seq <= n_seen + 1 {
+                continue;
+            }
+            let page = self.reader.journal(run_id, n_seen + 1, usize::MAX);
+            let page = page.expect("the store reads").expect("the run is there");
+            let entries: Vec<_> = page
+                .entries
+                .iter()
+                .map(|entry| (entry.bytes.to_vec(), entry.link))
+                .collect();
+            let row = Row {
+                state: summary.progress.state,
+                due_at: summary.progress.due_at,
+            };
+            let content = |digest: &[u8; 32]| {
+                let found = self.reader.content(digest).expect("the store reads");
+                found.map(|bytes| bytes.to_vec())
+            };
+            judge.durable(*run_id.as_bytes(), &entries, row, &content);
+        }
+    }
+
+    /// Shows the judge what a start finds of everything that was durable before.
+    pub(crate) fn show_found(&self, judge: &mut Judge) {
+        for run in judge.runs() {
+            let run_id = RunId::from_bytes(run).expect("it was an id");
+            let page = self
+                .reader
+                .journal(run_id, 1, usize::MAX)
+                .expect("the store reads");
+            let entries = page.map(|page| page.entries).unwrap_or_default();
+            let entries: Vec<Vec<u8>> = entries.iter().map(|entry| entry.bytes.to_vec()).collect();
+            judge.found(run, &entries);
+        }
+    }
+
+    // RI13
+    /// Folds what is durable and compares it with what the process has, while nothing is on its way.
+    pub(crate) fn fold(&self, judge: &mut Judge) {
+        for run_id in self.host.runs().ids() {
+            let page = self
+                .reader
+                .journal(run_id, 1, usize::MAX)
+                .expect("the store reads");
+            let Some(page) = page else { continue };
+            let mut chain = chain_begin(&run_id);
+            let mut state = RunState::default();
+            for stored in page.entries {
+                let entry = Entry::decode(&stored.bytes[..]).expect("an entry decodes");
+                chain = chain_next(&chain, entry.sequence, &stored.bytes);
+                state.apply(&entry);
+                state.chain = Bytes::copy_from_slice(&chain);
+            }
+            let live = self.host.runs().get(run_id).expect("it lives").state();
+            if *live != state {
+                judge.finds(
+                    "RI13",
+                    format!("run {run_id} is not what its journal is folded to"),
+                );
+            }
+        }
+    }
+
+    // RI8
+    /// The earliest timer is that of the run that is due first.
+    pub(crate) fn check_timer(&self, judge: &mut Judge) {
+        let runs = self.host.runs();
+        let earliest = runs.ids().filter_map(|run_id| runs.get(run_id)?.due_at()).min();
+        if earliest != self.host.due_at() {
+            let armed = self.host.due_at();
+            judge.finds(
+                "RI8",
+                format!("{earliest:?} is due next, and the timer is {armed:?}"),
+            );
+        }
+    }
+}
+
+fn unix_ms(now_ms: u64, offset_ms: i64) -> i64 {
+    START_UNIX_MS + i64::try_from(now_ms).expect("a simulation is short") + offset_ms
+}
+
+/// Few at a time, so that some wait in the queue.
+const CONFIG: Config = Config {
+    max_live_runs: 2,
+    max_runs: 40,
+};

@@ -1,0 +1,449 @@
+//! Everything that there is in a simulation, and what happens next in it. Judges nothing itself.
+
+use crate::callers::Job;
+use crate::contract::Contract;
+use crate::dice::Dice;
+use crate::disk::Disk;
+use crate::plans;
+use crate::process::Process;
+use crate::worker::Worker;
+use escapement_model::{AttemptToken, ExecutionId, Opaque, RunId};
+use escapement_run::{Input, plan};
+use escapement_runs_judge::{Judge, Told};
+use escapement_store::MemoryDisk;
+use std::collections::BTreeMap;
+
+/// What happens.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    RunsBoot,
+    ContractBoots,
+    /// The next fault.
+    Fault,
+    Asks {
+        job: usize,
+    },
+    NewJob,
+    Meddles,
+    LooksAtInbox,
+    Sends {
+        boot: u64,
+        execution_id: ExecutionId,
+    },
+    Reaches {
+        boot: u64,
+        run_id: RunId,
+        input: Box<Input>,
+    },
+    WorkerConnects {
+        place: usize,
+    },
+    Heartbeat {
+        place: usize,
+    },
+    BodyBegins {
+        place: usize,
+        process: u64,
+        token: AttemptToken,
+    },
+    BodyEnds {
+        place: usize,
+        process: u64,
+        token: AttemptToken,
+    },
+}
+
+/// A simulation.
+pub(crate) struct World {
+    pub(crate) now_ms: u64,
+    pub(crate) dice: Dice,
+    /// What children are made from: the same for each of them, whenever it is made.
+    pub(crate) child_dice: Dice,
+    pub(crate) child_plan: Opaque,
+    agenda: BTreeMap<(u64, u64), Happening>,
+    n_planned: u64,
+    /// Faults happen, and callers meddle.
+    pub(crate) is_stormy: bool,
+    /// Runs and contract die together.
+    together: bool,
+    jumps: bool,
+    n_jobs: u64,
+    disk: Disk,
+    /// The process dies while the next commit does its writes.
+    next_commit_breaks: bool,
+    contract_disk: MemoryDisk,
+    pub(crate) process: Option<Process>,
+    pub(crate) contract: Option<Contract>,
+    pub(crate) workers: Vec<Worker>,
+    boots: u64,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) judge: Judge,
+    pub(crate) tally: BTreeMap<&'static str, u64>,
+    pub(crate) trace: Vec<String>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let child_plan = loop {
+            let document = plans::document(&mut dice, true);
+            if plan::read(&document).is_ok() {
+                break document;
+            }
+        };
+        let is_quick = !dice.percent(10);
+        let mut world = Self {
+            now_ms: 0,
+            child_dice: Dice::new(dice.any()),
+            child_plan,
+            agenda: BTreeMap::new(),
+            n_planned: 0,
+            is_stormy: true,
+            together: dice.percent(50),
+            jumps: dice.percent(50),
+            n_jobs: dice.between(1, 5),
+            disk: Disk::new(is_quick),
+            next_commit_breaks: false,
+            contract_disk: MemoryDisk::new(),
+            process: None,
+            contract: None,
+            workers: (0..2).map(|_| Worker::new(1, &mut dice)).collect(),
+            boots: 0,
+            jobs: Vec::new(),
+            judge: Judge::default(),
+            tally: BTreeMap::new(),
+            trace: Vec::new(),
+            dice,
+        };
+        world.plan(0, Happening::ContractBoots);
+        world.plan(0, Happening::RunsBoot);
+        world.plan(10, Happening::NewJob);
+        world.plan(500, Happening::Meddles);
+        world.plan(800, Happening::LooksAtInbox);
+        for place in 0..world.workers.len() {
+            world.plan(1_000, Happening::Heartbeat { place });
+        }
+        let first_ms = world.dice.between(50, 8_000);
+        world.plan(first_ms, Happening::Fault);
+        world
+    }
+
+    pub(crate) fn plan(&mut self, after_ms: u64, happening: Happening) {
+        self.n_planned += 1;
+        self.agenda
+            .insert((self.now_ms + after_ms, self.n_planned), happening);
+    }
+
+    pub(crate) fn count(&mut self, what: &'static str) {
+        *self.tally.entry(what).or_default() += 1;
+    }
+
+    pub(crate) fn process(&mut self) -> &mut Process {
+        self.process.as_mut().expect("it runs")
+    }
+
+    /// Lets everything happen until every run has ended, or for this long; false if something is wrong.
+    pub(crate) fn run_until(&mut self, end_ms: u64, until_over: bool) {
+        while self.judge.finding().is_none() && !(until_over && self.is_over()) {
+            let Some(next_ms) = self.next_at_ms().filter(|next_ms| *next_ms <= end_ms) else {
+                break;
+            };
+            self.now_ms = self.now_ms.max(next_ms);
+            while let Some(entry) = self
+                .agenda
+                .first_entry()
+                .filter(|entry| entry.key().0 <= self.now_ms)
+            {
+                let happening = entry.remove();
+                self.note(&happening);
+                self.happen(happening);
+            }
+            self.run_contract();
+            self.run_process();
+        }
+        if self.judge.finding().is_none() {
+            self.now_ms = self.now_ms.max(if until_over { 0 } else { end_ms });
+        }
+    }
+
+    /// True if all callers have their runs, and all of these have ended.
+    pub(crate) fn is_over(&self) -> bool {
+        let is_idle = self
+            .process
+            .as_ref()
+            .is_some_and(|process| process.host.runs().is_empty());
+        let told = self.jobs.iter().all(|job| job.is_told);
+        let all = self.judge.runs().iter().all(|run| self.judge.has_ended(run));
+        is_idle && told && all && self.process.as_ref().is_some_and(Process::is_at_rest)
+    }
+
+    fn next_at_ms(&self) -> Option<u64> {
+        let agenda = self.agenda.keys().next().map(|(at_ms, _)| *at_ms);
+        let process = self
+            .process
+            .as_ref()
+            .and_then(|process| process.due_at_ms(self.now_ms));
+        let contract = self
+            .contract
+            .as_ref()
+            .and_then(|contract| contract.due_at_ms(self.now_ms));
+        [agenda, process, contract].into_iter().flatten().min()
+    }
+
+    fn note(&mut self, happening: &Happening) {
+        if matches!(happening, Happening::Heartbeat { .. }) {
+            return;
+        }
+        if self.trace.len() >= TRACE_MAX {
+            self.trace.drain(..TRACE_MAX / 2);
+        }
+        let text = format!("{happening:?}");
+        let text: String = text.chars().take(300).collect();
+        self.trace.push(format!("{:>9} {text}", self.now_ms));
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::RunsBoot => self.boot_process(),
+            Happening::ContractBoots => self.boot_contract(),
+            Happening::Fault => self.fault(),
+            Happening::NewJob => {
+                self.new_job();
+                if (self.jobs.len() as u64) < self.n_jobs {
+                    let after_ms = self.dice.roll(5_000);
+                    self.plan(after_ms, Happening::NewJob);
+                }
+            }
+            Happening::Asks { job } => self.asks(job),
+            Happening::Meddles => self.meddle(),
+            Happening::LooksAtInbox => self.looks_at_inbox(),
+            Happening::Sends { boot, execution_id } => self.sends(boot, execution_id),
+            Happening::Reaches { boot, run_id, input } => self.reaches(boot, run_id, *input),
+            Happening::WorkerConnects { place } => self.worker_connects(place),
+            Happening::Heartbeat { place } => self.heartbeat(place),
+            Happening::BodyBegins {
+                place,
+                process,
+                token,
+            } => self.body_begins(place, process, token),
+            Happening::BodyEnds {
+                place,
+                process,
+                token,
+            } => self.body_ends(place, process, token),
+        }
+    }
+
+    fn run_contract(&mut self) {
+        for _ in 0..ROUNDS_MAX {
+            let now_ms = self.now_ms;
+            let Some(contract) = &mut self.contract else {
+                return;
+            };
+            if contract.due_at_ms(now_ms).is_none_or(|due_ms| due_ms > now_ms) {
+                return;
+            }
+            match contract.run(now_ms) {
+                Ok(wants) => wants.into_iter().for_each(|wants| self.carry_out(wants)),
+                Err(()) => {
+                    self.count("fault: contract dies in a commit");
+                    return self.end_contract();
+                }
+            }
+        }
+        panic!("the contract does not come to rest");
+    }
+
+    fn run_process(&mut self) {
+        for _ in 0..ROUNDS_MAX {
+            let now_ms = self.now_ms;
+            let takes_ms = self.dice.roll(5);
+            let Some(process) = &mut self.process else { return };
+            process.begin(now_ms, takes_ms);
+            self.effects_leave();
+            let Some(process) = &mut self.process else { return };
+            let breaks = self.next_commit_breaks && process.ends_now(now_ms);
+            if breaks {
+                self.next_commit_breaks = false;
+                self.disk.break_off_next_commit(&mut self.dice);
+            }
+            let ended = process.end(now_ms);
+            let has_stopped = breaks && self.disk.has_stopped();
+            if breaks && !has_stopped && ended.is_ok() {
+                self.disk.heal();
+            }
+            let has_ended = match ended {
+                Ok(has_ended) if !has_stopped => has_ended,
+                Ok(_) | Err(_) => {
+                    self.count("fault: runs die in a commit");
+                    return self.end_process();
+                }
+            };
+            if has_ended {
+                self.committed();
+            }
+            let Some(process) = &mut self.process else { return };
+            for told in process.told() {
+                if let Told::Created { key, .. } = &told
+                    && let Ok(number) = key.trim_start_matches("request ").parse::<usize>()
+                {
+                    self.jobs[number].is_told = true;
+                }
+                self.judge.told(told);
+            }
+            if !has_ended {
+                break;
+            }
+        }
+    }
+
+    fn effects_leave(&mut self) {
+        let Some(process) = &mut self.process else { return };
+        for (run_id, effect) in process.host.poll_effects() {
+            self.perform(run_id, effect);
+        }
+    }
+
+    fn committed(&mut self) {
+        self.count("commits");
+        let Some(process) = &mut self.process else { return };
+        let before: Vec<[u8; 16]> = self.judge.runs();
+        let ended: Vec<[u8; 16]> = before
+            .into_iter()
+            .filter(|run| self.judge.has_ended(run))
+            .collect();
+        process.show(&mut self.judge);
+        process.check_timer(&mut self.judge);
+        self.effects_leave();
+        let newly = self
+            .judge
+            .runs()
+            .into_iter()
+            .filter(|run| self.judge.has_ended(run) && !ended.contains(run));
+        for run in newly.collect::<Vec<_>>() {
+            self.child_may_have_ended(RunId::from_bytes(run).expect("it was an id"));
+        }
+        self.judge.settled_in();
+        let folds = self.dice.percent(10);
+        let Some(process) = &mut self.process else { return };
+        if folds && process.is_at_rest() && !process.begin(self.now_ms, 1) {
+            process.fold(&mut self.judge);
+        }
+    }
+
+    fn boot_process(&mut self) {
+        if self.process.is_some() {
+            return;
+        }
+        self.boots += 1;
+        self.judge.booted();
+        let offset_ms = self.offset_ms();
+        match Process::open(&self.disk, self.boots, self.now_ms, offset_ms) {
+            Ok(process) => {
+                process.show_found(&mut self.judge);
+                process.show(&mut self.judge);
+                self.process = Some(process);
+                self.count("boots of the runs");
+            }
+            Err(fault) => panic!("the store of the runs does not open: {fault:?}"),
+        }
+    }
+
+    fn boot_contract(&mut self) {
+        if self.contract.is_some() {
+            return;
+        }
+        let offset_ms = self.offset_ms();
+        let contract = Contract::open(&self.contract_disk, self.now_ms, offset_ms, &mut self.dice);
+        self.contract = Some(contract);
+        self.count("boots of the contract");
+        for place in 0..self.workers.len() {
+            let after_ms = self.dice.roll(500);
+            self.plan(after_ms, Happening::WorkerConnects { place });
+        }
+        // What waited for an answer of the process before asks again.
+        if let Some(process) = &self.process {
+            let (boot, waiting) = (process.boot, process.port.keys().copied().collect::<Vec<_>>());
+            for execution_id in waiting {
+                let after_ms = self.dice.roll(500);
+                self.plan(after_ms, Happening::Sends { boot, execution_id });
+            }
+        }
+    }
+
+    /// What a clock says that was set while nothing looked at it.
+    fn offset_ms(&mut self) -> i64 {
+        if !self.jumps {
+            return 0;
+        }
+        let most_ms = *self.dice.pick(&[0, 500, 20_000, 300_000]);
+        let offset_ms = i64::try_from(self.dice.roll(most_ms + 1)).expect("it is small");
+        if self.dice.percent(50) {
+            offset_ms
+        } else {
+            -offset_ms
+        }
+    }
+
+    pub(crate) fn end_process(&mut self) {
+        if self.process.take().is_none() {
+            return;
+        }
+        let is_power_cut = self.dice.percent(50);
+        self.disk.crash(is_power_cut, &mut self.dice);
+        let after_ms = self.dice.between(10, 3_000);
+        self.plan(after_ms, Happening::RunsBoot);
+        if self.together {
+            self.end_contract();
+        }
+    }
+
+    pub(crate) fn end_contract(&mut self) {
+        if self.contract.take().is_none() {
+            return;
+        }
+        drop(self.contract_disk.crash());
+        let after_ms = self.dice.between(10, 3_000);
+        self.plan(after_ms, Happening::ContractBoots);
+        if self.together {
+            self.end_process();
+        }
+    }
+
+    fn fault(&mut self) {
+        if !self.is_stormy {
+            return;
+        }
+        let after_ms = self.dice.between(500, 25_000);
+        self.plan(after_ms, Happening::Fault);
+        match self.dice.roll(6) {
+            0 => {
+                self.count("fault: runs killed");
+                self.end_process();
+            }
+            1 => {
+                self.count("fault: contract killed");
+                self.end_contract();
+            }
+            2 | 3 => self.next_commit_breaks = true,
+            4 => {
+                let faults = [
+                    escapement_store::MemoryFault::WrittenNotSynced,
+                    escapement_store::MemoryFault::SyncedNotAcknowledged,
+                ];
+                self.contract_disk.fail_next_commit(*self.dice.pick(&faults));
+            }
+            _ => {
+                let place = usize::try_from(self.dice.roll(2)).expect("it is small");
+                self.worker_crashes(place);
+            }
+        }
+    }
+}
+
+/// Where time begins.
+pub(crate) const START_UNIX_MS: i64 = 1_763_700_000_000;
+/// Rounds at one instant after which something goes in circles.
+const ROUNDS_MAX: usize = 10_000;
+/// Events that a failure can show.
+const TRACE_MAX: usize = 400;
