@@ -1,5 +1,5 @@
 //! Every fault that can be planted is caught by a suite. Tests the suites, not the product: that they are green without a
-//! fault is seen where all tests run.
+//! fault is seen where all tests run. Faults of runs are left to the simulation of runs, which plants them in its own process.
 //!
 //! Prints the table: which test catches which fault, and after how long. `ESCAPEMENT_PLANTED=name` runs one fault.
 
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use suites::{Suite, Verdict};
 use table::{CATCHERS, misread};
 
+/// How the names of the faults begin that `escapement-runs-simulation` plants.
+const OF_RUNS: &str = "run-";
 /// A suite that takes longer than this with a fault in it has not caught it.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -20,7 +22,7 @@ fn every_fault_has_a_suite_that_is_to_catch_it() {
     let listed: BTreeSet<Bug> = CATCHERS.iter().map(|(bug, _)| *bug).collect();
     let missing: Vec<&str> = Bug::ALL
         .iter()
-        .filter(|bug| !listed.contains(bug))
+        .filter(|bug| !listed.contains(bug) && !bug.name().starts_with(OF_RUNS))
         .map(|bug| bug.name())
         .collect();
     assert_eq!(missing, Vec::<&str>::new(), "no suite is named for these");

@@ -15,6 +15,7 @@ use alloc::sync::Arc;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::chain::chain_begin;
+use escapement_model::planted::{self, Bug};
 use prost::Message;
 
 /// What a fork keeps.
@@ -109,6 +110,7 @@ const DIGEST_BYTES: usize = 32;
 /// What a step takes with it, if anything.
 fn kept(step: u32, state: &StepState, keep: Keep<'_>, as_of: u64) -> Option<Event> {
     match state.stage() {
+        StepStage::Completed if planted::is_on(Bug::RunForkForgets) => None,
         StepStage::Completed => Some(Event::StepMemoized(StepMemoized {
             step,
             output: state.output.clone(),

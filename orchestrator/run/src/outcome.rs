@@ -6,6 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::opaque::{ValueView, encode_value, value_of};
+use escapement_model::planted::{self, Bug};
 use escapement_model::{Opaque, codes};
 
 /// The end of a contract execution, as its result says.
@@ -54,7 +55,11 @@ pub struct AttemptOutcome {
 /// Judges the end of an execution. `attempt_ms` is what a worker had; `seen` is true if a worker has offered the action before.
 pub fn classify(end: &ContractEnd, attempt_ms: u64, seen: bool) -> AttemptOutcome {
     let Some(error) = &end.error else {
-        let output = end.output.clone().unwrap_or_default();
+        let result = end
+            .output
+            .clone()
+            .filter(|_| !planted::is_on(Bug::RunResultIgnored));
+        let output = result.unwrap_or_default();
         return AttemptOutcome {
             class: OutcomeClass::Completed,
             pause: asks_for_pause(&output),

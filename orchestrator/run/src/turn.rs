@@ -26,6 +26,7 @@ use alloc::sync::Arc;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::chain::chain_next;
+use escapement_model::planted::{self, Bug};
 use prost::Message;
 
 /// One input's work.
@@ -138,7 +139,8 @@ impl<'a> Turn<'a> {
 
     // RUN-2.4
     fn admit(&mut self) -> Result<(), Refused> {
-        if self.state.stage() != Stage::Queued || self.state.pause_wanted {
+        let paused = self.state.pause_wanted && !planted::is_on(Bug::RunPausedAdmitted);
+        if self.state.stage() != Stage::Queued || paused {
             return Err(refused(
                 RefusedReason::NotQueued,
                 "the run does not wait for admission",
@@ -182,8 +184,16 @@ impl<'a> Turn<'a> {
             run_id: self.run_id(),
             step: &self.step(unit.step).key,
             index: unit.index,
-            epoch: unit.epoch,
-            attempt,
+            epoch: if planted::is_on(Bug::RunEpochForgotten) {
+                0
+            } else {
+                unit.epoch
+            },
+            attempt: if planted::is_on(Bug::RunIdReused) {
+                1
+            } else {
+                attempt
+            },
         }
     }
 

@@ -6,6 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::cmp::Reverse;
+use escapement_model::planted::{self, Bug};
 use escapement_run::ids::{InputRequestId, RunId};
 use escapement_run::journal::{Event, InputRequest, PlanCreated, RequestState};
 use escapement_run::plan::SubPlan;
@@ -274,7 +275,8 @@ impl Runs {
     fn place(&mut self, run_id: RunId) {
         let live = self.runs.get_mut(&run_id).expect("the run lives");
         let (state, shown) = (live.run.state(), live.run.shown());
-        let admissible = shown == ShownState::Queued && !state.pause_wanted;
+        let paused = state.pause_wanted && !planted::is_on(Bug::RunPausedAdmitted);
+        let admissible = shown == ShownState::Queued && !paused;
         let queued = admissible.then_some((Reverse(state.spec.priority), state.created_at, run_id));
         if live.queued != queued {
             if let Some(old) = live.queued.take() {
@@ -285,10 +287,12 @@ impl Runs {
         }
         let due_at = live.run.due_at();
         if live.due_at != due_at {
+            let forgets = live.due_at.is_some() && planted::is_on(Bug::RunTimerForgotten);
             if let Some(old) = live.due_at.take() {
                 self.due.remove(&(old, run_id));
             }
-            self.due.extend(due_at.map(|due| (due, run_id)));
+            self.due
+                .extend(due_at.filter(|_| !forgets).map(|due| (due, run_id)));
             live.due_at = due_at;
         }
         let under_way =

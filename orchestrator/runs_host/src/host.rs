@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use escapement_model::RunId;
+use escapement_model::planted::{self, Bug};
 use escapement_run::{Blobs, Effect, Input, Refused};
 use escapement_runs::{Config, NewFork, NewRun, NotHandled, Runs, Work};
 use escapement_store::StoreFault;
@@ -120,7 +121,10 @@ impl RunsHost {
         for (run_id, run) in recovered {
             host.runs.recover(run_id, run);
         }
-        for run_id in ids {
+        for run_id in ids
+            .into_iter()
+            .filter(|_| !planted::is_on(Bug::RunRecoveryUnheard))
+        {
             // Time comes after all of them: it may end a run that was not taken up yet.
             let work = host.runs.handle(run_id, Input::Recovered, now, &host.contents);
             if let Some(work) = work.expect("it was taken up just now") {
@@ -144,6 +148,7 @@ impl RunsHost {
             request,
             saved_plan,
         } = create;
+        let request = request.filter(|_| !planted::is_on(Bug::RunRequestForgotten));
         let run_id = run.run_id;
         self.require_new(run_id, request.as_ref())?;
         if let Some(live) = saved_plan.as_ref().and_then(|plan| self.live_run_of(plan)) {
@@ -338,8 +343,19 @@ impl RunsHost {
         let mut batch = RunBatch::new();
         for queued in self.queue.drain(..) {
             self.ending.extend(ended(&queued.work));
-            batch.add(write_of(&queued));
+            if batch.is_empty() || !planted::is_on(Bug::RunWriteDropped) {
+                batch.add(write_of(&queued));
+            }
             self.written.push(queued.written());
+            if planted::is_on(Bug::RunEffectsEarly) {
+                let early = self
+                    .written
+                    .iter_mut()
+                    .map(|it| (it.coming.run_id, core::mem::take(&mut it.effects)));
+                let early =
+                    early.flat_map(|(run_id, effects)| effects.into_iter().map(move |it| (run_id, it)));
+                self.ready.extend(early);
+            }
         }
         (!batch.is_empty()).then_some(batch)
     }

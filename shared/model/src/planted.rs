@@ -77,6 +77,63 @@ bugs! {
     RemovedIdReusable = "removed-id-reusable",
     /// Removal takes what has not settled.
     LiveRemoved = "live-removed",
+    // Runs.
+    /// What a run wants done leaves before it is durable.
+    RunEffectsEarly = "run-effects-early",
+    /// Of the writes of a commit the last one is left out.
+    RunWriteDropped = "run-write-dropped",
+    /// The request that has made a run is not remembered.
+    RunRequestForgotten = "run-request-forgotten",
+    /// A start sends nothing again.
+    RunRecoveryUnheard = "run-recovery-unheard",
+    /// The timer of a run that changes is not armed again.
+    RunTimerForgotten = "run-timer-forgotten",
+    /// A paused run leaves the queue.
+    RunPausedAdmitted = "run-paused-admitted",
+    /// What may destroy something runs unasked.
+    RunGateForgotten = "run-gate-forgotten",
+    /// A decision counts whatever it is about.
+    RunDigestUnchecked = "run-digest-unchecked",
+    /// An agent approves.
+    RunAgentApproves = "run-agent-approves",
+    /// The user who started a run approves what it asks, with four eyes, too.
+    RunFourEyesIgnored = "run-four-eyes-ignored",
+    /// One person is a quorum.
+    RunQuorumIgnored = "run-quorum-ignored",
+    /// A question is answered as often as somebody answers it.
+    RunAnswerTwice = "run-answer-twice",
+    /// The outcome of an attempt that was fenced counts for the one that lives.
+    RunFencedCounts = "run-fenced-counts",
+    /// The outcome of an attempt counts for the next one, too.
+    RunLateCounts = "run-late-counts",
+    /// What comes after the end of a step changes its result.
+    RunLateItemCounts = "run-late-item-counts",
+    /// A run that fails does so twice.
+    RunTwoEnds = "run-two-ends",
+    /// Items that completed are done again after a restart.
+    RunCompletedRepeated = "run-completed-repeated",
+    /// A retry has the ids of the first attempt.
+    RunIdReused = "run-id-reused",
+    /// A step that was set back has the ids of its first epoch.
+    RunEpochForgotten = "run-epoch-forgotten",
+    /// Each child of a unit is the first one.
+    RunChildReused = "run-child-reused",
+    /// A payload has one entry more than its template.
+    RunPayloadLeaks = "run-payload-leaks",
+    /// An attempt's environment has the run's input in it.
+    RunEnvironmentLeaks = "run-environment-leaks",
+    /// A start makes requests anew instead of sending those that were intended.
+    RunRequestRebuilt = "run-request-rebuilt",
+    /// A pause holds nothing up.
+    RunPauseLost = "run-pause-lost",
+    /// No timer is armed for the end of a question.
+    RunQuestionUntimed = "run-question-untimed",
+    /// A unit is retried once more than allowed.
+    RunRetryTooMany = "run-retry-too-many",
+    /// An output is not that of the result.
+    RunResultIgnored = "run-result-ignored",
+    /// A fork keeps nothing of what completed.
+    RunForkForgets = "run-fork-forgets",
     // The shell.
     /// A full disk is taken for a write that went through.
     FullIsDurable = "full-is-durable",

@@ -6,6 +6,7 @@ use crate::plan::{Expression, OnDependencyFailure, OnFailure, Step, StepKind};
 use crate::spec::DependencyDefault;
 use crate::state::{Stage, StepStage, UnitStage};
 use alloc::string::String;
+use escapement_model::planted::{self, Bug};
 
 /// What may happen to a pending step.
 enum Turned {
@@ -41,7 +42,7 @@ impl Turn<'_> {
     pub(super) fn starts_nothing(&self) -> bool {
         let ends = self.state.cause.is_some() && !self.state.drains;
         self.state.stage() != Stage::Executing
-            || self.state.pause_wanted
+            || (self.state.pause_wanted && !planted::is_on(Bug::RunPauseLost))
             || ends
             || self.waits_for_plan_approval()
     }

@@ -7,6 +7,7 @@ use crate::journal::{
 use crate::state::{Stage, StepStage};
 use alloc::string::String;
 use bytes::Bytes;
+use escapement_model::planted::{self, Bug};
 
 impl Turn<'_> {
     // RUN-10.1
@@ -102,6 +103,11 @@ impl Turn<'_> {
     /// Ends the run as failed; what did not end is skipped.
     pub(super) fn fail(&mut self, error: Failure) {
         self.end_steps();
+        if planted::is_on(Bug::RunTwoEnds) {
+            let error = error.clone();
+            let timed_out = false;
+            self.emit(Event::RunFailed(RunFailed { error, timed_out }));
+        }
         self.emit(Event::RunFailed(RunFailed {
             error,
             timed_out: false,

@@ -12,6 +12,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, entries};
+use escapement_model::planted::{self, Bug};
 use escapement_model::{Opaque, limits::NAME_CHARS_MAX};
 
 /// What a unit would do.
@@ -44,6 +45,11 @@ impl Turn<'_> {
         }
         let render = |call: &Call| self.render_object(unit, &call.tool_args);
         let payload = match &self.step(unit.step).kind {
+            StepKind::ToolCall(call) if planted::is_on(Bug::RunPayloadLeaks) => {
+                StructBuilder::from_opaque(&render(call)?)
+                    .text("of", &self.step(unit.step).key)
+                    .build()
+            }
             StepKind::ToolCall(call) => render(call)?,
             StepKind::Parallel(parallel) => render(&parallel.items[unit.index as usize])?,
             StepKind::Loop(spec) if spec.pass_iteration => StructBuilder::from_opaque(&render(&spec.call)?)
@@ -81,7 +87,12 @@ impl Turn<'_> {
             name: self.attempt_name(unit, attempt),
             action: &rendered.action,
             payload: rendered.payload.clone(),
-            environment: &self.given_environment(),
+            environment: &match planted::is_on(Bug::RunEnvironmentLeaks) {
+                true => StructBuilder::from_opaque(&self.given_environment())
+                    .object("input", self.given_input().as_encoded())
+                    .build(),
+                false => self.given_environment(),
+            },
             failed_dependencies: self.failed_dependencies(unit),
             plan_name: shorten(plan_name),
             priority: spec.priority,

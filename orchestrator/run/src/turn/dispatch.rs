@@ -14,6 +14,7 @@ use crate::state::{PendingEvaluation, StepStage, UnitStage};
 use alloc::string::{String, ToString};
 use bytes::Bytes;
 use escapement_model::Opaque;
+use escapement_model::planted::{self, Bug};
 
 impl Turn<'_> {
     // RUN-4.1
@@ -208,11 +209,8 @@ impl Turn<'_> {
         let due = match state.stage() {
             UnitStage::Ready => true,
             UnitStage::BackingOff => state.retry_at <= self.now,
-            UnitStage::Live
-            | UnitStage::Waiting
-            | UnitStage::Judged
-            | UnitStage::Completed
-            | UnitStage::Failed => false,
+            UnitStage::Completed => self.state.recoveries > 0 && planted::is_on(Bug::RunCompletedRepeated),
+            UnitStage::Live | UnitStage::Waiting | UnitStage::Judged | UnitStage::Failed => false,
         };
         if !due || self.step_state(unit.step).stage() != StepStage::Running {
             return;
@@ -280,7 +278,12 @@ impl Turn<'_> {
         if self.remaining_ms() < DISPATCH_MS_MIN {
             return self.outer_limit_is_over();
         }
-        let run_id = self.attempt_name(unit, state.attempts + 1).child_run_id();
+        let attempts = if planted::is_on(Bug::RunChildReused) {
+            0
+        } else {
+            state.attempts
+        };
+        let run_id = self.attempt_name(unit, attempts + 1).child_run_id();
         let stored = self.store(input.as_encoded().clone());
         self.emit(Event::ChildRunStarted(ChildRunStarted {
             unit,
@@ -327,7 +330,10 @@ impl Turn<'_> {
                 let state = self.unit(unit);
                 if let Some(live) = &state.live {
                     let seen = self.profile(&live.action).seen;
-                    let request = self.load(&live.request);
+                    let request = match planted::is_on(Bug::RunRequestRebuilt) {
+                        true => self.rebuilt(unit, live),
+                        false => self.load(&live.request),
+                    };
                     let execution_id = self.attempt_name(live.unit, live.attempt).execution_id();
                     self.effect(Effect::Submit {
                         execution_id,
@@ -345,6 +351,15 @@ impl Turn<'_> {
             }
         }
         self.into_commit().effects
+    }
+
+    /// The request as it would be made now: a planted fault.
+    fn rebuilt(&self, unit: UnitRef, live: &ToolCalled) -> Bytes {
+        let Ok(rendered) = self.render_call(unit) else {
+            return self.load(&live.request);
+        };
+        let subject = self.subject_digest(unit, &rendered);
+        self.contract_request(unit, live.attempt, &rendered, &subject, live.attempt_ms)
     }
 
     /// The class of what the unit would do.

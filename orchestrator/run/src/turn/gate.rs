@@ -6,6 +6,7 @@ use crate::journal::UnitRef;
 use crate::plan::{Plan, Step, StepKind};
 use crate::spec::{Risk, Spec};
 use escapement_model::encoder::Encoder;
+use escapement_model::planted::{self, Bug};
 
 impl Turn<'_> {
     // RUN-6.2, RUN-6.11
@@ -13,6 +14,9 @@ impl Turn<'_> {
     pub(super) fn gate(&self, unit: UnitRef, rendered: &Rendered, subject: &[u8; 32]) -> Gate {
         let (spec, risk) = (&self.state.spec, self.profile(&rendered.action).risk());
         let state = self.unit(unit);
+        if risk == Risk::Destructive && planted::is_on(Bug::RunGateForgotten) {
+            return Gate::Open;
+        }
         if !asks(spec.autonomy_level, risk) || state.approved_digest[..] == subject[..] {
             Gate::Open
         } else if !checks_safety(spec, risk) {

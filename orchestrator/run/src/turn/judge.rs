@@ -13,6 +13,7 @@ use alloc::string::String;
 use bytes::Bytes;
 use escapement_model::ExecutionId;
 use escapement_model::codes::WORKER_LOST;
+use escapement_model::planted::{self, Bug};
 
 impl Turn<'_> {
     // RUN-4.4
@@ -57,7 +58,16 @@ impl Turn<'_> {
             for (index, unit) in (0..).zip(&self.step_state(step).units) {
                 if let Some(live) = &unit.live {
                     let unit = self.unit_ref(step, index);
-                    if self.attempt_name(live.unit, live.attempt).execution_id() == execution_id {
+                    let fenced = UnitRef {
+                        epoch: unit.epoch.saturating_sub(1),
+                        ..live.unit
+                    };
+                    let is_fenced = planted::is_on(Bug::RunFencedCounts)
+                        && self.attempt_name(fenced, live.attempt).execution_id() == execution_id;
+                    let is_late = planted::is_on(Bug::RunLateCounts)
+                        && self.attempt_name(live.unit, live.attempt - 1).execution_id() == execution_id;
+                    let is_live = self.attempt_name(live.unit, live.attempt).execution_id() == execution_id;
+                    if is_live || is_fenced || is_late {
                         return Some((unit, live.clone()));
                     }
                 }
@@ -105,7 +115,8 @@ impl Turn<'_> {
         let state = self.unit(unit);
         let base = self.max_retries(unit.step);
         let budget = base.saturating_mul(1 + state.extensions);
-        if state.retries < budget {
+        let too_many = u32::from(planted::is_on(Bug::RunRetryTooMany));
+        if state.retries < budget + too_many {
             let retry = state.retries + 1;
             let due_at = self.now.saturating_add(
                 retry_delay_ms(self.step(unit.step), &self.state.spec.limits, retry).cast_signed(),

@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::opaque::ValueView;
+use escapement_model::planted::{self, Bug};
 
 impl Turn<'_> {
     // RUN-6.1
@@ -167,6 +168,7 @@ impl Turn<'_> {
         let request = request.clone();
         match request.state() {
             RequestState::Open => {}
+            RequestState::Answered if planted::is_on(Bug::RunAnswerTwice) => {}
             RequestState::Answered => return self.answered_before(&request, &answer),
             RequestState::Expired => {
                 return Err(refused(
@@ -181,7 +183,7 @@ impl Turn<'_> {
                 ));
             }
         }
-        if request.subject_digest != answer.subject_digest {
+        if request.subject_digest != answer.subject_digest && !planted::is_on(Bug::RunDigestUnchecked) {
             return Err(refused(
                 RefusedReason::DigestMismatch,
                 "subject_digest: is not that of the request; read it again before deciding",
@@ -205,7 +207,8 @@ impl Turn<'_> {
             if approved.contains(&answer.responder.id) {
                 return Ok(());
             }
-            if approved.len() + 1 < self.state.spec.policy.quorum as usize {
+            let needs_more = !planted::is_on(Bug::RunQuorumIgnored);
+            if needs_more && approved.len() + 1 < self.state.spec.policy.quorum as usize {
                 self.emit(Event::DecisionRecorded(recorded));
                 return Ok(());
             }
@@ -256,7 +259,7 @@ impl Turn<'_> {
             return Ok(());
         }
         let policy = &self.state.spec.policy;
-        if responder.kind() == ResponderKind::Agent {
+        if responder.kind() == ResponderKind::Agent && !planted::is_on(Bug::RunAgentApproves) {
             return Err(refused(
                 RefusedReason::SelfApproval,
                 "responder: an agent cannot approve",
@@ -265,7 +268,8 @@ impl Turn<'_> {
         if kind != RequestKind::Approval {
             return Ok(());
         }
-        if policy.four_eyes && responder.id == self.state.spec.user_id {
+        let four_eyes = policy.four_eyes && !planted::is_on(Bug::RunFourEyesIgnored);
+        if four_eyes && responder.id == self.state.spec.user_id {
             return Err(refused(
                 RefusedReason::SelfApproval,
                 "responder: the user who started the run cannot approve what it asks (four_eyes)",
