@@ -48,7 +48,7 @@ fn the_demo_ends_with_two_successes_one_partial_and_one_failure() {
     let last = said.lines().last();
     assert_eq!(
         last,
-        Some(r#"{"plans":4,"success":2,"partial":1,"failure":1}"#),
+        Some(r#"{"plans":4,"success":2,"partial":1,"failure":1,"run":"completed"}"#),
         "{told}"
     );
     let report = checkout::root().join(&output.0).join("files/release-report.md");

@@ -1,10 +1,12 @@
-//! Four plans do real work on the project itself: a real orchestrator, two real workers, live progress, files at the end.
+//! Four plans and a run do real work on the project itself: a real orchestrator, two real workers, live progress, files at the end.
 //! Fakes nothing: the plan documents go to the API unchanged, and git and cargo answer from this checkout.
 
 #![allow(clippy::print_stdout, reason = "stdout is what this program is for")]
 
+mod ledger;
 mod plans;
 mod progress;
+mod run;
 mod stage;
 mod view;
 
@@ -36,7 +38,7 @@ async fn main() -> ExitCode {
 
 /// Runs everything. True if each plan ended as it should.
 async fn demonstrate(arguments: impl Iterator<Item = String>) -> Result<bool, Fault> {
-    let stage = Stage::start(output(arguments)?).await?;
+    let mut stage = Stage::start(output(arguments)?).await?;
     println!(
         "\norchestrator at {}, workers `one` and `two`, files under {}",
         stage.address(),
@@ -47,11 +49,13 @@ async fn demonstrate(arguments: impl Iterator<Item = String>) -> Result<bool, Fa
         verdicts.push(plan.perform(&stage).await?);
     }
     let mut all_well = verdicts.iter().all(|verdict| verdict.as_expected);
+    let run = run::perform(&mut stage).await?;
+    all_well &= run.as_expected;
     println!();
-    all_well &= stage.tell_deliveries().await?;
+    all_well &= stage.tell_deliveries(DELIVERIES).await?;
     stage.tell_files()?;
     stage.stop().await?;
-    println!("\n{}", counts(&verdicts));
+    println!("\n{}", counts(&verdicts, run.state));
     Ok(all_well)
 }
 
@@ -74,14 +78,19 @@ fn is_in_target(folder: &Path) -> bool {
         && matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
 }
 
-/// How many plans ended how: the last line of the demo.
-fn counts(verdicts: &[Verdict]) -> String {
+/// How many plans ended how, and the run: the last line of the demo.
+fn counts(verdicts: &[Verdict], run: &str) -> String {
     let count = |status: &str| verdicts.iter().filter(|verdict| verdict.status == status).count();
     let [success, partial, failure] = ["success", "partial", "failure"].map(count);
     let plans = verdicts.len();
     // By hand, since the order is meant for people.
-    format!(r#"{{"plans":{plans},"success":{success},"partial":{partial},"failure":{failure}}}"#)
+    format!(
+        r#"{{"plans":{plans},"success":{success},"partial":{partial},"failure":{failure},"run":"{run}"}}"#
+    )
 }
+
+/// The release report, and the announcement of the run.
+const DELIVERIES: usize = 2;
 
 /// In `target`, where git ignores it, and below the root, where git and cargo find the project.
 const OUTPUT: &str = "target/demo";
@@ -122,8 +131,8 @@ mod tests {
         };
         let verdicts = ["success", "failure", "success", "partial"].map(verdict);
         assert_eq!(
-            counts(&verdicts),
-            r#"{"plans":4,"success":2,"partial":1,"failure":1}"#
+            counts(&verdicts, "completed"),
+            r#"{"plans":4,"success":2,"partial":1,"failure":1,"run":"completed"}"#
         );
     }
 }

@@ -11,6 +11,7 @@ use escapement_tests::{
 
 /// Everything that runs. Dropping it ends the processes at once; [`Stage::stop`] does it properly.
 pub(crate) struct Stage {
+    settings: OrchestratorSettings,
     orchestrator: Orchestrator,
     workers: [Worker; 2],
     receiver: Receiver,
@@ -41,6 +42,7 @@ impl Stage {
             worker("two", &orchestrator, &receiver, &files, &logs).await?,
         ];
         Ok(Self {
+            settings,
             orchestrator,
             workers,
             receiver,
@@ -59,6 +61,22 @@ impl Stage {
         &self.orchestrator
     }
 
+    /// Kills the orchestrator by SIGKILL and starts it again on the same store and address. The workers find it.
+    pub(crate) async fn restart_orchestrator(&mut self) -> Result<(), Fault> {
+        self.orchestrator.process.kill()?;
+        let settings = self.settings.clone().listen(self.orchestrator.address());
+        self.orchestrator = settings.start().await?;
+        Ok(())
+    }
+
+    /// What the workers have logged so far, a line of JSON each.
+    pub(crate) fn worker_logs(&self) -> Vec<String> {
+        self.workers
+            .iter()
+            .map(|worker| worker.process.stderr())
+            .collect()
+    }
+
     /// Where the plans shall post to; known only now, so it goes into the environment and not into a document.
     pub(crate) fn webhook_url(&self) -> String {
         self.receiver.url("/releases")
@@ -69,11 +87,11 @@ impl Stage {
         self.output.join(FILES).display().to_string()
     }
 
-    /// Tells what the webhook receiver got. True if it is one JSON object by POST.
-    pub(crate) async fn tell_deliveries(&self) -> Result<bool, Fault> {
+    /// Tells what the webhook receiver got. True if it is so many JSON objects by POST.
+    pub(crate) async fn tell_deliveries(&self, n_expected: usize) -> Result<bool, Fault> {
         let received = self
             .receiver
-            .wait_for_requests(1, DELIVERY_LIMIT)
+            .wait_for_requests(n_expected, DELIVERY_LIMIT)
             .await
             .unwrap_or_default();
         for request in &received {
@@ -87,9 +105,12 @@ impl Stage {
         let is_json = |body: &[u8]| {
             serde_json::from_slice::<serde_json::Value>(body).is_ok_and(|body| body.is_object())
         };
-        let as_expected = matches!(received.as_slice(), [one] if one.method == "POST" && is_json(&one.body));
+        let are_right = received
+            .iter()
+            .all(|one| one.method == "POST" && is_json(&one.body));
+        let as_expected = received.len() == n_expected && are_right;
         if !as_expected {
-            println!("! the webhook should have got one JSON object by POST");
+            println!("! the webhook should have got {n_expected} JSON objects by POST");
         }
         Ok(as_expected)
     }
@@ -138,6 +159,8 @@ async fn worker(
 ) -> Result<Worker, Fault> {
     let mut settings = WorkerSettings::new(&orchestrator.url(), name, files, logs)
         .flag("--allow-host", receiver.address())
+        .flag("--log", "info,escapement_sdk=debug")
+        .flag("--log-format", "json")
         .variable("PATH", search_path()?);
     for program in PROGRAMS {
         settings = settings.flag("--allow-program", program);
