@@ -5,6 +5,7 @@ mod large;
 mod pairs;
 mod queue;
 mod restart;
+mod runs;
 mod small;
 mod validation;
 
@@ -40,6 +41,7 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
             "independent" => large::independent(extent).await?,
             "validation" => validation::validation(extent).await?,
             "queue" => queue::queue(extent).await?,
+            "runs" => runs::runs(extent).await?,
             "sessions" => idle::sessions(extent).await?,
             "restart" => restart::restart(extent).await?,
             "idle" => idle::idle(extent).await?,
@@ -54,13 +56,14 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
 }
 
 /// What can be asked for alone.
-const GROUPS: [&str; 9] = [
+const GROUPS: [&str; 10] = [
     "single",
     "three",
     "chain",
     "independent",
     "validation",
     "queue",
+    "runs",
     "sessions",
     "restart",
     "idle",

@@ -89,6 +89,6 @@ impl Template {
 pub(crate) const ACTION: &str = "echo";
 
 /// What a step is given: about a hundred bytes.
-fn payload() -> serde_json::Value {
+pub(crate) fn payload() -> serde_json::Value {
     json!({ "path": "reports/2026/summary.json", "attempts": 3, "tags": ["daily", "summary"] })
 }
