@@ -13,7 +13,7 @@ use escapement_store::runs::{BatchOutcome, ClientRequest, RunBatch, RunReader, R
 use crate::contents::Contents;
 use crate::recovery::{Damaged, recover};
 use crate::revisions::documents_below;
-use crate::writes::{Coming, Queued, Written, write_of};
+use crate::writes::{Coming, Links, Queued, Written, write_of};
 
 /// A run that is to be made.
 #[derive(Clone, Debug)]
@@ -143,6 +143,11 @@ impl RunsHost {
     /// # Panics
     /// As the store's reader fails.
     pub fn create(&mut self, create: Create, now: i64) -> Result<RunId, NotCreated> {
+        self.create_linked(create, Links::default(), now)
+    }
+
+    /// As [`RunsHost::create`], for a run that lists find by its links, too.
+    pub fn create_linked(&mut self, create: Create, links: Links, now: i64) -> Result<RunId, NotCreated> {
         let Create {
             run,
             request,
@@ -158,7 +163,7 @@ impl RunsHost {
         let work = created.map_err(|why| not_created(why, run_id))?;
         self.push(work, request);
         let queued = self.queue.back_mut().expect("it was pushed just now");
-        queued.coming.plan = saved_plan;
+        (queued.coming.plan, queued.coming.links) = (saved_plan, links);
         self.admit(now);
         Ok(run_id)
     }
@@ -180,6 +185,11 @@ impl RunsHost {
         if !is_there {
             return Err(NotForked::NotThere);
         }
+        let ended = self.summary(from).filter(|from| from.progress.ended_at.is_some());
+        let origin = ended.map(|from| from.created).unwrap_or_default();
+        if let Some(live) = origin.plan.as_ref().and_then(|plan| self.live_run_of(plan)) {
+            return Err(NotForked::NotCreated(NotCreated::AlreadyRunning(live)));
+        }
         let forked = self.runs.fork(run, now, &self.contents);
         let work = forked.map_err(|why| match why {
             escapement_runs::NotForked::NotCreated(why) => NotForked::NotCreated(not_created(why, run_id)),
@@ -187,6 +197,9 @@ impl RunsHost {
             escapement_runs::NotForked::Refused(refused) => NotForked::Refused(refused),
         })?;
         self.push(work, request);
+        let queued = self.queue.back_mut().expect("it was pushed just now");
+        queued.coming.plan = origin.plan;
+        (queued.coming.links.goal, queued.coming.links.trigger) = (origin.goal, origin.trigger);
         self.admit(now);
         Ok(run_id)
     }

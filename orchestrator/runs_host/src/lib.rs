@@ -14,4 +14,4 @@ pub use export::{ExportFault, PIECE_BYTES_MAX, RunExport};
 pub use host::{Create, Ended, Fork, Handled, NotCreated, NotForked, RunsHost};
 pub use recovery::{Damaged, StoredRunFault, look_at_stored};
 pub use revisions::documents_below;
-pub use writes::{request_state_byte, state_byte};
+pub use writes::{Links, request_state_byte, state_byte};

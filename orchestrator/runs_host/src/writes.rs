@@ -38,6 +38,15 @@ pub fn request_state_byte(state: RequestState) -> u8 {
     }
 }
 
+/// What lists find a run by, beside its owner and its saved plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Links {
+    /// The goal that it serves.
+    pub goal: Option<String>,
+    /// What fired it.
+    pub trigger: Option<String>,
+}
+
 /// What is to be written for one run.
 pub(crate) struct Queued {
     pub(crate) work: Work,
@@ -59,6 +68,8 @@ pub(crate) struct Coming {
     pub(crate) request: Option<ClientRequest>,
     /// The saved plan of a new run.
     pub(crate) plan: Option<String>,
+    /// What else lists find a new run by.
+    pub(crate) links: Links,
 }
 
 impl Queued {
@@ -68,6 +79,7 @@ impl Queued {
             creates: work.first_sequence == 1,
             request,
             plan: None,
+            links: Links::default(),
         };
         Self { work, coming }
     }
@@ -92,11 +104,11 @@ pub(crate) fn write_of(queued: &Queued) -> RunWrite {
     };
     RunWrite {
         requests: answered.into_iter().collect(),
-        ..with_creation(work, created_by, coming.plan.clone())
+        ..with_creation(work, created_by, coming)
     }
 }
 
-fn with_creation(work: &Work, request: Option<ClientRequest>, plan: Option<String>) -> RunWrite {
+fn with_creation(work: &Work, request: Option<ClientRequest>, coming: &Coming) -> RunWrite {
     let index = &work.index;
     let progress = RunProgress {
         state: state_byte(index.state),
@@ -110,7 +122,9 @@ fn with_creation(work: &Work, request: Option<ClientRequest>, plan: Option<Strin
         created_at: index.created_at,
         parent: index.parent_run_id,
         request,
-        plan,
+        plan: coming.plan.clone(),
+        goal: coming.links.goal.clone(),
+        trigger: coming.links.trigger.clone(),
         ..NewRun::default()
     });
     let last = work.first_sequence + work.entries.len() as u64 - 1;

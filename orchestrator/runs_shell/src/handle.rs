@@ -7,7 +7,7 @@ use escapement_model::RunId;
 use escapement_run::spec::Spec;
 use escapement_run::{Blobs, Input, Keep, RefusedReason, Run};
 use escapement_runs::{NewFork, NotHandled};
-use escapement_runs_host::{Create, NotCreated, NotForked, RunsHost, StoredRunFault, look_at_stored};
+use escapement_runs_host::{Create, Links, NotCreated, NotForked, RunsHost, StoredRunFault, look_at_stored};
 use escapement_store::StoreFault;
 use escapement_store::runs::{ClientRequest, RunReader, RunStore};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -104,11 +104,19 @@ impl RunsHandle {
     /// # Errors
     /// [`CallError`].
     pub async fn create(&self, create: Create) -> Result<Created, CallError> {
+        self.create_linked(create, Links::default()).await
+    }
+
+    /// As [`RunsHandle::create`], for a run that lists find by its links, too.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn create_linked(&self, create: Create, links: Links) -> Result<Created, CallError> {
         let spec = &create.run.spec;
         let bytes = spec.input.len() + spec.environment.len() + create.run.plan.document.len();
         let change = move |host: &mut RunsHost, now| {
             let digest = create.request.as_ref().map(|request| request.digest);
-            let created = host.create(create, now);
+            let created = host.create_linked(create, links, now);
             created.map_or_else(|why| attached(why, digest), |run_id| Ok(new(run_id)))
         };
         self.change(bytes, change).await

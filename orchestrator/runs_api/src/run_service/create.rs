@@ -12,7 +12,7 @@ use escapement_run::plan::{self, Plan, Violations};
 use escapement_run::spec::{ActionProfile, Spec};
 use escapement_run::{Blobs, Run, preview};
 use escapement_runs::NewRun;
-use escapement_runs_host::Create;
+use escapement_runs_host::{Create, Links};
 use escapement_store::runs::ClientRequest;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
@@ -62,7 +62,11 @@ impl Runs {
             request: client,
             saved_plan: resolved.plan_id,
         };
-        let created = self.runs.create(create).await?;
+        let links = Links {
+            goal: some(&request.goal_id),
+            trigger: some(&request.trigger_id),
+        };
+        let created = self.runs.create_linked(create, links).await?;
         let run = self
             .look(created.run_id, |run, blobs| run_view(run, blobs, Detail::Usual))
             .await?;
@@ -154,6 +158,10 @@ impl Runs {
             plan_id,
         }))
     }
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 fn invalid(violations: &Violations) -> v1::PreviewRunResponse {

@@ -114,12 +114,37 @@ async fn lists_filter_by_state_status_and_life() {
     );
     let completed = v1::ListRunsRequest {
         plan_status: "completed".to_owned(),
-        ..base
+        ..base.clone()
     };
     assert_eq!(
         ids(pages(&mut world, completed).await),
         BTreeSet::from([done.run_id])
     );
+    let linked = v1::CreateRunRequest {
+        goal_id: "g-1".to_owned(),
+        trigger_id: "t-1".to_owned(),
+        ..run_of(json!([call("a", "fail", &[])]))
+    };
+    let linked = world.finish(linked).await;
+    let retry = v1::RetryRunRequest {
+        run_id: linked.run_id.clone(),
+        ..v1::RetryRunRequest::default()
+    };
+    let retried = world.client.retry_run(retry).await.unwrap();
+    let retried = retried.into_inner().run.unwrap();
+    world.ended(&retried.run_id).await;
+    let of_goal = v1::ListRunsRequest {
+        goal_id: "g-1".to_owned(),
+        trigger_id: "t-1".to_owned(),
+        ..base.clone()
+    };
+    let expected = BTreeSet::from([linked.run_id, retried.run_id]);
+    assert_eq!(ids(pages(&mut world, of_goal).await), expected);
+    let of_another = v1::ListRunsRequest {
+        goal_id: "g-2".to_owned(),
+        ..base
+    };
+    assert!(pages(&mut world, of_another).await.is_empty());
     let status = world
         .client
         .get_runs_status(v1::GetRunsStatusRequest {})
@@ -128,7 +153,7 @@ async fn lists_filter_by_state_status_and_life() {
         .into_inner();
     assert_eq!(
         (status.live, status.queued, status.under_way, status.ended),
-        (2, 0, 1, 2)
+        (2, 0, 1, 4)
     );
     assert_eq!(status.running_run_ids, [live.run_id]);
     assert_eq!((status.under_way_max, status.live_max), (50, 1000));
