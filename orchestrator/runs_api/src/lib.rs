@@ -4,6 +4,7 @@
 #![warn(clippy::too_many_lines)]
 
 mod action_service;
+mod canonical;
 mod errors;
 mod fields;
 mod header;

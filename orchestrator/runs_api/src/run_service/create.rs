@@ -1,6 +1,7 @@
 //! `CreateRun` and `PreviewRun`: from what was asked to what is run.
 
 use super::Runs;
+use crate::canonical;
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::resolution::{Defaults, spec_of};
@@ -51,7 +52,12 @@ impl Runs {
                 n_steps,
             });
         }
-        let client = client_request("create", &resolved.spec.user_id, &request.request_id, &request);
+        let client = client_request(
+            "create",
+            &resolved.spec.user_id,
+            &request.request_id,
+            &in_one_order(&request),
+        );
         let create = Create {
             run: NewRun {
                 run_id: new_run_id()?,
@@ -214,6 +220,18 @@ pub(super) fn new_run_id() -> Result<RunId, Rejection> {
     getrandom::fill(&mut bytes)
         .map_err(|_| Rejection::failed("NO_RANDOM_BYTES", "The operating system gives no random bytes."))?;
     Ok(RunId::from_random(bytes))
+}
+
+/// The request with its objects in one order, and its labels, which have one already.
+fn in_one_order(request: &v1::CreateRunRequest) -> v1::CreateRunRequest {
+    let mut request = request.clone();
+    if let Some(What::Document(document)) = &mut request.what {
+        *document = canonical::sorted(document);
+    }
+    canonical::sort(&mut request.input);
+    canonical::sort(&mut request.environment);
+    canonical::sort(&mut request.metadata);
+    request
 }
 
 /// What a caller may repeat: the id of its request within its scope, and what it asked for. `None` without an id.

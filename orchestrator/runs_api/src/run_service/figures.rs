@@ -110,7 +110,8 @@ fn count(reader: &dyn RunReader, filter: &RunFilter) -> Result<v1::GetRunStatsRe
                 n_completed += 1;
                 duration_ms = duration_ms.saturating_add(ended_at.saturating_sub(run.created.created_at));
             }
-            if n_looked_at < STEPS_LOOKED_AT
+            if shown == ShownState::Completed
+                && n_looked_at < STEPS_LOOKED_AT
                 && let Some(steps) = steps_of(reader, run)?
             {
                 n_looked_at += 1;

@@ -1,0 +1,73 @@
+//! Objects with their keys in order, so that a request that says the same has the same digest: the entries of a protobuf map come
+//! in any order, and many languages write them in another one each time. Judges nothing.
+
+use escapement_model::Opaque;
+use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, entries, items};
+
+/// The object with the keys of all objects in it sorted. One that is malformed stays as it is.
+pub(crate) fn sorted(object: &Opaque) -> Opaque {
+    if object.check().is_err() {
+        return object.clone();
+    }
+    sorted_object(object.as_encoded())
+}
+
+/// Sorts an object that may be absent.
+pub(crate) fn sort(object: &mut Option<Opaque>) {
+    if let Some(object) = object {
+        *object = sorted(object);
+    }
+}
+
+// The depth of an object was checked before.
+fn sorted_object(object: &[u8]) -> Opaque {
+    let mut all: Vec<(&str, ValueView<'_>)> = entries(object).filter_map(Result::ok).collect();
+    // Equal keys keep their order, since the last one counts.
+    all.sort_by_key(|(key, _)| *key);
+    let sorted = all
+        .into_iter()
+        .fold(StructBuilder::new(), |sorted, (key, value)| match value {
+            ValueView::Struct(inner) => sorted.object(key, sorted_object(inner).as_encoded()),
+            ValueView::List(list) => sorted.list(key, sorted_list(list)),
+            other => sorted.value(key, other),
+        });
+    sorted.build()
+}
+
+fn sorted_list(list: &[u8]) -> ListBuilder {
+    let items = items(list).filter_map(Result::ok);
+    items.fold(ListBuilder::new(), |sorted, item| match item {
+        ValueView::Struct(inner) => sorted.object(sorted_object(inner).as_encoded()),
+        ValueView::List(inner) => sorted.list(sorted_list(inner)),
+        other => sorted.value(other),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sorted;
+    use escapement_model::opaque::{ListBuilder, StructBuilder};
+
+    #[test]
+    fn the_order_of_keys_does_not_matter_and_that_of_items_does() {
+        let inner = |one: &str, other: &str| StructBuilder::new().text(one, "x").text(other, "x").build();
+        let list = |first: f64| {
+            let objects = ListBuilder::new().object(inner("a", "b").as_encoded());
+            objects.number(first).number(3.0 - first)
+        };
+        let one = StructBuilder::new()
+            .object("o", inner("a", "b").as_encoded())
+            .list("l", list(1.0))
+            .build();
+        let same = StructBuilder::new()
+            .list("l", list(1.0))
+            .object("o", inner("b", "a").as_encoded())
+            .build();
+        let other = StructBuilder::new()
+            .list("l", list(2.0))
+            .object("o", inner("b", "a").as_encoded())
+            .build();
+        assert_eq!(sorted(&one), sorted(&same));
+        assert_ne!(sorted(&one), sorted(&other));
+    }
+}
