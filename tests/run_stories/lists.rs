@@ -1,0 +1,232 @@
+//! Lists, counts and what is left of runs.
+
+use crate::plan_words::{call, document, question, text, unattended, with};
+use crate::world::{UNDER_WAY_FLAG, World};
+use serde_json::{Value, json};
+use tonic::Code;
+
+fn ids(runs: &[Value]) -> Vec<String> {
+    runs.iter().map(|run| text(&run["run_id"])).collect()
+}
+
+#[tokio::test]
+async fn s89_lists_are_sorted_filtered_and_paged() {
+    let world = World::start_with(|settings| settings.flag(UNDER_WAY_FLAG, 2)).await;
+    let mut made = Vec::new();
+    for n in 0..23 {
+        let steps = json!([call("a", "script.pure", json!({ "hang": true }))]);
+        let fields = json!({
+            "document": document(steps), "priority": 1 + n % 3, "user_id": if n % 2 == 0 { "ada" } else { "bob" },
+            "goal_id": format!("g-{}", n % 4), "trigger_id": "t",
+        });
+        made.push((1 + n % 3, n, world.create(fields).await));
+    }
+    let first = world.call("RunService/ListRuns", json!({})).await;
+    assert_eq!(first["runs"].as_array().unwrap().len(), 20, "the default page");
+    assert_ne!(first["next_page_token"], "");
+    let mut expected = made.clone();
+    expected.sort_by_key(|(priority, n, _)| (-priority, -n));
+    let expected: Vec<String> = expected.into_iter().map(|(_, _, id)| id).collect();
+    let all = ids(&world.all_runs(json!({})).await);
+    assert_eq!(all, expected, "the highest priority first, then the newest");
+
+    let queued = world.all_runs(json!({ "state": "queued" })).await;
+    assert_eq!(queued.len(), 21);
+    let mut waiting: Vec<_> = made
+        .iter()
+        .filter(|(_, _, id)| ids(&queued).contains(id))
+        .collect();
+    waiting.sort_by_key(|(priority, n, _)| (-priority, *n));
+    let waiting: Vec<String> = waiting.into_iter().map(|(_, _, id)| id.clone()).collect();
+    assert_eq!(
+        ids(&queued),
+        waiting,
+        "the highest priority first, then the oldest"
+    );
+
+    assert_eq!(world.all_runs(json!({ "user_id": "ada" })).await.len(), 12);
+    assert_eq!(world.all_runs(json!({ "trigger_id": "t" })).await.len(), 23);
+    assert_eq!(world.all_runs(json!({ "trigger_id": "nobody" })).await.len(), 0);
+    let status = world.call("RunService/GetRunsStatus", json!({})).await;
+    assert_eq!(
+        (&status["live"], &status["queued"], &status["under_way"]),
+        (&json!(23), &json!(21), &json!(2))
+    );
+    assert_eq!(status["running_run_ids"].as_array().unwrap().len(), 2);
+
+    let token = json!({ "page_token": first["next_page_token"], "user_id": "ada" });
+    let refusal = world.refusal("RunService/ListRuns", token).await;
+    assert_eq!(
+        refusal.code,
+        Code::InvalidArgument,
+        "a token belongs to its filters"
+    );
+    for (_, _, run_id) in made {
+        world
+            .call("RunService/CancelRun", json!({ "run_id": run_id }))
+            .await;
+    }
+    assert_eq!(world.all_runs(json!({ "live": true })).await.len(), 0);
+    assert_eq!(
+        world.all_runs(json!({ "plan_status": "cancelled" })).await.len(),
+        23
+    );
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s89_history_details_counts_and_the_next_step() {
+    let world = World::start().await;
+    let three = json!([
+        call("a", "script.pure", json!({})),
+        call("b", "script.pure", json!({})),
+        call("c", "script.pure", json!({}))
+    ]);
+    let completed = text(&world.ended_run(three.clone()).await["run_id"]);
+    let waiting = world
+        .run(json!([question("q"), call("then", "script.pure", json!({}))]))
+        .await;
+    world.open_request(&waiting).await;
+    let running = world
+        .run(json!([
+            call("slow", "script.pure", json!({ "hang": true })),
+            call("next", "script.pure", json!({}))
+        ]))
+        .await;
+    world.called_times(&running, "slow", 1).await;
+    let stats = world.call("RunService/GetRunStats", json!({})).await;
+    assert_eq!(
+        (&stats["total"], &stats["completion_rate"]),
+        (&json!(3), &json!(33.3))
+    );
+    assert_eq!(stats["avg_steps_per_run"], 3.0);
+    assert_eq!(
+        stats["by_status"],
+        json!({ "completed": 1, "paused": 1, "running": 1 })
+    );
+    let run = world.get(&completed).await;
+    let took = run["completed_at"].as_i64().unwrap() - run["created_at"].as_i64().unwrap();
+    assert_eq!(stats["avg_duration_ms"], took);
+
+    let long = json!([{ "key": "loop", "type": "loop", "config": { "tool_name": "script.pure", "max_iterations": 30 } }]);
+    let long = text(&world.ended_run(long).await["run_id"]);
+    let history = world
+        .call("RunService/ListRunEvents", json!({ "run_id": long }))
+        .await;
+    let newest = history["events"].as_array().unwrap();
+    assert_eq!(newest.len(), 50);
+    assert_eq!(newest[0]["event_type"], "run_completed");
+    assert_eq!(newest[0]["sequence"], history["last_sequence"]);
+    let details = world.call("RunService/GetRun", json!({ "run_id": long })).await;
+    assert_eq!(details["last_events"].as_array().unwrap()[..], newest[..20]);
+
+    let explained = world
+        .call("RunService/ExplainRun", json!({ "run_id": running }))
+        .await;
+    assert!(!text(&explained["run"]["text"]).is_empty());
+    let next = explained["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|step| step["step_key"] == "next")
+        .unwrap();
+    assert_eq!(next["state"], "pending");
+    assert_eq!(next["waits_for_step_keys"], json!(["slow"]), "{explained:#}");
+    let explained = world
+        .call("RunService/ExplainRun", json!({ "run_id": waiting }))
+        .await;
+    let asked = explained["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|step| step["step_key"] == "q")
+        .unwrap();
+    assert_eq!(asked["waits_for_input_request_ids"].as_array().unwrap().len(), 1);
+    world
+        .call("RunService/CancelRun", json!({ "run_id": running }))
+        .await;
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s73_a_live_run_is_not_deleted_and_of_an_ended_one_its_id_stays() {
+    let world = World::start().await;
+    let run_id = world.run(json!([question("q")])).await;
+    world.open_request(&run_id).await;
+    let refusal = world
+        .refusal("RunService/DeleteRun", json!({ "run_id": run_id }))
+        .await;
+    assert_eq!(refusal.is(), (Code::FailedPrecondition, "RUN_NOT_ENDED"));
+    let large = json!([call("a", "script.pure", json!({ "bytes": 50_000 }))]);
+    let kept = text(&world.ended_run(large.clone()).await["run_id"]);
+    let request = unattended(json!({ "document": document(large), "request_id": "once" }));
+    let removed = world.create(request.clone()).await;
+    world.ended(&removed).await;
+    world
+        .call("RunService/DeleteRun", json!({ "run_id": removed }))
+        .await;
+    for method in ["GetRun", "ListRunEvents", "ListRunSteps"] {
+        let refusal = world
+            .refusal(&format!("RunService/{method}"), json!({ "run_id": removed }))
+            .await;
+        assert_eq!(refusal.is(), (Code::NotFound, "RUN_REMOVED"), "{method}");
+    }
+    // What another run has of the same bytes stays.
+    assert_eq!(text(&world.result(&kept, "a").await["text"]).len(), 50_000);
+    // The id stays used: the request that made it makes no second one.
+    match world.try_call("RunService/CreateRun", request).await {
+        Ok(again) => assert_eq!(again["run"]["run_id"], removed.as_str()),
+        Err(refusal) => assert_eq!(refusal.reason, "RUN_REMOVED", "{refusal:?}"),
+    }
+    assert_eq!(world.called(&removed).len(), 1);
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s97_runs_of_several_users_do_not_meet() {
+    let world = World::start().await;
+    let mut made = Vec::new();
+    for user in ["ada", "bob"] {
+        for n in 0..5 {
+            let steps = json!([
+                with(
+                    call(
+                        "c",
+                        "script.pure",
+                        json!({ "answer": { "n": n, "who": "${run:/user_id}" } })
+                    ),
+                    json!({ "depends_on": ["b"] })
+                ),
+                with(
+                    call("b", "script.pure", json!({})),
+                    json!({ "depends_on": ["a"] })
+                ),
+                call("a", "script.pure", json!({})),
+            ]);
+            let created = world
+                .call(
+                    "RunService/CreateRun",
+                    unattended(json!({ "document": document(steps), "user_id": user })),
+                )
+                .await;
+            // Its revision can be read as soon as the run is there.
+            let revision = json!({ "revision": { "run_id": created["run"]["run_id"], "number": 1 } });
+            let revision = world.call("RunService/GetRevision", revision).await;
+            assert_eq!(
+                revision["revision"]["revision_digest"],
+                created["run"]["revision_digest"]
+            );
+            made.push((user, n, text(&created["run"]["run_id"])));
+        }
+    }
+    for (user, n, run_id) in made {
+        let run = world.ended(&run_id).await;
+        assert_eq!(run["output"], json!({ "n": f64::from(n), "who": user }));
+        assert_eq!(world.called(&run_id), ["a", "b", "c"]);
+        assert!(
+            world.calls_of(&run_id).iter().all(|call| call["user_id"] == user),
+            "the user reaches the worker"
+        );
+    }
+    world.close().await;
+}

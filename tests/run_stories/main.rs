@@ -1,0 +1,29 @@
+//! The acceptance stories of runs on real processes: a real orchestrator, a worker with a ledger, kills and restarts.
+//! Knows nothing of the crates under test but their descriptors and the SDK. `STORIES.md` says which test tells which story.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps says at which line its assumption broke"
+)]
+
+mod api;
+mod plan_words;
+mod script;
+mod witness;
+mod world;
+
+mod children;
+mod data;
+mod failures;
+mod limits;
+mod lists;
+mod malformed;
+mod overlap;
+mod people;
+mod plans;
+mod records;
+mod recovery;
+mod states;
+mod table;
+mod verbs;
+mod watching;

@@ -1,0 +1,424 @@
+//! Kills of the real process: nothing that completed is done again, and what was under way goes on or is asked about.
+
+use crate::children::saved;
+use crate::plan_words::{call, document, question, text, unattended, with};
+use crate::world::{LIMIT, UNDER_WAY_FLAG, World};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+fn retries(step: Value, retry: Value) -> Value {
+    with(step, json!({ "retry": retry }))
+}
+
+#[tokio::test]
+async fn s4_no_iteration_is_called_again_once_snapshots_were_made() {
+    let mut world = World::start().await;
+    let args = json!({ "gate": "go on", "gate_at": 160 });
+    let config = json!({ "tool_name": "script.pure", "tool_args": args, "max_iterations": 200 });
+    let request = json!({
+        "document": document(json!([{ "key": "loop", "type": "loop", "config": config }])),
+        "limits": { "max_iterations": 1000 },
+    });
+    let run_id = world.create(request).await;
+    world.called_times(&run_id, "loop", 161).await;
+    let before = world.get(&run_id).await["last_sequence"].as_i64().unwrap();
+    assert!(before > 300, "more than one snapshot's worth: {before}");
+    world.crash().await;
+    world.shared.open("go on");
+    assert_eq!(world.ended(&run_id).await["state"], "completed");
+    let mut calls: BTreeMap<i64, usize> = BTreeMap::new();
+    for call in world.calls_of(&run_id) {
+        *calls
+            .entry(call["payload"]["iteration"].as_f64().unwrap() as i64)
+            .or_default() += 1;
+    }
+    assert_eq!(calls.len(), 200);
+    let twice: Vec<_> = calls.into_iter().filter(|(_, count)| *count > 1).collect();
+    assert!(
+        twice.iter().all(|(iteration, _)| *iteration == 160),
+        "only what was in flight: {twice:?}"
+    );
+    let events = world.events(&run_id).await;
+    let sequences: Vec<i64> = events
+        .iter()
+        .map(|event| event["sequence"].as_i64().unwrap())
+        .collect();
+    assert_eq!(sequences, (1..=sequences.len() as i64).collect::<Vec<_>>());
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s5_each_run_is_where_it_was_and_goes_on_from_there() {
+    let mut world = World::start_with(|settings| settings.flag(UNDER_WAY_FLAG, 2)).await;
+    let waiting = world
+        .run(json!([question("q"), call("then", "script.pure", json!({}))]))
+        .await;
+    world.in_state(&waiting, "waiting").await;
+    let paused = world
+        .run(json!([
+            call("a", "script.pure", json!({ "answer": { "$pause": true } })),
+            call("then", "script.pure", json!({}))
+        ]))
+        .await;
+    world.in_state(&paused, "paused").await;
+    let flaky = json!({ "each": [{ "fail": "SHAKY" }, {}] });
+    let backing_off = world
+        .run(json!([retries(
+            call("a", "script.pure", flaky),
+            json!({ "max_retries": 1, "backoff_ms": 4_000 })
+        )]))
+        .await;
+    world.until_ends(&backing_off, 1).await;
+    let running = world
+        .run(json!([
+            call("done", "script.effect", json!({})),
+            call("a", "script.pure", json!({ "gate": "a" }))
+        ]))
+        .await;
+    world.called_times(&running, "a", 1).await;
+    let queued = world.run(json!([call("a", "script.pure", json!({}))])).await;
+    assert_eq!(world.get(&queued).await["state"], "queued");
+
+    let due = world.step(&backing_off, "a").await["retry_at"].clone();
+    assert!(due.is_i64());
+    world.crash().await;
+    assert_eq!(world.get(&waiting).await["state"], "waiting");
+    assert_eq!(world.get(&paused).await["state"], "paused");
+    assert_eq!(world.get(&running).await["state"], "running");
+    assert_eq!(world.get(&queued).await["state"], "queued");
+    assert_eq!(
+        world.step(&backing_off, "a").await["retry_at"],
+        due,
+        "timers keep their due times"
+    );
+    let recovered = world.events(&running).await;
+    let recovered = recovered
+        .iter()
+        .find(|event| event["event_type"] == "run_recovered")
+        .unwrap();
+    assert!(
+        recovered["data"].to_string().contains('1'),
+        "counts its steps: {recovered}"
+    );
+
+    world.shared.open("a");
+    let request = world.open_request(&waiting).await;
+    world.respond(&request, json!({ "text": "on" })).await.unwrap();
+    world
+        .call("RunService/ResumeRun", json!({ "run_id": paused }))
+        .await;
+    for run_id in [&waiting, &paused, &backing_off, &running, &queued] {
+        assert_eq!(world.ended(run_id).await["state"], "completed");
+    }
+    assert_eq!(
+        world
+            .called(&running)
+            .iter()
+            .filter(|step| *step == "done")
+            .count(),
+        1
+    );
+    assert_eq!(world.called(&paused), ["a", "then"]);
+    let retried = world.events(&backing_off).await;
+    let called: Vec<&Value> = retried
+        .iter()
+        .filter(|event| event["event_type"] == "tool_called")
+        .collect();
+    assert!(called[1]["at"].as_i64() >= due.as_i64(), "not before it was due");
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s6_a_run_that_is_not_to_be_resumed_is_discarded_with_its_child() {
+    let mut world = World::start().await;
+    let child = saved(&world, json!([call("a", "script.pure", json!({ "gate": "a" }))])).await;
+    let steps = json!([{ "key": "sub", "type": "sub_plan", "config": { "plan_id": child } }, call("b", "script.pure", json!({}))]);
+    let mut runs = Vec::new();
+    for resume in ["discard", "retry_pending"] {
+        let run_id = world
+            .create(json!({ "document": document(steps.clone()), "policy": { "resume": resume } }))
+            .await;
+        let children = async || world.all_runs(json!({ "parent_run_id": run_id })).await.pop();
+        let child = escapement_tests::wait_for("the child", LIMIT, children)
+            .await
+            .unwrap();
+        let child = text(&child["run_id"]);
+        world.called_times(&child, "a", 1).await;
+        runs.push((run_id, child));
+    }
+    world.kill();
+    world.shared.open("a");
+    world.starts().await;
+    let (discarded, child) = &runs[0];
+    let run = world.ended(discarded).await;
+    assert_eq!(
+        (&run["state"], &run["reason"]),
+        (&json!("cancelled"), &json!("discarded"))
+    );
+    assert_eq!(world.ended(child).await["state"], "cancelled");
+    assert!(world.called(discarded).is_empty());
+    let (resumed, _) = &runs[1];
+    assert_eq!(world.ended(resumed).await["state"], "completed");
+    assert_eq!(world.called(resumed), ["b"]);
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s10_what_is_idempotent_is_repeated_with_its_key_and_an_effect_in_doubt_is_asked_about() {
+    let mut world = World::start().await;
+    let step = |action: &str| {
+        json!([call(
+            "act",
+            action,
+            json!({ "gate": "act", "answer": { "done": true } })
+        )])
+    };
+    let repeated = world.run(step("script.idempotent")).await;
+    let asked = world.run(step("script.effect")).await;
+    let failed = world
+        .create(json!({ "document": document(step("script.external")), "policy": { "ambiguity": "fail" } }))
+        .await;
+    for run_id in [&repeated, &asked, &failed] {
+        world.called_times(run_id, "act", 1).await;
+    }
+    world.kill();
+    world.worker_goes();
+    world.shared.open("act");
+    world.starts().await;
+    world.worker_comes().await;
+    assert_eq!(world.ended(&repeated).await["state"], "completed");
+    let calls = world.calls_of(&repeated);
+    assert_eq!(calls.len(), 2);
+    assert_eq!(calls[0]["key"], calls[1]["key"]);
+    assert_ne!(calls[0]["execution"], calls[1]["execution"]);
+    assert_eq!(world.ended(&failed).await["error"]["code"], "AMBIGUOUS_EFFECT");
+
+    let request = world.open_request(&asked).await;
+    assert_eq!(request["kind"], "ambiguous_effect");
+    let happened = json!({ "effect": { "happened": { "output": { "done": "it did" } } } });
+    world.respond(&request, happened).await.unwrap();
+    assert_eq!(world.ended(&asked).await["output"], json!({ "done": "it did" }));
+    for run_id in [&asked, &failed] {
+        assert_eq!(world.calls_of(run_id).len(), 1, "nothing is repeated in silence");
+    }
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s77_without_workers_a_run_waits_and_counts_nothing() {
+    let flags = |settings: escapement_tests::OrchestratorSettings| {
+        settings
+            .flag("--registration-grace-ms", 100)
+            .flag("--registration-memory-ms", 200)
+    };
+    let mut world = World::start_with(flags).await;
+    let steps = json!([
+        call("before", "script.pure", json!({ "gate": "go" })),
+        retries(call("a", "script.pure", json!({})), json!({ "max_retries": 0 }))
+    ]);
+    let run_id = world.run(steps).await;
+    world.called_times(&run_id, "before", 1).await;
+    world.shared.open("go");
+    world.step_in(&run_id, "before", "completed").await;
+    world.worker_goes();
+    let once = retries(call("a", "script.pure", json!({})), json!({ "max_retries": 0 }));
+    let away = world.run(json!([once])).await;
+    // Until an attempt of it never ran, at least once.
+    let never_ran = async || {
+        let step = world.step(&away, "a").await;
+        let attempts = step["attempts"].as_array().unwrap();
+        attempts
+            .iter()
+            .any(|attempt| attempt["category"] == "never_ran")
+            .then_some(())
+    };
+    escapement_tests::wait_for("an attempt that never ran", LIMIT, never_ran)
+        .await
+        .unwrap();
+    assert_eq!(world.get(&away).await["state"], "running");
+    world.worker_comes().await;
+    let run = world.ended(&away).await;
+    assert_eq!(run["state"], "completed", "{run:#}");
+    assert_eq!(world.step(&away, "a").await["retry_count"], 0);
+    assert_eq!(world.ended(&run_id).await["state"], "completed");
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s77_a_full_queue_of_the_contract_delays_and_counts_nothing() {
+    let flags = |settings: escapement_tests::OrchestratorSettings| {
+        settings
+            .flag("--max-running-executions", 1)
+            .flag("--max-queued-executions", 1)
+    };
+    let world = World::start_with(flags).await;
+    let step = |gate: &str| {
+        json!([retries(
+            call("a", "script.pure", json!({ "gate": gate })),
+            json!({ "max_retries": 0 })
+        )])
+    };
+    let mut runs = vec![world.run(step("first")).await];
+    world.called_times(&runs[0], "a", 1).await;
+    for _ in 0..4 {
+        runs.push(world.run(step("first")).await);
+    }
+    for run_id in &runs[1..] {
+        world.in_state(run_id, "running").await;
+    }
+    assert_eq!(world.calls().len(), 1);
+    world.shared.open("first");
+    for run_id in &runs {
+        assert_eq!(world.ended(run_id).await["state"], "completed");
+        assert_eq!(world.step(run_id, "a").await["retry_count"], 0);
+    }
+    assert_eq!(world.calls().len(), 5);
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s80_a_process_of_runs_apart_from_the_contract_loses_no_execution() {
+    let mut contract = World::start_with(|settings| settings).await;
+    let mut runs =
+        World::without_worker(|settings| settings.flag("--contract", contract.orchestrator.url())).await;
+    runs.profiles().await;
+    runs.shared = contract.shared.clone();
+    let steps = json!([
+        call("a", "script.effect", json!({ "gate": "a", "answer": { "n": 1 } })),
+        call("b", "script.effect", json!({}))
+    ]);
+    let run_id = runs.run(steps).await;
+    runs.called_times(&run_id, "a", 1).await;
+    runs.kill();
+    contract.shared.open("a");
+    let settled = async || {
+        let done = contract.shared.ledger().iter().any(|line| line["event"] == "end");
+        done.then_some(())
+    };
+    escapement_tests::wait_for("the end of the execution", LIMIT, settled)
+        .await
+        .unwrap();
+    runs.starts().await;
+    assert_eq!(runs.ended(&run_id).await["state"], "completed");
+    assert_eq!(
+        runs.called(&run_id),
+        ["a", "b"],
+        "each once, without a doubt about either"
+    );
+    runs.close().await;
+    contract.worker_goes();
+    contract.close().await;
+}
+
+#[tokio::test]
+async fn s96_a_stop_in_order_resumes_and_a_cancelled_run_does_not() {
+    let mut world = World::start_with(|settings| settings.flag("--drain-grace-ms", 300)).await;
+    let steps = |gate: &str| {
+        json!([
+            call("a", "script.effect", json!({})),
+            call("b", "script.pure", json!({ "gate": gate })),
+            call("c", "script.pure", json!({}))
+        ])
+    };
+    let resumed = world.run(steps("b")).await;
+    let cancelled = world.run(steps("never")).await;
+    world.called_times(&resumed, "b", 1).await;
+    world.called_times(&cancelled, "b", 1).await;
+    world
+        .call("RunService/CancelRun", json!({ "run_id": cancelled }))
+        .await;
+    let status = world
+        .orchestrator
+        .process
+        .terminate(Duration::from_secs(20))
+        .await
+        .unwrap();
+    assert_eq!(
+        status.code(),
+        Some(75),
+        "what was in flight is left to the next start"
+    );
+    world.shared.open("b");
+    world.starts().await;
+    assert_eq!(world.ended(&resumed).await["state"], "completed");
+    let called = world.called(&resumed);
+    assert_eq!(called.iter().filter(|step| *step == "a").count(), 1, "{called:?}");
+    assert_eq!(world.get(&cancelled).await["state"], "cancelled");
+    assert_eq!(world.called(&cancelled), ["a", "b"]);
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s96_what_cannot_become_better_is_called_once() {
+    let world = World::start().await;
+    for code in ["PROGRAM_NOT_ALLOWED", "MODEL_OFF", "KEY_NOT_CONFIGURED"] {
+        let steps = json!([retries(
+            call("a", "script.pure", json!({ "fail": code })),
+            json!({ "max_retries": 3, "backoff_ms": 1 })
+        )]);
+        let run_id = world
+            .create(unattended(json!({ "document": document(steps) })))
+            .await;
+        assert_eq!(world.ended(&run_id).await["error"]["code"], code);
+        assert_eq!(world.calls_of(&run_id).len(), 1, "{code}");
+    }
+    world.close().await;
+}
+
+/// Changes one byte of the stored document that has this text in it.
+fn flip_document(store: &std::path::Path, marker: &str) {
+    let file = rusqlite::Connection::open(store.join("runs.db")).unwrap();
+    let mut documents = file
+        .prepare("SELECT place, bytes FROM content WHERE revision IS NOT NULL")
+        .unwrap();
+    let rows = documents
+        .query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?)))
+        .unwrap();
+    for (place, mut bytes) in rows.map(Result::unwrap) {
+        let found = bytes
+            .windows(marker.len())
+            .position(|window| window == marker.as_bytes());
+        if let Some(at) = found {
+            bytes[at] ^= 1;
+            file.execute("UPDATE content SET bytes = ?1 WHERE place = ?2", (bytes, place))
+                .unwrap();
+            return;
+        }
+    }
+    panic!("no document has {marker}");
+}
+
+#[tokio::test]
+async fn s7_a_run_whose_plan_cannot_be_read_harms_no_other() {
+    let mut world = World::start().await;
+    let damaged = with(question("q"), json!({ "description": "a text to be damaged" }));
+    let damaged = world
+        .run(json!([damaged, call("never", "script.pure", json!({}))]))
+        .await;
+    let whole = world
+        .run(json!([question("q"), call("then", "script.pure", json!({}))]))
+        .await;
+    world.open_request(&damaged).await;
+    world.open_request(&whole).await;
+    world.kill();
+    let store = world.directory.join("store");
+    flip_document(&store, "a text to be damaged");
+    let check = std::process::Command::new(escapement_tests::Binaries::build().unwrap().orchestrator)
+        .arg("check")
+        .arg("--store-path")
+        .arg(&store)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&check.stdout).into_owned() + &String::from_utf8_lossy(&check.stderr);
+    assert!(
+        !check.status.success() && said.contains("content_damaged"),
+        "{said}"
+    );
+    world.starts().await;
+    let request = world.open_request(&whole).await;
+    world.respond(&request, json!({ "text": "on" })).await.unwrap();
+    assert_eq!(world.ended(&whole).await["state"], "completed");
+    assert!(world.called(&damaged).is_empty());
+    world.orchestrator.stop().await.unwrap();
+}
