@@ -12,28 +12,33 @@ use std::time::Instant;
 use tonic::Code;
 
 /// Values of these keys are other ones in each run.
-const VARYING: [&str; 23] = [
+const VARYING: [&str; 28] = [
     "accepted_at",
     "action_expires_in_ms",
     "at",
     "bytes",
     "completed_at",
+    "created_at",
     "data",
     "deadline_ms",
     "duration_ms",
     "ends_in_ms",
     "execution_id",
+    "expires_at",
     "file",
     "from_ms",
     "hash",
     "heartbeat_age_ms",
+    "input_request_id",
     "instance_id",
     "next_attempt_in_ms",
+    "run_id",
     "seal",
     "session_age_ms",
     "session_id",
     "settled_at",
     "started_at",
+    "subject_digest",
     "timestamp",
     "to_ms",
 ];
