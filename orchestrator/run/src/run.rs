@@ -161,8 +161,10 @@ impl Run {
     }
 
     /// What the expression of an evaluation is about: an object with `input`, `run`, `results` (by the keys of the steps that
-    /// completed), and in a loop `iteration` and `last`, the output of that iteration. `None` if nobody waits for its value.
-    pub fn bindings(&self, evaluation: u32, blobs: &dyn Blobs) -> Option<Opaque> {
+    /// completed, at least of those that the expression can refer to), and in a loop `iteration` and `last`, the output of that
+    /// iteration. A sentence, which is what the expression comes to, if that has more than 8 MiB. `None` if nobody waits for its
+    /// value.
+    pub fn bindings(&self, evaluation: u32, blobs: &dyn Blobs) -> Option<Result<Opaque, String>> {
         let mut state = self.state.clone();
         Turn::new(&mut state, &self.plan, self.state.updated_at, blobs).bindings(evaluation)
     }

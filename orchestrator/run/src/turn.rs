@@ -1,6 +1,7 @@
 //! One input's work on a run: each decision is an entry, applied at once, so that the next decision sees it.
 //! Nothing leaves before the whole turn is durable.
 
+mod about;
 mod advance;
 mod conclude;
 mod contract;

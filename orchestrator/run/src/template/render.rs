@@ -31,6 +31,8 @@ pub enum Found<'s> {
     Encoded(Bytes),
     /// A list of these items, each an encoded `google.protobuf.Value`; it may be larger than what can be rendered.
     List(Vec<Bytes>),
+    /// A value that is larger than what can be rendered, however it is written.
+    TooLarge,
     /// A text made for the answer.
     Text(String),
     /// Nothing: the pointer leads nowhere, or the source has no value.
@@ -206,6 +208,7 @@ impl<'s> Renderer<'s> {
                 }
                 self.copied(ValueView::List(&list.into_encoded()), 0)
             }
+            Found::TooLarge => Err(RenderError::TooLarge),
             Found::Text(text) => self.copied(ValueView::Text(&text), text.len()),
             Found::Missing => match form.default {
                 Some(default) => self.copied(default, n_bytes(default)),
@@ -234,6 +237,7 @@ impl<'s> Renderer<'s> {
                     view => rendered.push_json(view)?,
                 },
                 Found::List(items) => rendered.push_list(items.iter().map(|item| viewed(item)))?,
+                Found::TooLarge => return Err(RenderError::TooLarge),
                 Found::Missing => return Err(unresolved(&reference)),
             }
         }

@@ -195,16 +195,14 @@ impl Turn<'_> {
             .build())
     }
 
-    fn shown_results(&self, unit: UnitRef, context: &LlmContext) -> Vec<(usize, Bytes)> {
-        let mut results = self.completed_outputs();
+    fn shown_results(&self, unit: UnitRef, context: &LlmContext) -> impl Iterator<Item = (usize, Bytes)> {
         let depends_on = &self.step(unit.step).depends_on;
-        results.retain(|(step, _)| match context {
-            LlmContext::All => *step < unit.step as usize,
-            LlmContext::Dependencies => depends_on.contains(step),
-            LlmContext::Steps(steps) => steps.contains(step),
+        self.completed_outputs(move |step| match context {
+            LlmContext::All => step < unit.step as usize,
+            LlmContext::Dependencies => depends_on.contains(&step),
+            LlmContext::Steps(steps) => steps.contains(&step),
             LlmContext::None => false,
-        });
-        results
+        })
     }
 
     /// The text that the model answered with; empty if it did not.

@@ -10,7 +10,6 @@ use crate::template::{
 };
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, value};
 use escapement_model::{Opaque, limits::OUTPUT_BYTES_MAX};
@@ -128,15 +127,13 @@ impl<'a> Turn<'a> {
         }
     }
 
-    fn unit_output(&self, unit: &UnitState) -> Option<Bytes> {
+    pub(super) fn unit_output(&self, unit: &UnitState) -> Option<Bytes> {
         unit.output.as_ref().map(|output| self.load(output))
     }
 
     /// The outputs of all units in order; null for one without.
     fn list_of(&self, state: &StepState) -> Option<Bytes> {
-        let length = |unit: &UnitState| unit.output.as_ref().map_or(2, |output| output.length);
-        let total: u64 = state.units.iter().map(length).sum();
-        if total > OUTPUT_BYTES_MAX as u64 {
+        if n_list_bytes(state) > OUTPUT_BYTES_MAX as u64 {
             return None;
         }
         let mut list = ListBuilder::new();
@@ -164,6 +161,9 @@ impl<'a> Turn<'a> {
         );
         if is_list && state.output.is_none() {
             let Some((first, rest)) = pointer.split_first() else {
+                if n_list_bytes(state) > LIST_BYTES_MAX {
+                    return Found::TooLarge;
+                }
                 let items = state.units.iter();
                 return Found::List(
                     items
@@ -195,34 +195,8 @@ impl<'a> Turn<'a> {
         })
     }
 
-    // RUN-4.10
-    /// What the expression of an evaluation is about.
-    pub(crate) fn bindings(&self, evaluation: u32) -> Option<Opaque> {
-        let pending = self
-            .state
-            .evaluations
-            .iter()
-            .find(|one| one.evaluation == evaluation)?;
-        let mut results = StructBuilder::new();
-        for (step, output) in self.completed_outputs() {
-            results = results.value(&self.plan.steps[step].key, view(&output)?);
-        }
-        let mut bindings = StructBuilder::new()
-            .object("input", self.given_input().as_encoded())
-            .object("run", self.run_facts().as_encoded())
-            .object("results", results.build().as_encoded());
-        if let StepKind::Loop(_) = &self.plan.steps[pending.step as usize].kind {
-            let unit = self.unit_ref(pending.step, pending.index);
-            bindings = bindings.number("iteration", f64::from(pending.index));
-            if let Some(output) = self.unit_output(&self.unit(unit)) {
-                bindings = bindings.value("last", view(&output)?);
-            }
-        }
-        Some(bindings.build())
-    }
-
     /// What is the same for all attempts.
-    fn run_facts(&self) -> Opaque {
+    pub(super) fn run_facts(&self) -> Opaque {
         StructBuilder::new()
             .text("id", &self.run_id().to_string())
             .text("user_id", &self.state.spec.user_id)
@@ -231,14 +205,23 @@ impl<'a> Turn<'a> {
             .build()
     }
 
-    /// Each completed step with its output, in canonical order.
-    pub(super) fn completed_outputs(&self) -> Vec<(StepIndex, Bytes)> {
+    /// Each completed step of those that are wanted, with its output, in canonical order. Reads an output once it is asked for.
+    pub(super) fn completed_outputs(
+        &self,
+        is_wanted: impl Fn(StepIndex) -> bool,
+    ) -> impl Iterator<Item = (StepIndex, Bytes)> {
         let steps = self.state.steps.iter().enumerate();
         let completed = steps.filter(|(_, step)| step.stage() == StepStage::Completed);
         completed
+            .filter(move |(step, _)| is_wanted(*step))
             .filter_map(|(step, _)| Some((step, self.output_of(step)?)))
-            .collect()
     }
+}
+
+/// Bytes of the outputs of all units together, none of which is read.
+fn n_list_bytes(state: &StepState) -> u64 {
+    let length = |unit: &UnitState| unit.output.as_ref().map_or(2, |output| output.length);
+    state.units.iter().map(length).sum()
 }
 
 fn follow_object(object: &Opaque, pointer: &Pointer) -> Found<'static> {
@@ -269,3 +252,6 @@ fn failure(error: RenderError) -> RenderFailure {
     };
     (code, error.to_string())
 }
+
+/// Bytes of a list of outputs that is read to be rendered: written as JSON, more of them would have more than 1 MiB, too.
+const LIST_BYTES_MAX: u64 = 8 << 20;

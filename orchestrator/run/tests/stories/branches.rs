@@ -170,6 +170,28 @@ fn a_list_that_is_too_long_together_is_said_to_be_and_its_items_are_there() {
     }
 }
 
+// RUN-1.6
+#[test]
+fn a_list_that_can_only_be_too_long_is_not_read() {
+    let repeated =
+        json!({"key": "l", "type": "loop", "config": {"tool_name": "pure.work", "max_iterations": 12}});
+    for reference in ["${l}", "all: ${l}"] {
+        let uses = and(
+            call("b"),
+            json!({"config": {"tool_name": "pure.work", "tool_args": {"x": reference}}}),
+        );
+        let mut world = World::of(json!([repeated, uses]));
+        for n in 0..12 {
+            world.disk.n_bytes_read();
+            world.complete("l", json!({"n": n, "x": "y".repeat(1_000_000)}));
+        }
+        assert_eq!(world.shows(), "failed: l completed, b failed INPUT_TOO_LARGE");
+        // The last output may be looked at, but not the list.
+        let n_bytes = world.disk.n_bytes_read();
+        assert!(n_bytes < 4 << 20, "{n_bytes}");
+    }
+}
+
 // RUN-3.6
 #[test]
 fn what_only_skipped_steps_lead_to_is_skipped_and_one_completed_dependency_is_enough() {
@@ -456,7 +478,7 @@ fn a_condition_of_a_loop_that_is_asked_is_in_flight_and_none_is_asked_during_a_p
 fn an_expression_is_about_the_input_the_results_and_the_iteration() {
     let steps = json!([
         call("a"),
-        repeat(json!({"max_iterations": 9, "loop_condition": "last.more"}))[0]
+        repeat(json!({"max_iterations": 9, "loop_condition": "last.more || results.a.n > 1"}))[0]
     ]);
     let mut world = World::of(steps);
     world

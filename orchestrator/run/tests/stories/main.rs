@@ -5,6 +5,7 @@ mod attempts;
 mod branches;
 mod disk;
 mod explained;
+mod expressions;
 mod failures;
 mod forks;
 mod limits;

@@ -326,7 +326,7 @@ impl World {
 
     /// What an expression is about.
     pub(crate) fn bindings(&self, evaluation: u32) -> Value {
-        let bindings = self.run.bindings(evaluation, &self.disk).unwrap();
+        let bindings = self.run.bindings(evaluation, &self.disk).unwrap().unwrap();
         json_of(ValueView::Struct(bindings.as_encoded()))
     }
 

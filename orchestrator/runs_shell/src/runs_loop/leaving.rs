@@ -60,12 +60,19 @@ impl<S: RunStore> RunsLoop<S> {
                 let Some(bindings) = run.bindings(evaluation, self.host.blobs()) else {
                     return;
                 };
-                self.send(Outgoing::Evaluate {
-                    run_id,
-                    evaluation,
-                    expression,
-                    bindings,
-                });
+                match bindings {
+                    Ok(bindings) => self.send(Outgoing::Evaluate {
+                        run_id,
+                        evaluation,
+                        expression,
+                        bindings,
+                    }),
+                    Err(why) => {
+                        let result = Err(why);
+                        self.own
+                            .push_back((run_id, Input::Evaluated { evaluation, result }));
+                    }
+                }
             }
             Effect::StartChild {
                 run_id: child,
