@@ -181,13 +181,14 @@ impl RunsHost {
         self.require_new(run_id, request.as_ref())
             .map_err(NotForked::NotCreated)?;
         // What is not durable yet is written before the fork.
-        let is_there = self.runs.get(from).is_some() || self.summary(from).is_some();
-        if !is_there {
+        let (stored, is_live) = (self.summary(from), self.runs.get(from).is_some());
+        if stored.is_none() && !is_live {
             return Err(NotForked::NotThere);
         }
-        let ended = self.summary(from).filter(|from| from.progress.ended_at.is_some());
-        let origin = ended.map(|from| from.created).unwrap_or_default();
-        if let Some(live) = origin.plan.as_ref().and_then(|plan| self.live_run_of(plan)) {
+        let origin = stored.map(|from| from.created).unwrap_or_default();
+        // One run of a saved plan lives at a time.
+        let plan = origin.plan.filter(|_| !is_live);
+        if let Some(live) = plan.as_ref().and_then(|plan| self.live_run_of(plan)) {
             return Err(NotForked::NotCreated(NotCreated::AlreadyRunning(live)));
         }
         let forked = self.runs.fork(run, now, &self.contents);
@@ -197,9 +198,8 @@ impl RunsHost {
             escapement_runs::NotForked::Refused(refused) => NotForked::Refused(refused),
         })?;
         self.push(work, request);
-        let queued = self.queue.back_mut().expect("it was pushed just now");
-        queued.coming.plan = origin.plan;
-        (queued.coming.links.goal, queued.coming.links.trigger) = (origin.goal, origin.trigger);
+        let coming = &mut self.queue.back_mut().expect("it was pushed just now").coming;
+        (coming.plan, coming.links.goal, coming.links.trigger) = (plan, origin.goal, origin.trigger);
         self.admit(now);
         Ok(run_id)
     }

@@ -8,9 +8,9 @@ use escapement_model::{Opaque, RunId};
 use escapement_run::plan::{self, Plan, revision_text};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{Policy, Spec};
-use escapement_run::{Input, ShownState};
-use escapement_runs::{Config, NewRun};
-use escapement_runs_host::{Create, Handled, NotCreated, RunsHost};
+use escapement_run::{Input, Keep, ShownState};
+use escapement_runs::{Config, NewFork, NewRun};
+use escapement_runs_host::{Create, Fork, Handled, Links, NotCreated, RunsHost};
 use escapement_store::runs::{
     BatchOutcome, ClientRequest, DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite,
     ExpectedVersion, MemoryRuns, MemoryRunsDisk, RunReader, RunStore,
@@ -146,6 +146,34 @@ fn one_run_of_a_saved_plan_lives_although_another_one_ended_in_the_same_batch() 
     let mut make = |n| world.host.create(create(n, &plan, Some("a")), START);
     make(2).unwrap();
     assert_eq!(make(3), Err(NotCreated::AlreadyRunning(id(2))));
+}
+
+#[test]
+fn a_fork_of_a_run_that_lives_is_found_by_its_links_and_is_no_run_of_its_saved_plan() {
+    let mut world = World::new();
+    let links = Links {
+        goal: Some("g".to_owned()),
+        trigger: Some("t".to_owned()),
+    };
+    let first = create(1, &plan("p", None), Some("a"));
+    let spec = first.run.spec.clone();
+    world.host.create_linked(first, links, START).unwrap();
+    world.write();
+    let run = NewFork {
+        run_id: id(2),
+        ended: None,
+        from: id(1),
+        spec,
+        keep: Keep::Completed,
+    };
+    let fork = Fork { run, request: None };
+    world.host.fork(fork, START).unwrap();
+    world.write();
+    let made = world.reader().summary(id(2)).unwrap().unwrap().created;
+    assert_eq!(
+        (made.goal.as_deref(), made.trigger.as_deref(), made.plan),
+        (Some("g"), Some("t"), None)
+    );
 }
 
 #[test]
