@@ -17,16 +17,19 @@ mod watch;
 
 use crate::errors::Rejection;
 use crate::saved::Seen;
+use crate::views::{Detail, run_view};
 use escapement_model::RunId;
 use escapement_run::{Blobs, Run};
 use escapement_runs::Config;
-use escapement_runs_shell::RunsHandle;
+use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::run_service_server::RunService;
 use futures_core::Stream;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
 use tonic::{Request, Response, Status};
 
 /// The service.
@@ -37,6 +40,8 @@ pub struct Runs {
     seen: Seen,
     /// Questions that read much of the store at a time.
     heavy: Arc<Semaphore>,
+    /// Readings at a time for all who watch and wait; the others of them wait in order.
+    turns: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for Runs {
@@ -56,6 +61,7 @@ impl Runs {
             config,
             seen,
             heavy: Arc::new(Semaphore::new(HEAVY_MAX)),
+            turns: Arc::new(Semaphore::new(TURNS_MAX)),
         }
     }
 
@@ -67,6 +73,44 @@ impl Runs {
     ) -> Result<T, Rejection> {
         let looked = self.runs.look(run_id, look).await;
         looked.map_err(|error| Rejection::OfRun(run_id, error))
+    }
+
+    /// Tells how a run stands that a call has just changed. Waits for its place; without one, the answer is not one that says
+    /// that nothing changed.
+    async fn look_afterwards(&self, run_id: RunId) -> Result<v1::Run, Rejection> {
+        let view = || self.look(run_id, |run, blobs| run_view(run, blobs, Detail::Usual));
+        self.afterwards(run_id, view).await
+    }
+
+    /// As [`Runs::look_afterwards`], for any look.
+    async fn afterwards<T, F: Future<Output = Result<T, Rejection>>>(
+        &self,
+        run_id: RunId,
+        look: impl Fn() -> F,
+    ) -> Result<T, Rejection> {
+        let seen = timeout(AFTERWARDS_PATIENCE, patiently(look)).await;
+        seen.unwrap_or(Err(Rejection::OfRun(run_id, CallError::Store)))
+    }
+
+    /// Asks once it is the turn of this one among all who watch and wait.
+    async fn in_turn<T, F: Future<Output = Result<T, Rejection>>>(
+        &self,
+        ask: impl Fn() -> F,
+    ) -> Result<T, Rejection> {
+        let _turn = self.turns.acquire().await.expect("the semaphore is never closed");
+        patiently(ask).await
+    }
+}
+
+/// Asks again until there is a place.
+async fn patiently<T, F: Future<Output = Result<T, Rejection>>>(ask: impl Fn() -> F) -> Result<T, Rejection> {
+    loop {
+        match ask().await {
+            Err(Rejection::Call(CallError::Overloaded) | Rejection::OfRun(_, CallError::Overloaded)) => {
+                sleep(PLACE_PAUSE).await;
+            }
+            answer => return answer,
+        }
     }
 }
 
@@ -329,3 +373,9 @@ impl RunService for Runs {
 
 /// Questions that read much of the store at a time, all together; others wait.
 const HEAVY_MAX: usize = 2;
+/// Readings at a time for all who watch and wait.
+const TURNS_MAX: usize = 8;
+/// Pause before what found no place asks again.
+const PLACE_PAUSE: Duration = Duration::from_millis(50);
+/// How long a call that changed something waits for its answer.
+const AFTERWARDS_PATIENCE: Duration = Duration::from_secs(30);

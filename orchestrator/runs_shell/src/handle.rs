@@ -321,8 +321,8 @@ impl RunsHandle {
         self.0.follows.follow_requests()
     }
 
-    /// True if the run durably lives.
-    pub(crate) fn is_live(&self, run_id: RunId) -> bool {
+    /// True if the run durably lives. No longer so once followers are told of its end.
+    pub fn is_live(&self, run_id: RunId) -> bool {
         self.0.live.contains(run_id)
     }
 

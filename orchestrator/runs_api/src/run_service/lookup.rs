@@ -41,17 +41,13 @@ impl Runs {
         let patience = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
         let until = Instant::now() + patience;
         let mut follow = self.runs.follow(run_id);
-        loop {
-            let is_end = self.look(run_id, |run, _| run.state().stage().is_end()).await?;
-            if is_end || Instant::now() >= until {
-                break;
-            }
+        while self.runs.is_live(run_id) && Instant::now() < until {
             match timeout_at(until, follow.moved()).await {
                 Ok(moved) => moved.map_err(|error| Rejection::OfRun(run_id, error))?,
                 Err(_elapsed) => break,
             };
         }
-        let run = self.look(run_id, |run, blobs| run_view(run, blobs, Detail::Usual));
+        let run = self.in_turn(|| self.look(run_id, |run, blobs| run_view(run, blobs, Detail::Usual)));
         Ok(v1::WaitRunResponse {
             run: Some(run.await?),
         })

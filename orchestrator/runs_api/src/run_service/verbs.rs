@@ -9,7 +9,7 @@ use crate::views::{Detail, run_view, uuid_text};
 use bytes::Bytes;
 use escapement_model::RunId;
 use escapement_model::limits::{ERROR_CODE_CHARS_MAX, MESSAGE_CHARS_MAX};
-use escapement_run::{Input, OverrideWord, RefusedReason, RewindScope, Rollback, ShownState};
+use escapement_run::{Blobs, Input, OverrideWord, RefusedReason, RewindScope, Rollback, Run, ShownState};
 use escapement_runs_shell::{CallError, Condition};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::override_step_request::Word;
@@ -199,14 +199,15 @@ impl Runs {
         let verb = head.verb(&request, input, fields)?;
         let run_id = verb.run_id;
         let run = Some(self.act(verb).await?);
-        let seen = self.look(run_id, move |run, blobs| {
+        let point = move |run: &Run, blobs: &dyn Blobs| {
             let mut points = run.state().checkpoints.iter();
             let point = match number {
                 Some(number) => points.find(|point| point.number == number),
                 None => points.next_back(),
             };
             point.map(|point| checkpoint(run, point, blobs))
-        });
+        };
+        let seen = self.afterwards(run_id, || self.look(run_id, point));
         Ok(v1::RollbackRunResponse {
             run,
             checkpoint: seen.await?,
@@ -258,10 +259,11 @@ impl Runs {
         let verb = head.verb(&request, Input::Checkpoint { data }, fields)?;
         let run_id = verb.run_id;
         self.act(verb).await?;
-        let seen = self.look(run_id, |run, blobs| {
+        let point = |run: &Run, blobs: &dyn Blobs| {
             let point = run.state().checkpoints.last();
             point.map(|point| checkpoint(run, point, blobs))
-        });
+        };
+        let seen = self.afterwards(run_id, || self.look(run_id, point));
         Ok(v1::CreateCheckpointResponse {
             checkpoint: seen.await?,
         })
@@ -294,8 +296,7 @@ impl Runs {
         if let Err(error) = self.runs.input(run_id, condition, input).await {
             return Err(self.explained(run_id, error).await);
         }
-        self.look(run_id, |run, blobs| run_view(run, blobs, Detail::Usual))
-            .await
+        self.look_afterwards(run_id).await
     }
 
     /// Adds what the caller needs to do better.

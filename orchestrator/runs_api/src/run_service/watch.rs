@@ -8,6 +8,7 @@ use crate::views::event;
 use escapement_model::RunId;
 use escapement_run::plan::Plan;
 use escapement_runs_shell::Follow;
+use escapement_store::runs::RunReader;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::watch_run_response::Told;
 use std::sync::Arc;
@@ -29,9 +30,10 @@ impl Runs {
         fields.conclude()?;
         let run_id = run_id.expect("an id that is missing is a problem");
         let follow = self.runs.follow(run_id);
-        let plan = self.look(run_id, |run, _| Arc::clone(run.plan())).await?;
+        let plan = self.in_turn(|| self.look(run_id, |run, _| Arc::clone(run.plan())));
+        let plan = plan.await?;
         let from = u64::try_from(request.from_sequence).unwrap_or(0).max(1);
-        forward(&self.runs, run_id, from, 1, 1).await?;
+        self.in_turn(|| forward(&self.runs, run_id, from, 1, 1)).await?;
         let (answers, received) = mpsc::channel(ANSWERS_AHEAD);
         let watcher = Watcher {
             runs: self.clone(),
@@ -78,8 +80,12 @@ impl Watcher {
 
     async fn tell_all(&mut self, mut follow: Follow) -> Result<(), Ended> {
         loop {
-            let last = self.tell_what_is_there().await?;
             let gone = self.answers.clone();
+            let last = tokio::select! {
+                biased; // A watcher that has left takes no turn.
+                () = gone.closed() => return Ok(()),
+                last = self.tell_what_is_there() => last?,
+            };
             let moved = tokio::select! {
                 biased; // A watcher that has left waits for nothing.
                 () = gone.closed() => return Ok(()),
@@ -101,7 +107,8 @@ impl Watcher {
     async fn tell_what_is_there(&mut self) -> Result<u64, Ended> {
         loop {
             let (runs, run_id) = (&self.runs.runs, self.run_id);
-            let stretch = forward(runs, run_id, self.next, usize::MAX, PAGE_BYTES).await?;
+            let page = || forward(runs, run_id, self.next, usize::MAX, PAGE_BYTES);
+            let stretch = self.runs.in_turn(page).await?;
             let is_all = stretch.entries.is_empty();
             for (entry, link) in &stretch.entries {
                 let event = event(run_id, &self.plan, entry, link);
@@ -111,6 +118,9 @@ impl Watcher {
                 if what.is_some_and(escapement_run::journal::Event::is_end) {
                     return Err(Ended::Quietly);
                 }
+            }
+            if !is_all && self.next > stretch.last_sequence {
+                return Ok(stretch.last_sequence);
             }
             if is_all {
                 self.end_behind_the_end(stretch.last_sequence).await?;
@@ -122,13 +132,17 @@ impl Watcher {
     /// A watcher that asked for what comes behind the last entry of a run that has ended waits for nothing.
     async fn end_behind_the_end(&self, last: u64) -> Result<(), Ended> {
         let (runs, run_id) = (&self.runs.runs, self.run_id);
-        let ended = runs.readers().read(move |reader| {
+        let is_ended = move |reader: &dyn RunReader| {
             let summary = reader.summary(run_id)?;
             // An end that became durable just now is told first.
             let is_last = |behind: u64| behind == last + 1;
             Ok(summary.is_none_or(|run| run.progress.ended_at.is_some() && is_last(run.next_seq)))
-        });
-        match ended.await.map_err(|error| Rejection::OfRun(run_id, error))? {
+        };
+        let ended = || async {
+            let ended = runs.readers().read(is_ended).await;
+            ended.map_err(|error| Rejection::OfRun(run_id, error))
+        };
+        match self.runs.in_turn(ended).await? {
             true if self.next > last => Err(Ended::Quietly),
             _ => Ok(()),
         }

@@ -1,0 +1,114 @@
+//! Calls while every place for those who read is taken.
+
+use crate::world::{World, call, run_of};
+use escapement_runs_shell::CallError;
+use escapement_runs_shell::limits::{READERS_MAX, READERS_QUEUE_MAX};
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::run::State;
+use serde_json::json;
+use std::pin::Pin;
+use std::sync::mpsc;
+use std::time::Duration;
+use tokio::time::timeout;
+use tokio_stream::StreamExt;
+
+type Asking = Pin<Box<dyn Future<Output = Result<(), CallError>> + Send>>;
+
+/// Takes every place for as long as it lives.
+struct Crowd {
+    _asking: Vec<Asking>,
+    _held: Vec<mpsc::Sender<()>>,
+}
+
+async fn crowd(world: &World) -> Crowd {
+    let (mut asking, mut held) = (Vec::new(), Vec::new());
+    for _ in 0..READERS_MAX + READERS_QUEUE_MAX {
+        let (holds, release) = mpsc::channel::<()>();
+        let readers = world.handle.readers().clone();
+        let ask = async move {
+            let read = readers.read(move |_| {
+                let _released = release.recv();
+                Ok(())
+            });
+            read.await
+        };
+        let mut ask: Asking = Box::pin(ask);
+        // Each takes its place when it is asked for the first time.
+        std::future::poll_fn(|cx| {
+            assert!(ask.as_mut().poll(cx).is_pending());
+            std::task::Poll::Ready(())
+        })
+        .await;
+        asking.push(ask);
+        held.push(holds);
+    }
+    Crowd {
+        _asking: asking,
+        _held: held,
+    }
+}
+
+#[tokio::test]
+async fn a_verb_that_is_durable_is_answered_once_there_is_a_place() {
+    let mut world = World::new();
+    let run = world.create(run_of(json!([call("a", "hang", &[])]))).await;
+    let crowd = crowd(&world).await;
+    let request = v1::CancelRunRequest {
+        run_id: run.run_id.clone(),
+        ..v1::CancelRunRequest::default()
+    };
+    let mut client = world.client.clone();
+    let mut cancel = Box::pin(client.cancel_run(request));
+    assert!(timeout(CROWDED, &mut cancel).await.is_err(), "it waits");
+    drop(crowd);
+    let cancelled = cancel.await.unwrap().into_inner().run.unwrap();
+    assert_eq!(cancelled.state(), State::Cancelled);
+}
+
+#[tokio::test]
+async fn who_waits_for_a_run_waits_for_a_place_too() {
+    let mut world = World::new();
+    let run = world.finish(run_of(json!([call("a", "echo", &[])]))).await;
+    let crowd = crowd(&world).await;
+    let request = v1::WaitRunRequest {
+        run_id: run.run_id.clone(),
+        timeout_ms: Some(0),
+    };
+    let mut client = world.client.clone();
+    let mut wait = Box::pin(client.wait_run(request));
+    assert!(timeout(CROWDED, &mut wait).await.is_err(), "it waits");
+    drop(crowd);
+    let ended = wait.await.unwrap().into_inner().run.unwrap();
+    assert_eq!(ended.state(), State::Completed);
+}
+
+#[tokio::test]
+async fn a_watcher_waits_for_a_place_and_misses_nothing() {
+    let mut world = World::new();
+    let run = world.create(run_of(json!([call("a", "hang", &[])]))).await;
+    world.reaches(&run.run_id, State::Running).await;
+    while world.hung.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let request = v1::WatchRunRequest {
+        run_id: run.run_id.clone(),
+        from_sequence: 1,
+    };
+    let mut stream = world.client.watch_run(request).await.unwrap().into_inner();
+    let crowd = crowd(&world).await;
+    world.release();
+    let mut n_told = 0;
+    while let Ok(answer) = timeout(CROWDED, stream.next()).await {
+        answer.unwrap().unwrap();
+        n_told += 1;
+    }
+    drop(crowd);
+    while let Some(answer) = stream.next().await {
+        answer.unwrap();
+        n_told += 1;
+    }
+    assert_eq!(n_told, world.ended(&run.run_id).await.last_sequence);
+}
+
+/// How long a call is seen to wait.
+const CROWDED: Duration = Duration::from_millis(300);
