@@ -39,7 +39,7 @@ pub(crate) struct Header {
     /// The first run of the chain of forks and retries; empty if it is this one.
     #[prost(string, tag = "10")]
     pub chain_id: String,
-    /// Retries that led to this run.
+    /// The number of the retry of the chain that made this run, or the run that it was forked from; 0 if none did.
     #[prost(uint32, tag = "11")]
     pub retry_count: u32,
     /// Retries that the chain may have.

@@ -61,7 +61,7 @@ pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, field
         limits,
         policy,
         autonomy_level,
-        user_id: or(&request.user_id, USER),
+        user_id: owner(&request.user_id).to_owned(),
         request_id: request.request_id.clone(),
         priority,
         llm_action: or(&request.llm_action, LLM_ACTION),
@@ -351,6 +351,11 @@ fn small(
     let number = number?;
     fields.number(field, number, range);
     u32::try_from(number).ok()
+}
+
+/// Whose run it is.
+pub(crate) fn owner(user_id: &str) -> &str {
+    if user_id.is_empty() { USER } else { user_id }
 }
 
 fn or(text: &str, default: &str) -> String {

@@ -4,7 +4,7 @@ use super::Runs;
 use crate::canonical;
 use crate::errors::Rejection;
 use crate::fields::Fields;
-use crate::resolution::{Defaults, spec_of};
+use crate::resolution::{Defaults, owner, spec_of};
 use crate::saved::{self, profiles};
 use crate::views::{Detail, run_view};
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use escapement_run::spec::{ActionProfile, Spec};
 use escapement_run::{Blobs, Run, preview};
 use escapement_runs::NewRun;
 use escapement_runs_host::{Create, Links};
+use escapement_runs_shell::CallError;
 use escapement_store::runs::ClientRequest;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
@@ -34,13 +35,27 @@ impl Runs {
         &self,
         request: v1::CreateRunRequest,
     ) -> Result<v1::CreateRunResponse, Rejection> {
-        let resolved = match self.resolve(&request).await? {
-            Ok(resolved) => resolved,
-            Err(violations) => {
+        let client = match request.validate_only {
+            true => None,
+            false => client_request(
+                "create",
+                owner(&request.user_id),
+                &request.request_id,
+                &in_one_order(&request),
+            ),
+        };
+        let resolved = match self.resolve(&request).await {
+            Ok(Ok(resolved)) => resolved,
+            Ok(Err(violations)) => {
                 return Err(Rejection::PlanInvalid {
                     field: "document",
                     violations,
                 });
+            }
+            // What a run is made from may be gone by the time that its request is repeated.
+            Err(rejection) => {
+                let before = self.made_before(client.as_ref()).await?;
+                return Ok(spawned(self.look_afterwards(before.ok_or(rejection)?).await?));
             }
         };
         let n_steps = i32::try_from(resolved.plan.steps.len()).unwrap_or(i32::MAX);
@@ -52,12 +67,6 @@ impl Runs {
                 n_steps,
             });
         }
-        let client = client_request(
-            "create",
-            &resolved.spec.user_id,
-            &request.request_id,
-            &in_one_order(&request),
-        );
         let create = Create {
             run: NewRun {
                 run_id: new_run_id()?,
@@ -73,15 +82,26 @@ impl Runs {
             trigger: some(&request.trigger_id),
         };
         let created = self.runs.create_linked(create, links).await?;
-        let run = self
-            .look(created.run_id, |run, blobs| run_view(run, blobs, Detail::Usual))
-            .await?;
-        Ok(v1::CreateRunResponse {
-            chain_id: run.chain_id.clone(),
-            run: Some(run),
-            status: "spawned".to_owned(),
-            n_steps,
-        })
+        Ok(spawned(self.look_afterwards(created.run_id).await?))
+    }
+
+    /// The run that the same request has made before.
+    ///
+    /// # Errors
+    /// [`CallError::RequestIdReused`] if another request has this id; as the store fails.
+    pub(super) async fn made_before(
+        &self,
+        request: Option<&ClientRequest>,
+    ) -> Result<Option<RunId>, Rejection> {
+        let Some(request) = request else {
+            return Ok(None);
+        };
+        let key = request.key.clone();
+        let made = self.runs.readers().read(move |reader| reader.created_by(&key));
+        match made.await? {
+            Some((_, digest)) if digest != request.digest => Err(CallError::RequestIdReused.into()),
+            made => Ok(made.map(|(run_id, _)| run_id)),
+        }
     }
 
     pub(super) async fn preview_run(
@@ -166,6 +186,15 @@ impl Runs {
     }
 }
 
+fn spawned(run: v1::Run) -> v1::CreateRunResponse {
+    v1::CreateRunResponse {
+        chain_id: run.chain_id.clone(),
+        n_steps: run.total_steps,
+        run: Some(run),
+        status: "spawned".to_owned(),
+    }
+}
+
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
@@ -244,7 +273,7 @@ pub(super) fn client_request(
     if request_id.is_empty() {
         return None;
     }
-    // Runs that callers make have one scope, whichever way they are made.
+    // A run that is made is remembered longer than a verb that was answered.
     let kind = if matches!(verb, "create" | "fork" | "retry") {
         "runs"
     } else {

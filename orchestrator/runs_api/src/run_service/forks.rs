@@ -7,13 +7,13 @@ use super::verbs::etag;
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::header::Header;
-use crate::views::{Detail, run_view};
 use escapement_model::RunId;
 use escapement_run::spec::Spec;
 use escapement_run::{Run, ShownState};
 use escapement_runs_shell::{CallError, Fork, KeepSteps};
 use escapement_store::runs::ClientRequest;
 use escapement_wire::runs::v1;
+use sha2::{Digest, Sha256};
 
 impl Runs {
     pub(super) async fn fork_run(
@@ -26,6 +26,11 @@ impl Runs {
         let last_sequence = etag(&request.etag, &mut fields);
         fields.conclude()?;
         let run_id = run_id.expect("an id that is missing is a problem");
+        let client = client_request("fork", &run_id.to_string(), &request.request_id, &request);
+        if let Some(before) = self.made_before(client.as_ref()).await? {
+            let run = Some(self.look_afterwards(before).await?);
+            return Ok(v1::ForkRunResponse { run });
+        }
         let from_step = request.from_step.clone();
         let request_id = request.request_id.clone();
         let seen = self.look(run_id, move |run, _| {
@@ -35,15 +40,23 @@ impl Runs {
             if !from_step.is_empty() && step_named(run, &from_step).is_err() {
                 return Err(unknown_step("from_step", run));
             }
-            Ok(spec_of_fork(run, run_id, request_id, 0))
+            Ok(spec_of_fork(run, run_id, request_id))
         });
         let spec = seen.await??;
-        let client = client_request("fork", &spec.user_id, &request.request_id, &request);
         let keep = match request.from_step {
             step if step.is_empty() => KeepSteps::Completed,
             step => KeepSteps::Before(step),
         };
-        let run = Some(self.forked(run_id, keep, spec, client).await?);
+        let fork = Fork {
+            from: run_id,
+            run_id: new_run_id()?,
+            keep,
+            spec: Some(spec),
+            request: client,
+        };
+        let created = self.runs.fork(fork).await;
+        let created = created.map_err(|error| Rejection::OfRun(run_id, error))?;
+        let run = Some(self.look_afterwards(created.run_id).await?);
         Ok(v1::ForkRunResponse { run })
     }
 
@@ -56,57 +69,97 @@ impl Runs {
         fields.note("request_id", &request.request_id);
         fields.conclude()?;
         let run_id = run_id.expect("an id that is missing is a problem");
-        let request_id = request.request_id.clone();
-        let seen = self.look(run_id, move |run, _| {
-            if !matches!(run.shown(), ShownState::Failed | ShownState::Timeout) {
-                let message = format!("Run {run_id} has not failed; it is {}.", run.shown().as_str());
-                return Err(Rejection::failed("NOT_FAILED", message));
+        let client = client_request("retry", &run_id.to_string(), &request.request_id, &request);
+        loop {
+            if let Some(before) = self.made_before(client.as_ref()).await? {
+                let run = Some(self.look_afterwards(before).await?);
+                return Ok(v1::RetryRunResponse { run });
             }
-            let header = Header::of(&run.state().spec);
-            if header.retry_count >= header.max_retries {
-                let message = format!(
-                    "The chain of run {run_id} has its {} retries.",
-                    header.max_retries
-                );
-                return Err(Rejection::failed("RETRIES_USED_UP", message));
+            let fork = self
+                .next_retry(run_id, &request.request_id, client.clone())
+                .await?;
+            let wanted = fork.run_id;
+            match self.runs.fork(fork).await {
+                // Another call has made this retry meanwhile: look again.
+                Ok(created) if created.run_id == wanted && !created.is_new => {}
+                Err(CallError::RequestIdReused) => {}
+                created => {
+                    let created = created.map_err(|error| Rejection::OfRun(run_id, error))?;
+                    let run = Some(self.look_afterwards(created.run_id).await?);
+                    return Ok(v1::RetryRunResponse { run });
+                }
             }
-            Ok(spec_of_fork(run, run_id, request_id, 1))
-        });
-        let spec = seen.await??;
-        let client = client_request("retry", &spec.user_id, &request.request_id, &request);
-        let run = Some(self.forked(run_id, KeepSteps::Completed, spec, client).await?);
-        Ok(v1::RetryRunResponse { run })
+        }
     }
 
-    async fn forked(
+    /// The next retry of the chain of that run.
+    async fn next_retry(
         &self,
         from: RunId,
-        keep: KeepSteps,
-        spec: Spec,
+        request_id: &str,
         request: Option<ClientRequest>,
-    ) -> Result<v1::Run, Rejection> {
-        let fork = Fork {
+    ) -> Result<Fork, Rejection> {
+        let request_id = request_id.to_owned();
+        let seen = self.look(from, move |run, _| {
+            if !matches!(run.shown(), ShownState::Failed | ShownState::Timeout) {
+                let message = format!("Run {from} has not failed; it is {}.", run.shown().as_str());
+                return Err(Rejection::failed("NOT_FAILED", message));
+            }
+            Ok(spec_of_fork(run, from, request_id))
+        });
+        let mut spec = seen.await??;
+        let mut header = Header::of(&spec);
+        let (chain_id, first, last) = (
+            header.chain_id.clone(),
+            header.retry_count + 1,
+            header.max_retries,
+        );
+        let next = self.runs.readers().read(move |reader| {
+            for number in first..=last {
+                let run_id = id_of_retry(&chain_id, number);
+                if reader.summary(run_id)?.is_none() && reader.removed(run_id)?.is_none() {
+                    return Ok(Some((number, run_id)));
+                }
+            }
+            Ok(None)
+        });
+        let Some((number, run_id)) = next.await? else {
+            let message = format!("The chain of run {from} has its {last} retries.");
+            return Err(Rejection::failed("RETRIES_USED_UP", message));
+        };
+        header.retry_count = number;
+        spec.header = header.encoded();
+        Ok(Fork {
             from,
-            run_id: new_run_id()?,
-            keep,
+            run_id,
+            keep: KeepSteps::Completed,
             spec: Some(spec),
             request,
-        };
-        let created = self.runs.fork(fork).await;
-        let created = created.map_err(|error| Rejection::OfRun(from, error))?;
-        self.look(created.run_id, |run, blobs| run_view(run, blobs, Detail::Usual))
-            .await
+        })
     }
 }
 
+/// The id of a retry follows from its chain and its number, so that a chain has no more than it may: not if two
+/// callers ask at once, and not if one of them was removed.
+fn id_of_retry(chain_id: &str, number: u32) -> RunId {
+    let digest = Sha256::new()
+        .chain_update("retry")
+        .chain_update([0])
+        .chain_update(chain_id)
+        .chain_update(number.to_le_bytes())
+        .finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    RunId::from_random(bytes)
+}
+
 /// As the other run, in its chain.
-fn spec_of_fork(run: &Run, run_id: RunId, request_id: String, n_retries: u32) -> Spec {
+fn spec_of_fork(run: &Run, run_id: RunId, request_id: String) -> Spec {
     let spec = run.state().spec.clone();
     let mut header = Header::of(&spec);
     if header.chain_id.is_empty() {
         header.chain_id = run_id.to_string();
     }
-    header.retry_count += n_retries;
     Spec {
         request_id,
         header: header.encoded(),

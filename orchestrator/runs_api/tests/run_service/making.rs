@@ -1,11 +1,13 @@
 //! What a run is made from, and that the same request makes it once.
 
-use crate::world::{World, call, json_of, object, reason, run_of};
+use crate::world::{World, call, document, json_of, object, reason, run_of};
+use escapement_runs_api::Plans;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
+use escapement_wire::runs::v1::plan_service_server::PlanService;
 use escapement_wire::runs::v1::run::{ErrorType, Outcome, State};
 use serde_json::json;
-use tonic::Code;
+use tonic::{Code, Request};
 
 #[tokio::test]
 async fn a_run_is_there_once_it_is_answered_and_runs_to_its_end() {
@@ -60,6 +62,47 @@ async fn the_same_request_makes_one_run_also_over_a_kill() {
         (refused.code(), reason(&refused).as_str()),
         (Code::AlreadyExists, "REQUEST_ID_REUSED")
     );
+}
+
+#[tokio::test]
+async fn the_same_request_is_the_same_run_though_its_saved_plan_is_gone() {
+    let mut world = World::new();
+    let plans = Plans::new(world.handle.clone());
+    let plan = v1::CreatePlanRequest {
+        plan: Some(v1::Plan {
+            name: "Saved".to_owned(),
+            goal: "to know".to_owned(),
+            ..v1::Plan::default()
+        }),
+        document: Some(object(&document(json!([])))),
+        ..v1::CreatePlanRequest::default()
+    };
+    let plan = plans.create_plan(Request::new(plan)).await.unwrap().into_inner();
+    let plan_id = plan.plan.unwrap().plan_id;
+    let request = v1::CreateRunRequest {
+        what: Some(What::PlanId(plan_id.clone())),
+        request_id: "once".to_owned(),
+        ..run_of(json!([]))
+    };
+    let first = world.finish(request.clone()).await;
+    let delete = v1::DeletePlanRequest {
+        plan_id,
+        ..v1::DeletePlanRequest::default()
+    };
+    plans.delete_plan(Request::new(delete)).await.unwrap();
+    assert_eq!(world.create(request.clone()).await.run_id, first.run_id);
+    let other = v1::CreateRunRequest {
+        priority: Some(9),
+        ..request.clone()
+    };
+    let refused = world.client.create_run(other).await.unwrap_err();
+    assert_eq!(reason(&refused), "REQUEST_ID_REUSED");
+    let fresh = v1::CreateRunRequest {
+        request_id: "twice".to_owned(),
+        ..request
+    };
+    let refused = world.client.create_run(fresh).await.unwrap_err();
+    assert_eq!(reason(&refused), "PLAN_NOT_FOUND");
 }
 
 // S85: the table of presets.

@@ -431,6 +431,7 @@ async fn forks_and_retries_keep_what_completed_and_their_chain_is_bounded() {
     assert_eq!(again.run_id, forked.run_id);
     let unknown = v1::ForkRunRequest {
         from_step: "z".to_owned(),
+        request_id: "unknown".to_owned(),
         ..fork
     };
     assert_eq!(
@@ -486,6 +487,54 @@ async fn forks_and_retries_keep_what_completed_and_their_chain_is_bounded() {
         reason(&world.client.retry_run(not_failed).await.unwrap_err()),
         "NOT_FAILED"
     );
+}
+
+// K29b.
+#[tokio::test]
+async fn retries_of_the_same_run_again_and_again_are_those_of_its_chain() {
+    let mut world = World::new();
+    let first = world.finish(run_of(json!([call("b", "fail", &[])]))).await;
+    let retry = v1::RetryRunRequest {
+        run_id: first.run_id.clone(),
+        ..v1::RetryRunRequest::default()
+    };
+    for n in 1..=3 {
+        let retried = world.client.retry_run(retry.clone()).await.unwrap().into_inner();
+        let retried = world.ended(&retried.run.unwrap().run_id).await;
+        assert_eq!((retried.retry_count, &retried.chain_id), (n, &first.run_id));
+    }
+    let refused = world.client.retry_run(retry).await.unwrap_err();
+    assert_eq!(reason(&refused), "RETRIES_USED_UP");
+}
+
+#[tokio::test]
+async fn a_fork_or_retry_that_is_repeated_is_the_same_run_though_its_origin_is_gone() {
+    let mut world = World::new();
+    let first = world.finish(run_of(json!([call("b", "fail", &[])]))).await;
+    let fork = v1::ForkRunRequest {
+        run_id: first.run_id.clone(),
+        request_id: "one".to_owned(),
+        ..v1::ForkRunRequest::default()
+    };
+    let retry = v1::RetryRunRequest {
+        run_id: first.run_id.clone(),
+        request_id: "two".to_owned(),
+    };
+    let forked = world.client.fork_run(fork.clone()).await.unwrap().into_inner();
+    let retried = world.client.retry_run(retry.clone()).await.unwrap().into_inner();
+    let (forked, retried) = (forked.run.unwrap().run_id, retried.run.unwrap().run_id);
+    let delete = v1::DeleteRunRequest { run_id: first.run_id };
+    world.client.delete_run(delete).await.unwrap();
+    let again = world.client.fork_run(fork.clone()).await.unwrap().into_inner();
+    assert_eq!(again.run.unwrap().run_id, forked);
+    let again = world.client.retry_run(retry).await.unwrap().into_inner();
+    assert_eq!(again.run.unwrap().run_id, retried);
+    let other = v1::ForkRunRequest {
+        from_step: "b".to_owned(),
+        ..fork
+    };
+    let refused = world.client.fork_run(other).await.unwrap_err();
+    assert_eq!(reason(&refused), "REQUEST_ID_REUSED");
 }
 
 // S73: over the API.
