@@ -251,9 +251,7 @@ async fn s88_steps_of_all_types_are_added_flat_and_typed() {
         )
         .await;
     assert_eq!(refusal.code, Code::InvalidArgument);
-    for field in ["order"] {
-        assert!(refusal.text().contains(field), "{field}: {refusal:?}");
-    }
+    assert!(refusal.text().contains("order"), "{refusal:?}");
 
     world.shared.model_says(&["b"]);
     let run_id = world.create(json!({ "plan_id": plan_id })).await;
