@@ -6,6 +6,7 @@
 mod action_service;
 mod canonical;
 mod errors;
+mod expressions;
 mod fields;
 mod header;
 mod inbox_service;

@@ -86,7 +86,7 @@ pub struct Violations(Vec<Violation>);
 
 impl Violations {
     /// `None` if there are none.
-    pub(crate) fn new(violations: Vec<Violation>) -> Option<Self> {
+    pub fn new(violations: Vec<Violation>) -> Option<Self> {
         (!violations.is_empty()).then_some(Self(violations))
     }
 

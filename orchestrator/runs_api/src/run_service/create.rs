@@ -3,6 +3,7 @@
 use super::Runs;
 use crate::canonical;
 use crate::errors::Rejection;
+use crate::expressions;
 use crate::fields::Fields;
 use crate::resolution::{Defaults, owner, spec_of};
 use crate::saved::{self, profiles};
@@ -161,7 +162,9 @@ impl Runs {
             None => fields.wrong("document", "is required, or plan_id or revision_digest instead"),
             Some(What::PlanId(_)) => {}
             Some(What::Goal(_)) => fields.not_offered("goal", true, "planner"),
-            Some(What::Document(document)) => plan = Some(plan::read(document).map(Arc::new)),
+            Some(What::Document(document)) => {
+                plan = Some(plan::read(document).and_then(expressions::checked).map(Arc::new));
+            }
             Some(What::RevisionDigest(text)) => match plan::revision_of(text) {
                 Some(digest) if fields.are_right() => {
                     plan = Some(Ok(saved::revision(&self.runs, digest).await?));
