@@ -79,8 +79,13 @@ async fn failed(mut scene: Scene, call: Call, action: Action) -> Verdicts {
             ));
         }
         // SQLite takes back a switch to the write-ahead log that failed; nothing stands in the file yet.
-        let is_taken_back =
-            |later: &Call| later.kind == "unlink" || is_of_the_switch(&call) && later.phase == "start";
+        // Executions are closed as ever if it is the file of runs that fails.
+        let is_of_others =
+            |later: &Call| !call.file.contains("executions") && later.file.ends_with("executions.db-wal");
+        let is_taken_back = |later: &Call| {
+            let is_left = later.kind == "unlink" || later.kind == "truncate" && is_of_others(later);
+            is_left || is_of_the_switch(&call) && later.phase == "start"
+        };
         let touched = trace[at + 1..].iter().find(|later| !is_taken_back(later));
         if let Some(touched) = touched {
             verdicts.push(format!("the files are touched again: {touched}"));

@@ -25,7 +25,7 @@ async fn reflect(world: &World, question: MessageRequest) -> MessageResponse {
     answer.message_response.unwrap()
 }
 
-/// Every call that the orchestrator offers under `escapement`, as `Service/Method`.
+/// Every call that the contract and its workers have, as `Service/Method`. Runs are a caller of these, and have an API of their own.
 async fn offered_calls(world: &World) -> BTreeSet<String> {
     let MessageResponse::ListServicesResponse(list) =
         reflect(world, MessageRequest::ListServices(String::new())).await
@@ -33,11 +33,9 @@ async fn offered_calls(world: &World) -> BTreeSet<String> {
         panic!("no list of services");
     };
     let mut calls = BTreeSet::new();
-    for service in list
-        .service
-        .into_iter()
-        .filter(|service| service.name.starts_with("escapement."))
-    {
+    for service in list.service.into_iter().filter(|service| {
+        service.name.starts_with("escapement.") && !service.name.starts_with("escapement.runs.")
+    }) {
         let question = MessageRequest::FileContainingSymbol(service.name.clone());
         let MessageResponse::FileDescriptorResponse(files) = reflect(world, question).await else {
             panic!("no file holds {}", service.name);

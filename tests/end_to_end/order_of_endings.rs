@@ -10,17 +10,9 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// The SQLite file of a store.
+/// The SQLite file of executions.
 fn store_file(world: &World) -> PathBuf {
-    let folder = world.directory.join("store");
-    let mut files = std::fs::read_dir(&folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let is_store =
-        |path: &PathBuf| std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"SQLite format 3\0"));
-    files
-        .find(is_store)
-        .expect("the store's directory holds a SQLite file")
+    world.directory.join("store/executions.db")
 }
 
 /// The result of an execution as its bytes stand in the file, read by a process that is not the orchestrator.

@@ -87,7 +87,7 @@ async fn an_orchestrator_whose_files_may_not_grow_loses_nothing_that_it_accepted
 #[tokio::test]
 async fn an_orchestrator_without_free_descriptors_serves_again_when_there_are_some() {
     let mut stage = Stage::new();
-    let place = Place::new("few files", r#"ulimit -n 64; exec "$@""#);
+    let place = Place::new("few files", r#"ulimit -n 96; exec "$@""#);
     let mut orchestrator = stage.serve(&place, &[]).await;
     let mut callers = Vec::new();
     for _ in 0..100 {
@@ -99,7 +99,7 @@ async fn an_orchestrator_without_free_descriptors_serves_again_when_there_are_so
     let caller = TcpStream::connect(orchestrator.address()).await.unwrap();
     // It tries again every tenth of a second.
     let_pass(Duration::from_millis(500)).await;
-    set_limit(&stage, &ORDINARY, &orchestrator.process, "--nofile=64:");
+    set_limit(&stage, &ORDINARY, &orchestrator.process, "--nofile=96:");
     drop(caller);
     stage.execute(&orchestrator).await;
     stage.expect_kept(&orchestrator).await;

@@ -105,6 +105,6 @@ pub(crate) const ODD: [Place; 14] = [
             r#"exec "$@""#
         ),
     ),
-    Place::new("few files", r#"ulimit -n 64; exec "$@""#),
+    Place::new("few files", r#"ulimit -n 96; exec "$@""#),
     Place::new("hangups ignored, as nohup does", r#"trap '' HUP PIPE; exec "$@""#),
 ];

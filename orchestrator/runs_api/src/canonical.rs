@@ -1,21 +1,44 @@
 //! Objects with their keys in order, so that a request that says the same has the same digest: the entries of a protobuf map come
 //! in any order, and many languages write them in another one each time. Judges nothing.
 
-use escapement_model::Opaque;
+mod requests;
+
 use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, entries, items};
+use escapement_model::{Opaque, OpaqueValue};
+
+pub(crate) use requests::Repeatable;
 
 /// The object with the keys of all objects in it sorted. One that is malformed stays as it is.
-pub(crate) fn sorted(object: &Opaque) -> Opaque {
+fn sorted(object: &Opaque) -> Opaque {
     if object.check().is_err() {
         return object.clone();
     }
     sorted_object(object.as_encoded())
 }
 
+fn sort_object(object: &mut Opaque) {
+    *object = sorted(object);
+}
+
 /// Sorts an object that may be absent.
-pub(crate) fn sort(object: &mut Option<Opaque>) {
+fn sort(object: &mut Option<Opaque>) {
     if let Some(object) = object {
-        *object = sorted(object);
+        sort_object(object);
+    }
+}
+
+/// Sorts the objects in a value that may be absent. One that is malformed stays as it is.
+fn sort_value(value: &mut Option<OpaqueValue>) {
+    let Some(given) = value else { return };
+    if given.check().is_err() {
+        return;
+    }
+    // As the only item of an object it is sorted with it.
+    let Ok(view) = given.view() else { return };
+    let within = StructBuilder::new().value("", view).build();
+    let sorted = sorted_object(within.as_encoded());
+    if let Some(Ok((_, view))) = entries(sorted.as_encoded()).next() {
+        *given = OpaqueValue::from_view(view);
     }
 }
 

@@ -15,9 +15,9 @@ use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::ambiguous_effect::Known;
 use escapement_wire::runs::v1::approval::Decision as OfApproval;
 use escapement_wire::runs::v1::respond_to_input_request::Answer as Given;
-use prost::Message;
 use sha2::{Digest, Sha256};
 
+use crate::canonical::Repeatable;
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::views::hex;
@@ -62,7 +62,7 @@ pub(crate) fn read(request: v1::RespondToInputRequest) -> Result<Read, Rejection
     };
     let repeated = (!request.request_id.is_empty()).then(|| ClientRequest {
         key: key(&responder.id, &request.request_id),
-        digest: Sha256::digest(request.encode_to_vec()).into(),
+        digest: Sha256::digest(request.encode_in_order()).into(),
     });
     Ok(Read {
         answer: Answer {

@@ -6,10 +6,10 @@ use escapement_model::{Opaque, PlanId};
 use escapement_run::presets::Preset;
 use escapement_runs_shell::saved::{SavedPlan, SavedRequest};
 use escapement_wire::runs::v1;
-use prost::Message;
 use sha2::{Digest, Sha256};
 
 use super::saving::Target;
+use crate::canonical::Repeatable;
 use crate::errors::Rejection;
 use crate::fields::Fields;
 
@@ -213,8 +213,8 @@ pub(crate) fn target(
 }
 
 /// What the caller of this request may repeat, if it names it.
-pub(crate) fn repeatable(request_id: &str, request: &impl Message) -> Option<SavedRequest> {
-    let digest = Sha256::digest(request.encode_to_vec());
+pub(crate) fn repeatable(request_id: &str, request: &impl Repeatable) -> Option<SavedRequest> {
+    let digest = Sha256::digest(request.encode_in_order());
     (!request_id.is_empty()).then(|| SavedRequest {
         id: request_id.to_owned(),
         digest: Bytes::copy_from_slice(&digest),

@@ -1,7 +1,7 @@
 //! `CreateRun` and `PreviewRun`: from what was asked to what is run.
 
 use super::Runs;
-use crate::canonical;
+use crate::canonical::Repeatable;
 use crate::errors::Rejection;
 use crate::expressions;
 use crate::fields::Fields;
@@ -19,7 +19,6 @@ use escapement_runs_shell::CallError;
 use escapement_store::runs::ClientRequest;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
-use prost::Message;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -38,12 +37,7 @@ impl Runs {
     ) -> Result<v1::CreateRunResponse, Rejection> {
         let client = match request.validate_only {
             true => None,
-            false => client_request(
-                "create",
-                owner(&request.user_id),
-                &request.request_id,
-                &in_one_order(&request),
-            ),
+            false => client_request("create", owner(&request.user_id), &request.request_id, &request),
         };
         let resolved = match self.resolve(&request).await {
             Ok(Ok(resolved)) => resolved,
@@ -254,24 +248,12 @@ pub(super) fn new_run_id() -> Result<RunId, Rejection> {
     Ok(RunId::from_random(bytes))
 }
 
-/// The request with its objects in one order, and its labels, which have one already.
-fn in_one_order(request: &v1::CreateRunRequest) -> v1::CreateRunRequest {
-    let mut request = request.clone();
-    if let Some(What::Document(document)) = &mut request.what {
-        *document = canonical::sorted(document);
-    }
-    canonical::sort(&mut request.input);
-    canonical::sort(&mut request.environment);
-    canonical::sort(&mut request.metadata);
-    request
-}
-
 /// What a caller may repeat: the id of its request within its scope, and what it asked for. `None` without an id.
 pub(super) fn client_request(
     verb: &str,
     scope: &str,
     request_id: &str,
-    request: &impl Message,
+    request: &impl Repeatable,
 ) -> Option<ClientRequest> {
     if request_id.is_empty() {
         return None;
@@ -290,7 +272,7 @@ pub(super) fn client_request(
     let digest = Sha256::new()
         .chain_update(verb)
         .chain_update([0])
-        .chain_update(request.encode_to_vec());
+        .chain_update(request.encode_in_order());
     Some(ClientRequest {
         key: format!("{kind} {}", crate::views::hex(&key.finalize())),
         digest: digest.finalize().into(),

@@ -3,6 +3,7 @@
 use super::Runs;
 use super::create::client_request;
 use super::steps::{checkpoint, unknown_step};
+use crate::canonical::Repeatable;
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::views::{Detail, run_view, uuid_text};
@@ -13,7 +14,6 @@ use escapement_run::{Blobs, Input, OverrideWord, RefusedReason, RewindScope, Rol
 use escapement_runs_shell::{CallError, Condition};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::override_step_request::Word;
-use prost::Message;
 
 /// A verb that was read, and nothing is wrong with it.
 struct Verb {
@@ -31,7 +31,7 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    fn verb(self, request: &impl Message, input: Input, mut fields: Fields) -> Result<Verb, Rejection> {
+    fn verb(self, request: &impl Repeatable, input: Input, mut fields: Fields) -> Result<Verb, Rejection> {
         let run_id = fields.id::<RunId>("run_id", self.run_id);
         let last_sequence = etag(self.etag, &mut fields);
         fields.note("request_id", self.request_id);

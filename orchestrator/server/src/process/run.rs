@@ -359,7 +359,7 @@ fn connections_max(asked: u32) -> u32 {
     let Some(open_files) = files::raise_limit() else {
         return asked;
     };
-    let fitting = open_files.saturating_sub(OTHER_FILES_MAX.min(open_files / 2));
+    let fitting = open_files.saturating_sub(OTHER_FILES_MAX.min(open_files / 4 * 3));
     match u32::try_from(fitting) {
         Ok(fitting) if fitting < asked => {
             warn!(
