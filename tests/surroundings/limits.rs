@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use escapement_tests::{
     Binaries, ChildProcess, Orchestrator, OrchestratorSettings, PlanDocument, calls, fresh_id, let_pass,
+    wait_for,
 };
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::{GetExecutionRequest, SimulatePlanRequest};
 use serde_json::json;
 use tokio::net::TcpStream;
+use tonic::Code;
 
 use crate::place::{ORDINARY, Place, STRANGER};
 use crate::stage::{LIMIT, Stage, echo};
@@ -20,6 +22,27 @@ fn set_limit(stage: &Stage, place: &Place, process: &ChildProcess, limit: &str) 
     let mut command = place.command(Path::new("/usr/bin/prlimit"), stage.directory.path());
     let status = command.args(["--pid", &process.id().to_string(), limit]).status();
     assert!(status.unwrap().success(), "{limit}");
+}
+
+fn n_sockets(process: &ChildProcess) -> usize {
+    let files = std::fs::read_dir(format!("/proc/{}/fd", process.id())).unwrap();
+    let links = files.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+    links
+        .filter(|link| link.to_string_lossy().starts_with("socket:"))
+        .count()
+}
+
+/// Waits until every connection is closed but the one that asks. While there are too many, the orchestrator closes each new one.
+async fn wait_for_a_place(orchestrator: &Orchestrator, at_rest: usize) {
+    let has_place = async || {
+        let request = GetExecutionRequest {
+            execution_id: fresh_id(),
+        };
+        let refusal = orchestrator.plans().get_execution(request).await.unwrap_err();
+        let is_answer = refusal.code() == Code::NotFound;
+        (is_answer && n_sockets(&orchestrator.process) <= at_rest + 1).then_some(())
+    };
+    wait_for("a place for a caller", LIMIT, has_place).await.unwrap();
 }
 
 /// Hands in plans of a megabyte each until one is not accepted; every one that was is known afterwards.
@@ -89,11 +112,13 @@ async fn an_orchestrator_without_free_descriptors_serves_again_when_there_are_so
     let mut stage = Stage::new();
     let place = Place::new("few files", r#"ulimit -n 96; exec "$@""#);
     let mut orchestrator = stage.serve(&place, &[]).await;
+    let at_rest = n_sockets(&orchestrator.process);
     let mut callers = Vec::new();
     for _ in 0..100 {
         callers.push(TcpStream::connect(orchestrator.address()).await.unwrap());
     }
     drop(callers);
+    wait_for_a_place(&orchestrator, at_rest).await;
     stage.execute(&orchestrator).await;
     set_limit(&stage, &ORDINARY, &orchestrator.process, "--nofile=1:");
     let caller = TcpStream::connect(orchestrator.address()).await.unwrap();
