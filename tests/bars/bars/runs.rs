@@ -130,7 +130,7 @@ async fn waiting(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let before = resident_bytes(id)?;
     create_together(&channels, &plan, extent.queued).await?;
     let grown = resident_bytes(id)?.saturating_sub(before) as f64;
-    let mut answers = answer_some(&channels[0], extent.calls / 5).await?;
+    let mut answers = answer_some(&channels[0], (extent.calls / 5).min(PAGE_MAX)).await?;
     answers.sort();
     Ok(vec![
         Bar::new(
@@ -302,5 +302,7 @@ fn created(steps: Vec<Value>) -> Result<CreateRunRequest, Fault> {
 }
 
 const CALLERS: usize = 64;
+/// The longest page of open requests.
+const PAGE_MAX: usize = 200;
 const WARM_UP: Duration = Duration::from_millis(500);
 const WARM_UP_RUNS: usize = 500;
