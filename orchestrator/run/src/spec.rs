@@ -232,6 +232,12 @@ pub struct ActionProfile {
     /// True if a worker has offered the action in this deployment.
     #[prost(bool, tag = "6")]
     pub seen: bool,
+    /// Types of artifacts that it makes, at most 16.
+    #[prost(string, repeated, tag = "7")]
+    pub produces: Vec<String>,
+    /// Actions that may take its place, the best first, at most 16.
+    #[prost(string, repeated, tag = "8")]
+    pub alternatives: Vec<String>,
 }
 
 /// What repeating an action would mean.

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use escapement_model::limits::ACTION_CHARS_MAX;
 use escapement_run::spec::{ActionProfile, EffectClass, Risk};
 use escapement_runs_shell::RunsHandle;
+use escapement_runs_shell::limits::PROFILES_MAX;
 use escapement_store::StoreFault;
 use escapement_store::runs::{
     Definition, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut, DefinitionWrite,
@@ -232,8 +233,6 @@ impl ActionService for Actions {
 
 /// What page tokens of this list are made for.
 const FILTERS: &str = "action profiles";
-/// Profiles that there may be.
-const PROFILES_MAX: usize = 4096;
 const EFFECTS: [(action_profile::Effect, EffectClass); 5] = [
     (action_profile::Effect::SideEffect, EffectClass::SideEffect),
     (action_profile::Effect::Pure, EffectClass::Pure),

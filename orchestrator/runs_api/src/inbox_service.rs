@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status};
 use crate::errors::Rejection;
 use crate::fields::{self, Fields};
 use crate::paging;
-use crate::saved::{Seen, profiles};
+use crate::saved::profiles;
 use crate::views::kind_word;
 use answer::{Read, read};
 use asked::{Said, said_to, stored, view};
@@ -29,7 +29,6 @@ use asked::{Said, said_to, stored, view};
 #[derive(Clone)]
 pub struct Inbox {
     runs: RunsHandle,
-    seen: Seen,
 }
 
 impl std::fmt::Debug for Inbox {
@@ -39,9 +38,9 @@ impl std::fmt::Debug for Inbox {
 }
 
 impl Inbox {
-    /// Asks and answers for these runs. `seen`: tells whether a worker has offered an action.
-    pub fn new(runs: RunsHandle, seen: Seen) -> Self {
-        Self { runs, seen }
+    /// Asks and answers for these runs.
+    pub fn new(runs: RunsHandle) -> Self {
+        Self { runs }
     }
 
     async fn list(
@@ -141,7 +140,7 @@ impl Inbox {
             .look(run_id, |run, _| run.state().spec.llm_action.clone())
             .await;
         let llm_action = looked.map_err(|error| Rejection::OfRun(run_id, error))?;
-        let profiles = profiles(&self.runs, &Arc::new(plan), &llm_action, &self.seen).await?;
+        let profiles = profiles(&self.runs, &Arc::new(plan), &llm_action).await?;
         Ok(Input::ApproveEdited { answer, profiles })
     }
 }

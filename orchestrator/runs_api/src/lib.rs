@@ -22,4 +22,3 @@ pub use action_service::Actions;
 pub use inbox_service::Inbox;
 pub use plan_service::Plans;
 pub use run_service::Runs;
-pub use saved::Seen;

@@ -16,7 +16,6 @@ mod verbs;
 mod watch;
 
 use crate::errors::Rejection;
-use crate::saved::Seen;
 use crate::views::{Detail, run_view};
 use escapement_model::RunId;
 use escapement_run::{Blobs, Run};
@@ -37,7 +36,6 @@ use tonic::{Request, Response, Status};
 pub struct Runs {
     runs: RunsHandle,
     config: Config,
-    seen: Seen,
     /// Questions that read much of the store at a time.
     heavy: Arc<Semaphore>,
     /// Readings at a time for all who watch and wait; the others of them wait in order.
@@ -54,12 +52,11 @@ impl std::fmt::Debug for Runs {
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Runs {
-    /// Answers from these runs. `config`: what they were started with. `seen`: tells whether a worker has offered an action.
-    pub fn new(runs: RunsHandle, config: Config, seen: Seen) -> Self {
+    /// Answers from these runs. `config`: what they were started with.
+    pub fn new(runs: RunsHandle, config: Config) -> Self {
         Self {
             runs,
             config,
-            seen,
             heavy: Arc::new(Semaphore::new(HEAVY_MAX)),
             turns: Arc::new(Semaphore::new(TURNS_MAX)),
         }

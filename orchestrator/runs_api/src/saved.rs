@@ -8,11 +8,9 @@ use escapement_run::plan::{self, Plan};
 use escapement_run::presets::Preset;
 use escapement_run::spec::ActionProfile;
 use escapement_runs_shell::RunsHandle;
-use escapement_runs_shell::saved::{document_of, profiles_of, saved_plan};
+use escapement_runs_shell::catalogue::profiles_of;
+use escapement_runs_shell::saved::{document_of, saved_plan};
 use std::sync::Arc;
-
-/// Tells whether a worker has offered an action in this deployment.
-pub type Seen = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// What is known of the actions that runs of the plan call, sorted by name.
 ///
@@ -22,12 +20,11 @@ pub(crate) async fn profiles(
     runs: &RunsHandle,
     plan: &Arc<Plan>,
     llm_action: &str,
-    seen: &Seen,
 ) -> Result<Vec<ActionProfile>, Rejection> {
-    let (plan, llm_action, seen) = (Arc::clone(plan), llm_action.to_owned(), Arc::clone(seen));
+    let (plan, llm_action, seen) = (Arc::clone(plan), llm_action.to_owned(), runs.seen().clone());
     let read = runs
         .readers()
-        .read(move |reader| profiles_of(reader, &plan, &llm_action, &*seen));
+        .read(move |reader| profiles_of(reader, &plan, &llm_action, &seen));
     Ok(read.await?)
 }
 

@@ -17,13 +17,14 @@ use tokio::time::sleep;
 use tonic::client::GrpcService;
 use tonic::codegen::{Body, StdError};
 
+use crate::catalogue::profiles_of;
 use crate::children::WantedPlan;
 use crate::error::CallError;
 use crate::handle::RunsHandle;
 use crate::limits::CHILD_PAUSE;
 use crate::message::{Outgoing, Returned};
 use crate::port::{Attempt, Contract};
-use crate::saved::{find_plan, profiles_of};
+use crate::saved::find_plan;
 use crate::seen::SeenActions;
 
 /// Limits of what is done at a time.
@@ -190,7 +191,7 @@ fn found(
     seen: &SeenActions,
 ) -> Result<(Arc<Plan>, Vec<ActionProfile>), String> {
     let plan = find_plan(reader, wanted)?;
-    let profiles = profiles_of(reader, &plan, &wanted.llm_action, &|action| seen.contains(action));
+    let profiles = profiles_of(reader, &plan, &wanted.llm_action, seen);
     Ok((
         plan,
         profiles.map_err(|fault| format!("the profiles of actions cannot be read: {fault}"))?,

@@ -25,6 +25,8 @@ mod handle;
 
 mod children;
 
+pub mod catalogue;
+
 mod retention;
 
 mod runs_loop;

@@ -50,5 +50,13 @@ pub const CONTRACT_PATIENCE: Duration = Duration::from_secs(30);
 pub const ACTIONS_INTERVAL: Duration = Duration::from_secs(5);
 /// Actions that are remembered as offered.
 pub const SEEN_ACTIONS_MAX: usize = 65_536;
+/// Bytes of what workers say of actions that is remembered: 16 MiB.
+pub const OFFERED_TEXT_BYTES_MAX: usize = 16 << 20;
+/// How old what is known of actions may be where a run is made for which it counts.
+pub const OFFERED_AGE_MAX: Duration = Duration::from_millis(500);
+/// How long the making of such a run waits for newer knowledge.
+pub const OFFERED_PATIENCE: Duration = Duration::from_secs(1);
+/// Profiles of actions that operators may keep.
+pub const PROFILES_MAX: usize = 4096;
 /// Bytes of an answer of the contract.
 pub const CONTRACT_MESSAGE_BYTES_MAX: usize = 64 << 20;

@@ -74,7 +74,7 @@ where
         }
     }
 
-    /// Asks again and again which actions there are, and remembers them. Ends with its task.
+    /// Asks again and again which actions there are, and tells what is remembered of them. Ends with its task.
     pub(crate) async fn watch_actions(mut self) {
         loop {
             let asked = timeout(
@@ -82,13 +82,10 @@ where
                 self.fleet.list_actions(v1::ListActionsRequest {}),
             );
             if let Ok(Ok(listed)) = asked.await {
-                let actions = listed.into_inner().actions.into_iter();
-                // A declared action was perhaps never offered.
-                let offered =
-                    actions.filter(|action| action.workers > 0 || action.registered_for_ms.is_some());
-                offered.for_each(|action| self.seen.add(&action.name));
+                self.seen.told(listed.into_inner().actions);
             }
-            sleep(ACTIONS_INTERVAL).await;
+            // Sooner if somebody makes a run that depends on it.
+            let _elapsed = timeout(ACTIONS_INTERVAL, self.seen.wanted()).await;
         }
     }
 

@@ -1,11 +1,10 @@
-//! Saved plans and action profiles as the store keeps them, and what runs take from them. Changes none.
+//! Saved plans as the store keeps them, and what runs take from them. Changes none.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_run::plan::{self, Plan};
-use escapement_run::spec::ActionProfile;
 use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionKind, RunReader};
 use prost::Message;
@@ -130,34 +129,6 @@ pub fn document_of(
     };
     let document = reader.content(&digest)?.ok_or(missing)?;
     Ok(Opaque::from_encoded(document))
-}
-
-/// What is known of the actions that the plan calls and of the one that asks a model, sorted by name: what operators
-/// said, and whether a worker has offered it.
-///
-/// # Errors
-/// As the store fails.
-pub fn profiles_of(
-    reader: &dyn RunReader,
-    plan: &Plan,
-    llm_action: &str,
-    is_seen: &dyn Fn(&str) -> bool,
-) -> Result<Vec<ActionProfile>, StoreFault> {
-    let mut actions = plan.actions();
-    actions.insert(llm_action);
-    let profile = |action: &str| {
-        let definition = reader.definition(DefinitionKind::ActionProfile, action)?;
-        let said = definition.map(|definition| {
-            let number = definition.number;
-            ActionProfile::decode(definition.record).map_err(|_| StoreFault::CorruptDefinition { number })
-        });
-        Ok(ActionProfile {
-            action: action.to_owned(),
-            seen: is_seen(action),
-            ..said.transpose()?.unwrap_or_default()
-        })
-    };
-    actions.into_iter().map(profile).collect()
 }
 
 /// The plan that a `sub_plan` step names, or a sentence why there is none.

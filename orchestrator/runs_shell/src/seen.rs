@@ -1,30 +1,114 @@
-//! Actions that workers have offered. Remembered as long as the process lives.
+//! What workers offer, as the contract told it last, and which actions they have ever offered. Remembered as long as the
+//! process lives. Asks nobody itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::limits::SEEN_ACTIONS_MAX;
+use escapement_wire::v1;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout};
 
-/// Actions that workers have offered. Cheap to clone.
+use crate::limits::{OFFERED_AGE_MAX, OFFERED_PATIENCE, OFFERED_TEXT_BYTES_MAX, SEEN_ACTIONS_MAX};
+
+/// Actions that workers offer, or have offered. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct SeenActions(Arc<RwLock<BTreeSet<String>>>);
+pub struct SeenActions(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    seen: RwLock<BTreeSet<String>>,
+    offered: RwLock<Arc<Offered>>,
+    /// Somebody waits for news.
+    wanted: Notify,
+    /// When the contract told the news, once it is asked at all.
+    told: watch::Sender<Option<Instant>>,
+}
+
+/// Actions by name.
+pub(crate) type Offered = BTreeMap<String, OfferedAction>;
+
+/// What a worker said of an action.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OfferedAction {
+    pub(crate) description: String,
+    pub(crate) input_schema: String,
+}
 
 impl SeenActions {
     /// True if a worker has offered the action since the start.
     pub fn contains(&self, action: &str) -> bool {
         self.0
+            .seen
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .contains(action)
     }
 
-    pub(crate) fn add(&self, action: &str) {
+    /// A worker has offered the action.
+    pub fn add(&self, action: &str) {
         if self.contains(action) {
             return;
         }
-        let mut seen = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.0.seen.write().unwrap_or_else(PoisonError::into_inner);
         if seen.len() < SEEN_ACTIONS_MAX {
             seen.insert(action.to_owned());
         }
+    }
+
+    /// Takes in what the contract tells of all actions. Those that nobody offers any more, or that no worker ever did, are
+    /// not offered.
+    pub fn told(&self, actions: Vec<v1::Action>) {
+        let before = self.offered();
+        let mut offered = Offered::new();
+        let mut text_bytes = 0;
+        for action in actions.into_iter().take(SEEN_ACTIONS_MAX) {
+            if action.workers == 0 && action.registered_for_ms.is_none() {
+                continue;
+            }
+            self.add(&action.name);
+            let mut said = OfferedAction {
+                description: action.description,
+                input_schema: action.input_schema,
+            };
+            // The contract remembers its name for a while, and not what was said of it.
+            if action.workers == 0 {
+                said = before.get(&action.name).cloned().unwrap_or(said);
+            }
+            text_bytes += said.description.len() + said.input_schema.len();
+            if text_bytes > OFFERED_TEXT_BYTES_MAX {
+                said = OfferedAction::default();
+            }
+            offered.insert(action.name, said);
+        }
+        let offered = Arc::new(offered);
+        *self.0.offered.write().unwrap_or_else(PoisonError::into_inner) = offered;
+        self.0.told.send_replace(Some(Instant::now()));
+    }
+
+    /// Returns once what is known is at most half a second old, or the contract has not told anything newer in a second.
+    pub async fn refresh(&self) {
+        let mut told = self.0.told.subscribe();
+        let is_new = |at: &Option<Instant>| at.is_none_or(|at| at.elapsed() <= OFFERED_AGE_MAX);
+        // Nobody asks the contract, or nobody has to.
+        if is_new(&told.borrow()) {
+            return;
+        }
+        self.0.wanted.notify_one();
+        let _late = timeout(OFFERED_PATIENCE, told.wait_for(is_new)).await;
+    }
+
+    /// True if the contract has told what there is since the start.
+    pub fn is_told(&self) -> bool {
+        self.0.told.borrow().is_some()
+    }
+
+    /// Returns once somebody waits for news.
+    pub(crate) async fn wanted(&self) {
+        self.0.wanted.notified().await;
+    }
+
+    pub(crate) fn offered(&self) -> Arc<Offered> {
+        let offered = self.0.offered.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&offered)
     }
 }

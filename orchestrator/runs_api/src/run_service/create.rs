@@ -172,7 +172,7 @@ impl Runs {
             Ok(plan) => plan,
             Err(violations) => return Ok(Err(violations)),
         };
-        let profiles = profiles(&self.runs, &plan, &spec.llm_action, &self.seen).await?;
+        let profiles = profiles(&self.runs, &plan, &spec.llm_action).await?;
         let plan_id = (!defaults.plan_id.is_empty()).then_some(defaults.plan_id);
         Ok(Ok(Resolved {
             spec,

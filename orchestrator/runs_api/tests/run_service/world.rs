@@ -58,7 +58,20 @@ impl World {
         .unwrap();
         let hung = Arc::default();
         tokio::spawn(play(received, handle.clone(), Arc::clone(&hung)));
-        let service = Runs::new(handle.clone(), config, Arc::new(|action| action != "unheard_of"));
+        for action in [
+            "a",
+            "b",
+            "echo",
+            "fail",
+            "file.read",
+            "hang",
+            "llm.chat",
+            "x",
+            "y",
+        ] {
+            handle.seen().add(action);
+        }
+        let service = Runs::new(handle.clone(), config);
         Self {
             disk,
             handle,

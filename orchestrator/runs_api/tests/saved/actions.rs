@@ -2,7 +2,7 @@
 
 use escapement_run::plan;
 use escapement_run::spec::{EffectClass, Risk};
-use escapement_runs_shell::saved::profiles_of;
+use escapement_runs_shell::catalogue::profiles_of;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::action_service_server::ActionService;
 use serde_json::json;
@@ -99,10 +99,12 @@ async fn a_run_gets_the_profiles_of_every_action_of_its_plan() {
         ]
     }));
     let plan = plan::read(&document).unwrap();
+    let seen = world.runs.seen().clone();
+    seen.add("unsaid");
     let read = world
         .runs
         .readers()
-        .read(move |reader| profiles_of(reader, &plan, "llm.chat", &|action| action == "unsaid"));
+        .read(move |reader| profiles_of(reader, &plan, "llm.chat", &seen));
     let profiles = read.await.unwrap();
     let names: Vec<&str> = profiles.iter().map(|profile| profile.action.as_str()).collect();
     assert_eq!(names, ["llm.chat", "said", "unsaid"]);

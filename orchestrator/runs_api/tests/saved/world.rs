@@ -51,7 +51,7 @@ impl World {
         .unwrap();
         Self {
             plans: Plans::new(runs.clone()),
-            inbox: Inbox::new(runs.clone(), Arc::new(|_| true)),
+            inbox: Inbox::new(runs.clone()),
             actions: Actions::new(runs.clone()),
             runs,
             disk,

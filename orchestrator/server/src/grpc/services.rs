@@ -10,7 +10,6 @@ use self::plans::Plans;
 use super::Edge;
 use crate::grpc::session::Sessions;
 use crate::limits::REFLECTION_MESSAGE_BYTES_MAX;
-use escapement_runs_api::Seen;
 use escapement_runs_shell::RunsHandle;
 use escapement_transport::call_class::{CallClass, message_bytes_max};
 use escapement_wire::DESCRIPTORS;
@@ -127,12 +126,10 @@ pub(crate) struct RunsSetup {
 /// Runs, saved plans, what people are asked, and what operators say of actions.
 fn add_runs(routes: &mut RoutesBuilder, setup: RunsSetup) {
     let RunsSetup { handle, config } = setup;
-    let seen = handle.seen().clone();
-    let seen: Seen = Arc::new(move |action: &str| seen.contains(action));
     let bytes_max = message_bytes_max(CallClass::Writes);
-    let runs = escapement_runs_api::Runs::new(handle.clone(), config, Arc::clone(&seen));
+    let runs = escapement_runs_api::Runs::new(handle.clone(), config);
     let plans = escapement_runs_api::Plans::new(handle.clone());
-    let inbox = escapement_runs_api::Inbox::new(handle.clone(), seen);
+    let inbox = escapement_runs_api::Inbox::new(handle.clone());
     let actions = escapement_runs_api::Actions::new(handle);
     routes
         .add_service(RunServer::new(runs).max_decoding_message_size(bytes_max))

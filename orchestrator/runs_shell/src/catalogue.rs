@@ -1,0 +1,124 @@
+//! What runs are told of actions: what operators said of them and what workers say. Changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use escapement_run::catalogue::{CATALOGUE_BYTES_MAX, Catalogue, CatalogueAction, SCHEMA_BYTES_MAX};
+use escapement_run::plan::Plan;
+use escapement_run::spec::ActionProfile;
+use escapement_store::StoreFault;
+use escapement_store::runs::{Definition, DefinitionKind, RunReader};
+use prost::Message;
+
+use crate::error::CallError;
+use crate::handle::RunsHandle;
+use crate::limits::PROFILES_MAX;
+use crate::seen::{OfferedAction, SeenActions};
+
+/// What is known of the actions that the plan calls and of the one that asks a model, sorted by name.
+///
+/// # Errors
+/// As the store fails.
+pub fn profiles_of(
+    reader: &dyn RunReader,
+    plan: &Plan,
+    llm_action: &str,
+    seen: &SeenActions,
+) -> Result<Vec<ActionProfile>, StoreFault> {
+    let mut actions = plan.actions();
+    actions.insert(llm_action);
+    profiles_for(reader, &actions, seen)
+}
+
+/// What is known of these actions, sorted by name: what the operator said, else what workers say, else nothing, which
+/// counts as `side_effect`, `unusual` and not idempotent.
+///
+/// # Errors
+/// As the store fails.
+pub fn profiles_for(
+    reader: &dyn RunReader,
+    actions: &BTreeSet<&str>,
+    seen: &SeenActions,
+) -> Result<Vec<ActionProfile>, StoreFault> {
+    let offered = seen.offered();
+    let profile = |action: &&str| {
+        let definition = reader.definition(DefinitionKind::ActionProfile, action)?;
+        let said = definition.as_ref().map(decoded).transpose()?;
+        Ok(profile(action, said, offered.get(*action), seen))
+    };
+    actions.iter().map(profile).collect()
+}
+
+/// The actions that workers offer now and that are wanted, for planners and models: as [`catalogue_of`], with what the
+/// contract tells now.
+///
+/// # Errors
+/// [`CallError::Overloaded`], [`CallError::Damaged`], [`CallError::Store`] as the store fails.
+pub async fn catalogue(
+    runs: &RunsHandle,
+    is_wanted: impl Fn(&str) -> bool + Send + 'static,
+) -> Result<Catalogue, CallError> {
+    let seen = runs.seen().clone();
+    seen.refresh().await;
+    let read = move |reader: &dyn RunReader| catalogue_of(reader, &seen, &is_wanted);
+    runs.readers().read(read).await
+}
+
+/// The actions that workers offer and that are wanted, for planners and models. Actions are left out from the end of the
+/// alphabet once there is no room for more. Call [`SeenActions::refresh`] before.
+///
+/// # Errors
+/// As the store fails.
+pub fn catalogue_of(
+    reader: &dyn RunReader,
+    seen: &SeenActions,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Result<Catalogue, StoreFault> {
+    let said = reader.definitions(DefinitionKind::ActionProfile, None, None, PROFILES_MAX)?;
+    let mut said: BTreeMap<&str, &Definition> = said
+        .iter()
+        .map(|definition| (definition.name.as_str(), definition))
+        .collect();
+    let mut catalogue = Catalogue::default();
+    let mut bytes = 0;
+    for (name, offer) in seen.offered().iter().filter(|(name, _)| is_wanted(name)) {
+        let said = said.remove(name.as_str()).map(decoded).transpose()?;
+        let is_schema_left_out = offer.input_schema.len() > SCHEMA_BYTES_MAX;
+        let action = CatalogueAction {
+            profile: profile(name, said, Some(offer), seen),
+            description: offer.description.clone(),
+            input_schema: match is_schema_left_out {
+                true => String::new(),
+                false => offer.input_schema.clone(),
+            },
+            is_schema_left_out,
+        };
+        bytes += action.encoded_len() + FRAME_BYTES;
+        if catalogue.n_left_out > 0 || bytes > CATALOGUE_BYTES_MAX {
+            catalogue.n_left_out += 1;
+        } else {
+            catalogue.actions.push(action);
+        }
+    }
+    Ok(catalogue)
+}
+
+fn profile(
+    action: &str,
+    said: Option<ActionProfile>,
+    _offer: Option<&OfferedAction>,
+    seen: &SeenActions,
+) -> ActionProfile {
+    ActionProfile {
+        action: action.to_owned(),
+        seen: seen.contains(action),
+        ..said.unwrap_or_default()
+    }
+}
+
+fn decoded(definition: &Definition) -> Result<ActionProfile, StoreFault> {
+    let number = definition.number;
+    ActionProfile::decode(definition.record.clone()).map_err(|_| StoreFault::CorruptDefinition { number })
+}
+
+/// Bytes that an action takes in an encoded catalogue beside itself.
+const FRAME_BYTES: usize = 8;
