@@ -1,4 +1,4 @@
-//! Rule ids of the two laws, CONTRACT.md and RUNS.md: each stands in the code that enforces it and in a test that proves it,
+//! Rule ids of the laws, CONTRACT.md, RUNS.md and TRIGGERS.md: each stands in the code that enforces it and in a test that proves it,
 //! and no other occurs.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,9 +8,10 @@ use crate::assert_none;
 use crate::source::{TextFile, text_files};
 
 /// The laws, with what the ids of each begin with.
-const LAWS: [(&str, &str); 2] = [
+const LAWS: [(&str, &str); 3] = [
     ("orchestrator/contract/CONTRACT.md", "R-"),
     ("orchestrator/run/RUNS.md", "RUN-"),
+    ("orchestrator/triggers/TRIGGERS.md", "TRIG-"),
 ];
 /// Holds ids that are examples.
 const THIS_FILE: &str = "tests/tidy/rules.rs";
@@ -75,10 +76,7 @@ fn no_rule_is_named_that_the_laws_lack() {
         .into_iter()
         .map(|(rule, paths)| format!("{rule} in {}", paths.into_iter().collect::<Vec<_>>().join(", ")))
         .collect();
-    assert_none(
-        &found,
-        "define the rule in CONTRACT.md or RUNS.md, or name the right one",
-    );
+    assert_none(&found, "define the rule in its law, or name the right one");
 }
 
 /// Rules that no Rust file names in the part of it that counts.
@@ -188,7 +186,7 @@ fn definitions_in(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Every id of the form `R-<section>.<n>` or `RUN-<section>.<n>` in a text, in its order.
+/// Every id of the form `R-<section>.<n>`, `RUN-<section>.<n>` or `TRIG-<section>.<n>` in a text, in its order.
 fn ids(text: &str) -> impl Iterator<Item = String> {
     text.match_indices('-').filter_map(|(dash, _)| {
         let prefix = LAWS.map(|(_, prefix)| prefix).into_iter().find(|prefix| {
