@@ -1,0 +1,197 @@
+//! How a run is made, on its own or where another one was, and which request has made it.
+
+use escapement_model::RunId;
+use escapement_model::planted::{self, Bug};
+use escapement_run::Refused;
+use escapement_runs::{NewFork, NewRun};
+use escapement_store::StoreFault;
+use escapement_store::runs::{ClientRequest, RunSummary};
+
+use super::RunsHost;
+use crate::writes::Links;
+
+/// A run that is to be made.
+#[derive(Clone, Debug)]
+pub struct Create {
+    /// The run.
+    pub run: NewRun,
+    /// What its caller may repeat, and gets the same run for.
+    pub request: Option<ClientRequest>,
+    /// The saved plan that it is a run of. Of these, one lives at a time.
+    pub saved_plan: Option<String>,
+}
+
+/// Why a run was not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotCreated {
+    /// There are as many as there may be.
+    Full,
+    /// The request has made this run before, or its id is used; with the digest of the request that made it.
+    Exists(RunId, Option<[u8; 32]>),
+    /// This run of the same saved plan lives.
+    AlreadyRunning(RunId),
+}
+
+/// A run that is to go on where another one was.
+#[derive(Debug)]
+pub struct Fork<'a> {
+    /// The run.
+    pub run: NewFork<'a>,
+    /// What its caller may repeat, and gets the same run for.
+    pub request: Option<ClientRequest>,
+}
+
+/// Why a run was not forked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotForked {
+    /// No new run is made.
+    NotCreated(NotCreated),
+    /// The run that is to be forked is neither given nor lives, or the store has it no more.
+    NotThere,
+    /// That run refused it.
+    Refused(Refused),
+}
+
+impl RunsHost {
+    /// Makes a run. It is there for its caller once its entries are durable.
+    ///
+    /// # Errors
+    /// [`NotCreated`]: nothing changed.
+    ///
+    /// # Panics
+    /// As the store's reader fails.
+    pub fn create(&mut self, create: Create, now: i64) -> Result<RunId, NotCreated> {
+        self.create_linked(create, Links::default(), now)
+    }
+
+    /// As [`RunsHost::create`], for a run that lists find by its links, too.
+    pub fn create_linked(&mut self, create: Create, links: Links, now: i64) -> Result<RunId, NotCreated> {
+        let Create {
+            run,
+            request,
+            saved_plan,
+        } = create;
+        let request = request.filter(|_| !planted::is_on(Bug::RunRequestForgotten));
+        let run_id = run.run_id;
+        self.require_new(run_id, request.as_ref())?;
+        if let Some(live) = saved_plan.as_ref().and_then(|plan| self.live_run_of(plan)) {
+            return Err(NotCreated::AlreadyRunning(live));
+        }
+        let created = self.runs.create(run, now, &self.contents);
+        let work = created.map_err(|why| not_created(why, run_id))?;
+        self.push(work, request);
+        let queued = self.queue.back_mut().expect("it was pushed just now");
+        (queued.coming.plan, queued.coming.links) = (saved_plan, links);
+        self.admit(now);
+        Ok(run_id)
+    }
+
+    /// Makes a run that goes on where another one was. It is there for its caller once its entries are durable.
+    ///
+    /// # Errors
+    /// [`NotForked`]: nothing changed.
+    ///
+    /// # Panics
+    /// As the store's reader fails.
+    pub fn fork(&mut self, fork: Fork<'_>, now: i64) -> Result<RunId, NotForked> {
+        let Fork { run, request } = fork;
+        let (run_id, from) = (run.run_id, run.from);
+        self.require_new(run_id, request.as_ref())
+            .map_err(NotForked::NotCreated)?;
+        // What is not durable yet is written before the fork.
+        let (stored, is_live) = (self.summary(from), self.runs.get(from).is_some());
+        if stored.is_none() && !is_live {
+            return Err(NotForked::NotThere);
+        }
+        let origin = stored.map(|from| from.created).unwrap_or_default();
+        // One run of a saved plan lives at a time.
+        let plan = origin.plan.filter(|_| !is_live);
+        if let Some(live) = plan.as_ref().and_then(|plan| self.live_run_of(plan)) {
+            return Err(NotForked::NotCreated(NotCreated::AlreadyRunning(live)));
+        }
+        let forked = self.runs.fork(run, now, &self.contents);
+        let work = forked.map_err(|why| match why {
+            escapement_runs::NotForked::NotCreated(why) => NotForked::NotCreated(not_created(why, run_id)),
+            escapement_runs::NotForked::NotLive => NotForked::NotThere,
+            escapement_runs::NotForked::Refused(refused) => NotForked::Refused(refused),
+        })?;
+        self.push(work, request);
+        let coming = &mut self.queue.back_mut().expect("it was pushed just now").coming;
+        (coming.plan, coming.links.goal, coming.links.trigger) = (plan, origin.goal, origin.trigger);
+        self.admit(now);
+        Ok(run_id)
+    }
+
+    /// Refuses a run that was made before.
+    fn require_new(&self, run_id: RunId, request: Option<&ClientRequest>) -> Result<(), NotCreated> {
+        if let Some(request) = request
+            && let Some((run_id, digest)) = self.made_by(&request.key)
+        {
+            return Err(NotCreated::Exists(run_id, Some(digest)));
+        }
+        // A child that is asked for again after a restart may have ended, or have been removed.
+        let removed = self.contents.reader().removed(run_id);
+        let is_coming = self.coming().any(|coming| coming.run_id == run_id);
+        if is_coming || self.summary(run_id).is_some() || removed.expect("the store is readable").is_some() {
+            return Err(NotCreated::Exists(run_id, None));
+        }
+        Ok(())
+    }
+
+    fn summary(&self, run_id: RunId) -> Option<RunSummary> {
+        let found = self.contents.reader().summary(run_id);
+        found.expect("the store is readable")
+    }
+
+    /// The run of a saved plan that lives, durable or not.
+    fn live_run_of(&self, plan: &str) -> Option<RunId> {
+        let is_live = |run_id: &RunId| self.runs.get(*run_id).is_some();
+        let coming = self.coming();
+        let mut coming = coming.filter(|coming| coming.plan.as_deref() == Some(plan));
+        let newest = || match self.contents.reader().newest_run_of(plan) {
+            // A damaged run does not live.
+            Err(StoreFault::CorruptRun { .. }) => None,
+            newest => newest.expect("the store is readable").map(|run| run.run_id),
+        };
+        let coming = coming.find_map(|coming| Some(coming.run_id).filter(is_live));
+        coming.or_else(newest).filter(is_live)
+    }
+
+    /// The run that a request of this key has made, durable or not.
+    fn made_by(&self, key: &str) -> Option<(RunId, [u8; 32])> {
+        self.coming_by(key, true).or_else(|| {
+            self.contents
+                .reader()
+                .created_by(key)
+                .expect("the store is readable")
+        })
+    }
+
+    /// The run that a request of this key was about when it was answered, durably or not, and the digest of the request.
+    ///
+    /// # Panics
+    /// As the store's reader fails.
+    pub fn answered(&self, key: &str) -> Option<(RunId, [u8; 32])> {
+        self.coming_by(key, false).or_else(|| {
+            self.contents
+                .reader()
+                .answered(key)
+                .expect("the store is readable")
+        })
+    }
+
+    /// The run of a request that is not known to be durable.
+    fn coming_by(&self, key: &str, creates: bool) -> Option<(RunId, [u8; 32])> {
+        self.coming().find_map(|coming| {
+            let request = coming.request.as_ref().filter(|request| request.key == key)?;
+            (coming.creates == creates).then_some((coming.run_id, request.digest))
+        })
+    }
+}
+
+fn not_created(why: escapement_runs::NotCreated, run_id: RunId) -> NotCreated {
+    match why {
+        escapement_runs::NotCreated::Full => NotCreated::Full,
+        escapement_runs::NotCreated::Exists => NotCreated::Exists(run_id, None),
+    }
+}
