@@ -63,6 +63,8 @@ pub struct Runs {
     due: BTreeSet<(i64, RunId)>,
     /// How many of them count as under way.
     n_under_way: usize,
+    /// Those that have ended since they were last taken.
+    ended: Vec<(RunId, Run)>,
 }
 
 #[derive(Debug)]
@@ -86,6 +88,7 @@ impl Runs {
             queue: BTreeSet::new(),
             due: BTreeSet::new(),
             n_under_way: 0,
+            ended: Vec::new(),
         }
     }
 
@@ -301,8 +304,14 @@ impl Runs {
         self.n_under_way -= usize::from(live.under_way);
         live.under_way = under_way;
         if state.stage().is_end() {
-            self.runs.remove(&run_id);
+            let ended = self.runs.remove(&run_id);
+            self.ended.extend(ended.map(|live| (run_id, live.run)));
         }
+    }
+
+    /// The runs that have ended since they were last taken.
+    pub fn take_ended(&mut self) -> Vec<(RunId, Run)> {
+        core::mem::take(&mut self.ended)
     }
 
     /// What is to be written for the run, and its place among the others.

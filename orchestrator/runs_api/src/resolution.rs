@@ -8,6 +8,7 @@ use escapement_run::ENVIRONMENT_KEY;
 use escapement_run::presets::Preset;
 use escapement_run::spec::{DependencyDefault, FailureDefault, InDoubt, Limits, Policy, ResumePolicy, Spec};
 use escapement_wire::runs::v1;
+use std::sync::LazyLock;
 
 /// What a saved plan says about its runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, field
     let priority = small(fields, "priority", request.priority, 1..=10)
         .or(defaults.priority)
         .unwrap_or(PRIORITY);
-    let mut limits = preset.limits(n_cores());
+    let mut limits = preset.limits(*N_CORES);
     if defaults.run_ms > 0 {
         limits.run_ms = defaults.run_ms;
     }
@@ -362,11 +363,11 @@ fn or(text: &str, default: &str) -> String {
     if text.is_empty() { default } else { text }.to_owned()
 }
 
-fn n_cores() -> u32 {
+/// Asked once: the answer takes six reads of files.
+static N_CORES: LazyLock<u32> = LazyLock::new(|| {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     u32::try_from(cores).unwrap_or(1)
-}
-
+});
 /// What a restart does with a run, as it is spelled.
 pub(crate) const RESUME: [(&str, ResumePolicy); 2] = [
     ("retry_pending", ResumePolicy::RetryPending),

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use escapement_model::RunId;
 use escapement_model::planted::{self, Bug};
-use escapement_run::{Blobs, Effect, Input};
+use escapement_run::{Blobs, Effect, Input, Run};
 use escapement_runs::{Config, NotHandled, Runs, Work};
 use escapement_store::StoreFault;
 use escapement_store::runs::{BatchOutcome, ClientRequest, RunBatch, RunReader, RunStore};
@@ -15,6 +15,7 @@ use escapement_store::runs::{BatchOutcome, ClientRequest, RunBatch, RunReader, R
 pub use making::{Create, Fork, NotCreated, NotForked};
 
 use crate::contents::Contents;
+use crate::recent::RecentRuns;
 use crate::recovery::{Damaged, recover};
 use crate::revisions::documents_below;
 use crate::writes::{Coming, Queued, Written, write_of};
@@ -49,6 +50,10 @@ pub struct RunsHost {
     written: Vec<Written>,
     /// Ended with that, and their parents may wait for them.
     ending: Vec<Ended>,
+    /// Ended with that.
+    ending_runs: Vec<(RunId, Run)>,
+    /// Ended, durably, a moment ago.
+    recent: RecentRuns,
     /// May leave.
     ready: Vec<(RunId, Effect)>,
     /// Ended, and their parents may wait for them.
@@ -76,6 +81,8 @@ impl RunsHost {
             queue: VecDeque::new(),
             written: Vec::new(),
             ending: Vec::new(),
+            ending_runs: Vec::new(),
+            recent: RecentRuns::default(),
             ready: Vec::new(),
             ended: Vec::new(),
         };
@@ -181,6 +188,7 @@ impl RunsHost {
     pub fn poll_batch(&mut self) -> Option<RunBatch> {
         assert!(self.written.is_empty(), "one batch after another");
         let mut batch = RunBatch::new();
+        self.ending_runs = self.runs.take_ended();
         for queued in self.queue.drain(..) {
             self.ending.extend(ended(&queued.work));
             if batch.is_empty() || !planted::is_on(Bug::RunWriteDropped) {
@@ -219,6 +227,9 @@ impl RunsHost {
             self.ready.extend(effects);
         }
         self.ended.append(&mut self.ending);
+        for (run_id, run) in self.ending_runs.drain(..) {
+            self.recent.keep(run_id, run);
+        }
     }
 
     /// Forgets a run of the batch that was polled last: the store has lost what its write builds on.
@@ -226,6 +237,7 @@ impl RunsHost {
         self.runs.set_aside(run_id);
         self.written.retain(|written| written.coming.run_id != run_id);
         self.ending.retain(|ended| ended.run_id != run_id);
+        self.ending_runs.retain(|(ended, _)| *ended != run_id);
     }
 
     /// What may leave, in the order in which it was decided.
@@ -241,6 +253,16 @@ impl RunsHost {
     /// What runs refer to by SHA-256.
     pub fn blobs(&self) -> &dyn Blobs {
         &self.contents
+    }
+
+    /// The run as it durably is, if it lives or has ended a moment ago. Nothing may be on its way to the store.
+    pub fn look(&self, run_id: RunId) -> Option<&Run> {
+        self.runs.get(run_id).or_else(|| self.recent.get(run_id))
+    }
+
+    /// Forgets the runs that have ended: the store may have removed some of them.
+    pub fn forget_ended(&mut self) {
+        self.recent.clear();
     }
 
     /// The runs that live.

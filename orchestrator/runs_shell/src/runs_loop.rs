@@ -231,6 +231,9 @@ impl<S: RunStore> RunsLoop<S> {
     /// A bounded step of removal, if one is due.
     fn remove_ended(&mut self) -> Result<(), Stop> {
         let now = self.clock.now();
+        if self.retention.patience() == Some(Duration::ZERO) {
+            self.host.forget_ended();
+        }
         self.retention.turn(&mut self.store, now).map_err(|fault| {
             (self.cannot_go_on)(Ending::Store(&fault));
             Stop
@@ -261,6 +264,7 @@ impl<S: RunStore> RunsLoop<S> {
                 self.write()?;
                 let now = self.clock.now();
                 work.work(&mut self.store, now);
+                self.host.forget_ended();
             }
             Message::Returned(returned) => self.take_returned(returned),
             Message::Stop => self.is_stopping = true,
@@ -285,7 +289,7 @@ impl<S: RunStore> RunsLoop<S> {
             change.answer(Ok(()));
         }
         for (look, _room) in self.looks.drain(..) {
-            let run = self.host.runs().get(look.run_id());
+            let run = self.host.look(look.run_id());
             look.look(run.map(|run| (run, self.host.blobs())));
         }
     }

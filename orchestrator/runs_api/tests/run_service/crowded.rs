@@ -49,19 +49,16 @@ async fn crowd(world: &World) -> Crowd {
 }
 
 #[tokio::test]
-async fn a_verb_that_is_durable_is_answered_once_there_is_a_place() {
+async fn a_verb_that_is_durable_is_answered_without_a_place() {
     let mut world = World::new();
     let run = world.create(run_of(json!([call("a", "hang", &[])]))).await;
-    let crowd = crowd(&world).await;
+    let _crowd = crowd(&world).await;
     let request = v1::CancelRunRequest {
         run_id: run.run_id.clone(),
         ..v1::CancelRunRequest::default()
     };
-    let mut client = world.client.clone();
-    let mut cancel = Box::pin(client.cancel_run(request));
-    assert!(timeout(CROWDED, &mut cancel).await.is_err(), "it waits");
-    drop(crowd);
-    let cancelled = cancel.await.unwrap().into_inner().run.unwrap();
+    let cancelled = world.client.cancel_run(request).await.unwrap().into_inner();
+    let cancelled = cancelled.run.unwrap();
     assert_eq!(cancelled.state(), State::Cancelled);
 }
 
@@ -69,6 +66,8 @@ async fn a_verb_that_is_durable_is_answered_once_there_is_a_place() {
 async fn who_waits_for_a_run_waits_for_a_place_too() {
     let mut world = World::new();
     let run = world.finish(run_of(json!([call("a", "echo", &[])]))).await;
+    // Work on the store may have removed runs, so the thread forgets those that have ended and the store is asked.
+    world.handle.with_store(|_, _| Ok(())).await.unwrap();
     let crowd = crowd(&world).await;
     let request = v1::WaitRunRequest {
         run_id: run.run_id.clone(),

@@ -118,6 +118,7 @@ impl<S: RunStore> RunsLoop<S> {
                 Ok(Message::Store(work, _room)) => {
                     let now = self.clock.now();
                     work.work(&mut self.store, now);
+                    self.host.forget_ended();
                 }
                 Ok(Message::Returned(returned)) => self.held.push_back(returned),
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return Err(Stop),
