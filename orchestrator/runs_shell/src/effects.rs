@@ -1,17 +1,19 @@
 //! Does what leaves runs, and hands back what came of it. Decides nothing about a run.
 
-use std::collections::VecDeque;
+mod room;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use escapement_model::RunId;
-use escapement_run::Input;
+use escapement_model::encoder::sha256;
+use escapement_run::outcome::AttemptOutcome;
 use escapement_run::plan::Plan;
 use escapement_run::spec::ActionProfile;
+use escapement_run::{INLINE_BYTES_MAX, Input};
 use escapement_store::runs::RunReader;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tonic::client::GrpcService;
@@ -21,17 +23,21 @@ use crate::catalogue::profiles_of;
 use crate::children::WantedPlan;
 use crate::error::CallError;
 use crate::handle::RunsHandle;
-use crate::limits::CHILD_PAUSE;
+use crate::limits::{CHILD_PAUSE, STORED_PAUSE};
 use crate::message::{Outgoing, Returned};
-use crate::port::{Attempt, Contract};
+use crate::port::{Attempt, Contract, not_submitted};
 use crate::saved::find_plan;
 use crate::seen::SeenActions;
+use crate::turns::Turns;
+use room::{Place, Room};
 
 /// Limits of what is done at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct EffectsConfig {
-    /// Executions that are submitted and have not ended, nested ones not counted; more wait in order.
+    /// Executions that are submitted and have not ended, nested ones not counted; of more that wait each run has one in its turn.
     pub max_executions: usize,
+    /// Bytes of large requests that wait in memory for their turn; more are read from the store then.
+    pub waiting_bytes: usize,
 }
 
 /// Does what leaves runs, through the contract behind that service, on those threads. Ends with the thread of runs; what is in
@@ -53,8 +59,10 @@ pub fn perform<T>(
     let effects = Effects {
         contract: contract.clone(),
         runs: runs.clone(),
-        room: Arc::new(Semaphore::new(config.max_executions)),
-        waiting: VecDeque::new(),
+        room: Room::new(config.max_executions),
+        waiting: Turns::new(),
+        waiting_bytes: 0,
+        waiting_bytes_max: config.waiting_bytes,
         under_way: JoinSet::new(),
     };
     threads.spawn(async move {
@@ -69,10 +77,30 @@ pub fn perform<T>(
 struct Effects<T> {
     contract: Contract<T>,
     runs: RunsHandle,
-    /// Room for executions.
-    room: Arc<Semaphore>,
-    waiting: VecDeque<(RunId, Attempt)>,
+    room: Room,
+    waiting: Turns<Waiting>,
+    /// Bytes of the large requests that wait in memory.
+    waiting_bytes: usize,
+    waiting_bytes_max: usize,
     under_way: JoinSet<()>,
+}
+
+/// An attempt that waits for room.
+#[derive(Debug)]
+struct Waiting {
+    attempt: Attempt,
+    /// Bytes of its request.
+    n_bytes: usize,
+    /// If its request is not in memory: the SHA-256 by which the store has it.
+    stored: Option<[u8; 32]>,
+}
+
+impl Waiting {
+    /// Bytes that it adds to those in memory. The run itself has what is not large.
+    fn bytes_in_memory(&self) -> usize {
+        let is_large = self.attempt.request.len() > INLINE_BYTES_MAX;
+        if is_large { self.n_bytes } else { 0 }
+    }
 }
 
 impl<T> Effects<T>
@@ -90,6 +118,7 @@ where
                 biased;
                 // A task that panicked is a defect; its run ends by its limits.
                 Some(_done) = self.under_way.join_next() => self.submit_waiting(),
+                () = self.room.freed() => self.submit_waiting(),
                 outgoing = outgoing.recv() => match outgoing {
                     Some(outgoing) => self.start(outgoing),
                     None => return,
@@ -116,9 +145,9 @@ where
                     seen,
                 };
                 if is_nested {
-                    self.submit(run_id, attempt, None);
+                    self.submit(run_id, attempt, None, None);
                 } else {
-                    self.waiting.push_back((run_id, attempt));
+                    self.wait(run_id, attempt);
                     self.submit_waiting();
                 }
             }
@@ -160,21 +189,55 @@ where
         }
     }
 
+    fn wait(&mut self, run_id: RunId, attempt: Attempt) {
+        let n_bytes = attempt.request.len();
+        let mut waiting = Waiting {
+            attempt,
+            n_bytes,
+            stored: None,
+        };
+        let bytes = waiting.bytes_in_memory();
+        if bytes > 0 && self.waiting_bytes + bytes > self.waiting_bytes_max {
+            let request = std::mem::take(&mut waiting.attempt.request);
+            waiting.stored = Some(sha256(&request));
+        }
+        self.waiting_bytes += waiting.bytes_in_memory();
+        self.waiting.push(run_id, waiting);
+    }
+
     fn submit_waiting(&mut self) {
-        while !self.waiting.is_empty()
-            && let Ok(room) = Arc::clone(&self.room).try_acquire_owned()
-            && let Some((run_id, attempt)) = self.waiting.pop_front()
+        while let Some(next) = self.waiting.first()
+            && let Some(place) = self.room.place(next.n_bytes)
+            && let Some((run_id, next)) = self.waiting.pop()
         {
-            self.submit(run_id, attempt, Some(room));
+            self.waiting_bytes -= next.bytes_in_memory();
+            self.submit(run_id, next.attempt, next.stored, Some(place));
         }
     }
 
-    fn submit(&mut self, run_id: RunId, attempt: Attempt, room: Option<OwnedSemaphorePermit>) {
+    fn submit(
+        &mut self,
+        run_id: RunId,
+        mut attempt: Attempt,
+        stored: Option<[u8; 32]>,
+        place: Option<Place>,
+    ) {
         let (contract, runs) = (self.contract.clone(), self.runs.clone());
         self.under_way.spawn(async move {
-            let _room = room;
+            let (_execution, submission) = place.map(Place::split).unzip();
             let execution_id = attempt.execution_id;
-            let outcome = contract.carry_out(attempt, || runs.is_live(run_id)).await;
+            let is_wanted = || runs.is_live(run_id);
+            let request = match stored {
+                None => Some(std::mem::take(&mut attempt.request)),
+                Some(digest) => stored_request(&runs, digest, is_wanted).await,
+            };
+            let outcome: AttemptOutcome = match request {
+                Some(request) => {
+                    attempt.request = request;
+                    contract.carry_out(attempt, submission, is_wanted).await
+                }
+                None => not_submitted(&attempt),
+            };
             let input = Input::Settled {
                 execution_id,
                 outcome,
@@ -182,6 +245,19 @@ where
             runs.returned(Returned::Input(run_id, input));
         });
     }
+}
+
+/// A request that the store has; `None` once no run waits for its outcome.
+async fn stored_request(runs: &RunsHandle, digest: [u8; 32], is_wanted: impl Fn() -> bool) -> Option<Bytes> {
+    while is_wanted() {
+        match runs.readers().read(move |reader| reader.content(&digest)).await {
+            // The run has forgotten the attempt: it was fenced.
+            Ok(None) => return None,
+            Ok(Some(request)) => return Some(request),
+            Err(_) => sleep(STORED_PAUSE).await,
+        }
+    }
+    None
 }
 
 /// The plan of a child run with what is known of its actions, or why there is none.

@@ -35,6 +35,8 @@ pub mod saved;
 
 mod port;
 
+mod turns;
+
 mod effects;
 
 pub use children::WantedPlan;

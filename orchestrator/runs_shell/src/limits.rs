@@ -58,5 +58,9 @@ pub const OFFERED_AGE_MAX: Duration = Duration::from_millis(500);
 pub const OFFERED_PATIENCE: Duration = Duration::from_secs(1);
 /// Profiles of actions that operators may keep.
 pub const PROFILES_MAX: usize = 4096;
+/// Bytes of requests that are being submitted: 256 MiB.
+pub const SUBMITTED_BYTES_MAX: usize = 256 << 20;
+/// Pause before a request is read again from a store that did not give it.
+pub const STORED_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of an answer of the contract.
 pub const CONTRACT_MESSAGE_BYTES_MAX: usize = 64 << 20;

@@ -90,31 +90,35 @@ where
     }
 
     /// Carries an attempt out: submits it until it is accepted, waits for its end, and judges that. It is not submitted any
-    /// more once nobody wants it.
+    /// more once nobody wants it. What the submission takes is given back once it is accepted.
     pub(crate) async fn carry_out(
         mut self,
-        attempt: Attempt,
+        mut attempt: Attempt,
+        submission: impl Send,
         is_wanted: impl Fn() -> bool + Send,
     ) -> AttemptOutcome {
-        let request = match v1::SubmitPlanRequest::decode(attempt.request.clone()) {
+        let request = match v1::SubmitPlanRequest::decode(std::mem::take(&mut attempt.request)) {
             Ok(request) => request,
             Err(error) => return judged(&failed("INVALID_ARGUMENT", &error.to_string()), &attempt, false),
         };
         let plan = request.plan.as_ref();
-        let step = plan
-            .and_then(|plan| plan.steps.first())
-            .cloned()
+        // The rest of the request is not kept until the end.
+        let step = plan.and_then(|plan| plan.steps.first());
+        let (step_id, action) = step
+            .map(|step| (step.id.clone(), step.action.clone()))
             .unwrap_or_default();
         let subject = plan.and_then(settled::subject_of);
-        let end = match self.submit(request, &attempt, is_wanted).await {
+        let submitted = self.submit(request, &attempt, is_wanted).await;
+        drop(submission);
+        let end = match submitted {
             Submitted::Ended(end) => end,
-            Submitted::Accepted => self.end_of(&attempt, &step.id).await,
-            Submitted::Other => self.end_of_other(&attempt, &step.id, subject).await,
+            Submitted::Accepted => self.end_of(&attempt, &step_id).await,
+            Submitted::Other => self.end_of_other(&attempt, &step_id, subject).await,
         };
         if settled::was_offered(&end) {
-            self.seen.add(&step.action);
+            self.seen.add(&action);
         }
-        let seen = attempt.seen || self.seen.contains(&step.action);
+        let seen = attempt.seen || self.seen.contains(&action);
         judged(&end, &attempt, seen)
     }
 
@@ -241,6 +245,15 @@ where
             Ok(None) | Err(_) => settled::unknown(),
         }
     }
+}
+
+/// The outcome of an attempt that nobody waits for any more: it reaches nobody.
+pub(crate) fn not_submitted(attempt: &Attempt) -> AttemptOutcome {
+    judged(
+        &settled::never_accepted(attempt.execution_id),
+        attempt,
+        attempt.seen,
+    )
 }
 
 fn judged(end: &ContractEnd, attempt: &Attempt, seen: bool) -> AttemptOutcome {

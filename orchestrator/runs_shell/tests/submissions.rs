@@ -9,6 +9,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use escapement_model::opaque::StructBuilder;
 use escapement_run::Input;
 use escapement_runs_shell::{Condition, EffectsConfig, perform};
 use tokio::runtime::Handle;
@@ -66,7 +67,10 @@ async fn next(submitted: &mut mpsc::UnboundedReceiver<Submission>, action: &str)
 async fn what_waits_for_its_submission_is_not_begun_once_its_run_was_cancelled() {
     let World { handle, outgoing, .. } = World::new();
     let (contract, mut submitted) = mpsc::unbounded_channel();
-    let config = EffectsConfig { max_executions: 1 };
+    let config = EffectsConfig {
+        max_executions: 1,
+        waiting_bytes: 0,
+    };
     perform(Contract(contract), &handle, config, outgoing, &Handle::current());
     let one = |action: &str| document(list([step("a", "tool_call", call(action))]));
     let cancel = || Input::Cancel {
@@ -83,4 +87,27 @@ async fn what_waits_for_its_submission_is_not_begun_once_its_run_was_cancelled()
     third.send(Status::resource_exhausted("not now")).unwrap();
     handle.create(create(id(4), &one("x.d"))).await.unwrap();
     next(&mut submitted, "x.d").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_with_many_attempts_does_not_hold_the_others_back_and_large_ones_wait_in_the_store() {
+    let World { handle, outgoing, .. } = World::new();
+    let (contract, mut submitted) = mpsc::unbounded_channel();
+    let config = EffectsConfig {
+        max_executions: 1,
+        waiting_bytes: 0,
+    };
+    let args = StructBuilder::new().text("text", &"t".repeat(40_000)).build();
+    let large = |action: &str| call(action).object("tool_args", args.as_encoded());
+    let items = StructBuilder::new().list("steps", list(["x.a", "x.b", "x.c"].map(large)));
+    let many = document(list([step("many", "parallel", items)]));
+    let one = document(list([step("one", "tool_call", large("x.d"))]));
+    handle.create(create(id(1), &many)).await.unwrap();
+    handle.create(create(id(2), &one)).await.unwrap();
+    perform(Contract(contract), &handle, config, outgoing, &Handle::current());
+    // The first began before the other run was known.
+    for action in ["x.a", "x.b", "x.d", "x.c"] {
+        let answer = next(&mut submitted, action).await;
+        answer.send(Status::invalid_argument("no")).unwrap();
+    }
 }

@@ -3,7 +3,9 @@
 use crate::config::Config;
 use crate::exit::{EXIT_SOFTWARE, EXIT_STORE, Failure, stop_here};
 use crate::grpc::{Edge, services};
-use crate::limits::{CONTRACT_CONNECT_TIMEOUT, CONTRACT_KEEP_ALIVE_INTERVAL, RUN_EXECUTIONS_MAX};
+use crate::limits::{
+    CONTRACT_CONNECT_TIMEOUT, CONTRACT_KEEP_ALIVE_INTERVAL, RUN_EXECUTIONS_MAX, RUN_WAITING_BYTES_MAX,
+};
 use escapement_runs_shell::{EffectsConfig, Ending, RunsHandle, RunsThread, Setup, perform};
 use escapement_store::runs::EmbeddedRuns;
 use escapement_store::{Embedded, EmbeddedOptions};
@@ -57,6 +59,7 @@ impl Runs {
         let (handle, thread) = escapement_runs_shell::start(setup).map_err(Failure::Store)?;
         let effects = EffectsConfig {
             max_executions: RUN_EXECUTIONS_MAX,
+            waiting_bytes: RUN_WAITING_BYTES_MAX,
         };
         match &config.contract {
             None => perform(services::contract(edge), &handle, effects, received, threads),
