@@ -95,7 +95,10 @@ fn names(catalogue: &Catalogue) -> Vec<&str> {
 async fn an_action_that_a_worker_has_just_offered_is_in_the_catalogue_of_the_next_run() {
     let World { handle, outgoing, .. } = World::new();
     let fleet = Fleet::default();
-    let config = EffectsConfig { max_executions: 1 };
+    let config = EffectsConfig {
+        max_executions: 1,
+        waiting_bytes: 0,
+    };
     let service = FleetServiceServer::new(fleet.clone());
     perform(service, &handle, config, outgoing, &Handle::current());
     let seen = handle.seen();
