@@ -47,6 +47,11 @@ async fn s46_the_step_follows_its_child() {
         (&child["parent_run_id"], &child["depth"]),
         (&json!(run_id), &json!(1))
     );
+    assert_eq!(
+        world.step(&run_id, "sub").await["child_run_id"],
+        child["run_id"],
+        "also after its end"
+    );
     let names = world.event_names(&text(&child["run_id"])).await;
     assert!(
         names.contains(&"tool_called".to_owned()),

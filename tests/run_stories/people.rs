@@ -116,6 +116,52 @@ async fn s51_level_3_asks_for_what_may_destroy_and_level_4_does_not() {
 }
 
 #[tokio::test]
+async fn s51_a_safety_check_lets_a_call_run_or_a_person_decides() {
+    let world = World::start().await;
+    let judge = json!({ "action": "script.judge", "effect": "pure", "risk": "safe", "attempt_ms": 300 });
+    world.profile(judge).await;
+    let judged = async |verdict: Value| {
+        let payload = json!({ "answer": { "done": true }, "judge": verdict });
+        let steps = json!([call("act", "script.danger", payload)]);
+        let request = json!({
+            "document": document(steps), "autonomy_level": 3, "policy": { "safety_action": "script.judge" },
+        });
+        world.create(request).await
+    };
+    let run_id = judged(json!({ "answer": { "safe": true } })).await;
+    let run = world.ended(&run_id).await;
+    assert_eq!(run["output"], json!({ "done": true }));
+    assert_eq!(run["policy"]["safety_action"], "script.judge");
+    let calls = world.calls_of(&run_id);
+    let actions: Vec<_> = calls.iter().map(|call| text(&call["action"])).collect();
+    assert_eq!(actions, ["script.judge", "script.danger"]);
+    assert_eq!(calls[0]["payload"]["action"], "script.danger");
+    assert_eq!(calls[0]["payload"]["payload"], calls[1]["payload"]);
+    // A no, an error, an answer that says nothing, and none within the time that the profile says.
+    for verdict in [
+        json!({ "answer": { "safe": false } }),
+        json!({ "fail": "NO_OPINION" }),
+        json!({}),
+        json!({ "hang": true }),
+    ] {
+        let run_id = judged(verdict.clone()).await;
+        let request = world.open_request(&run_id).await;
+        assert_eq!(
+            (&request["kind"], &request["step_key"]),
+            (&json!("approval"), &json!("act"))
+        );
+        let calls = world.calls_of(&run_id);
+        assert!(
+            calls.iter().all(|call| call["action"] == "script.judge"),
+            "{verdict}"
+        );
+        world.respond(&request, approve()).await.unwrap();
+        assert_eq!(world.ended(&run_id).await["output"], json!({ "done": true }));
+    }
+    world.close().await;
+}
+
+#[tokio::test]
 async fn s52_a_worker_asks_for_an_approval_and_is_called_with_it() {
     let world = World::start().await;
     let payload = json!({ "each": [
@@ -136,6 +182,13 @@ async fn s52_a_worker_asks_for_an_approval_and_is_called_with_it() {
     );
     world.respond(&request, approve()).await.unwrap();
     assert_eq!(world.ended(&run_id).await["output"], json!({ "sent": 3.0 }));
+    let of_people = ["input_requested", "input_received"];
+    let events = world.events(&run_id).await;
+    let mut events = events
+        .iter()
+        .filter(|event| of_people.contains(&event["event_type"].as_str().unwrap()));
+    assert!(events.by_ref().count() == 2);
+    assert!(events.all(|event| event["step_key"] == "send" && event["step_index"] == 0));
     let calls = world.calls_of(&run_id);
     assert_eq!(calls.len(), 2);
     assert_eq!(calls[0].get("approval"), None);
@@ -176,7 +229,7 @@ async fn s55_an_approval_is_bound_to_what_is_sent() {
         }),
     );
     let refusal = world.refusal("InboxService/RespondToInput", agent).await;
-    assert_eq!(refusal.is(), (Code::PermissionDenied, "SELF_APPROVAL"));
+    assert_eq!(refusal.is(), (Code::PermissionDenied, "NOT_AN_APPROVER"));
     let edits =
         json!({ "approval": { "approve_with_edits": { "payload": { "answer": { "edited": true } } } } });
     world.respond(&request, edits).await.unwrap();

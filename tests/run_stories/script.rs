@@ -8,6 +8,8 @@
 //! - `{"fail": "CODE"}` fails; `"fatal": true` for good, `"context": {…}` with a context.
 //! - `{"gate": "name"}` waits until the test opens the gate, and does the rest then; with `"gate_at": n` in iteration n only.
 //! - `{"hang": true}` never answers.
+//!
+//! `script.judge` does what the call that it judges says under `judge`.
 
 use escapement_sdk::{StepContext, StepError, Worker};
 use serde_json::{Map, Value, json};
@@ -20,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Names under which the same handler is offered. The part behind the dot says how a profile classifies it.
-pub(crate) const ACTIONS: [&str; 8] = [
+pub(crate) const ACTIONS: [&str; 9] = [
     "script.pure",
     "script.world",
     "script.effect",
@@ -29,6 +31,7 @@ pub(crate) const ACTIONS: [&str; 8] = [
     "script.safe",
     "script.danger",
     "script.plain",
+    "script.judge",
 ];
 
 /// A running worker. It ends with the test.
@@ -147,6 +150,8 @@ async fn handle(shared: &Shared, payload: Value, context: &StepContext) -> Resul
     let outcome = if context.action() == "llm.chat" {
         let said = shared.model.lock().unwrap().pop_front();
         Ok(json!({ "content": said.unwrap_or_else(|| "ok".to_owned()) }))
+    } else if context.action() == "script.judge" {
+        act(shared, said(&payload["payload"]["judge"], 0)).await
     } else {
         act(shared, said(&payload, call)).await
     };

@@ -1,17 +1,20 @@
-//! A run that goes on where another one was: with its plan, and the results that it keeps. The other run stays as it is.
+//! A run that goes on where another one was: with its plan or an edited one, and the results that it keeps. The other run
+//! stays as it is.
 
 use crate::ids::RunId;
 use crate::input::{Blobs, Commit, Refused, RefusedReason};
 use crate::journal::{
     Event, PlanCreated, RunCreated, SkipReason, StepFailed, StepMemoized, StepSkipped, UnitResult,
 };
+use crate::plan::Plan;
 use crate::run::Run;
-use crate::spec::Spec;
+use crate::spec::{ActionProfile, Spec};
 use crate::state::{RunState, StepStage, StepState};
 use crate::turn::{INLINE_BYTES_MAX, Turn};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::chain::chain_begin;
@@ -27,37 +30,60 @@ pub enum Keep<'a> {
     Before(&'a str),
 }
 
+/// A plan in the place of the one of the other run.
+#[derive(Clone, Debug)]
+pub struct EditedPlan {
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// What is known of its actions and of those of the run itself, sorted by name.
+    pub profiles: Vec<ActionProfile>,
+}
+
+/// A step whose result a fork would keep, and that the edited plan does not have as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedStep {
+    /// The step.
+    pub key: String,
+    /// Where the edited document differs: `steps` if it lacks the step.
+    pub path: String,
+}
+
 impl Run {
     // RUN-8.8
-    /// Makes a run of the plan of another one. It is queued. Input and environment are those of the other one,
-    /// and `spec.forked_from` is set here.
+    /// Makes a run of the plan of another one, or of an edited one. It is queued. Input and environment are those of the
+    /// other one, and `spec.forked_from` is set here.
     ///
     /// # Errors
-    /// [`Refused`] with [`RefusedReason::UnknownStep`].
+    /// [`Refused`] with [`RefusedReason::UnknownStep`] or [`RefusedReason::KeptStepChanged`].
     pub fn fork(
         other: &Run,
         run_id: RunId,
         spec: Spec,
         keep: Keep<'_>,
+        edited: Option<EditedPlan>,
         now: i64,
         blobs: &dyn Blobs,
     ) -> Result<(Self, Commit), Refused> {
-        let (from, plan) = (other.state(), Arc::clone(other.plan()));
-        let n_kept = match keep {
-            Keep::Completed => plan.steps.len(),
-            Keep::Before(key) => {
-                let found = plan.steps.iter().position(|step| step.key == key);
-                found.ok_or_else(|| Refused {
-                    reason: RefusedReason::UnknownStep,
-                    message: format!("the plan has no step {key:?}"),
-                })?
-            }
-        };
+        let from = other.state();
+        let n_kept = n_kept(other, keep)?;
+        if let Some(edited) = &edited
+            && let Some(changed) = other.changed_by(keep, &edited.plan)?.first()
+        {
+            return Err(Refused {
+                reason: RefusedReason::KeptStepChanged,
+                message: format!(
+                    "the step {:?} has a result and is changed ({})",
+                    changed.key, changed.path
+                ),
+            });
+        }
         let mut state = RunState {
             chain: Bytes::copy_from_slice(&chain_begin(&run_id)),
             updated_at: now,
             ..RunState::default()
         };
+        let plan = edited.as_ref().map_or(other.plan(), |edited| &edited.plan);
+        let plan = Arc::clone(plan);
         let mut turn = Turn::new(&mut state, &plan, now, blobs);
         turn.emit(Event::RunCreated(RunCreated {
             run_id: Bytes::copy_from_slice(run_id.as_bytes()),
@@ -70,15 +96,28 @@ impl Run {
             input: from.input.clone(),
             environment: from.environment.clone(),
         }));
+        let (document, profiles) = match edited {
+            Some(edited) => (turn.store(plan.document.as_encoded().clone()), edited.profiles),
+            None => (from.document.clone(), from.profiles.clone()),
+        };
         turn.emit(Event::PlanCreated(PlanCreated {
             number: 1,
-            digest: from.revision.clone(),
+            digest: Bytes::copy_from_slice(&plan.digest),
             cause: String::from("fork"),
-            profiles: from.profiles.clone(),
+            profiles,
             n_steps: u32::try_from(plan.steps.len()).expect("a plan has at most 1024 steps"),
-            document: from.document.clone(),
+            document,
         }));
-        for (step, state) in (0..).zip(&from.steps[..n_kept]) {
+        for (step, spec) in (0..).zip(&plan.steps) {
+            let before = other.plan().steps[..n_kept].iter();
+            let Some(before) = before.clone().position(|before| before.key == spec.key) else {
+                continue;
+            };
+            let state = &from.steps[before];
+            // What is to be mended is tried again.
+            if state.stage() == StepStage::Failed && difference(other.plan(), before, &plan).is_some() {
+                continue;
+            }
             if let Some(mut event) = kept(step, state, keep, from.sequence) {
                 put_units_away(&mut turn, &mut event);
                 turn.emit(event);
@@ -87,6 +126,59 @@ impl Run {
         let commit = turn.into_commit();
         Ok((Self::from_snapshot(state, plan), commit))
     }
+}
+
+impl Run {
+    // RUN-8.8
+    /// The steps whose results a fork would keep and that the plan does not have as they are here.
+    ///
+    /// # Errors
+    /// [`Refused`] with [`RefusedReason::UnknownStep`].
+    pub fn changed_by(&self, keep: Keep<'_>, plan: &Plan) -> Result<Vec<ChangedStep>, Refused> {
+        let kept = self.state().steps[..n_kept(self, keep)?].iter().enumerate();
+        let completed = kept.filter(|(_, state)| state.stage() == StepStage::Completed);
+        let changed = completed.filter_map(|(index, _)| {
+            let path = difference(self.plan(), index, plan)?;
+            let key = self.plan().steps[index].key.clone();
+            Some(ChangedStep { key, path })
+        });
+        Ok(changed.collect())
+    }
+}
+
+/// Steps of the other run, from the first in canonical order, that are kept if they have ended.
+fn n_kept(other: &Run, keep: Keep<'_>) -> Result<usize, Refused> {
+    let steps = &other.plan().steps;
+    match keep {
+        Keep::Completed => Ok(steps.len()),
+        Keep::Before(key) => {
+            let found = steps.iter().position(|step| step.key == key);
+            found.ok_or_else(|| Refused {
+                reason: RefusedReason::UnknownStep,
+                message: format!("the plan has no step {key:?}"),
+            })
+        }
+    }
+}
+
+/// Where the edited document has a step of the plan in another way: as another type, with another configuration, or not.
+fn difference(plan: &Plan, index: usize, edited: &Plan) -> Option<String> {
+    let before = &plan.steps[index];
+    let Some(after) = edited.steps.iter().find(|step| step.key == before.key) else {
+        return Some(String::from("steps"));
+    };
+    // Steps of the plan keep their positions; those that only the edited one has come behind them.
+    let known_as = |at: usize| {
+        let key = &edited.steps[at].key;
+        let known = plan.steps.iter().position(|step| step.key == *key);
+        known.unwrap_or(plan.steps.len() + at)
+    };
+    let field = match core::mem::discriminant(&before.kind) == core::mem::discriminant(&after.kind) {
+        false => "type",
+        true if before.config(&|at| at) != after.config(&known_as) => "config",
+        true => return None,
+    };
+    Some(format!("steps[{}].{field}", after.place))
 }
 
 /// Keeps the outputs of many units by their hashes, so that the entry stays small.

@@ -263,11 +263,13 @@ pub enum RefusedReason {
     NotAnApprover,
     /// `SELF_APPROVAL`
     SelfApproval,
+    /// `KEPT_STEP_CHANGED`
+    KeptStepChanged,
 }
 
 impl RefusedReason {
     /// All of them.
-    pub const ALL: [RefusedReason; 16] = [
+    pub const ALL: [RefusedReason; 17] = [
         RefusedReason::RunEnded,
         RefusedReason::NotQueued,
         RefusedReason::NotPaused,
@@ -284,6 +286,7 @@ impl RefusedReason {
         RefusedReason::AnswerInvalid,
         RefusedReason::NotAnApprover,
         RefusedReason::SelfApproval,
+        RefusedReason::KeptStepChanged,
     ];
 
     /// As answers spell it.
@@ -305,6 +308,7 @@ impl RefusedReason {
             RefusedReason::AnswerInvalid => "ANSWER_INVALID",
             RefusedReason::NotAnApprover => "NOT_AN_APPROVER",
             RefusedReason::SelfApproval => "SELF_APPROVAL",
+            RefusedReason::KeptStepChanged => "KEPT_STEP_CHANGED",
         }
     }
 }

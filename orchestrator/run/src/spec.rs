@@ -64,6 +64,16 @@ pub struct Spec {
     pub safety_action: String,
 }
 
+impl Spec {
+    /// The actions that the run calls besides those of its plan: what asks models, and what judges calls.
+    pub fn actions(&self) -> impl Iterator<Item = &str> {
+        [&self.llm_action, &self.safety_action]
+            .into_iter()
+            .map(String::as_str)
+            .filter(|action| !action.is_empty())
+    }
+}
+
 /// Times in milliseconds, and numbers. 0 means none for `revision_ms`, and the computed value for `watchdog_ms`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Limits {

@@ -121,7 +121,7 @@ impl Runs {
             Some(ended) => ended,
             None => self.get(new.from).ok_or(NotForked::NotLive)?,
         };
-        let forked = Run::fork(other, run_id, new.spec, new.keep, now, blobs);
+        let forked = Run::fork(other, run_id, new.spec, new.keep, new.edited, now, blobs);
         let (run, commit) = forked.map_err(NotForked::Refused)?;
         let mut pinned = run.state().contents();
         for (digest, _) in &commit.blobs {

@@ -8,7 +8,7 @@ use escapement_run::ids::{InputRequestId, RunId};
 use escapement_run::journal::{RequestKind, RequestState, Stored};
 use escapement_run::plan::Plan;
 use escapement_run::spec::{ActionProfile, Spec};
-use escapement_run::{Effect, EncodedEntry, Keep, Run, ShownState};
+use escapement_run::{EditedPlan, Effect, EncodedEntry, Keep, Run, ShownState};
 
 /// A run that is to be made.
 #[derive(Clone, Debug)]
@@ -36,6 +36,8 @@ pub struct NewFork<'a> {
     pub spec: Spec,
     /// What it keeps.
     pub keep: Keep<'a>,
+    /// Its plan, if it is another one.
+    pub edited: Option<EditedPlan>,
 }
 
 /// What one input of one run led to. All of it is written in one commit, together with that of other runs.

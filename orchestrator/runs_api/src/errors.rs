@@ -1,10 +1,12 @@
 //! Every rejection of the API of runs as a gRPC status with `google.rpc` details.
 //! The only place that knows which code and which reason an answer has.
 
+use crate::views::state_of_byte;
 use escapement_model::RunId;
 use escapement_run::RefusedReason;
 use escapement_run::plan::Violations;
 use escapement_runs_shell::CallError;
+use escapement_store::runs::RemovedRun;
 use escapement_transport::refusal::{again_later, error_info, plain};
 use tonic::{Code, Status};
 use tonic_types::{FieldViolation, StatusExt};
@@ -141,7 +143,7 @@ fn of_call(run_id: Option<RunId>, error: &CallError) -> Status {
     let (code, reason) = match error {
         CallError::Refused(reason, _) => (code_of(*reason), reason.as_str()),
         CallError::NotFound => (Code::NotFound, "RUN_NOT_FOUND"),
-        CallError::Removed => (Code::NotFound, "RUN_REMOVED"),
+        CallError::Removed(removed) => return of_removed(removed, message),
         CallError::Damaged(_) => (Code::DataLoss, "RUN_DAMAGED"),
         CallError::AlreadyRunning(live) => {
             let live = [("run_id", live.to_string())];
@@ -161,6 +163,19 @@ fn of_call(run_id: Option<RunId>, error: &CallError) -> Status {
     }
 }
 
+/// A run that was removed, with what is left of it.
+fn of_removed(removed: &RemovedRun, message: String) -> Status {
+    let state = state_of_byte(removed.state).map_or("", |state| state.as_str_name());
+    let facts = [
+        ("run_id", removed.run_id.to_string()),
+        ("state", state.to_owned()),
+        ("created_at", removed.created_at.to_string()),
+        ("ended_at", removed.ended_at.to_string()),
+        ("removed_at", removed.removed_at.to_string()),
+    ];
+    plain(Code::NotFound, "RUN_REMOVED", cut(message), facts)
+}
+
 fn code_of(reason: RefusedReason) -> Code {
     match reason {
         RefusedReason::RunEnded
@@ -173,9 +188,10 @@ fn code_of(reason: RefusedReason) -> Code {
         | RefusedReason::RequestExpired
         | RefusedReason::AlreadyAnswered
         | RefusedReason::DigestMismatch => Code::FailedPrecondition,
-        RefusedReason::UnknownStep | RefusedReason::DataTooLarge | RefusedReason::AnswerInvalid => {
-            Code::InvalidArgument
-        }
+        RefusedReason::UnknownStep
+        | RefusedReason::DataTooLarge
+        | RefusedReason::AnswerInvalid
+        | RefusedReason::KeptStepChanged => Code::InvalidArgument,
         RefusedReason::RequestNotFound => Code::NotFound,
         RefusedReason::NotAnApprover | RefusedReason::SelfApproval => Code::PermissionDenied,
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use escapement_model::{InputRequestId, RunId};
 use escapement_run::journal::RequestKind;
 use escapement_run::plan::Plan;
-use escapement_run::{Answer, Input, RefusedReason};
+use escapement_run::{Answer, Blobs, Input, RefusedReason, Run};
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::runs::StoredInputRequest;
 use escapement_wire::runs::v1;
@@ -135,12 +135,10 @@ impl Inbox {
 impl Inbox {
     /// The approval of another plan, with what is known of its actions.
     async fn with_another_plan(&self, run_id: RunId, answer: Answer, plan: Plan) -> Result<Input, Rejection> {
-        let looked = self
-            .runs
-            .look(run_id, |run, _| run.state().spec.llm_action.clone())
-            .await;
-        let llm_action = looked.map_err(|error| Rejection::OfRun(run_id, error))?;
-        let profiles = profiles(&self.runs, &Arc::new(plan), &llm_action).await?;
+        let look = |run: &Run, _: &dyn Blobs| run.state().spec.actions().map(str::to_owned).collect();
+        let looked = self.runs.look(run_id, look).await;
+        let own_actions = looked.map_err(|error| Rejection::OfRun(run_id, error))?;
+        let profiles = profiles(&self.runs, &Arc::new(plan), own_actions).await?;
         Ok(Input::ApproveEdited { answer, profiles })
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::errors::Rejection;
 use escapement_model::RunId;
-use escapement_run::journal::Entry;
+use escapement_run::journal::{Entry, Event};
+use escapement_run::spec::Spec;
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::StoreFault;
 use escapement_store::runs::{JournalEntry, RunReader};
@@ -137,13 +138,46 @@ async fn read<T: Send + 'static>(
     found.await.map_err(|error| Rejection::OfRun(run_id, error))?
 }
 
+/// What a run was made from, as the first entry has it; `None` if that cannot be read.
+///
+/// # Errors
+/// [`StoreFault`] if the store as a whole cannot be read.
+pub(crate) fn spec_of(reader: &dyn RunReader, run_id: RunId) -> Result<Option<Spec>, StoreFault> {
+    let first = stored_entry(reader, run_id, 1)?;
+    Ok(first.and_then(|first| match first.event {
+        Some(Event::RunCreated(created)) => Some(created.spec),
+        _ => None,
+    }))
+}
+
+/// One entry of a run; `None` if there is none or it cannot be read.
+///
+/// # Errors
+/// [`StoreFault`] if the store as a whole cannot be read.
+pub(crate) fn stored_entry(
+    reader: &dyn RunReader,
+    run_id: RunId,
+    sequence: u64,
+) -> Result<Option<Entry>, StoreFault> {
+    let page = match reader.journal(run_id, sequence, 1) {
+        Ok(page) => page,
+        // A damaged run is listed with what its index says.
+        Err(StoreFault::CorruptRun { .. }) => None,
+        Err(fault) => return Err(fault),
+    };
+    let entry = page.and_then(|page| page.entries.into_iter().next());
+    Ok(entry
+        .filter(|entry| entry.seq == sequence)
+        .and_then(|entry| Entry::decode(entry.bytes).ok()))
+}
+
 /// Why there is no run of this id.
 ///
 /// # Errors
 /// [`StoreFault`] if the store cannot be read.
 pub(crate) fn absent(reader: &dyn RunReader, run_id: RunId) -> Result<CallError, StoreFault> {
     Ok(match reader.removed(run_id)? {
-        Some(_) => CallError::Removed,
+        Some(removed) => CallError::Removed(Box::new(removed)),
         None => CallError::NotFound,
     })
 }

@@ -24,7 +24,6 @@ use tonic::{Request, Response, Status};
 
 use crate::errors::Rejection;
 use crate::fields::Fields;
-use crate::header::Header;
 use crate::journal::backward;
 use crate::views::event;
 use import::with_attributes;
@@ -118,16 +117,15 @@ impl Plans {
 
     /// A run that is gone meanwhile, or that cannot be read, says nothing.
     async fn with_newest_run(&self, plan: v1::Plan, run_id: RunId) -> Result<v1::Plan, Rejection> {
-        let look = |run: &Run, _: &dyn Blobs| (Arc::clone(run.plan()), Header::of(&run.state().spec));
-        let (revision, header) = match self.runs.look(run_id, look).await {
+        let look = |run: &Run, _: &dyn Blobs| Arc::clone(run.plan());
+        let revision = match self.runs.look(run_id, look).await {
             Ok(seen) => seen,
-            Err(CallError::NotFound | CallError::Removed | CallError::Damaged(_)) => return Ok(plan),
+            Err(CallError::NotFound | CallError::Removed(_) | CallError::Damaged(_)) => return Ok(plan),
             Err(error) => return Err(error.into()),
         };
         let read = backward(&self.runs, run_id, u64::MAX - 1, LAST_EVENTS, LAST_EVENTS_BYTES).await?;
         let events = read.entries.iter();
         Ok(v1::Plan {
-            retry_count: i32::try_from(header.retry_count).unwrap_or(i32::MAX),
             last_events: events
                 .take(LAST_EVENTS)
                 .map(|(entry, link)| event(run_id, &revision, entry, link))

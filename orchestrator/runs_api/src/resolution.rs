@@ -45,8 +45,15 @@ pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, field
         override_limits(&mut limits, wanted, fields);
     }
     let mut policy = preset.policy();
+    let mut safety_action = String::new();
     if let Some(wanted) = &request.policy {
         override_policy(&mut policy, wanted, fields);
+        fields.text(
+            "policy.safety_action",
+            &wanted.safety_action,
+            0..=ACTION_CHARS_MAX,
+        );
+        safety_action.clone_from(&wanted.safety_action);
     }
     objects(request, fields);
     fields.note("user_id", &request.user_id);
@@ -70,6 +77,7 @@ pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, field
         parent_execution_id: request.parent_execution_id.to_ascii_lowercase(),
         preset: preset.as_str().to_owned(),
         header: header(request, defaults, fields).encoded(),
+        safety_action,
         ..Spec::default()
     }
 }

@@ -12,19 +12,19 @@ use escapement_runs_shell::catalogue::profiles_of;
 use escapement_runs_shell::saved::{document_of, saved_plan};
 use std::sync::Arc;
 
-/// What is known of the actions that runs of the plan call, sorted by name.
+/// What is known of the actions that a run of the plan calls, its own ones included, sorted by name.
 ///
 /// # Errors
 /// [`Rejection::Call`] if the store cannot be read.
 pub(crate) async fn profiles(
     runs: &RunsHandle,
     plan: &Arc<Plan>,
-    llm_action: &str,
+    own_actions: Vec<String>,
 ) -> Result<Vec<ActionProfile>, Rejection> {
-    let (plan, llm_action, seen) = (Arc::clone(plan), llm_action.to_owned(), runs.seen().clone());
+    let (plan, seen) = (Arc::clone(plan), runs.seen().clone());
     let read = runs
         .readers()
-        .read(move |reader| profiles_of(reader, &plan, &llm_action, &seen));
+        .read(move |reader| profiles_of(reader, &plan, &own_actions, &seen));
     Ok(read.await?)
 }
 

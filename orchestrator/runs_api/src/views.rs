@@ -14,4 +14,4 @@ pub(crate) use input_request::{decision_word, kind_word, request_view};
 pub(crate) use plan::{Document, step_objects};
 pub(crate) use run::{Detail, listed, percent, run_view};
 pub(crate) use step::{result_view, step_state, step_view};
-pub(crate) use words::{hex, state_of, status_word, uuid_text};
+pub(crate) use words::{STATES, hex, state_of, state_of_byte, status_word, uuid_text};

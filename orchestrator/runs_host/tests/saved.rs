@@ -165,6 +165,7 @@ fn a_fork_of_a_run_that_lives_is_found_by_its_links_and_is_no_run_of_its_saved_p
         from: id(1),
         spec,
         keep: Keep::Completed,
+        edited: None,
     };
     let fork = Fork { run, request: None };
     world.host.fork(fork, START).unwrap();

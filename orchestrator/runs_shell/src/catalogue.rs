@@ -14,18 +14,20 @@ use crate::handle::RunsHandle;
 use crate::limits::PROFILES_MAX;
 use crate::seen::{OfferedAction, SeenActions};
 
-/// What is known of the actions that the plan calls and of the one that asks a model, sorted by name.
+/// What is known of the actions that the plan calls and of those of the run itself ([`Spec::actions`]), sorted by name.
+///
+/// [`Spec::actions`]: escapement_run::spec::Spec::actions
 ///
 /// # Errors
 /// As the store fails.
 pub fn profiles_of(
     reader: &dyn RunReader,
     plan: &Plan,
-    llm_action: &str,
+    own_actions: &[String],
     seen: &SeenActions,
 ) -> Result<Vec<ActionProfile>, StoreFault> {
     let mut actions = plan.actions();
-    actions.insert(llm_action);
+    actions.extend(own_actions.iter().map(String::as_str));
     profiles_for(reader, &actions, seen)
 }
 

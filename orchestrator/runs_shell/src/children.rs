@@ -16,8 +16,8 @@ use prost::Message;
 pub struct WantedPlan {
     /// Whose run asks.
     pub user_id: String,
-    /// The action that its steps ask models with.
-    pub llm_action: String,
+    /// The actions that its run calls besides those of the plan.
+    pub own_actions: Vec<String>,
     /// The saved plan; its newest revision counts.
     pub plan_id: Option<String>,
     /// The revision.

@@ -267,7 +267,7 @@ fn found(
     seen: &SeenActions,
 ) -> Result<(Arc<Plan>, Vec<ActionProfile>), String> {
     let plan = find_plan(reader, wanted)?;
-    let profiles = profiles_of(reader, &plan, &wanted.llm_action, seen);
+    let profiles = profiles_of(reader, &plan, &wanted.own_actions, seen);
     Ok((
         plan,
         profiles.map_err(|fault| format!("the profiles of actions cannot be read: {fault}"))?,

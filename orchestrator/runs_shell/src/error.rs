@@ -5,6 +5,7 @@ use std::fmt;
 
 use escapement_model::RunId;
 use escapement_run::{Refused, RefusedReason};
+use escapement_store::runs::RemovedRun;
 
 /// Why a call to runs has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,8 +14,8 @@ pub enum CallError {
     Refused(RefusedReason, String),
     /// There is no such run.
     NotFound,
-    /// The run has ended and was removed.
-    Removed,
+    /// The run has ended and was removed; what is left of it.
+    Removed(Box<RemovedRun>),
     /// The run cannot be read: what is wrong with it.
     Damaged(String),
     /// There are as many runs as there may be; nothing changed.
@@ -46,7 +47,7 @@ impl fmt::Display for CallError {
         f.write_str(match self {
             Self::Refused(_, message) => message,
             Self::NotFound => "no run has this id",
-            Self::Removed => "the run has ended and was removed",
+            Self::Removed(_) => "the run has ended and was removed",
             Self::Damaged(why) => return write!(f, "the run is damaged: {why}"),
             Self::Full => "there are as many runs as there may be",
             Self::AlreadyRunning(run_id) => {

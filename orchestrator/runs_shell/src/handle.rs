@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 
 use escapement_model::RunId;
 use escapement_run::spec::Spec;
-use escapement_run::{Blobs, Input, Keep, RefusedReason, Run};
+use escapement_run::{Blobs, EditedPlan, Input, Keep, RefusedReason, Run};
 use escapement_runs::{NewFork, NotHandled};
 use escapement_runs_host::{Create, Links, NotCreated, NotForked, RunsHost, StoredRunFault, look_at_stored};
 use escapement_store::StoreFault;
@@ -65,6 +65,8 @@ pub struct Fork {
     pub run_id: RunId,
     /// What it keeps.
     pub keep: KeepSteps,
+    /// Its plan, if it is another one.
+    pub edited: Option<EditedPlan>,
     /// What it is made from; `None` for what the other one is made from. No run waits for it in any case.
     pub spec: Option<Spec>,
     /// What its caller may repeat, and gets the same run for.
@@ -185,6 +187,8 @@ impl RunsHandle {
 
     /// `None` if the other run is neither given nor lives.
     async fn fork_of(&self, fork: Fork, ended: Option<Run>) -> Result<Option<Created>, CallError> {
+        let edited = fork.edited.as_ref();
+        let bytes = edited.map_or(0, |edited| edited.plan.document.len());
         let change = move |host: &mut RunsHost, now| {
             let Some(other) = ended.as_ref().or(host.runs().get(fork.from)) else {
                 return Ok(None);
@@ -202,6 +206,7 @@ impl RunsHandle {
                 from: fork.from,
                 spec,
                 keep,
+                edited: fork.edited,
             };
             let request = fork.request;
             match host.fork(escapement_runs_host::Fork { run, request }, now) {
@@ -211,7 +216,7 @@ impl RunsHandle {
                 Err(NotForked::Refused(refused)) => Err(refused.into()),
             }
         };
-        self.change(0, change).await
+        self.change(bytes, change).await
     }
 
     /// Changes something in the turn of the other changes. What it changes is durable when this answers.
@@ -395,7 +400,7 @@ fn attached(why: NotCreated, digest: Option<[u8; 32]>) -> Result<Created, CallEr
 fn is_removed(reader: &dyn RunReader, run_id: RunId) -> Result<CallError, CallError> {
     let removed = reader.removed(run_id).map_err(|fault| of_fault(&fault))?;
     Ok(match removed {
-        Some(_) => CallError::Removed,
+        Some(removed) => CallError::Removed(Box::new(removed)),
         None => CallError::NotFound,
     })
 }

@@ -103,6 +103,7 @@ async fn a_fork_of_an_ended_run_keeps_its_large_outputs_and_repeats_nothing() {
         from: id(1),
         run_id: id(2),
         keep: KeepSteps::Before("b".to_owned()),
+        edited: None,
         spec: None,
         request: None,
     };
@@ -115,7 +116,11 @@ async fn a_fork_of_an_ended_run_keeps_its_large_outputs_and_repeats_nothing() {
         .with_store(|store, now| store.remove_run(id(1), now))
         .await
         .unwrap();
-    assert_eq!(world.handle.look(id(1), |_, _| ()).await, Err(CallError::Removed));
+    let gone = world.handle.look(id(1), |_, _| ()).await;
+    assert!(
+        matches!(&gone, Err(CallError::Removed(left)) if left.run_id == id(1)),
+        "{gone:?}"
+    );
     let kept = world.handle.look(id(2), |run, blobs| {
         let output = run.state().steps[0].units[0].output.clone().unwrap();
         blobs.blob(&output.content().unwrap()).len()
@@ -163,6 +168,7 @@ async fn what_a_fork_keeps_is_not_removed_while_the_store_is_full() {
         from: id(1),
         run_id: id(2),
         keep: KeepSteps::Before("b".to_owned()),
+        edited: None,
         spec: None,
         request: None,
     };

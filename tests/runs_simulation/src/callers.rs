@@ -175,6 +175,7 @@ impl World {
                 from,
                 spec,
                 keep: Keep::Completed,
+                edited: None,
             },
             request: None,
         };

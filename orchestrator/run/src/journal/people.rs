@@ -51,6 +51,9 @@ pub struct InputRequest {
     /// What the handler that asks for the approval says about it: an encoded `google.protobuf.Value`.
     #[prost(message, optional, tag = "14")]
     pub data: Option<Stored>,
+    /// Unix milliseconds; in a journal 0, since the entry has its time.
+    #[prost(int64, tag = "15")]
+    pub opened_at: i64,
 }
 
 /// What kind of question it is.
@@ -101,6 +104,19 @@ pub struct RequestRef {
     /// 16 bytes.
     #[prost(bytes = "bytes", tag = "1")]
     pub id: Bytes,
+    /// Whose it is; absent for the plan as a whole.
+    #[prost(message, optional, tag = "2")]
+    pub unit: Option<UnitRef>,
+}
+
+impl InputRequest {
+    /// Names it in an entry.
+    pub fn reference(&self) -> RequestRef {
+        RequestRef {
+            id: self.id.clone(),
+            unit: self.unit,
+        }
+    }
 }
 
 /// What a person said.
@@ -125,6 +141,9 @@ pub struct RequestAnswer {
     /// What is approved, 32 bytes: another digest than the request's if the payload was edited.
     #[prost(bytes = "bytes", tag = "6")]
     pub subject_digest: Bytes,
+    /// Whose request it is; absent for the plan as a whole.
+    #[prost(message, optional, tag = "7")]
+    pub unit: Option<UnitRef>,
 }
 
 /// Who says something.

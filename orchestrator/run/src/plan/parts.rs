@@ -65,6 +65,12 @@ impl Step {
         .into()
     }
 
+    /// A hash over the type and the configuration of the step: what it does. `renumber` as for [`Step::parts`].
+    pub fn config(&self, renumber: &dyn Fn(StepIndex) -> StepIndex) -> [u8; 32] {
+        let step = self.renumbered(renumber);
+        Encoder::named(ENCODING, |encoder| digest::kind(encoder, &step.kind))
+    }
+
     fn renumbered(&self, renumber: &dyn Fn(StepIndex) -> StepIndex) -> Step {
         let mut step = self.clone();
         let all = |steps: &mut Vec<StepIndex>| {

@@ -43,7 +43,7 @@ impl RunState {
             | Event::DecisionRecorded(_)
             | Event::InputReceived(_)
             | Event::InputExpired(_)
-            | Event::InputClosed(_) => self.apply_to_requests(event),
+            | Event::InputClosed(_) => self.apply_to_requests(event, entry.at),
             Event::StepStarted(_)
             | Event::StepCompleted(_)
             | Event::StepFailed(_)

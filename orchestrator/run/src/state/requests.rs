@@ -5,7 +5,7 @@ use crate::journal::{Decision, Event, InputRequest, RequestAnswer, RequestState}
 use bytes::Bytes;
 
 impl RunState {
-    pub(super) fn apply_to_requests(&mut self, event: &Event) {
+    pub(super) fn apply_to_requests(&mut self, event: &Event, at: i64) {
         match event {
             Event::InputRequested(request) => {
                 if let Some(unit) = request.unit {
@@ -14,7 +14,10 @@ impl RunState {
                     unit.request = request.id.clone();
                 }
                 self.n_requests += 1;
-                self.requests.push(request.clone());
+                self.requests.push(InputRequest {
+                    opened_at: at,
+                    ..request.clone()
+                });
                 self.forget_old_requests();
             }
             Event::DecisionRecorded(answer) => {

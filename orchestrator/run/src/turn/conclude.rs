@@ -2,7 +2,7 @@
 
 use super::Turn;
 use crate::journal::{
-    Empty, Event, Failure, Reason, RequestRef, RunCompleted, RunFailed, SkipReason, StepRef, StepSkipped,
+    Empty, Event, Failure, InputRequest, Reason, RunCompleted, RunFailed, SkipReason, StepRef, StepSkipped,
 };
 use crate::state::{Stage, StepStage};
 use alloc::string::String;
@@ -124,13 +124,9 @@ impl Turn<'_> {
     // RUN-10.3
     /// Closes what is open and skips what has not ended. Attempts in flight are fenced by the end.
     pub(super) fn end_steps(&mut self) {
-        let open: alloc::vec::Vec<_> = self
-            .state
-            .open_requests()
-            .map(|request| request.id.clone())
-            .collect();
-        for id in open {
-            self.emit(Event::InputClosed(RequestRef { id }));
+        let open: alloc::vec::Vec<_> = self.state.open_requests().map(InputRequest::reference).collect();
+        for request in open {
+            self.emit(Event::InputClosed(request));
         }
         for step in 0..self.n_steps() {
             if !self.step_state(step).stage().is_settled() {

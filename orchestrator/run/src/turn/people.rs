@@ -201,6 +201,7 @@ impl Turn<'_> {
             value,
             comment: cut(&answer.comment, escapement_model::limits::MESSAGE_CHARS_MAX),
             subject_digest,
+            unit: request.unit,
         };
         if request.kind() == RequestKind::Approval && approves(answer.decision) {
             let approved = &request.approved_by;
@@ -261,7 +262,7 @@ impl Turn<'_> {
         let policy = &self.state.spec.policy;
         if responder.kind() == ResponderKind::Agent && !planted::is_on(Bug::RunAgentApproves) {
             return Err(refused(
-                RefusedReason::SelfApproval,
+                RefusedReason::NotAnApprover,
                 "responder: an agent cannot approve",
             ));
         }

@@ -2,8 +2,8 @@
 
 use super::Turn;
 use crate::journal::{
-    Event, Failure, RequestRef, RevisionFailing, SkipReason, StepCompleted, StepFailed, StepSkipped, Stored,
-    UnitRef,
+    Event, Failure, InputRequest, RevisionFailing, SkipReason, StepCompleted, StepFailed, StepSkipped,
+    Stored, UnitRef,
 };
 use crate::outcome::encoded;
 use crate::plan::{Condition, OnFailure, StepIndex, StepKind};
@@ -137,10 +137,10 @@ impl Turn<'_> {
             .state
             .open_requests()
             .filter(|request| request.unit.is_some_and(|unit| unit.step == step))
-            .map(|request| request.id.clone())
+            .map(InputRequest::reference)
             .collect();
-        for id in open {
-            self.emit(Event::InputClosed(RequestRef { id }));
+        for request in open {
+            self.emit(Event::InputClosed(request));
         }
         self.cancel_children(step);
     }

@@ -1,7 +1,7 @@
 //! Limits and timers: what is due next, and what happens then.
 
 use super::Turn;
-use crate::journal::{Event, Failure, Limit, RequestKind, RequestRef, RunFailed, TimeoutError};
+use crate::journal::{Event, Failure, Limit, RequestKind, RunFailed, TimeoutError};
 use crate::plan::{Plan, Step};
 use crate::spec::{ActionProfile, Limits};
 use crate::state::{RunState, Stage, StepStage, UnitStage};
@@ -245,7 +245,7 @@ impl Turn<'_> {
 
     fn request_expires(&mut self, id: &Bytes) {
         let request = self.state.request(id).clone();
-        self.emit(Event::InputExpired(RequestRef { id: id.clone() }));
+        self.emit(Event::InputExpired(request.reference()));
         match (request.kind(), request.unit) {
             (RequestKind::Question, Some(unit)) => self.question_expired(unit),
             // RUN-6.6

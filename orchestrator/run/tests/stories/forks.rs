@@ -5,10 +5,11 @@ use escapement_run::journal::Decision::{Answer, Approve};
 use escapement_run::journal::OutcomeClass::{Failed, FailedForGood};
 use escapement_run::presets::Preset;
 use escapement_run::spec::Spec;
-use escapement_run::{Input, Keep, RefusedReason, preview};
+use escapement_run::{EditedPlan, Input, Keep, RefusedReason, plan, preview};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
-use crate::world::{World, and, call, call_after, spec, tool};
+use crate::world::{World, and, call, call_after, opaque, spec, tool};
 
 fn other_id() -> RunId {
     RunId::from_random([9; 16])
@@ -48,6 +49,84 @@ fn a_fork_keeps_all_completed_work_and_runs_the_rest() {
     fork.complete("x", json!({"sent": true}));
     assert_eq!(fork.run.shown().as_str(), "completed");
     assert_eq!(fork.run.state().spec.forked_from, old.run_id);
+}
+
+/// A plan of these steps, in the place of another one.
+fn edited(steps: Value) -> EditedPlan {
+    let document = json!({"schema": "escapement.plan/1", "name": "Edited", "steps": steps});
+    EditedPlan {
+        plan: Arc::new(plan::read(&opaque(&document)).unwrap()),
+        profiles: Vec::new(),
+    }
+}
+
+// RUN-8.8
+#[test]
+fn a_fork_with_an_edited_plan_keeps_the_results_of_steps_that_are_as_they_were() {
+    let condition = |to: &str| json!({"key": "if", "type": "condition", "config": {"condition": "true", "true_step": to, "false_step": "no"}});
+    let mut world = World::of(json!([
+        call("a"),
+        condition("yes"),
+        call("yes"),
+        call("no"),
+        call("b")
+    ]));
+    world
+        .complete("a", json!({"n": 1}))
+        .complete("yes", json!({"y": 1}));
+    world.fail("b", FailedForGood);
+    // Another step comes first, a name changes, and the step that failed does something else.
+    let named = and(call("a"), json!({"name": "Another name"}));
+    let steps = json!([
+        and(call("new"), json!({"order": 1})),
+        and(named, json!({"order": 2})),
+        and(condition("yes"), json!({"order": 3})),
+        and(call("yes"), json!({"order": 4})),
+        and(call("no"), json!({"order": 5})),
+        and(tool("b", "pure.other", &[]), json!({"order": 6})),
+    ]);
+    let standard = || spec(Preset::Standard);
+    let mut fork = world
+        .fork_edited(other_id(), standard(), Keep::Completed, Some(edited(steps)))
+        .unwrap();
+    assert_eq!(
+        fork.shows(),
+        "queued: new pending, a completed, if completed, yes completed, no skipped branch, b pending"
+    );
+    fork.input(Input::Admit)
+        .complete("new", json!({}))
+        .complete("b", json!({"b": 2}));
+    assert_eq!(fork.run.shown().as_str(), "completed");
+
+    // Each kept step that differs is named with its path.
+    let steps = json!([
+        condition("yes"),
+        tool("yes", "pure.other", &[]),
+        call("no"),
+        call("b")
+    ]);
+    let other = edited(steps);
+    let changed = world.run.changed_by(Keep::Completed, &other.plan).unwrap();
+    let changed: Vec<(&str, &str)> = changed
+        .iter()
+        .map(|changed| (changed.key.as_str(), changed.path.as_str()))
+        .collect();
+    assert_eq!(changed, [("a", "steps"), ("yes", "steps[1].config")]);
+    let refused = world.fork_edited(other_id(), standard(), Keep::Completed, Some(other));
+    assert_eq!(
+        refused.map(|_| ()).unwrap_err().reason,
+        RefusedReason::KeptStepChanged
+    );
+    let question = json!({"key": "a", "type": "user_input", "config": {"question": "Why?"}});
+    let other = edited(json!([question]));
+    let changed = world.run.changed_by(Keep::Before("if"), &other.plan).unwrap();
+    assert_eq!(changed[0].path, "steps[0].type");
+    // What is not kept may change.
+    let other = edited(json!([question]));
+    let fork = world
+        .fork_edited(other_id(), standard(), Keep::Before("a"), Some(other))
+        .unwrap();
+    assert_eq!(fork.shows(), "queued: a pending");
 }
 
 // RUN-8.8, RUN-9.6

@@ -249,7 +249,7 @@ fn agents_the_user_under_four_eyes_and_strangers_do_not_approve_and_may_deny() {
     let mut world = World::with(json!([tool("a", "mail.send", &[])]), strict);
     let request = world.asked();
     for (who, kind, refused) in [
-        ("bob", ResponderKind::Agent, RefusedReason::SelfApproval),
+        ("bob", ResponderKind::Agent, RefusedReason::NotAnApprover),
         ("ada", ResponderKind::Person, RefusedReason::SelfApproval),
         ("eve", ResponderKind::Person, RefusedReason::NotAnApprover),
     ] {

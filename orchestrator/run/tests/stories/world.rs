@@ -12,7 +12,7 @@ use escapement_run::plan::{self, StepKind};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, EffectClass, Risk, Spec};
 use escapement_run::state::{RunState, StepStage};
-use escapement_run::{Answer, Blobs, Commit, Effect, Input, Keep, Refused, RefusedReason, Run};
+use escapement_run::{Answer, Blobs, Commit, EditedPlan, Effect, Input, Keep, Refused, RefusedReason, Run};
 use prost::Message;
 use serde_json::{Value, json};
 
@@ -163,8 +163,19 @@ impl World {
 
     /// A fork of the run, in a world of its own with the same disk.
     pub(crate) fn fork(&self, run_id: RunId, spec: Spec, keep: Keep<'_>) -> Result<World, Refused> {
+        self.fork_edited(run_id, spec, keep, None)
+    }
+
+    /// A fork of the run with another plan.
+    pub(crate) fn fork_edited(
+        &self,
+        run_id: RunId,
+        spec: Spec,
+        keep: Keep<'_>,
+        edited: Option<EditedPlan>,
+    ) -> Result<World, Refused> {
         let disk = self.disk.clone();
-        let (run, commit) = Run::fork(&self.run, run_id, spec, keep, self.now, &disk)?;
+        let (run, commit) = Run::fork(&self.run, run_id, spec, keep, edited, self.now, &disk)?;
         let mut world = World {
             run,
             run_id,

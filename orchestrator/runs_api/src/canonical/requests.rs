@@ -36,7 +36,6 @@ without_objects!(
     CancelRunRequest,
     DeletePlanStepRequest,
     DiscardRunRequest,
-    ForkRunRequest,
     PauseRunRequest,
     ResumeRunRequest,
     RetryRunRequest,
@@ -52,6 +51,12 @@ impl Repeatable for v1::CreateRunRequest {
         sort(&mut self.input);
         sort(&mut self.environment);
         sort(&mut self.metadata);
+    }
+}
+
+impl Repeatable for v1::ForkRunRequest {
+    fn sort_keys(&mut self) {
+        sort(&mut self.document);
     }
 }
 

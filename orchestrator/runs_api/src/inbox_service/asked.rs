@@ -45,7 +45,7 @@ pub(super) async fn view(
     };
     match runs.look(run_id, look).await {
         Ok(view) => Ok(view),
-        Err(CallError::NotFound | CallError::Removed | CallError::Damaged(_)) => Ok(None),
+        Err(CallError::NotFound | CallError::Removed(_) | CallError::Damaged(_)) => Ok(None),
         Err(error) => Err(Rejection::OfRun(run_id, error)),
     }
 }

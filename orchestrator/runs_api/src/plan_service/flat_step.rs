@@ -8,16 +8,15 @@ use escapement_wire::runs::v1::FlatStep;
 
 /// The step of a document. What is required and absent, or does not belong to the type, is wrong.
 pub(crate) fn step_of(flat: &FlatStep, key: &str, fields: &mut Fields) -> Opaque {
-    let Some(order) = flat.order else {
+    if flat.order.is_none() {
         fields.wrong("flat.order", "is required");
-        return Opaque::default();
-    };
+    }
     fields.text("flat.name", &flat.name, 1..=NAME_CHARS_MAX);
     fields.text("flat.type", &flat.r#type, 1..=NAME_CHARS_MAX);
     foreign(flat, fields);
     let mut step = StructBuilder::new()
         .text("key", key)
-        .number("order", order.into())
+        .number("order", flat.order.unwrap_or_default().into())
         .text("type", &flat.r#type)
         .text("name", &flat.name);
     step = text(step, "description", &flat.description);

@@ -6,7 +6,7 @@ use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionKey, DefinitionKind, RunReader};
 use escapement_wire::runs::v1;
 
-use super::saving::Shown;
+use super::saving::{Shown, newest_run, retries_of};
 use super::view::{STATUSES, plan_view, status};
 use crate::errors::Rejection;
 use crate::fields::Fields;
@@ -93,10 +93,7 @@ fn wanted(
     if !is(&request.goal_id, &saved.goal_id) || !is(&request.trigger_id, &saved.trigger_id) {
         return Ok(None);
     }
-    let newest_run = match reader.newest_run_of(&definition.name) {
-        Err(StoreFault::CorruptRun { .. }) => None,
-        found => found?,
-    };
+    let newest_run = newest_run(reader, &definition.name)?;
     if !is(&request.status, status(newest_run.as_ref())) {
         return Ok(None);
     }
@@ -104,6 +101,7 @@ fn wanted(
         definition,
         saved,
         document: None,
+        retry_count: retries_of(reader, newest_run.as_ref())?,
         newest_run,
         step_key: String::new(),
     }))

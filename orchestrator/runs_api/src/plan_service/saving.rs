@@ -17,6 +17,8 @@ use prost::Message;
 
 use super::nesting::contains_itself;
 use crate::errors::{Problem, Rejection};
+use crate::header::Header;
+use crate::journal::spec_of;
 
 /// A saved plan as it is shown.
 #[derive(Clone, Debug)]
@@ -29,6 +31,8 @@ pub(crate) struct Shown {
     pub(crate) document: Option<Opaque>,
     /// The run of it that was created last.
     pub(crate) newest_run: Option<RunSummary>,
+    /// Retries in the chain of that run.
+    pub(crate) retry_count: u32,
     /// The step that the call has added.
     pub(crate) step_key: String,
 }
@@ -147,7 +151,7 @@ pub(crate) async fn delete(runs: &RunsHandle, target: Target) -> Result<(), Reje
         if version.is_some() && target.version.is_some_and(|wanted| Some(wanted) != version) {
             return Ok(Err(Rejection::EtagMismatch));
         }
-        if let Some(run) = reader.newest_run_of(&target.plan_id)?
+        if let Some(run) = newest_run(&*reader, &target.plan_id)?
             && run.progress.ended_at.is_none()
         {
             return Ok(Err(already_running(&run)));
@@ -245,8 +249,10 @@ fn write(
     let Some(definition) = definition else {
         return Ok(Err(not_found(&target.plan_id)));
     };
+    let newest_run = newest_run(reader, &target.plan_id)?;
     Ok(Ok(Shown {
-        newest_run: reader.newest_run_of(&target.plan_id)?,
+        retry_count: retries_of(reader, newest_run.as_ref())?,
+        newest_run,
         definition,
         saved,
         document: Some(document),
@@ -306,13 +312,32 @@ pub(crate) fn shown(
     definition: Definition,
     saved: SavedPlan,
 ) -> Result<Shown, StoreFault> {
+    let newest_run = newest_run(reader, &definition.name)?;
     Ok(Shown {
         document: Some(document_of(reader, &definition, &saved)?),
-        newest_run: reader.newest_run_of(&definition.name)?,
+        retry_count: retries_of(reader, newest_run.as_ref())?,
+        newest_run,
         definition,
         saved,
         step_key: String::new(),
     })
+}
+
+/// The run of a saved plan that was created last; none if it is damaged.
+pub(crate) fn newest_run(reader: &dyn RunReader, plan_id: &str) -> Result<Option<RunSummary>, StoreFault> {
+    match reader.newest_run_of(plan_id) {
+        Err(StoreFault::CorruptRun { .. }) => Ok(None),
+        found => found,
+    }
+}
+
+/// Retries in the chain of a run; 0 without one, and for one that cannot be read.
+pub(crate) fn retries_of(reader: &dyn RunReader, run: Option<&RunSummary>) -> Result<u32, StoreFault> {
+    let spec = match run {
+        Some(run) => spec_of(reader, run.run_id)?,
+        None => None,
+    };
+    Ok(spec.map_or(0, |spec| Header::of(&spec).retry_count))
 }
 
 /// Requests that a plan remembers.

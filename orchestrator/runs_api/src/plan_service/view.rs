@@ -1,15 +1,13 @@
 //! Saved plans in the words of the API.
 
 use escapement_model::Opaque;
-use escapement_run::ShownState;
 use escapement_run::plan::revision_text;
-use escapement_runs_host::state_byte;
 use escapement_store::runs::RunSummary;
 use escapement_wire::runs::v1;
 
 use super::document::steps_of;
 use super::saving::Shown;
-use crate::views::{state_of, status_word};
+use crate::views::{state_of_byte, status_word};
 
 /// A plan.
 pub(crate) fn plan_view(shown: &Shown) -> v1::Plan {
@@ -18,6 +16,7 @@ pub(crate) fn plan_view(shown: &Shown) -> v1::Plan {
         saved,
         document,
         newest_run,
+        retry_count,
         step_key: _,
     } = shown;
     let signed = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
@@ -41,7 +40,7 @@ pub(crate) fn plan_view(shown: &Shown) -> v1::Plan {
         priority: definition.priority,
         autonomy_level: signed(saved.autonomy_level),
         max_retries: signed(saved.max_retries),
-        retry_count: 0,
+        retry_count: signed(*retry_count),
         total_steps: signed(saved.total_steps),
         timeout_ms: i64::try_from(saved.timeout_ms).unwrap_or(i64::MAX),
         created_at: definition.created_at,
@@ -62,24 +61,10 @@ pub(crate) fn status(newest_run: Option<&RunSummary>) -> &'static str {
     let Some(run) = newest_run else {
         return PENDING;
     };
-    let state = STATES
-        .into_iter()
-        .find(|state| state_byte(*state) == run.progress.state);
-    state.map_or(PENDING, |state| status_word(state_of(state)))
+    state_of_byte(run.progress.state).map_or(PENDING, status_word)
 }
 
 /// The status of a plan that never ran.
 const PENDING: &str = "pending";
 /// All words that there are.
 pub(crate) const STATUSES: [&str; 6] = ["pending", "running", "paused", "completed", "failed", "cancelled"];
-const STATES: [ShownState; 9] = [
-    ShownState::Queued,
-    ShownState::Running,
-    ShownState::Waiting,
-    ShownState::Pausing,
-    ShownState::Paused,
-    ShownState::Completed,
-    ShownState::Failed,
-    ShownState::Timeout,
-    ShownState::Cancelled,
-];

@@ -172,7 +172,8 @@ impl Runs {
             Ok(plan) => plan,
             Err(violations) => return Ok(Err(violations)),
         };
-        let profiles = profiles(&self.runs, &plan, &spec.llm_action).await?;
+        let own_actions = spec.actions().map(str::to_owned).collect();
+        let profiles = profiles(&self.runs, &plan, own_actions).await?;
         let plan_id = (!defaults.plan_id.is_empty()).then_some(defaults.plan_id);
         Ok(Ok(Resolved {
             spec,

@@ -58,7 +58,7 @@ async fn write(
             Ok(match export.next_piece(reader) {
                 Ok(piece) => Ok((piece, export)),
                 Err(ExportFault::Store(fault)) => return Err::<_, StoreFault>(fault),
-                Err(ExportFault::Gone) => Err(CallError::Removed),
+                Err(ExportFault::Gone) => Err(absent(reader, run_id)?),
                 Err(fault @ ExportFault::Unreadable { .. }) => Err(CallError::Damaged(fault.to_string())),
             })
         });

@@ -2,11 +2,10 @@
 
 use super::Runs;
 use super::export::not_ended;
-use super::list::STATES;
 use crate::errors::Rejection;
 use crate::fields::{self, Fields};
 use crate::journal::absent;
-use crate::views::{percent, state_of, status_word};
+use crate::views::{STATES, percent, state_of, status_word};
 use escapement_model::RunId;
 use escapement_run::ShownState;
 use escapement_run::journal::{Entry, Event};

@@ -4,16 +4,20 @@ use super::Runs;
 use super::create::{client_request, new_run_id};
 use super::steps::{step_named, unknown_step};
 use super::verbs::etag;
-use crate::errors::Rejection;
+use crate::errors::{Problem, Rejection};
+use crate::expressions;
 use crate::fields::Fields;
 use crate::header::Header;
-use escapement_model::RunId;
+use crate::saved::profiles;
+use escapement_model::{Opaque, RunId};
+use escapement_run::plan::{self, Plan};
 use escapement_run::spec::Spec;
-use escapement_run::{Run, ShownState};
+use escapement_run::{EditedPlan, Keep, RefusedReason, Run, ShownState};
 use escapement_runs_shell::{CallError, Fork, KeepSteps};
 use escapement_store::runs::ClientRequest;
 use escapement_wire::runs::v1;
 use sha2::{Digest, Sha256};
+use std::sync::Arc;
 
 impl Runs {
     pub(super) async fn fork_run(
@@ -26,12 +30,17 @@ impl Runs {
         let last_sequence = etag(&request.etag, &mut fields);
         fields.conclude()?;
         let run_id = run_id.expect("an id that is missing is a problem");
+        let edited = request.document.as_ref().map(edited).transpose()?;
         let client = client_request("fork", &run_id.to_string(), &request.request_id, &request);
         if let Some(before) = self.made_before(client.as_ref()).await? {
             let run = Some(self.look_afterwards(before).await?);
             return Ok(v1::ForkRunResponse { run });
         }
-        let from_step = request.from_step.clone();
+        let keep = match request.from_step.as_str() {
+            "" => KeepSteps::Completed,
+            step => KeepSteps::Before(step.to_owned()),
+        };
+        let (from_step, plan) = (request.from_step, edited.clone());
         let request_id = request.request_id.clone();
         let seen = self.look(run_id, move |run, _| {
             if last_sequence.is_some_and(|last| last != run.state().sequence) {
@@ -40,17 +49,25 @@ impl Runs {
             if !from_step.is_empty() && step_named(run, &from_step).is_err() {
                 return Err(unknown_step("from_step", run));
             }
+            if let Some(plan) = plan {
+                require_kept(run, &from_step, &plan)?;
+            }
             Ok(spec_of_fork(run, run_id, request_id))
         });
         let spec = seen.await??;
-        let keep = match request.from_step {
-            step if step.is_empty() => KeepSteps::Completed,
-            step => KeepSteps::Before(step),
+        let edited = match edited {
+            Some(plan) => {
+                let own_actions = spec.actions().map(str::to_owned).collect();
+                let profiles = profiles(&self.runs, &plan, own_actions).await?;
+                Some(EditedPlan { plan, profiles })
+            }
+            None => None,
         };
         let fork = Fork {
             from: run_id,
             run_id: new_run_id()?,
             keep,
+            edited,
             spec: Some(spec),
             request: client,
         };
@@ -133,9 +150,43 @@ impl Runs {
             from,
             run_id,
             keep: KeepSteps::Completed,
+            edited: None,
             spec: Some(spec),
             request,
         })
+    }
+}
+
+/// The plan of the document.
+fn edited(document: &Opaque) -> Result<Arc<Plan>, Rejection> {
+    let plan = plan::read(document).and_then(expressions::checked);
+    plan.map(Arc::new).map_err(|violations| Rejection::PlanInvalid {
+        field: "document",
+        violations,
+    })
+}
+
+// RUN-8.8
+/// Names every step whose result would be kept and that the plan has in another way.
+fn require_kept(run: &Run, from_step: &str, plan: &Plan) -> Result<(), Rejection> {
+    let keep = match from_step {
+        "" => Keep::Completed,
+        step => Keep::Before(step),
+    };
+    let changed = run.changed_by(keep, plan).unwrap_or_default().into_iter();
+    let problems: Vec<Problem> = changed
+        .map(|changed| Problem {
+            field: format!("document.{}", changed.path),
+            reason: RefusedReason::KeptStepChanged.as_str(),
+            message: format!(
+                "must have the step {:?} as it is, since its result is kept",
+                changed.key
+            ),
+        })
+        .collect();
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Rejection::Problems(problems)),
     }
 }
 

@@ -3,18 +3,16 @@
 use super::Runs;
 use crate::errors::Rejection;
 use crate::fields::Fields;
+use crate::journal::{spec_of, stored_entry};
 use crate::paging;
-use crate::views::{listed, state_of, status_word};
+use crate::views::{STATES, listed, state_of, state_of_byte, status_word};
 use escapement_model::{PlanId, RunId};
 use escapement_run::ShownState;
-use escapement_run::journal::{Entry, Event};
-use escapement_run::spec::Spec;
 use escapement_runs_host::state_byte;
 use escapement_store::StoreFault;
 use escapement_store::runs::{RunFilter, RunKey, RunReader, RunSummary};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::run::State;
-use prost::Message;
 use std::cmp::Reverse;
 
 impl Runs {
@@ -170,36 +168,16 @@ fn queue_page(
 
 /// A run with its place, out of its index columns, its first entry, and its last one if it has ended.
 fn shown(reader: &dyn RunReader, summary: &RunSummary) -> Result<(RunKey, v1::Run), StoreFault> {
-    let first = entry(reader, summary.run_id, 1)?;
-    let spec: Option<Spec> = first.and_then(|first| match first.event {
-        Some(Event::RunCreated(created)) => Some(created.spec),
-        _ => None,
-    });
+    let spec = spec_of(reader, summary.run_id)?;
     let last = match summary.progress.ended_at {
-        Some(_) => entry(reader, summary.run_id, summary.next_seq.saturating_sub(1))?,
+        Some(_) => stored_entry(reader, summary.run_id, summary.next_seq.saturating_sub(1))?,
         None => None,
     };
-    let state = STATES
-        .into_iter()
-        .find(|state| state_byte(*state) == summary.progress.state);
-    let state = state.map_or(State::Unspecified, state_of);
+    let state = state_of_byte(summary.progress.state).unwrap_or(State::Unspecified);
     Ok((
         summary.key(),
         listed(summary, spec.as_ref(), last.as_ref(), state),
     ))
-}
-
-fn entry(reader: &dyn RunReader, run_id: RunId, sequence: u64) -> Result<Option<Entry>, StoreFault> {
-    let page = match reader.journal(run_id, sequence, 1) {
-        Ok(page) => page,
-        // A damaged run is listed with what its index says.
-        Err(StoreFault::CorruptRun { .. }) => None,
-        Err(fault) => return Err(fault),
-    };
-    let entry = page.and_then(|page| page.entries.into_iter().next());
-    Ok(entry
-        .filter(|entry| entry.seq == sequence)
-        .and_then(|entry| Entry::decode(entry.bytes).ok()))
 }
 
 fn place_of(key: RunKey) -> paging::Place {
@@ -215,18 +193,6 @@ fn key_of([priority, created_at, number]: paging::Place) -> RunKey {
     }
 }
 
-/// All states.
-pub(super) const STATES: [ShownState; 9] = [
-    ShownState::Queued,
-    ShownState::Running,
-    ShownState::Waiting,
-    ShownState::Pausing,
-    ShownState::Paused,
-    ShownState::Completed,
-    ShownState::Failed,
-    ShownState::Timeout,
-    ShownState::Cancelled,
-];
 const PAGE_RUNS: i32 = 20;
 const PAGE_RUNS_MAX: i32 = 200;
 /// Queued runs of which the first are listed.

@@ -56,6 +56,8 @@ fn step_of(event: &Event) -> Option<u32> {
         Event::StepSkipped(skipped) => Some(skipped.step),
         Event::StepMemoized(memo) => Some(memo.step),
         Event::InputRequested(request) => request.unit.map(|unit| unit.step),
+        Event::DecisionRecorded(answer) | Event::InputReceived(answer) => answer.unit.map(|unit| unit.step),
+        Event::InputExpired(request) | Event::InputClosed(request) => request.unit.map(|unit| unit.step),
         Event::ChildRunStarted(started) => Some(started.unit.step),
         Event::ChildRunEnded(ended) => Some(ended.unit.step),
         Event::RevisionFailing(failing) => failing.error.step,

@@ -14,7 +14,7 @@ use escapement_wire::runs::v1;
 
 /// A request of a run. What it would send and what was said to it are shown up to `bytes_max` bytes each.
 ///
-/// `created_at` and `closed_at` are not known to the run.
+/// `closed_at` is not known to the run.
 pub(crate) fn request_view(
     request: &InputRequest,
     run: &Run,
@@ -40,7 +40,7 @@ pub(crate) fn request_view(
         options: request.options.clone(),
         subject_digest: hex(&request.subject_digest),
         subject: request.subject.as_ref().and_then(shown).map(Opaque::from_encoded),
-        created_at: 0,
+        created_at: request.opened_at,
         expires_at: request.expires_at,
         default_answer: default_answer
             .filter(|_| request.kind() == RequestKind::Question)

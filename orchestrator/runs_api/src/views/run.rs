@@ -13,7 +13,7 @@ use escapement_model::{Opaque, OpaqueValue, RunId};
 use escapement_run::ids::AttemptName;
 use escapement_run::journal::{Entry, Event, Failure, Limit};
 use escapement_run::plan::Plan;
-use escapement_run::spec::{Limits, Policy, Spec};
+use escapement_run::spec::{Limits, Spec};
 use escapement_run::state::{RunState, StepStage};
 use escapement_run::{Blobs, Run};
 use escapement_store::runs::RunSummary;
@@ -93,7 +93,7 @@ fn of_spec(run_id: &[u8], spec: &Spec, plan_name: &str) -> v1::Run {
         autonomy_level: small(spec.autonomy_level),
         preset: spec.preset.clone(),
         limits: Some(limits(&spec.limits)),
-        policy: Some(policy(&spec.policy)),
+        policy: Some(policy(spec)),
         labels: header.labels,
         metadata: Some(header.metadata).filter(|metadata| !metadata.is_empty()),
         source: header.source,
@@ -242,7 +242,8 @@ fn limits(limits: &Limits) -> v1::Limits {
     }
 }
 
-fn policy(policy: &Policy) -> v1::Policy {
+fn policy(spec: &Spec) -> v1::Policy {
+    let policy = &spec.policy;
     v1::Policy {
         resume: word(&RESUME, policy.resume()),
         ambiguity: word(&IN_DOUBT, policy.ambiguity()),
@@ -254,6 +255,7 @@ fn policy(policy: &Policy) -> v1::Policy {
         four_eyes: Some(policy.four_eyes),
         approvers: policy.approvers.clone(),
         quorum: Some(small(policy.quorum)),
+        safety_action: spec.safety_action.clone(),
     }
 }
 

@@ -1,10 +1,11 @@
 //! A step of a run as a message.
 
 use super::run::error_view;
-use super::words::{count, hex, signed, skip_word, small, time, uuid_text};
+use super::words::{count, hex, signed, skip_word, small, time};
 use escapement_model::opaque::{StructBuilder, ValueView};
-use escapement_model::{Opaque, OpaqueValue};
+use escapement_model::{Opaque, OpaqueValue, RunId};
 use escapement_run::Run;
+use escapement_run::ids::AttemptName;
 use escapement_run::journal::Stored;
 use escapement_run::plan::{Step, StepKind};
 use escapement_run::state::{RunState, StepStage, StepState, UnitStage, UnitState};
@@ -16,7 +17,6 @@ pub(crate) fn step_view(run: &Run, index: usize, spec: Option<Opaque>) -> v1::Ru
     let (state, plan) = (&run.state().steps[index], &run.plan().steps[index]);
     let retries = state.units.iter().map(|unit| unit.retries).max().unwrap_or(0);
     let limits = &run.state().spec.limits;
-    let child = state.units.iter().find(|unit| !unit.child.is_empty());
     let backs_off = |unit: &&UnitState| unit.stage() == UnitStage::BackingOff;
     let retry_at = state
         .units
@@ -46,10 +46,30 @@ pub(crate) fn step_view(run: &Run, index: usize, spec: Option<Opaque>) -> v1::Ru
             .zip(completed_at)
             .map(|(started, completed)| completed.saturating_sub(started)),
         attempts: Vec::new(),
-        child_run_id: child.map_or_else(String::new, |unit| uuid_text(&unit.child)),
+        child_run_id: child_run_id(run, state, plan),
         result_view: None,
         units: count(state.units.len()),
         completed_units: count(completed(state).count()),
+    }
+}
+
+// RUN-4.3
+/// The child run that the step has started last, ended or not; empty if it has started none.
+fn child_run_id(run: &Run, state: &StepState, plan: &Step) -> String {
+    let unit = state.units.first().filter(|unit| unit.attempts > 0);
+    let run_id = <[u8; 16]>::try_from(&run.state().run_id[..]).ok();
+    match (&plan.kind, unit, run_id.and_then(RunId::from_bytes)) {
+        (StepKind::SubPlan(_), Some(unit), Some(run_id)) => {
+            let name = AttemptName {
+                run_id,
+                step: &plan.key,
+                index: 0,
+                epoch: state.epoch,
+                attempt: unit.attempts,
+            };
+            name.child_run_id().to_string()
+        }
+        _ => String::new(),
     }
 }
 

@@ -4,6 +4,7 @@ use escapement_model::RunId;
 use escapement_run::ShownState;
 use escapement_run::journal::{Limit, OutcomeClass, SkipReason};
 use escapement_run::spec::EffectClass;
+use escapement_runs_host::state_byte;
 use escapement_wire::runs::v1::run::{ErrorType, Outcome, State};
 
 /// The state of a run.
@@ -19,6 +20,14 @@ pub(crate) fn state_of(state: ShownState) -> State {
         ShownState::Timeout => State::Timeout,
         ShownState::Cancelled => State::Cancelled,
     }
+}
+
+/// The state of a run, as the store has it; `None` for a byte that stands for none.
+pub(crate) fn state_of_byte(byte: u8) -> Option<State> {
+    STATES
+        .into_iter()
+        .find(|state| state_byte(*state) == byte)
+        .map(state_of)
 }
 
 /// The state in the words of stored plans: `plan_status`.
@@ -144,3 +153,16 @@ pub(super) fn small(n: u32) -> i32 {
 pub(super) fn time(at: i64) -> Option<i64> {
     (at != 0).then_some(at)
 }
+
+/// All states.
+pub(crate) const STATES: [ShownState; 9] = [
+    ShownState::Queued,
+    ShownState::Running,
+    ShownState::Waiting,
+    ShownState::Pausing,
+    ShownState::Paused,
+    ShownState::Completed,
+    ShownState::Failed,
+    ShownState::Timeout,
+    ShownState::Cancelled,
+];

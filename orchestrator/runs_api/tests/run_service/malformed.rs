@@ -212,6 +212,11 @@ fn requests() -> Vec<Row> {
             WRONG,
             limits(|l| l.multiplier = Some(f64::NAN)),
         ),
+        (
+            "policy.safety_action",
+            WRONG,
+            policy(|p| p.safety_action = long(101)),
+        ),
         ("policy.resume", WRONG, policy(|p| p.resume = "no".to_owned())),
         (
             "policy.ambiguity",

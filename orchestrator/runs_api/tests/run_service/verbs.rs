@@ -84,6 +84,10 @@ async fn resuming_a_run_that_waits_names_the_open_requests() {
         (open.kind.as_str(), open.step_key.as_str(), open.quorum),
         ("approval", "", 1)
     );
+    assert_eq!(
+        open.created_at, run.updated_at,
+        "asking was the last that happened"
+    );
     let refused = world.client.resume_run(resume(&run)).await.unwrap_err();
     assert_eq!(reason(&refused), "NOT_PAUSED");
     let info = refused.get_details_error_info().unwrap();
@@ -490,6 +494,82 @@ async fn forks_and_retries_keep_what_completed_and_their_chain_is_bounded() {
 }
 
 // K29b.
+// S62, RUN-8.8.
+#[tokio::test]
+async fn a_fork_with_an_edited_document_keeps_what_is_as_it_was() {
+    let mut world = World::new();
+    let first = world
+        .finish(run_of(json!([call("a", "echo", &[]), call("b", "fail", &["a"])])))
+        .await;
+    let with = |steps: serde_json::Value| v1::ForkRunRequest {
+        run_id: first.run_id.clone(),
+        document: Some(object(
+            &json!({"schema": "escapement.plan/1", "name": "p", "steps": steps}),
+        )),
+        ..v1::ForkRunRequest::default()
+    };
+    let mended = with(json!([
+        call("a", "echo", &[]),
+        call("b", "echo", &["a"]),
+        call("c", "echo", &[])
+    ]));
+    let fork = world
+        .client
+        .fork_run(mended)
+        .await
+        .unwrap()
+        .into_inner()
+        .run
+        .unwrap();
+    let fork = world.ended(&fork.run_id).await;
+    assert_eq!(
+        (fork.state(), fork.completed_steps, &fork.forked_from),
+        (State::Completed, 3, &first.run_id)
+    );
+    assert_ne!(fork.revision_digest, first.revision_digest);
+    let replay = v1::ReplayRunRequest {
+        run_id: fork.run_id.clone(),
+        ..v1::ReplayRunRequest::default()
+    };
+    assert!(
+        world
+            .client
+            .replay_run(replay)
+            .await
+            .unwrap()
+            .into_inner()
+            .identical
+    );
+    let fields = |status: tonic::Status| {
+        let violations = status
+            .get_error_details()
+            .bad_request()
+            .unwrap()
+            .field_violations
+            .clone();
+        let fields: Vec<String> = violations.into_iter().map(|violation| violation.field).collect();
+        (reason(&status), fields)
+    };
+    let changed = with(json!([call("b", "echo", &[]), call("a", "fail", &[])]));
+    let refused = world.client.fork_run(changed).await.unwrap_err();
+    assert_eq!(
+        fields(refused),
+        (
+            "KEPT_STEP_CHANGED".to_owned(),
+            vec!["document.steps[1].config".to_owned()]
+        )
+    );
+    let none = with(json!([{"key": "a", "type": "nothing"}]));
+    let refused = world.client.fork_run(none).await.unwrap_err();
+    assert_eq!(
+        fields(refused),
+        (
+            "PLAN_INVALID".to_owned(),
+            vec!["document.steps[0].type".to_owned()]
+        )
+    );
+}
+
 #[tokio::test]
 async fn retries_of_the_same_run_again_and_again_are_those_of_its_chain() {
     let mut world = World::new();
@@ -560,6 +640,14 @@ async fn a_run_is_deleted_once_it_has_ended_and_its_id_stays_used() {
         (refused.code(), reason(&refused).as_str()),
         (Code::NotFound, "RUN_REMOVED")
     );
+    let left = refused.get_error_details();
+    let left = &left.error_info().unwrap().metadata;
+    assert_eq!(
+        (&left["run_id"], left["state"].as_str()),
+        (&done.run_id, "completed")
+    );
+    assert_eq!(left["ended_at"], done.completed_at.unwrap().to_string());
+    assert!(left["removed_at"].parse::<i64>().unwrap() >= done.completed_at.unwrap());
     let refused = world.client.delete_run(delete(&done)).await.unwrap_err();
     assert_eq!(reason(&refused), "RUN_REMOVED");
 }

@@ -104,7 +104,7 @@ async fn a_run_gets_the_profiles_of_every_action_of_its_plan() {
     let read = world
         .runs
         .readers()
-        .read(move |reader| profiles_of(reader, &plan, "llm.chat", &seen));
+        .read(move |reader| profiles_of(reader, &plan, &["llm.chat".to_owned()], &seen));
     let profiles = read.await.unwrap();
     let names: Vec<&str> = profiles.iter().map(|profile| profile.action.as_str()).collect();
     assert_eq!(names, ["llm.chat", "said", "unsaid"]);

@@ -72,6 +72,26 @@ async fn steps_of_every_type_are_added_flat_and_counted() {
 }
 
 #[tokio::test]
+async fn everything_that_an_empty_flat_step_lacks_is_named() {
+    let world = World::new();
+    let plan_id = create(&world, named("One")).await.unwrap().plan_id;
+    let nothing = Form::Flat(v1::FlatStep::default());
+    let refused = add(&world, &plan_id, nothing).await.unwrap_err();
+    let (code, _, fields) = told(&refused);
+    assert_eq!(
+        (code, fields),
+        (
+            Code::InvalidArgument,
+            vec![
+                "flat.order".to_owned(),
+                "flat.name".to_owned(),
+                "flat.type".to_owned()
+            ]
+        )
+    );
+}
+
+#[tokio::test]
 async fn a_step_is_added_once_for_a_request() {
     let world = World::new();
     let plan_id = create(&world, named("One")).await.unwrap().plan_id;

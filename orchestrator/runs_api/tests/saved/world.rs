@@ -75,7 +75,7 @@ impl World {
             user_id: String::new(),
             plan_id: Some(plan_id.to_owned()),
             revision_digest: None,
-            llm_action: "llm.chat".to_owned(),
+            own_actions: vec!["llm.chat".to_owned()],
         };
         let plan = self
             .runs

@@ -82,7 +82,7 @@ impl<S: RunStore> RunsLoop<S> {
             } => {
                 let wanted = WantedPlan {
                     user_id: run.state().spec.user_id.clone(),
-                    llm_action: run.state().spec.llm_action.clone(),
+                    own_actions: run.state().spec.actions().map(str::to_owned).collect(),
                     plan_id,
                     revision_digest,
                 };
