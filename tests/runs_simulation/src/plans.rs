@@ -292,6 +292,7 @@ fn profile(action: String) -> ActionProfile {
         attempt_ms: 0,
         seen: true,
         action,
+        ..ActionProfile::default()
     }
 }
 

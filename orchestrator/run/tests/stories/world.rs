@@ -500,6 +500,7 @@ fn profiles(plan: &plan::Plan) -> Vec<ActionProfile> {
                 risk: risk.into(),
                 attempt_ms: 0,
                 seen: true,
+                ..ActionProfile::default()
             }
         })
         .collect()

@@ -529,7 +529,6 @@ async fn a_fork_with_an_edited_document_keeps_what_is_as_it_was() {
     assert_ne!(fork.revision_digest, first.revision_digest);
     let replay = v1::ReplayRunRequest {
         run_id: fork.run_id.clone(),
-        ..v1::ReplayRunRequest::default()
     };
     assert!(
         world

@@ -184,6 +184,7 @@ fn profiles(plan: &Plan) -> Vec<ActionProfile> {
         idempotent: false,
         attempt_ms: 0,
         seen: true,
+        ..ActionProfile::default()
     };
     let mut all = BTreeMap::from([(MODEL.to_owned(), model.clone())]);
     for step in &plan.steps {
