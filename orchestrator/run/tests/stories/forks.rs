@@ -63,10 +63,13 @@ fn edited(steps: Value) -> EditedPlan {
 // RUN-8.8
 #[test]
 fn a_fork_with_an_edited_plan_keeps_the_results_of_steps_that_are_as_they_were() {
-    let condition = |to: &str| json!({"key": "if", "type": "condition", "config": {"condition": "true", "true_step": to, "false_step": "no"}});
+    let condition = || {
+        let config = json!({"condition": "true", "true_step": "yes", "false_step": "no"});
+        json!({"key": "if", "type": "condition", "config": config})
+    };
     let mut world = World::of(json!([
         call("a"),
-        condition("yes"),
+        condition(),
         call("yes"),
         call("no"),
         call("b")
@@ -80,7 +83,7 @@ fn a_fork_with_an_edited_plan_keeps_the_results_of_steps_that_are_as_they_were()
     let steps = json!([
         and(call("new"), json!({"order": 1})),
         and(named, json!({"order": 2})),
-        and(condition("yes"), json!({"order": 3})),
+        and(condition(), json!({"order": 3})),
         and(call("yes"), json!({"order": 4})),
         and(call("no"), json!({"order": 5})),
         and(tool("b", "pure.other", &[]), json!({"order": 6})),
@@ -99,12 +102,7 @@ fn a_fork_with_an_edited_plan_keeps_the_results_of_steps_that_are_as_they_were()
     assert_eq!(fork.run.shown().as_str(), "completed");
 
     // Each kept step that differs is named with its path.
-    let steps = json!([
-        condition("yes"),
-        tool("yes", "pure.other", &[]),
-        call("no"),
-        call("b")
-    ]);
+    let steps = json!([condition(), tool("yes", "pure.other", &[]), call("no"), call("b")]);
     let other = edited(steps);
     let changed = world.run.changed_by(Keep::Completed, &other.plan).unwrap();
     let changed: Vec<(&str, &str)> = changed

@@ -7,6 +7,7 @@
 )]
 
 mod crowded;
+mod forks;
 mod making;
 mod malformed;
 mod reading;
