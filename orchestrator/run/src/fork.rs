@@ -118,9 +118,8 @@ impl Run {
             if state.stage() == StepStage::Failed && difference(other.plan(), before, &plan).is_some() {
                 continue;
             }
-            if let Some(mut event) = kept(step, state, keep, from.sequence) {
-                put_units_away(&mut turn, &mut event);
-                turn.emit(event);
+            if let Some(event) = kept(step, state, keep, from.sequence) {
+                turn.keep(event);
             }
         }
         let commit = turn.into_commit();
@@ -181,19 +180,25 @@ fn difference(plan: &Plan, index: usize, edited: &Plan) -> Option<String> {
     Some(format!("steps[{}].{field}", after.place))
 }
 
-/// Keeps the outputs of many units by their hashes, so that the entry stays small.
-fn put_units_away(turn: &mut Turn<'_>, event: &mut Event) {
-    let Event::StepMemoized(memo) = event else {
-        return;
-    };
-    if memo.encoded_len() <= INLINE_BYTES_MAX {
-        return;
-    }
-    for output in memo.units.iter_mut().filter_map(|unit| unit.output.as_mut()) {
-        if output.inline.len() > DIGEST_BYTES {
-            *output = turn.put_away(core::mem::take(&mut output.inline));
+impl Turn<'_> {
+    /// Writes down what a step takes with it. The outputs of many units are kept by their hashes, so that the entry stays small.
+    pub(crate) fn keep(&mut self, mut event: Event) {
+        if let Event::StepMemoized(memo) = &mut event
+            && memo.encoded_len() > INLINE_BYTES_MAX
+        {
+            for output in memo.units.iter_mut().filter_map(|unit| unit.output.as_mut()) {
+                if output.inline.len() > DIGEST_BYTES {
+                    *output = self.put_away(core::mem::take(&mut output.inline));
+                }
+            }
         }
+        self.emit(event);
     }
+}
+
+/// What a step takes with it to another revision of the same run, if anything.
+pub(crate) fn kept_of(step: u32, state: &StepState, as_of: u64) -> Option<Event> {
+    kept(step, state, Keep::Completed, as_of)
 }
 
 /// Bytes of a hash.

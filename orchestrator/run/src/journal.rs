@@ -8,6 +8,7 @@ mod contents;
 mod ends;
 mod names;
 mod people;
+mod revisions;
 
 use crate::spec::{ActionProfile, Spec};
 use alloc::string::String;
@@ -23,6 +24,7 @@ pub use people::{
     AnswerType, Decision, InputRequest, RequestAnswer, RequestKind, RequestRef, RequestState, Responder,
     ResponderKind,
 };
+pub use revisions::{ReplanTriggered, Substituted};
 
 // RUN-9.1
 /// One entry.
@@ -38,7 +40,7 @@ pub struct Entry {
     #[prost(
         oneof = "Event",
         tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
-                36, 37, 38, 39, 40, 41, 42, 43"
+                36, 37, 38, 39, 40, 41, 42, 43, 50"
     )]
     pub event: Option<Event>,
 }
@@ -145,9 +147,12 @@ pub enum Event {
     /// A step's failure ends the revision as soon as nothing of it is in flight.
     #[prost(message, tag = "42")]
     RevisionFailing(RevisionFailing),
-    /// A step has its result from the run that this one was forked from.
+    /// A step has its result from the run that this one was forked from, or from the revision before.
     #[prost(message, tag = "43")]
     StepMemoized(StepMemoized),
+    /// A revision failed, and another one takes its place.
+    #[prost(message, tag = "50")]
+    ReplanTriggered(ReplanTriggered),
 }
 
 /// Nothing more to say.
@@ -237,7 +242,7 @@ impl UnitRef {
 
     /// True for the safety check of another unit.
     pub fn is_safety_check(self) -> bool {
-        self.index >= SAFETY_INDEX
+        (SAFETY_INDEX..2 * SAFETY_INDEX).contains(&self.index)
     }
 
     /// The unit that a step dispatches: of a safety check the one that it checks.
@@ -278,7 +283,7 @@ pub struct StepCompleted {
     pub reason: String,
 }
 
-/// A step that has its result from another run.
+/// A step that has its result from another run, or from the revision before.
 #[derive(Clone, PartialEq, Message)]
 pub struct StepMemoized {
     /// From 0.
@@ -290,7 +295,7 @@ pub struct StepMemoized {
     /// What its units came to, in their order; without an output if they have none.
     #[prost(message, repeated, tag = "3")]
     pub units: Vec<UnitResult>,
-    /// The number of the entry in the other run's journal after which it was so.
+    /// The number of the entry after which it was so, in the other run's journal or in this one.
     #[prost(uint64, tag = "4")]
     pub as_of: u64,
 }

@@ -5,8 +5,10 @@
 //! before takes the lowest order number, then the first in the document.
 
 mod config;
+pub mod constraints;
 mod digest;
 mod document;
+pub(crate) mod edit;
 mod graph;
 pub mod import;
 mod links;

@@ -142,15 +142,16 @@ impl Run {
         };
         assert!(on_time, "time fires before a later input");
         let mut turn = Turn::new(&mut self.state, &self.plan, now, blobs);
-        let revised = turn.input(input)?;
-        let commit = turn.into_commit();
-        let Some(plan) = revised else {
-            return Ok(commit);
-        };
-        self.plan = plan;
-        let mut turn = Turn::new(&mut self.state, &self.plan, now, blobs);
-        turn.goes_on(commit);
-        Ok(turn.into_commit())
+        let mut revised = turn.input(input)?;
+        let mut commit = turn.into_commit();
+        // RUN-12.2: each of them uses up a substitution or a generation.
+        while let Some(plan) = revised {
+            self.plan = plan;
+            let mut turn = Turn::new(&mut self.state, &self.plan, now, blobs);
+            revised = turn.goes_on(commit);
+            commit = turn.into_commit();
+        }
+        Ok(commit)
     }
 
     /// Everything that is outstanding: what a restart does again.

@@ -62,6 +62,26 @@ pub struct Spec {
     /// The action that says whether a destructive call is safe, at level 3; empty if there is none.
     #[prost(string, tag = "17")]
     pub safety_action: String,
+    /// What every revision must keep to, beside what its plan says itself.
+    #[prost(message, required, tag = "30")]
+    pub constraints: Constraints,
+}
+
+/// What the plans of a run must keep to.
+#[derive(Clone, PartialEq, Message)]
+pub struct Constraints {
+    /// Types of artifacts, such as `image`; there must be one artifact of each.
+    #[prost(string, repeated, tag = "1")]
+    pub must_produce: Vec<String>,
+    /// The type of the artifact that the answer is; empty if it may be any.
+    #[prost(string, tag = "2")]
+    pub expected_artifact_type: String,
+    /// The actions that steps may call; all of them if it is empty.
+    #[prost(string, repeated, tag = "3")]
+    pub allowed_actions: Vec<String>,
+    /// Actions that no step may call.
+    #[prost(string, repeated, tag = "4")]
+    pub forbidden_actions: Vec<String>,
 }
 
 impl Spec {

@@ -105,6 +105,12 @@ pub struct RunState {
     /// The document of the revision: an encoded object.
     #[prost(message, required, tag = "30")]
     pub document: Stored,
+    /// Actions that the run does without because they failed for good, sorted. Never fewer.
+    #[prost(string, repeated, tag = "60")]
+    pub disabled_actions: Vec<String>,
+    /// Actions that took the place of others, in their order.
+    #[prost(message, repeated, tag = "61")]
+    pub substitutions: Vec<crate::journal::Substituted>,
 }
 
 /// Where a run is.

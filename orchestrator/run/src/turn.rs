@@ -9,9 +9,11 @@ mod dispatch;
 pub(crate) mod gate;
 pub(crate) mod judge;
 mod people;
+mod replan;
 mod revisions;
 mod safety;
 mod steps;
+mod substitution;
 pub(crate) mod time;
 mod values;
 mod verbs;
@@ -37,6 +39,8 @@ pub(crate) struct Turn<'a> {
     now: i64,
     blobs: &'a dyn Blobs,
     commit: Commit,
+    /// The plan of the revision that this turn made. Nothing further is decided by the one before.
+    revised: Option<Arc<Plan>>,
 }
 
 impl<'a> Turn<'a> {
@@ -47,6 +51,7 @@ impl<'a> Turn<'a> {
             now,
             blobs,
             commit: Commit::default(),
+            revised: None,
         }
     }
 
@@ -104,9 +109,7 @@ impl<'a> Turn<'a> {
             Input::ChildEnded { run_id, result } => self.child_ended(run_id, result),
             Input::Answer(answer) => self.answer(answer, None)?,
             Input::ApproveEdited { answer, profiles } => {
-                if let Some(plan) = self.approve_edited(answer, profiles)? {
-                    return Ok(Some(plan));
-                }
+                self.revised = self.approve_edited(answer, profiles)?;
             }
             Input::Time => self.time(),
             Input::Pause { reason } => self.pause(reason)?,
@@ -128,14 +131,18 @@ impl<'a> Turn<'a> {
             Input::Checkpoint { data } => self.checkpoint(data)?,
             Input::Recovered => self.recovered(),
         }
-        self.advance();
-        Ok(None)
+        if self.revised.is_none() {
+            self.advance();
+        }
+        Ok(self.revised.take())
     }
 
-    /// Goes on with the plan of a revision that an input made.
-    pub(crate) fn goes_on(&mut self, commit: Commit) {
+    /// Goes on with the plan of a revision that was made. Gives the next one if that revision fails at once.
+    pub(crate) fn goes_on(&mut self, commit: Commit) -> Option<Arc<Plan>> {
         self.commit = commit;
+        self.begin_revision();
         self.advance();
+        self.revised.take()
     }
 
     // RUN-2.4

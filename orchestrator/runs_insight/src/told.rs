@@ -82,6 +82,7 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
         | Event::StepMemoized(_)
         | Event::RunPaused(_)
         | Event::RevisionFailing(_)
+        | Event::ReplanTriggered(_)
         | Event::RunCompleted(_)
         | Event::RunFailed(_) => return Err("no input leads to such an entry".to_string()),
     })

@@ -14,7 +14,8 @@ use crate::handle::RunsHandle;
 use crate::limits::PROFILES_MAX;
 use crate::seen::{OfferedAction, SeenActions};
 
-/// What is known of the actions that the plan calls and of those of the run itself ([`Spec::actions`]), sorted by name.
+/// What is known of the actions that the plan calls, of those of the run itself ([`Spec::actions`]), and of those that may take
+/// the place of one of them, sorted by name.
 ///
 /// [`Spec::actions`]: escapement_run::spec::Spec::actions
 ///
@@ -28,7 +29,23 @@ pub fn profiles_of(
 ) -> Result<Vec<ActionProfile>, StoreFault> {
     let mut actions = plan.actions();
     actions.extend(own_actions.iter().map(String::as_str));
-    profiles_for(reader, &actions, seen)
+    let mut profiles = profiles_for(reader, &actions, seen)?;
+    let mut known: BTreeSet<String> = actions.into_iter().map(str::to_owned).collect();
+    let mut at = 0;
+    while at < profiles.len() && profiles.len() < PROFILES_OF_RUN_MAX {
+        let further: BTreeSet<String> = profiles[at]
+            .alternatives
+            .iter()
+            .filter(|action| !known.contains(*action))
+            .cloned()
+            .collect();
+        let names = further.iter().map(String::as_str).collect();
+        profiles.extend(profiles_for(reader, &names, seen)?);
+        known.extend(further);
+        at += 1;
+    }
+    profiles.sort_by(|one, other| one.action.cmp(&other.action));
+    Ok(profiles)
 }
 
 /// What is known of these actions, sorted by name: what the operator said, else what workers say, else nothing, which
@@ -122,5 +139,7 @@ fn decoded(definition: &Definition) -> Result<ActionProfile, StoreFault> {
     ActionProfile::decode(definition.record.clone()).map_err(|_| StoreFault::CorruptDefinition { number })
 }
 
+/// Alternatives are looked up until a run knows so many actions.
+const PROFILES_OF_RUN_MAX: usize = 256;
 /// Bytes that an action takes in an encoded catalogue beside itself.
 const FRAME_BYTES: usize = 8;

@@ -66,6 +66,7 @@ fn stored_in(event: &Event) -> Vec<&Stored> {
         | Event::TimeoutError(_)
         | Event::RunFailed(_)
         | Event::RunCancelled(_)
-        | Event::RevisionFailing(_) => Vec::new(),
+        | Event::RevisionFailing(_)
+        | Event::ReplanTriggered(_) => Vec::new(),
     }
 }

@@ -55,6 +55,7 @@ impl Event {
             Event::ChildRunStarted(_) => ("child_run_started", &[]),
             Event::ChildRunEnded(_) => ("child_run_ended", &[]),
             Event::RevisionFailing(_) => ("revision_failing", &[]),
+            Event::ReplanTriggered(_) => ("replan_triggered", &[]),
             Event::TimeoutError(_) => ("timeout_error", &[]),
             Event::RunCompleted(_) => (
                 "run_completed",

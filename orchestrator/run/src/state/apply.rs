@@ -33,6 +33,7 @@ impl RunState {
             | Event::RunResumed(_)
             | Event::RunRecovered(_)
             | Event::RevisionFailing(_)
+            | Event::ReplanTriggered(_)
             | Event::CheckpointCreated(_)
             | Event::RunRolledBack(_)
             | Event::TimeoutError(_) => self.apply_to_run(event, entry.at),
@@ -88,6 +89,12 @@ impl RunState {
                 // The first cause counts; one that stops everything still does.
                 self.cause.get_or_insert_with(|| failing.error.clone());
                 self.drains = failing.drains;
+            }
+            Event::ReplanTriggered(replan) => {
+                self.disabled_actions.extend(replan.disabled.iter().cloned());
+                self.disabled_actions.sort();
+                self.disabled_actions.dedup();
+                self.substitutions.extend(replan.substituted.clone());
             }
             Event::CheckpointCreated(checkpoint) => {
                 let completed = self.steps_in(StepStage::Completed);
@@ -175,7 +182,17 @@ impl RunState {
         self.revision_number = plan.number;
         self.document = plan.document.clone();
         self.profiles = plan.profiles.clone();
-        self.steps = vec![StepState::default(); plan.n_steps as usize];
+        // RUN-12.1: what a revision before has sent must not be taken for what this one sends.
+        let has_begun = |step: &StepState| step.epoch > 0 || !step.units.is_empty();
+        let epoch = match self.steps.iter().any(has_begun) {
+            true => self.steps.iter().map(|step| step.epoch).max().unwrap_or(0) + 1,
+            false => 0,
+        };
+        let step = StepState {
+            epoch,
+            ..StepState::default()
+        };
+        self.steps = vec![step; plan.n_steps as usize];
         self.revision_ms = self.active_ms;
         self.cause = None;
         self.drains = false;

@@ -40,7 +40,7 @@ impl Turn<'_> {
                 if self.state.drains {
                     self.block_pending();
                 }
-                self.fail(cause);
+                self.revision_failed(cause);
             }
             return;
         }
@@ -71,7 +71,7 @@ impl Turn<'_> {
     // RUN-3.9
     fn deadlock(&mut self) {
         self.block_pending();
-        self.fail(Failure {
+        self.revision_failed(Failure {
             code: String::from("DEADLOCK"),
             message: String::from("Dependency deadlock: all pending steps have unmet dependencies"),
             step: None,
@@ -91,7 +91,7 @@ impl Turn<'_> {
                 self.emit(Event::RunCompleted(RunCompleted { partial, output }));
             }
             Err((code, message)) => {
-                self.fail(Failure {
+                self.revision_failed(Failure {
                     code: String::from(code),
                     message,
                     step: None,

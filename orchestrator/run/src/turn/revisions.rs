@@ -17,7 +17,7 @@ use escapement_model::limits::MESSAGE_CHARS_MAX;
 /// A plan that was checked, and its actions.
 pub(super) struct Revised {
     pub(super) plan: Arc<Plan>,
-    profiles: Vec<ActionProfile>,
+    pub(super) profiles: Vec<ActionProfile>,
 }
 
 impl Turn<'_> {
@@ -45,10 +45,15 @@ impl Turn<'_> {
     // RUN-6.10
     /// Makes the revision that was approved: every step begins anew.
     pub(super) fn revise(&mut self, revised: &Revised, document: Stored) {
+        self.emit_revision("edit", revised, document);
+    }
+
+    /// Writes down the revision that takes the place of the one at hand.
+    pub(super) fn emit_revision(&mut self, cause: &str, revised: &Revised, document: Stored) {
         self.emit(Event::PlanCreated(PlanCreated {
             number: self.state.revision_number + 1,
             digest: Bytes::copy_from_slice(&revised.plan.digest),
-            cause: String::from("edit"),
+            cause: String::from(cause),
             profiles: revised.profiles.clone(),
             n_steps: u32::try_from(revised.plan.steps.len()).expect("a plan has at most 1024 steps"),
             document,

@@ -150,7 +150,7 @@ impl Turn<'_> {
                 Due::Request(id) => self.request_expires(&id),
                 Due::Limit(limit) => return self.limit_is_over(limit),
             }
-            if self.state.stage().is_end() {
+            if self.state.stage().is_end() || self.revised.is_some() {
                 return;
             }
         }

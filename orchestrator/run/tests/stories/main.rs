@@ -16,5 +16,6 @@ mod replays;
 mod revisions;
 mod safety;
 mod steps;
+mod substitutions;
 mod verbs;
 mod world;

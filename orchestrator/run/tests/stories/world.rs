@@ -91,8 +91,16 @@ impl World {
 
     /// A run of the document in the queue.
     pub(crate) fn queued(document: Value, spec: Spec) -> Self {
+        Self::knowing(document, spec, &[])
+    }
+
+    /// A run of the document in the queue, with more known of some actions.
+    pub(crate) fn knowing(document: Value, spec: Spec, known: &[ActionProfile]) -> Self {
         let plan = plan::read(&opaque(&document)).unwrap_or_else(|why| panic!("{why}"));
-        let profiles = profiles(&plan);
+        let mut profiles = profiles(&plan);
+        profiles.retain(|profile| known.iter().all(|known| known.action != profile.action));
+        profiles.extend_from_slice(known);
+        profiles.sort_by(|one, other| one.action.cmp(&other.action));
         let disk = Disk::default();
         let run_id = RunId::from_bytes(RUN_ID).unwrap();
         let (run, commit) = Run::create(run_id, spec, Arc::new(plan), profiles, START, &disk);

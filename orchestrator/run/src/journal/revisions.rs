@@ -1,0 +1,40 @@
+//! What becomes of a revision that fails, as the journal has it.
+
+use super::Failure;
+use alloc::string::String;
+use alloc::vec::Vec;
+use prost::Message;
+
+/// A revision that failed, and what takes its place.
+#[derive(Clone, PartialEq, Message)]
+pub struct ReplanTriggered {
+    /// The number of the revision that failed.
+    #[prost(uint32, tag = "1")]
+    pub revision: u32,
+    /// `substitution`, or `planner` if a planner is asked.
+    #[prost(string, tag = "2")]
+    pub cause: String,
+    /// What went wrong.
+    #[prost(message, required, tag = "3")]
+    pub error: Failure,
+    /// Actions that failed for good with it, sorted: the run does without them from now on.
+    #[prost(string, repeated, tag = "4")]
+    pub disabled: Vec<String>,
+    /// What a substitution changes.
+    #[prost(message, optional, tag = "5")]
+    pub substituted: Option<Substituted>,
+}
+
+/// An action that takes the place of another one in a step.
+#[derive(Clone, PartialEq, Message)]
+pub struct Substituted {
+    /// The key of the step.
+    #[prost(string, tag = "1")]
+    pub step_key: String,
+    /// The action that failed.
+    #[prost(string, tag = "2")]
+    pub from: String,
+    /// The one in its place.
+    #[prost(string, tag = "3")]
+    pub to: String,
+}

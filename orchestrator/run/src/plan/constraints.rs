@@ -1,0 +1,103 @@
+//! Whether a plan keeps to what its run and the plan itself demand. Judges what can be seen before anything runs.
+
+use super::violations::{Code, Violation};
+use super::{Constraints as OfPlan, Plan, Step, StepKind};
+use crate::spec::{ActionProfile, Constraints};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// The types of artifacts that a run of the plan must produce, each once.
+pub(crate) fn wanted_types<'a>(of_plan: &'a OfPlan, of_run: &'a Constraints) -> Vec<&'a str> {
+    let expected = (!of_run.expected_artifact_type.is_empty()).then_some(&of_run.expected_artifact_type);
+    let all = of_run.must_produce.iter().chain(expected);
+    let all = all
+        .chain(&of_plan.must_produce)
+        .chain(&of_plan.expected_artifact_type);
+    let mut types: Vec<&str> = Vec::new();
+    for one in all {
+        if !types.contains(&one.as_str()) {
+            types.push(one);
+        }
+    }
+    types
+}
+
+// RUN-12.5
+/// What of the constraints the plan breaks, in document order. `profiles` are sorted by name.
+pub fn violations(plan: &Plan, of_run: &Constraints, profiles: &[ActionProfile]) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for wanted in wanted_types(&plan.constraints, of_run) {
+        if !plan.steps.iter().any(|step| may_produce(step, wanted, profiles)) {
+            found.push(Violation {
+                path: path_of(plan, wanted),
+                code: Code::ConstraintViolated,
+                message: format!("No step produces an artifact of the type {wanted:?}."),
+            });
+        }
+    }
+    let mut places: Vec<&Step> = plan.steps.iter().collect();
+    places.sort_by_key(|step| step.place);
+    for step in places {
+        for (path, action) in calls(step) {
+            let is_allowed = of_run.allowed_actions.is_empty() || of_run.allowed_actions.contains(action);
+            if !is_allowed || of_run.forbidden_actions.contains(action) {
+                found.push(Violation {
+                    path,
+                    code: Code::ConstraintViolated,
+                    message: format!("The run may not call {action:?}."),
+                });
+            }
+        }
+    }
+    found.truncate(escapement_model::limits::VIOLATIONS_MAX);
+    found
+}
+
+/// The place in the document that demands the type; the document as a whole if the run demands it.
+fn path_of(plan: &Plan, wanted: &str) -> String {
+    let types = &plan.constraints.must_produce;
+    match types.iter().position(|one| one == wanted) {
+        Some(at) => format!("constraints.must_produce[{at}]"),
+        None if plan.constraints.expected_artifact_type.as_deref() == Some(wanted) => {
+            String::from("constraints.expected_artifact_type")
+        }
+        None => String::from("steps"),
+    }
+}
+
+/// True if the step may produce such an artifact. What a plan of its own comes to is seen at the end.
+fn may_produce(step: &Step, wanted: &str, profiles: &[ActionProfile]) -> bool {
+    let produces = |action: &str| {
+        let found = profiles.binary_search_by(|profile| profile.action.as_str().cmp(action));
+        found.is_ok_and(|at| profiles[at].produces.iter().any(|one| one == wanted))
+    };
+    let is_plan = matches!(step.kind, StepKind::SubPlan(_));
+    is_plan || calls(step).iter().any(|(_, action)| produces(action))
+}
+
+/// The actions that a step names, each with its path in the document.
+fn calls(step: &Step) -> Vec<(String, &String)> {
+    let at = |path: &str| format!("steps[{}].{path}", step.place);
+    let mut calls: Vec<(String, &String)> = match &step.kind {
+        StepKind::ToolCall(call) => [(at("config.tool_name"), &call.tool_name)].into(),
+        StepKind::Loop(repeated) => [(at("config.tool_name"), &repeated.call.tool_name)].into(),
+        StepKind::Parallel(parallel) => {
+            let items = parallel.items.iter().enumerate();
+            items
+                .map(|(item, call)| (at(&format!("config.steps[{item}].tool_name")), &call.tool_name))
+                .collect()
+        }
+        StepKind::LlmDecision(decision) => {
+            let tools = decision.tools.iter().enumerate();
+            tools
+                .map(|(tool, name)| (at(&format!("config.tools[{tool}]")), name))
+                .collect()
+        }
+        StepKind::UserInput(_) | StepKind::Condition(_) | StepKind::SubPlan(_) => Vec::new(),
+    };
+    if let Some(verify) = &step.verify {
+        calls.push((at("verify.tool_name"), &verify.tool_name));
+    }
+    calls
+}

@@ -1,0 +1,27 @@
+//! What follows from a revision that failed: an alternative action, or the end. One place for all of it.
+
+use super::Turn;
+use crate::journal::Failure;
+
+impl Turn<'_> {
+    // RUN-12.2
+    /// Nothing of the revision is in flight any more, and it failed.
+    pub(super) fn revision_failed(&mut self, cause: Failure) {
+        if self.substitutes(&cause) {
+            return;
+        }
+        self.fail(cause);
+    }
+
+    /// What comes before the first step of a revision that took the place of another one.
+    pub(super) fn begin_revision(&mut self) {
+        let subject = self.plan_subject_digest(&self.state.revision);
+        let is_approved = self.state.requests.iter().any(|request| {
+            let answer = request.answer.as_ref().map(|answer| &answer.subject_digest);
+            request.unit.is_none() && answer.is_some_and(|digest| digest[..] == subject[..])
+        });
+        if !is_approved {
+            self.ask_for_plan();
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Another action in the place of one that failed for good: a revision with one step changed, for which nobody is asked.
+
+use super::Turn;
+use super::revisions::Revised;
+use crate::fork::kept_of;
+use crate::journal::{Event, Failure, ReplanTriggered, RequestRef, Substituted};
+use crate::plan::{self, Expression, StepIndex, StepKind};
+use crate::state::{StepStage, UnitStage};
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+impl Turn<'_> {
+    // RUN-12.3
+    /// Puts an alternative in the place of the action that failed, if there is one. True if the run goes on with it.
+    pub(super) fn substitutes(&mut self, cause: &Failure) -> bool {
+        let Some((step, failed)) = self.failed_action(cause) else {
+            return false;
+        };
+        if self.state.substitutions.len() >= self.state.spec.limits.max_substitutions as usize {
+            return false;
+        }
+        let Some((to, revised)) = self.best_alternative(step, &failed) else {
+            return false;
+        };
+        let open: Vec<_> = self
+            .state
+            .open_requests()
+            .map(|request| request.id.clone())
+            .collect();
+        for id in open {
+            self.emit(Event::InputClosed(RequestRef { id }));
+        }
+        let kept = self.kept_results(step);
+        self.emit(Event::ReplanTriggered(ReplanTriggered {
+            revision: self.state.revision_number,
+            cause: String::from("substitution"),
+            error: cause.clone(),
+            disabled: [failed.clone()].into(),
+            substituted: Some(Substituted {
+                step_key: self.plan.steps[step].key.clone(),
+                from: failed,
+                to,
+            }),
+        }));
+        let document = self.store(revised.plan.document.as_encoded().clone());
+        self.emit_revision("substitution", &revised, document);
+        kept.into_iter().for_each(|event| self.keep(event));
+        self.revised = Some(revised.plan);
+        true
+    }
+
+    // RUN-12.3
+    /// The action that failed for good, and its step: one that was called, and that another one can stand in for.
+    fn failed_action(&self, cause: &Failure) -> Option<(StepIndex, String)> {
+        let step = cause.step?;
+        if NOT_THE_ACTION.contains(&cause.code.as_str()) {
+            return None;
+        }
+        let units = (0..).zip(&self.step_state(step).units);
+        let mut failed = units.filter(|(_, unit)| unit.stage() == UnitStage::Failed);
+        let (index, unit) = failed.next()?;
+        let code = unit.error.as_ref().map_or("", |error| &error.code);
+        if unit.attempts == 0 || NOT_THE_ACTION.contains(&code) {
+            return None;
+        }
+        match &self.step(step).kind {
+            StepKind::ToolCall(_) | StepKind::Parallel(_) | StepKind::Loop(_) => {
+                Some((step as StepIndex, self.action_of(self.unit_ref(step, index))))
+            }
+            // The action that asks a model is the run's, and a child has a plan of its own.
+            StepKind::LlmDecision(_)
+            | StepKind::UserInput(_)
+            | StepKind::Condition(_)
+            | StepKind::SubPlan(_) => None,
+        }
+    }
+
+    // RUN-12.3
+    /// The first alternative that has not failed and with which the plan keeps to its constraints.
+    fn best_alternative(&self, step: StepIndex, failed: &str) -> Option<(String, Revised)> {
+        let key = &self.plan.steps[step].key;
+        // What the action itself stands in for has alternatives, too.
+        let mut origins = [failed.to_string()].to_vec();
+        for before in self.state.substitutions.iter().rev() {
+            if before.step_key == *key && origins.last() == Some(&before.to) {
+                origins.push(before.from.clone());
+            }
+        }
+        let alternatives = origins
+            .iter()
+            .flat_map(|origin| self.profile(origin).alternatives);
+        let is_out = |action: &String| {
+            origins.contains(action) || self.state.disabled_actions.binary_search(action).is_ok()
+        };
+        alternatives.filter(|action| !is_out(action)).find_map(|action| {
+            let document =
+                plan::edit::with_action(&self.plan.document, &self.plan.steps[step], failed, &action)?;
+            let plan = plan::read(&document).ok()?;
+            let profiles = self.state.profiles.clone();
+            let keeps =
+                plan::constraints::violations(&plan, &self.state.spec.constraints, &profiles).is_empty();
+            let plan = Arc::new(plan);
+            keeps.then_some((action, Revised { plan, profiles }))
+        })
+    }
+
+    // RUN-12.4
+    /// The results that the next revision begins with: those that the changed step has no part in.
+    fn kept_results(&self, changed: StepIndex) -> Vec<Event> {
+        let mut stale = alloc::vec![false; self.plan.steps.len()];
+        let mut decides = false;
+        for (step, spec) in self.plan.steps.iter().enumerate() {
+            let asked = match &spec.kind {
+                StepKind::Condition(condition) => Some(&condition.condition),
+                StepKind::Loop(repeated) => repeated.loop_condition.as_ref(),
+                _ => None,
+            };
+            let asks = matches!(asked, Some(Expression::ResultOf(on)) if stale[*on])
+                || (step > changed && matches!(asked, Some(Expression::Text(_))));
+            stale[step] = step == changed || decides || asks || spec.depends_on.iter().any(|on| stale[*on]);
+            // What comes behind a branch depends on it.
+            decides |= stale[step] && super::advance::is_barrier(spec);
+        }
+        let steps = (0..).zip(&self.state.steps);
+        let kept = steps.filter(|(step, state)| {
+            let is_stale = stale[*step as usize];
+            !is_stale && matches!(state.stage(), StepStage::Completed | StepStage::Skipped)
+        });
+        kept.filter_map(|(step, state)| kept_of(step, state, self.state.sequence))
+            .collect()
+    }
+}
+
+/// Failures that another action would meet as well, or after which nobody may call another one.
+const NOT_THE_ACTION: [&str; 5] = [
+    "APPROVAL_DENIED",
+    "AMBIGUOUS_EFFECT",
+    "INPUT_UNRESOLVED",
+    "INPUT_TOO_LARGE",
+    "INPUT_EXPIRED",
+];
