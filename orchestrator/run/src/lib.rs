@@ -11,6 +11,7 @@ mod contract_request;
 mod fork;
 pub mod ids;
 mod input;
+pub mod intents;
 pub mod journal;
 pub mod outcome;
 pub mod plan;

@@ -1,7 +1,7 @@
 //! `ActionService`: what operators say of actions.
 
 use bytes::Bytes;
-use escapement_model::limits::ACTION_CHARS_MAX;
+use escapement_model::limits::{ACTION_CHARS_MAX, LABEL_CHARS_MAX};
 use escapement_run::spec::{ActionProfile, EffectClass, Risk};
 use escapement_runs_shell::RunsHandle;
 use escapement_runs_shell::limits::PROFILES_MAX;
@@ -176,8 +176,22 @@ fn read(profile: Option<v1::ActionProfile>) -> Result<ActionProfile, Rejection> 
     if risk.is_none() {
         fields.wrong("profile.risk", "must be a known risk");
     }
+    fields.texts(
+        "profile.produces",
+        &profile.produces,
+        NAMES_MAX,
+        1..=LABEL_CHARS_MAX,
+    );
+    fields.texts(
+        "profile.alternatives",
+        &profile.alternatives,
+        NAMES_MAX,
+        1..=ACTION_CHARS_MAX,
+    );
     fields.conclude()?;
     let mut read = ActionProfile {
+        produces: profile.produces,
+        alternatives: profile.alternatives,
         action: profile.action,
         idempotent: profile.idempotent,
         attempt_ms: u64::try_from(profile.attempt_ms).unwrap_or(0),
@@ -202,6 +216,8 @@ fn view(profile: &ActionProfile, updated_at: i64) -> v1::ActionProfile {
         idempotent: profile.idempotent,
         attempt_ms: i64::try_from(profile.attempt_ms).unwrap_or(i64::MAX),
         updated_at,
+        produces: profile.produces.clone(),
+        alternatives: profile.alternatives.clone(),
     }
 }
 
@@ -231,6 +247,8 @@ impl ActionService for Actions {
     }
 }
 
+/// Types that an action produces, and alternatives that it has.
+const NAMES_MAX: usize = 16;
 /// What page tokens of this list are made for.
 const FILTERS: &str = "action profiles";
 const EFFECTS: [(action_profile::Effect, EffectClass); 5] = [

@@ -56,6 +56,25 @@ impl Fields {
         );
     }
 
+    /// Texts of a bounded length, at most so many.
+    pub(crate) fn texts(
+        &mut self,
+        field: &str,
+        texts: &[String],
+        n_max: usize,
+        chars: RangeInclusive<usize>,
+    ) {
+        if texts.len() > n_max {
+            return self.wrong(
+                field,
+                format!("must have at most {n_max} entries, has {}", texts.len()),
+            );
+        }
+        for (index, text) in texts.iter().enumerate() {
+            self.text(&format!("{field}[{index}]"), text, chars.clone());
+        }
+    }
+
     /// A note: at most 255 code points.
     pub(crate) fn note(&mut self, field: &str, text: &str) {
         self.text(field, text, 0..=LABEL_CHARS_MAX);

@@ -5,8 +5,11 @@ use crate::header::Header;
 use escapement_model::ExecutionId;
 use escapement_model::limits::{ACTION_CHARS_MAX, LABEL_CHARS_MAX, NAME_CHARS_MAX};
 use escapement_run::ENVIRONMENT_KEY;
+use escapement_run::intents::{self, Intent};
 use escapement_run::presets::Preset;
-use escapement_run::spec::{DependencyDefault, FailureDefault, InDoubt, Limits, Policy, ResumePolicy, Spec};
+use escapement_run::spec::{
+    Constraints, DependencyDefault, FailureDefault, InDoubt, Limits, Policy, ResumePolicy, Spec,
+};
 use escapement_wire::runs::v1;
 use std::sync::LazyLock;
 
@@ -78,6 +81,7 @@ pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, field
         preset: preset.as_str().to_owned(),
         header: header(request, defaults, fields).encoded(),
         safety_action,
+        constraints: constraints(request, preset, fields),
         ..Spec::default()
     }
 }
@@ -89,11 +93,52 @@ fn not_offered(request: &v1::CreateRunRequest, fields: &mut Fields) {
     if let Some(limits) = &request.limits {
         let generations = limits.max_generations.is_some();
         fields.not_offered("limits.max_generations", generations, "planner");
-        let substitutions = limits.max_substitutions.is_some();
-        fields.not_offered("limits.max_substitutions", substitutions, "substitution of tools");
     }
     let retries_itself = request.policy.as_ref().and_then(|policy| policy.auto_retry) == Some(true);
     fields.not_offered("policy.auto_retry", retries_itself, "retries of its own accord");
+}
+
+// RUN-12.5, RUN-12.11
+/// What the request demands of plans; of an intent to make something, that it is made.
+fn constraints(request: &v1::CreateRunRequest, preset: Preset, fields: &mut Fields) -> Constraints {
+    let Some(wanted) = &request.constraints else {
+        let query = match &request.what {
+            Some(v1::create_run_request::What::Goal(goal)) => goal.as_str(),
+            _ => "",
+        };
+        let intent = match request.intent.as_str() {
+            "" => intents::classify(query),
+            own => Intent::named(own),
+        };
+        let made = intent.filter(|intent| intent.generates && preset == Preset::Protocol);
+        return Constraints {
+            must_produce: made
+                .map(|intent| intent.artifact_type.to_owned())
+                .into_iter()
+                .collect(),
+            ..Constraints::default()
+        };
+    };
+    let of = |name: &str| format!("constraints.{name}");
+    fields.texts(
+        &of("must_produce"),
+        &wanted.must_produce,
+        TYPES_MAX,
+        1..=LABEL_CHARS_MAX,
+    );
+    fields.note(&of("expected_artifact_type"), &wanted.expected_artifact_type);
+    for (name, actions) in [
+        ("allowed_actions", &wanted.allowed_actions),
+        ("forbidden_actions", &wanted.forbidden_actions),
+    ] {
+        fields.texts(&of(name), actions, ACTIONS_MAX, 1..=ACTION_CHARS_MAX);
+    }
+    Constraints {
+        must_produce: wanted.must_produce.clone(),
+        expected_artifact_type: wanted.expected_artifact_type.clone(),
+        allowed_actions: wanted.allowed_actions.clone(),
+        forbidden_actions: wanted.forbidden_actions.clone(),
+    }
 }
 
 fn preset(request: &v1::CreateRunRequest, defaults: &Defaults, fields: &mut Fields) -> Preset {
@@ -255,6 +300,13 @@ fn override_counts(limits: &mut Limits, wanted: &v1::Limits, fields: &mut Fields
             1000,
         ),
         ("max_turns", wanted.max_turns, &mut limits.max_turns, 1, 100),
+        (
+            "max_substitutions",
+            wanted.max_substitutions,
+            &mut limits.max_substitutions,
+            0,
+            100,
+        ),
     ];
     for (name, wanted, limit, least, most) in counts {
         if let Some(wanted) = wanted {
@@ -417,5 +469,9 @@ const METADATA_BYTES_MAX: usize = 64 << 10;
 const LABELS_MAX: usize = 64;
 const LABEL_VALUE_CHARS_MAX: usize = 1024;
 const APPROVERS_MAX: usize = 64;
+/// Types of artifacts that a run must produce.
+const TYPES_MAX: usize = 16;
+/// Actions that are allowed, or forbidden.
+const ACTIONS_MAX: usize = 256;
 const DAY_MS: i64 = 86_400_000;
 const YEAR_MS: i64 = 31_536_000_000;

@@ -7,6 +7,7 @@ mod export;
 mod figures;
 mod forks;
 mod insight;
+mod intents;
 mod list;
 mod lookup;
 mod results;
@@ -358,6 +359,13 @@ impl RunService for Runs {
         Ok(Response::new(
             Runs::get_runs_status(self, request.into_inner()).await?,
         ))
+    }
+
+    async fn classify_intent(
+        &self,
+        request: Request<v1::ClassifyIntentRequest>,
+    ) -> Result<Response<v1::ClassifyIntentResponse>, Status> {
+        Ok(Response::new(intents::classified(request.get_ref())?))
     }
 
     async fn delete_run(

@@ -5,7 +5,7 @@ use escapement_model::opaque::ValueView;
 use escapement_model::{Opaque, RunId};
 use escapement_run::journal::{Entry, Event, Stored};
 use escapement_run::outcome::encoded;
-use escapement_run::spec::{Limits, Spec};
+use escapement_run::spec::{Constraints, Limits, Spec};
 use escapement_run::state::UnitStage;
 use escapement_run::{Blobs, Run};
 use escapement_runs_host::RunsHost;
@@ -42,6 +42,12 @@ pub(crate) fn child_spec(parent: &Run, input: Opaque, now: i64, blobs: &dyn Blob
         depth: state.spec.depth + 1,
         forked_from: Bytes::new(),
         header: Bytes::new(),
+        // RUN-12.5: what the run may call, its children may; what it produces, it shows itself.
+        constraints: Constraints {
+            must_produce: Vec::new(),
+            expected_artifact_type: String::new(),
+            ..state.spec.constraints.clone()
+        },
         ..state.spec.clone()
     }
 }

@@ -33,6 +33,12 @@ impl Turn<'_> {
             refused_because(RefusedReason::AnswerInvalid, format!("document: {message}"))
         })?;
         profiles.sort_by(|one, other| one.action.cmp(&other.action));
+        // RUN-12.5
+        let broken = plan::constraints::violations(&plan, &self.state.spec.constraints, &profiles);
+        if let Some(first) = broken.first() {
+            let message = format!("document: {}: {}", first.path, first.message);
+            return Err(refused_because(RefusedReason::AnswerInvalid, message));
+        }
         let (plan, before) = (Arc::new(plan), self.state.revision_number);
         let revised = Revised {
             plan: Arc::clone(&plan),

@@ -174,6 +174,10 @@ impl Runs {
         };
         let own_actions = spec.actions().map(str::to_owned).collect();
         let profiles = profiles(&self.runs, &plan, own_actions).await?;
+        let broken = plan::constraints::violations(&plan, &spec.constraints, &profiles);
+        if let Some(violations) = Violations::new(broken) {
+            return Ok(Err(violations));
+        }
         let plan_id = (!defaults.plan_id.is_empty()).then_some(defaults.plan_id);
         Ok(Ok(Resolved {
             spec,

@@ -61,6 +61,7 @@ fn step_of(event: &Event) -> Option<u32> {
         Event::ChildRunStarted(started) => Some(started.unit.step),
         Event::ChildRunEnded(ended) => Some(ended.unit.step),
         Event::RevisionFailing(failing) => failing.error.step,
+        Event::ReplanTriggered(replan) => replan.error.step,
         Event::RunFailed(failed) => failed.error.step,
         _ => None,
     }
@@ -179,6 +180,21 @@ fn of_run(data: StructBuilder, plan: &Plan, event: &Event) -> StructBuilder {
                 .map_or(data.clone(), |error| failure(data, error))
         }
         Event::RevisionFailing(failing) => failure(data, &failing.error).boolean("drains", failing.drains),
+        Event::ReplanTriggered(replan) => {
+            let disabled = replan.disabled.iter();
+            let disabled = disabled.fold(ListBuilder::new(), |list, action| list.text(action));
+            let data = failure(data, &replan.error)
+                .number("revision", f64::from(replan.revision))
+                .text("cause", &replan.cause)
+                .list("disabled", disabled);
+            match &replan.substituted {
+                Some(one) => data
+                    .text("step_key", &one.step_key)
+                    .text("from", &one.from)
+                    .text("to", &one.to),
+                None => data,
+            }
+        }
         Event::TimeoutError(timeout) => data
             .text("limit", limit_word(timeout.limit()))
             .number("limit_ms", timeout.limit_ms as f64),

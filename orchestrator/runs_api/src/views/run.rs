@@ -11,9 +11,9 @@ use crate::header::Header;
 use crate::resolution::{IN_DOUBT, ON_DEPENDENCY_FAILURE, ON_FAILURE, RESUME};
 use escapement_model::{Opaque, OpaqueValue, RunId};
 use escapement_run::ids::AttemptName;
-use escapement_run::journal::{Entry, Event, Failure, Limit};
+use escapement_run::journal::{Entry, Event, Failure, Limit, Substituted};
 use escapement_run::plan::Plan;
-use escapement_run::spec::{Limits, Spec};
+use escapement_run::spec::{Constraints, Limits, Spec};
 use escapement_run::state::{RunState, StepStage};
 use escapement_run::{Blobs, Run};
 use escapement_store::runs::RunSummary;
@@ -103,7 +103,26 @@ fn of_spec(run_id: &[u8], spec: &Spec, plan_name: &str) -> v1::Run {
         llm_model: spec.llm_model.clone(),
         retry_count: small(header.retry_count),
         depth: small(spec.depth),
+        constraints: constraints(&spec.constraints),
         ..v1::Run::default()
+    }
+}
+
+fn constraints(constraints: &Constraints) -> Option<v1::Constraints> {
+    let shown = v1::Constraints {
+        must_produce: constraints.must_produce.clone(),
+        expected_artifact_type: constraints.expected_artifact_type.clone(),
+        allowed_actions: constraints.allowed_actions.clone(),
+        forbidden_actions: constraints.forbidden_actions.clone(),
+    };
+    (shown != v1::Constraints::default()).then_some(shown)
+}
+
+fn substitution(substituted: &Substituted) -> v1::Substitution {
+    v1::Substitution {
+        step_key: substituted.step_key.clone(),
+        from: substituted.from.clone(),
+        to: substituted.to.clone(),
     }
 }
 
@@ -116,6 +135,8 @@ fn with_figures(run: v1::Run, state: &RunState, plan: &Plan) -> v1::Run {
     let failures = state.steps.iter().zip(&plan.steps);
     let failures = failures.filter(|(step, _)| step.stage() == StepStage::Failed);
     v1::Run {
+        substitutions: state.substitutions.iter().map(substitution).collect(),
+        disabled_actions: state.disabled_actions.clone(),
         current_step_index: count(current.unwrap_or(total)),
         total_steps: count(total),
         completed_steps: count(n(StepStage::Completed)),

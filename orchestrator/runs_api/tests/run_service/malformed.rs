@@ -180,8 +180,8 @@ fn requests() -> Vec<Row> {
         ),
         (
             "limits.max_substitutions",
-            "NOT_OFFERED",
-            limits(|l| l.max_substitutions = Some(1)),
+            WRONG,
+            limits(|l| l.max_substitutions = Some(101)),
         ),
         (
             "limits.max_concurrency",

@@ -1,7 +1,7 @@
 //! What leaves runs once it is durable, and what comes back. Submits nothing itself.
 
 use escapement_model::{Opaque, RunId};
-use escapement_run::{Effect, Input};
+use escapement_run::{Effect, Input, plan};
 use escapement_runs::NewRun;
 use escapement_runs_host::{Create, Ended, NotCreated};
 use escapement_store::runs::RunStore;
@@ -154,6 +154,12 @@ impl<S: RunStore> RunsLoop<S> {
                     return;
                 }
                 let spec = child_spec(parent, child.input.clone(), now, self.host.blobs());
+                let broken = plan::constraints::violations(&plan, &spec.constraints, &profiles);
+                if let Some(first) = broken.first() {
+                    let why = format!("CONSTRAINT_VIOLATED: {}: {}", first.path, first.message);
+                    self.child_ended(child.parent, child.run_id, Err(why));
+                    return;
+                }
                 let run = NewRun {
                     run_id: child.run_id,
                     spec,

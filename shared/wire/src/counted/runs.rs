@@ -24,6 +24,11 @@ impl Counted for v1::ExplainRunRequest {
     const IS_ASKED: bool = true;
 }
 
+impl Counted for v1::PutActionProfileRequest {
+    const LISTS: Lists = &[(1, One(&[(7, Entries(&[])), (8, Entries(&[]))]))];
+    const IS_ASKED: bool = true;
+}
+
 impl Counted for v1::CreatePlanRequest {
     const LISTS: Lists = &[(1, One(PLAN))];
     const IS_ASKED: bool = true;
@@ -58,7 +63,7 @@ uncounted! { true:
     GetPlanRequest ListPlansRequest UpdatePlanRequest DeletePlanRequest UpdatePlanStepRequest DeletePlanStepRequest
     PutPlanDocumentRequest
     ListInputRequestsRequest GetInputRequestRequest RespondToInputRequest WatchInboxRequest
-    ListActionProfilesRequest PutActionProfileRequest DeleteActionProfileRequest
+    ListActionProfilesRequest DeleteActionProfileRequest ClassifyIntentRequest
 }
 
 uncounted! { false:
@@ -72,10 +77,18 @@ uncounted! { false:
     UpdatePlanStepResponse DeletePlanStepResponse PutPlanDocumentResponse ImportPlanResponse
     ListInputRequestsResponse GetInputRequestResponse RespondToInputResponse WatchInboxResponse
     ListActionProfilesResponse PutActionProfileResponse DeleteActionProfileResponse
+    ClassifyIntentResponse
 }
 
-/// `CreateRunRequest`: approvers of the policy, labels.
-const CREATE_RUN: Lists = &[(12, One(&[(9, Entries(&[]))])), (29, Entries(&[]))];
+/// `CreateRunRequest`: approvers of the policy, constraints, labels.
+const CREATE_RUN: Lists = &[
+    (12, One(&[(9, Entries(&[]))])),
+    (
+        15,
+        One(&[(1, Entries(&[])), (3, Entries(&[])), (4, Entries(&[]))]),
+    ),
+    (29, Entries(&[])),
+];
 
 /// `Plan`: steps, and events with their other names.
 const PLAN: Lists = &[(22, Entries(&[])), (29, Entries(&[(6, Entries(&[]))]))];
