@@ -124,10 +124,7 @@ impl Turn<'_> {
     // RUN-10.3
     /// Closes what is open and skips what has not ended. Attempts in flight are fenced by the end.
     pub(super) fn end_steps(&mut self) {
-        let open: alloc::vec::Vec<_> = self.state.open_requests().map(InputRequest::reference).collect();
-        for request in open {
-            self.emit(Event::InputClosed(request));
-        }
+        self.close_requests();
         for step in 0..self.n_steps() {
             if !self.step_state(step).stage().is_settled() {
                 self.cancel_children(step);
@@ -138,6 +135,14 @@ impl Turn<'_> {
                     comment: String::new(),
                 }));
             }
+        }
+    }
+
+    /// Closes what is open.
+    pub(super) fn close_requests(&mut self) {
+        let open: alloc::vec::Vec<_> = self.state.open_requests().map(InputRequest::reference).collect();
+        for request in open {
+            self.emit(Event::InputClosed(request));
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Turn;
 use super::revisions::Revised;
 use crate::fork::kept_of;
-use crate::journal::{Event, Failure, ReplanTriggered, RequestRef, Substituted};
+use crate::journal::{Event, Failure, ReplanTriggered, Substituted};
 use crate::plan::{self, Expression, StepIndex, StepKind};
 use crate::state::{StepStage, UnitStage};
 use alloc::string::{String, ToString};
@@ -23,14 +23,7 @@ impl Turn<'_> {
         let Some((to, revised)) = self.best_alternative(step, &failed) else {
             return false;
         };
-        let open: Vec<_> = self
-            .state
-            .open_requests()
-            .map(|request| request.id.clone())
-            .collect();
-        for id in open {
-            self.emit(Event::InputClosed(RequestRef { id }));
-        }
+        self.close_requests();
         let kept = self.kept_results(step);
         self.emit(Event::ReplanTriggered(ReplanTriggered {
             revision: self.state.revision_number,

@@ -21,7 +21,6 @@ use escapement_wire::v1::event_service_server::EventServiceServer;
 use escapement_wire::v1::fleet_service_server::FleetServiceServer;
 use escapement_wire::v1::plan_execution_service_server::PlanExecutionServiceServer;
 use escapement_wire::worker::v1::worker_service_server::WorkerServiceServer;
-use std::sync::Arc;
 use tonic::server::NamedService;
 use tonic::service::{Routes, RoutesBuilder};
 use tonic_health::ServingStatus;
