@@ -4,8 +4,9 @@ use crate::plans::{RequestWords, plan, request, step};
 use crate::world::{LIMIT, World};
 use escapement_tests::ScriptedWorker;
 use escapement_tests::wait_for;
+use escapement_wire::v1::action_traits::{Effect, Risk};
 use escapement_wire::v1::worker::State;
-use escapement_wire::v1::{Action, ListActionsRequest, ListWorkersRequest, Worker};
+use escapement_wire::v1::{Action, ActionTraits, ListActionsRequest, ListWorkersRequest, Worker};
 use escapement_wire::worker::v1::ActionSpec;
 use serde_json::json;
 
@@ -35,12 +36,19 @@ async fn actions(world: &World) -> Vec<Action> {
 async fn operators_see_workers_and_their_actions_while_they_work() {
     let world = World::start().await;
     assert_eq!((workers(&world).await, actions(&world).await), (vec![], vec![]));
+    let traits = ActionTraits {
+        effect: Effect::World.into(),
+        risk: Risk::Safe.into(),
+        produces: vec!["image".to_owned()],
+        ..ActionTraits::default()
+    };
     let specs = vec![
         ActionSpec {
             name: "b.work".to_owned(),
             description: "Works.".to_owned(),
             input_schema: r#"{"type":"object"}"#.to_owned(),
             max_in_flight: 2,
+            traits: Some(traits.clone()),
             ..ActionSpec::default()
         },
         ActionSpec {
@@ -90,6 +98,7 @@ async fn operators_see_workers_and_their_actions_while_they_work() {
         (b.description.as_str(), b.input_schema.as_str()),
         ("Works.", r#"{"type":"object"}"#)
     );
+    assert_eq!((&a.traits, &b.traits), (&None, &Some(traits)));
 
     worker.succeed(&first, json!({})).await;
     worker.started().await;
@@ -112,6 +121,13 @@ async fn a_stock_worker_shows_its_actions_with_their_schemas() {
     for action in actions(&world).await {
         assert!(!action.description.is_empty(), "{action:?}");
         serde_json::from_str::<serde_json::Value>(&action.input_schema).unwrap();
+        let traits = action.traits.expect("every stock action says what it is like");
+        let expected = match action.name.as_str() {
+            "delay" | "echo" | "fail" => (Effect::Pure, Risk::Safe),
+            "file.read" | "file.stat" => (Effect::World, Risk::Safe),
+            _ => (Effect::SideEffect, Risk::Unusual),
+        };
+        assert_eq!((traits.effect(), traits.risk()), expected, "{}", action.name);
     }
     worker.stop().await.unwrap();
     let gone = async || workers(&world).await.is_empty().then_some(());

@@ -428,12 +428,20 @@ class Session:
             self._end(attempt, attempt.why)
 
 
+def spec_of(name, run):
+    """What the orchestrator is told of a handler: its documentation, and `run.traits`, an `ActionTraits` as JSON, if it has them."""
+    spec = pb.ActionSpec(name=name, description=run.__doc__)
+    if getattr(run, "traits", None):
+        ParseDict(run.traits, spec.traits)
+    return spec
+
+
 class Worker:
     """Runs `handlers`, functions `(payload, attempt) -> dict`, for an orchestrator and its peers."""
 
     def __init__(self, address, handlers, *, token="", max_in_flight=32, drain_grace_ms=30_000):
         self.address, self.handlers, self.grace = address, handlers, drain_grace_ms / 1000
-        self.actions = [pb.ActionSpec(name=name, description=run.__doc__) for name, run in handlers.items()]
+        self.actions = [spec_of(name, run) for name, run in handlers.items()]
         self.metadata = [("authorization", f"Bearer {token}")] if token else None
         self.max_in_flight = self.free = max_in_flight
         self.worker_id = f"{socket.gethostname()}-{os.getpid()}"

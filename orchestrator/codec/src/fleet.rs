@@ -46,5 +46,6 @@ pub fn action(view: &ActionView) -> v1::Action {
         registered_for_ms: view
             .registered_for_ms
             .map(|ms| i64::try_from(ms).unwrap_or(i64::MAX)),
+        traits: crate::traits::of_all(&view.traits),
     }
 }

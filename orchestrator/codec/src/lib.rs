@@ -18,6 +18,7 @@ pub mod simulation;
 pub mod session_in;
 pub mod session_journal;
 pub mod session_out;
+mod traits;
 
 pub mod archive;
 pub mod store_write;

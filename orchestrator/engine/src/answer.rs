@@ -9,6 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use bytes::Bytes;
 use core::fmt;
 use core::marker::PhantomData;
 use escapement_contract::{AuditEntry, ExecutionFacts, Explanation, Persisted, Progress, Request};
@@ -296,6 +297,8 @@ pub struct ActionView {
     pub description: Arc<str>,
     /// JSON Schema, or empty.
     pub input_schema: Arc<str>,
+    /// What workers say of its nature, each different saying once.
+    pub traits: Vec<Bytes>,
     /// Active sessions that offer it.
     pub workers: u32,
     /// Attempts that could start now.

@@ -49,6 +49,8 @@ pub(crate) const TOKEN_ITEM_BYTES: usize = 64;
 pub(crate) const UNREADABLE_OVERHEAD_BYTES: usize = 24;
 /// Actions that the needs of queued executions name, those of each need counted; beyond it no further need is held back.
 pub(crate) const NEEDED_ACTIONS_MAX: usize = 16_384;
+/// Different things that workers may say of an action's nature.
+pub(crate) const TRAITS_MAX: usize = 16;
 /// Actions that are remembered after their last workers left; half of them if no execution asked for them.
 pub(crate) const ACTIONS_REMEMBERED_MAX: usize = 4_096;
 /// Memories of actions in one write.

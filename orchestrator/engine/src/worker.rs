@@ -110,6 +110,8 @@ pub struct ActionSpec {
     pub input_schema: String,
     /// Its attempts only wait for other steps and have slots of their own, for each depth of nesting.
     pub waits: bool,
+    /// What the worker says of its nature, as it is encoded; empty if it says nothing. Never looked into.
+    pub traits: Bytes,
 }
 
 /// An attempt that a worker has.

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use escapement_run::catalogue::{CATALOGUE_BYTES_MAX, Catalogue, CatalogueAction, SCHEMA_BYTES_MAX};
 use escapement_run::plan::Plan;
-use escapement_run::spec::ActionProfile;
+use escapement_run::spec::{ActionProfile, EffectClass, Risk};
 use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionKind, RunReader};
+use escapement_wire::v1;
+use escapement_wire::v1::action_traits;
 use prost::Message;
 
 use crate::error::CallError;
@@ -124,13 +126,38 @@ pub fn catalogue_of(
 fn profile(
     action: &str,
     said: Option<ActionProfile>,
-    _offer: Option<&OfferedAction>,
+    offer: Option<&OfferedAction>,
     seen: &SeenActions,
 ) -> ActionProfile {
+    let declared = || offer.and_then(|offer| offer.traits.as_ref()).map(declared);
     ActionProfile {
         action: action.to_owned(),
         seen: seen.contains(action),
-        ..said.unwrap_or_default()
+        ..said.or_else(declared).unwrap_or_default()
+    }
+}
+
+/// What workers say, as a profile.
+fn declared(traits: &v1::ActionTraits) -> ActionProfile {
+    let effect = match traits.effect() {
+        action_traits::Effect::SideEffect => EffectClass::SideEffect,
+        action_traits::Effect::Pure => EffectClass::Pure,
+        action_traits::Effect::World => EffectClass::World,
+        action_traits::Effect::Llm => EffectClass::Llm,
+        action_traits::Effect::External => EffectClass::External,
+    };
+    let risk = match traits.risk() {
+        action_traits::Risk::Unusual => Risk::Unusual,
+        action_traits::Risk::Safe => Risk::Safe,
+        action_traits::Risk::Destructive => Risk::Destructive,
+    };
+    ActionProfile {
+        effect: effect.into(),
+        risk: risk.into(),
+        idempotent: traits.idempotent,
+        produces: traits.produces.clone(),
+        alternatives: traits.alternatives.clone(),
+        ..ActionProfile::default()
     }
 }
 

@@ -32,6 +32,14 @@ pub(crate) type Offered = BTreeMap<String, OfferedAction>;
 pub(crate) struct OfferedAction {
     pub(crate) description: String,
     pub(crate) input_schema: String,
+    pub(crate) traits: Option<v1::ActionTraits>,
+}
+
+impl OfferedAction {
+    fn text_bytes(&self) -> usize {
+        let traits = self.traits.as_ref().map_or(0, prost::Message::encoded_len);
+        self.description.len() + self.input_schema.len() + traits
+    }
 }
 
 impl SeenActions {
@@ -42,6 +50,12 @@ impl SeenActions {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .contains(action)
+    }
+
+    /// The names of all actions that workers have offered since the start.
+    pub fn names(&self) -> BTreeSet<String> {
+        let seen = self.0.seen.read().unwrap_or_else(PoisonError::into_inner);
+        seen.clone()
     }
 
     /// A worker has offered the action.
@@ -69,12 +83,17 @@ impl SeenActions {
             let mut said = OfferedAction {
                 description: action.description,
                 input_schema: action.input_schema,
+                // Nothing checks an output yet, so that schema is not kept.
+                traits: action.traits.map(|traits| v1::ActionTraits {
+                    output_schema: String::new(),
+                    ..traits
+                }),
             };
             // The contract remembers its name for a while, and not what was said of it.
             if action.workers == 0 {
                 said = before.get(&action.name).cloned().unwrap_or(said);
             }
-            text_bytes += said.description.len() + said.input_schema.len();
+            text_bytes += said.text_bytes();
             if text_bytes > OFFERED_TEXT_BYTES_MAX {
                 said = OfferedAction::default();
             }

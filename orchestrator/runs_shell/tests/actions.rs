@@ -162,6 +162,41 @@ fn what_nobody_offers_is_in_no_catalogue_and_what_was_said_is_remembered_as_long
 }
 
 #[test]
+fn what_workers_say_of_an_action_is_its_profile_as_long_as_the_operator_says_nothing() {
+    let seen = SeenActions::default();
+    let declared = v1::Action {
+        traits: Some(v1::ActionTraits {
+            effect: v1::action_traits::Effect::World.into(),
+            risk: v1::action_traits::Risk::Safe.into(),
+            idempotent: true,
+            output_schema: "{}".to_owned(),
+            produces: vec!["image".to_owned()],
+            alternatives: vec!["other".to_owned()],
+        }),
+        ..action("draw")
+    };
+    seen.told(vec![declared, action("silent")]);
+    let catalogue = all(&seen);
+    let profile = &catalogue.find("draw").unwrap().profile;
+    assert_eq!(
+        (
+            profile.effect(),
+            profile.risk(),
+            profile.idempotent,
+            profile.attempt_ms
+        ),
+        (EffectClass::World, Risk::Safe, true, 0)
+    );
+    assert_eq!(profile.produces, ["image"]);
+    assert_eq!(profile.alternatives, ["other"]);
+    let silent = &catalogue.find("silent").unwrap().profile;
+    assert_eq!(
+        (silent.effect(), silent.risk()),
+        (EffectClass::SideEffect, Risk::Unusual)
+    );
+}
+
+#[test]
 fn a_catalogue_is_bounded_and_says_what_it_leaves_out() {
     let seen = SeenActions::default();
     let sized = |name: &str, bytes: usize| v1::Action {

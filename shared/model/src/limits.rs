@@ -75,6 +75,10 @@ pub const SESSION_ACTIONS_MAX: usize = 1024;
 pub const SESSION_IN_FLIGHT_MAX: u32 = 4096;
 /// Bytes of an action's input schema.
 pub const INPUT_SCHEMA_BYTES_MAX: usize = 64 << 10;
+/// Bytes of what a worker says of an action's nature, encoded.
+pub const ACTION_TRAITS_BYTES_MAX: usize = 64 << 10;
+/// Types of artifacts that an action makes, and actions that may take its place.
+pub const ACTION_TRAIT_NAMES_MAX: usize = 16;
 /// Labels of a worker.
 pub const WORKER_LABELS_MAX: usize = 64;
 

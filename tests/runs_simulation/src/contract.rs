@@ -155,6 +155,7 @@ impl Contract {
             description: String::new(),
             input_schema: String::new(),
             waits: false,
+            traits: bytes::Bytes::new(),
         });
         self.hear(
             place,

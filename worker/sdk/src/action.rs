@@ -1,18 +1,53 @@
 //! What a worker tells about an action that it has a handler for. Runs nothing.
 
-use escapement_model::limits::{ACTION_CHARS_MAX, INPUT_SCHEMA_BYTES_MAX};
+use escapement_model::limits::{
+    ACTION_CHARS_MAX, ACTION_TRAIT_NAMES_MAX, ACTION_TRAITS_BYTES_MAX, INPUT_SCHEMA_BYTES_MAX,
+    LABEL_CHARS_MAX,
+};
+use escapement_wire::v1::{ActionTraits, action_traits};
 use escapement_wire::worker::v1::ActionSpec;
+use prost::Message;
 use serde_json::Value;
+
+/// What repeating an action would mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effect {
+    /// It changes something, here or elsewhere.
+    #[default]
+    SideEffect,
+    /// It computes.
+    Pure,
+    /// It reads what may change.
+    World,
+    /// It asks a model.
+    Llm,
+    /// It acts on somebody outside.
+    External,
+}
+
+/// What running an action unasked would mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Risk {
+    /// Not known, or out of the ordinary.
+    #[default]
+    Unusual,
+    /// Routine.
+    Safe,
+    /// It may destroy something.
+    Destructive,
+}
 
 /// An action: its name, and what callers and the orchestrator may know about it.
 ///
 /// ```
-/// use escapement_sdk::Action;
+/// use escapement_sdk::{Action, Effect, Risk};
 /// use serde_json::json;
 ///
 /// let action = Action::new("wait_for_child")
 ///     .description("Waits until another execution has ended.")
 ///     .input_schema(json!({"type": "object", "required": ["execution_id"]}))
+///     .effect(Effect::World)
+///     .risk(Risk::Safe)
 ///     .max_in_flight(64)
 ///     .waits();
 /// assert_eq!(action.name(), "wait_for_child");
@@ -24,6 +59,19 @@ pub struct Action {
     input_schema: Option<Value>,
     max_in_flight: u32,
     waits: bool,
+    /// `None` as long as nothing is said of its nature.
+    traits: Option<Traits>,
+}
+
+/// What is said of an action's nature.
+#[derive(Clone, Debug, Default)]
+struct Traits {
+    effect: Effect,
+    risk: Risk,
+    idempotent: bool,
+    output_schema: Option<Value>,
+    produces: Vec<String>,
+    alternatives: Vec<String>,
 }
 
 impl Action {
@@ -35,6 +83,7 @@ impl Action {
             input_schema: None,
             max_in_flight: 0,
             waits: false,
+            traits: None,
         }
     }
 
@@ -51,6 +100,52 @@ impl Action {
     pub fn input_schema(mut self, schema: Value) -> Self {
         self.input_schema = Some(schema);
         self
+    }
+
+    /// What repeating it would mean, for those who plan and approve. Default: [`Effect::SideEffect`].
+    #[must_use]
+    pub fn effect(mut self, effect: Effect) -> Self {
+        self.traits().effect = effect;
+        self
+    }
+
+    /// What running it unasked would mean, for those who plan and approve. Default: [`Risk::Unusual`].
+    #[must_use]
+    pub fn risk(mut self, risk: Risk) -> Self {
+        self.traits().risk = risk;
+        self
+    }
+
+    /// A repetition with the same idempotency key has no second effect.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.traits().idempotent = true;
+        self
+    }
+
+    /// The JSON Schema of the output, for people and tools. It counts towards the 64 KiB of what is said of its nature.
+    #[must_use]
+    pub fn output_schema(mut self, schema: Value) -> Self {
+        self.traits().output_schema = Some(schema);
+        self
+    }
+
+    /// Types of artifacts that it makes, such as `image`: at most 16 of 1 to 255 code points.
+    #[must_use]
+    pub fn produces<T: Into<String>>(mut self, types: impl IntoIterator<Item = T>) -> Self {
+        self.traits().produces = types.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Actions that may take its place, the best first: at most 16.
+    #[must_use]
+    pub fn alternatives<T: Into<String>>(mut self, actions: impl IntoIterator<Item = T>) -> Self {
+        self.traits().alternatives = actions.into_iter().map(Into::into).collect();
+        self
+    }
+
+    fn traits(&mut self) -> &mut Traits {
+        self.traits.get_or_insert_default()
     }
 
     /// How many attempts of this action run at a time. 0: only the worker's `max_in_flight` bounds it.
@@ -93,7 +188,24 @@ impl Action {
                 "the input schema of {name:?} has {schema_bytes} bytes, more than {INPUT_SCHEMA_BYTES_MAX}"
             ));
         }
-        None
+        let traits = self.traits.as_ref()?;
+        for (what, names, chars_max) in [
+            ("produces", &traits.produces, LABEL_CHARS_MAX),
+            ("alternatives", &traits.alternatives, ACTION_CHARS_MAX),
+        ] {
+            let is_name = |name: &String| (1..=chars_max).contains(&name.chars().count());
+            if names.len() > ACTION_TRAIT_NAMES_MAX || !names.iter().all(is_name) {
+                return Some(format!(
+                    "{what} of {name:?} has at most {ACTION_TRAIT_NAMES_MAX} names of 1 to {chars_max} characters"
+                ));
+            }
+        }
+        let traits_bytes = traits.to_wire().encoded_len();
+        (traits_bytes > ACTION_TRAITS_BYTES_MAX).then(|| {
+            format!(
+                "what is said of the nature of {name:?} has {traits_bytes} bytes, more than {ACTION_TRAITS_BYTES_MAX}"
+            )
+        })
     }
 
     pub(crate) fn to_spec(&self) -> ActionSpec {
@@ -103,15 +215,42 @@ impl Action {
             description: self.description.clone(),
             input_schema: self.schema_text(),
             waits: self.waits,
+            traits: self.traits.as_ref().map(Traits::to_wire),
         }
     }
 
     fn schema_text(&self) -> String {
-        self.input_schema
-            .as_ref()
-            .map(Value::to_string)
-            .unwrap_or_default()
+        text_of(self.input_schema.as_ref())
     }
+}
+
+impl Traits {
+    fn to_wire(&self) -> ActionTraits {
+        let effect = match self.effect {
+            Effect::SideEffect => action_traits::Effect::SideEffect,
+            Effect::Pure => action_traits::Effect::Pure,
+            Effect::World => action_traits::Effect::World,
+            Effect::Llm => action_traits::Effect::Llm,
+            Effect::External => action_traits::Effect::External,
+        };
+        let risk = match self.risk {
+            Risk::Unusual => action_traits::Risk::Unusual,
+            Risk::Safe => action_traits::Risk::Safe,
+            Risk::Destructive => action_traits::Risk::Destructive,
+        };
+        ActionTraits {
+            effect: effect.into(),
+            risk: risk.into(),
+            idempotent: self.idempotent,
+            output_schema: text_of(self.output_schema.as_ref()),
+            produces: self.produces.clone(),
+            alternatives: self.alternatives.clone(),
+        }
+    }
+}
+
+fn text_of(schema: Option<&Value>) -> String {
+    schema.map(Value::to_string).unwrap_or_default()
 }
 
 impl From<&str> for Action {

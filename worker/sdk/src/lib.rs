@@ -60,7 +60,7 @@ mod worker;
 #[cfg(feature = "log")]
 use escapement_process::telemetry;
 
-pub use action::Action;
+pub use action::{Action, Effect, Risk};
 pub use capacity::WorkerHandle;
 pub use context::StepContext;
 pub use error::{StepError, WorkerError};

@@ -119,6 +119,7 @@ fn a_hello_is_told_without_labels_and_texts() {
         description: SECRET.to_owned(),
         input_schema: SECRET.to_owned(),
         waits: true,
+        traits: bytes::Bytes::new(),
     };
     let phases = [
         InFlightPhase::Received,

@@ -251,6 +251,7 @@ impl World {
             description: "Does what its name says.".into(),
             input_schema: String::new(),
             waits: false,
+            traits: bytes::Bytes::new(),
         };
         let previous_session_id = (!in_flight.is_empty()).then(|| session_id(session - 1));
         let hello = Hello {

@@ -5,6 +5,7 @@ use super::session::Session;
 use crate::keys::{ActionKey, ExecutionKey, SessionKey};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use bytes::Bytes;
 use core::cmp::Reverse;
 use escapement_contract::StepIndex;
 use escapement_model::InstanceId;
@@ -66,6 +67,8 @@ pub(super) struct Action {
     pub(super) name: Arc<str>,
     pub(super) description: Arc<str>,
     pub(super) input_schema: Arc<str>,
+    /// What its holders say of its nature, and how many of them say it.
+    pub(super) traits: BTreeMap<Bytes, u32>,
     pub(super) queues: BTreeMap<QueueKey, BTreeMap<WaitingKey, Waiting>>,
     /// Active sessions that offer it.
     pub(super) sessions: BTreeSet<SessionKey>,
@@ -125,9 +128,10 @@ impl Action {
         (!self.is_declared).then(|| self.registered_until_ms.saturating_sub(now_ms))
     }
 
-    /// Bytes of its description and its schema.
+    /// Bytes of all that is said of it.
     pub(super) fn text_bytes(&self) -> usize {
-        self.description.len() + self.input_schema.len()
+        let traits: usize = self.traits.keys().map(Bytes::len).sum();
+        self.description.len() + self.input_schema.len() + traits
     }
 
     pub(super) fn has_waiting(&self) -> bool {

@@ -3,10 +3,11 @@
 use super::action::Action;
 use super::{Fleet, Timer};
 use crate::keys::ActionKey;
-use crate::limits::{ACTION_TEXTS_BYTES_MAX, ACTIONS_MAX};
+use crate::limits::{ACTION_TEXTS_BYTES_MAX, ACTIONS_MAX, TRAITS_MAX};
 use crate::turn::Turn;
 use crate::worker::ActionSpec;
 use alloc::sync::Arc;
+use bytes::Bytes;
 
 impl Fleet {
     /// The key of an action, made if it is new.
@@ -31,7 +32,13 @@ impl Fleet {
     /// Returns why no session may offer an action of that name now, in words; `None` if it may.
     pub(super) fn lacks_room_for(&self, spec: &ActionSpec) -> Option<&'static str> {
         let known = self.names.get(spec.name.as_str()).map(|key| self.action(*key));
-        let text_bytes = self.action_text_bytes - known.map_or(0, Action::text_bytes);
+        let is_said = known.is_some_and(|action| action.traits.contains_key(&spec.traits));
+        if !is_said && known.is_some_and(|action| action.traits.len() >= TRAITS_MAX) {
+            return Some("workers say too many different things of its nature");
+        }
+        let texts_before = known.map_or(0, |action| action.description.len() + action.input_schema.len());
+        let traits_bytes = if is_said { 0 } else { spec.traits.len() };
+        let text_bytes = self.action_text_bytes - texts_before + traits_bytes;
         if known.is_none() && self.actions.len() >= ACTIONS_MAX {
             return Some("the workers offer too many actions together");
         }
@@ -47,6 +54,27 @@ impl Fleet {
         (action.description, action.input_schema) = (description, input_schema);
         let bytes_after = action.text_bytes();
         self.action_text_bytes = self.action_text_bytes - bytes_before + bytes_after;
+    }
+
+    /// One more session says that of an action's nature.
+    pub(super) fn hold_traits(&mut self, key: ActionKey, traits: Bytes) {
+        let n_bytes = traits.len();
+        let holders = self.action_mut(key).traits.entry(traits).or_default();
+        *holders += 1;
+        if *holders == 1 {
+            self.action_text_bytes += n_bytes;
+        }
+    }
+
+    /// One session less says it.
+    pub(super) fn release_traits(&mut self, key: ActionKey, traits: &Bytes) {
+        let action = self.action_mut(key);
+        let holders = action.traits.get_mut(traits).expect("a session held them");
+        *holders -= 1;
+        if *holders == 0 {
+            action.traits.remove(traits);
+            self.action_text_bytes -= traits.len();
+        }
     }
 
     pub(super) fn action(&self, key: ActionKey) -> &Action {

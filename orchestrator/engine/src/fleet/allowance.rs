@@ -96,7 +96,9 @@ pub(super) fn cost_of_entries(n_entries: usize) -> u64 {
 }
 
 fn texts(actions: &[ActionSpec]) -> usize {
-    let texts = |spec: &ActionSpec| spec.name.len() + spec.description.len() + spec.input_schema.len();
+    let texts = |spec: &ActionSpec| {
+        spec.name.len() + spec.description.len() + spec.input_schema.len() + spec.traits.len()
+    };
     actions.iter().map(texts).sum()
 }
 

@@ -42,19 +42,24 @@ impl Fleet {
             let action = self.action_key(&spec.name);
             self.describe(action, spec.description.into(), spec.input_schema.into());
             self.action_mut(action).was_offered = true;
+            self.hold_traits(action, spec.traits.clone());
             let repeated = offered.insert(
                 action,
                 SessionAction {
                     max_in_flight: bounded(spec.max_in_flight),
                     waits: spec.waits,
+                    traits: spec.traits,
                     in_flight: BTreeMap::new(),
                     indexed: FreeSlots::default(),
                 },
             );
-            if repeated.is_none() {
-                let action = self.action_mut(action);
-                action.holders += 1;
-                action.n_staying += is_staying;
+            match repeated {
+                Some(repeated) => self.release_traits(action, &repeated.traits),
+                None => {
+                    let action = self.action_mut(action);
+                    action.holders += 1;
+                    action.n_staying += is_staying;
+                }
             }
         }
         self.session_mut(key).actions = offered;
@@ -142,7 +147,8 @@ impl Fleet {
         self.withdraw_actions(key, turn);
         let session = self.session_mut(key);
         let was_staying = usize::from(!session.draining);
-        for (action, _) in core::mem::take(&mut session.actions) {
+        for (action, offered) in core::mem::take(&mut session.actions) {
+            self.release_traits(action, &offered.traits);
             let state = self.action_mut(action);
             state.holders -= 1;
             state.n_staying -= was_staying;
@@ -182,6 +188,7 @@ impl Fleet {
         let state = self.action_mut(action);
         state.holders -= 1;
         state.n_staying -= was_staying;
+        self.release_traits(action, &offered.traits);
         self.reindex(key);
     }
 }
@@ -198,6 +205,9 @@ fn refusal_of(spec: &ActionSpec) -> Option<&'static str> {
     }
     if spec.input_schema.len() > limits::INPUT_SCHEMA_BYTES_MAX {
         return Some("input_schema exceeds 64 KiB");
+    }
+    if spec.traits.len() > limits::ACTION_TRAITS_BYTES_MAX {
+        return Some("traits exceed 64 KiB");
     }
     if spec.waits && spec.max_in_flight == 0 {
         return Some("an action that waits needs a max_in_flight of its own");

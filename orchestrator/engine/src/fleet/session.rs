@@ -10,6 +10,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use bytes::Bytes;
 use escapement_model::limits::NESTING_DEPTH_MAX;
 use escapement_model::planted::{self, Bug};
 use escapement_model::{AttemptToken, InstanceId, SessionId};
@@ -70,6 +71,8 @@ pub(super) struct SessionAction {
     /// Its own level; `None`: the session's alone.
     pub(super) max_in_flight: Option<u32>,
     pub(super) waits: bool,
+    /// As the action has them.
+    pub(super) traits: Bytes,
     /// By depth of nesting; ordinary actions count everything under 0.
     pub(super) in_flight: BTreeMap<u32, u32>,
     /// The session's entries in the index of the action.

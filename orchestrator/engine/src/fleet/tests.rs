@@ -33,6 +33,7 @@ fn fleet() -> (Fleet, Turn) {
             description: String::new(),
             input_schema: String::new(),
             waits: false,
+            traits: bytes::Bytes::new(),
         }],
         max_in_flight: 1,
         in_flight: Vec::new(),

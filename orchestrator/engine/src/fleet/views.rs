@@ -84,6 +84,7 @@ impl Fleet {
             name: Arc::clone(&action.name),
             description: Arc::clone(&action.description),
             input_schema: Arc::clone(&action.input_schema),
+            traits: action.traits.keys().cloned().collect(),
             workers: action.sessions.len() as u32,
             free_slots: self.action_free_slots(key, action),
             in_flight: action.in_flight,

@@ -3,7 +3,7 @@
 use crate::world::{WaitFor, World, action, plan};
 use escapement_contract::Status;
 use escapement_engine::{
-    ActionMemory, FromWorker, Input, Notice, WorkerSelector, WriteFailure, WriteOutcome,
+    ActionMemory, ActionSpec, FromWorker, Input, Notice, ToWorker, WorkerSelector, WriteFailure, WriteOutcome,
 };
 use escapement_model::codes;
 
@@ -264,4 +264,58 @@ fn invented_names_end_when_the_grace_after_the_start_does() {
         .iter()
         .filter(|notice| matches!(notice, Notice::NotFound { .. }));
     assert_eq!(told.count(), 100);
+}
+
+#[test]
+fn what_workers_say_of_an_action_is_kept_once_for_as_long_as_one_of_them_says_it() {
+    let mut world = World::new();
+    let said = |text: &str| ActionSpec {
+        traits: text.to_owned().into(),
+        ..action("a")
+    };
+    let shown = |world: &mut World| -> Vec<String> {
+        let actions = world.actions();
+        let traits = actions
+            .iter()
+            .find(|shown| &*shown.name == "a")
+            .map(|shown| &shown.traits);
+        let texts = traits.into_iter().flatten();
+        texts
+            .map(|text| String::from_utf8(text.to_vec()).unwrap())
+            .collect()
+    };
+    world.hello(1, 1, 1, vec![said("safe")], vec![]);
+    world.hello(2, 2, 1, vec![said("")], vec![]);
+    world.hello(3, 3, 1, vec![said("safe"), said("unsafe")], vec![]);
+    assert_eq!(shown(&mut world), ["", "safe", "unsafe"]);
+    world.register(3, 1, vec![said("safe")]);
+    assert_eq!(shown(&mut world), ["", "safe"]);
+    world.register(2, 1, vec![said("safe")]);
+    world.say(1, FromWorker::Goodbye);
+    world.register(3, 2, vec![]);
+    assert_eq!(shown(&mut world), ["safe"]);
+    world.register(2, 2, vec![]);
+    assert_eq!(shown(&mut world), [""; 0]);
+    // One action may be many things to many workers, but not to any number of them.
+    for session in 10..40 {
+        world.hello(
+            session,
+            session as u8,
+            1,
+            vec![said(&format!("{session}"))],
+            vec![],
+        );
+    }
+    assert_eq!(shown(&mut world).len(), 16);
+    let shown = world.actions();
+    let offered = shown.iter().find(|shown| &*shown.name == "a").unwrap();
+    assert_eq!(offered.workers, 16, "the others are refused");
+    // And nothing of any size.
+    world.hello(50, 50, 1, vec![said(&"x".repeat((64 << 10) + 1))], vec![]);
+    let sent = world.take_sent(50);
+    let refused = sent.iter().find_map(|message| match message {
+        ToWorker::Welcome(welcome) => welcome.refused_actions.first().map(|refused| refused.reason),
+        _ => None,
+    });
+    assert_eq!(refused, Some("traits exceed 64 KiB"));
 }

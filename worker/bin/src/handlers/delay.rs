@@ -1,6 +1,6 @@
 //! `delay`: waits, and ends early when the attempt is cancelled. For demonstrations and tests of a fleet.
 
-use escapement_sdk::{Action, StepContext, StepError};
+use escapement_sdk::{Action, Effect, Risk, StepContext, StepError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -22,12 +22,17 @@ pub struct Output {
 
 /// The action.
 pub fn action() -> Action {
-    Action::new(NAME).description("Waits.").input_schema(json!({
-        "type": "object",
-        "additionalProperties": false,
-        "required": ["ms"],
-        "properties": { "ms": { "type": "integer", "minimum": 0, "maximum": MS_MAX } }
-    }))
+    Action::new(NAME)
+        .description("Waits.")
+        .effect(Effect::Pure)
+        .risk(Risk::Safe)
+        .idempotent()
+        .input_schema(json!({
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["ms"],
+            "properties": { "ms": { "type": "integer", "minimum": 0, "maximum": MS_MAX } }
+        }))
 }
 
 /// Waits for `ms` or until the attempt is cancelled.

@@ -1,12 +1,15 @@
 //! `echo`: gives its input back. For demonstrations and tests of a fleet.
 
-use escapement_sdk::{Action, StepContext, StepError};
+use escapement_sdk::{Action, Effect, Risk, StepContext, StepError};
 use serde_json::{Map, Value, json};
 
 /// The action.
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Gives its input back.")
+        .effect(Effect::Pure)
+        .risk(Risk::Safe)
+        .idempotent()
         .input_schema(json!({ "type": "object" }))
 }
 

@@ -12,7 +12,7 @@ use super::{invalid, read_json, root_of, until_cancelled};
 use crate::config::Config;
 use crate::limits::CHILDREN_MAX;
 use crate::sandbox::Written;
-use escapement_sdk::{Action, StepContext, StepError};
+use escapement_sdk::{Action, Effect, Risk, StepContext, StepError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -75,6 +75,8 @@ pub enum Output {
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Executes a plan and waits for its result.")
+        .effect(Effect::SideEffect)
+        .risk(Risk::Unusual)
         .waits()
         .max_in_flight(CHILDREN_MAX)
         .input_schema(json!({

@@ -1,6 +1,6 @@
 //! `fail`: fails as its input says. For demonstrations and tests of plans.
 
-use escapement_sdk::{Action, Severity, StepContext, StepError};
+use escapement_sdk::{Action, Effect, Risk, Severity, StepContext, StepError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -51,6 +51,9 @@ pub struct Output {
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Fails as it is told to.")
+        .effect(Effect::Pure)
+        .risk(Risk::Safe)
+        .idempotent()
         .input_schema(json!({
             "type": "object",
             "additionalProperties": false,

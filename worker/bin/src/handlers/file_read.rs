@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::digest::sha256_hex;
 use crate::limits::{CONTENT_BYTES_DEFAULT, CONTENT_BYTES_MAX};
 use crate::output_size::fitting;
-use escapement_sdk::{Action, StepContext, StepError};
+use escapement_sdk::{Action, Effect, Risk, StepContext, StepError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
@@ -40,6 +40,8 @@ pub struct Output {
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Reads a file below the worker's root.")
+        .effect(Effect::World)
+        .risk(Risk::Safe)
         .input_schema(json!({
             "type": "object",
             "additionalProperties": false,

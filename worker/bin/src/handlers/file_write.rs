@@ -4,7 +4,7 @@ use super::{Encoding, decode, invalid, root_of};
 use crate::config::Config;
 use crate::limits::WRITE_BYTES_MAX;
 use crate::sandbox::Written;
-use escapement_sdk::{Action, StepContext, StepError};
+use escapement_sdk::{Action, Effect, Risk, StepContext, StepError};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -29,6 +29,9 @@ pub struct Input {
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Writes a file below the worker's root, atomically.")
+        .effect(Effect::SideEffect)
+        .risk(Risk::Unusual)
+        .idempotent()
         .input_schema(json!({
             "type": "object",
             "additionalProperties": false,

@@ -9,7 +9,7 @@ use crate::limits::{
 use crate::output_size::fitting;
 use crate::sandbox::Written;
 use bytes::Bytes;
-use escapement_sdk::{Action, StepContext, StepError};
+use escapement_sdk::{Action, Effect, Risk, StepContext, StepError};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
@@ -82,28 +82,32 @@ pub fn action() -> Action {
     let description = "Sends an HTTP request to a host that the worker allows.";
     let one = json!({ "type": "integer", "minimum": 100, "maximum": 599 });
     let range = json!({ "type": "array", "items": one, "minItems": 2, "maxItems": 2 });
-    Action::new(NAME).description(description).input_schema(json!({
-        "type": "object",
-        "additionalProperties": false,
-        "oneOf": [{ "required": ["url"] }, { "required": ["url_from_environment"] }],
-        "properties": {
-            "method": { "type": "string", "default": "GET" },
-            "url": { "type": "string", "format": "uri" },
-            "url_from_environment": { "type": "string", "minLength": 1 },
-            "query": { "type": "object" },
-            "headers": { "type": "object", "additionalProperties": { "type": "string" } },
-            "body": {},
-            "body_file": { "type": "string", "minLength": 1 },
-            "expected_statuses": {
-                "type": "array",
-                "default": [[200, 299]],
-                "items": { "oneOf": [one, range] }
-            },
-            "timeout_ms": { "type": "integer", "minimum": 1 },
-            "body_bytes_max": { "type": "integer", "minimum": 0, "default": CONTENT_BYTES_DEFAULT },
-            "output_file": { "type": "string", "minLength": 1 }
-        }
-    }))
+    Action::new(NAME)
+        .description(description)
+        .effect(Effect::External)
+        .risk(Risk::Unusual)
+        .input_schema(json!({
+            "type": "object",
+            "additionalProperties": false,
+            "oneOf": [{ "required": ["url"] }, { "required": ["url_from_environment"] }],
+            "properties": {
+                "method": { "type": "string", "default": "GET" },
+                "url": { "type": "string", "format": "uri" },
+                "url_from_environment": { "type": "string", "minLength": 1 },
+                "query": { "type": "object" },
+                "headers": { "type": "object", "additionalProperties": { "type": "string" } },
+                "body": {},
+                "body_file": { "type": "string", "minLength": 1 },
+                "expected_statuses": {
+                    "type": "array",
+                    "default": [[200, 299]],
+                    "items": { "oneOf": [one, range] }
+                },
+                "timeout_ms": { "type": "integer", "minimum": 1 },
+                "body_bytes_max": { "type": "integer", "minimum": 0, "default": CONTENT_BYTES_DEFAULT },
+                "output_file": { "type": "string", "minLength": 1 }
+            }
+        }))
 }
 
 /// Sends the request.

@@ -7,7 +7,7 @@ use crate::eval::parent::{Program, Reply, Request, evaluate};
 use crate::limits::{CONTENT_BYTES_DEFAULT, OUTPUT_FILE_BYTES_MAX, RESULTS_DEFAULT, RESULTS_MAX};
 use crate::output_size::fitting;
 use crate::sandbox::Written;
-use escapement_sdk::{Action, StepContext, StepError};
+use escapement_sdk::{Action, Effect, Risk, StepContext, StepError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -56,6 +56,10 @@ pub struct Output {
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Runs a jq filter over JSON.")
+        // It can write a file.
+        .effect(Effect::SideEffect)
+        .risk(Risk::Unusual)
+        .idempotent()
         .input_schema(json!({
             "type": "object",
             "additionalProperties": false,

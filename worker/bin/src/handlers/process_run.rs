@@ -8,7 +8,7 @@ use crate::limits::{CAPTURE_BYTES_DEFAULT, CONTENT_BYTES_MAX, OUTPUT_FILE_BYTES_
 use crate::output_size::fitting;
 use crate::process::{self, Finished};
 use crate::sandbox::{Directory, Written};
-use escapement_sdk::{Action, StepContext, StepError};
+use escapement_sdk::{Action, Effect, Risk, StepContext, StepError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -78,6 +78,8 @@ pub struct Output {
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Runs a program that the worker allows, to its end.")
+        .effect(Effect::SideEffect)
+        .risk(Risk::Destructive)
         .input_schema(json!({
             "type": "object",
             "additionalProperties": false,

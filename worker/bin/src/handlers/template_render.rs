@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::eval::parent::{Program, Reply, Request, evaluate};
 use crate::limits::{CONTENT_BYTES_MAX, INPUT_FILE_BYTES_MAX, OUTPUT_FILE_BYTES_MAX};
 use crate::sandbox::Written;
-use escapement_sdk::{Action, StepContext, StepError};
+use escapement_sdk::{Action, Effect, Risk, StepContext, StepError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -45,6 +45,10 @@ pub struct Output {
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Renders a Jinja template.")
+        // It can write a file.
+        .effect(Effect::SideEffect)
+        .risk(Risk::Unusual)
+        .idempotent()
         .input_schema(json!({
             "type": "object",
             "additionalProperties": false,

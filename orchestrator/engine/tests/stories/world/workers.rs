@@ -245,6 +245,7 @@ pub fn action(name: &str) -> ActionSpec {
         description: String::new(),
         input_schema: String::new(),
         waits: false,
+        traits: bytes::Bytes::new(),
     }
 }
 
