@@ -1,8 +1,8 @@
 //! What looks like a mistake in a plan that is valid: times, the environment, payloads, names of actions. Forbids nothing.
 
 use crate::payload_schema::{Mismatch, mismatches};
-use crate::spelling::Speller;
 use escapement_contract::{Finding, Plan, looks_like_seconds};
+use escapement_model::spelling::Speller;
 use escapement_wire::v1;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -18,7 +18,6 @@ mod rails;
 #[cfg(test)]
 mod samples;
 pub mod scene;
-mod spelling;
 mod story;
 
 mod svg;

@@ -14,6 +14,7 @@ pub mod ids;
 pub mod limits;
 pub mod opaque;
 pub mod planted;
+pub mod spelling;
 
 pub use codes::Severity;
 pub use ids::{

@@ -9,6 +9,7 @@ use crate::resolution::{Defaults, owner, spec_of};
 use crate::saved::{self, profiles};
 use crate::views::{Detail, run_view};
 use bytes::Bytes;
+use escapement_model::spelling::Speller;
 use escapement_model::{PlanId, RunId};
 use escapement_run::plan::{self, Plan, Violations};
 use escapement_run::spec::{ActionProfile, Spec};
@@ -126,12 +127,28 @@ impl Runs {
             plan_approval: preview.plan_approval,
             questions: preview.questions,
             gates: preview.gates,
-            suggestions: Vec::new(),
+            suggestions: self.suggestions(&preview.unknown_actions),
             unknown_actions: preview.unknown_actions,
             canonical_order: plan.steps.iter().map(|step| step.key.clone()).collect(),
             revision_digest: plan::revision_text(&plan.digest),
             run: Some(as_it_would_be(resolved)),
         })
+    }
+
+    /// For each of these actions that may be a misspelling, what may have been meant.
+    fn suggestions(&self, unknown: &[String]) -> Vec<v1::ActionSuggestion> {
+        if unknown.is_empty() {
+            return Vec::new();
+        }
+        let known = self.runs.seen().names();
+        let mut speller = Speller::new(&known.iter().map(String::as_str).collect());
+        let suggestions = unknown.iter().map(|action| v1::ActionSuggestion {
+            action: action.clone(),
+            similar: speller.suggestions(action),
+        });
+        suggestions
+            .filter(|suggestion| !suggestion.similar.is_empty())
+            .collect()
     }
 
     /// Checks and resolves a request. The inner error: the document is no plan.

@@ -216,19 +216,23 @@ async fn a_preview_says_how_much_a_run_can_do_and_whom_it_asks() {
         ..run_of(json!([
             question,
             call("a", "echo", &[]),
-            call("b", "unheard_of", &[])
+            call("b", "unheard_of", &[]),
+            call("c", "Ehco", &[])
         ]))
     };
     let preview = v1::PreviewRunRequest { run: Some(request) };
     let preview = world.client.preview_run(preview).await.unwrap().into_inner();
     assert!(preview.valid && !preview.plan_approval);
-    assert_eq!(preview.attempts_max, 8);
-    assert_eq!(
-        (preview.questions, preview.gates),
-        (vec!["ask".to_owned()], vec!["a".to_owned(), "b".to_owned()])
-    );
-    assert_eq!(preview.unknown_actions, ["unheard_of"]);
-    assert_eq!(preview.canonical_order, ["ask", "a", "b"]);
+    assert_eq!(preview.attempts_max, 12);
+    assert_eq!(preview.questions, ["ask"]);
+    assert_eq!(preview.gates, ["a", "b", "c"]);
+    assert_eq!(preview.unknown_actions, ["Ehco", "unheard_of"]);
+    let meant = v1::ActionSuggestion {
+        action: "Ehco".to_owned(),
+        similar: vec!["echo".to_owned()],
+    };
+    assert_eq!(preview.suggestions, [meant]);
+    assert_eq!(preview.canonical_order, ["ask", "a", "b", "c"]);
     assert!(preview.revision_digest.starts_with("sha256:"));
 }
 

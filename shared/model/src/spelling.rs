@@ -1,11 +1,15 @@
 //! Known names that an unknown name may have meant. Knows nothing of workers.
 
-use std::collections::BTreeSet;
-use std::mem;
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem;
 
 /// Looks for names that are spelt alike, with a bound on what it costs for all names of one call together.
 #[derive(Debug)]
-pub(crate) struct Speller<'a> {
+pub struct Speller<'a> {
     known: Vec<(&'a str, Vec<char>)>,
     /// Comparisons of two letters that are left.
     comparisons_left: usize,
@@ -13,7 +17,7 @@ pub(crate) struct Speller<'a> {
 
 impl<'a> Speller<'a> {
     /// Suggests from these names.
-    pub(crate) fn new(known: &BTreeSet<&'a str>) -> Self {
+    pub fn new(known: &BTreeSet<&'a str>) -> Self {
         Self {
             known: known.iter().map(|name| (*name, folded(name))).collect(),
             comparisons_left: COMPARISONS_MAX,
@@ -21,7 +25,7 @@ impl<'a> Speller<'a> {
     }
 
     /// The known names that are spelt most like this one, the closest first, then in alphabetical order.
-    pub(crate) fn suggestions(&mut self, name: &str) -> Vec<String> {
+    pub fn suggestions(&mut self, name: &str) -> Vec<String> {
         let wanted = folded(name);
         let distance_max = (wanted.len() / 3).max(1);
         let mut close = Vec::new();
@@ -87,7 +91,10 @@ mod tests {
     //! What counts as spelt alike.
 
     use super::{COMPARISONS_MAX, Speller, distance, folded};
-    use std::collections::BTreeSet;
+    use alloc::collections::BTreeSet;
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec::Vec;
 
     const KNOWN: [&str; 8] = [
         "file.read",
