@@ -3,8 +3,8 @@
 
 use crate::config::Config;
 use crate::handlers::{
-    delay, echo, execute_plan, fail, file_read, file_write, http_request, json_query, llm_chat, process_run,
-    template_render,
+    delay, echo, execute_plan, fail, file_read, file_stat, file_write, http_request, json_query, llm_chat,
+    process_run, template_render,
 };
 use escapement_sdk::{StepContext, WorkerBuilder};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub enum Offer {
 ///
 /// An action that would only ever answer "off" is not offered,
 /// so that its steps go to a worker that has it open.
-pub fn offers(config: &Config) -> [(&'static str, Offer); 11] {
+pub fn offers(config: &Config) -> [(&'static str, Offer); 12] {
     let needs = |flag, is_given| if is_given { Offer::Open } else { Offer::Needs(flag) };
     let with_root = needs("--root DIRECTORY", config.root.is_some());
     let with_model = needs("--llm-endpoint URL", config.llm.is_some());
@@ -36,6 +36,7 @@ pub fn offers(config: &Config) -> [(&'static str, Offer); 11] {
             needs("--allow-program NAME", !config.programs.is_empty()),
         ),
         (file_read::NAME, with_root),
+        (file_stat::NAME, with_root),
         (file_write::NAME, with_root),
         (json_query::NAME, Offer::Open),
         (template_render::NAME, Offer::Open),
@@ -68,6 +69,7 @@ fn add(builder: WorkerBuilder, name: &str, config: &Arc<Config>) -> WorkerBuilde
         http_request::NAME => configured!(http_request),
         process_run::NAME => configured!(process_run),
         file_read::NAME => configured!(file_read),
+        file_stat::NAME => configured!(file_stat),
         file_write::NAME => configured!(file_write),
         json_query::NAME => configured!(json_query),
         template_render::NAME => configured!(template_render),

@@ -6,6 +6,7 @@ pub mod echo;
 pub mod execute_plan;
 pub mod fail;
 pub mod file_read;
+pub mod file_stat;
 pub mod file_write;
 pub mod http_request;
 pub mod json_query;

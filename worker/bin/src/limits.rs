@@ -20,6 +20,12 @@ pub const WRITE_BYTES_MAX: usize = 1 << 20;
 pub const CAPTURE_BYTES_DEFAULT: usize = 256 << 10;
 /// Bytes of stderr that stand in the context of an error: 4 KiB.
 pub const STDERR_TAIL_BYTES: usize = 4 << 10;
+/// Bytes that a file may have for `file.stat` to read it as a whole if the input names no other limit: 64 MiB.
+pub const HASHED_BYTES_DEFAULT: u64 = 64 << 20;
+/// The same at most: 1 GiB.
+pub const HASHED_BYTES_MAX: u64 = 1 << 30;
+/// Bytes of a file's beginning that `file.stat` shows.
+pub const MAGIC_BYTES: usize = 16;
 /// Code points of a path below the root.
 pub const PATH_CHARS_MAX: usize = 1024;
 
@@ -40,6 +46,10 @@ pub const TEMPLATE_FUEL: u64 = 1_000_000;
 pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// Bytes of the answer of a model: 8 MiB.
 pub const LLM_ANSWER_BYTES_MAX: usize = 8 << 20;
+/// Tools of one conversation, and calls that a model may ask for at once.
+pub const TOOLS_MAX: usize = 128;
+/// Objects and lists inside one another in the arguments of a call, so that they fit into an output and into the next question.
+pub const TOOL_ARGUMENTS_DEPTH_MAX: usize = 16;
 /// Bytes of error text from a remote side that stand in the context of an error: 2 KiB.
 pub const REMOTE_TEXT_BYTES: usize = 2 << 10;
 /// Bytes of an answer's headers that stand in the context of an error: 4 KiB.

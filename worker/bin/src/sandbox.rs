@@ -7,8 +7,8 @@
 //! A child process gets its directory by an open descriptor, too;
 //! what the child itself opens from there on is beyond this module.
 
-use crate::digest::sha256_hex;
-use crate::limits::{OUTPUT_FILE_BYTES_MAX, PATH_CHARS_MAX};
+use crate::digest::{sha256_hex, sha256_hex_of};
+use crate::limits::{MAGIC_BYTES, OUTPUT_FILE_BYTES_MAX, PATH_CHARS_MAX};
 use escapement_sdk::{StepError, codes};
 use rustix::fs::{AtFlags, Mode, OFlags, fsync, mkdirat, open, openat, renameat, unlinkat};
 use rustix::io::Errno;
@@ -54,6 +54,17 @@ pub struct Written {
     pub sha256: String,
 }
 
+/// What a regular file is, without its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Its length.
+    pub size_bytes: u64,
+    /// The digest of its content, 64 hexadecimal digits; `None` if it is larger than asked for.
+    pub sha256: Option<String>,
+    /// Its first bytes, at most 16.
+    pub magic: Vec<u8>,
+}
+
 impl Root {
     /// Opens the directory. It may itself be reached through links.
     ///
@@ -73,6 +84,19 @@ impl Root {
     pub async fn read(&self, path: &str, bytes_max: usize) -> Result<Vec<u8>, StepError> {
         let (root, path) = (self.clone(), path.to_owned());
         blocking(move || root.read_now(&path, bytes_max)).await
+    }
+
+    /// Looks at a regular file, and reads it as a whole if it has at most `hashed_bytes_max` bytes. `None` if there is none.
+    ///
+    /// # Errors
+    /// `FILE_NOT_ALLOWED` (fatal), `FILE_FAILED`.
+    pub async fn stat(&self, path: &str, hashed_bytes_max: u64) -> Result<Option<Stat>, StepError> {
+        let (root, path) = (self.clone(), path.to_owned());
+        let stat = blocking(move || root.stat_now(&path, hashed_bytes_max)).await;
+        match stat {
+            Err(error) if error.code() == NOT_FOUND => Ok(None),
+            stat => stat.map(Some),
+        }
     }
 
     /// Writes a file as a whole: readers see the old content or the new one, never a part,
@@ -117,14 +141,39 @@ impl Root {
         })
     }
 
-    fn read_now(&self, path: &str, bytes_max: usize) -> Result<Vec<u8>, StepError> {
+    /// A regular file and its length.
+    fn regular(&self, path: &str) -> Result<(File, u64), StepError> {
         let (directory, name) = self.parent(path, false)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = openat(&directory, name, flags, Mode::empty()).map_err(|errno| refused(path, errno))?;
         let file = File::from(file);
-        if !file.metadata().map_err(|error| failed(path, &error))?.is_file() {
-            return Err(not_allowed(path, "is no regular file"));
+        let metadata = file.metadata().map_err(|error| failed(path, &error))?;
+        if metadata.is_file() {
+            Ok((file, metadata.len()))
+        } else {
+            Err(not_allowed(path, "is no regular file"))
         }
+    }
+
+    fn stat_now(&self, path: &str, hashed_bytes_max: u64) -> Result<Stat, StepError> {
+        let (mut file, size_bytes) = self.regular(path)?;
+        let mut magic = Vec::new();
+        let read = (&mut file).take(MAGIC_BYTES as u64).read_to_end(&mut magic);
+        read.map_err(|error| failed(path, &error))?;
+        let sha256 = (size_bytes <= hashed_bytes_max && hashed_bytes_max > 0).then(|| {
+            // A file that grows meanwhile costs no more than one that does not.
+            let rest = file.take(size_bytes.saturating_sub(magic.len() as u64));
+            sha256_hex_of(magic.as_slice().chain(rest))
+        });
+        Ok(Stat {
+            size_bytes,
+            sha256: sha256.transpose().map_err(|error| failed(path, &error))?,
+            magic,
+        })
+    }
+
+    fn read_now(&self, path: &str, bytes_max: usize) -> Result<Vec<u8>, StepError> {
+        let (file, _) = self.regular(path)?;
         let mut content = Vec::new();
         let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
         file.take(limit)
@@ -220,10 +269,7 @@ async fn blocking<T: Send + 'static>(
 
 fn refused(path: &str, errno: Errno) -> StepError {
     match errno {
-        Errno::NOENT => StepError::new(
-            "FILE_NOT_FOUND",
-            format!("{path}: there is no such file or directory"),
-        ),
+        Errno::NOENT => StepError::new(NOT_FOUND, format!("{path}: there is no such file or directory")),
         Errno::LOOP => not_allowed(path, "is a link; links are never followed"),
         Errno::NOTDIR => not_allowed(path, "passes a link or something else that is no directory"),
         Errno::NXIO => not_allowed(path, "is no regular file"),
@@ -256,4 +302,5 @@ pub(crate) fn wrong_content(path: &str, why: impl std::fmt::Display) -> StepErro
         .fatal()
 }
 
+const NOT_FOUND: &str = "FILE_NOT_FOUND";
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

@@ -51,7 +51,7 @@ fn flags_open_what_they_name() {
         "https://127.0.0.1:1/v1/",
     ];
     let config = configured(&flags).unwrap();
-    assert_eq!(config.actions.len(), 11);
+    assert_eq!(config.actions.len(), 12);
     assert_eq!(config.programs.keys().collect::<Vec<_>>(), ["/bin/cat", "sh"]);
     assert!(config.programs["sh"].is_absolute());
     assert_eq!(config.llm.unwrap().url, "https://127.0.0.1:1/v1/chat/completions");

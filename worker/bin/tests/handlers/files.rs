@@ -3,7 +3,7 @@
 use super::{closed, context, input, kind, with_root};
 use escapement_sdk::StepError;
 use escapement_worker::config::Config;
-use escapement_worker::handlers::{file_read, file_write};
+use escapement_worker::handlers::{file_read, file_stat, file_write};
 use escapement_worker::sandbox::Written;
 use serde_json::{Value, json};
 use std::fs;
@@ -216,4 +216,54 @@ async fn a_binary_file_whose_base64_does_not_fit_into_an_output_is_too_large() {
     let payload = json!({ "path": "binary", "bytes_max": 1_000_000 });
     let error = read(&Arc::new(config), payload).await.unwrap_err();
     assert_eq!(kind(&error), "FILE_TOO_LARGE");
+}
+
+#[tokio::test]
+async fn a_file_is_described_without_its_content() {
+    let (config, directory) = with_root();
+    let config = Arc::new(config);
+    let stat = async |payload: Value| {
+        let output = file_stat::run(input(payload), context(), config.clone()).await;
+        output.map(|output| serde_json::to_value(output).unwrap())
+    };
+    let png = [&b"\x89PNG\r\n\x1a\n"[..], &[0; 100]].concat();
+    fs::write(directory.path().join("a.bin"), &png).unwrap();
+    fs::write(directory.path().join("empty"), b"").unwrap();
+    let written = read(&config, json!({ "path": "a.bin" })).await.unwrap();
+    assert_eq!(
+        stat(json!({ "path": "a.bin" })).await.unwrap(),
+        json!({
+            "path": "a.bin", "exists": true, "size_bytes": 108, "sha256": written.sha256,
+            "magic_hex": "89504e470d0a1a0a0000000000000000", "mime_type": "image/png"
+        })
+    );
+    for hashed_bytes_max in [0, 107] {
+        let large = stat(json!({ "path": "a.bin", "hashed_bytes_max": hashed_bytes_max })).await;
+        assert_eq!(large.unwrap().get("sha256"), None);
+    }
+    let whole = stat(json!({ "path": "a.bin", "hashed_bytes_max": 108 }))
+        .await
+        .unwrap();
+    assert_eq!(whole["sha256"], json!(written.sha256));
+    let empty = stat(json!({ "path": "empty" })).await.unwrap();
+    assert_eq!(
+        (&empty["size_bytes"], &empty["magic_hex"]),
+        (&json!(0), &json!(""))
+    );
+    assert!(empty["sha256"].as_str().unwrap().starts_with("e3b0c44298fc1c14"));
+    for missing in ["b.bin", "no/such/file"] {
+        assert_eq!(
+            stat(json!({ "path": missing })).await.unwrap(),
+            json!({ "path": missing, "exists": false })
+        );
+    }
+    symlink(directory.path().join("a.bin"), directory.path().join("link")).unwrap();
+    for refused in ["../a.bin", "/etc/passwd", "link", "."] {
+        let error = stat(json!({ "path": refused })).await.unwrap_err();
+        assert_eq!(kind(&error), "FILE_NOT_ALLOWED fatal", "{refused}");
+    }
+    let error = stat(json!({ "path": "a.bin", "hashed_bytes_max": 1_u64 << 31 })).await;
+    assert!(error.unwrap_err().message().contains("hashed_bytes_max"));
+    let closed = file_stat::run(input(json!({ "path": "a" })), context(), Arc::new(closed())).await;
+    assert_eq!(kind(&closed.unwrap_err()), "FILE_ACCESS_OFF fatal");
 }

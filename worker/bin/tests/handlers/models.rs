@@ -211,3 +211,172 @@ async fn an_answer_that_does_not_fit_into_an_output_is_an_error_that_a_plan_may_
         assert_eq!(kind(&error), "LLM_INVALID_RESPONSE");
     }
 }
+
+fn with_calls(content: Value, calls: &Value) -> OneAnswer {
+    let body = json!({
+        "choices": [{
+            "message": { "role": "assistant", "content": content, "tool_calls": calls },
+            "finish_reason": "tool_calls"
+        }],
+        "usage": { "prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5 }
+    });
+    OneAnswer::with("200 OK", "application/json", &body.to_string())
+}
+
+fn with_tools() -> Value {
+    let mut payload = payload();
+    payload["tools"] = json!([
+        { "name": "file.read", "description": "Reads.", "parameters": { "type": "object" } },
+        { "name": "echo" }
+    ]);
+    payload
+}
+
+#[tokio::test]
+async fn the_model_calls_a_tool_by_its_own_name_and_gets_the_result() {
+    let wanted = json!([{
+        "id": "c1", "type": "function",
+        "function": { "name": "file_read", "arguments": "{\"path\": \"a\"}" }
+    }]);
+    let server = with_calls(Value::Null, &wanted);
+    let mut payload = with_tools();
+    payload["tool_choice"] = json!({ "name": "file.read" });
+    let output = ask(&server, payload.clone()).await.unwrap();
+    assert_eq!(
+        serde_json::to_value(&output).unwrap(),
+        json!({
+            "tool_calls": [{ "id": "c1", "name": "file.read", "arguments": { "path": "a" } }],
+            "finish_reason": "tool_calls",
+            "usage": { "prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5 }
+        })
+    );
+    let sent: Value = serde_json::from_str(&server.asked().body).unwrap();
+    assert_eq!(
+        sent["tools"],
+        json!([
+            {
+                "type": "function",
+                "function": {
+                    "name": "file_read", "description": "Reads.", "parameters": { "type": "object" }
+                }
+            },
+            { "type": "function", "function": { "name": "echo" } }
+        ])
+    );
+    assert_eq!(
+        sent["tool_choice"],
+        json!({ "type": "function", "function": { "name": "file_read" } })
+    );
+
+    // The next turn carries the call and its result, as the output gave it.
+    let server = answer("done");
+    let mut next = with_tools();
+    next["tool_choice"] = json!("none");
+    next["messages"] = json!([
+        { "role": "user", "content": "hi" },
+        { "role": "assistant", "tool_calls": serde_json::to_value(&output.tool_calls).unwrap() },
+        { "role": "tool", "tool_call_id": "c1", "content": "the file" }
+    ]);
+    let output = ask(&server, next).await.unwrap();
+    assert_eq!(
+        (output.content.as_deref(), output.tool_calls.len()),
+        (Some("done"), 0)
+    );
+    let sent: Value = serde_json::from_str(&server.asked().body).unwrap();
+    assert_eq!(sent["tool_choice"], "none");
+    assert_eq!(
+        sent["messages"][1],
+        json!({ "role": "assistant", "content": null, "tool_calls": [{
+            "id": "c1", "type": "function",
+            "function": { "name": "file_read", "arguments": "{\"path\":\"a\"}" }
+        }] })
+    );
+    assert_eq!(
+        sent["messages"][2],
+        json!({ "role": "tool", "content": "the file", "tool_call_id": "c1" })
+    );
+}
+
+#[tokio::test]
+async fn odd_calls_come_back_as_they_are_and_hostile_ones_are_no_answer() {
+    let odd = json!([
+        { "function": { "name": "rm -rf", "arguments": "not json" } },
+        { "id": "", "function": { "name": "echo", "arguments": { "given": true } } },
+        { "id": "../x", "function": { "name": "echo" } }
+    ]);
+    let output = ask(&with_calls(json!("beside"), &odd), with_tools())
+        .await
+        .unwrap();
+    assert_eq!(output.content.as_deref(), Some("beside"));
+    assert_eq!(
+        serde_json::to_value(&output.tool_calls).unwrap(),
+        json!([
+            { "id": "call_0", "name": "rm -rf", "arguments": "not json" },
+            { "id": "call_1", "name": "echo", "arguments": { "given": true } },
+            { "id": "../x", "name": "echo", "arguments": {} }
+        ])
+    );
+    let one = json!({ "id": "c", "function": { "name": "echo", "arguments": "{}" } });
+    let huge = json!({ "function": { "name": "echo", "arguments": "x".repeat(2 << 20) } });
+    for hostile in [
+        json!({}),
+        json!("all of them"),
+        json!([{}]),
+        json!([{ "function": { "name": 7 } }]),
+        json!([huge]),
+        Value::Array(vec![one; 129]),
+    ] {
+        let error = ask(&with_calls(json!("beside"), &hostile), with_tools())
+            .await
+            .unwrap_err();
+        assert_eq!(kind(&error), "LLM_INVALID_RESPONSE");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_payload_names_the_field_and_asks_nobody() {
+    let cases = [
+        ("tools", json!([{ "name": "" }]), "tools[0].name"),
+        (
+            "tools",
+            json!([{ "name": "a" }, { "name": "a" }]),
+            "tools[1].name",
+        ),
+        ("tool_choice", json!("sometimes"), "tool_choice"),
+        ("tool_choice", json!({ "name": "other" }), "tool_choice.name"),
+        ("response_format", json!({}), "response_format"),
+        ("messages", json!([]), "messages"),
+        (
+            "messages",
+            json!([{ "role": "user", "content": 7 }]),
+            "messages[0].content",
+        ),
+        ("messages", json!([{ "role": "user" }]), "messages[0].content"),
+        (
+            "messages",
+            json!([{ "role": "user", "content": "x" }, { "role": "tool", "content": "x" }]),
+            "messages[1].tool_call_id",
+        ),
+        (
+            "messages",
+            json!([{ "role": "user", "tool_calls": [{ "id": "a", "name": "b", "arguments": {} }] }]),
+            "messages[0].tool_calls",
+        ),
+    ];
+    for (field, value, named) in cases {
+        let mut payload = with_tools();
+        payload[field] = value;
+        // Nobody listens there.
+        let error = run(input(payload), context(), Arc::new(at_port(closed(), 9)))
+            .await
+            .unwrap_err();
+        assert_eq!(kind(&error), "INVALID_PAYLOAD fatal", "{named}");
+        assert!(error.message().contains(named), "{named}: {}", error.message());
+    }
+    let mut without = payload();
+    without["tool_choice"] = json!("auto");
+    let error = run(input(without), context(), Arc::new(at_port(closed(), 9)))
+        .await
+        .unwrap_err();
+    assert!(error.message().contains("tool_choice"), "{}", error.message());
+}
