@@ -34,6 +34,7 @@ pub mod fault_layer;
 pub mod fault_proxy;
 pub mod history;
 mod interrupted;
+mod model_server;
 mod orchestrator;
 mod plan_document;
 pub mod plans;
@@ -56,6 +57,7 @@ pub use {
     dice::Dice,
     directory::PrivateDirectory,
     interrupted::interrupted,
+    model_server::{ModelServer, Turn},
     orchestrator::{Orchestrator, OrchestratorSettings},
     plan_document::PlanDocument,
     receiver::{ReceivedRequest, Receiver},
