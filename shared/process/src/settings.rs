@@ -208,7 +208,7 @@ const PREFIX: &str = "ESCAPEMENT_";
 /// A name with more mistakes is not guessed.
 const EDITS_MAX: usize = 3;
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 46] = [
+const VARIABLES: [&str; 47] = [
     "ACCEPT_LOSS",
     "ACTIONS",
     "ALLOW_HOST",
@@ -230,6 +230,7 @@ const VARIABLES: [&str; 46] = [
     "LISTEN",
     "LLM_API_KEY_FILE",
     "LLM_ENDPOINT",
+    "LLM_MODEL",
     "LOG",
     "LOG_FORMAT",
     "MAX_CONCURRENT_STEPS",

@@ -39,6 +39,8 @@ pub struct AllowedHosts(BTreeSet<(String, Option<u16>)>);
 pub struct LlmEndpoint {
     /// The URL that ends in `/chat/completions`.
     pub url: http::Uri,
+    /// The model that is asked if a step names none.
+    pub model: Option<String>,
     /// The file that holds the key.
     pub api_key_file: Option<PathBuf>,
 }
@@ -154,9 +156,10 @@ impl fmt::Display for AllowedHosts {
 
 fn llm_endpoint(options: &Options) -> Result<Option<LlmEndpoint>, ConfigError> {
     let Some(text) = &options.llm_endpoint else {
-        return match &options.llm_api_key_file {
-            None => Ok(None),
-            Some(_) => Err(wrong("--llm-api-key-file needs --llm-endpoint".to_owned())),
+        return match (&options.llm_api_key_file, &options.llm_model) {
+            (None, None) => Ok(None),
+            (Some(_), _) => Err(wrong("--llm-api-key-file needs --llm-endpoint".to_owned())),
+            (None, Some(_)) => Err(wrong("--llm-model needs --llm-endpoint".to_owned())),
         };
     };
     let base = text.trim_end_matches('/');
@@ -176,6 +179,7 @@ fn llm_endpoint(options: &Options) -> Result<Option<LlmEndpoint>, ConfigError> {
     }
     Ok(Some(LlmEndpoint {
         url,
+        model: options.llm_model.clone().filter(|model| !model.is_empty()),
         api_key_file: options.llm_api_key_file.clone(),
     }))
 }

@@ -93,6 +93,10 @@ pub struct Options {
     #[arg(long, env = "ESCAPEMENT_LLM_ENDPOINT", value_name = "URL")]
     pub llm_endpoint: Option<String>,
 
+    /// The model that `llm.chat` asks if a step names none. Needs --llm-endpoint.
+    #[arg(long, env = "ESCAPEMENT_LLM_MODEL", value_name = "NAME")]
+    pub llm_model: Option<String>,
+
     /// The file that holds the key of the endpoint. Read anew for every call, so that a key can be replaced.
     #[arg(long, env = "ESCAPEMENT_LLM_API_KEY_FILE", value_name = "FILE")]
     pub llm_api_key_file: Option<PathBuf>,

@@ -22,7 +22,8 @@ pub use tools::{NamedTool, Tool, ToolCall, ToolChoice};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The model, as the endpoint names it.
+    /// The model, as the endpoint names it. Default: what `--llm-model` says; without that it is required.
+    #[serde(default)]
     pub model: String,
     /// The conversation, at least one message.
     pub messages: Vec<Message>,
@@ -100,9 +101,9 @@ pub fn action() -> Action {
         .input_schema(json!({
             "type": "object",
             "additionalProperties": false,
-            "required": ["model", "messages"],
+            "required": ["messages"],
             "properties": {
-                "model": { "type": "string", "minLength": 1 },
+                "model": { "type": "string" },
                 "messages": {
                     "type": "array", "minItems": 1,
                     "items": {
@@ -210,7 +211,12 @@ async fn request(input: &Input, names: &Names, config: &Config) -> Result<Value,
     for (index, message) in input.messages.iter().enumerate() {
         messages.push(spoken(index, message, names, config).await?);
     }
-    let mut request = json!({ "model": input.model, "messages": messages, "stream": false });
+    let own_model = || config.llm.as_ref().and_then(|endpoint| endpoint.model.as_deref());
+    let model = Some(input.model.as_str()).filter(|model| !model.is_empty());
+    let model = model
+        .or_else(own_model)
+        .ok_or_else(|| invalid("model is required, since this worker has no --llm-model"))?;
+    let mut request = json!({ "model": model, "messages": messages, "stream": false });
     let format = input.response_format.as_ref();
     if format.is_some_and(|format| !format["type"].is_string()) {
         return Err(invalid("response_format is an object with the text type"));

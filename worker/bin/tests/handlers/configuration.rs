@@ -75,6 +75,7 @@ fn a_mistake_names_its_flag_and_says_what_to_do() {
     assert!(problem(&["--allow-host", "a:99999"]).contains("--allow-host"));
     assert!(problem(&["--orchestrator", "localhost"]).contains("--orchestrator"));
     assert!(problem(&["--llm-api-key-file", "/etc/hostname"]).contains("needs --llm-endpoint"));
+    assert!(problem(&["--llm-model", "m"]).contains("needs --llm-endpoint"));
     assert!(problem(&with_key).contains("must hold one key"));
     assert!(problem(&["--actions", "ecko"]).contains("none of"));
     assert!(problem(&["--actions", "file.read"]).contains("--root"));

@@ -17,6 +17,7 @@ fn at_port(config: Config, port: u16) -> Config {
     Config {
         llm: Some(LlmEndpoint {
             url,
+            model: None,
             api_key_file: None,
         }),
         ..config
@@ -209,6 +210,27 @@ async fn an_answer_that_does_not_fit_into_an_output_is_an_error_that_a_plan_may_
         payload["parse_json"] = json!(parse_json);
         let error = ask(&answer(&text), payload).await.unwrap_err();
         assert_eq!(kind(&error), "LLM_INVALID_RESPONSE");
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_names_no_model_gets_the_worker_s() {
+    for given in [json!(null), json!("")] {
+        let server = answer("hello");
+        let mut payload = payload();
+        payload["model"] = given;
+        payload
+            .as_object_mut()
+            .unwrap()
+            .retain(|_, value| !value.is_null());
+        let without = Arc::new(at_port(closed(), server.port));
+        let error = run(input(payload.clone()), context(), without).await;
+        assert_eq!(kind(&error.unwrap_err()), "INVALID_PAYLOAD fatal");
+        let mut config = at_port(closed(), server.port);
+        config.llm.as_mut().unwrap().model = Some("own".to_owned());
+        run(input(payload), context(), Arc::new(config)).await.unwrap();
+        let sent: Value = serde_json::from_str(&server.asked().body).unwrap();
+        assert_eq!(sent["model"], "own");
     }
 }
 
