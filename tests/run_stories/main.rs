@@ -18,6 +18,7 @@ mod failures;
 mod limits;
 mod lists;
 mod malformed;
+mod models;
 mod overlap;
 mod people;
 mod plans;

@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     ledger: PathBuf,
     gates: watch::Sender<BTreeSet<String>>,
     calls: Mutex<BTreeMap<String, usize>>,
-    model: Mutex<VecDeque<String>>,
+    model: Mutex<VecDeque<Value>>,
 }
 
 impl Shared {
@@ -68,7 +68,12 @@ impl Shared {
     /// What the model says next, in order; then it says `ok`.
     pub(crate) fn model_says(&self, answers: &[&str]) {
         let mut model = self.model.lock().unwrap();
-        model.extend(answers.iter().map(|answer| (*answer).to_owned()));
+        model.extend(answers.iter().map(|answer| json!({ "content": answer })));
+    }
+
+    /// What the model answers next, in order, as the output of `llm.chat`; with `gate` once the test opens that gate.
+    pub(crate) fn model_answers(&self, answers: impl IntoIterator<Item = Value>) {
+        self.model.lock().unwrap().extend(answers);
     }
 
     /// Every line of the ledger so far.
@@ -149,7 +154,12 @@ async fn handle(shared: &Shared, payload: Value, context: &StepContext) -> Resul
     shared.note(&line);
     let outcome = if context.action() == "llm.chat" {
         let said = shared.model.lock().unwrap().pop_front();
-        Ok(json!({ "content": said.unwrap_or_else(|| "ok".to_owned()) }))
+        let mut said = said.unwrap_or_else(|| json!({ "content": "ok" }));
+        if let Some(Value::String(gate)) = said.as_object_mut().and_then(|said| said.remove("gate")) {
+            let mut gates = shared.gates.subscribe();
+            let _ = gates.wait_for(|gates| gates.contains(&gate)).await;
+        }
+        Ok(said)
     } else if context.action() == "script.judge" {
         act(shared, said(&payload["payload"]["judge"], 0)).await
     } else {

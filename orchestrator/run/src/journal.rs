@@ -6,6 +6,7 @@
 mod attempts;
 mod contents;
 mod ends;
+mod models;
 mod names;
 mod people;
 mod revisions;
@@ -20,6 +21,7 @@ pub use attempts::{
     Evaluated, EvaluationRequested, Failure, OutcomeClass, StepRetrying, Stored, ToolCalled, ToolOutput,
 };
 pub use ends::{Limit, RunCompleted, RunFailed, TimeoutError};
+pub use models::{AskedCall, ToolsAsked};
 pub use people::{
     AnswerType, Decision, InputRequest, RequestAnswer, RequestKind, RequestRef, RequestState, Responder,
     ResponderKind,
@@ -40,7 +42,7 @@ pub struct Entry {
     #[prost(
         oneof = "Event",
         tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
-                36, 37, 38, 39, 40, 41, 42, 43, 50"
+                36, 37, 38, 39, 40, 41, 42, 43, 50, 55"
     )]
     pub event: Option<Event>,
 }
@@ -153,6 +155,9 @@ pub enum Event {
     /// A revision failed, and another one takes its place.
     #[prost(message, tag = "50")]
     ReplanTriggered(ReplanTriggered),
+    /// A turn of a model asks for tools.
+    #[prost(message, tag = "55")]
+    ToolsAsked(ToolsAsked),
 }
 
 /// Nothing more to say.
@@ -221,7 +226,8 @@ pub struct UnitRef {
     /// The step, from 0.
     #[prost(uint32, tag = "1")]
     pub step: u32,
-    /// The item, iteration or turn, from 0; the safety check of one has 1,000,000 more.
+    /// The item, iteration or turn, from 0; the nth call of a tool that turn k of a model asks for is 2,000,000 + 64·k + n.
+    /// The safety check of an item or iteration has 1,000,000 more, that of such a call 2,000,000 more.
     #[prost(uint32, tag = "2")]
     pub index: u32,
     /// How often the step was reset.
@@ -234,29 +240,59 @@ impl UnitRef {
     /// The unit that is the safety check of this one.
     #[must_use]
     pub fn safety_check(self) -> Self {
+        let beyond = match self.index / RANGE {
+            TOOL_CALLS => TOOL_CALL_CHECKS - TOOL_CALLS,
+            _ => SAFETY_CHECKS,
+        };
         Self {
-            index: SAFETY_INDEX + self.index,
+            index: self.index + beyond * RANGE,
             ..self
         }
     }
 
     /// True for the safety check of another unit.
     pub fn is_safety_check(self) -> bool {
-        (SAFETY_INDEX..2 * SAFETY_INDEX).contains(&self.index)
+        matches!(self.index / RANGE, SAFETY_CHECKS | TOOL_CALL_CHECKS)
     }
 
     /// The unit that a step dispatches: of a safety check the one that it checks.
     #[must_use]
     pub fn of_step(self) -> Self {
+        let beyond = match self.index / RANGE {
+            SAFETY_CHECKS => SAFETY_CHECKS,
+            TOOL_CALL_CHECKS => TOOL_CALL_CHECKS - TOOL_CALLS,
+            _ => 0,
+        };
         Self {
-            index: self.index % SAFETY_INDEX,
+            index: self.index - beyond * RANGE,
             ..self
         }
     }
+
+    // RUN-13.2
+    /// The nth call of a tool, from 0, that this turn of a model asks for.
+    #[must_use]
+    pub fn tool_call(self, n: u32) -> Self {
+        Self {
+            index: TOOL_CALLS * RANGE + self.index * CALLS_OF_TURN + n,
+            ..self
+        }
+    }
+
+    /// Of a call of a tool that a model asks for: the turn that asks and the number of the call, both from 0.
+    pub fn as_tool_call(self) -> Option<(u32, u32)> {
+        let n = self.index % RANGE;
+        (self.index / RANGE == TOOL_CALLS).then_some((n / CALLS_OF_TURN, n % CALLS_OF_TURN))
+    }
 }
 
-/// Safety checks are the units from here on. No step has that many.
-const SAFETY_INDEX: u32 = 1_000_000;
+/// Units of each kind have as many numbers. No step has that many.
+const RANGE: u32 = 1_000_000;
+const SAFETY_CHECKS: u32 = 1;
+const TOOL_CALLS: u32 = 2;
+const TOOL_CALL_CHECKS: u32 = 4;
+/// Numbers for the calls of one turn.
+const CALLS_OF_TURN: u32 = 64;
 
 /// A unit that failed for good.
 #[derive(Clone, PartialEq, Message)]

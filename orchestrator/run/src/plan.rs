@@ -69,12 +69,17 @@ impl Plan {
             };
             call.into_iter().chain(calls).chain(&step.verify)
         });
+        let calls = calls.map(|call| call.tool_name.as_str());
+        calls.chain(self.tools()).collect()
+    }
+
+    /// The actions that models of its steps may call, in the order of the steps.
+    pub fn tools(&self) -> impl Iterator<Item = &str> {
         let tools = self.steps.iter().flat_map(|step| match &step.kind {
             StepKind::LlmDecision(decision) => decision.tools.as_slice(),
             _ => &[],
         });
-        let calls = calls.map(|call| call.tool_name.as_str());
-        calls.chain(tools.map(String::as_str)).collect()
+        tools.map(String::as_str)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::plan::{Plan, Step, StepKind};
 use crate::spec::{ActionProfile, Spec};
 use crate::turn::gate::{asks, asks_for_plan, checks_safety};
 use crate::turn::time::attempt_ms;
+use crate::turn::tools::CALLS_MAX;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -15,6 +16,8 @@ pub struct Preview {
     pub attempts_max: u64,
     /// Of them, those that ask a language model.
     pub model_calls_max: u64,
+    /// Of them, the tools that models call.
+    pub tool_calls_max: u64,
     /// Child runs that it makes at most.
     pub children_max: u64,
     /// Milliseconds of active time at most: the sum over all units with their retries, or the run's limit if that is less.
@@ -45,43 +48,46 @@ pub fn preview(plan: &Plan, spec: &Spec, profiles: &[ActionProfile]) -> Preview 
     let mut active_ms: u64 = 0;
     for step in &plan.steps {
         let attempts = u64::from(step.retry.max_retries.unwrap_or(spec.limits.max_retries)) + 1;
-        let (n_units, actions) = units(step, spec);
-        let tries = n_units.saturating_mul(attempts);
         match &step.kind {
             StepKind::UserInput(_) => preview.questions.push(step.key.clone()),
-            StepKind::Condition(_) => {}
             StepKind::SubPlan(_) => {
                 preview.children_max += attempts;
                 active_ms = u64::MAX;
             }
-            StepKind::LlmDecision(_) => preview.model_calls_max += tries,
-            StepKind::ToolCall(_) | StepKind::Parallel(_) | StepKind::Loop(_) => {}
+            StepKind::Condition(_)
+            | StepKind::LlmDecision(_)
+            | StepKind::ToolCall(_)
+            | StepKind::Parallel(_)
+            | StepKind::Loop(_) => {}
         }
-        if !actions.is_empty() {
+        let mut asks_somebody = false;
+        for (what, n_units, actions) in units(step, spec) {
+            let tries = n_units.saturating_mul(attempts);
+            match what {
+                Called::ByPlan => {}
+                Called::Model => preview.model_calls_max = preview.model_calls_max.saturating_add(tries),
+                Called::ByModel => preview.tool_calls_max = preview.tool_calls_max.saturating_add(tries),
+            }
             preview.attempts_max = preview.attempts_max.saturating_add(tries);
             let longest = actions
                 .iter()
                 .map(|action| unit_ms(step, spec, &profile(action)))
                 .max();
             active_ms = active_ms.saturating_add(n_units.saturating_mul(longest.unwrap_or(0)));
+            let risks = || actions.iter().map(|action| profile(action).risk());
+            // RUN-6.11
+            if risks().any(|risk| checks_safety(spec, risk)) {
+                preview.attempts_max = preview.attempts_max.saturating_add(n_units);
+                let check_ms = check_ms(spec, &profile(&spec.safety_action));
+                active_ms = active_ms.saturating_add(n_units.saturating_mul(check_ms));
+            }
+            asks_somebody |= risks().any(|risk| asks(spec.autonomy_level, risk));
+            let unknown = actions.into_iter().filter(|action| !profile(action).seen);
+            preview.unknown_actions.extend(unknown);
         }
-        // RUN-6.11
-        if actions
-            .iter()
-            .any(|action| checks_safety(spec, profile(action).risk()))
-        {
-            preview.attempts_max = preview.attempts_max.saturating_add(n_units);
-            let check_ms = check_ms(spec, &profile(&spec.safety_action));
-            active_ms = active_ms.saturating_add(n_units.saturating_mul(check_ms));
-        }
-        if actions
-            .iter()
-            .any(|action| asks(spec.autonomy_level, profile(action).risk()))
-        {
+        if asks_somebody {
             preview.gates.push(step.key.clone());
         }
-        let unknown = actions.into_iter().filter(|action| !profile(action).seen);
-        preview.unknown_actions.extend(unknown);
     }
     preview.plan_approval = asks_for_plan(spec.autonomy_level, plan);
     preview.active_ms_max = active_ms.min(spec.limits.run_ms);
@@ -90,30 +96,50 @@ pub fn preview(plan: &Plan, spec: &Spec, profiles: &[ActionProfile]) -> Preview 
     preview
 }
 
-/// How many units a step has at most, and which actions they call.
-fn units(step: &Step, spec: &Spec) -> (u64, Vec<String>) {
+/// Who calls an action, and what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Called {
+    /// The plan, a tool.
+    ByPlan,
+    /// The plan, a model.
+    Model,
+    /// A model, a tool.
+    ByModel,
+}
+
+/// How many units a step has at most, and which actions they call. A step with none calls nothing.
+fn units(step: &Step, spec: &Spec) -> Vec<(Called, u64, Vec<String>)> {
     let limits = &spec.limits;
+    let by_plan = |n_units: u64, actions: Vec<String>| match actions.is_empty() {
+        true => Vec::new(),
+        false => [(Called::ByPlan, n_units, actions)].into(),
+    };
     match &step.kind {
-        StepKind::ToolCall(call) => (1, [call.tool_name.clone()].into()),
-        // A turn, and one more if the answer is none of the choices.
+        StepKind::ToolCall(call) => by_plan(1, [call.tool_name.clone()].into()),
         StepKind::LlmDecision(decision) => {
-            let n_turns = decision.max_iterations.unwrap_or(limits.max_turns).max(1);
-            let n_turns = if decision.choices.is_empty() {
-                1
-            } else {
-                n_turns.min(2)
-            };
-            (u64::from(n_turns), [spec.llm_action.clone()].into())
+            let n_turns = u64::from(decision.max_iterations.unwrap_or(limits.max_turns).max(1));
+            let model = |n_turns| (Called::Model, n_turns, [spec.llm_action.clone()].into());
+            match (decision.tools.as_slice(), decision.choices.as_slice()) {
+                // A turn, and one more if the answer is none of the choices.
+                ([], []) => [model(1)].into(),
+                ([], _) => [model(n_turns.min(2))].into(),
+                // RUN-13.3, RUN-13.5
+                (tools, _) => [
+                    model(n_turns),
+                    (Called::ByModel, (n_turns - 1) * CALLS_MAX as u64, tools.to_vec()),
+                ]
+                .into(),
+            }
         }
         StepKind::Parallel(parallel) => {
             let actions = parallel.items.iter().map(|item| item.tool_name.clone());
-            (parallel.items.len() as u64, actions.collect())
+            by_plan(parallel.items.len() as u64, actions.collect())
         }
         StepKind::Loop(repeated) => {
             let n = repeated.max_iterations.unwrap_or(limits.max_iterations);
-            (u64::from(n), [repeated.call.tool_name.clone()].into())
+            by_plan(u64::from(n), [repeated.call.tool_name.clone()].into())
         }
-        StepKind::UserInput(_) | StepKind::Condition(_) | StepKind::SubPlan(_) => (0, Vec::new()),
+        StepKind::UserInput(_) | StepKind::Condition(_) | StepKind::SubPlan(_) => Vec::new(),
     }
 }
 

@@ -268,6 +268,13 @@ pub struct ActionProfile {
     /// Actions that may take its place, the best first, at most 16.
     #[prost(string, repeated, tag = "8")]
     pub alternatives: Vec<String>,
+    /// Of a tool that a model may call: a sentence about it, as a worker said it; may be empty.
+    #[prost(string, tag = "9")]
+    pub description: String,
+    /// Of a tool that a model may call: JSON Schema of its payload, as JSON text that a worker sent. Nobody has checked it; may be
+    /// empty.
+    #[prost(string, tag = "10")]
+    pub input_schema: String,
 }
 
 /// What repeating an action would mean.

@@ -4,8 +4,9 @@
 mod apply;
 mod contents;
 mod requests;
+mod units;
 
-use crate::journal::{Failure, InputRequest, OutcomeClass, Stored, ToolCalled};
+use crate::journal::{AskedCall, Failure, InputRequest, OutcomeClass, Stored, ToolCalled};
 use crate::spec::{ActionProfile, Spec};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -279,6 +280,15 @@ pub struct UnitState {
     /// True if that check said that it is safe.
     #[prost(bool, tag = "21")]
     pub is_cleared: bool,
+    /// The calls of tools that this turn of a model asks for, each a unit of its own.
+    #[prost(message, repeated, tag = "55")]
+    pub calls: Vec<UnitState>,
+    /// Calls that it asks for beyond those.
+    #[prost(uint32, tag = "56")]
+    pub calls_left_out: u32,
+    /// What the model asks for, if this is such a call.
+    #[prost(message, optional, tag = "57")]
+    pub asked: Option<AskedCall>,
 }
 
 /// Where a unit is.
@@ -378,7 +388,8 @@ impl RunState {
             .iter()
             .filter(|step| step.stage() == StepStage::Running);
         let mut units = running
-            .flat_map(|step| &step.units)
+            .flat_map(StepState::all_units)
+            .map(|(_, unit)| unit)
             .filter(|unit| match unit.stage() {
                 UnitStage::Live | UnitStage::BackingOff => true,
                 UnitStage::Ready
@@ -409,6 +420,6 @@ impl RunState {
             .filter(|step| step.stage() == StepStage::Running);
         running
             .flat_map(|step| step.units.iter().rev())
-            .any(|unit| unit.stage() == stage)
+            .any(|unit| unit.stage() == stage || unit.calls.iter().any(|call| call.stage() == stage))
     }
 }

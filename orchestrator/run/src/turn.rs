@@ -8,6 +8,7 @@ mod contract;
 mod dispatch;
 pub(crate) mod gate;
 pub(crate) mod judge;
+mod model;
 mod people;
 mod replan;
 mod revisions;
@@ -15,7 +16,8 @@ mod safety;
 mod steps;
 mod substitution;
 pub(crate) mod time;
-mod values;
+pub(crate) mod tools;
+pub(crate) mod values;
 mod verbs;
 
 use crate::ids::{AttemptName, RunId};
@@ -183,8 +185,8 @@ impl<'a> Turn<'a> {
 
     /// The unit; one that nothing happened to yet is as new.
     fn unit(&self, unit: UnitRef) -> UnitState {
-        let units = &self.step_state(unit.step).units;
-        units.get(unit.index as usize).cloned().unwrap_or_default()
+        let known = self.step_state(unit.step).unit(unit);
+        known.cloned().unwrap_or_default()
     }
 
     fn attempt_name(&self, unit: UnitRef, attempt: u32) -> AttemptName<'a> {

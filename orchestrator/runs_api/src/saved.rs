@@ -22,6 +22,10 @@ pub(crate) async fn profiles(
     own_actions: Vec<String>,
 ) -> Result<Vec<ActionProfile>, Rejection> {
     let (plan, seen) = (Arc::clone(plan), runs.seen().clone());
+    // RUN-13.6: a model is told of its tools as they are now.
+    if plan.tools().next().is_some() {
+        seen.refresh().await;
+    }
     let read = runs
         .readers()
         .read(move |reader| profiles_of(reader, &plan, &own_actions, &seen));

@@ -171,17 +171,25 @@ fn running(run: &Run, step: u32) -> StepExplanation {
     if state.evaluations.iter().any(|evaluation| evaluation.step == step) {
         return said(&["RUN-4.10"], "Its expression is evaluated.".to_string());
     }
-    let units = &state.steps[step as usize].units;
-    let live: Vec<&UnitState> = units
-        .iter()
-        .filter(|unit| unit.stage() == UnitStage::Live)
-        .collect();
+    let units = || state.steps[step as usize].all_units().map(|(_, unit)| unit);
+    let live: Vec<&UnitState> = units().filter(|unit| unit.stage() == UnitStage::Live).collect();
     if let Some(unit) = live.first() {
         return match &unit.live {
             Some(check) if check.unit.is_safety_check() => said(
                 &["RUN-6.11"],
                 format!("{} is asked whether what it would do is safe.", check.action),
             ),
+            Some(attempt) if attempt.unit.as_tool_call().is_some() => said(
+                &["RUN-13.2"],
+                format!("Its model asked for {}, which is under way.", attempt.action),
+            ),
+            Some(attempt) if is_model(run, step) => {
+                let turn = attempt.unit.index + 1;
+                said(
+                    &["RUN-13.1"],
+                    format!("{} is asked for turn {turn} of its model.", attempt.action),
+                )
+            }
             Some(attempt) => said(
                 &["RUN-4.4"],
                 format!(
@@ -193,7 +201,7 @@ fn running(run: &Run, step: u32) -> StepExplanation {
             None => said(&["RUN-4.12"], "Its child run is under way.".to_string()),
         };
     }
-    let later = units.iter().filter(|unit| unit.stage() == UnitStage::BackingOff);
+    let later = units().filter(|unit| unit.stage() == UnitStage::BackingOff);
     if let Some(unit) = later.min_by_key(|unit| unit.retry_at) {
         let error = unit.error.clone().unwrap_or_default();
         let mut explained = said(
@@ -207,6 +215,10 @@ fn running(run: &Run, step: u32) -> StepExplanation {
         return explained;
     }
     said(&["RUN-3.2"], "It goes on as soon as the run does.".to_string())
+}
+
+fn is_model(run: &Run, step: u32) -> bool {
+    matches!(run.plan().steps[step as usize].kind, StepKind::LlmDecision(_))
 }
 
 /// True for a step that decides which later ones run.

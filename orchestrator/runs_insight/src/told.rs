@@ -80,6 +80,7 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
         | Event::StepBlocked(_)
         | Event::StepReset(_)
         | Event::StepMemoized(_)
+        | Event::ToolsAsked(_)
         | Event::RunPaused(_)
         | Event::RevisionFailing(_)
         | Event::ReplanTriggered(_)

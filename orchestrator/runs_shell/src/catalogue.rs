@@ -17,7 +17,8 @@ use crate::limits::PROFILES_MAX;
 use crate::seen::{OfferedAction, SeenActions};
 
 /// What is known of the actions that the plan calls, of those of the run itself ([`Spec::actions`]), and of those that may take
-/// the place of one of them, sorted by name.
+/// the place of one of them, sorted by name. Of those that models may call also what models are told of them, as long as there is
+/// room in 256 KiB; call [`SeenActions::refresh`] before if there are such.
 ///
 /// [`Spec::actions`]: escapement_run::spec::Spec::actions
 ///
@@ -47,6 +48,22 @@ pub fn profiles_of(
         at += 1;
     }
     profiles.sort_by(|one, other| one.action.cmp(&other.action));
+    let (tools, offered): (BTreeSet<&str>, _) = (plan.tools().collect(), seen.offered());
+    let mut room = CATALOGUE_BYTES_MAX;
+    for profile in profiles
+        .iter_mut()
+        .filter(|profile| tools.contains(&*profile.action))
+    {
+        let Some(offer) = offered.get(&profile.action) else {
+            continue;
+        };
+        let told = offer.description.len() + offer.input_schema.len();
+        if offer.input_schema.len() <= SCHEMA_BYTES_MAX && told <= room {
+            room -= told;
+            profile.description = offer.description.clone();
+            profile.input_schema = offer.input_schema.clone();
+        }
+    }
     Ok(profiles)
 }
 

@@ -3,6 +3,7 @@
 use super::{
     CheckpointCreated, ChildRunEnded, ChildRunStarted, Entry, Event, InputRequest, PlanCreated,
     RequestAnswer, RunCompleted, RunCreated, StepCompleted, StepMemoized, Stored, ToolCalled, ToolOutput,
+    ToolsAsked,
 };
 use alloc::vec::Vec;
 
@@ -34,6 +35,9 @@ fn stored_in(event: &Event) -> Vec<&Stored> {
         Event::StepMemoized(StepMemoized { output, units, .. }) => {
             let of_units = units.iter().filter_map(|unit| unit.output.as_ref());
             output.iter().chain(of_units).collect()
+        }
+        Event::ToolsAsked(ToolsAsked { calls, .. }) => {
+            calls.iter().filter_map(|call| call.arguments.as_ref()).collect()
         }
         Event::InputRequested(InputRequest {
             subject,

@@ -32,6 +32,7 @@ impl Event {
             Event::StepSkipped(_) => ("step_skipped", &["step:skipped"]),
             Event::StepBlocked(_) => ("step_blocked", &[]),
             Event::StepReset(_) => ("step_reset", &[]),
+            Event::ToolsAsked(_) => ("tools_asked", &[]),
             Event::StepMemoized(_) => ("step_memoized", &["plan_step_memoized"]),
             Event::InputRequested(request) => match request.kind() {
                 RequestKind::Approval => ("approval_requested", &["approval:required"]),

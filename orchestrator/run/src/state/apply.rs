@@ -4,8 +4,7 @@ use super::{
     Checkpoint, End, PendingEvaluation, RunState, Stage, StepStage, StepState, UnitStage, UnitState,
 };
 use crate::journal::{
-    Entry, Event, Failure, OutcomeClass, PlanCreated, StepRetrying, ToolCalled, ToolOutput, UnitRef,
-    UnitResult,
+    Entry, Event, Failure, OutcomeClass, PlanCreated, StepRetrying, ToolCalled, ToolOutput, UnitResult,
 };
 use alloc::string::String;
 use alloc::vec;
@@ -58,6 +57,7 @@ impl RunState {
             | Event::ToolOutput(_)
             | Event::StepRetrying(_)
             | Event::UnitFailed(_)
+            | Event::ToolsAsked(_)
             | Event::ChildRunStarted(_)
             | Event::ChildRunEnded(_) => self.apply_to_units(event),
         }
@@ -302,6 +302,7 @@ impl RunState {
                     unit.goes_on = Some(evaluated.value);
                 }
             }
+            Event::ToolsAsked(asked) => self.tools_asked(asked),
             Event::ToolCalled(called) => self.tool_called(called),
             Event::ToolOutput(output) => self.tool_output(output),
             Event::StepRetrying(retrying) => self.unit_retries(retrying),
@@ -387,19 +388,6 @@ impl RunState {
         } else {
             unit.never_ran += 1;
         }
-    }
-
-    /// The unit, with those before it.
-    pub(super) fn unit_mut(&mut self, unit: UnitRef) -> &mut UnitState {
-        let step = &mut self.steps[unit.step as usize];
-        assert_eq!(
-            step.epoch, unit.epoch,
-            "an entry is about the epoch that it was decided in"
-        );
-        while step.units.len() <= unit.index as usize {
-            step.units.push(UnitState::default());
-        }
-        &mut step.units[unit.index as usize]
     }
 }
 

@@ -8,10 +8,11 @@ impl RunState {
     /// The SHA-256 of every content that this state refers to. Earlier entries of the journal may refer to more.
     pub fn contents(&self) -> BTreeSet<[u8; 32]> {
         let steps = self.steps.iter().flat_map(|step| {
-            let units = step.units.iter().flat_map(|unit| {
+            let units = step.all_units().flat_map(|(_, unit)| {
                 let live = unit.live.as_ref().map(|live| &live.request);
+                let asked = unit.asked.as_ref().and_then(|asked| asked.arguments.as_ref());
                 let own = [&unit.output, &unit.edited, &unit.child_input];
-                own.into_iter().flatten().chain(live)
+                own.into_iter().flatten().chain(live).chain(asked)
             });
             step.output.iter().chain(units)
         });

@@ -163,7 +163,8 @@ impl Turn<'_> {
             if !self.plan.parallel || !self.plan.steps[index].is_async || !self.step(step).is_async {
                 return false;
             }
-            let waits = state.units.iter().any(|unit| unit.stage() == UnitStage::Waiting);
+            let mut units = state.all_units();
+            let waits = units.any(|(_, unit)| unit.stage() == UnitStage::Waiting);
             n_running += u32::from(!waits);
         }
         n_running < self.state.spec.limits.max_concurrency.max(1)

@@ -12,6 +12,7 @@ use crate::plan::{Condition, Expression, Parallel, StepKind, SubPlan};
 use crate::spec::EffectClass;
 use crate::state::{PendingEvaluation, StepStage, UnitStage};
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::planted::{self, Bug};
@@ -27,10 +28,7 @@ impl Turn<'_> {
             StepKind::SubPlan(sub_plan) => self.start_child_if_ready(self.unit_ref(step, 0), sub_plan),
             StepKind::Parallel(parallel) => self.dispatch_batch(step, parallel),
             StepKind::Loop(_) => self.dispatch_iteration(step),
-            StepKind::LlmDecision(_) => {
-                let turn = self.turn_at_hand(step);
-                self.dispatch_if_ready(self.unit_ref(step, turn));
-            }
+            StepKind::LlmDecision(_) => self.dispatch_turn(step),
         }
     }
 
@@ -325,8 +323,9 @@ impl Turn<'_> {
             if self.step_state(step).stage() != StepStage::Running {
                 continue;
             }
-            for index in 0..self.step_state(step).units.len() {
-                let unit = self.unit_ref(step, u32::try_from(index).expect("units are at most 1000"));
+            let units = self.step_state(step).all_units();
+            let units: Vec<UnitRef> = units.map(|(index, _)| self.unit_ref(step, index)).collect();
+            for unit in units {
                 let state = self.unit(unit);
                 if let Some(live) = &state.live {
                     let seen = self.profile(&live.action).seen;

@@ -55,7 +55,7 @@ impl Turn<'_> {
 
     fn live_attempt(&self, execution_id: ExecutionId) -> Option<(UnitRef, ToolCalled)> {
         for step in 0..self.n_steps() {
-            for (index, unit) in (0..).zip(&self.step_state(step).units) {
+            for (index, unit) in self.step_state(step).all_units() {
                 if let Some(live) = &unit.live {
                     let unit = self.unit_ref(step, index);
                     let fenced = UnitRef {

@@ -38,6 +38,8 @@ impl Turn<'_> {
                 UnitStage::Completed => self.iteration_ended(unit),
                 _ => {}
             },
+            // RUN-13.4: the model is told, and goes on.
+            StepKind::LlmDecision(_) if unit.as_tool_call().is_some() => {}
             StepKind::LlmDecision(decision) => match state.stage() {
                 UnitStage::Failed => self.fail_step(step, failure_of(state.error.as_ref())),
                 UnitStage::Completed => self.turn_ended(unit, decision),
@@ -82,7 +84,7 @@ impl Turn<'_> {
     /// Ends the step well and goes on where it says.
     pub(super) fn complete_step(&mut self, step: u32, output: Option<Stored>, reason: &str) {
         self.let_go_of_units(step);
-        let pause = self.step_state(step).units.iter().any(|unit| unit.pause);
+        let pause = self.step_state(step).all_units().any(|(_, unit)| unit.pause);
         self.emit(Event::StepCompleted(StepCompleted {
             step,
             output,

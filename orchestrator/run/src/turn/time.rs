@@ -4,7 +4,7 @@ use super::Turn;
 use crate::journal::{Event, Failure, Limit, RequestKind, RunFailed, TimeoutError};
 use crate::plan::{Plan, Step};
 use crate::spec::{ActionProfile, Limits};
-use crate::state::{RunState, Stage, StepStage, UnitStage};
+use crate::state::{RunState, Stage, StepStage, StepState, UnitStage};
 use alloc::format;
 use alloc::string::String;
 use bytes::Bytes;
@@ -66,7 +66,7 @@ impl RunState {
                 .steps
                 .iter()
                 .filter(|step| step.stage() == StepStage::Running);
-            let units = running.flat_map(|step| &step.units);
+            let units = running.flat_map(StepState::all_units).map(|(_, unit)| unit);
             for unit in units.filter(|unit| unit.stage() == UnitStage::BackingOff) {
                 consider(unit.retry_at, Due::Retry);
             }
@@ -101,7 +101,7 @@ impl RunState {
             if state.stage() != StepStage::Running {
                 continue;
             }
-            for unit in &state.units {
+            for (_, unit) in state.all_units() {
                 if !unit.child.is_empty() {
                     return None;
                 }

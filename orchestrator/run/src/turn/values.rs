@@ -238,7 +238,7 @@ fn follow(bytes: &Bytes, pointer: &Pointer) -> Found<'static> {
 }
 
 /// Views an encoded `google.protobuf.Value`; `None` if it is none.
-pub(super) fn view(bytes: &[u8]) -> Option<ValueView<'_>> {
+pub(crate) fn view(bytes: &[u8]) -> Option<ValueView<'_>> {
     value(bytes).ok()
 }
 

@@ -9,7 +9,7 @@ use crate::outcome::cut;
 use crate::plan::{OnFailure, StepKind};
 use crate::run::ShownState;
 use crate::spec::ResumePolicy;
-use crate::state::{StepStage, UnitStage};
+use crate::state::{StepStage, StepState, UnitStage};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -103,7 +103,7 @@ impl Turn<'_> {
 
     /// True if the step has done something that repeating it would do again.
     fn had_effect(&self, step: u32) -> bool {
-        let units = (0..).zip(&self.step_state(step).units);
+        let units = self.step_state(step).all_units();
         let mut done = units.filter(|(_, unit)| unit.attempts > 0 && unit.stage() == UnitStage::Completed);
         match &self.step(step).kind {
             StepKind::Condition(_) | StepKind::UserInput(_) => false,
@@ -263,7 +263,10 @@ impl Turn<'_> {
             .steps
             .iter()
             .filter(|step| step.stage() == StepStage::Running);
-        let units: Vec<_> = running.flat_map(|step| &step.units).collect();
+        let units: Vec<_> = running
+            .flat_map(StepState::all_units)
+            .map(|(_, unit)| unit)
+            .collect();
         let live = || units.iter().filter_map(|unit| unit.live.as_ref());
         let count = |n: usize| u32::try_from(n).expect("units are few");
         let recovered = RunRecovered {

@@ -10,6 +10,7 @@ mod documents;
 mod graphs;
 mod hostile;
 mod imports;
+mod json;
 mod malformed;
 mod rendering;
 mod right;

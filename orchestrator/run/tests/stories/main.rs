@@ -9,6 +9,7 @@ mod expressions;
 mod failures;
 mod forks;
 mod limits;
+mod models;
 mod people;
 mod records;
 mod recovery;

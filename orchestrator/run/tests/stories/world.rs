@@ -202,10 +202,8 @@ impl World {
     pub(crate) fn first_live(&self) -> Option<(String, usize)> {
         let steps = self.run.plan().steps.iter().zip(&self.run.state().steps);
         let mut live = steps.flat_map(|(spec, state)| {
-            let units = state.units.iter().enumerate();
-            units
-                .filter(|(_, unit)| unit.live.is_some())
-                .map(|(index, _)| (spec.key.clone(), index))
+            let live = state.all_units().filter(|(_, unit)| unit.live.is_some());
+            live.map(|(index, _)| (spec.key.clone(), index as usize))
         });
         live.next()
     }
@@ -259,8 +257,9 @@ impl World {
 
     pub(crate) fn live_unit(&self, step: &str, index: Option<usize>) -> Option<ExecutionId> {
         let at = self.at(step);
-        let units = self.run.state().steps[at].units.iter().enumerate();
-        let mut live = units.filter(|(n, unit)| unit.live.is_some() && index.is_none_or(|index| index == *n));
+        let units = self.run.state().steps[at].all_units();
+        let is_wanted = |n: u32| index.is_none_or(|index| index == n as usize);
+        let mut live = units.filter(|(n, unit)| unit.live.is_some() && is_wanted(*n));
         let (_, unit) = live.next()?;
         let bytes = unit.live.as_ref().unwrap();
         let request = self.request_of(&bytes.request);
@@ -318,12 +317,8 @@ impl World {
     /// The payload of the step's attempt as JSON.
     pub(crate) fn payload(&self, step: &str) -> Value {
         let at = self.at(step);
-        let unit = self.run.state().steps[at]
-            .units
-            .iter()
-            .rev()
-            .find(|unit| unit.live.is_some());
-        let live = unit.unwrap().live.as_ref().unwrap();
+        let units = self.run.state().steps[at].all_units();
+        let live = units.filter_map(|(_, unit)| unit.live.as_ref()).last().unwrap();
         let plan = message_field(&self.request_of(&live.request), 1);
         let step = message_field(&plan, 4);
         json_of(ValueView::Struct(&message_field(&step, 3)))
@@ -331,12 +326,8 @@ impl World {
 
     pub(crate) fn environment(&self, step: &str) -> Value {
         let at = self.at(step);
-        let unit = self.run.state().steps[at]
-            .units
-            .iter()
-            .rev()
-            .find(|unit| unit.live.is_some());
-        let live = unit.unwrap().live.as_ref().unwrap();
+        let units = self.run.state().steps[at].all_units();
+        let live = units.filter_map(|(_, unit)| unit.live.as_ref()).last().unwrap();
         json_of(ValueView::Struct(&message_field(
             &self.request_of(&live.request),
             2,
@@ -485,6 +476,7 @@ fn profiles(plan: &plan::Plan) -> Vec<ActionProfile> {
                 names.extend(parallel.items.iter().map(|item| item.tool_name.clone()))
             }
             StepKind::Loop(spec) => names.push(spec.call.tool_name.clone()),
+            StepKind::LlmDecision(decision) => names.extend(decision.tools.clone()),
             _ => {}
         }
     }
@@ -503,16 +495,24 @@ fn profiles(plan: &plan::Plan) -> Vec<ActionProfile> {
             };
             ActionProfile {
                 idempotent: action.ends_with(".idempotent"),
+                description: format!("Does what {action} does."),
+                input_schema: match action.as_str() {
+                    "pure.sum" => SUM_SCHEMA.to_owned(),
+                    _ => String::new(),
+                },
                 action,
                 effect: effect.into(),
                 risk: risk.into(),
-                attempt_ms: 0,
                 seen: true,
                 ..ActionProfile::default()
             }
         })
         .collect()
 }
+
+/// What `pure.sum` takes.
+const SUM_SCHEMA: &str = r#"{"type": "object", "additionalProperties": false, "required": ["of"],
+    "properties": {"of": {"type": "array", "items": {"type": "integer"}, "maxItems": 3}}}"#;
 
 /// A step that calls a pure action of its own name.
 pub(crate) fn call(key: &str) -> Value {

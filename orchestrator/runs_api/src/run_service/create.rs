@@ -121,6 +121,7 @@ impl Runs {
             violations: Vec::new(),
             attempts_max: n(preview.attempts_max),
             model_calls_max: n(preview.model_calls_max),
+            tool_calls_max: n(preview.tool_calls_max),
             children_max: n(preview.children_max),
             active_ms_max: n(preview.active_ms_max),
             lifetime_ms: n(preview.lifetime_ms),

@@ -150,11 +150,15 @@ fn key(unit: UnitRef, attempt: u32) -> (u32, u32, u32, u32) {
     (unit.step, unit.index, unit.epoch, attempt)
 }
 
-/// The step's key, and of steps with several units the unit behind it.
+/// The step's key, and of steps with several units the unit behind it; of a tool that a model asks for its turn and the number
+/// of the call, both from 0.
 pub(super) fn unit_text(plan: &Plan, unit: UnitRef) -> String {
     let Some(step) = plan.steps.get(unit.step as usize) else {
         return String::new();
     };
+    if let Some((turn, n)) = unit.as_tool_call() {
+        return format!("{}[{turn}].{n}", step.key);
+    }
     match &step.kind {
         StepKind::Parallel(_) | StepKind::Loop(_) | StepKind::LlmDecision(_) => {
             format!("{}[{}]", step.key, unit.index)
@@ -205,7 +209,7 @@ pub(crate) fn evidence(fold: &AttemptsFold<'_>, attempt: &Settled, request_id: &
             .get(called.unit.step as usize)
             .map(|step| &step.kind),
         Some(StepKind::LlmDecision(_))
-    );
+    ) && called.unit.as_tool_call().is_none();
     v1::Evidence {
         step_id: fold.key_of(called.unit.step).to_owned(),
         tool_name: called.action.clone(),

@@ -10,7 +10,8 @@ use escapement_model::opaque::{ListBuilder, StructBuilder, value};
 use escapement_model::{Opaque, RunId};
 use escapement_run::ids::AttemptName;
 use escapement_run::journal::{
-    Entry, Event, Failure, InputRequest, RequestAnswer, StepMemoized, Stored, ToolCalled, ToolOutput, UnitRef,
+    Entry, Event, Failure, InputRequest, RequestAnswer, StepMemoized, Stored, ToolCalled, ToolOutput,
+    ToolsAsked, UnitRef,
 };
 use escapement_run::outcome::value_of_object;
 use escapement_run::plan::Plan;
@@ -55,6 +56,7 @@ fn step_of(event: &Event) -> Option<u32> {
         Event::StepFailed(failed) => Some(failed.step),
         Event::StepSkipped(skipped) => Some(skipped.step),
         Event::StepMemoized(memo) => Some(memo.step),
+        Event::ToolsAsked(asked) => Some(asked.unit.step),
         Event::InputRequested(request) => request.unit.map(|unit| unit.step),
         Event::DecisionRecorded(answer) | Event::InputReceived(answer) => answer.unit.map(|unit| unit.step),
         Event::InputExpired(request) | Event::InputClosed(request) => request.unit.map(|unit| unit.step),
@@ -130,6 +132,7 @@ fn data(run_id: RunId, plan: &Plan, event: &Event) -> Opaque {
         Event::StepFailed(failed) => failure(data, &failed.error),
         Event::StepSkipped(skipped) => data.text("reason", skip_word(skipped.reason())),
         Event::StepMemoized(memo) => memoized(data, memo),
+        Event::ToolsAsked(asked) => tools_asked(data, plan, asked),
         Event::InputRequested(_)
         | Event::DecisionRecorded(_)
         | Event::InputReceived(_)
@@ -255,6 +258,21 @@ fn memoized(data: StructBuilder, memo: &StepMemoized) -> StructBuilder {
     let data = optional(data, "output", memo.output.as_ref());
     data.number("units", count(memo.units.len()).into())
         .number("as_of", memo.as_of as f64)
+}
+
+/// The calls that a turn of a model asks for; the code of the refusal with those that are not made.
+fn tools_asked(data: StructBuilder, plan: &Plan, asked: &ToolsAsked) -> StructBuilder {
+    let calls = asked.calls.iter().fold(ListBuilder::new(), |list, call| {
+        let shown = StructBuilder::new().text("tool_name", &call.action);
+        let shown = match &call.refusal {
+            Some(refusal) => failure(shown, refusal),
+            None => shown,
+        };
+        list.object(shown.build().as_encoded())
+    });
+    unit(data, plan, asked.unit)
+        .list("calls", calls)
+        .number("left_out", f64::from(asked.n_left_out))
 }
 
 fn requested(data: StructBuilder, plan: &Plan, request: &InputRequest) -> StructBuilder {

@@ -1,0 +1,107 @@
+//! Models that call tools, on real processes: what they may call, and what a kill repeats.
+
+use crate::plan_words::document;
+use crate::world::World;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A run whose only step asks a model that may call these tools.
+async fn asks(world: &World, tools: &[&str]) -> String {
+    let config = json!({ "prompt": "How much?", "tools": tools });
+    let steps = json!([{ "key": "think", "type": "llm_decision", "config": config }]);
+    world.create(json!({ "document": document(steps) })).await
+}
+
+fn wants(name: &str, arguments: Value) -> Value {
+    json!({ "content": "", "tool_calls": [{ "id": "1", "name": name, "arguments": arguments }] })
+}
+
+async fn world() -> World {
+    let world = World::start().await;
+    let profile = json!({ "action": "llm.chat", "effect": "llm", "risk": "safe" });
+    world.profile(profile).await;
+    world
+}
+
+#[tokio::test]
+async fn s37_a_model_gets_its_tools_and_no_others() {
+    let world = world().await;
+    world.shared.model_answers([
+        wants("script.effect", json!({})),
+        wants("script.pure", json!("{\"answer\": {\"sum\": 3}}")),
+        wants("script.pure", json!({})),
+        wants("script.pure", json!({})),
+        json!({ "content": "Three.", "tool_calls": [{ "name": "script.pure", "arguments": {} }] }),
+    ]);
+    let run_id = asks(&world, &["script.pure"]).await;
+    let run = world.ended(&run_id).await;
+    assert_eq!(run["state"], "completed", "{run}");
+    assert_eq!(run["output"]["decision"], "Three.");
+    let calls = world.calls_of(&run_id);
+    let of = |action: &str| {
+        calls
+            .iter()
+            .filter(|call| call["action"] == action)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("llm.chat").len(), 5, "the fifth turn is the last");
+    assert_eq!(of("script.pure").len(), 3);
+    assert!(
+        of("script.effect").is_empty(),
+        "what is no tool of the step is not called"
+    );
+    let turns = of("llm.chat");
+    let told = turns[1]["payload"]["messages"].to_string();
+    assert!(told.contains("TOOL_NOT_ALLOWED"), "{told}");
+    assert!(turns[2]["payload"]["messages"].to_string().contains("sum"));
+    assert_eq!(turns[0]["payload"]["tools"][0]["name"], "script.pure");
+    assert_eq!(turns[3]["payload"]["tool_choice"], "auto");
+    assert_eq!(turns[4]["payload"]["tool_choice"], "none");
+    let replayed = world
+        .call("RunService/ReplayRun", json!({ "run_id": run_id }))
+        .await;
+    assert_eq!(replayed["identical"], true, "{replayed}");
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s37_no_turn_that_was_answered_is_asked_again() {
+    let mut world = world().await;
+    world.shared.model_answers([
+        wants("script.pure", json!({ "gate": "tool", "answer": { "sum": 3 } })),
+        json!({ "gate": "turn", "content": "lost" }),
+        json!({ "content": "Three." }),
+    ]);
+    let run_id = asks(&world, &["script.pure"]).await;
+    world.until_calls(&run_id, 2).await;
+    world.crash().await;
+    world.shared.open("tool");
+    world.until_calls(&run_id, 4).await;
+    world.crash().await;
+    world.shared.open("turn");
+    let run = world.ended(&run_id).await;
+    assert_eq!(run["output"]["decision"], "Three.", "{run}");
+    let mut calls: BTreeMap<(String, i64), usize> = BTreeMap::new();
+    for call in world.calls_of(&run_id) {
+        let action = call["action"].as_str().unwrap().to_owned();
+        *calls
+            .entry((action, call["index"].as_f64().unwrap() as i64))
+            .or_default() += 1;
+    }
+    let expected = [
+        (("llm.chat", 0), 1),
+        (("llm.chat", 1), 2),
+        (("script.pure", 2_000_000), 2),
+    ];
+    let expected = expected.map(|((action, index), count)| ((action.to_owned(), index), count));
+    assert_eq!(
+        calls,
+        expected.into(),
+        "what was in flight is repeated, what was answered is not"
+    );
+    let replayed = world
+        .call("RunService/ReplayRun", json!({ "run_id": run_id }))
+        .await;
+    assert_eq!(replayed["identical"], true, "{replayed}");
+    world.close().await;
+}
