@@ -102,6 +102,7 @@ pub(crate) fn tell_of_runs(finding: &RunFinding) {
             "definitions": definitions,
         }),
         RunFinding::Definition { number } => json!({"event": "definition_damaged", "number": number}),
+        RunFinding::Notice { number } => json!({"event": "notice_damaged", "number": number}),
         RunFinding::Store(said) => json!({"event": "store_damaged", "said": format!("runs: {said}")}),
     });
 }

@@ -11,7 +11,7 @@ use escapement_model::Opaque;
 use escapement_model::opaque::{ValueView, items, value_of};
 
 /// The names that an expression may have a value for.
-const NAMES: [&str; 5] = ["input", "run", "results", "iteration", "last"];
+const NAMES: [&str; 6] = ["input", "run", "session", "results", "iteration", "last"];
 
 /// Checks that an expression uses no other names.
 pub(crate) fn check_names(node: &Node) -> Result<(), String> {

@@ -108,6 +108,10 @@ impl Run {
             n_steps: u32::try_from(plan.steps.len()).expect("a plan has at most 1024 steps"),
             document,
         }));
+        // RUN-14.1
+        if let Some(session) = from.session.as_ref().filter(|_| from.spec.session_id.is_empty()) {
+            turn.inherit_session(&session.state);
+        }
         for (step, spec) in (0..).zip(&plan.steps) {
             let before = other.plan().steps[..n_kept].iter();
             let Some(before) = before.clone().position(|before| before.key == spec.key) else {

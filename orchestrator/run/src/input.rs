@@ -3,6 +3,7 @@
 use crate::ids::{InputRequestId, RunId};
 use crate::journal::{Decision, Entry, Responder};
 use crate::outcome::AttemptOutcome;
+use crate::session::SkillHealth;
 use crate::spec::ActionProfile;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -89,6 +90,17 @@ pub enum Input {
     },
     /// The process was started anew and the run with it.
     Recovered,
+    /// What changed in the session that the run shares with others.
+    Session(SessionNews),
+}
+
+/// What changed in a session since the run was told of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionNews {
+    /// The number of its newest state, and that state.
+    pub state: Option<(u64, Opaque)>,
+    /// The number of the newest health of its skills, and that.
+    pub health: Option<(u64, Vec<SkillHealth>)>,
 }
 
 /// Which steps are run again beside the named one.
@@ -204,6 +216,16 @@ pub struct EncodedEntry {
 }
 
 impl Commit {
+    /// What two inputs led to, one after the other.
+    #[must_use]
+    pub fn followed_by(mut self, next: Self) -> Self {
+        self.entries.extend(next.entries);
+        self.events.extend(next.events);
+        self.blobs.extend(next.blobs);
+        self.effects.extend(next.effects);
+        self
+    }
+
     // RUN-9.3
     /// What may leave now that everything in here is durable.
     pub fn persisted(self) -> Vec<Effect> {

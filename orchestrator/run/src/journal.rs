@@ -10,6 +10,7 @@ mod models;
 mod names;
 mod people;
 mod revisions;
+mod sessions;
 
 use crate::spec::{ActionProfile, Spec};
 use alloc::string::String;
@@ -27,6 +28,7 @@ pub use people::{
     ResponderKind,
 };
 pub use revisions::{ReplanTriggered, Substituted};
+pub use sessions::{SessionRead, SkillHealthChanged, SkillsRead, StatePatched};
 
 // RUN-9.1
 /// One entry.
@@ -42,7 +44,7 @@ pub struct Entry {
     #[prost(
         oneof = "Event",
         tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
-                36, 37, 38, 39, 40, 41, 42, 43, 50, 55"
+                36, 37, 38, 39, 40, 41, 42, 43, 50, 55, 60, 61, 62"
     )]
     pub event: Option<Event>,
 }
@@ -158,6 +160,15 @@ pub enum Event {
     /// A turn of a model asks for tools.
     #[prost(message, tag = "55")]
     ToolsAsked(ToolsAsked),
+    /// The run sees what changed in its session.
+    #[prost(message, tag = "60")]
+    SessionRead(SessionRead),
+    /// A step that completed patched the state of the session.
+    #[prost(message, tag = "61")]
+    StatePatched(StatePatched),
+    /// A skill does better or worse than before.
+    #[prost(message, tag = "62")]
+    SkillHealthChanged(SkillHealthChanged),
 }
 
 /// Nothing more to say.

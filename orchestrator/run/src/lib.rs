@@ -21,6 +21,7 @@ mod preview;
 pub mod record;
 mod run;
 mod schema;
+pub mod session;
 pub mod spec;
 pub mod state;
 pub mod template;
@@ -30,7 +31,7 @@ pub use contract_request::ENVIRONMENT_KEY;
 pub use fork::{ChangedStep, EditedPlan, Keep};
 pub use input::{
     Answer, Blobs, Commit, Effect, EncodedEntry, Input, OverrideWord, Refused, RefusedReason, RewindScope,
-    Rollback,
+    Rollback, SessionNews,
 };
 pub use preview::{Preview, preview};
 pub use run::{Run, ShownState};

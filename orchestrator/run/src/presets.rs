@@ -68,6 +68,7 @@ impl Preset {
             max_turns: 5,
             max_generations: 5,
             max_substitutions: 3,
+            degraded_timeout_factor: 1.0,
         };
         match self {
             Preset::Standard => standard,

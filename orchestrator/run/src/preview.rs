@@ -156,7 +156,7 @@ fn check_ms(spec: &Spec, profile: &ActionProfile) -> u64 {
 /// Milliseconds that a unit of the step takes at most with its retries.
 fn unit_ms(step: &Step, spec: &Spec, profile: &ActionProfile) -> u64 {
     let limits = &spec.limits;
-    let attempt = attempt_ms(step, profile, limits);
+    let attempt = limits.longest_ms(attempt_ms(step, profile, limits));
     let retries = step.retry.max_retries.unwrap_or(limits.max_retries);
     let one = limits
         .queue_wait_ms

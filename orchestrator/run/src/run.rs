@@ -1,7 +1,7 @@
 //! One run as a state machine: inputs in, entries and effects out. Keeps nothing that its journal does not say.
 
 use crate::ids::RunId;
-use crate::input::{Blobs, Commit, Effect, Input, Refused};
+use crate::input::{Blobs, Commit, Effect, Input, Refused, SessionNews};
 use crate::journal::{Entry, Event, PlanCreated, RequestState, RunCreated};
 use crate::plan::Plan;
 use crate::spec::{ActionProfile, Spec};
@@ -137,7 +137,7 @@ impl Run {
     pub fn handle(&mut self, input: Input, now: i64, blobs: &dyn Blobs) -> Result<Commit, Refused> {
         let now = now.max(self.state.updated_at);
         let on_time = match input {
-            Input::Time | Input::Recovered => true,
+            Input::Time | Input::Recovered | Input::Session(_) => true,
             _ => self.due_at().is_none_or(|due| due > now),
         };
         assert!(on_time, "time fires before a later input");
@@ -154,6 +154,33 @@ impl Run {
         Ok(commit)
     }
 
+    // RUN-14.4
+    /// As [`Run::handle`], once the run has seen what changed in its session. If the input changes nothing, the run sees it
+    /// with a later one.
+    ///
+    /// # Errors
+    /// As [`Run::handle`].
+    pub fn handle_after(
+        &mut self,
+        news: SessionNews,
+        input: Input,
+        now: i64,
+        blobs: &dyn Blobs,
+    ) -> Result<Commit, Refused> {
+        let mut run = self.clone();
+        let seen = run.handle(Input::Session(news), now, blobs)?;
+        let blobs = WithNew {
+            new: &seen.blobs,
+            others: blobs,
+        };
+        let handled = run.handle(input, now, &blobs)?;
+        if handled.entries.is_empty() {
+            return Ok(handled);
+        }
+        *self = run;
+        Ok(seen.followed_by(handled))
+    }
+
     /// Everything that is outstanding: what a restart does again.
     pub fn outstanding(&self, blobs: &dyn Blobs) -> Vec<Effect> {
         // Nothing is decided; a turn knows how an effect is made.
@@ -161,7 +188,7 @@ impl Run {
         Turn::new(&mut state, &self.plan, self.state.updated_at, blobs).outstanding()
     }
 
-    /// What the expression of an evaluation is about: an object with `input`, `run`, `results` (by the keys of the steps that
+    /// What the expression of an evaluation is about: an object with `input`, `run`, `session`, `results` (by the keys of the steps that
     /// completed, at least of those that the expression can refer to), and in a loop `iteration` and `last`, the output of that
     /// iteration. A sentence, which is what the expression comes to, if that has more than 8 MiB. `None` if nobody waits for its
     /// value.
@@ -188,6 +215,19 @@ impl Run {
     /// The state in one word.
     pub fn shown(&self) -> ShownState {
         self.state.shown()
+    }
+}
+
+/// Contents that the store does not have yet, and those that it has.
+struct WithNew<'a> {
+    new: &'a [([u8; 32], Bytes)],
+    others: &'a dyn Blobs,
+}
+
+impl Blobs for WithNew<'_> {
+    fn blob(&self, digest: &[u8; 32]) -> Bytes {
+        let new = self.new.iter().find(|(known, _)| known == digest);
+        new.map_or_else(|| self.others.blob(digest), |(_, bytes)| bytes.clone())
     }
 }
 

@@ -62,6 +62,15 @@ pub struct Spec {
     /// The action that says whether a destructive call is safe, at level 3; empty if there is none.
     #[prost(string, tag = "17")]
     pub safety_action: String,
+    /// The session that it shares with other runs; empty if it has one of its own.
+    #[prost(string, tag = "27")]
+    pub session_id: String,
+    /// The language of its notices, as in `en` or `ja-JP`; empty for English.
+    #[prost(string, tag = "28")]
+    pub locale: String,
+    /// What its user is told.
+    #[prost(enumeration = "Notices", tag = "29")]
+    pub notices: i32,
     /// What every revision must keep to, beside what its plan says itself.
     #[prost(message, required, tag = "30")]
     pub constraints: Constraints,
@@ -82,6 +91,19 @@ pub struct Constraints {
     /// Actions that no step may call.
     #[prost(string, repeated, tag = "4")]
     pub forbidden_actions: Vec<String>,
+}
+
+// RUN-14.8
+/// What the user of a run is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum Notices {
+    /// Nothing.
+    None = 0,
+    /// How it ended, and what it asks.
+    End = 1,
+    /// Each step, too.
+    All = 2,
 }
 
 impl Spec {
@@ -157,6 +179,21 @@ pub struct Limits {
     /// Tools that may be replaced by an alternative.
     #[prost(uint32, tag = "20")]
     pub max_substitutions: u32,
+    /// What the limit of an attempt is multiplied with while its skill is degraded; below 1 as 1.
+    #[prost(double, tag = "21")]
+    pub degraded_timeout_factor: f64,
+}
+
+impl Limits {
+    // RUN-14.7
+    /// The limit of an attempt whose skill is degraded.
+    pub fn longest_ms(&self, limit_ms: u64) -> u64 {
+        match self.degraded_timeout_factor {
+            // Both are below 2^53.
+            factor if factor > 1.0 => (limit_ms as f64 * factor) as u64,
+            _ => limit_ms,
+        }
+    }
 }
 
 /// What failure and doubt lead to.
@@ -275,6 +312,20 @@ pub struct ActionProfile {
     /// empty.
     #[prost(string, tag = "10")]
     pub input_schema: String,
+    /// The skill whose health its attempts count for; the action itself if it is empty.
+    #[prost(string, tag = "20")]
+    pub skill: String,
+}
+
+impl ActionProfile {
+    // RUN-14.5
+    /// The skill whose health its attempts count for.
+    pub fn skill(&self) -> &str {
+        match self.skill.as_str() {
+            "" => &self.action,
+            skill => skill,
+        }
+    }
 }
 
 /// What repeating an action would mean.

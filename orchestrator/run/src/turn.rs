@@ -13,6 +13,7 @@ mod people;
 mod replan;
 mod revisions;
 mod safety;
+mod sessions;
 mod steps;
 mod substitution;
 pub(crate) mod time;
@@ -85,6 +86,7 @@ impl<'a> Turn<'a> {
                 | Input::Evaluated { .. }
                 | Input::ChildEnded { .. }
                 | Input::Time
+                | Input::Session(_)
                 | Input::Recovered => Ok(None),
                 Input::Admit
                 | Input::Answer(_)
@@ -132,6 +134,10 @@ impl<'a> Turn<'a> {
             } => self.override_step(&step_key, word, reason)?,
             Input::Checkpoint { data } => self.checkpoint(data)?,
             Input::Recovered => self.recovered(),
+            Input::Session(news) => {
+                self.session_changed(news);
+                return Ok(None);
+            }
         }
         if self.revised.is_none() {
             self.advance();

@@ -6,8 +6,13 @@
 
 extern crate alloc;
 
+mod notices;
 mod runs;
+mod sessions;
+mod texts;
 mod work;
 
+pub use notices::{Notice, NoticeKind, NoticeRow, stream_of_session, stream_of_user};
 pub use runs::{Config, NotCreated, NotForked, NotHandled, Runs, SNAPSHOT_BYTES_MAX};
+pub use sessions::Sessions;
 pub use work::{Asked, IndexRow, NewFork, NewRun, RequestRow, RevisionRow, Work};

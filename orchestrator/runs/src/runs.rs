@@ -1,5 +1,6 @@
 //! The runs that live, and the order among them.
 
+use crate::sessions::{Sessions, hand};
 use crate::work::{Asked, IndexRow, NewFork, NewRun, RequestRow, RevisionRow, Work};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -57,6 +58,7 @@ pub enum NotHandled {
 pub struct Runs {
     config: Config,
     runs: BTreeMap<RunId, Live>,
+    sessions: Sessions,
     /// Those that wait for admission: the highest priority first, then the oldest.
     queue: BTreeSet<(Reverse<u32>, i64, RunId)>,
     /// When each run's time comes.
@@ -85,6 +87,7 @@ impl Runs {
         Self {
             config,
             runs: BTreeMap::new(),
+            sessions: Sessions::default(),
             queue: BTreeSet::new(),
             due: BTreeSet::new(),
             n_under_way: 0,
@@ -140,6 +143,7 @@ impl Runs {
         let Some(live) = self.runs.remove(&run_id) else {
             return;
         };
+        self.sessions.run_ends(&live.run.state().spec.session_id);
         if let Some(queued) = live.queued {
             self.queue.remove(&queued);
         }
@@ -178,7 +182,8 @@ impl Runs {
         blobs: &dyn Blobs,
     ) -> Result<Option<Work>, NotHandled> {
         let live = self.runs.get_mut(&run_id).ok_or(NotHandled::NotLive)?;
-        let commit = live.run.handle(input, now, blobs).map_err(NotHandled::Refused)?;
+        let handed = hand(&self.sessions, &mut live.run, input, now, blobs);
+        let commit = handed.map_err(NotHandled::Refused)?;
         if commit.entries.is_empty() {
             return Ok(None);
         }
@@ -195,9 +200,7 @@ impl Runs {
                 .runs
                 .get_mut(&run_id)
                 .expect("the queue holds runs that live");
-            let commit = live
-                .run
-                .handle(Input::Admit, now, blobs)
+            let commit = hand(&self.sessions, &mut live.run, Input::Admit, now, blobs)
                 .expect("it waits for admission");
             admitted.push(self.work(run_id, commit));
         }
@@ -220,14 +223,22 @@ impl Runs {
                 .runs
                 .get_mut(&run_id)
                 .expect("times are those of runs that live");
-            let commit = live
-                .run
-                .handle(Input::Time, now, blobs)
-                .expect("time is never refused");
+            let commit =
+                hand(&self.sessions, &mut live.run, Input::Time, now, blobs).expect("time is never refused");
             assert!(!commit.entries.is_empty(), "what is due changes something");
             done.push(self.work(run_id, commit));
         }
         done
+    }
+
+    /// The sessions that are in use.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// The sessions that are in use, for those who change them.
+    pub fn sessions_mut(&mut self) -> &mut Sessions {
+        &mut self.sessions
     }
 
     /// The run, if it lives.
@@ -270,6 +281,7 @@ impl Runs {
             bytes: 0,
             snapshot_bytes: 0,
         };
+        self.sessions.run_begins(&live.run);
         self.runs.insert(run_id, live);
         self.place(run_id);
     }
@@ -303,9 +315,11 @@ impl Runs {
         self.n_under_way += usize::from(under_way);
         self.n_under_way -= usize::from(live.under_way);
         live.under_way = under_way;
-        if state.stage().is_end() {
-            let ended = self.runs.remove(&run_id);
-            self.ended.extend(ended.map(|live| (run_id, live.run)));
+        if state.stage().is_end()
+            && let Some(ended) = self.runs.remove(&run_id)
+        {
+            self.sessions.run_ends(&ended.run.state().spec.session_id);
+            self.ended.push((run_id, ended.run));
         }
     }
 
@@ -319,6 +333,8 @@ impl Runs {
         let requests = changed_requests(&commit);
         let live = self.runs.get_mut(&run_id).expect("the run lives");
         let revisions = new_revisions(&live.run, &commit);
+        self.sessions.learn(&live.run, &commit);
+        let notices = crate::notices::of(&live.run, &commit);
         let entries = core::mem::take(&mut commit.entries);
         let blobs = core::mem::take(&mut commit.blobs);
         // `Work` holds them back in its turn.
@@ -342,6 +358,7 @@ impl Runs {
             revisions,
             index: index_row(&live.run),
             requests,
+            notices,
             snapshot,
             effects,
         };
@@ -361,6 +378,7 @@ fn index_row(run: &Run) -> IndexRow {
         updated_at: state.updated_at,
         due_at: run.due_at(),
         parent_run_id: parent.and_then(RunId::from_bytes),
+        session_id: Some(&state.spec.session_id).filter(|id| !id.is_empty()).cloned(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What one input led to, as the store takes it: the run's new entries, what lists find it by, and what may leave afterwards.
 
+use crate::notices::NoticeRow;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -59,6 +60,8 @@ pub struct Work {
     pub index: IndexRow,
     /// Requests that were opened, answered, expired or closed.
     pub requests: Vec<RequestRow>,
+    /// What its user is told.
+    pub notices: Vec<NoticeRow>,
     /// The state after the last entry, if it is time for a snapshot.
     pub snapshot: Option<Bytes>,
     /// What may leave once all of this is durable.
@@ -90,6 +93,8 @@ pub struct IndexRow {
     pub due_at: Option<i64>,
     /// The run that waits for it.
     pub parent_run_id: Option<RunId>,
+    /// The session that it shares with others.
+    pub session_id: Option<String>,
 }
 
 /// A revision of a run's plan.

@@ -5,6 +5,7 @@ mod event;
 mod input_request;
 mod plan;
 mod run;
+mod session;
 mod step;
 mod words;
 
@@ -13,5 +14,6 @@ pub(crate) use event::event;
 pub(crate) use input_request::{decision_word, kind_word, request_view};
 pub(crate) use plan::{Document, step_objects};
 pub(crate) use run::{Detail, listed, percent, run_view};
+pub(crate) use session::skill_view;
 pub(crate) use step::{result_view, step_state, step_view};
-pub(crate) use words::{STATES, hex, state_of, state_of_byte, status_word, uuid_text};
+pub(crate) use words::{STATES, hex, signed, state_of, state_of_byte, status_word, uuid_text};

@@ -42,7 +42,11 @@ pub struct Ended {
 
 /// Runs, and what of them is on its way to the store.
 pub struct RunsHost {
-    runs: Runs,
+    pub(crate) runs: Runs,
+    /// Sessions that are gone with the next batch.
+    pub(crate) deleted_sessions: Vec<String>,
+    /// Unix milliseconds of the last change.
+    pub(crate) now: i64,
     contents: Contents,
     /// To be written, in order.
     queue: VecDeque<Queued>,
@@ -77,6 +81,8 @@ impl RunsHost {
         let (recovered, damaged) = recover(&*store.reader()?)?;
         let mut host = Self {
             runs: Runs::new(config),
+            deleted_sessions: Vec::new(),
+            now,
             contents: Contents::new(store.reader()?),
             queue: VecDeque::new(),
             written: Vec::new(),
@@ -88,6 +94,8 @@ impl RunsHost {
         };
         let ids: Vec<RunId> = recovered.iter().map(|(run_id, _)| *run_id).collect();
         for (run_id, run) in recovered {
+            let spec = &run.state().spec;
+            host.hold_session(&spec.session_id, &spec.user_id);
             host.runs.recover(run_id, run);
         }
         for run_id in ids
@@ -150,6 +158,7 @@ impl RunsHost {
 
     /// Hands time to the runs whose time has come.
     pub fn time(&mut self, now: i64) {
+        self.now = now;
         loop {
             let works = self.runs.time(now, RUNS_PER_STEP, &self.contents);
             if works.is_empty() {
@@ -188,10 +197,14 @@ impl RunsHost {
     pub fn poll_batch(&mut self) -> Option<RunBatch> {
         assert!(self.written.is_empty(), "one batch after another");
         let mut batch = RunBatch::new();
+        // RUN-14.4
+        for write in self.session_writes() {
+            batch.define(write);
+        }
         self.ending_runs = self.runs.take_ended();
         for queued in self.queue.drain(..) {
             self.ending.extend(ended(&queued.work));
-            if batch.is_empty() || !planted::is_on(Bug::RunWriteDropped) {
+            if batch.writes().is_empty() || !planted::is_on(Bug::RunWriteDropped) {
                 batch.add(write_of(&queued));
             }
             self.written.push(queued.written());
@@ -222,6 +235,7 @@ impl RunsHost {
         if self.queue.is_empty() {
             self.contents.arrived();
         }
+        self.runs.sessions_mut().let_go();
         for Written { coming, effects } in self.written.drain(..) {
             let effects = effects.into_iter().map(|effect| (coming.run_id, effect));
             self.ready.extend(effects);

@@ -9,10 +9,12 @@ mod host;
 mod recent;
 mod recovery;
 mod revisions;
+mod sessions;
 mod writes;
 
 pub use export::{ExportFault, PIECE_BYTES_MAX, RunExport};
 pub use host::{Create, Ended, Fork, Handled, NotCreated, NotForked, RunsHost};
 pub use recovery::{Damaged, StoredRunFault, look_at_stored};
 pub use revisions::documents_below;
+pub use sessions::{SessionDeleted, stored_session};
 pub use writes::{Links, request_state_byte, state_byte};

@@ -3,10 +3,10 @@
 use escapement_model::RunId;
 use escapement_run::journal::{Entry, RequestState};
 use escapement_run::{Effect, ShownState};
-use escapement_runs::{RequestRow, RevisionRow, Work};
+use escapement_runs::{NoticeRow, RequestRow, RevisionRow, Work};
 use escapement_store::runs::{
-    ClientRequest, ClosedInputRequest, Content, NewInputRequest, NewRun, RunProgress, RunWrite, Snapshot,
-    limits,
+    ClientRequest, ClosedInputRequest, Content, NewInputRequest, NewNotice, NewRun, RunProgress, RunWrite,
+    Snapshot, limits,
 };
 use prost::Message;
 
@@ -125,6 +125,7 @@ fn with_creation(work: &Work, request: Option<ClientRequest>, coming: &Coming) -
         plan: coming.plan.clone(),
         goal: coming.links.goal.clone(),
         trigger: coming.links.trigger.clone(),
+        session: index.session_id.clone(),
         ..NewRun::default()
     });
     let last = work.first_sequence + work.entries.len() as u64 - 1;
@@ -137,6 +138,7 @@ fn with_creation(work: &Work, request: Option<ClientRequest>, coming: &Coming) -
         pinned: work.pinned.clone(),
         opened: work.requests.iter().filter_map(|row| opened(work, row)).collect(),
         closed: work.requests.iter().filter_map(|row| closed(work, row)).collect(),
+        notices: work.notices.iter().flat_map(told).collect(),
         ..RunWrite::new(work.run_id, work.first_sequence, progress)
     }
 }
@@ -156,6 +158,15 @@ fn contents(work: &Work) -> Vec<Content> {
         .filter(|row| row.document.content().is_none());
     let documents = in_place.map(|row| Content::of_revision(row.document.inline.clone(), row.digest));
     blobs.chain(documents).collect()
+}
+
+/// A notice in each of its streams.
+fn told(row: &NoticeRow) -> impl Iterator<Item = NewNotice> {
+    row.streams.iter().map(|stream| NewNotice {
+        stream: stream.clone(),
+        at: row.at,
+        record: row.record.clone(),
+    })
 }
 
 fn opened(work: &Work, row: &RequestRow) -> Option<NewInputRequest> {

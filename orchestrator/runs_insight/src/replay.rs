@@ -79,7 +79,7 @@ pub fn replay_with(
         if now < run.state().updated_at {
             return Err(differs("is older than the entry before"));
         }
-        let of_time = matches!(input, Input::Time | Input::Recovered);
+        let of_time = matches!(input, Input::Time | Input::Recovered | Input::Session(_));
         if run.due_at().is_none_or(|due| due <= now) && !of_time {
             return Err(differs("comes after a time at which something else was due"));
         }
@@ -200,6 +200,7 @@ fn forked(
 /// True for an entry with which a fork keeps something of the other run.
 fn is_kept(entry: &Entry) -> bool {
     match &entry.event {
+        Some(Event::SessionRead(read)) => read.state_version == 0,
         Some(Event::StepMemoized(_) | Event::StepFailed(_)) => true,
         Some(Event::StepSkipped(skipped)) => {
             matches!(skipped.reason(), SkipReason::Branch | SkipReason::Override)

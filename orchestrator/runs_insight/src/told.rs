@@ -10,7 +10,7 @@ use escapement_run::journal::{
     ToolOutput, UnitRef,
 };
 use escapement_run::outcome::AttemptOutcome;
-use escapement_run::{Answer, Blobs, Input, OverrideWord, RewindScope, Rollback, Run};
+use escapement_run::{Answer, Blobs, Input, OverrideWord, RewindScope, Rollback, Run, SessionNews};
 
 /// What an input is told from.
 pub(crate) struct Reader<'a> {
@@ -60,8 +60,19 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
             data: Opaque::from_encoded(reader.load(&checkpoint.data)?),
         },
         Event::RunRecovered(_) => Input::Recovered,
+        Event::SessionRead(read) => Input::Session(SessionNews {
+            state: match &read.state {
+                Some(state) => Some((read.state_version, Opaque::from_encoded(reader.load(state)?))),
+                None => None,
+            },
+            health: read
+                .health
+                .as_ref()
+                .map(|health| (health.version, health.skills.clone())),
+        }),
         // A retry that is due, or the end of a request.
         Event::ToolCalled(_)
+        | Event::SkillHealthChanged(_)
         | Event::ChildRunStarted(_)
         | Event::InputRequested(_)
         | Event::UnitFailed(_)
@@ -81,6 +92,7 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
         | Event::StepReset(_)
         | Event::StepMemoized(_)
         | Event::ToolsAsked(_)
+        | Event::StatePatched(_)
         | Event::RunPaused(_)
         | Event::RevisionFailing(_)
         | Event::ReplanTriggered(_)

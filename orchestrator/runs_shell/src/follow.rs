@@ -19,6 +19,8 @@ struct Followed {
     runs: BTreeMap<RunId, watch::Sender<u64>>,
     /// Counts the commits in which a request was opened or closed.
     requests: watch::Sender<u64>,
+    /// Counts the commits with notices.
+    notices: watch::Sender<u64>,
 }
 
 impl Follows {
@@ -26,6 +28,7 @@ impl Follows {
         let followed = Followed {
             runs: BTreeMap::new(),
             requests: watch::Sender::new(0),
+            notices: watch::Sender::new(0),
         };
         Self(Arc::new(Mutex::new(Some(followed))))
     }
@@ -45,12 +48,20 @@ impl Follows {
         }
     }
 
-    pub(crate) fn follow_requests(&self) -> FollowRequests {
+    pub(crate) fn follow_requests(&self) -> FollowAll {
         let commits = match &*self.lock() {
             Some(followed) => followed.requests.subscribe(),
             None => closed(),
         };
-        FollowRequests { commits }
+        FollowAll { commits }
+    }
+
+    pub(crate) fn follow_notices(&self) -> FollowAll {
+        let commits = match &*self.lock() {
+            Some(followed) => followed.notices.subscribe(),
+            None => closed(),
+        };
+        FollowAll { commits }
     }
 
     /// The run's entries are durable up to that one.
@@ -66,6 +77,13 @@ impl Follows {
     pub(crate) fn requests_moved(&self) {
         if let Some(followed) = &*self.lock() {
             followed.requests.send_modify(|commits| *commits += 1);
+        }
+    }
+
+    /// Users were told something, durably.
+    pub(crate) fn notices_moved(&self) {
+        if let Some(followed) = &*self.lock() {
+            followed.notices.send_modify(|commits| *commits += 1);
         }
     }
 
@@ -116,14 +134,14 @@ impl Drop for Follow {
     }
 }
 
-/// Follows the requests of all runs. Made before they are looked at, it misses nothing that comes after the look.
+/// Follows the requests, or the notices, of all runs. Made before they are looked at, it misses nothing that comes after the look.
 #[derive(Debug)]
-pub struct FollowRequests {
+pub struct FollowAll {
     commits: watch::Receiver<u64>,
 }
 
-impl FollowRequests {
-    /// Waits until requests were opened or closed, durably.
+impl FollowAll {
+    /// Waits until something of the kind became durable.
     ///
     /// # Errors
     /// [`CallError::Stopping`] if the process stops.

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
 use crate::error::CallError;
-use crate::follow::{Follow, FollowRequests, Follows};
+use crate::follow::{Follow, FollowAll, Follows};
 use crate::limits::{ANSWER_PATIENCE, CALL_BYTES_MAX, CALL_PATIENCE, CALL_UNIT_BYTES, CALLS_MAX};
 use crate::live::LiveRuns;
 use crate::message::{ChangeOf, LookOf, Looked, Message, Returned, Room, StoreWorkOf};
@@ -322,8 +322,13 @@ impl RunsHandle {
     }
 
     /// Tells when requests of any run were opened or closed. Follow first, then look.
-    pub fn follow_requests(&self) -> FollowRequests {
+    pub fn follow_requests(&self) -> FollowAll {
         self.0.follows.follow_requests()
+    }
+
+    /// Tells when users were told something of any run. Follow first, then look.
+    pub fn follow_notices(&self) -> FollowAll {
+        self.0.follows.follow_notices()
     }
 
     /// True if the run durably lives. No longer so once followers are told of its end.

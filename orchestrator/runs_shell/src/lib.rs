@@ -42,7 +42,7 @@ mod effects;
 pub use children::WantedPlan;
 pub use effects::{EffectsConfig, perform};
 pub use error::CallError;
-pub use follow::{Follow, FollowRequests};
+pub use follow::{Follow, FollowAll};
 pub use handle::{Condition, Created, Fork, KeepSteps, RunsHandle};
 pub use message::{Child, Outgoing, Returned};
 pub use readers::RunReaders;

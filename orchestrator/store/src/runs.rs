@@ -7,9 +7,10 @@
 //! A run only grows until it ends, and an ended run never changes. It can be removed on purpose; then its number stays
 //! counted and its ids stay used.
 //!
-//! Beside the runs there are definitions: saved plans and action profiles. Each change of one is a commit of its own.
+//! Beside the runs there are definitions: saved plans, action profiles and sessions. Each change of one is a commit of its
+//! own, but that of a session, which goes with what runs did to it. And there is an outbox of notices.
 //!
-//! Goals, sessions, triggers, notices and artifacts are not kept here yet.
+//! Goals, triggers and artifacts are not kept here yet.
 
 #[cfg(feature = "testing")]
 pub mod conformance;
@@ -18,6 +19,7 @@ mod embedded;
 pub mod limits;
 #[cfg(feature = "testing")]
 mod memory;
+mod notices;
 mod removal;
 mod stored;
 mod write;
@@ -36,6 +38,7 @@ pub use self::embedded::{
 pub(crate) use self::embedded::{copied, staged};
 #[cfg(feature = "testing")]
 pub use self::memory::{MemoryRuns, MemoryRunsDisk};
+pub use self::notices::{NewNotice, StoredNotice};
 pub use self::removal::{RunRemoval, RunRemoved, RunsRemoved};
 pub use self::stored::{
     JournalEntry, JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary, StoredInputRequest,
@@ -194,6 +197,18 @@ pub trait RunReader: Send {
         after: Option<u64>,
         limit: usize,
     ) -> Result<Vec<StoredInputRequest>, StoreFault>;
+
+    /// Notices of a stream behind that number, in the order of their numbers, at most `limit`. Leaves out what is damaged.
+    ///
+    /// # Errors
+    /// As the implementation fails.
+    fn notices(&self, stream: &str, after: u64, limit: usize) -> Result<Vec<StoredNotice>, StoreFault>;
+
+    /// The number of the newest notice of any stream; 0 if there never was one.
+    ///
+    /// # Errors
+    /// As the implementation fails.
+    fn last_notice(&self) -> Result<u64, StoreFault>;
 
     /// The run that the client's request of that key has created, removed or not, and the digest of the request.
     ///

@@ -110,6 +110,9 @@ pub struct ToolOutput {
     /// The verdict of a safety check: true if what it was asked about is safe.
     #[prost(bool, tag = "7")]
     pub is_safe: bool,
+    /// True if the output has a patch of the session's state.
+    #[prost(bool, tag = "20")]
+    pub patches: bool,
 }
 
 // RUN-5.1

@@ -2,8 +2,8 @@
 
 use super::{
     CheckpointCreated, ChildRunEnded, ChildRunStarted, Entry, Event, InputRequest, PlanCreated,
-    RequestAnswer, RunCompleted, RunCreated, StepCompleted, StepMemoized, Stored, ToolCalled, ToolOutput,
-    ToolsAsked,
+    RequestAnswer, RunCompleted, RunCreated, SessionRead, StatePatched, StepCompleted, StepMemoized, Stored,
+    ToolCalled, ToolOutput, ToolsAsked,
 };
 use alloc::vec::Vec;
 
@@ -50,7 +50,10 @@ fn stored_in(event: &Event) -> Vec<&Stored> {
         }
         Event::DecisionRecorded(RequestAnswer { value, .. })
         | Event::InputReceived(RequestAnswer { value, .. }) => value.iter().collect(),
+        Event::SessionRead(SessionRead { state, .. }) => state.iter().collect(),
+        Event::StatePatched(StatePatched { patch, state, .. }) => [patch].into_iter().chain(state).collect(),
         Event::RunStarted(_)
+        | Event::SkillHealthChanged(_)
         | Event::StepStarted(_)
         | Event::EvaluationRequested(_)
         | Event::Evaluated(_)

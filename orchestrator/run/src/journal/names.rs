@@ -34,6 +34,9 @@ impl Event {
             Event::StepReset(_) => ("step_reset", &[]),
             Event::ToolsAsked(_) => ("tools_asked", &[]),
             Event::StepMemoized(_) => ("step_memoized", &["plan_step_memoized"]),
+            Event::SessionRead(_) => ("session_read", &[]),
+            Event::StatePatched(_) => ("state_patched", &[]),
+            Event::SkillHealthChanged(_) => ("skill_health_changed", &[]),
             Event::InputRequested(request) => match request.kind() {
                 RequestKind::Approval => ("approval_requested", &["approval:required"]),
                 RequestKind::Question | RequestKind::RetryExtension | RequestKind::AmbiguousEffect => {

@@ -51,6 +51,9 @@ impl RunState {
             | Event::StepBlocked(_)
             | Event::StepReset(_)
             | Event::StepMemoized(_) => self.apply_to_steps(event, entry.at),
+            Event::SessionRead(_) | Event::StatePatched(_) | Event::SkillHealthChanged(_) => {
+                self.apply_to_session(event);
+            }
             Event::EvaluationRequested(_)
             | Event::Evaluated(_)
             | Event::ToolCalled(_)
@@ -370,6 +373,7 @@ impl RunState {
             if runs || planted::is_on(Bug::RunLateItemCounts) {
                 unit.output = output.output.clone();
                 unit.pause = output.pause;
+                unit.patches = output.patches;
             }
             self.progress();
         } else {

@@ -21,12 +21,14 @@ impl RunState {
             let answer = request.answer.as_ref().and_then(|answer| answer.value.as_ref());
             request.subject.iter().chain(answer).chain(&request.data)
         });
+        let session = self.session.as_ref().map(|session| &session.state);
         let checkpoints = self.checkpoints.iter().map(|checkpoint| &checkpoint.data);
         [&self.input, &self.environment, &self.document]
             .into_iter()
             .chain(steps)
             .chain(requests)
             .chain(end)
+            .chain(session)
             .chain(checkpoints)
             .filter_map(Stored::content)
             .collect()

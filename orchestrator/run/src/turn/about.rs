@@ -37,6 +37,7 @@ impl Turn<'_> {
         let mut bindings = StructBuilder::new()
             .object("input", self.given_input().as_encoded())
             .object("run", self.run_facts().as_encoded())
+            .object("session", self.session_state().as_encoded())
             .object("results", results.build().as_encoded());
         if let StepKind::Loop(_) = &self.plan.steps[pending.step as usize].kind {
             let unit = self.unit_ref(pending.step, pending.index);

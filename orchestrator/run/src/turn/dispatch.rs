@@ -197,6 +197,7 @@ impl Turn<'_> {
     /// The unit fails for good.
     pub(super) fn unit_fails(&mut self, unit: UnitRef, code: &str, message: &str) {
         let error = Failure::of_step(unit.step, code, message);
+        self.skill_gives_up(unit);
         self.emit(Event::UnitFailed(UnitFailed { unit, error }));
         self.unit_ended(unit);
     }
@@ -239,7 +240,9 @@ impl Turn<'_> {
         let attempt = state.attempts + 1;
         let profile = self.profile(&rendered.action);
         let limit_ms = attempt_ms(self.step(unit.step), &profile, &self.state.spec.limits);
-        let attempt_ms = self.cut_ms(limit_ms);
+        let skill = profile.skill();
+        let skill = if skill.is_empty() { &rendered.action } else { skill };
+        let attempt_ms = self.cut_ms(self.degraded_ms(limit_ms, skill));
         let request = self.contract_request(unit, attempt, rendered, subject, attempt_ms);
         let stored = self.store(request.clone());
         self.emit(Event::ToolCalled(ToolCalled {

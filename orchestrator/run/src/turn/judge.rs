@@ -1,6 +1,7 @@
 //! What the end of an attempt leads to: nothing more, another try, a question, or the end of its unit.
 
 use super::Turn;
+use super::sessions::has_patch;
 use crate::ids::RunId;
 use crate::journal::{
     ChildRunEnded, Event, Failure, OutcomeClass, RequestKind, StepRetrying, ToolCalled, ToolOutput, UnitRef,
@@ -28,6 +29,7 @@ impl Turn<'_> {
         let step_runs = self.step_state(unit.step).stage() == StepStage::Running;
         let outcome = bounded(outcome, &live);
         let class = outcome.class;
+        let patches = class == OutcomeClass::Completed && outcome.output.as_deref().is_some_and(has_patch);
         let output = outcome.output.map(|output| self.store(output));
         let failed = class != OutcomeClass::Completed;
         let error = failed.then(|| Failure::of_step(unit.step, &outcome.code, &outcome.message));
@@ -39,11 +41,13 @@ impl Turn<'_> {
             error: error.clone(),
             pause: outcome.pause,
             is_safe: false,
+            patches,
         }));
         if !step_runs {
             // The step has ended without it; what it says is kept and changes nothing.
             return;
         }
+        self.skill_did(&live.action, class, &outcome.code);
         match error {
             None => self.unit_ended(unit),
             Some(error) if class == OutcomeClass::ApprovalRequired => {

@@ -61,6 +61,7 @@ impl Turn<'_> {
             error: failed.then(|| Failure::of_step(live.unit.step, &outcome.code, &outcome.message)),
             pause: false,
             is_safe,
+            patches: false,
         }));
     }
 }

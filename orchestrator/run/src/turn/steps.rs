@@ -83,7 +83,15 @@ impl Turn<'_> {
 
     /// Ends the step well and goes on where it says.
     pub(super) fn complete_step(&mut self, step: u32, output: Option<Stored>, reason: &str) {
+        // RUN-14.3
+        let patched = match self.patched(step) {
+            Ok(patched) => patched.filter(|_| reason.is_empty()),
+            Err(why) => return self.fail_step(step, Failure::of_step(step, "OUTPUT_INVALID", &why)),
+        };
         self.let_go_of_units(step);
+        if let Some(patched) = patched {
+            self.patch_session(step, patched);
+        }
         let pause = self.step_state(step).all_units().any(|(_, unit)| unit.pause);
         self.emit(Event::StepCompleted(StepCompleted {
             step,

@@ -30,8 +30,7 @@ impl Sources for UnitSources<'_, '_> {
     fn value(&self, source: &str, pointer: &Pointer) -> Found<'_> {
         match source {
             "input" => follow_object(&self.turn.given_input(), pointer),
-            // Sessions come with a later revision of this crate; until then every session is empty.
-            "session" => follow_object(&Opaque::default(), pointer),
+            "session" => follow_object(&self.turn.session_state(), pointer),
             "run" => follow_object(&self.turn.run_facts(), pointer),
             "iteration" | "item" => match self.unit {
                 Some(unit) => {

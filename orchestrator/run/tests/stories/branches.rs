@@ -489,7 +489,8 @@ fn an_expression_is_about_the_input_the_results_and_the_iteration() {
     bindings["run"] = Value::Null;
     assert_eq!(
         bindings,
-        json!({"input": {"city": "Bern", "n": 3}, "run": null, "results": {"a": {"n": 1}}, "iteration": 0, "last": {"more": true}})
+        json!({"input": {"city": "Bern", "n": 3}, "run": null, "session": {}, "results": {"a": {"n": 1}},
+            "iteration": 0, "last": {"more": true}})
     );
 }
 

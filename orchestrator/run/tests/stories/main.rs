@@ -16,6 +16,7 @@ mod recovery;
 mod replays;
 mod revisions;
 mod safety;
+mod sessions;
 mod steps;
 mod substitutions;
 mod verbs;

@@ -573,7 +573,7 @@ pub(crate) fn json_of_value(bytes: &[u8]) -> Value {
     json_of(escapement_model::opaque::value(bytes).unwrap())
 }
 
-fn json_of(value: ValueView<'_>) -> Value {
+pub(crate) fn json_of(value: ValueView<'_>) -> Value {
     match value {
         ValueView::Null => Value::Null,
         ValueView::Bool(flag) => json!(flag),

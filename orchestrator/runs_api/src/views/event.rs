@@ -57,6 +57,7 @@ fn step_of(event: &Event) -> Option<u32> {
         Event::StepSkipped(skipped) => Some(skipped.step),
         Event::StepMemoized(memo) => Some(memo.step),
         Event::ToolsAsked(asked) => Some(asked.unit.step),
+        Event::StatePatched(patched) => Some(patched.step),
         Event::InputRequested(request) => request.unit.map(|unit| unit.step),
         Event::DecisionRecorded(answer) | Event::InputReceived(answer) => answer.unit.map(|unit| unit.step),
         Event::InputExpired(request) | Event::InputClosed(request) => request.unit.map(|unit| unit.step),
@@ -133,6 +134,9 @@ fn data(run_id: RunId, plan: &Plan, event: &Event) -> Opaque {
         Event::StepSkipped(skipped) => data.text("reason", skip_word(skipped.reason())),
         Event::StepMemoized(memo) => memoized(data, memo),
         Event::ToolsAsked(asked) => tools_asked(data, plan, asked),
+        Event::SessionRead(_) | Event::StatePatched(_) | Event::SkillHealthChanged(_) => {
+            super::session::data(data, event)
+        }
         Event::InputRequested(_)
         | Event::DecisionRecorded(_)
         | Event::InputReceived(_)
@@ -344,7 +348,7 @@ fn optional(data: StructBuilder, key: &str, stored: Option<&Stored>) -> StructBu
     }
 }
 
-fn stored_object(data: StructBuilder, key: &str, stored: &Stored) -> StructBuilder {
+pub(super) fn stored_object(data: StructBuilder, key: &str, stored: &Stored) -> StructBuilder {
     if !stored.digest.is_empty() {
         return elsewhere(data, key, stored);
     }

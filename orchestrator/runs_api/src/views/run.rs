@@ -2,13 +2,14 @@
 
 use super::input_request::request_view;
 use super::plan::Document;
+use super::session::skill_view;
 use super::step::output_ref;
 use super::words::{
     count, digest_text, error_type, limit_word, outcome, signed, small, state_of, status_word, time,
     uuid_text,
 };
 use crate::header::Header;
-use crate::resolution::{IN_DOUBT, ON_DEPENDENCY_FAILURE, ON_FAILURE, RESUME};
+use crate::resolution::{IN_DOUBT, NOTICES, ON_DEPENDENCY_FAILURE, ON_FAILURE, RESUME};
 use escapement_model::{Opaque, OpaqueValue, RunId};
 use escapement_run::ids::AttemptName;
 use escapement_run::journal::{Entry, Event, Failure, Limit, Substituted};
@@ -68,6 +69,12 @@ pub(crate) fn run_view(run: &Run, blobs: &dyn Blobs, detail: Detail) -> v1::Run 
         input: (detail == Detail::Full && is_small(input.length))
             .then(|| Opaque::from_encoded(input.load(blobs))),
         active_ms: signed(state.active_ms),
+        skills: state
+            .session
+            .iter()
+            .flat_map(|session| session.skills.iter().map(skill_view))
+            .collect(),
+        disabled_skills: state.disabled_skills().into_iter().map(str::to_owned).collect(),
         ..with_figures(of_spec(&state.run_id, &state.spec, &plan.name), state, plan)
     }
 }
@@ -104,6 +111,9 @@ fn of_spec(run_id: &[u8], spec: &Spec, plan_name: &str) -> v1::Run {
         retry_count: small(header.retry_count),
         depth: small(spec.depth),
         constraints: constraints(&spec.constraints),
+        session_id: spec.session_id.clone(),
+        locale: spec.locale.clone(),
+        notices: word(&NOTICES, spec.notices()),
         ..v1::Run::default()
     }
 }
@@ -260,6 +270,7 @@ fn limits(limits: &Limits) -> v1::Limits {
         multiplier: Some(limits.multiplier),
         max_backoff_ms: ms(limits.max_backoff_ms),
         max_turns: n(limits.max_turns),
+        degraded_timeout_factor: Some(limits.degraded_timeout_factor.max(1.0)),
     }
 }
 

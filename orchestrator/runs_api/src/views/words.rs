@@ -140,7 +140,7 @@ pub(super) fn count(n: usize) -> i32 {
 }
 
 /// A number of the journal as the API has it.
-pub(super) fn signed(n: u64) -> i64 {
+pub(crate) fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 

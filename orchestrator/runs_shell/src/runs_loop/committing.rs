@@ -35,6 +35,12 @@ impl<S: RunStore> RunsLoop<S> {
 
     /// Writes each run of a batch that does not go through as a whole, and sets aside those that are damaged.
     fn write_alone(&mut self, batch: &RunBatch) -> Result<(), Stop> {
+        // RUN-14.4: sessions are as the runs made them, also those of runs that are set aside.
+        let mut sessions = RunBatch::new();
+        for write in batch.definitions() {
+            sessions.define(write.clone());
+        }
+        self.commit(&sessions)?;
         for write in batch.writes() {
             let mut alone = RunBatch::new();
             alone.add(write.clone());
@@ -137,6 +143,9 @@ impl<S: RunStore> RunsLoop<S> {
             .any(|write| !write.opened.is_empty() || !write.closed.is_empty())
         {
             self.follows.requests_moved();
+        }
+        if writes.iter().any(|write| !write.notices.is_empty()) {
+            self.follows.notices_moved();
         }
     }
 }

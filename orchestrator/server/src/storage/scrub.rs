@@ -179,8 +179,9 @@ fn tell_of_runs(finding: &RunFinding) {
         ),
         RunFinding::Definition { number } => error!(
             number,
-            "saved plan or action profile damaged; restore a backup, or delete it and write it again"
+            "saved plan, action profile or session damaged; restore a backup, or delete it and write it again"
         ),
+        RunFinding::Notice { number } => error!(number, "notice damaged; it is not told any more"),
         RunFinding::Removed { number } => error!(number, "ids of a removed run damaged"),
         RunFinding::Store(said) => error!(
             said,

@@ -6,6 +6,7 @@ mod batches;
 mod definitions;
 mod journals;
 mod lists;
+mod notices;
 mod references;
 mod removal;
 mod restarts;
@@ -112,6 +113,18 @@ pub const STORIES: &[(&str, Story)] = &[
     (
         "a request is answered once",
         definitions::a_request_is_answered_once,
+    ),
+    (
+        "notices are read by stream behind a number",
+        notices::notices_are_read_by_stream_behind_a_number,
+    ),
+    (
+        "a stream is bounded by number and by age",
+        notices::a_stream_is_bounded_by_number_and_by_age,
+    ),
+    (
+        "a definition changes with its batch",
+        notices::a_definition_changes_with_its_batch,
     ),
     (
         "what was acknowledged is there after a restart",

@@ -1,4 +1,4 @@
-//! What people define, as the store takes it and gives it back: saved plans and action profiles. Looks into none.
+//! What people define, as the store takes it and gives it back: saved plans, action profiles and sessions. Looks into none.
 //!
 //! A definition has a name that is unique in its kind, index columns that lists are ordered by, a version that counts
 //! its changes, a record, and contents that it refers to. The store pins these as it pins those of runs, so that a
@@ -17,11 +17,13 @@ pub enum DefinitionKind {
     SavedPlan = 1,
     /// What is known of an action, named by the action.
     ActionProfile = 2,
+    /// A session of runs, named by its id.
+    Session = 3,
 }
 
 impl DefinitionKind {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::SavedPlan, Self::ActionProfile];
+    pub const ALL: [Self; 3] = [Self::SavedPlan, Self::ActionProfile, Self::Session];
 }
 
 /// One definition.

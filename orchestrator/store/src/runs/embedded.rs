@@ -9,6 +9,7 @@ mod copy;
 mod definitions;
 mod examine;
 mod give_up;
+mod notices;
 mod reader;
 mod refusal;
 mod removal;

@@ -9,7 +9,13 @@ pub const CONTENT_BYTES_MAX: usize = 20 << 20;
 /// Bytes of the record of an input request.
 pub const INPUT_REQUEST_BYTES_MAX: usize = 64 << 10;
 /// Bytes of the record of a definition; the documents that it refers to are contents.
-pub const DEFINITION_BYTES_MAX: usize = 1 << 20;
+pub const DEFINITION_BYTES_MAX: usize = 2 << 20;
+/// Bytes of the record of a notice.
+pub const NOTICE_BYTES_MAX: usize = 128 << 10;
+/// Notices of one stream that are kept, about.
+pub const NOTICES_PER_STREAM_MAX: u64 = 1_000;
+/// Milliseconds after which a notice is old: 7 days.
+pub const NOTICE_AGE_MS_MAX: i64 = 7 * 86_400_000;
 /// Bytes of a name in the index columns: owner, links, the client's request, definitions.
 pub const NAME_BYTES_MAX: usize = 1024;
 /// Entries of one run, ever.

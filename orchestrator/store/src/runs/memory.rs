@@ -9,6 +9,7 @@ use self::contents::{Change, RunContents};
 use super::definitions::{
     Definition, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionWrite, StoredRevision,
 };
+use super::notices::StoredNotice;
 use super::removal::{RunRemoval, RunRemoved, RunsRemoved};
 use super::stored::{
     JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary, StoredInputRequest, StoredRun,
@@ -146,6 +147,14 @@ impl RunReader for MemoryRuns {
         limit: usize,
     ) -> Result<Vec<StoredInputRequest>, StoreFault> {
         self.read(|contents| contents.open_input_requests(owner, after, limit))
+    }
+
+    fn notices(&self, stream: &str, after: u64, limit: usize) -> Result<Vec<StoredNotice>, StoreFault> {
+        self.read(|contents| contents.notices(stream, after, limit))
+    }
+
+    fn last_notice(&self) -> Result<u64, StoreFault> {
+        self.read(RunContents::last_notice)
     }
 
     fn created_by(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, StoreFault> {

@@ -6,15 +6,18 @@ use bytes::Bytes;
 use escapement_model::{InputRequestId, RunId};
 use sha2::{Digest, Sha256};
 
+use super::definitions::{DefinitionWrite, ExpectedVersion};
 use super::limits::{
     CONTENT_BYTES_MAX, ENTRIES_MAX, ENTRY_BYTES_MAX, INPUT_REQUEST_BYTES_MAX, NAME_BYTES_MAX,
-    SNAPSHOT_BYTES_MAX,
+    NOTICE_BYTES_MAX, SNAPSHOT_BYTES_MAX,
 };
+use super::notices::NewNotice;
 
 /// Writes of several runs that become durable together or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunBatch {
     writes: Vec<RunWrite>,
+    definitions: Vec<DefinitionWrite>,
     places: BTreeMap<RunId, usize>,
 }
 
@@ -40,6 +43,28 @@ impl RunBatch {
         }
     }
 
+    /// Adds a change of a definition that is written whatever is there. If the batch has one of the same name already, this
+    /// takes its place.
+    ///
+    /// # Panics
+    /// If a part is larger than [`limits`](super::limits) allow, or something is expected to be there.
+    pub fn define(&mut self, write: DefinitionWrite) {
+        write.assert_bounds();
+        assert_eq!(
+            write.expected,
+            ExpectedVersion::Any,
+            "a batch expects nothing of definitions"
+        );
+        self.definitions
+            .retain(|other| (other.kind, &other.name) != (write.kind, &write.name));
+        self.definitions.push(write);
+    }
+
+    /// Definitions that change with the writes.
+    pub fn definitions(&self) -> &[DefinitionWrite] {
+        &self.definitions
+    }
+
     /// The writes, one for each run, in the order in which runs were added first.
     pub fn writes(&self) -> &[RunWrite] {
         &self.writes
@@ -47,7 +72,7 @@ impl RunBatch {
 
     /// True if nothing was added.
     pub fn is_empty(&self) -> bool {
-        self.writes.is_empty()
+        self.writes.is_empty() && self.definitions.is_empty()
     }
 }
 
@@ -82,6 +107,8 @@ pub struct RunWrite {
     /// Requests of callers that this write answers and that they may repeat. The one that creates a run is not among
     /// them: it stands in [`NewRun::request`].
     pub requests: Vec<ClientRequest>,
+    /// What users are told of it.
+    pub notices: Vec<NewNotice>,
 }
 
 impl RunWrite {
@@ -101,6 +128,7 @@ impl RunWrite {
             opened: Vec::new(),
             closed: Vec::new(),
             requests: Vec::new(),
+            notices: Vec::new(),
         }
     }
 
@@ -141,6 +169,13 @@ impl RunWrite {
             INPUT_REQUEST_BYTES_MAX,
             self.closed.iter().filter_map(|closed| closed.record.as_ref()),
         );
+        assert_bytes(
+            "a notice",
+            NOTICE_BYTES_MAX,
+            self.notices.iter().map(|notice| &notice.record),
+        );
+        let streams = self.notices.iter().map(|notice| notice.stream.as_str());
+        assert_bytes("a name", NAME_BYTES_MAX, streams);
         let names = self.created.iter().flat_map(NewRun::names);
         let owners = self.opened.iter().filter_map(|opened| opened.owner.as_deref());
         let keys = self.requests.iter().map(|request| request.key.as_str());
@@ -171,6 +206,7 @@ impl RunWrite {
         self.opened.extend(next.opened);
         self.closed.extend(next.closed);
         self.requests.extend(next.requests);
+        self.notices.extend(next.notices);
     }
 }
 

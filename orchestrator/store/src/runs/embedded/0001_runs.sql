@@ -116,7 +116,7 @@ CREATE TABLE request (
 CREATE UNIQUE INDEX request_by_key ON request (key);
 CREATE INDEX request_by_run ON request (number, place);
 
--- Saved plans and action profiles. The name has the kind in front. The checksum covers all columns.
+-- Saved plans, action profiles and sessions. The name has the kind in front. The checksum covers all columns.
 CREATE TABLE definition (
     number INTEGER PRIMARY KEY,
     kind INTEGER NOT NULL,
@@ -133,6 +133,18 @@ CREATE TABLE definition (
 CREATE UNIQUE INDEX definition_by_name ON definition (name);
 CREATE INDEX definition_in_order ON definition (kind, priority, created_at, number);
 CREATE INDEX definition_by_owner ON definition (kind, owner, priority, created_at, number) WHERE owner IS NOT NULL;
+
+-- What users are told, in the order in which it came. The checksum covers all columns.
+CREATE TABLE notice (
+    place INTEGER PRIMARY KEY,
+    stream TEXT NOT NULL,
+    n INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    record BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX notice_by_stream ON notice (stream, place);
 
 -- What is left of an ended run that was removed on purpose: enough to refuse its ids.
 -- `place` is the order of removal; the checksum covers all columns from `number` on.
@@ -165,7 +177,8 @@ CREATE TABLE tally (
     n_removed INTEGER NOT NULL,
     n_forgotten INTEGER NOT NULL,
     input_request_last INTEGER NOT NULL,
-    n_definitions INTEGER NOT NULL
+    n_definitions INTEGER NOT NULL,
+    notice_last INTEGER NOT NULL
 ) STRICT;
 
-INSERT INTO tally VALUES (1, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+INSERT INTO tally VALUES (1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);

@@ -1,4 +1,4 @@
-//! Saved plans and action profiles: rows of `definition`. Looks into none.
+//! Saved plans, action profiles and sessions: rows of `definition`. Looks into none.
 
 use rusqlite::types::{FromSqlError, Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row, params, params_from_iter};
@@ -116,6 +116,25 @@ fn delete(
     delete().map_err(working)?;
     tally.n_definitions = tally.n_definitions.saturating_sub(1);
     Ok(DefinitionOutcome::Done { version })
+}
+
+/// Applies a change that expects nothing within a transaction of somebody else. A damaged definition is written anew.
+pub(super) fn overwrite(
+    connection: &Connection,
+    tally: &mut Tally,
+    write: &DefinitionWrite,
+) -> Result<(), StoreFault> {
+    let is_damaged = matches!(
+        find(connection, write.kind, &write.name),
+        Err(StoreFault::CorruptDefinition { .. })
+    );
+    if is_damaged || matches!(write.change, DefinitionChange::Delete) {
+        delete(connection, tally, write)?;
+    }
+    if let DefinitionChange::Put(put) = &write.change {
+        self::put(connection, tally, write, put)?;
+    }
+    Ok(())
 }
 
 /// Why a change of what has that version, or is not there, is not what was expected.

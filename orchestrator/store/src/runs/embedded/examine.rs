@@ -2,6 +2,7 @@
 //! table, the numbers. Writes nothing, repairs nothing, and holds no read transaction longer than a page.
 
 mod definitions;
+mod notices;
 mod pages;
 
 use std::path::Path;
@@ -39,6 +40,11 @@ pub enum RunFinding {
     },
     /// One saved plan or action profile is damaged.
     Definition {
+        /// Its number.
+        number: u64,
+    },
+    /// One notice is damaged.
+    Notice {
         /// Its number.
         number: u64,
     },
@@ -85,6 +91,7 @@ enum Next {
     Runs { after: u64 },
     Contents { after: i64 },
     Definitions { after: u64 },
+    Notices { after: i64 },
     Removed { after: i64 },
     Numbers,
 }
@@ -164,6 +171,7 @@ impl RunExaminer {
             Next::Runs { after } => pages::runs(&transaction, after)?,
             Next::Contents { after } => pages::contents(&transaction, after)?,
             Next::Definitions { after } => definitions::page(&transaction, after)?,
+            Next::Notices { after } => notices::page(&transaction, after)?,
             Next::Removed { after } => pages::removed(&transaction, after)?,
             Next::Numbers => (pages::numbers(&transaction, &self.mark)?, BEGIN),
         };
@@ -229,6 +237,7 @@ impl RunExamination {
             RunFinding::Run { .. }
             | RunFinding::Content { .. }
             | RunFinding::Definition { .. }
+            | RunFinding::Notice { .. }
             | RunFinding::Removed { .. } => {
                 self.n_damaged += 1;
             }

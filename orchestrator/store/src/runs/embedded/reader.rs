@@ -8,12 +8,13 @@ use rusqlite::{Connection, params, params_from_iter};
 use super::columns::{PART_ROW, SUMMARY, corrupt, summary};
 use super::rows::{self, INPUT_REQUEST, decode_input_request};
 use super::tally::Tally;
-use super::{definitions, requests, tombstones};
+use super::{definitions, notices, requests, tombstones};
 use crate::StoreFault;
 use crate::database::connection::working;
 use crate::database::values::column_number;
 use crate::runs::RunReader;
 use crate::runs::definitions::{Definition, DefinitionKey, DefinitionKind, StoredRevision};
+use crate::runs::notices::StoredNotice;
 use crate::runs::stored::{
     JournalEntry, JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary, StoredInputRequest,
     StoredRun,
@@ -206,6 +207,14 @@ impl RunReader for EmbeddedRunReader {
             }
         }
         Ok(page)
+    }
+
+    fn notices(&self, stream: &str, after: u64, limit: usize) -> Result<Vec<StoredNotice>, StoreFault> {
+        notices::page(&self.connection, stream, after, limit)
+    }
+
+    fn last_notice(&self) -> Result<u64, StoreFault> {
+        Ok(Tally::load(&self.connection).map_err(working)?.notice_last)
     }
 
     fn created_by(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, StoreFault> {

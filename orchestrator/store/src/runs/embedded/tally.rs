@@ -31,12 +31,14 @@ pub(super) struct Tally {
     /// The highest number that was given to an input request.
     pub(super) input_request_last: u64,
     pub(super) n_definitions: u64,
+    /// The highest number that was given to a notice.
+    pub(super) notice_last: u64,
 }
 
 impl Tally {
     pub(super) fn load(connection: &Connection) -> rusqlite::Result<Self> {
         let sql = "SELECT n_commits, number_last, n_lost, n_live, n_ended, n_removed, n_forgotten, \
-                   input_request_last, n_definitions FROM tally";
+                   input_request_last, n_definitions, notice_last FROM tally";
         connection.prepare_cached(sql)?.query_row([], |row| {
             let column = |index| row.get(index).and_then(number_of);
             Ok(Self {
@@ -49,13 +51,15 @@ impl Tally {
                 n_forgotten: column(6)?,
                 input_request_last: column(7)?,
                 n_definitions: column(8)?,
+                notice_last: column(9)?,
             })
         })
     }
 
     fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
         let sql = "UPDATE tally SET n_commits = ?1, number_last = ?2, n_lost = ?3, n_live = ?4, n_ended = ?5, \
-                   n_removed = ?6, n_forgotten = ?7, input_request_last = ?8, n_definitions = ?9";
+                   n_removed = ?6, n_forgotten = ?7, input_request_last = ?8, n_definitions = ?9, \
+                   notice_last = ?10";
         let columns = [
             self.n_commits,
             self.number_last,
@@ -66,6 +70,7 @@ impl Tally {
             self.n_forgotten,
             self.input_request_last,
             self.n_definitions,
+            self.notice_last,
         ];
         connection
             .prepare_cached(sql)?
@@ -115,6 +120,7 @@ pub(super) struct Census {
     number_last: u64,
     input_request_last: u64,
     n_definitions: u64,
+    notice_last: u64,
 }
 
 impl Census {
@@ -130,6 +136,7 @@ impl Census {
             number_last: one("SELECT max(number) FROM run")?,
             input_request_last: one("SELECT max(place) FROM input_request")?,
             n_definitions: one("SELECT count(*) FROM definition")?,
+            notice_last: one("SELECT max(place) FROM notice")?,
         })
     }
 
@@ -208,6 +215,7 @@ pub(super) fn check(
     tally.n_commits = tally.n_commits.max(mark.n_commits).saturating_add(1);
     tally.number_last = tally.number_last.max(mark.number_last).max(census.number_last);
     tally.input_request_last = tally.input_request_last.max(census.input_request_last);
+    tally.notice_last = tally.notice_last.max(census.notice_last);
     tally.count_anew(&census);
     tally.save(connection).map_err(working)?;
     Ok(tally)

@@ -7,10 +7,10 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params, params_from_iter};
 
 use super::columns::{SUMMARY, entry_sum, optional, place, snapshot_sum, sum, values};
-use super::contents;
 use super::refusal::Refusal;
 use super::rows::{self, INPUT_REQUEST, input_request_sum};
 use super::tally::Tally;
+use super::{contents, definitions, notices};
 use super::{requests, tombstones};
 use crate::StoreFault;
 use crate::database::values::{bound, column_number};
@@ -30,6 +30,9 @@ pub(super) fn apply(
     let before = *tally;
     match apply_all(connection, tally, batch.writes()) {
         Ok(()) => {
+            for write in batch.definitions() {
+                definitions::overwrite(connection, tally, write)?;
+            }
             tally.commit(connection)?;
             Ok(BatchOutcome::Done)
         }
@@ -85,6 +88,7 @@ fn apply_one(connection: &Connection, tally: &mut Tally, write: &RunWrite) -> Re
     for request in &write.requests {
         requests::insert(connection, &run, request)?;
     }
+    notices::insert(connection, tally, &write.notices)?;
     if write.created.is_some() {
         insert(connection, &run)?;
         tally.n_live += 1;

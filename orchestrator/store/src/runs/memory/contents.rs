@@ -1,6 +1,7 @@
 //! What a memory store of runs holds, in ordered collections. Knows neither faults nor time.
 
 mod definitions;
+mod notices;
 mod queries;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,6 +13,7 @@ use escapement_model::{InputRequestId, RunId};
 use crate::memory::DiskContents;
 use crate::runs::definitions::{Definition, DefinitionKind, DefinitionWrite};
 use crate::runs::limits::{ENTRIES_REMOVED_PER_STEP_MAX, RUNS_REMOVED_PER_STEP_MAX};
+use crate::runs::notices::StoredNotice;
 use crate::runs::removal::{RunRemoval, RunsRemoved};
 use crate::runs::stored::{JournalEntry, RemovedRun, RunSummary, StoredInputRequest};
 use crate::runs::write::{
@@ -44,6 +46,9 @@ pub struct RunContents {
     /// By their numbers, with that of their run.
     input_requests: BTreeMap<u64, (u64, StoredInputRequest)>,
     input_requests_by_id: BTreeMap<InputRequestId, u64>,
+    /// By their numbers.
+    notices: BTreeMap<u64, StoredNotice>,
+    notice_last: u64,
     /// In the order of removal.
     removed: VecDeque<RemovedRun>,
     number_last: u64,
@@ -205,6 +210,9 @@ impl RunContents {
                 self.release(digest, &Keeper::Run(number));
             }
         }
+        for write in batch.definitions() {
+            self.define(write);
+        }
     }
 
     fn apply_one(&mut self, write: &RunWrite) {
@@ -256,6 +264,7 @@ impl RunContents {
             self.input_requests_by_id.insert(opened.id, request.number);
             self.input_requests.insert(request.number, (number, request));
         }
+        self.tell(&write.notices);
         for closed in &write.closed {
             let at = self.input_requests_by_id[&closed.id];
             let (_, request) = self.input_requests.get_mut(&at).expect("the id leads to it");

@@ -16,7 +16,7 @@ pub(super) fn page(connection: &Connection, after: u64) -> Result<(RunExaminedPa
         Err(StoreFault::Fatal(source)) => {
             let said = format!("saved plans and action profiles: {source}");
             page.findings.push(RunFinding::Store(said));
-            return Ok((page, Next::Removed { after: 0 }));
+            return Ok((page, Next::Notices { after: 0 }));
         }
         Err(fault) => return Err(fault),
     };
@@ -40,7 +40,7 @@ pub(super) fn page(connection: &Connection, after: u64) -> Result<(RunExaminedPa
         }
     }
     let next = if listed.len() < PAGE_MAX {
-        Next::Removed { after: 0 }
+        Next::Notices { after: 0 }
     } else {
         Next::Definitions { after: end }
     };

@@ -1,0 +1,115 @@
+//! Sessions: taken up from the store when they are needed, changed in the turn of the runs, written with what runs did.
+
+use escapement_run::session::Session;
+use escapement_store::StoreFault;
+use escapement_store::runs::{
+    DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion, RunReader,
+};
+use prost::Message;
+
+use crate::host::RunsHost;
+
+/// The session as it is stored; `None` if there is none.
+///
+/// # Errors
+/// As the store fails; [`StoreFault::CorruptDefinition`] if it cannot be read.
+pub fn stored_session(reader: &dyn RunReader, id: &str) -> Result<Option<Session>, StoreFault> {
+    let Some(definition) = reader.definition(DefinitionKind::Session, id)? else {
+        return Ok(None);
+    };
+    let number = definition.number;
+    let session = Session::decode(definition.record);
+    session
+        .map(Some)
+        .map_err(|_| StoreFault::CorruptDefinition { number })
+}
+
+/// What becomes of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionDeleted {
+    /// It is gone with the next batch.
+    Done,
+    /// There is none.
+    NotFound,
+    /// Runs of it live.
+    InUse,
+}
+
+impl RunsHost {
+    // RUN-14.4
+    /// The session as it is now, durable or not; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`stored_session`].
+    pub fn session(&self, id: &str) -> Result<Option<Session>, StoreFault> {
+        match self.runs().sessions().get(id) {
+            Some(session) => Ok(Some(session.clone())),
+            None if self.deleted_sessions.iter().any(|deleted| deleted == id) => Ok(None),
+            None => stored_session(self.reader(), id),
+        }
+    }
+
+    /// Puts a session in the place of what there is, if anything. It is durable with the next batch.
+    pub fn put_session(&mut self, id: &str, session: Session) {
+        self.deleted_sessions.retain(|deleted| deleted != id);
+        self.runs.sessions_mut().put(id, session);
+    }
+
+    /// Deletes a session that no run uses. It is durable with the next batch.
+    ///
+    /// # Errors
+    /// As the store fails; a damaged one is deleted.
+    pub fn delete_session(&mut self, id: &str) -> Result<SessionDeleted, StoreFault> {
+        if self.runs().sessions().n_runs(id) > 0 {
+            return Ok(SessionDeleted::InUse);
+        }
+        match self.session(id) {
+            Ok(None) => return Ok(SessionDeleted::NotFound),
+            Ok(Some(_)) | Err(StoreFault::CorruptDefinition { .. }) => {}
+            Err(fault) => return Err(fault),
+        }
+        self.runs.sessions_mut().forget(id);
+        self.deleted_sessions.push(id.to_owned());
+        Ok(SessionDeleted::Done)
+    }
+
+    /// Takes the session of a run up that begins or is taken up. One that is gone or damaged begins anew.
+    pub(crate) fn hold_session(&mut self, id: &str, user_id: &str) {
+        if id.is_empty() || self.runs().sessions().get(id).is_some() {
+            return;
+        }
+        let stored = self.session(id).ok().flatten();
+        let session = stored.unwrap_or_else(|| Session::new(user_id, escapement_model::Opaque::default()));
+        self.runs.sessions_mut().hold(id, || session);
+    }
+
+    /// What becomes of sessions with the batch that is polled now.
+    pub(crate) fn session_writes(&mut self) -> Vec<DefinitionWrite> {
+        let deleted = std::mem::take(&mut self.deleted_sessions);
+        let gone = deleted.into_iter().map(|id| (id, DefinitionChange::Delete));
+        let now = self.now;
+        let changed = self
+            .runs
+            .sessions_mut()
+            .changed()
+            .into_iter()
+            .map(|(id, session)| {
+                let put = DefinitionPut {
+                    owner: Some(session.user_id.clone()),
+                    priority: 0,
+                    at: now,
+                    record: session.encoded(),
+                    contents: Vec::new(),
+                    pinned: Vec::new(),
+                };
+                (id, DefinitionChange::Put(put))
+            });
+        let write = |(name, change)| DefinitionWrite {
+            kind: DefinitionKind::Session,
+            name,
+            expected: ExpectedVersion::Any,
+            change,
+        };
+        gone.chain(changed).map(write).collect()
+    }
+}
