@@ -18,6 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "escapement/runs/v1/plan_service.proto",
         "escapement/runs/v1/inbox_service.proto",
         "escapement/runs/v1/action_service.proto",
+        "escapement/runs/v1/session_service.proto",
     ];
     let mut compiler = protox::Compiler::new([&root])?;
     compiler

@@ -91,7 +91,8 @@ async fn s85_limits_are_resolved_by_preset_and_explicit_fields_win() {
         ("protocol", 60_000, 0, 30_000, 0, 3_600_000, 1, 4),
     ];
     for (preset, attempt_ms, retries, watchdog_ms, revision_ms, run_ms, concurrency, level) in table {
-        let request = json!({ "document": document(json!([question("q")])), "preset": preset });
+        let steps = json!([question("q"), question("r")]);
+        let request = json!({ "document": document(steps), "preset": preset });
         let created = world.call("RunService/CreateRun", request).await;
         let (run, limits) = (&created["run"], &created["run"]["limits"]);
         let shown = |name: &str| limits[name].as_i64().unwrap();

@@ -45,6 +45,7 @@ pub(crate) struct Shared {
     gates: watch::Sender<BTreeSet<String>>,
     calls: Mutex<BTreeMap<String, usize>>,
     model: Mutex<VecDeque<Value>>,
+    stubs: Mutex<BTreeMap<String, Value>>,
 }
 
 impl Shared {
@@ -55,6 +56,7 @@ impl Shared {
             gates: watch::Sender::new(BTreeSet::new()),
             calls: Mutex::default(),
             model: Mutex::default(),
+            stubs: Mutex::default(),
         })
     }
 
@@ -74,6 +76,11 @@ impl Shared {
     /// What the model answers next, in order, as the output of `llm.chat`; with `gate` once the test opens that gate.
     pub(crate) fn model_answers(&self, answers: impl IntoIterator<Item = Value>) {
         self.model.lock().unwrap().extend(answers);
+    }
+
+    /// What an action answers from now on, whatever its payload says.
+    pub(crate) fn action_says(&self, action: &str, answer: Value) {
+        self.stubs.lock().unwrap().insert(action.to_owned(), answer);
     }
 
     /// Every line of the ledger so far.
@@ -152,7 +159,10 @@ async fn handle(shared: &Shared, payload: Value, context: &StepContext) -> Resul
         line[name.as_str()] = value.clone();
     }
     shared.note(&line);
-    let outcome = if context.action() == "llm.chat" {
+    let stub = shared.stubs.lock().unwrap().get(context.action()).cloned();
+    let outcome = if let Some(answer) = stub {
+        Ok(answer)
+    } else if context.action() == "llm.chat" {
         let said = shared.model.lock().unwrap().pop_front();
         let mut said = said.unwrap_or_else(|| json!({ "content": "ok" }));
         if let Some(Value::String(gate)) = said.as_object_mut().and_then(|said| said.remove("gate")) {

@@ -158,6 +158,7 @@ fn read(profile: Option<v1::ActionProfile>) -> Result<ActionProfile, Rejection> 
         return Err(fields.conclude().expect_err("there is a problem"));
     };
     fields.text("profile.action", &profile.action, 1..=ACTION_CHARS_MAX);
+    fields.text("profile.skill", &profile.skill, 0..=ACTION_CHARS_MAX);
     fields.number("profile.attempt_ms", profile.attempt_ms, 0..=86_400_000);
     if profile.updated_at != 0 {
         fields.because(
@@ -193,6 +194,7 @@ fn read(profile: Option<v1::ActionProfile>) -> Result<ActionProfile, Rejection> 
         produces: profile.produces,
         alternatives: profile.alternatives,
         action: profile.action,
+        skill: profile.skill,
         idempotent: profile.idempotent,
         attempt_ms: u64::try_from(profile.attempt_ms).unwrap_or(0),
         ..ActionProfile::default()
@@ -218,6 +220,7 @@ fn view(profile: &ActionProfile, updated_at: i64) -> v1::ActionProfile {
         updated_at,
         produces: profile.produces.clone(),
         alternatives: profile.alternatives.clone(),
+        skill: profile.skill.clone(),
     }
 }
 

@@ -60,6 +60,20 @@ pub(crate) enum Rejection {
         /// A sentence.
         message: String,
     },
+    /// There is such a thing already.
+    AlreadyThere {
+        /// A stable word.
+        reason: &'static str,
+        /// A sentence.
+        message: String,
+    },
+    /// It is there and cannot be read.
+    Damaged {
+        /// A stable word.
+        reason: &'static str,
+        /// A sentence.
+        message: String,
+    },
     /// The journal begins later.
     SequenceNotKept {
         /// With this entry.
@@ -124,6 +138,8 @@ impl From<Rejection> for Status {
                 }
             }
             Rejection::NotFound { reason, message } => plain(Code::NotFound, reason, message, []),
+            Rejection::AlreadyThere { reason, message } => plain(Code::AlreadyExists, reason, message, []),
+            Rejection::Damaged { reason, message } => plain(Code::DataLoss, reason, message, []),
             Rejection::SequenceNotKept { first_sequence } => plain(
                 Code::OutOfRange,
                 "SEQUENCE_NOT_KEPT",

@@ -16,9 +16,11 @@ mod plan_service;
 mod resolution;
 mod run_service;
 mod saved;
+mod session_service;
 mod views;
 
 pub use action_service::Actions;
 pub use inbox_service::Inbox;
 pub use plan_service::Plans;
 pub use run_service::Runs;
+pub use session_service::Sessions;

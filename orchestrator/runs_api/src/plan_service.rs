@@ -6,6 +6,7 @@ mod import;
 mod list;
 mod nesting;
 mod reading;
+mod samples;
 mod saving;
 mod steps;
 mod view;
@@ -300,6 +301,15 @@ impl PlanService for Plans {
     ) -> Result<Response<v1::PutPlanDocumentResponse>, Status> {
         let plan = Some(self.put_document(request.into_inner()).await?);
         Ok(Response::new(v1::PutPlanDocumentResponse { plan }))
+    }
+
+    async fn load_samples(
+        &self,
+        request: Request<v1::LoadSamplesRequest>,
+    ) -> Result<Response<v1::LoadSamplesResponse>, Status> {
+        let v1::LoadSamplesRequest { user_id } = request.into_inner();
+        let plans = Plans::load_samples(self, &user_id).await?;
+        Ok(Response::new(v1::LoadSamplesResponse { plans }))
     }
 
     async fn import_plan(

@@ -8,7 +8,7 @@ use escapement_run::ENVIRONMENT_KEY;
 use escapement_run::intents::{self, Intent};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{
-    Constraints, DependencyDefault, FailureDefault, InDoubt, Limits, Policy, ResumePolicy, Spec,
+    Constraints, DependencyDefault, FailureDefault, InDoubt, Limits, Notices, Policy, ResumePolicy, Spec,
 };
 use escapement_wire::runs::v1;
 use std::sync::LazyLock;
@@ -60,6 +60,9 @@ pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, field
     }
     objects(request, fields);
     fields.note("user_id", &request.user_id);
+    fields.text("session_id", &request.session_id, 0..=SESSION_ID_CHARS_MAX);
+    fields.text("locale", &request.locale, 0..=LOCALE_CHARS_MAX);
+    let notices = notices(request, preset, fields);
     fields.note("request_id", &request.request_id);
     fields.text("llm_action", &request.llm_action, 0..=ACTION_CHARS_MAX);
     fields.note("llm_model", &request.llm_model);
@@ -79,6 +82,9 @@ pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, field
         llm_model: request.llm_model.clone(),
         parent_execution_id: request.parent_execution_id.to_ascii_lowercase(),
         preset: preset.as_str().to_owned(),
+        session_id: request.session_id.clone(),
+        locale: request.locale.clone(),
+        notices: notices.into(),
         header: header(request, defaults, fields).encoded(),
         safety_action,
         constraints: constraints(request, preset, fields),
@@ -87,9 +93,7 @@ pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, field
 }
 
 fn not_offered(request: &v1::CreateRunRequest, fields: &mut Fields) {
-    fields.not_offered("session_id", !request.session_id.is_empty(), "sessions");
     fields.not_offered("agent", !request.agent.is_empty(), "profiles of agents");
-    fields.not_offered("locale", !request.locale.is_empty(), "choice of a language");
     if let Some(limits) = &request.limits {
         let generations = limits.max_generations.is_some();
         fields.not_offered("limits.max_generations", generations, "planner");
@@ -148,6 +152,18 @@ fn preset(request: &v1::CreateRunRequest, defaults: &Defaults, fields: &mut Fiel
     let words = Preset::ALL.map(|preset| (preset.as_str(), preset));
     let preset = fields.word("preset", &request.preset, &words);
     preset.unwrap_or(Preset::Standard)
+}
+
+/// What the user is told.
+fn notices(request: &v1::CreateRunRequest, preset: Preset, fields: &mut Fields) -> Notices {
+    if !request.notices.is_empty() {
+        let word = fields.word("notices", &request.notices, &NOTICES);
+        return word.unwrap_or(Notices::None);
+    }
+    match preset == Preset::PlanMode || !request.session_id.is_empty() {
+        true => Notices::All,
+        false => Notices::None,
+    }
 }
 
 fn objects(request: &v1::CreateRunRequest, fields: &mut Fields) {
@@ -318,6 +334,10 @@ fn override_counts(limits: &mut Limits, wanted: &v1::Limits, fields: &mut Fields
         fields.number("limits.multiplier", multiplier, 1.0..=10.0);
         limits.multiplier = multiplier;
     }
+    if let Some(factor) = wanted.degraded_timeout_factor {
+        fields.number("limits.degraded_timeout_factor", factor, 1.0..=10.0);
+        limits.degraded_timeout_factor = factor;
+    }
 }
 
 fn override_policy(policy: &mut Policy, wanted: &v1::Policy, fields: &mut Fields) {
@@ -454,6 +474,17 @@ pub(crate) const ON_DEPENDENCY_FAILURE: [(&str, DependencyDefault); 5] = [
     ("block", DependencyDefault::Block),
 ];
 
+/// What the user of a run is told, as it is spelled.
+pub(crate) const NOTICES: [(&str, Notices); 3] = [
+    ("none", Notices::None),
+    ("end", Notices::End),
+    ("all", Notices::All),
+];
+
+/// Code points of the id of a session.
+pub(crate) const SESSION_ID_CHARS_MAX: usize = 128;
+/// Code points of a language: what RFC 5646 asks for.
+const LOCALE_CHARS_MAX: usize = 35;
 /// Whose a run is if the request does not say.
 const USER: &str = "default";
 /// The action that `llm_decision` steps call if the request does not say.

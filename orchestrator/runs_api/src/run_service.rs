@@ -10,11 +10,14 @@ mod insight;
 mod intents;
 mod list;
 mod lookup;
+mod notices;
 mod results;
 mod revisions;
 mod steps;
 mod verbs;
 mod watch;
+
+pub(crate) use create::new_run_id;
 
 use crate::errors::Rejection;
 use crate::views::{Detail, run_view};
@@ -116,12 +119,21 @@ async fn patiently<T, F: Future<Output = Result<T, Rejection>>>(ask: impl Fn() -
 impl RunService for Runs {
     type WatchRunStream = Answers<v1::WatchRunResponse>;
     type ExportRunStream = Answers<v1::ExportRunResponse>;
+    type WatchNoticesStream =
+        tokio_stream::wrappers::ReceiverStream<Result<v1::WatchNoticesResponse, Status>>;
 
     async fn watch_run(
         &self,
         request: Request<v1::WatchRunRequest>,
     ) -> Result<Response<Self::WatchRunStream>, Status> {
         Ok(Response::new(self.watch(request.into_inner()).await?))
+    }
+
+    async fn watch_notices(
+        &self,
+        request: Request<v1::WatchNoticesRequest>,
+    ) -> Result<Response<Self::WatchNoticesStream>, Status> {
+        Ok(Response::new(self.notices(request.into_inner()).await?))
     }
 
     async fn export_run(

@@ -126,7 +126,6 @@ fn with_creation(work: &Work, request: Option<ClientRequest>, coming: &Coming) -
         goal: coming.links.goal.clone(),
         trigger: coming.links.trigger.clone(),
         session: index.session_id.clone(),
-        ..NewRun::default()
     });
     let last = work.first_sequence + work.entries.len() as u64 - 1;
     let snapshot = work.snapshot.clone();

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use escapement_model::{InputRequestId, Opaque};
 use escapement_run::ids::{AttemptName, RunId};
 use escapement_run::journal::{
-    Decision, Entry, Event, Failure, OutcomeClass, RequestAnswer, RunRolledBack, SkipReason, Stored,
-    ToolOutput, UnitRef,
+    Decision, Entry, Event, Failure, OutcomeClass, RequestAnswer, RunRolledBack, SessionRead, SkipReason,
+    Stored, ToolOutput, UnitRef,
 };
 use escapement_run::outcome::AttemptOutcome;
 use escapement_run::{Answer, Blobs, Input, OverrideWord, RewindScope, Rollback, Run, SessionNews};
@@ -60,16 +60,7 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
             data: Opaque::from_encoded(reader.load(&checkpoint.data)?),
         },
         Event::RunRecovered(_) => Input::Recovered,
-        Event::SessionRead(read) => Input::Session(SessionNews {
-            state: match &read.state {
-                Some(state) => Some((read.state_version, Opaque::from_encoded(reader.load(state)?))),
-                None => None,
-            },
-            health: read
-                .health
-                .as_ref()
-                .map(|health| (health.version, health.skills.clone())),
-        }),
+        Event::SessionRead(read) => Input::Session(reader.session(read)?),
         // A retry that is due, or the end of a request.
         Event::ToolCalled(_)
         | Event::SkillHealthChanged(_)
@@ -124,6 +115,16 @@ pub(crate) fn load(stored: &Stored, blobs: &dyn Blobs) -> Result<Bytes, String> 
 impl<'a> Reader<'a> {
     fn load(&self, stored: &Stored) -> Result<Bytes, String> {
         load(stored, self.blobs)
+    }
+
+    fn session(&self, read: &SessionRead) -> Result<SessionNews, String> {
+        let state = match &read.state {
+            Some(state) => Some((read.state_version, Opaque::from_encoded(self.load(state)?))),
+            None => None,
+        };
+        let health = read.health.as_ref();
+        let health = health.map(|health| (health.version, health.skills.clone()));
+        Ok(SessionNews { state, health })
     }
 
     fn attempt(&self, run_id: RunId, unit: UnitRef, attempt: u32) -> Result<AttemptName<'a>, String> {

@@ -11,7 +11,9 @@ use crate::views::{Detail, run_view};
 use bytes::Bytes;
 use escapement_model::spelling::Speller;
 use escapement_model::{PlanId, RunId};
-use escapement_run::plan::{self, Plan, Violations};
+use escapement_run::plan::import::{Format, import};
+use escapement_run::plan::{self, Code, Plan, Violation, Violations};
+use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, Spec};
 use escapement_run::{Blobs, Run, preview};
 use escapement_runs::NewRun;
@@ -63,6 +65,7 @@ impl Runs {
                 n_steps,
             });
         }
+        self.require_session(&resolved.spec).await?;
         let create = Create {
             run: NewRun {
                 run_id: new_run_id()?,
@@ -165,17 +168,25 @@ impl Runs {
             },
             _ => None,
         };
-        let (mut plan, defaults) = match saved {
+        let format = format_of(request, &mut fields);
+        let (mut plan, mut defaults) = match saved {
             Some((plan, defaults)) => (Some(Ok(plan)), defaults),
             None => (None, Defaults::default()),
         };
+        if let Some(format) = format {
+            defaults.preset = Preset::spelled(format.preset());
+        }
         let spec = spec_of(request, &defaults, &mut fields);
         match &request.what {
             None => fields.wrong("document", "is required, or plan_id or revision_digest instead"),
             Some(What::PlanId(_)) => {}
             Some(What::Goal(_)) => fields.not_offered("goal", true, "planner"),
             Some(What::Document(document)) => {
-                plan = Some(plan::read(document).and_then(expressions::checked).map(Arc::new));
+                let read = match format {
+                    Some(format) => import(format, document).and_then(|it| plan::read(&it.document)),
+                    None => plan::read(document),
+                };
+                plan = Some(read.and_then(expressions::checked).map(Arc::new));
             }
             Some(What::RevisionDigest(text)) => match plan::revision_of(text) {
                 Some(digest) if fields.are_right() => {
@@ -190,6 +201,9 @@ impl Runs {
             Ok(plan) => plan,
             Err(violations) => return Ok(Err(violations)),
         };
+        if let Some(violations) = out_of_size(&plan, &spec) {
+            return Ok(Err(violations));
+        }
         let own_actions = spec.actions().map(str::to_owned).collect();
         let profiles = profiles(&self.runs, &plan, own_actions).await?;
         let broken = plan::constraints::violations(&plan, &spec.constraints, &profiles);
@@ -205,6 +219,35 @@ impl Runs {
         }))
     }
 }
+
+/// The format of the document, if it is not a native one.
+fn format_of(request: &v1::CreateRunRequest, fields: &mut Fields) -> Option<Format> {
+    if request.format.is_empty() {
+        return None;
+    }
+    if !matches!(request.what, Some(What::Document(_))) {
+        fields.wrong("format", "says what a document is, and there is none");
+    }
+    let words = Format::ALL.map(|format| (format.as_str(), format));
+    fields.word("format", &request.format, &words)
+}
+
+/// A decomposed question has neither a single step nor too many for one to follow.
+fn out_of_size(plan: &Plan, spec: &Spec) -> Option<Violations> {
+    let n_steps = plan.steps.len();
+    if spec.preset != Preset::PlanMode.as_str() || PLAN_MODE_STEPS.contains(&n_steps) {
+        return None;
+    }
+    let (least, most) = (PLAN_MODE_STEPS.start(), PLAN_MODE_STEPS.end());
+    Violations::new(vec![Violation {
+        path: "steps".to_owned(),
+        code: Code::PlanSize,
+        message: format!("A plan under the preset plan_mode has {least} to {most} steps, not {n_steps}."),
+    }])
+}
+
+/// Steps of a plan under the preset `plan_mode`.
+const PLAN_MODE_STEPS: std::ops::RangeInclusive<usize> = 2..=7;
 
 fn spawned(run: v1::Run) -> v1::CreateRunResponse {
     v1::CreateRunResponse {
@@ -264,7 +307,7 @@ impl Blobs for NoContents {
 ///
 /// # Errors
 /// [`Rejection::Failed`] if the operating system gives no random bytes.
-pub(super) fn new_run_id() -> Result<RunId, Rejection> {
+pub(crate) fn new_run_id() -> Result<RunId, Rejection> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|_| Rejection::failed("NO_RANDOM_BYTES", "The operating system gives no random bytes."))?;

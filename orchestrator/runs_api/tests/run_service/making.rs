@@ -123,7 +123,10 @@ async fn what_a_bare_request_leaves_open_is_the_presets_and_what_it_says_wins() 
             preset: preset.to_owned(),
             autonomy_level: None,
             validate_only: true,
-            ..run_of(json!([]))
+            ..run_of(json!(
+                ["a", "b"].map(|key| json!({"key": key, "type": "user_input",
+                "config": {"question": "?"}}))
+            ))
         };
         let run = world.create(request).await;
         let limits = run.limits.unwrap();

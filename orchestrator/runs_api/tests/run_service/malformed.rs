@@ -88,13 +88,11 @@ fn requests() -> Vec<Row> {
             with(|r| r.metadata = Some(object(&json!({"a": "x".repeat(64 << 10)})))),
         ),
         ("metadata", WRONG, with(|r| r.metadata = Some(object(&deep(60))))),
-        (
-            "session_id",
-            "NOT_OFFERED",
-            with(|r| r.session_id = "s".to_owned()),
-        ),
+        ("session_id", WRONG, with(|r| r.session_id = "s".repeat(129))),
         ("agent", "NOT_OFFERED", with(|r| r.agent = "a".to_owned())),
-        ("locale", "NOT_OFFERED", with(|r| r.locale = "ja".to_owned())),
+        ("locale", WRONG, with(|r| r.locale = "x".repeat(36))),
+        ("notices", WRONG, with(|r| r.notices = "some".to_owned())),
+        ("format", WRONG, with(|r| r.format = "none/1".to_owned())),
         ("preset", WRONG, with(|r| r.preset = "Standard".to_owned())),
         ("autonomy_level", WRONG, with(|r| r.autonomy_level = Some(5))),
         ("autonomy_level", WRONG, with(|r| r.autonomy_level = Some(-1))),
@@ -380,12 +378,12 @@ async fn everything_that_is_wrong_is_said_at_once() {
         priority: Some(0),
         autonomy_level: Some(9),
         preset: "x".to_owned(),
-        session_id: "s".to_owned(),
+        session_id: "s".repeat(129),
         ..run_of(json!([]))
     };
     let refused = world.client.create_run(request).await.unwrap_err();
     let fields: Vec<String> = violations(&refused).into_iter().map(|(field, _)| field).collect();
-    assert_eq!(fields, ["session_id", "preset", "autonomy_level", "priority"]);
+    assert_eq!(fields, ["preset", "autonomy_level", "priority", "session_id"]);
 }
 
 macro_rules! refused {

@@ -18,6 +18,7 @@ fn profile(action: &str) -> v1::ActionProfile {
         idempotent: true,
         attempt_ms: 77,
         updated_at: 0,
+        skill: "mail".to_owned(),
         ..v1::ActionProfile::default()
     }
 }

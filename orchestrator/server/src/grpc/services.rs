@@ -17,6 +17,7 @@ use escapement_wire::runs::v1::action_service_server::ActionServiceServer;
 use escapement_wire::runs::v1::inbox_service_server::InboxServiceServer;
 use escapement_wire::runs::v1::plan_service_server::PlanServiceServer;
 use escapement_wire::runs::v1::run_service_server::RunServiceServer;
+use escapement_wire::runs::v1::session_service_server::SessionServiceServer;
 use escapement_wire::v1::event_service_server::EventServiceServer;
 use escapement_wire::v1::fleet_service_server::FleetServiceServer;
 use escapement_wire::v1::plan_execution_service_server::PlanExecutionServiceServer;
@@ -36,13 +37,15 @@ type RunServer = RunServiceServer<escapement_runs_api::Runs>;
 type SavedPlanServer = PlanServiceServer<escapement_runs_api::Plans>;
 type InboxServer = InboxServiceServer<escapement_runs_api::Inbox>;
 type ActionServer = ActionServiceServer<escapement_runs_api::Actions>;
+type SessionServer = SessionServiceServer<escapement_runs_api::Sessions>;
 
 /// The services of runs of which health can be asked, if there are runs.
-const RUN_SERVICES: [&str; 4] = [
+const RUN_SERVICES: [&str; 5] = [
     RunServer::NAME,
     SavedPlanServer::NAME,
     InboxServer::NAME,
     ActionServer::NAME,
+    SessionServer::NAME,
 ];
 /// The services of which health can be asked in any case; the empty name stands for the whole orchestrator.
 const SERVICES: [&str; 5] = [
@@ -129,12 +132,14 @@ fn add_runs(routes: &mut RoutesBuilder, setup: RunsSetup) {
     let runs = escapement_runs_api::Runs::new(handle.clone(), config);
     let plans = escapement_runs_api::Plans::new(handle.clone());
     let inbox = escapement_runs_api::Inbox::new(handle.clone());
-    let actions = escapement_runs_api::Actions::new(handle);
+    let actions = escapement_runs_api::Actions::new(handle.clone());
+    let sessions = escapement_runs_api::Sessions::new(handle);
     routes
         .add_service(RunServer::new(runs).max_decoding_message_size(bytes_max))
         .add_service(SavedPlanServer::new(plans).max_decoding_message_size(bytes_max))
         .add_service(InboxServer::new(inbox).max_decoding_message_size(bytes_max))
-        .add_service(ActionServer::new(actions).max_decoding_message_size(bytes_max));
+        .add_service(ActionServer::new(actions).max_decoding_message_size(bytes_max))
+        .add_service(SessionServer::new(sessions).max_decoding_message_size(bytes_max));
 }
 
 /// Answers health checks.

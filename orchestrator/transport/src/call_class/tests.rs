@@ -79,3 +79,21 @@ fn every_class_stands_at_the_place_of_its_discriminant() {
     let places = CallClass::ALL.map(|class| class as usize);
     assert!(places.into_iter().eq(0..places.len()));
 }
+
+#[test]
+fn what_sessions_share_and_what_users_are_told_has_its_class() {
+    let kinds = [
+        ("/escapement.runs.v1.RunService/WatchNotices", CallClass::Watches),
+        (
+            "/escapement.runs.v1.SessionService/MergeSessionState",
+            CallClass::Writes,
+        ),
+        (
+            "/escapement.runs.v1.SessionService/ListSkillHealth",
+            CallClass::Reads,
+        ),
+    ];
+    for (path, kind) in kinds {
+        assert_eq!(class_of(path), kind, "{path}");
+    }
+}

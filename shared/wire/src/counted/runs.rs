@@ -61,9 +61,11 @@ uncounted! { true:
     RollbackRunRequest ForkRunRequest RetryRunRequest OverrideStepRequest CreateCheckpointRequest ReplayRunRequest
     ExportRunRequest GetRunStatsRequest GetRunsStatusRequest DeleteRunRequest
     GetPlanRequest ListPlansRequest UpdatePlanRequest DeletePlanRequest UpdatePlanStepRequest DeletePlanStepRequest
-    PutPlanDocumentRequest
+    PutPlanDocumentRequest LoadSamplesRequest
     ListInputRequestsRequest GetInputRequestRequest RespondToInputRequest WatchInboxRequest
     ListActionProfilesRequest DeleteActionProfileRequest ClassifyIntentRequest
+    CreateSessionRequest GetSessionRequest MergeSessionStateRequest RestartSessionRequest ListSkillHealthRequest
+    ResetSkillHealthRequest DeleteSessionRequest WatchNoticesRequest
 }
 
 uncounted! { false:
@@ -75,7 +77,9 @@ uncounted! { false:
     ExportRunResponse GetRunStatsResponse GetRunsStatusResponse DeleteRunResponse
     CreatePlanResponse GetPlanResponse ListPlansResponse UpdatePlanResponse DeletePlanResponse AddPlanStepResponse
     UpdatePlanStepResponse DeletePlanStepResponse PutPlanDocumentResponse ImportPlanResponse
-    ListInputRequestsResponse GetInputRequestResponse RespondToInputResponse WatchInboxResponse
+    ListInputRequestsResponse GetInputRequestResponse RespondToInputResponse WatchInboxResponse LoadSamplesResponse
+    CreateSessionResponse GetSessionResponse MergeSessionStateResponse RestartSessionResponse ListSkillHealthResponse
+    ResetSkillHealthResponse DeleteSessionResponse WatchNoticesResponse
     ListActionProfilesResponse PutActionProfileResponse DeleteActionProfileResponse
     ClassifyIntentResponse
 }

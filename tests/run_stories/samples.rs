@@ -1,0 +1,158 @@
+//! The plans that come with the orchestrator.
+
+use crate::plan_words::text;
+use crate::script::ScriptWorker;
+use crate::world::World;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What the samples call.
+const ACTIONS: [&str; 19] = [
+    "calendar_list",
+    "email_archive",
+    "email_fetch",
+    "get_next_actions",
+    "github_comment_post",
+    "github_pr_fetch",
+    "goals_list",
+    "goals_progress",
+    "goals_review_complete",
+    "goals_update",
+    "list_goals",
+    "list_memories",
+    "list_tasks",
+    "memory_create",
+    "memory_search",
+    "notes_create",
+    "send_notification",
+    "tasks_list",
+    "web_fetch",
+];
+
+impl World {
+    async fn samples(&self) -> BTreeMap<String, Value> {
+        let answer = self
+            .call("PlanService/LoadSamples", json!({ "user_id": "ada" }))
+            .await;
+        let plans = answer["plans"].as_array().unwrap().iter();
+        plans
+            .map(|plan| (text(&plan["source_id"]), plan.clone()))
+            .collect()
+    }
+
+    /// Runs a sample, and gives the states of its steps.
+    async fn sample(&self, plan: &Value, model: &[&str], answers: &[Value]) -> BTreeMap<String, String> {
+        self.shared.model_says(model);
+        let run_id = self
+            .create(json!({"plan_id": plan["plan_id"], "user_id": "ada"}))
+            .await;
+        for answer in answers {
+            let request = self.open_request(&run_id).await;
+            self.respond(&request, answer.clone()).await.unwrap();
+        }
+        let run = self.ended(&run_id).await;
+        assert_eq!(run["state"], "completed", "{}: {run:#}", plan["name"]);
+        let steps = self.steps(&run_id).await;
+        steps
+            .into_iter()
+            .map(|(key, step)| (key, text(&step["state"])))
+            .collect()
+    }
+}
+
+#[tokio::test]
+async fn s39_the_sample_plans_run_to_their_ends_with_both_arms() {
+    let world = World::without_worker(|settings| settings).await;
+    let actions: Vec<&str> = ACTIONS.into_iter().chain(["web_search"]).collect();
+    let _worker = ScriptWorker::offering(&world.orchestrator.url(), &world.shared, &actions);
+    let samples = world.samples().await;
+    let steps = world
+        .sample(&samples["morning-routine-analysis"], &["can_defer"], &[])
+        .await;
+    assert!(steps.values().all(|state| state == "completed"), "{steps:?}");
+    let called: Vec<String> = world
+        .shared
+        .ledger()
+        .iter()
+        .filter(|line| line["event"] == "begin")
+        .map(|line| text(&line["action"]))
+        .collect();
+    assert_eq!(
+        called,
+        ["calendar_list", "tasks_list", "llm.chat", "send_notification"],
+        "in the order of the steps"
+    );
+    for (choice, applied) in [("Extend deadlines", "completed"), ("Keep as is", "skipped")] {
+        let steps = world
+            .sample(
+                &samples["weekly-goal-review"],
+                &["half way"],
+                &[json!({"choice": choice})],
+            )
+            .await;
+        assert_eq!(
+            (&steps["apply_changes"][..], &steps["complete"][..]),
+            (applied, "completed")
+        );
+    }
+    for (count, urgent, normal) in [(2, "completed", "skipped"), (0, "skipped", "completed")] {
+        world
+            .shared
+            .action_says("email_fetch", json!({"urgentCount": count}));
+        let steps = world
+            .sample(&samples["email-processing-pipeline"], &["spam"], &[])
+            .await;
+        assert_eq!(
+            (&steps["notify_urgent"][..], &steps["process_normal"][..]),
+            (urgent, normal)
+        );
+    }
+    for (confirm, posted) in [(true, "completed"), (false, "skipped")] {
+        let answers = [
+            json!({"text": "https://example.org/1"}),
+            json!({"confirm": confirm}),
+        ];
+        let steps = world
+            .sample(&samples["code-review-assistant"], &["fine"], &answers)
+            .await;
+        assert_eq!(steps["post_review"], posted);
+    }
+    let answers = [json!({"text": "clocks"})];
+    world
+        .sample(&samples["research-topic-deep-dive"], &["they tick"], &answers)
+        .await;
+    world
+        .sample(&samples["goal-check"], &["needs_attention"], &[])
+        .await;
+    world
+        .sample(&samples["daily-memory-digest"], &["a day"], &[])
+        .await;
+    world.sample(&samples["task-cleanup"], &["some_stale"], &[]).await;
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s39_loading_the_samples_twice_makes_nothing_twice() {
+    let world = World::without_worker(|settings| settings).await;
+    let first = world.samples().await;
+    assert_eq!(first.len(), 8);
+
+    let second = world.samples().await;
+    let ids = |samples: &BTreeMap<String, Value>| {
+        let plans = samples.values();
+        plans.map(|plan| text(&plan["plan_id"])).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&first), ids(&second));
+    let listed = world
+        .call(
+            "PlanService/ListPlans",
+            json!({"user_id": "ada", "page_size": 100}),
+        )
+        .await;
+    assert_eq!(listed["plans"].as_array().unwrap().len(), 8);
+    for (key, autonomy_level, priority) in [("morning-routine-analysis", 3, 4), ("goal-check", 1, 7)] {
+        assert_eq!(first[key]["autonomy_level"], autonomy_level);
+        assert_eq!(first[key]["priority"], priority);
+    }
+    world.close().await;
+}
