@@ -105,3 +105,56 @@ async fn s37_no_turn_that_was_answered_is_asked_again() {
     assert_eq!(replayed["identical"], true, "{replayed}");
     world.close().await;
 }
+
+#[tokio::test]
+async fn s78_a_budget_warns_stops_and_is_extended() {
+    let world = world().await;
+    let said = || json!({ "content": "yes", "usage": { "prompt_tokens": 30, "completion_tokens": 10, "total_tokens": 40 } });
+    world.shared.model_answers([said(), said(), said()]);
+    let think = |key: &str| json!({ "key": key, "type": "llm_decision", "config": { "prompt": "?" } });
+    let request =
+        |budget: Value| json!({ "document": document(json!([think("a"), think("b")])), "budget": budget });
+    let run_id = world
+        .create(request(json!({ "max_llm_calls": 1, "max_tokens": 100_000 })))
+        .await;
+    let asked = world.open_request(&run_id).await;
+    assert_eq!(asked["kind"], "budget_extension", "{asked}");
+    assert_eq!(
+        world.calls_of(&run_id).len(),
+        1,
+        "nothing is sent without a budget"
+    );
+    assert_eq!(
+        world.calls_of(&run_id)[0]["payload"]["max_tokens"].as_f64(),
+        Some(4096.0)
+    );
+    let events = world.event_names(&run_id).await;
+    assert_eq!(
+        events.iter().filter(|name| *name == "budget_warning").count(),
+        1,
+        "{events:?}"
+    );
+    world.respond(&asked, json!({ "extend": true })).await.unwrap();
+    let run = world.ended(&run_id).await;
+    assert_eq!(run["state"], "completed", "{run}");
+    assert_eq!(run["usage"]["total_tokens"], 80, "{run}");
+    assert_eq!(run["budget"]["max_llm_calls"], 2, "{run}");
+    let replayed = world
+        .call("RunService/ReplayRun", json!({ "run_id": run_id }))
+        .await;
+    assert_eq!(replayed["identical"], true, "{replayed}");
+
+    let hard = world
+        .create(request(json!({ "max_llm_calls": 1, "exhausted": "fail" })))
+        .await;
+    let run = world.ended(&hard).await;
+    assert_eq!(run["error"]["code"], "BUDGET_EXHAUSTED", "{run}");
+    assert_eq!(world.calls_of(&hard).len(), 1);
+    let wrong = json!({ "max_cost_micros": 5, "warn_ratio": 2, "exhausted": "no" });
+    let refusal = world.refusal("RunService/CreateRun", request(wrong)).await;
+    let text = format!("{refusal:?}");
+    for field in ["budget.prices", "budget.warn_ratio", "budget.exhausted"] {
+        assert!(text.contains(field), "{text}");
+    }
+    world.close().await;
+}

@@ -22,7 +22,7 @@ pub use attempts::{
     Evaluated, EvaluationRequested, Failure, OutcomeClass, StepRetrying, Stored, ToolCalled, ToolOutput,
 };
 pub use ends::{Limit, RunCompleted, RunFailed, TimeoutError};
-pub use models::{AskedCall, ToolsAsked};
+pub use models::{AskedCall, BudgetAwaited, BudgetWarning, ToolsAsked, Usage};
 pub use people::{
     AnswerType, Decision, InputRequest, RequestAnswer, RequestKind, RequestRef, RequestState, Responder,
     ResponderKind,
@@ -44,7 +44,7 @@ pub struct Entry {
     #[prost(
         oneof = "Event",
         tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
-                36, 37, 38, 39, 40, 41, 42, 43, 50, 55, 60, 61, 62"
+                36, 37, 38, 39, 40, 41, 42, 43, 50, 55, 56, 57, 60, 61, 62"
     )]
     pub event: Option<Event>,
 }
@@ -169,6 +169,12 @@ pub enum Event {
     /// A skill does better or worse than before.
     #[prost(message, tag = "62")]
     SkillHealthChanged(SkillHealthChanged),
+    /// A part of the budget is nearly used up.
+    #[prost(message, tag = "56")]
+    BudgetWarning(BudgetWarning),
+    /// A unit waits for a part of the budget.
+    #[prost(message, tag = "57")]
+    BudgetAwaited(BudgetAwaited),
 }
 
 /// Nothing more to say.

@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+pub mod budget;
 pub mod catalogue;
 mod contract_request;
 mod fork;

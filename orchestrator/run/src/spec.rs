@@ -1,6 +1,7 @@
 //! What a run is asked to do, resolved: every limit and policy with its value, stored with the run.
 //! A preset is looked up once; changing it never changes an existing run.
 
+use crate::budget::Budget;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -71,6 +72,9 @@ pub struct Spec {
     /// What its user is told.
     #[prost(enumeration = "Notices", tag = "29")]
     pub notices: i32,
+    /// What it may spend; without one as much as its plan leads to.
+    #[prost(message, optional, tag = "23")]
+    pub budget: Option<Budget>,
     /// What every revision must keep to, beside what its plan says itself.
     #[prost(message, required, tag = "30")]
     pub constraints: Constraints,

@@ -2,12 +2,13 @@
 //! Changes by entries of the journal alone (`apply`). Decides nothing.
 
 mod apply;
+mod budget;
 mod contents;
 mod requests;
 mod sessions;
 mod units;
 
-use crate::journal::{AskedCall, Failure, InputRequest, OutcomeClass, Stored, ToolCalled};
+use crate::journal::{AskedCall, Failure, InputRequest, OutcomeClass, Stored, ToolCalled, Usage};
 use crate::session::SkillHealth;
 use crate::spec::{ActionProfile, Spec};
 use alloc::string::String;
@@ -108,6 +109,18 @@ pub struct RunState {
     /// The document of the revision: an encoded object.
     #[prost(message, required, tag = "30")]
     pub document: Stored,
+    /// What all attempts used; of those in flight what they reserved. Absent before the first.
+    #[prost(message, optional, tag = "55")]
+    pub usage: Option<Usage>,
+    /// How often people gave each part of the budget again, by the kind of the part.
+    #[prost(uint32, repeated, tag = "56")]
+    pub budget_extensions: Vec<u32>,
+    /// True once somebody did not extend the budget.
+    #[prost(bool, tag = "57")]
+    pub budget_denied: bool,
+    /// Parts of the budget that were warned of: a bit for each kind.
+    #[prost(uint32, tag = "58")]
+    pub budget_warned: u32,
     /// Actions that the run does without because they failed for good, sorted. Never fewer.
     #[prost(string, repeated, tag = "60")]
     pub disabled_actions: Vec<String>,
@@ -318,6 +331,9 @@ pub struct UnitState {
     /// True if the output has a patch of the session's state.
     #[prost(bool, tag = "40")]
     pub patches: bool,
+    /// True while it waits for a part of the budget that others reserved.
+    #[prost(bool, tag = "58")]
+    pub awaits_budget: bool,
 }
 
 /// Where a unit is.

@@ -3,6 +3,7 @@
 
 mod about;
 mod advance;
+mod budget;
 mod conclude;
 mod contract;
 mod dispatch;

@@ -204,11 +204,12 @@ impl InboxService for Inbox {
     }
 }
 
-const KINDS: [RequestKind; 4] = [
+const KINDS: [RequestKind; 5] = [
     RequestKind::Question,
     RequestKind::Approval,
     RequestKind::RetryExtension,
     RequestKind::AmbiguousEffect,
+    RequestKind::BudgetExtension,
 ];
 /// Requests that are looked at for one page.
 const SEEN_MAX: usize = 1000;

@@ -4,6 +4,7 @@
 #![warn(clippy::too_many_lines)]
 
 mod action_service;
+mod budget;
 mod canonical;
 mod errors;
 mod expressions;

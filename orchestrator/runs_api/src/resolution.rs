@@ -88,6 +88,7 @@ pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, field
         header: header(request, defaults, fields).encoded(),
         safety_action,
         constraints: constraints(request, preset, fields),
+        budget: crate::budget::budget(request, fields),
         ..Spec::default()
     }
 }

@@ -176,6 +176,11 @@ pub(crate) fn asks(run: &Run, request: &InputRequest) -> String {
                 "{whose} has no retries left; a person says whether it goes on, everybody may give it up."
             )
         }
+        RequestKind::BudgetExtension => {
+            format!(
+                "{whose} needs more than the budget has left; a person says whether the run may have as much again."
+            )
+        }
         RequestKind::AmbiguousEffect => {
             format!("{whose} may have had its effect; a person says what became of it.")
         }
@@ -212,7 +217,7 @@ fn due(run: &Run) -> Option<String> {
         match request.kind() {
             RequestKind::Approval => "an approval that nobody gave is denied",
             RequestKind::Question => "a question takes its default, or fails its step",
-            RequestKind::RetryExtension | RequestKind::AmbiguousEffect => {
+            RequestKind::RetryExtension | RequestKind::AmbiguousEffect | RequestKind::BudgetExtension => {
                 "a step fails because nobody answered"
             }
         }

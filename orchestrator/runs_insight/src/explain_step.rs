@@ -214,6 +214,11 @@ fn running(run: &Run, step: u32) -> StepExplanation {
         explained.due_at = Some(unit.retry_at);
         return explained;
     }
+    if units().any(|unit| unit.awaits_budget) {
+        let why =
+            "It waits until others give back what they reserved of the budget, or until somebody extends it.";
+        return said(&["RUN-13.7"], why.to_string());
+    }
     said(&["RUN-3.2"], "It goes on as soon as the run does.".to_string())
 }
 

@@ -67,6 +67,7 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
         | Event::ChildRunStarted(_)
         | Event::InputRequested(_)
         | Event::UnitFailed(_)
+        | Event::BudgetAwaited(_)
         | Event::InputExpired(_) => Input::Time,
         Event::InputClosed(_)
         | Event::StepSkipped(_)
@@ -84,6 +85,7 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
         | Event::StepMemoized(_)
         | Event::ToolsAsked(_)
         | Event::StatePatched(_)
+        | Event::BudgetWarning(_)
         | Event::RunPaused(_)
         | Event::RevisionFailing(_)
         | Event::ReplanTriggered(_)

@@ -427,7 +427,7 @@ fn kind_with(core: escapement_run::journal::RequestKind, has_unit: bool, has_err
         Core::Approval if !has_unit => RequestKind::PlanApproval,
         Core::Approval if has_error => RequestKind::HandlerApproval,
         Core::Approval => RequestKind::Gate,
-        Core::RetryExtension => RequestKind::Extension,
+        Core::RetryExtension | Core::BudgetExtension => RequestKind::Extension,
         Core::AmbiguousEffect => RequestKind::Effect,
     }
 }

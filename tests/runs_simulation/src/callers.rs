@@ -284,7 +284,7 @@ impl World {
                 }
                 _ => (Decision::Approve, Bytes::new()),
             },
-            RequestKind::RetryExtension => match self.dice.roll(3) {
+            RequestKind::RetryExtension | RequestKind::BudgetExtension => match self.dice.roll(3) {
                 0 => (Decision::Fail, Bytes::new()),
                 _ => (Decision::Extend, Bytes::new()),
             },

@@ -1,6 +1,6 @@
 //! Expressions, attempts and their outcomes, as the journal has them.
 
-use super::UnitRef;
+use super::{UnitRef, Usage};
 use crate::outcome::cut;
 use alloc::string::String;
 use bytes::Bytes;
@@ -83,6 +83,12 @@ pub struct ToolCalled {
     /// The approval that opened the gate, 16 bytes; empty if none was needed.
     #[prost(bytes = "bytes", tag = "8")]
     pub approval: Bytes,
+    /// What it is taken to use until it ends, if it asks a language model; any other uses one call of a tool.
+    #[prost(message, optional, tag = "55")]
+    pub reserved: Option<Usage>,
+    /// The model that it asks; empty if it asks none or names none.
+    #[prost(string, tag = "56")]
+    pub model: String,
 }
 
 /// How an attempt ended.
@@ -113,6 +119,9 @@ pub struct ToolOutput {
     /// True if the output has a patch of the session's state.
     #[prost(bool, tag = "20")]
     pub patches: bool,
+    /// What it used, if it asked a language model.
+    #[prost(message, optional, tag = "55")]
+    pub usage: Option<Usage>,
 }
 
 // RUN-5.1

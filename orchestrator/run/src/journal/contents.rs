@@ -54,6 +54,8 @@ fn stored_in(event: &Event) -> Vec<&Stored> {
         Event::StatePatched(StatePatched { patch, state, .. }) => [patch].into_iter().chain(state).collect(),
         Event::RunStarted(_)
         | Event::SkillHealthChanged(_)
+        | Event::BudgetWarning(_)
+        | Event::BudgetAwaited(_)
         | Event::StepStarted(_)
         | Event::EvaluationRequested(_)
         | Event::Evaluated(_)

@@ -33,15 +33,18 @@ impl Event {
             Event::StepBlocked(_) => ("step_blocked", &[]),
             Event::StepReset(_) => ("step_reset", &[]),
             Event::ToolsAsked(_) => ("tools_asked", &[]),
+            Event::BudgetWarning(_) => ("budget_warning", &[]),
+            Event::BudgetAwaited(_) => ("budget_awaited", &[]),
             Event::StepMemoized(_) => ("step_memoized", &["plan_step_memoized"]),
             Event::SessionRead(_) => ("session_read", &[]),
             Event::StatePatched(_) => ("state_patched", &[]),
             Event::SkillHealthChanged(_) => ("skill_health_changed", &[]),
             Event::InputRequested(request) => match request.kind() {
                 RequestKind::Approval => ("approval_requested", &["approval:required"]),
-                RequestKind::Question | RequestKind::RetryExtension | RequestKind::AmbiguousEffect => {
-                    ("input_requested", &[])
-                }
+                RequestKind::Question
+                | RequestKind::RetryExtension
+                | RequestKind::AmbiguousEffect
+                | RequestKind::BudgetExtension => ("input_requested", &[]),
             },
             Event::DecisionRecorded(_) => ("decision_recorded", &[]),
             Event::InputReceived(answer) => match answer.decision().of_approval() {

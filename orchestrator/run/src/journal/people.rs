@@ -51,6 +51,9 @@ pub struct InputRequest {
     /// What the handler that asks for the approval says about it: an encoded `google.protobuf.Value`.
     #[prost(message, optional, tag = "14")]
     pub data: Option<Stored>,
+    /// The part of the budget that is used up, if that is what is asked about.
+    #[prost(enumeration = "crate::budget::BudgetKind", optional, tag = "55")]
+    pub budget: Option<i32>,
     /// Unix milliseconds; in a journal 0, since the entry has its time.
     #[prost(int64, tag = "15")]
     pub opened_at: i64,
@@ -68,6 +71,8 @@ pub enum RequestKind {
     RetryExtension = 2,
     /// What became of an effect in doubt.
     AmbiguousEffect = 3,
+    /// Whether a part of the budget that is used up is given once more.
+    BudgetExtension = 4,
 }
 
 /// What counts as an answer to a question.
@@ -196,7 +201,7 @@ pub enum Decision {
     ApproveWithEdits = 2,
     /// Do not.
     Deny = 3,
-    /// The base limit of retries again.
+    /// The base limit of retries, or that part of the budget, again.
     Extend = 4,
     /// The effect happened; the value is its output.
     Happened = 5,

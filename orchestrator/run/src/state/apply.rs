@@ -39,6 +39,7 @@ impl RunState {
             Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_) => {
                 self.end(event, entry.at)
             }
+            Event::BudgetWarning(_) | Event::BudgetAwaited(_) => self.apply_to_budget(event),
             Event::InputRequested(_)
             | Event::DecisionRecorded(_)
             | Event::InputReceived(_)
@@ -353,12 +354,17 @@ impl RunState {
             false => unit.attempts = called.attempt,
         }
         unit.live = Some(called.clone());
+        unit.awaits_budget = false;
+        self.reserve(called);
     }
 
     fn tool_output(&mut self, output: &ToolOutput) {
         let runs = self.steps[output.unit.step as usize].stage() == StepStage::Running;
+        let live = self.unit_mut(output.unit.of_step()).live.take();
+        if let Some(live) = &live {
+            self.settle_usage(live, output);
+        }
         let unit = self.unit_mut(output.unit.of_step());
-        let live = unit.live.take();
         if output.unit.is_safety_check() {
             unit.checked_digest = live.map_or_else(Bytes::new, |live| live.subject_digest);
             unit.is_cleared = output.is_safe;

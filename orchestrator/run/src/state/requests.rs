@@ -1,7 +1,7 @@
 //! What the entries about requests change.
 
 use super::{RunState, UnitStage};
-use crate::journal::{Decision, Event, InputRequest, RequestAnswer, RequestState};
+use crate::journal::{Decision, Event, InputRequest, RequestAnswer, RequestKind, RequestState};
 use bytes::Bytes;
 
 impl RunState {
@@ -31,6 +31,10 @@ impl RunState {
                 request.set_state(RequestState::Expired);
                 request.subject = None;
                 request.data = None;
+                let request = request.clone();
+                if request.kind() == RequestKind::BudgetExtension {
+                    self.extend_budget(&request, false);
+                }
                 self.decided(&expired.id.clone());
             }
             Event::InputClosed(closed) => {
@@ -49,8 +53,12 @@ impl RunState {
         request.subject = None;
         request.data = None;
         request.answer = Some(answer.clone());
-        let unit = request.unit;
+        let (unit, request) = (request.unit, request.clone());
         self.decided(&answer.id);
+        let of_budget = request.kind() == RequestKind::BudgetExtension;
+        if of_budget {
+            self.extend_budget(&request, answer.decision() == Decision::Extend);
+        }
         if let Some(unit) = unit {
             let unit = self.unit_mut(unit);
             match answer.decision() {
@@ -62,6 +70,7 @@ impl RunState {
                         unit.edited = answer.value.clone();
                     }
                 }
+                Decision::Extend if of_budget => unit.set_stage(UnitStage::Ready),
                 Decision::Extend => unit.extensions += 1,
                 Decision::DidNot => unit.set_stage(UnitStage::Ready),
                 Decision::Answer | Decision::Happened => {

@@ -224,14 +224,20 @@ impl Turn<'_> {
         if gate == Gate::Asks {
             return self.ask_for_approval(unit, &rendered, &subject);
         }
+        let check = (gate == Gate::Checks).then(|| self.safety_check_of(unit, &rendered));
+        // RUN-13.7
+        if !self.has_budget(unit, check.as_ref().unwrap_or(&rendered)) {
+            return;
+        }
         // RUN-7.4
         if self.remaining_ms() < DISPATCH_MS_MIN {
             return self.outer_limit_is_over();
         }
-        match gate {
-            Gate::Checks => self.send_safety_check(unit, &rendered, &subject),
-            Gate::Open | Gate::Asks => self.send(unit, &rendered, &subject),
+        match check {
+            Some(check) => self.send_safety_check(unit, check, &subject),
+            None => self.send(unit, &rendered, &subject),
         }
+        self.warn_of_budget();
     }
 
     // RUN-4.2
@@ -254,6 +260,8 @@ impl Turn<'_> {
             effect: profile.effect,
             attempt_ms,
             approval: state.approval,
+            reserved: self.reserved(rendered),
+            model: self.model_asked(rendered),
         }));
         self.effect(Effect::Submit {
             execution_id: self.attempt_name(unit, attempt).execution_id(),
@@ -270,6 +278,11 @@ impl Turn<'_> {
             || (state.stage() == UnitStage::BackingOff && state.retry_at <= self.now);
         if !due {
             return;
+        }
+        // RUN-13.11
+        if self.state.spec.budget.is_some() {
+            let message = "a run with a budget starts no child run, which would spend without it";
+            return self.unit_fails(unit, "BUDGET_EXHAUSTED", message);
         }
         let input = match self.render_object(unit, &sub_plan.input) {
             Ok(input) => input,

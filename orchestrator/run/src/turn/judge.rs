@@ -30,6 +30,7 @@ impl Turn<'_> {
         let outcome = bounded(outcome, &live);
         let class = outcome.class;
         let patches = class == OutcomeClass::Completed && outcome.output.as_deref().is_some_and(has_patch);
+        let usage = self.used_by(&live, &outcome);
         let output = outcome.output.map(|output| self.store(output));
         let failed = class != OutcomeClass::Completed;
         let error = failed.then(|| Failure::of_step(unit.step, &outcome.code, &outcome.message));
@@ -42,7 +43,9 @@ impl Turn<'_> {
             pause: outcome.pause,
             is_safe: false,
             patches,
+            usage,
         }));
+        self.warn_of_budget();
         if !step_runs {
             // The step has ended without it; what it says is kept and changes nothing.
             return;

@@ -59,6 +59,11 @@ impl Turn<'_> {
         let mut payload = StructBuilder::new()
             .text("model", model)
             .list("messages", messages);
+        // RUN-13.8
+        let budget = self.state.spec.budget.as_ref();
+        if let Some(budget) = budget.filter(|budget| budget.bounds_answers()) {
+            payload = payload.number("max_tokens", budget.answer_tokens as f64);
+        }
         if !decision.tools.is_empty() {
             // RUN-13.5
             let choice = match self.has_tools(unit, decision) {

@@ -42,7 +42,7 @@ impl Turn<'_> {
         open.any(|request| request.unit.is_none())
     }
 
-    fn request_of(&self, kind: RequestKind, unit: Option<UnitRef>, limit_ms: u64) -> InputRequest {
+    pub(super) fn request_of(&self, kind: RequestKind, unit: Option<UnitRef>, limit_ms: u64) -> InputRequest {
         let n = self.state.n_requests + 1;
         InputRequest {
             id: Bytes::copy_from_slice(input_request_id(self.run_id(), n).as_bytes()),
@@ -254,7 +254,10 @@ impl Turn<'_> {
     ) -> Result<(), Refused> {
         let decides = matches!(
             kind,
-            RequestKind::Approval | RequestKind::AmbiguousEffect | RequestKind::RetryExtension
+            RequestKind::Approval
+                | RequestKind::AmbiguousEffect
+                | RequestKind::RetryExtension
+                | RequestKind::BudgetExtension
         );
         if !decides || matches!(decision, Decision::Deny | Decision::Fail) {
             return Ok(());
@@ -322,6 +325,8 @@ impl Turn<'_> {
         match answer.decision {
             Decision::Answer | Decision::Happened => self.unit_ended(unit),
             Decision::Approve | Decision::ApproveWithEdits | Decision::DidNot => {}
+            // RUN-13.9: the unit is ready, and there is enough for it.
+            Decision::Extend if request.kind() == RequestKind::BudgetExtension => {}
             Decision::Extend => {
                 let error = request.error.clone().expect("it was asked about a failure");
                 self.try_again(unit, error);
@@ -378,7 +383,9 @@ fn check_answer(request: &InputRequest, answer: &Answer) -> Result<(), Refused> 
                 Decision::Approve | Decision::ApproveWithEdits | Decision::Deny
             )
         }
-        RequestKind::RetryExtension => matches!(answer.decision, Decision::Extend | Decision::Fail),
+        RequestKind::RetryExtension | RequestKind::BudgetExtension => {
+            matches!(answer.decision, Decision::Extend | Decision::Fail)
+        }
         RequestKind::AmbiguousEffect => {
             matches!(
                 answer.decision,

@@ -10,10 +10,8 @@ use escapement_model::opaque::{StructBuilder, ValueView, value_of};
 
 impl Turn<'_> {
     // RUN-6.11
-    /// Asks the safety action whether the unit may do exactly this.
-    pub(super) fn send_safety_check(&mut self, unit: UnitRef, rendered: &Rendered, subject: &[u8; 32]) {
-        let (check, attempt) = (unit.safety_check(), self.unit(unit).checks + 1);
-        let action = self.state.spec.safety_action.clone();
+    /// What the safety action is asked: whether the unit may do exactly this.
+    pub(super) fn safety_check_of(&self, unit: UnitRef, rendered: &Rendered) -> Rendered {
         let payload = StructBuilder::new()
             .text("action", &rendered.action)
             .object("payload", rendered.payload.as_encoded())
@@ -21,13 +19,22 @@ impl Turn<'_> {
             .text("goal", &self.plan.goal)
             .text("step", &self.step(unit.step).name)
             .build();
+        let action = self.state.spec.safety_action.clone();
+        Rendered { action, payload }
+    }
+
+    // RUN-6.11
+    /// Asks it.
+    pub(super) fn send_safety_check(&mut self, unit: UnitRef, rendered: Rendered, subject: &[u8; 32]) {
+        let (check, attempt) = (unit.safety_check(), self.unit(unit).checks + 1);
+        let action = rendered.action.clone();
         let profile = self.profile(&action);
         let of_profile = (profile.attempt_ms > 0).then_some(profile.attempt_ms);
         let limit_ms = of_profile.unwrap_or(self.state.spec.limits.attempt_ms);
         let attempt_ms = self.cut_ms(limit_ms);
-        let rendered = Rendered { action, payload };
         let request = self.contract_request(check, attempt, &rendered, subject, attempt_ms);
         let stored = self.store(request.clone());
+        let (reserved, model) = (self.reserved(&rendered), self.model_asked(&rendered));
         self.emit(Event::ToolCalled(ToolCalled {
             unit: check,
             attempt,
@@ -37,6 +44,8 @@ impl Turn<'_> {
             effect: profile.effect,
             attempt_ms,
             approval: Bytes::new(),
+            reserved,
+            model,
         }));
         self.effect(Effect::Submit {
             execution_id: self.attempt_name(check, attempt).execution_id(),
@@ -51,6 +60,7 @@ impl Turn<'_> {
     pub(super) fn checked(&mut self, live: &ToolCalled, outcome: AttemptOutcome) {
         let outcome = super::judge::bounded(outcome, live);
         let failed = outcome.class != OutcomeClass::Completed;
+        let usage = self.used_by(live, &outcome);
         let is_safe = !failed && outcome.output.as_ref().is_some_and(says_safe);
         let output = outcome.output.map(|output| self.store(output));
         self.emit(Event::ToolOutput(ToolOutput {
@@ -62,7 +72,9 @@ impl Turn<'_> {
             pause: false,
             is_safe,
             patches: false,
+            usage,
         }));
+        self.warn_of_budget();
     }
 }
 

@@ -253,11 +253,19 @@ impl Turn<'_> {
                 self.unit_fails(unit, "APPROVAL_DENIED", "nobody approved in time");
             }
             (RequestKind::Approval, None) => self.cancel(String::from("plan_rejected")),
-            (RequestKind::RetryExtension, Some(unit)) => self.give_up(unit, &request),
+            (RequestKind::RetryExtension | RequestKind::BudgetExtension, Some(unit)) => {
+                self.give_up(unit, &request);
+            }
             (RequestKind::AmbiguousEffect, Some(unit)) => {
                 self.unit_fails(unit, "AMBIGUOUS_EFFECT", "nobody said in time what became of it");
             }
-            (RequestKind::Question | RequestKind::RetryExtension | RequestKind::AmbiguousEffect, None) => {
+            (
+                RequestKind::Question
+                | RequestKind::RetryExtension
+                | RequestKind::AmbiguousEffect
+                | RequestKind::BudgetExtension,
+                None,
+            ) => {
                 unreachable!("only a plan is approved as a whole")
             }
         }

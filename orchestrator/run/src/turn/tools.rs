@@ -105,7 +105,8 @@ impl Turn<'_> {
     /// The tools of the step as the model is told of them, as they were when the revision was made.
     pub(super) fn offered_tools(&self, decision: &LlmDecision) -> ListBuilder {
         let mut room = TOOLS_BYTES_MAX;
-        decision.tools.iter().fold(ListBuilder::new(), |list, action| {
+        let offered = decision.tools.iter().filter(|action| !self.is_disabled(action));
+        offered.fold(ListBuilder::new(), |list, action| {
             let profile = self.profile(action);
             let schema = value_of_json(&profile.input_schema).ok();
             let fits = schema.filter(|schema| schema.len() <= room);
@@ -151,9 +152,24 @@ impl Turn<'_> {
         }));
     }
 
+    /// True if the run does without the action.
+    fn is_disabled(&self, action: &str) -> bool {
+        self.state
+            .disabled_actions
+            .iter()
+            .any(|disabled| disabled == action)
+    }
+
     fn judged(&self, decision: &LlmDecision, wanted: &Wanted) -> Result<(), (&'static str, String)> {
         if !decision.tools.contains(&wanted.name) {
             let message = format!("the step has no tool {:?}", wanted.name);
+            return Err(("TOOL_NOT_ALLOWED", message));
+        }
+        if self.is_disabled(&wanted.name) {
+            let message = format!(
+                "{} failed for good before, and the run does without it",
+                wanted.name
+            );
             return Err(("TOOL_NOT_ALLOWED", message));
         }
         let invalid = |message: String| ("INVALID_PAYLOAD", message);

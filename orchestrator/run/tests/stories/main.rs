@@ -3,6 +3,7 @@
 
 mod attempts;
 mod branches;
+mod budgets;
 mod disk;
 mod explained;
 mod expressions;

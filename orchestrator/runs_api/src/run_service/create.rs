@@ -204,6 +204,11 @@ impl Runs {
         if let Some(violations) = out_of_size(&plan, &spec) {
             return Ok(Err(violations));
         }
+        // RUN-13.11
+        if spec.budget.is_some() && plan.sub_plans().next().is_some() {
+            let message = "cannot be given to a plan with sub_plan steps, whose runs would spend without it";
+            return Err(Rejection::field("budget", "INVALID_ARGUMENT", message));
+        }
         let own_actions = spec.actions().map(str::to_owned).collect();
         let profiles = profiles(&self.runs, &plan, own_actions).await?;
         let broken = plan::constraints::violations(&plan, &spec.constraints, &profiles);

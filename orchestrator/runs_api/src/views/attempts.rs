@@ -239,6 +239,9 @@ pub(crate) fn evidence(fold: &AttemptsFold<'_>, attempt: &Settled, request_id: &
         epoch: small(called.unit.epoch),
         effect: effect_word(called.effect()).to_owned(),
         memo_of: String::new(),
+        usage: end
+            .and_then(|(_, _, output)| output.usage.as_ref())
+            .map(crate::budget::usage_view),
     }
 }
 

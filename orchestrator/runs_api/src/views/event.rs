@@ -11,7 +11,7 @@ use escapement_model::{Opaque, RunId};
 use escapement_run::ids::AttemptName;
 use escapement_run::journal::{
     Entry, Event, Failure, InputRequest, RequestAnswer, StepMemoized, Stored, ToolCalled, ToolOutput,
-    ToolsAsked, UnitRef,
+    ToolsAsked, UnitRef, Usage,
 };
 use escapement_run::outcome::value_of_object;
 use escapement_run::plan::Plan;
@@ -58,6 +58,7 @@ fn step_of(event: &Event) -> Option<u32> {
         Event::StepMemoized(memo) => Some(memo.step),
         Event::ToolsAsked(asked) => Some(asked.unit.step),
         Event::StatePatched(patched) => Some(patched.step),
+        Event::BudgetAwaited(awaited) => Some(awaited.unit.step),
         Event::InputRequested(request) => request.unit.map(|unit| unit.step),
         Event::DecisionRecorded(answer) | Event::InputReceived(answer) => answer.unit.map(|unit| unit.step),
         Event::InputExpired(request) | Event::InputClosed(request) => request.unit.map(|unit| unit.step),
@@ -137,6 +138,11 @@ fn data(run_id: RunId, plan: &Plan, event: &Event) -> Opaque {
         Event::SessionRead(_) | Event::StatePatched(_) | Event::SkillHealthChanged(_) => {
             super::session::data(data, event)
         }
+        Event::BudgetWarning(warning) => data
+            .text("kind", warning.kind().as_str())
+            .number("used", warning.used as f64)
+            .number("limit", warning.limit as f64),
+        Event::BudgetAwaited(awaited) => unit(data, plan, awaited.unit).text("kind", awaited.kind().as_str()),
         Event::InputRequested(_)
         | Event::DecisionRecorded(_)
         | Event::InputReceived(_)
@@ -252,6 +258,10 @@ fn tool_output(data: StructBuilder, plan: &Plan, output: &ToolOutput) -> StructB
         .number("attempt", f64::from(output.attempt))
         .text("class", class_word(output.class()));
     let data = optional(data, "output", output.output.as_ref());
+    let data = match &output.usage {
+        Some(usage) => data.object("usage", usage_data(usage).as_encoded()),
+        None => data,
+    };
     match &output.error {
         Some(error) => failure(data, error),
         None => data,
@@ -262,6 +272,16 @@ fn memoized(data: StructBuilder, memo: &StepMemoized) -> StructBuilder {
     let data = optional(data, "output", memo.output.as_ref());
     data.number("units", count(memo.units.len()).into())
         .number("as_of", memo.as_of as f64)
+}
+
+fn usage_data(usage: &Usage) -> Opaque {
+    StructBuilder::new()
+        .number("llm_calls", usage.llm_calls as f64)
+        .number("prompt_tokens", usage.prompt_tokens as f64)
+        .number("completion_tokens", usage.completion_tokens as f64)
+        .number("total_tokens", usage.total_tokens as f64)
+        .number("cost_micros", usage.cost_micros as f64)
+        .build()
 }
 
 /// The calls that a turn of a model asks for; the code of the refusal with those that are not made.

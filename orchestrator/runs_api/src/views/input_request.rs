@@ -67,6 +67,7 @@ pub(crate) fn kind_word(kind: RequestKind) -> &'static str {
         RequestKind::Approval => "approval",
         RequestKind::RetryExtension => "retry_extension",
         RequestKind::AmbiguousEffect => "ambiguous_effect",
+        RequestKind::BudgetExtension => "budget_extension",
     }
 }
 

@@ -8,6 +8,7 @@ use super::words::{
     count, digest_text, error_type, limit_word, outcome, signed, small, state_of, status_word, time,
     uuid_text,
 };
+use crate::budget::{budget_view, usage_view};
 use crate::header::Header;
 use crate::resolution::{IN_DOUBT, NOTICES, ON_DEPENDENCY_FAILURE, ON_FAILURE, RESUME};
 use escapement_model::{Opaque, OpaqueValue, RunId};
@@ -75,6 +76,8 @@ pub(crate) fn run_view(run: &Run, blobs: &dyn Blobs, detail: Detail) -> v1::Run 
             .flat_map(|session| session.skills.iter().map(skill_view))
             .collect(),
         disabled_skills: state.disabled_skills().into_iter().map(str::to_owned).collect(),
+        usage: state.usage.as_ref().map(usage_view),
+        budget: budget_view(state),
         ..with_figures(of_spec(&state.run_id, &state.spec, &plan.name), state, plan)
     }
 }

@@ -1,0 +1,216 @@
+//! What a run may still spend: whether an attempt is intended, waits, or asks for more.
+
+use super::Turn;
+use super::contract::Rendered;
+use crate::budget::{Budget, BudgetKind, Exhausted};
+use crate::journal::{
+    BudgetAwaited, BudgetWarning, Event, Failure, InputRequest, OutcomeClass, RequestKind, ToolCalled,
+    UnitRef, Usage,
+};
+use crate::outcome::{AttemptOutcome, cut};
+use crate::spec::EffectClass;
+use crate::state::{RunState, StepStage, StepState};
+use alloc::format;
+use alloc::string::String;
+use escapement_model::limits::LABEL_CHARS_MAX;
+use escapement_model::opaque::{ValueView, value_of};
+
+/// Whether there is enough for an attempt.
+enum Enough {
+    Yes,
+    /// Attempts in flight may give back what they reserved.
+    Perhaps(BudgetKind),
+    No(BudgetKind),
+}
+
+impl RunState {
+    // RUN-13.7
+    /// The limit of this kind as it is now, with what people gave in addition.
+    pub fn budget_limit(&self, kind: BudgetKind) -> Option<u64> {
+        let limit = self.spec.budget.as_ref()?.limit(kind)?;
+        let extensions = self.budget_extensions.get(kind.place()).copied().unwrap_or(0);
+        Some(limit.saturating_mul(u64::from(extensions) + 1))
+    }
+
+    /// What all attempts used; of those in flight what they reserved.
+    pub fn used(&self) -> Usage {
+        self.usage.unwrap_or_default()
+    }
+
+    /// True if an attempt in flight may give something of this kind back.
+    fn gives_back(&self, kind: BudgetKind) -> bool {
+        let running = self
+            .steps
+            .iter()
+            .filter(|step| step.stage() == StepStage::Running);
+        let mut live = running
+            .flat_map(StepState::all_units)
+            .filter_map(|(_, unit)| unit.live.as_ref());
+        live.any(|live| live.reservation().of(kind) > 0)
+    }
+}
+
+impl ToolCalled {
+    /// What the attempt is taken to use until it ends.
+    pub fn reservation(&self) -> Usage {
+        self.reserved.unwrap_or(Usage {
+            tool_calls: 1,
+            ..Usage::default()
+        })
+    }
+}
+
+impl Turn<'_> {
+    /// True if the action asks a language model.
+    fn is_model(&self, action: &str) -> bool {
+        *action == self.state.spec.llm_action || self.effect_of(action) == EffectClass::Llm
+    }
+
+    // RUN-13.8
+    /// What an attempt that asks a model reserves; `None` for any other, which reserves one call of a tool.
+    pub(super) fn reserved(&self, rendered: &Rendered) -> Option<Usage> {
+        let model = || model_of(rendered.payload.as_encoded());
+        self.is_model(&rendered.action)
+            .then(|| match &self.state.spec.budget {
+                Some(budget) => budget.reserved(model(), rendered.payload.len()),
+                None => Budget::default().reserved("", 0),
+            })
+    }
+
+    /// The model that the attempt asks; empty if it asks none or names none.
+    pub(super) fn model_asked(&self, rendered: &Rendered) -> String {
+        match self.is_model(&rendered.action) {
+            true => cut(model_of(rendered.payload.as_encoded()), LABEL_CHARS_MAX),
+            false => String::new(),
+        }
+    }
+
+    // RUN-13.7
+    /// True if the attempt may be intended now. If not, the unit waits, asks for more, or fails.
+    pub(super) fn has_budget(&mut self, unit: UnitRef, rendered: &Rendered) -> bool {
+        match self.enough(rendered) {
+            Enough::Yes => true,
+            Enough::Perhaps(kind) => {
+                self.await_budget(unit, kind);
+                false
+            }
+            Enough::No(kind) => {
+                self.ask_for_budget(unit, kind);
+                false
+            }
+        }
+    }
+
+    fn enough(&self, rendered: &Rendered) -> Enough {
+        if self.state.spec.budget.is_none() {
+            return Enough::Yes;
+        }
+        let needed = self.reserved(rendered).unwrap_or(Usage {
+            tool_calls: 1,
+            ..Usage::default()
+        });
+        let with = self.state.used().plus(&needed);
+        let lacks = |kind: &BudgetKind| {
+            let limit = self.state.budget_limit(*kind);
+            needed.of(*kind) > 0 && limit.is_some_and(|limit| with.of(*kind) > limit)
+        };
+        match BudgetKind::ALL.into_iter().find(lacks) {
+            None => Enough::Yes,
+            Some(kind) if self.state.gives_back(kind) => Enough::Perhaps(kind),
+            Some(kind) => Enough::No(kind),
+        }
+    }
+
+    /// Writes down once that the unit waits; it is looked at again whenever the run goes on.
+    fn await_budget(&mut self, unit: UnitRef, kind: BudgetKind) {
+        if !self.unit(unit).awaits_budget {
+            let kind = kind.into();
+            self.emit(Event::BudgetAwaited(BudgetAwaited { unit, kind }));
+        }
+    }
+
+    // RUN-13.9
+    fn ask_for_budget(&mut self, unit: UnitRef, kind: BudgetKind) {
+        let budget = self.state.spec.budget.as_ref();
+        let asks = budget.is_some_and(|budget| budget.exhausted() == Exhausted::Ask);
+        let (used, limit) = (
+            self.state.used().of(kind),
+            self.state.budget_limit(kind).unwrap_or(0),
+        );
+        let what = kind.as_str();
+        let message =
+            format!("{used} of {limit} {what} are used, and the next attempt needs more than is left");
+        if !asks || self.state.budget_denied {
+            return self.unit_fails(unit, "BUDGET_EXHAUSTED", &message);
+        }
+        let is_of_budget = |request: &InputRequest| request.kind() == RequestKind::BudgetExtension;
+        if self.state.open_requests().any(is_of_budget) {
+            return self.await_budget(unit, kind);
+        }
+        let limit_ms = self.state.spec.limits.question_ms;
+        let request = InputRequest {
+            question: format!(
+                "The run has used up its budget of {what} ({used} of {limit}). May it have as much again?"
+            ),
+            error: Some(Failure::of_step(unit.step, "BUDGET_EXHAUSTED", &message)),
+            budget: Some(kind.into()),
+            ..self.request_of(RequestKind::BudgetExtension, Some(unit), limit_ms)
+        };
+        self.emit(Event::InputRequested(request));
+    }
+
+    // RUN-13.8
+    /// What an attempt that asked a model used: what its output says. If it says nothing, or nobody knows how it ended, what it
+    /// reserved; nothing of one that never ran or failed, but the call.
+    pub(super) fn used_by(&self, live: &ToolCalled, outcome: &AttemptOutcome) -> Option<Usage> {
+        let reserved = live.reserved?;
+        let call = Usage {
+            llm_calls: 1,
+            ..Usage::default()
+        };
+        Some(match outcome.class {
+            OutcomeClass::Completed => {
+                let said = outcome.output.as_ref().and_then(Usage::said_in);
+                let price = |said| match &self.state.spec.budget {
+                    Some(budget) => budget.priced(&live.model, said),
+                    None => Budget::default().priced("", said),
+                };
+                said.map_or(reserved, price)
+            }
+            OutcomeClass::TimedOut | OutcomeClass::Unknown => reserved,
+            OutcomeClass::FailedForGood if outcome.code == OUTPUT_INVALID => reserved,
+            OutcomeClass::Failed | OutcomeClass::FailedForGood | OutcomeClass::ApprovalRequired => call,
+            OutcomeClass::NeverRan => Usage::default(),
+        })
+    }
+
+    // RUN-13.10
+    /// Warns once of each limit that is nearly reached.
+    pub(super) fn warn_of_budget(&mut self) {
+        let Some(percent) = self.state.spec.budget.as_ref().map(|budget| budget.warn_percent) else {
+            return;
+        };
+        for kind in BudgetKind::ALL {
+            let Some(limit) = self.state.budget_limit(kind) else {
+                continue;
+            };
+            let used = self.state.used().of(kind);
+            let is_near = u128::from(used) * 100 >= u128::from(limit) * u128::from(percent);
+            if is_near && self.state.budget_warned & (1 << kind.place()) == 0 {
+                let kind = kind.into();
+                self.emit(Event::BudgetWarning(BudgetWarning { kind, used, limit }));
+            }
+        }
+    }
+}
+
+/// The model that a payload names; empty if it names none.
+pub(super) fn model_of(payload: &[u8]) -> &str {
+    match value_of(payload, "model") {
+        Some(ValueView::Text(model)) => model,
+        _ => "",
+    }
+}
+
+/// The code of an answer that is too large to be looked at.
+const OUTPUT_INVALID: &str = "OUTPUT_INVALID";
