@@ -193,7 +193,7 @@ impl Judge {
             .collect()
     }
 
-    /// Something that whoever drives the runs has found.
+    /// A violation that the driver of the simulation has found.
     pub fn finds(&mut self, invariant: &'static str, text: String) {
         self.findings.push(Finding { invariant, text });
     }

@@ -21,4 +21,5 @@ mod sessions;
 mod steps;
 mod substitutions;
 mod verbs;
+mod words;
 mod world;

@@ -1,4 +1,4 @@
-//! The services over runs on a store in memory. Nobody does what leaves a run.
+//! The services over runs on a store in memory. Effects of runs are not performed.
 
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ impl Run {
         self.commands.push(Command::Ask(kind, unit));
     }
 
-    /// Nobody waits for the answers any more.
+    /// The answers are not needed any more.
     pub(super) fn close_requests(&mut self, step: usize) {
         for request in &mut self.requests {
             if request.unit.is_some_and(|(of, _)| of == step) && request.state == RequestState::Open {

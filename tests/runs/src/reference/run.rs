@@ -151,13 +151,13 @@ pub struct Request {
 /// Where a request stands.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RequestState {
-    /// Nobody has answered.
+    /// The request is open.
     Open,
-    /// Somebody has.
+    /// This is the answer, and this is who gave it.
     Answered(super::words::Answer, Responder),
-    /// Nobody has in time.
+    /// The time for an answer is over.
     Expired,
-    /// Nobody waits for it.
+    /// An answer is not needed any more.
     Closed,
 }
 
