@@ -6,6 +6,7 @@ use crate::world::{LIMIT, UNDER_WAY_FLAG, World};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tonic::Code;
 
 fn retries(step: Value, retry: Value) -> Value {
     with(step, json!({ "retry": retry }))
@@ -420,5 +421,42 @@ async fn s7_a_run_whose_plan_cannot_be_read_harms_no_other() {
     world.respond(&request, json!({ "text": "on" })).await.unwrap();
     assert_eq!(world.ended(&whole).await["state"], "completed");
     assert!(world.called(&damaged).is_empty());
+    for (method, request) in [
+        ("GetRun", json!({ "run_id": damaged })),
+        ("CancelRun", json!({ "run_id": damaged })),
+        ("RewindRun", json!({ "run_id": damaged, "step_key": "q" })),
+        ("ForkRun", json!({ "run_id": damaged })),
+    ] {
+        let refusal = world.refusal(&format!("RunService/{method}"), request).await;
+        assert_eq!(refusal.is(), (Code::DataLoss, "RUN_DAMAGED"), "{method}");
+    }
+    world.orchestrator.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn s7_a_damaged_row_of_a_run_stops_nothing_but_that_run() {
+    let mut world = World::start().await;
+    let once = unattended(json!({ "document": document(json!([question("q")])), "request_id": "once" }));
+    let damaged = world.create(once.clone()).await;
+    let whole = world.run(json!([question("q")])).await;
+    world.open_request(&damaged).await;
+    world.kill();
+    let file = rusqlite::Connection::open(world.directory.join("store").join("runs.db")).unwrap();
+    let changed = file.execute("UPDATE run SET priority = priority + 1 WHERE number = 1", ());
+    assert_eq!(changed.unwrap(), 1);
+    drop(file);
+    world.starts().await;
+    for (method, request) in [
+        ("GetRun", json!({ "run_id": damaged })),
+        ("CancelRun", json!({ "run_id": damaged, "request_id": "verb" })),
+        ("ForkRun", json!({ "run_id": damaged })),
+        ("CreateRun", once),
+    ] {
+        let refusal = world.refusal(&format!("RunService/{method}"), request).await;
+        assert_eq!(refusal.is(), (Code::DataLoss, "RUN_DAMAGED"), "{method}");
+    }
+    let request = world.open_request(&whole).await;
+    world.respond(&request, json!({ "text": "on" })).await.unwrap();
+    assert_eq!(world.ended(&whole).await["state"], "completed");
     world.orchestrator.stop().await.unwrap();
 }

@@ -21,12 +21,14 @@ use crate::revisions::documents_below;
 use crate::writes::{Coming, Queued, Written, write_of};
 
 /// What came of an input that a request goes with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handled {
     /// It was taken in.
     Done,
     /// The request was answered before, about that run; with its digest. Nothing changed.
     Before(RunId, [u8; 32]),
+    /// What the store has of the request is damaged: what is wrong with it. Nothing changed.
+    Damaged(String),
 }
 
 /// A run that ended, durably, and whose parent may wait for it.
@@ -137,7 +139,7 @@ impl RunsHost {
     /// [`NotHandled`]: nothing changed.
     ///
     /// # Panics
-    /// As the store's reader fails.
+    /// If the store as a whole cannot be read.
     pub fn handle_once(
         &mut self,
         run_id: RunId,
@@ -145,8 +147,10 @@ impl RunsHost {
         request: ClientRequest,
         now: i64,
     ) -> Result<Handled, NotHandled> {
-        if let Some((run_id, digest)) = self.answered(&request.key) {
-            return Ok(Handled::Before(run_id, digest));
+        match self.answered(&request.key) {
+            Ok(None) => {}
+            Ok(Some((run_id, digest))) => return Ok(Handled::Before(run_id, digest)),
+            Err(why) => return Ok(Handled::Damaged(why)),
         }
         self.time(now);
         if let Some(work) = self.runs.handle(run_id, input, now, &self.contents)? {

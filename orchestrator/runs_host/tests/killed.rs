@@ -219,7 +219,9 @@ impl World {
         loop {
             match self.host.create(create(id(1), &every_type(), None), self.now) {
                 Ok(run_id) | Err(NotCreated::Exists(run_id, _)) => assert_eq!(run_id, id(1)),
-                Err(why @ (NotCreated::Full | NotCreated::AlreadyRunning(_))) => panic!("{why:?}"),
+                Err(why @ (NotCreated::Full | NotCreated::AlreadyRunning(_) | NotCreated::Damaged(_))) => {
+                    panic!("{why:?}")
+                }
             }
             if self.write() {
                 break;
@@ -325,7 +327,9 @@ impl World {
                     .create(create(child, &one_call(), Some(run_id)), self.now)
                 {
                     Ok(_) | Err(NotCreated::Exists(..)) => {}
-                    Err(why @ (NotCreated::Full | NotCreated::AlreadyRunning(_))) => panic!("{why:?}"),
+                    Err(
+                        why @ (NotCreated::Full | NotCreated::AlreadyRunning(_) | NotCreated::Damaged(_)),
+                    ) => panic!("{why:?}"),
                 }
             }
             Effect::CancelChild { .. } => panic!("every child is waited for"),

@@ -96,7 +96,8 @@ pub(crate) fn orphans(host: &RunsHost) -> Vec<RunId> {
     host.runs().ids().filter(is_orphan).collect()
 }
 
-fn parent_of(run: &Run) -> Option<RunId> {
+/// The run that waits for this one, if there is one.
+pub(crate) fn parent_of(run: &Run) -> Option<RunId> {
     let bytes: [u8; 16] = run.state().spec.parent_run_id[..].try_into().ok()?;
     RunId::from_bytes(bytes)
 }

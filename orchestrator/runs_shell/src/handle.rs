@@ -137,7 +137,7 @@ impl RunsHandle {
         };
         let change = move |host: &mut RunsHost, now| {
             if let Some(request) = &condition.request
-                && let Some(before) = host.answered(&request.key)
+                && let Some(before) = host.answered(&request.key).map_err(CallError::Damaged)?
             {
                 return match before == (run_id, request.digest) {
                     true => Ok(true),
@@ -336,7 +336,7 @@ impl RunsHandle {
         self.0.live.contains(run_id)
     }
 
-    /// Hands in what came back of what left a run. Nobody waits for it.
+    /// Hands in what came back of what left a run. There is no answer.
     pub fn returned(&self, returned: Returned) {
         // The thread may have ended; then the next start asks again.
         let _ended = self.0.messages.send(Message::Returned(returned));
@@ -394,6 +394,7 @@ fn attached(why: NotCreated, digest: Option<[u8; 32]>) -> Result<Created, CallEr
     match why {
         NotCreated::Full => Err(CallError::Full),
         NotCreated::AlreadyRunning(run_id) => Err(CallError::AlreadyRunning(run_id)),
+        NotCreated::Damaged(why) => Err(CallError::Damaged(why)),
         NotCreated::Exists(_, known) if known != digest => Err(CallError::RequestIdReused),
         NotCreated::Exists(run_id, _) => Ok(Created {
             run_id,

@@ -22,6 +22,14 @@ impl LiveRuns {
             .contains(&run_id)
     }
 
+    /// The run does not go on.
+    pub(crate) fn set_aside(&self, run_id: RunId) {
+        self.0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&run_id);
+    }
+
     /// These writes are durable.
     pub(crate) fn written(&self, writes: &[RunWrite]) {
         let is_news = |write: &&RunWrite| write.created.is_some() || write.progress.ended_at.is_some();

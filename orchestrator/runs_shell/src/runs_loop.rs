@@ -189,7 +189,10 @@ impl<S: RunStore> RunsLoop<S> {
         self.write()?;
         self.leave();
         self.answer();
-        self.remove_ended()?;
+        // What ended a moment ago stays until its parent has its result.
+        if self.own.is_empty() {
+            self.remove_ended()?;
+        }
         self.take()
     }
 
@@ -260,8 +263,15 @@ impl<S: RunStore> RunsLoop<S> {
             }
             Message::Look(look, room) => self.looks.push((look, room)),
             Message::Store(work, _room) => {
-                // What was performed before is written before: the work sees it.
+                // What was performed before is written before: the work sees it, and removes no child whose parent waits for its
+                // result.
                 self.write()?;
+                self.leave();
+                while let Some((run_id, input)) = self.own.pop_front() {
+                    self.input(run_id, input);
+                    self.write()?;
+                    self.leave();
+                }
                 let now = self.clock.now();
                 work.work(&mut self.store, now);
                 self.host.forget_ended();

@@ -6,9 +6,9 @@ mod world;
 use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
 use escapement_run::{Input, RefusedReason, ShownState};
-use escapement_runs_shell::{CallError, Condition, Fork, KeepSteps, Outgoing};
+use escapement_runs_shell::{CallError, Condition, Fork, KeepSteps, Outgoing, Returned};
 use escapement_store::MemoryFault;
-use world::{World, call, create, document, id, list, step};
+use world::{World, call, create, document, id, list, new_run, step};
 
 fn two_steps() -> Opaque {
     document(list([
@@ -201,4 +201,67 @@ async fn after_a_kill_the_same_attempt_is_submitted_again() {
     world.settle(again, &Opaque::default());
     world.settle_next().await;
     world.ended(id(1), ShownState::Completed).await;
+}
+
+#[tokio::test]
+async fn a_damaged_child_is_set_aside_and_its_parent_goes_on() {
+    let mut world = World::new();
+    let config = StructBuilder::new().text("plan_id", "6f1d3c52-8a4e-4b7f-9c21-5e0d7a9b4c10");
+    let retry = StructBuilder::new().number("max_retries", 0.0);
+    let sub = step("sub", "sub_plan", config).object("retry", retry.build().as_encoded());
+    let parent = document(list([sub]));
+    world.handle.create(create(id(1), &parent)).await.unwrap();
+    let Outgoing::FindPlan { child, .. } = world.next().await else {
+        panic!("a child is made");
+    };
+    let of_child = new_run(id(9), &two_steps());
+    let found = Ok((of_child.plan, of_child.profiles));
+    let child_id = child.run_id;
+    world.handle.returned(Returned::Plan(child, found));
+    let attempt = world.next_submission().await;
+    world.damaged.lock().unwrap().insert(child_id);
+    world.settle(attempt, &Opaque::default());
+    world.ended(id(1), ShownState::Failed).await;
+    let why = world
+        .handle
+        .look(id(1), |run, _| run.state().end.clone().unwrap().error);
+    let why = why.await.unwrap().unwrap();
+    assert_eq!(
+        (why.code.as_str(), why.message.as_str()),
+        ("CHILD_FAILED", "the child run is damaged")
+    );
+    assert!(!world.handle.is_live(child_id));
+    let cancel = Input::Cancel {
+        reason: "user".to_owned(),
+    };
+    let refused = world.handle.input(child_id, Condition::default(), cancel).await;
+    assert!(matches!(refused, Err(CallError::Damaged(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn what_else_is_written_with_a_damaged_run_goes_through() {
+    let mut world = World::new();
+    world.handle.create(create(id(1), &two_steps())).await.unwrap();
+    let attempt = world.next_submission().await;
+    world.damaged.lock().unwrap().insert(id(1));
+    // One batch: two changes of the damaged run, and another run.
+    let changed = world.handle.change(0, |host, now| {
+        let checkpoint = || Input::Checkpoint {
+            data: Opaque::default(),
+        };
+        host.handle(id(1), checkpoint(), now).unwrap();
+        host.handle(id(1), checkpoint(), now).unwrap();
+        host.create(create(id(2), &two_steps()), now).unwrap();
+        Ok(())
+    });
+    assert_eq!(
+        changed.await,
+        Err(CallError::Store),
+        "it is not known what went through"
+    );
+    world.settle(attempt, &Opaque::default());
+    for _ in 0..2 {
+        world.settle_next().await;
+    }
+    world.ended(id(2), ShownState::Completed).await;
 }

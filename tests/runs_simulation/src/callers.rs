@@ -89,6 +89,7 @@ impl World {
             }
             Err(NotCreated::Full) => return,
             Err(NotCreated::AlreadyRunning(other)) => panic!("{other} is of no saved plan"),
+            Err(NotCreated::Damaged(why)) => panic!("{why}"),
         };
         let (key, run) = (job.key.clone(), *run_id.as_bytes());
         process.tell(Told::Created { key, run });

@@ -94,6 +94,7 @@ impl World {
             Ok(_) => self.count("children made"),
             Err(NotCreated::Exists(..)) => self.child_may_have_ended(child),
             Err(NotCreated::Full | NotCreated::AlreadyRunning(_)) => panic!("there is room for so few"),
+            Err(NotCreated::Damaged(why)) => panic!("{why}"),
         }
     }
 

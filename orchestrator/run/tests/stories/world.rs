@@ -17,8 +17,8 @@ use prost::Message;
 use serde_json::{Value, json};
 
 use crate::disk::Disk;
-pub(crate) use crate::words::{and, call, call_after, encoded, json_of_value, opaque, tool};
-use crate::words::{json_of, message_field, text_field};
+pub(crate) use crate::words::{and, call, call_after, encoded, json_of, json_of_value, opaque, tool};
+use crate::words::{message_field, text_field};
 
 pub(crate) const RUN_ID: [u8; 16] = [7, 1, 1, 1, 1, 1, 0x41, 1, 0x81, 1, 1, 1, 1, 1, 1, 1];
 pub(crate) const START: i64 = 1_763_700_000_000;

@@ -30,6 +30,8 @@ pub enum NotCreated {
     Exists(RunId, Option<[u8; 32]>),
     /// This run of the same saved plan lives.
     AlreadyRunning(RunId),
+    /// What the store has of the run, of its request or of the run that it goes on from is damaged: what is wrong with it.
+    Damaged(String),
 }
 
 /// A run that is to go on where another one was.
@@ -59,7 +61,7 @@ impl RunsHost {
     /// [`NotCreated`]: nothing changed.
     ///
     /// # Panics
-    /// As the store's reader fails.
+    /// If the store as a whole cannot be read.
     pub fn create(&mut self, create: Create, now: i64) -> Result<RunId, NotCreated> {
         self.create_linked(create, Links::default(), now)
     }
@@ -93,14 +95,18 @@ impl RunsHost {
     /// [`NotForked`]: nothing changed.
     ///
     /// # Panics
-    /// As the store's reader fails.
+    /// If the store as a whole cannot be read.
     pub fn fork(&mut self, fork: Fork<'_>, now: i64) -> Result<RunId, NotForked> {
         let Fork { run, request } = fork;
         let (run_id, from) = (run.run_id, run.from);
         self.require_new(run_id, request.as_ref())
             .map_err(NotForked::NotCreated)?;
         // What is not durable yet is written before the fork.
-        let (stored, is_live) = (self.summary(from), self.runs.get(from).is_some());
+        let stored = self.summary(from);
+        let (stored, is_live) = (
+            stored.map_err(NotForked::NotCreated)?,
+            self.runs.get(from).is_some(),
+        );
         if stored.is_none() && !is_live {
             return Err(NotForked::NotThere);
         }
@@ -127,22 +133,21 @@ impl RunsHost {
     /// Refuses a run that was made before.
     fn require_new(&self, run_id: RunId, request: Option<&ClientRequest>) -> Result<(), NotCreated> {
         if let Some(request) = request
-            && let Some((run_id, digest)) = self.made_by(&request.key)
+            && let Some((run_id, digest)) = self.made_by(&request.key)?
         {
             return Err(NotCreated::Exists(run_id, Some(digest)));
         }
         // A child that is asked for again after a restart may have ended, or have been removed.
-        let removed = self.contents.reader().removed(run_id);
+        let removed = whole(self.contents.reader().removed(run_id)).map_err(NotCreated::Damaged)?;
         let is_coming = self.coming().any(|coming| coming.run_id == run_id);
-        if is_coming || self.summary(run_id).is_some() || removed.expect("the store is readable").is_some() {
+        if is_coming || self.summary(run_id)?.is_some() || removed.is_some() {
             return Err(NotCreated::Exists(run_id, None));
         }
         Ok(())
     }
 
-    fn summary(&self, run_id: RunId) -> Option<RunSummary> {
-        let found = self.contents.reader().summary(run_id);
-        found.expect("the store is readable")
+    fn summary(&self, run_id: RunId) -> Result<Option<RunSummary>, NotCreated> {
+        whole(self.contents.reader().summary(run_id)).map_err(NotCreated::Damaged)
     }
 
     /// The run of a saved plan that lives, durable or not.
@@ -150,36 +155,33 @@ impl RunsHost {
         let is_live = |run_id: &RunId| self.runs.get(*run_id).is_some();
         let coming = self.coming();
         let mut coming = coming.filter(|coming| coming.plan.as_deref() == Some(plan));
-        let newest = || match self.contents.reader().newest_run_of(plan) {
-            // A damaged run does not live.
-            Err(StoreFault::CorruptRun { .. }) => None,
-            newest => newest.expect("the store is readable").map(|run| run.run_id),
-        };
+        // A damaged run does not live.
+        let newest = || whole(self.contents.reader().newest_run_of(plan)).ok().flatten();
+        let newest = || newest().map(|run| run.run_id);
         let coming = coming.find_map(|coming| Some(coming.run_id).filter(is_live));
         coming.or_else(newest).filter(is_live)
     }
 
     /// The run that a request of this key has made, durable or not.
-    fn made_by(&self, key: &str) -> Option<(RunId, [u8; 32])> {
-        self.coming_by(key, true).or_else(|| {
-            self.contents
-                .reader()
-                .created_by(key)
-                .expect("the store is readable")
-        })
+    fn made_by(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, NotCreated> {
+        match self.coming_by(key, true) {
+            Some(coming) => Ok(Some(coming)),
+            None => whole(self.contents.reader().created_by(key)).map_err(NotCreated::Damaged),
+        }
     }
 
     /// The run that a request of this key was about when it was answered, durably or not, and the digest of the request.
     ///
+    /// # Errors
+    /// What is wrong with it, if what the store has of the request is damaged.
+    ///
     /// # Panics
-    /// As the store's reader fails.
-    pub fn answered(&self, key: &str) -> Option<(RunId, [u8; 32])> {
-        self.coming_by(key, false).or_else(|| {
-            self.contents
-                .reader()
-                .answered(key)
-                .expect("the store is readable")
-        })
+    /// If the store as a whole cannot be read.
+    pub fn answered(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, String> {
+        match self.coming_by(key, false) {
+            Some(coming) => Ok(Some(coming)),
+            None => whole(self.contents.reader().answered(key)),
+        }
     }
 
     /// The run of a request that is not known to be durable.
@@ -188,6 +190,17 @@ impl RunsHost {
             let request = coming.request.as_ref().filter(|request| request.key == key)?;
             (coming.creates == creates).then_some((coming.run_id, request.digest))
         })
+    }
+}
+
+/// What was read, or what is wrong with one row of the store; all others are whole.
+///
+/// # Panics
+/// If the store as a whole cannot be read.
+fn whole<T>(read: Result<T, StoreFault>) -> Result<T, String> {
+    match read {
+        Err(fault @ StoreFault::CorruptRun { .. }) => Err(fault.to_string()),
+        read => Ok(read.expect("the store is readable")),
     }
 }
 

@@ -1,13 +1,15 @@
 //! One commit with everything that may go wrong with it.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use escapement_store::StoreFault;
-use escapement_store::runs::{BatchOutcome, RunBatch, RunStore, RunWrite};
+use escapement_store::runs::{BatchOutcome, RunBatch, RunConflict, RunStore, RunWrite};
 use tracing::{info, warn};
 
 use super::{Ending, RunsLoop, Stop, longer};
+use crate::children::parent_of;
 use crate::error::CallError;
 use crate::limits::{REFUSED_PAUSE, REFUSED_PAUSE_MAX};
 use crate::message::Message;
@@ -15,8 +17,8 @@ use crate::message::Message;
 /// What came of a commit.
 enum Committed {
     Done,
-    /// A run of the batch is damaged; nothing was written.
-    Damaged(StoreFault),
+    /// A run of the batch is damaged, or builds on one that is; nothing was written.
+    Damaged(String),
 }
 
 impl<S: RunStore> RunsLoop<S> {
@@ -25,7 +27,7 @@ impl<S: RunStore> RunsLoop<S> {
         let Some(batch) = self.host.poll_batch() else {
             return Ok(());
         };
-        match self.commit(&batch)? {
+        match self.commit(&batch, false)? {
             Committed::Done => self.tell_followers(batch.writes()),
             Committed::Damaged(_) => self.write_alone(&batch)?,
         }
@@ -33,26 +35,28 @@ impl<S: RunStore> RunsLoop<S> {
         Ok(())
     }
 
-    /// Writes each run of a batch that does not go through as a whole, and sets aside those that are damaged.
+    /// Writes each run of a batch that does not go through as a whole, and sets aside those that are damaged and those that
+    /// build on them. Their parents are told.
     fn write_alone(&mut self, batch: &RunBatch) -> Result<(), Stop> {
         // RUN-14.4: sessions are as the runs made them, also those of runs that are set aside.
         let mut sessions = RunBatch::new();
         for write in batch.definitions() {
             sessions.define(write.clone());
         }
-        self.commit(&sessions)?;
+        self.commit(&sessions, false)?;
+        let mut aside = BTreeSet::new();
         for write in batch.writes() {
+            if aside.contains(&write.run_id) {
+                continue;
+            }
             let mut alone = RunBatch::new();
             alone.add(write.clone());
-            match self.commit(&alone)? {
+            match self.commit(&alone, !aside.is_empty())? {
                 Committed::Done => self.tell_followers(alone.writes()),
-                Committed::Damaged(fault) => {
-                    warn!(
-                        run_id = %write.run_id,
-                        error = &fault as &dyn std::error::Error,
-                        "run is damaged and does not go on"
-                    );
-                    self.host.set_aside(write.run_id);
+                Committed::Damaged(why) => {
+                    warn!(run_id = %write.run_id, why, "run is damaged and does not go on");
+                    aside.insert(write.run_id);
+                    self.set_aside(write);
                     // Which of the calls are about this run is not known here.
                     self.fail(&CallError::Store);
                 }
@@ -61,17 +65,34 @@ impl<S: RunStore> RunsLoop<S> {
         Ok(())
     }
 
-    /// Tries until the store takes the batch.
-    fn commit(&mut self, batch: &RunBatch) -> Result<Committed, Stop> {
+    /// The run does not go on: who follows it looks again, and a parent does not wait for it any more.
+    fn set_aside(&mut self, write: &RunWrite) {
+        let run_id = write.run_id;
+        let parent = self.host.runs().get(run_id).and_then(parent_of);
+        self.host.set_aside(run_id);
+        self.live.set_aside(run_id);
+        self.follows.run_moved(run_id, write.seq_behind() - 1);
+        if let Some(parent) = parent {
+            self.child_ended(parent, run_id, Err("the child run is damaged".to_owned()));
+        }
+    }
+
+    /// Tries until the store takes the batch. `after_damage`: a run on which it may build was set aside.
+    fn commit(&mut self, batch: &RunBatch, after_damage: bool) -> Result<Committed, Stop> {
         let mut pause = REFUSED_PAUSE;
         loop {
             match self.store.commit(batch) {
-                Ok(outcome) => {
-                    assert_eq!(
-                        outcome,
-                        BatchOutcome::Done,
-                        "host and store agree on what was written"
+                Ok(BatchOutcome::Refused { run_id, conflict }) => {
+                    let is_lost = matches!(conflict, RunConflict::ContentMissing { .. });
+                    assert!(
+                        is_lost || after_damage,
+                        "host and store agree on what was written: {conflict:?}"
                     );
+                    return Ok(Committed::Damaged(format!(
+                        "the write of run {run_id} builds on what the store has lost: {conflict:?}"
+                    )));
+                }
+                Ok(BatchOutcome::Done) => {
                     if std::mem::take(&mut self.is_refusing) {
                         info!("store of runs takes writes again");
                     }
@@ -87,7 +108,9 @@ impl<S: RunStore> RunsLoop<S> {
                     self.refuse_for(pause, &refusal, batch)?;
                     pause = longer(pause, REFUSED_PAUSE_MAX);
                 }
-                Err(fault @ StoreFault::CorruptRun { .. }) => return Ok(Committed::Damaged(fault)),
+                Err(fault @ StoreFault::CorruptRun { .. }) => {
+                    return Ok(Committed::Damaged(fault.to_string()));
+                }
                 Err(fault) => {
                     (self.cannot_go_on)(Ending::Store(&fault));
                     return Err(Stop);

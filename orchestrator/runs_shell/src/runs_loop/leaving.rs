@@ -177,6 +177,10 @@ impl<S: RunStore> RunsLoop<S> {
                     Err(NotCreated::Full) => {
                         self.send(Outgoing::Later(Returned::Plan(child, Ok((plan, profiles)))));
                     }
+                    Err(NotCreated::Damaged(why)) => {
+                        let why = format!("the child run is damaged: {why}");
+                        self.child_ended(child.parent, child.run_id, Err(why));
+                    }
                     Err(NotCreated::Exists(..)) => {
                         if let Some(result) = self.ended_before(child.run_id) {
                             self.child_ended(child.parent, child.run_id, result);
@@ -187,7 +191,7 @@ impl<S: RunStore> RunsLoop<S> {
         }
     }
 
-    fn child_ended(&mut self, parent: RunId, run_id: RunId, result: Result<bytes::Bytes, String>) {
+    pub(super) fn child_ended(&mut self, parent: RunId, run_id: RunId, result: Result<bytes::Bytes, String>) {
         self.own.push_back((parent, Input::ChildEnded { run_id, result }));
     }
 

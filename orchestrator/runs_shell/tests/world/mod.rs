@@ -1,6 +1,7 @@
 //! A thread of runs on a store in memory, and a test that does what leaves it.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use escapement_model::opaque::{ListBuilder, StructBuilder};
@@ -14,15 +15,58 @@ use escapement_run::{Input, ShownState};
 use escapement_runs::{Config, NewRun};
 use escapement_runs_host::Create;
 use escapement_runs_shell::{Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, start};
-use escapement_store::runs::{ClientRequest, MemoryRuns, MemoryRunsDisk, RunRemoval};
+use escapement_store::StoreFault;
+use escapement_store::runs::{
+    BatchOutcome, ClientRequest, DefinitionOutcome, DefinitionWrite, MemoryRuns, MemoryRunsDisk, RunBatch,
+    RunReader, RunRemoval, RunRemoved, RunStore, RunsRemoved,
+};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 
 pub(crate) struct World {
     pub(crate) disk: MemoryRunsDisk,
+    /// Runs whose rows are damaged as far as writes build on them.
+    pub(crate) damaged: Damaged,
     pub(crate) handle: RunsHandle,
     pub(crate) outgoing: UnboundedReceiver<Outgoing>,
-    thread: RunsThread<MemoryRuns>,
+    thread: RunsThread<Damageable>,
+}
+
+pub(crate) type Damaged = Arc<Mutex<BTreeSet<RunId>>>;
+
+/// A store that finds the runs damaged that a test names.
+pub(crate) struct Damageable {
+    store: MemoryRuns,
+    damaged: Damaged,
+}
+
+impl RunStore for Damageable {
+    fn commit(&mut self, batch: &RunBatch) -> Result<BatchOutcome, StoreFault> {
+        let damaged = self.damaged.lock().unwrap();
+        match batch.writes().iter().any(|write| damaged.contains(&write.run_id)) {
+            true => Err(StoreFault::CorruptRun {
+                number: 1,
+                part: "journal",
+            }),
+            false => self.store.commit(batch),
+        }
+    }
+
+    fn remove_ended(&mut self, policy: &RunRemoval, now_unix_ms: i64) -> Result<RunsRemoved, StoreFault> {
+        self.store.remove_ended(policy, now_unix_ms)
+    }
+
+    fn remove_run(&mut self, id: RunId, now_unix_ms: i64) -> Result<RunRemoved, StoreFault> {
+        self.store.remove_run(id, now_unix_ms)
+    }
+
+    fn define(&mut self, write: &DefinitionWrite) -> Result<DefinitionOutcome, StoreFault> {
+        self.store.define(write)
+    }
+
+    fn reader(&self) -> Result<Box<dyn RunReader>, StoreFault> {
+        self.store.reader()
+    }
 }
 
 impl World {
@@ -34,6 +78,11 @@ impl World {
 
     fn over(disk: MemoryRunsDisk, store: MemoryRuns) -> Self {
         let (outgoing, received) = unbounded_channel();
+        let damaged = Damaged::default();
+        let store = Damageable {
+            store,
+            damaged: Arc::clone(&damaged),
+        };
         let (handle, thread) = start(Setup {
             store,
             config: Config {
@@ -48,6 +97,7 @@ impl World {
         .unwrap();
         Self {
             disk,
+            damaged,
             handle,
             outgoing: received,
             thread,
