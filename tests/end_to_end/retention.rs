@@ -127,7 +127,8 @@ async fn refuse_everything(world: &World, request: &ExecutePlanRequest) {
 //
 #[tokio::test]
 async fn settled_executions_beyond_the_count_are_removed_while_others_run_and_their_ids_stay_used() {
-    let mut world = World::start_with(|settings| settings.flag("--keep-settled-count", 5)).await;
+    let mut world =
+        World::start_with(|settings| settings.flag("--keep-settled-count", 5).switch("--no-runs")).await;
     let mut scripted = ScriptedWorker::connect(&world.orchestrator, &[WORK], 4).await;
     let worker = RecordingWorker::start(&world.orchestrator.url(), 4);
     let runs = request(plan([step(0, WORK)]));
@@ -231,6 +232,7 @@ async fn the_file_stays_bounded_however_much_runs() {
         settings
             .flag("--keep-settled-count", SOAK_KEPT)
             .flag("--keep-ids-ms", 1_000)
+            .switch("--no-runs")
     })
     .await;
     let worker = RecordingWorker::start(&world.orchestrator.url(), 64);

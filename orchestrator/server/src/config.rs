@@ -50,7 +50,8 @@ pub struct Config {
           value_parser = clap::value_parser!(u64).range(1_000..=CENTURY_MS))]
     pub keep_settled_ms: Option<u64>,
 
-    /// Settled executions that are kept, the newest ones; 1 to 1000000000000. Default: all.
+    /// Settled executions that are kept, the newest ones; 1 to 1000000000000. Default: all. While runs are served, those that
+    /// settled within the last hour are kept, too: runs read results late.
     #[arg(long, env = "ESCAPEMENT_KEEP_SETTLED_COUNT", value_name = "COUNT",
           value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     pub keep_settled_count: Option<u64>,
@@ -328,6 +329,10 @@ impl Config {
         Removal {
             keep_settled_ms: self.keep_settled_ms,
             keep_settled_count: self.keep_settled_count,
+            spare_younger_ms: match self.no_runs || self.keep_settled_count.is_none() {
+                true => 0,
+                false => RUNS_KEEP_SETTLED_MS_MIN,
+            },
             keep_ids_ms: self.keep_ids_ms,
         }
     }

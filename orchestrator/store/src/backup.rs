@@ -6,7 +6,9 @@
 use std::path::Path;
 
 use crate::StoreFault;
-use crate::database::copy::{Parts, Stage, hold, refuse_existing, refuse_remains, require_readable};
+use crate::database::copy::{
+    Parts, Stage, hold, is_staged, refuse_existing, refuse_remains, remove_settled, require_readable,
+};
 use crate::database::{EXECUTIONS, EmbeddedOptions, RUNS};
 use crate::embedded::{self, Embedded, Examination, Finding};
 use crate::runs::{self, EmbeddedRuns, RunExamination, RunFinding};
@@ -130,9 +132,17 @@ pub fn restore(
     change_runs: ChangeRuns<'_>,
 ) -> Result<Restored, StoreFault> {
     refuse_remains(directory, &EXECUTIONS)?;
-    refuse_remains(directory, &RUNS)?;
+    // A restore that was cut short after the runs had their place and before the executions had theirs.
+    let is_unfinished = is_staged(directory, &EXECUTIONS);
+    if !is_unfinished {
+        refuse_remains(directory, &RUNS)?;
+    }
     require_readable(file)?;
     let _lock = hold(directory)?;
+    if is_unfinished {
+        remove_settled(directory, &RUNS)?;
+        refuse_remains(directory, &RUNS)?;
+    }
     let opened = EmbeddedOptions {
         accept_loss: options.accept_damage,
         ..EmbeddedOptions::default()

@@ -124,6 +124,10 @@ pub const STORIES: &[(&str, Story)] = &[
         removal::settled_executions_are_removed_by_number,
     ),
     (
+        "the number spares young executions",
+        removal::the_number_spares_young_executions,
+    ),
+    (
         "ids of removed executions stay used",
         removal::ids_of_removed_executions_stay_used,
     ),

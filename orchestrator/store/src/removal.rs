@@ -12,6 +12,8 @@ pub struct Removal {
     pub keep_settled_ms: Option<u64>,
     /// At most so many settled executions are kept, the newest ones.
     pub keep_settled_count: Option<u64>,
+    /// Executions that settled less than so many milliseconds ago are not removed for their number; 0 spares none.
+    pub spare_younger_ms: u64,
     /// The ids of removed executions are refused as used for so many milliseconds after the removal.
     pub keep_ids_ms: Option<u64>,
 }
@@ -25,6 +27,11 @@ impl Removal {
     /// What settled before this moment is removed for its age.
     pub(crate) fn settled_before(&self, now_unix_ms: i64) -> Option<i64> {
         self.keep_settled_ms.map(|keep_ms| earlier(now_unix_ms, keep_ms))
+    }
+
+    /// Only what settled before this moment is removed for its number; `None` for everything.
+    pub(crate) fn spared_from(&self, now_unix_ms: i64) -> Option<i64> {
+        (self.spare_younger_ms > 0).then(|| earlier(now_unix_ms, self.spare_younger_ms))
     }
 
     /// Ids whose execution was removed before this moment are forgotten.

@@ -346,6 +346,27 @@ fn a_backup_of_a_store_in_use_is_restored_whole() {
 }
 
 #[test]
+fn a_restore_that_was_cut_short_between_its_two_parts_is_made_again() {
+    let directory = furnished();
+    add_executions(&directory);
+    let file = directory.path().join("backup");
+    back_up(&directory, &file, false).unwrap();
+    let target = Scratch::new();
+    restore(&file, &target, false).unwrap();
+    // As a crash leaves it: the runs have their place, and the executions do not.
+    let place = |name: &str| target.path().join(name);
+    std::fs::create_dir(place("restoring")).unwrap();
+    std::fs::rename(place("executions.db"), place("restoring/executions.db")).unwrap();
+    assert!(place("runs.db").exists());
+    let again = restore(&file, &target, false).unwrap();
+    assert!(again.is_kept && !place("restoring").exists());
+    open(target.path());
+    // Beside a store that is whole a restore stays refused.
+    let refused = restore(&file, &target, false);
+    assert!(matches!(refused, Err(StoreFault::Exists { .. })), "{refused:?}");
+}
+
+#[test]
 fn a_damaged_backup_is_refused_and_leaves_nothing() {
     let directory = furnished();
     add_executions(&directory);

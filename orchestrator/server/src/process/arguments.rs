@@ -14,7 +14,8 @@ use std::ffi::OsString;
 ///
 /// Exit codes, of the commands as well: 0 drained or done; 64 bad configuration; 65 input that cannot be drawn;
 /// 69 address not to be had; 70 defect; 73 directory, lock or file not usable, or no space at a start; 74 store, backup
-/// or record damaged, or store not writable any more; 75 stopped before everything that ran had ended; 1 anything else.
+/// or record damaged, or store not writable any more; 75 stopped before everything that ran had ended,
+/// attempts of runs included: the next start takes such runs up as after a crash; 1 anything else.
 #[derive(Clone, Debug, Parser)]
 #[command(
     name = "orchestrator",

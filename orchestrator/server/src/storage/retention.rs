@@ -44,6 +44,9 @@ impl Maintenance {
         {
             *keep_ms = keep_ms.saturating_add(longer_ms);
         }
+        if policy.spare_younger_ms > 0 {
+            policy.spare_younger_ms = policy.spare_younger_ms.saturating_add(longer_ms);
+        }
         if longer_ms > 0 && policy.keep_settled_ms.or(policy.keep_ids_ms).is_some() {
             warn!(
                 ahead_ms,

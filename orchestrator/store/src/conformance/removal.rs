@@ -75,6 +75,7 @@ pub(super) fn what_lives_is_never_removed(make: Make<'_>) {
     let everything = Removal {
         keep_settled_ms: Some(0),
         keep_settled_count: Some(0),
+        spare_younger_ms: 0,
         keep_ids_ms: None,
     };
     let removed = remove_all(&mut *subject, &everything, i64::MAX);
@@ -169,6 +170,31 @@ pub(super) fn a_clock_that_was_ahead_keeps_nothing_else(make: Make<'_>) {
     let removed = remove_all(&mut *subject, &younger_than(1000), ahead.settled_at() + 1001);
     assert_eq!(removed.n_executions, 2);
     assert_eq!(stored(&mut *subject, &lives), lives.accepted(2));
+}
+
+pub(super) fn the_number_spares_young_executions(make: Make<'_>) {
+    let mut subject = make();
+    let samples = settled(&mut *subject, 700..710);
+    // One settled a moment later than the other, in the order of their seeds.
+    let now = samples[4].settled_at() + 1000;
+    let policy = Removal {
+        spare_younger_ms: 1000,
+        ..newest(2)
+    };
+    assert_eq!(remove_all(&mut *subject, &policy, now).n_executions, 4);
+    assert_eq!(present(&mut *subject, &samples), [4, 5, 6, 7, 8, 9]);
+    // By age they go all the same.
+    let older = Removal {
+        keep_settled_ms: Some(999),
+        ..policy
+    };
+    assert_eq!(remove_all(&mut *subject, &older, now).n_executions, 1);
+    assert_eq!(remove_all(&mut *subject, &policy, now + 100_000).n_executions, 3);
+    assert_eq!(
+        present(&mut *subject, &samples),
+        [8, 9],
+        "the newest ones are kept"
+    );
 }
 
 pub(super) fn settled_executions_are_removed_by_number(make: Make<'_>) {

@@ -206,6 +206,20 @@ impl Drop for Stage<'_> {
     }
 }
 
+/// True if a restore was begun there and did not come through.
+pub(crate) fn is_staged(directory: &Path, names: &Names) -> bool {
+    directory.join(names.stage).symlink_metadata().is_ok()
+}
+
+/// Removes a database that a restore had given its place. The directory must be held.
+pub(crate) fn remove_settled(directory: &Path, names: &Names) -> Result<(), StoreFault> {
+    let database = directory.join(names.database);
+    match std::fs::remove_file(&database) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot_open(&database, error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 /// Refuses a directory that holds such a database, or what is left of one.
 pub(crate) fn refuse_remains(directory: &Path, names: &Names) -> Result<(), StoreFault> {
     // A mark or a log without its database is what is left of a store, and would be taken for this one's.

@@ -148,7 +148,8 @@ pub(super) fn remove_executions(
         walk.end(false);
         return Ok(Removed::default());
     }
-    let mut chosen = choose(connection, walk, n_excess, before)?;
+    let spared_from = policy.spared_from(now_unix_ms);
+    let mut chosen = choose(connection, walk, (n_excess, spared_from), before)?;
     let n_chosen = chosen.items.len();
     let first = chosen.items.first().map_or(0, |summary| summary.number);
     let applied = apply(connection, tally, &mut chosen.items, |tally, summary| {
@@ -218,7 +219,7 @@ fn apply<T>(
 fn choose(
     connection: &Connection,
     walk: &mut Walk,
-    mut n_excess: u64,
+    (mut n_excess, spared_from): (u64, Option<i64>),
     before: Option<i64>,
 ) -> Result<Chosen<StoredSummary>, StoreFault> {
     let sql = "SELECT number, state, settled_at, accepted_at FROM execution NOT INDEXED WHERE number > ?1 \
@@ -248,12 +249,14 @@ fn choose(
             }
         };
         n_rows += 1;
-        if n_excess == 0 && before.is_none_or(|before| walk.ends_at(&place, before)) {
+        let none_is_due = n_excess == 0 || spared_from.is_some_and(|from| walk.ends_at(&place, from));
+        if none_is_due && before.is_none_or(|before| walk.ends_at(&place, before)) {
             // Nothing settles before it is accepted: nothing behind is old enough.
             return Ok(chosen);
         }
         add(&mut walk.met, place.number, place.time());
-        let is_due = place.is_settled && (n_excess > 0 || is_before(place.settled_at, before));
+        let is_excess = n_excess > 0 && (spared_from.is_none() || is_before(place.settled_at, spared_from));
+        let is_due = place.is_settled && (is_excess || is_before(place.settled_at, before));
         if is_due {
             match verified(connection, place.number) {
                 Ok((summary, bytes)) => {

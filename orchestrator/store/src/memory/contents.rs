@@ -229,14 +229,16 @@ impl Contents {
     fn due(&self, policy: &Removal, now_unix_ms: i64) -> Vec<(u64, i64)> {
         let mut n_excess = policy.n_excess(self.counts.settled);
         let before = policy.settled_before(now_unix_ms);
+        let spared_from = policy.spared_from(now_unix_ms);
         let settled = self.executions.iter().filter_map(|(number, entry)| {
             let settled_at = entry.execution.summary.settled_at?;
             Some((*number, settled_at))
         });
         let is_due = |(_, settled_at): &(u64, i64)| {
-            let too_many = n_excess > 0;
-            n_excess = n_excess.saturating_sub(1);
-            too_many || before.is_some_and(|before| *settled_at < before)
+            let is_excess = n_excess > 0 && spared_from.is_none_or(|from| *settled_at < from);
+            let is_due = is_excess || before.is_some_and(|before| *settled_at < before);
+            n_excess -= u64::from(is_due && n_excess > 0);
+            is_due
         };
         settled.filter(is_due).take(REMOVED_PER_STEP_MAX).collect()
     }
