@@ -1,6 +1,8 @@
 //! What section 6 of the contract forbids, where its absence can be seen from the outside.
 
 use crate::world::World;
+use escapement_tests::documents::descriptors;
+use prost_reflect::Kind;
 use prost_reflect::prost::Message;
 use prost_reflect::prost_types::FileDescriptorProto;
 use std::collections::BTreeSet;
@@ -81,6 +83,40 @@ async fn there_is_no_call_that_cancels_or_changes_an_execution() {
         "WorkerService/Session",
     ];
     assert_eq!(offered_calls(&world).await, expected.map(str::to_owned).into());
+}
+
+//
+#[test]
+fn no_call_of_runs_names_an_execution_that_it_would_change() {
+    let services = descriptors().services();
+    let of_runs = services.filter(|service| service.full_name().starts_with("escapement.runs."));
+    let methods: Vec<_> = of_runs
+        .flat_map(|service| service.methods().collect::<Vec<_>>())
+        .collect();
+    assert!(methods.len() > 40, "{}", methods.len());
+    let mut named = BTreeSet::new();
+    for method in methods {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![method.input()]);
+        while let Some(message) = open.pop() {
+            if !seen.insert(message.full_name().to_owned()) {
+                continue;
+            }
+            for field in message.fields() {
+                if field.name().contains("execution_id") {
+                    named.insert(format!("{} of {}", field.name(), method.name()));
+                }
+                if let Kind::Message(inner) = field.kind() {
+                    open.push(inner);
+                }
+            }
+        }
+    }
+    // The execution within which a run is made; nothing becomes of it.
+    let allowed = [
+        "parent_execution_id of CreateRun",
+        "parent_execution_id of PreviewRun",
+    ];
+    assert_eq!(named, allowed.map(str::to_owned).into());
 }
 
 #[tokio::test]

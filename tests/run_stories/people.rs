@@ -182,13 +182,14 @@ async fn s52_a_worker_asks_for_an_approval_and_is_called_with_it() {
     );
     world.respond(&request, approve()).await.unwrap();
     assert_eq!(world.ended(&run_id).await["output"], json!({ "sent": 3.0 }));
-    let of_people = ["input_requested", "input_received"];
-    let events = world.events(&run_id).await;
-    let mut events = events
-        .iter()
-        .filter(|event| of_people.contains(&event["event_type"].as_str().unwrap()));
-    assert!(events.by_ref().count() == 2);
-    assert!(events.all(|event| event["step_key"] == "send" && event["step_index"] == 0));
+    for event in world.events(&run_id).await {
+        if text(&event["event_type"]).starts_with("approval_") {
+            assert_eq!(
+                (&event["step_key"], &event["step_index"]),
+                (&json!("send"), &json!(0))
+            );
+        }
+    }
     let calls = world.calls_of(&run_id);
     assert_eq!(calls.len(), 2);
     assert_eq!(calls[0].get("approval"), None);

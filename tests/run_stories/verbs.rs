@@ -1,5 +1,6 @@
 //! What callers and operators do to a run, and the words for how it stands.
 
+use crate::children::saved;
 use crate::plan_words::{call, document, question, text, with};
 use crate::world::World;
 use serde_json::{Value, json};
@@ -202,18 +203,18 @@ async fn s62_forks_and_retries_keep_completed_work() {
         .refusal("RunService/RetryRun", json!({ "run_id": last }))
         .await;
     assert_eq!(refusal.is(), (Code::FailedPrecondition, "RETRIES_USED_UP"));
-    let failing = json!({
-        "document": document(json!([call("bad", "script.pure", json!({ "fail": "BROKEN", "fatal": true }))])),
-        "goal": "Fail.",
-    });
-    let plan = world.call("PlanService/CreatePlan", failing).await["plan"]["plan_id"].take();
+    let failing = call("bad", "script.pure", json!({ "fail": "BROKEN", "fatal": true }));
+    let plan = saved(&world, json!([failing])).await;
     let first_of_plan = world.create(json!({ "plan_id": plan })).await;
     world.ended(&first_of_plan).await;
     world
         .call("RunService/RetryRun", json!({ "run_id": first_of_plan }))
         .await;
     let listed = world.call("PlanService/ListPlans", json!({})).await["plans"][0].take();
-    assert_eq!((&listed["plan_id"], &listed["retry_count"]), (&plan, &json!(1)));
+    assert_eq!(
+        (&listed["plan_id"], &listed["retry_count"]),
+        (&json!(plan), &json!(1))
+    );
     let done = text(
         &world
             .ended_run(json!([call("a", "script.pure", json!({}))]))

@@ -528,3 +528,55 @@ async fn a_run_that_is_not_there_is_not_found_by_any_call() {
         );
     }
 }
+
+/// Clients stop at 100 nested messages, and so does the one of these tests.
+#[tokio::test]
+async fn outputs_as_deep_as_they_may_be_are_read_by_every_call() {
+    let mut world = World::new();
+    let parallel = json!({"key": "p", "type": "parallel", "config": {
+        "steps": [{"tool_name": "deep"}, {"tool_name": "deep"}]
+    }});
+    let run = world.finish(run_of(json!([parallel]))).await;
+    assert_eq!(run.state(), State::Completed);
+    let of_step = v1::GetRunStepRequest {
+        run_id: run.run_id.clone(),
+        step_key: "p".to_owned(),
+    };
+    let step = world
+        .client
+        .get_run_step(of_step)
+        .await
+        .unwrap()
+        .into_inner()
+        .step
+        .unwrap();
+    assert!(step.result_view.is_some() && step.output.is_some());
+    let of_result = v1::GetStepResultRequest {
+        run_id: run.run_id.clone(),
+        step_key: "p".to_owned(),
+        ..v1::GetStepResultRequest::default()
+    };
+    let result = world
+        .client
+        .get_step_result(of_result)
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(result.value.is_some());
+    let get = v1::GetRunRequest {
+        run_id: run.run_id.clone(),
+    };
+    let shown = world.client.get_run(get).await.unwrap().into_inner();
+    assert!(shown.run.unwrap().output.is_some() && !shown.last_events.is_empty());
+    let events = v1::ListRunEventsRequest {
+        run_id: run.run_id.clone(),
+        ..v1::ListRunEventsRequest::default()
+    };
+    world.client.list_run_events(events).await.unwrap();
+    let evidence = v1::ListEvidenceRequest {
+        run_id: run.run_id,
+        ..v1::ListEvidenceRequest::default()
+    };
+    let evidence = world.client.list_evidence(evidence).await.unwrap().into_inner();
+    assert!(evidence.evidence.iter().all(|attempt| attempt.output.is_some()));
+}

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use escapement_model::opaque::StructBuilder;
 use escapement_model::{ExecutionId, Opaque, RunId};
 use escapement_run::Input;
 use escapement_run::journal::OutcomeClass;
@@ -193,6 +194,7 @@ async fn play(
                 message: "it did not work".to_owned(),
                 pause: false,
             },
+            "deep" => completed(&deep()),
             "large" => completed(&to_opaque(
                 json!({"text": "ä".repeat(50_000)}).as_object().unwrap(),
             )),
@@ -204,6 +206,13 @@ async fn play(
         };
         handle.returned(Returned::Input(run_id, input));
     }
+}
+
+/// An object as deep as a handler may answer with: 90 nested messages.
+fn deep() -> Opaque {
+    (0..30).fold(Opaque::default(), |inner, _| {
+        StructBuilder::new().object("in", inner.as_encoded()).build()
+    })
 }
 
 fn completed(output: &Opaque) -> AttemptOutcome {
