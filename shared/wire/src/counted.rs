@@ -50,10 +50,10 @@ impl Counted for v1::SessionRequest {
     const LISTS: Lists = &[
         (
             2,
-            One(&[(7, Entries(&[])), (9, Entries(&[])), (10, Entries(&[]))]),
+            One(&[(7, Entries(ACTION_SPEC)), (9, Entries(&[])), (10, Entries(&[]))]),
         ), // Hello
-        (3, One(&[(2, Entries(&[]))])), // RegisterActions
-        (4, One(&[(3, Entries(&[]))])), // Capacity
+        (3, One(&[(2, Entries(ACTION_SPEC))])), // RegisterActions
+        (4, One(&[(3, Entries(&[]))])),         // Capacity
         (6, One(&[(1, Entries(&[])), (2, Entries(&[])), (3, Entries(&[]))])), // AttemptAcks
         (7, One(OUTCOMES)),
         (8, One(&[(3, Entries(&[]))])), // Snapshot
@@ -77,6 +77,9 @@ impl Counted for v1::ReportOutcomesRequest {
 impl Counted for v1::ReportOutcomesResponse {
     const LISTS: Lists = &[(1, Entries(&[]))];
 }
+
+/// `ActionSpec`: the lists of its traits.
+const ACTION_SPEC: Lists = &[(6, One(&[(5, Entries(&[])), (6, Entries(&[]))]))];
 
 /// `Outcomes` and `ReportOutcomesRequest`: items, and the warnings of each success.
 const OUTCOMES: Lists = &[(1, Entries(&[(3, One(&[(2, Entries(&[]))]))]))];
