@@ -508,6 +508,10 @@ def delay(payload, attempt):
     return {"elapsed_ms": int(1000 * (clock() - began))}
 
 
+for handler in (echo, fail, delay):
+    handler.traits = {"effect": "pure", "risk": "safe", "idempotent": True}
+
+
 if __name__ == "__main__":
     log_to_stderr()
     worker = Worker(os.environ.get("ESCAPEMENT_ORCHESTRATOR") or "http://127.0.0.1:7400",
