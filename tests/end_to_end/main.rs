@@ -29,6 +29,7 @@ mod ids;
 mod large_plans;
 mod lists;
 mod logs;
+mod models;
 mod nesting;
 mod never;
 mod order_of_endings;

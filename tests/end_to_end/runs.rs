@@ -27,7 +27,7 @@ fn steps(n: usize) -> Value {
     json!({"schema": "escapement.plan/1", "name": "Steps", "steps": steps})
 }
 
-fn creation(request_id: &str, document: &Value) -> CreateRunRequest {
+pub(crate) fn creation(request_id: &str, document: &Value) -> CreateRunRequest {
     CreateRunRequest {
         what: Some(What::Document(object(document))),
         autonomy_level: Some(4),
@@ -41,13 +41,13 @@ fn runs_of(orchestrator: &Orchestrator) -> RunServiceClient<Channel> {
 }
 
 /// Makes a run.
-async fn create(orchestrator: &Orchestrator, request: CreateRunRequest) -> Run {
+pub(crate) async fn create(orchestrator: &Orchestrator, request: CreateRunRequest) -> Run {
     let created = runs_of(orchestrator).create_run(request).await.unwrap();
     created.into_inner().run.unwrap()
 }
 
 /// Waits for the end of a run.
-async fn ended(orchestrator: &Orchestrator, run_id: &str) -> Run {
+pub(crate) async fn ended(orchestrator: &Orchestrator, run_id: &str) -> Run {
     let until = Instant::now() + LIMIT;
     loop {
         let request = WaitRunRequest {

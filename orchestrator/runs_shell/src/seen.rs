@@ -121,6 +121,14 @@ impl SeenActions {
         self.0.told.borrow().is_some()
     }
 
+    /// As [`SeenActions::refresh`], if one of these actions is not known to be offered.
+    pub async fn refresh_for(&self, actions: &BTreeSet<&str>) {
+        let offered = self.offered();
+        if !actions.iter().all(|action| offered.contains_key(*action)) {
+            self.refresh().await;
+        }
+    }
+
     /// Returns once somebody waits for news.
     pub(crate) async fn wanted(&self) {
         self.0.wanted.notified().await;
