@@ -121,7 +121,8 @@ async fn a_stock_worker_shows_its_actions_with_their_schemas() {
     for action in actions(&world).await {
         assert!(!action.description.is_empty(), "{action:?}");
         serde_json::from_str::<serde_json::Value>(&action.input_schema).unwrap();
-        let traits = action.traits.expect("every stock action says what it is like");
+        // The most careful words are as good as none.
+        let traits = action.traits.unwrap_or_default();
         let expected = match action.name.as_str() {
             "delay" | "echo" | "fail" => (Effect::Pure, Risk::Safe),
             "file.read" | "file.stat" => (Effect::World, Risk::Safe),

@@ -4,7 +4,7 @@ use crate::errors::Rejection;
 use crate::resolution::Defaults;
 use crate::views::hex;
 use escapement_model::{Opaque, PlanId};
-use escapement_run::plan::{self, Plan};
+use escapement_run::plan::{self, Plan, Step, StepKind};
 use escapement_run::presets::Preset;
 use escapement_run::spec::ActionProfile;
 use escapement_runs_shell::RunsHandle;
@@ -22,9 +22,17 @@ pub(crate) async fn profiles(
     own_actions: Vec<String>,
 ) -> Result<Vec<ActionProfile>, Rejection> {
     let (plan, seen) = (Arc::clone(plan), runs.seen().clone());
-    // RUN-13.6: a model is told of its tools as they are now.
     if plan.tools().next().is_some() {
+        // RUN-13.6: a model is told of its tools as they are now.
         seen.refresh().await;
+    } else {
+        // What a worker has just begun to offer counts.
+        let asks_a_model = |step: &Step| matches!(step.kind, StepKind::LlmDecision(_));
+        let mut actions = plan.actions();
+        if plan.steps.iter().any(asks_a_model) {
+            actions.extend(own_actions.iter().map(String::as_str));
+        }
+        seen.refresh_for(&actions).await;
     }
     let read = runs
         .readers()

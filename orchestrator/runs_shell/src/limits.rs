@@ -52,8 +52,8 @@ pub const ACTIONS_INTERVAL: Duration = Duration::from_secs(5);
 pub const SEEN_ACTIONS_MAX: usize = 65_536;
 /// Bytes of what workers say of actions that is remembered: 16 MiB.
 pub const OFFERED_TEXT_BYTES_MAX: usize = 16 << 20;
-/// How old what is known of actions may be where a run is made for which it counts.
-pub const OFFERED_AGE_MAX: Duration = Duration::from_millis(500);
+/// Pause between two such questions, however many runs are made for which the answer counts.
+pub const ACTIONS_PAUSE: Duration = Duration::from_millis(10);
 /// How long the making of such a run waits for newer knowledge.
 pub const OFFERED_PATIENCE: Duration = Duration::from_secs(1);
 /// Profiles of actions that operators may keep.

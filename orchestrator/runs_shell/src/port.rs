@@ -21,8 +21,8 @@ use tracing::warn;
 
 use crate::clock::wall_ms;
 use crate::limits::{
-    ACTIONS_INTERVAL, CONTRACT_MESSAGE_BYTES_MAX, CONTRACT_PATIENCE, SUBMIT_PAUSE, SUBMIT_PAUSE_MAX,
-    WAIT_CYCLE,
+    ACTIONS_INTERVAL, ACTIONS_PAUSE, CONTRACT_MESSAGE_BYTES_MAX, CONTRACT_PATIENCE, SUBMIT_PAUSE,
+    SUBMIT_PAUSE_MAX, WAIT_CYCLE,
 };
 use crate::seen::SeenActions;
 use refused::{Refusal, refusal};
@@ -77,6 +77,7 @@ where
     /// Asks again and again which actions there are, and tells what is remembered of them. Ends with its task.
     pub(crate) async fn watch_actions(mut self) {
         loop {
+            let number = self.seen.ask();
             let asked = timeout(
                 CONTRACT_PATIENCE,
                 self.fleet.list_actions(v1::ListActionsRequest {}),
@@ -84,6 +85,8 @@ where
             if let Ok(Ok(listed)) = asked.await {
                 self.seen.told(listed.into_inner().actions);
             }
+            self.seen.answered(number);
+            sleep(ACTIONS_PAUSE).await;
             // Sooner if somebody makes a run that depends on it.
             let _elapsed = timeout(ACTIONS_INTERVAL, self.seen.wanted()).await;
         }

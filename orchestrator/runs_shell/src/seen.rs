@@ -2,13 +2,14 @@
 //! process lives. Asks nobody itself.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use escapement_wire::v1;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use crate::limits::{OFFERED_AGE_MAX, OFFERED_PATIENCE, OFFERED_TEXT_BYTES_MAX, SEEN_ACTIONS_MAX};
+use crate::limits::{OFFERED_PATIENCE, OFFERED_TEXT_BYTES_MAX, SEEN_ACTIONS_MAX};
 
 /// Actions that workers offer, or have offered. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -20,8 +21,10 @@ struct Shared {
     offered: RwLock<Arc<Offered>>,
     /// Somebody waits for news.
     wanted: Notify,
-    /// When the contract told the news, once it is asked at all.
-    told: watch::Sender<Option<Instant>>,
+    /// How often the contract was asked; 0 as long as nobody asks it.
+    asked: AtomicU64,
+    /// The last of these questions that came to its end.
+    answered: watch::Sender<u64>,
 }
 
 /// Actions by name.
@@ -101,24 +104,17 @@ impl SeenActions {
         }
         let offered = Arc::new(offered);
         *self.0.offered.write().unwrap_or_else(PoisonError::into_inner) = offered;
-        self.0.told.send_replace(Some(Instant::now()));
     }
 
-    /// Returns once what is known is at most half a second old, or the contract has not told anything newer in a second.
+    /// Returns once the contract has answered a question that was put after this call, or has not done so in a second.
     pub async fn refresh(&self) {
-        let mut told = self.0.told.subscribe();
-        let is_new = |at: &Option<Instant>| at.is_none_or(|at| at.elapsed() <= OFFERED_AGE_MAX);
-        // Nobody asks the contract, or nobody has to.
-        if is_new(&told.borrow()) {
+        let mut answered = self.0.answered.subscribe();
+        let asked = self.0.asked.load(Ordering::SeqCst);
+        if asked == 0 {
             return;
         }
         self.0.wanted.notify_one();
-        let _late = timeout(OFFERED_PATIENCE, told.wait_for(is_new)).await;
-    }
-
-    /// True if the contract has told what there is since the start.
-    pub fn is_told(&self) -> bool {
-        self.0.told.borrow().is_some()
+        let _late = timeout(OFFERED_PATIENCE, answered.wait_for(|number| *number > asked)).await;
     }
 
     /// As [`SeenActions::refresh`], if one of these actions is not known to be offered.
@@ -127,6 +123,16 @@ impl SeenActions {
         if !actions.iter().all(|action| offered.contains_key(*action)) {
             self.refresh().await;
         }
+    }
+
+    /// A question is put now. Returns its number.
+    pub(crate) fn ask(&self) -> u64 {
+        self.0.asked.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// That question came to its end.
+    pub(crate) fn answered(&self, number: u64) {
+        self.0.answered.send_replace(number);
     }
 
     /// Returns once somebody waits for news.
