@@ -48,10 +48,26 @@ fn the_demo_ends_with_two_successes_one_partial_and_one_failure() {
     let last = said.lines().last();
     assert_eq!(
         last,
-        Some(r#"{"plans":4,"success":2,"partial":1,"failure":1,"run":"completed"}"#),
+        Some(r#"{"plans":4,"success":2,"partial":1,"failure":1,"run":"completed","goal":"reached"}"#),
         "{told}"
     );
     let report = checkout::root().join(&output.0).join("files/release-report.md");
     let report = std::fs::read_to_string(report).unwrap();
     assert!(report.starts_with("# Release report\n"), "{report}");
+    let changes = checkout::root().join(&output.0).join("files/goal/changes.md");
+    let changes = std::fs::read_to_string(changes).unwrap();
+    assert!(changes.starts_with("# Changes up to "), "{changes}");
+    assert_eq!(
+        changes.lines().filter(|line| line.starts_with("- ")).count(),
+        5,
+        "{changes}"
+    );
+    for told in [
+        "generation 1 ✗ refused, nothing of it ran",
+        "step `changelog` failed with FILE_NOT_FOUND",
+        "no further plan may call file.read",
+        "generation 3 ✓ plan 2",
+    ] {
+        assert!(said.contains(told), "{told:?} is not in what it said:\n{said}");
+    }
 }

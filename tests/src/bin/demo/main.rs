@@ -1,8 +1,9 @@
-//! Four plans and a run do real work on the project itself: a real orchestrator, two real workers, live progress, files at the end.
-//! Fakes nothing: the plan documents go to the API unchanged, and git and cargo answer from this checkout.
+//! Four plans, a run and a goal do real work on the project itself: a real orchestrator, two real workers, live progress, files at the end.
+//! Fakes nothing but the model, which is a script: plan documents go to the API unchanged, and git and cargo answer from this checkout.
 
 #![allow(clippy::print_stdout, reason = "stdout is what this program is for")]
 
+mod goal;
 mod ledger;
 mod plans;
 mod progress;
@@ -51,11 +52,13 @@ async fn demonstrate(arguments: impl Iterator<Item = String>) -> Result<bool, Fa
     let mut all_well = verdicts.iter().all(|verdict| verdict.as_expected);
     let run = run::perform(&mut stage).await?;
     all_well &= run.as_expected;
+    let is_reached = goal::perform(&stage).await?;
+    all_well &= is_reached;
     println!();
     all_well &= stage.tell_deliveries(DELIVERIES).await?;
     stage.tell_files()?;
     stage.stop().await?;
-    println!("\n{}", counts(&verdicts, run.state));
+    println!("\n{}", counts(&verdicts, run.state, is_reached));
     Ok(all_well)
 }
 
@@ -78,14 +81,15 @@ fn is_in_target(folder: &Path) -> bool {
         && matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
 }
 
-/// How many plans ended how, and the run: the last line of the demo.
-fn counts(verdicts: &[Verdict], run: &str) -> String {
+/// How many plans ended how, the run, and the goal: the last line of the demo.
+fn counts(verdicts: &[Verdict], run: &str, is_reached: bool) -> String {
     let count = |status: &str| verdicts.iter().filter(|verdict| verdict.status == status).count();
     let [success, partial, failure] = ["success", "partial", "failure"].map(count);
     let plans = verdicts.len();
+    let goal = if is_reached { "reached" } else { "missed" };
     // By hand, since the order is meant for people.
     format!(
-        r#"{{"plans":{plans},"success":{success},"partial":{partial},"failure":{failure},"run":"{run}"}}"#
+        r#"{{"plans":{plans},"success":{success},"partial":{partial},"failure":{failure},"run":"{run}","goal":"{goal}"}}"#
     )
 }
 
@@ -131,8 +135,8 @@ mod tests {
         };
         let verdicts = ["success", "failure", "success", "partial"].map(verdict);
         assert_eq!(
-            counts(&verdicts, "completed"),
-            r#"{"plans":4,"success":2,"partial":1,"failure":1,"run":"completed"}"#
+            counts(&verdicts, "completed", true),
+            r#"{"plans":4,"success":2,"partial":1,"failure":1,"run":"completed","goal":"reached"}"#
         );
     }
 }

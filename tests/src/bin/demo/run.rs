@@ -69,7 +69,7 @@ pub(crate) async fn perform(stage: &mut Stage) -> Result<Verdict, Fault> {
     Ok(Verdict { state, as_expected })
 }
 
-/// What the actions mean, as an operator says it once: unless told, everything is an unusual effect that needs an approval.
+/// What the actions mean here, as an operator says it once: workers say more carefully what anybody could do with them.
 async fn put_profiles(stage: &Stage) -> Result<(), Fault> {
     let mut actions = ActionServiceClient::new(stage.orchestrator().channel());
     for (action, effect, risk, idempotent) in [

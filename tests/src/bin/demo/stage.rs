@@ -1,4 +1,4 @@
-//! What the demo runs on: one orchestrator, two workers that share a folder, one webhook receiver. Knows no plan.
+//! What the demo runs on: one orchestrator, two workers that share a folder, one webhook receiver, one scripted model. Knows no plan.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use escapement_tests::{
-    Fault, Orchestrator, OrchestratorSettings, PrivateDirectory, Receiver, Worker, WorkerSettings, checkout,
+    Fault, ModelServer, Orchestrator, OrchestratorSettings, PrivateDirectory, Receiver, Worker,
+    WorkerSettings, checkout,
 };
+
+use crate::goal;
 
 /// Everything that runs. Dropping it ends the processes at once; [`Stage::stop`] does it properly.
 pub(crate) struct Stage {
@@ -15,6 +18,7 @@ pub(crate) struct Stage {
     orchestrator: Orchestrator,
     workers: [Worker; 2],
     receiver: Receiver,
+    model: ModelServer,
     /// Relative to the root of the checkout.
     output: PathBuf,
     _store: PrivateDirectory,
@@ -35,17 +39,19 @@ impl Stage {
 
         let store = PrivateDirectory::new("demo")?;
         let receiver = Receiver::start(204).await?;
+        let model = goal::model().await?;
         let settings = OrchestratorSettings::new(store.path()).stderr(logs.join("orchestrator.log"));
         let orchestrator = settings.start().await?;
         let workers = [
-            worker("one", &orchestrator, &receiver, &files, &logs).await?,
-            worker("two", &orchestrator, &receiver, &files, &logs).await?,
+            worker("one", &orchestrator, (&receiver, &model), &files, &logs).await?,
+            worker("two", &orchestrator, (&receiver, &model), &files, &logs).await?,
         ];
         Ok(Self {
             settings,
             orchestrator,
             workers,
             receiver,
+            model,
             output,
             _store: store,
         })
@@ -67,6 +73,11 @@ impl Stage {
         let settings = self.settings.clone().listen(self.orchestrator.address());
         self.orchestrator = settings.start().await?;
         Ok(())
+    }
+
+    /// The model that the workers ask.
+    pub(crate) fn model(&self) -> &ModelServer {
+        &self.model
     }
 
     /// What the workers have logged so far, a line of JSON each.
@@ -153,12 +164,13 @@ impl Stage {
 async fn worker(
     name: &str,
     orchestrator: &Orchestrator,
-    receiver: &Receiver,
+    (receiver, model): (&Receiver, &ModelServer),
     files: &Path,
     logs: &Path,
 ) -> Result<Worker, Fault> {
     let mut settings = WorkerSettings::new(&orchestrator.url(), name, files, logs)
         .flag("--allow-host", receiver.address())
+        .flag("--llm-endpoint", model.endpoint())
         .flag("--log", "info,escapement_sdk=debug")
         .flag("--log-format", "json")
         .variable("PATH", search_path()?);
