@@ -96,17 +96,20 @@ impl Run {
             input: from.input.clone(),
             environment: from.environment.clone(),
         }));
+        // RUN-11.1
+        let has_plan = edited.is_some() || !from.has_no_plan();
         let (document, profiles) = match edited {
             Some(edited) => (turn.store(plan.document.as_encoded().clone()), edited.profiles),
             None => (from.document.clone(), from.profiles.clone()),
         };
         turn.emit(Event::PlanCreated(PlanCreated {
-            number: 1,
+            number: u32::from(has_plan),
             digest: Bytes::copy_from_slice(&plan.digest),
             cause: String::from("fork"),
             profiles,
             n_steps: u32::try_from(plan.steps.len()).expect("a plan has at most 1024 steps"),
             document,
+            ..PlanCreated::default()
         }));
         // RUN-14.1
         if let Some(session) = from.session.as_ref().filter(|_| from.spec.session_id.is_empty()) {

@@ -11,9 +11,9 @@ pub use escapement_model::{InputRequestId, RunId};
 pub struct AttemptName<'a> {
     /// The run.
     pub run_id: RunId,
-    /// The step's key.
+    /// The step's key, or [`AttemptName::PLANNER`].
     pub step: &'a str,
-    /// The unit of the step.
+    /// The unit of the step, or the generation.
     pub index: u32,
     /// How often the step was reset.
     pub epoch: u32,
@@ -22,6 +22,9 @@ pub struct AttemptName<'a> {
 }
 
 impl AttemptName<'_> {
+    /// What the planner's generations have for a step's key; no step has it.
+    pub const PLANNER: &'static str = "$planner";
+
     // RUN-4.3
     /// The execution that carries the attempt out.
     pub fn execution_id(&self) -> ExecutionId {

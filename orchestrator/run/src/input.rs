@@ -1,5 +1,6 @@
 //! What comes into a run and what leaves it. Decides nothing.
 
+use crate::catalogue::Catalogue;
 use crate::ids::{InputRequestId, RunId};
 use crate::journal::{Decision, Entry, Responder};
 use crate::outcome::AttemptOutcome;
@@ -22,6 +23,15 @@ pub enum Input {
         execution_id: ExecutionId,
         /// How.
         outcome: AttemptOutcome,
+    },
+    /// What a planner may choose from. One that no generation waits for changes nothing.
+    Catalogue {
+        /// The generation.
+        generation: u32,
+        /// The actions.
+        catalogue: Catalogue,
+        /// What is known of the actions that the run calls itself.
+        own: Vec<ActionProfile>,
     },
     /// An expression has its value, or none. One that nobody waits for changes nothing.
     Evaluated {
@@ -168,6 +178,15 @@ pub enum Effect {
         attempt_ms: u64,
         /// True if a worker has offered the action before; for `classify`.
         seen: bool,
+    },
+    /// List what a planner may choose from and report it.
+    Catalogue {
+        /// The generation.
+        generation: u32,
+        /// The actions that are wanted; all that are offered if it is empty.
+        allowed: Vec<String>,
+        /// Actions that the run calls itself: what is known of them is wanted, too.
+        own: Vec<String>,
     },
     /// Evaluate an expression over [`crate::Run::bindings`] and report its truth.
     Evaluate {

@@ -9,6 +9,7 @@ mod ends;
 mod models;
 mod names;
 mod people;
+mod planning;
 mod revisions;
 mod sessions;
 
@@ -27,6 +28,10 @@ pub use people::{
     AnswerType, Decision, InputRequest, RequestAnswer, RequestKind, RequestRef, RequestState, Responder,
     ResponderKind,
 };
+pub use planning::{
+    CatalogueGiven, CompletedStep, FailedStep, FallbackUsed, GenerationEnded, GenerationStarted, PlanSummary,
+    RefusedPart, Verdict,
+};
 pub use revisions::{ReplanTriggered, Substituted};
 pub use sessions::{SessionRead, SkillHealthChanged, SkillsRead, StatePatched};
 
@@ -44,7 +49,7 @@ pub struct Entry {
     #[prost(
         oneof = "Event",
         tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
-                36, 37, 38, 39, 40, 41, 42, 43, 50, 55, 56, 57, 60, 61, 62"
+                36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 48, 49, 50, 55, 56, 57, 60, 61, 62"
     )]
     pub event: Option<Event>,
 }
@@ -154,6 +159,21 @@ pub enum Event {
     /// A step has its result from the run that this one was forked from, or from the revision before.
     #[prost(message, tag = "43")]
     StepMemoized(StepMemoized),
+    /// A plan is to be made.
+    #[prost(message, tag = "44")]
+    GenerationStarted(GenerationStarted),
+    /// What the planner may choose from.
+    #[prost(message, tag = "45")]
+    CatalogueGiven(CatalogueGiven),
+    /// What came of it. Behind the planner's answer, and before the revision.
+    #[prost(message, tag = "46")]
+    GenerationEnded(GenerationEnded),
+    /// What a plan that a planner made will do. Before its first step begins.
+    #[prost(message, tag = "48")]
+    PlanSummary(PlanSummary),
+    /// The run has the output of its fallback.
+    #[prost(message, tag = "49")]
+    FallbackUsed(FallbackUsed),
     /// A revision failed, and another one takes its place.
     #[prost(message, tag = "50")]
     ReplanTriggered(ReplanTriggered),
@@ -209,13 +229,13 @@ pub struct RunCreated {
 /// A revision of the plan.
 #[derive(Clone, PartialEq, Message)]
 pub struct PlanCreated {
-    /// Counts from 1.
+    /// Counts from 1; 0 for the goal of a run whose first plan is still to be made: it has no steps.
     #[prost(uint32, tag = "1")]
     pub number: u32,
     /// SHA-256 of the plan, 32 bytes.
     #[prost(bytes = "bytes", tag = "2")]
     pub digest: Bytes,
-    /// `caller`, `edit`, `fork`, `planner` or `substitution`.
+    /// `goal`, `caller`, `edit`, `fork`, `planner` or `substitution`.
     #[prost(string, tag = "3")]
     pub cause: String,
     /// The actions that it uses, sorted by name.
@@ -227,6 +247,18 @@ pub struct PlanCreated {
     /// The plan's document: an encoded object.
     #[prost(message, required, tag = "6")]
     pub document: Stored,
+    /// The generation that made it; 0 if no planner did.
+    #[prost(uint32, tag = "18")]
+    pub generation: u32,
+    /// SHA-256 of the plan that it follows, 32 bytes; empty if there is none or nobody said.
+    #[prost(bytes = "bytes", tag = "19")]
+    pub parent: Bytes,
+    /// Keys of the steps whose failure led to it, in canonical order; the first ones.
+    #[prost(string, repeated, tag = "20")]
+    pub failed_steps: Vec<String>,
+    /// Actions that it may not call, sorted.
+    #[prost(string, repeated, tag = "21")]
+    pub disabled: Vec<String>,
 }
 
 /// A step, by its position in canonical order.
@@ -240,7 +272,7 @@ pub struct StepRef {
 /// A unit: what is dispatched.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct UnitRef {
-    /// The step, from 0.
+    /// The step, from 0; the greatest number for a generation of the planner.
     #[prost(uint32, tag = "1")]
     pub step: u32,
     /// The item, iteration or turn, from 0; the nth call of a tool that turn k of a model asks for is 2,000,000 + 64·k + n.
@@ -253,6 +285,21 @@ pub struct UnitRef {
 }
 
 impl UnitRef {
+    // RUN-11.2
+    /// The unit that is a generation of the planner.
+    pub fn generation(generation: u32) -> Self {
+        Self {
+            step: PLANNER_STEP,
+            index: generation,
+            epoch: 0,
+        }
+    }
+
+    /// True for a generation of the planner; its index is the generation.
+    pub fn is_generation(self) -> bool {
+        self.step == PLANNER_STEP
+    }
+
     // RUN-6.11
     /// The unit that is the safety check of this one.
     #[must_use]
@@ -310,6 +357,8 @@ const TOOL_CALLS: u32 = 2;
 const TOOL_CALL_CHECKS: u32 = 4;
 /// Numbers for the calls of one turn.
 const CALLS_OF_TURN: u32 = 64;
+/// Generations are units of no step of a plan.
+const PLANNER_STEP: u32 = u32::MAX;
 
 /// A unit that failed for good.
 #[derive(Clone, PartialEq, Message)]

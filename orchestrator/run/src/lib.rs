@@ -17,6 +17,7 @@ pub mod journal;
 pub mod json;
 pub mod outcome;
 pub mod plan;
+pub mod planner;
 pub mod presets;
 mod preview;
 pub mod record;

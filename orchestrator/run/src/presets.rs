@@ -1,6 +1,10 @@
 //! The five presets: every default of a run, under the name of the way of working that it comes from. Knows no run.
 
-use crate::spec::{DependencyDefault, FailureDefault, InDoubt, Limits, Policy, ResumePolicy};
+use crate::spec::{
+    DependencyDefault, FailureDefault, Fallback, FallbackKind, InDoubt, Limits, Policy, ResumePolicy,
+    Templates,
+};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Defaults under a name.
@@ -137,6 +141,17 @@ impl Preset {
     }
 
     // RUN-7.1
+    /// What a run with a planner has for an output if its plans failed.
+    pub fn fallback(self) -> Option<Fallback> {
+        let texts = match self {
+            Preset::Execution => FALLBACK_TEXTS.map(String::from).into(),
+            Preset::Standard | Preset::PlanMode | Preset::Autonomous | Preset::Protocol => return None,
+        };
+        let kind = FallbackKind::Templates(Templates { texts });
+        Some(Fallback { kind: Some(kind) })
+    }
+
+    // RUN-7.1
     /// Which steps wait for an approval, 0 to 4.
     pub fn autonomy_level(self) -> u32 {
         match self {
@@ -146,5 +161,11 @@ impl Preset {
     }
 }
 
+/// What a run says whose plans failed.
+const FALLBACK_TEXTS: [&str; 3] = [
+    "This could not be done: {input}. Please try again later.",
+    "No way was found to do it. Please say it in another way.",
+    "None of the plans for \"{input}\" worked.",
+];
 const DAY_MS: u64 = 86_400_000;
 const WEEK_MS: u64 = 7 * DAY_MS;

@@ -18,6 +18,8 @@ pub struct Preview {
     pub model_calls_max: u64,
     /// Of them, the tools that models call.
     pub tool_calls_max: u64,
+    /// Times that a planner is asked for a plan at most. Not in the attempts, and what its plans do is in no number.
+    pub planner_calls_max: u64,
     /// Child runs that it makes at most.
     pub children_max: u64,
     /// Milliseconds of active time at most: the sum over all units with their retries, or the run's limit if that is less.
@@ -90,6 +92,11 @@ pub fn preview(plan: &Plan, spec: &Spec, profiles: &[ActionProfile]) -> Preview 
         }
     }
     preview.plan_approval = asks_for_plan(spec.autonomy_level, plan);
+    // RUN-11.2
+    if spec.planner.is_some() {
+        preview.planner_calls_max = u64::from(spec.limits.max_generations);
+        active_ms = u64::MAX;
+    }
     preview.active_ms_max = active_ms.min(spec.limits.run_ms);
     preview.unknown_actions.sort();
     preview.unknown_actions.dedup();

@@ -26,6 +26,8 @@ pub struct Run {
 pub enum ShownState {
     /// Accepted, waits for admission.
     Queued,
+    /// A plan is being made.
+    Planning,
     /// Something is in flight, backing off, or can start.
     Running,
     /// Nothing goes on until a person answers.
@@ -49,6 +51,7 @@ impl ShownState {
     pub fn as_str(self) -> &'static str {
         match self {
             ShownState::Queued => "queued",
+            ShownState::Planning => "planning",
             ShownState::Running => "running",
             ShownState::Waiting => "waiting",
             ShownState::Pausing => "pausing",
@@ -62,7 +65,8 @@ impl ShownState {
 }
 
 impl Run {
-    /// Makes a run of a checked plan. It is queued.
+    /// Makes a run of a checked plan. It is queued. If the spec has a goal, the plan has no steps and stands for it: the first
+    /// one to be carried out is made by the planner, which the spec has, too.
     pub fn create(
         run_id: RunId,
         mut spec: Spec,
@@ -90,13 +94,16 @@ impl Run {
             environment,
         }));
         let document = turn.store(plan.document.as_encoded().clone());
+        // RUN-11.1
+        let is_goal = !turn.is_given_plan();
         turn.emit(Event::PlanCreated(PlanCreated {
-            number: 1,
+            number: u32::from(!is_goal),
             digest: Bytes::copy_from_slice(&plan.digest),
-            cause: String::from("caller"),
+            cause: String::from(if is_goal { "goal" } else { "caller" }),
             profiles,
             n_steps: u32::try_from(plan.steps.len()).expect("a plan has at most 1024 steps"),
             document,
+            ..PlanCreated::default()
         }));
         let commit = turn.into_commit();
         (Self { state, plan }, commit)
@@ -242,8 +249,9 @@ impl RunState {
     pub fn shown(&self) -> ShownState {
         match self.stage() {
             Stage::Queued => ShownState::Queued,
-            Stage::Executing if self.paused_at != 0 => ShownState::Paused,
-            Stage::Executing if self.pause_wanted => ShownState::Pausing,
+            Stage::Planning | Stage::Executing if self.paused_at != 0 => ShownState::Paused,
+            Stage::Planning | Stage::Executing if self.pause_wanted => ShownState::Pausing,
+            Stage::Planning => ShownState::Planning,
             Stage::Executing if self.waits_for_people() => ShownState::Waiting,
             Stage::Executing => ShownState::Running,
             Stage::Completed => ShownState::Completed,

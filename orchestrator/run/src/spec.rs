@@ -1,12 +1,17 @@
 //! What a run is asked to do, resolved: every limit and policy with its value, stored with the run.
 //! A preset is looked up once; changing it never changes an existing run.
 
+mod planning;
+
 use crate::budget::Budget;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use prost::{Enumeration, Message};
+
+pub use planning::{Fallback, FallbackKind, Planner, Templates};
 
 /// What a run is made from.
 #[derive(Clone, PartialEq, Message)]
@@ -63,6 +68,15 @@ pub struct Spec {
     /// The action that says whether a destructive call is safe, at level 3; empty if there is none.
     #[prost(string, tag = "17")]
     pub safety_action: String,
+    /// Who makes plans; absent if nobody does.
+    #[prost(message, optional, boxed, tag = "18")]
+    pub planner: Option<Box<Planner>>,
+    /// What the run has for an output if its plans failed; absent if it has none.
+    #[prost(message, optional, tag = "19")]
+    pub fallback: Option<Fallback>,
+    /// What the planner makes the first plan for; empty if the run was given one.
+    #[prost(string, tag = "20")]
+    pub goal: String,
     /// The session that it shares with other runs; empty if it has one of its own.
     #[prost(string, tag = "27")]
     pub session_id: String,

@@ -4,6 +4,7 @@
 mod apply;
 mod budget;
 mod contents;
+mod planning;
 mod requests;
 mod sessions;
 mod units;
@@ -15,6 +16,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use prost::{Enumeration, Message};
+
+pub use planning::{Planning, PreviousPlan};
 
 /// A run as it is after an entry.
 #[derive(Clone, PartialEq, Message)]
@@ -37,7 +40,7 @@ pub struct RunState {
     /// SHA-256 of the plan, 32 bytes.
     #[prost(bytes = "bytes", tag = "6")]
     pub revision: Bytes,
-    /// The number of the revision, from 1.
+    /// The number of the revision, from 1; 0 as long as its first plan is to be made.
     #[prost(uint32, tag = "7")]
     pub revision_number: u32,
     /// What is known of the actions that it uses, sorted by name.
@@ -109,6 +112,12 @@ pub struct RunState {
     /// The document of the revision: an encoded object.
     #[prost(message, required, tag = "30")]
     pub document: Stored,
+    /// How plans are made; absent until one is to be.
+    #[prost(message, optional, tag = "44")]
+    pub planning: Option<Planning>,
+    /// No step of a later revision begins in an epoch before this one.
+    #[prost(uint32, tag = "45")]
+    pub epoch_floor: u32,
     /// What all attempts used; of those in flight what they reserved. Absent before the first.
     #[prost(message, optional, tag = "55")]
     pub usage: Option<Usage>,
@@ -169,13 +178,15 @@ pub enum Stage {
     TimedOut = 4,
     /// Was cancelled.
     Cancelled = 5,
+    /// A plan is being made.
+    Planning = 6,
 }
 
 impl Stage {
     /// True for the four ends.
     pub fn is_end(self) -> bool {
         match self {
-            Stage::Queued | Stage::Executing => false,
+            Stage::Queued | Stage::Planning | Stage::Executing => false,
             Stage::Completed | Stage::Failed | Stage::TimedOut | Stage::Cancelled => true,
         }
     }
@@ -399,6 +410,7 @@ impl RunState {
     pub fn is_active(&self) -> bool {
         match self.stage() {
             Stage::Executing => self.paused_at == 0 && !self.waits_for_people(),
+            Stage::Planning => self.paused_at == 0,
             Stage::Queued | Stage::Completed | Stage::Failed | Stage::TimedOut | Stage::Cancelled => false,
         }
     }
@@ -415,10 +427,11 @@ impl RunState {
             .any(|request| request.state() == crate::journal::RequestState::Open)
     }
 
-    /// True if an attempt, an evaluation or a child run lives.
+    /// True if an attempt, an evaluation or a child run lives, or a generation of the planner is under way.
     pub fn is_in_flight(&self) -> bool {
+        let plans = self.planning.as_ref().is_some_and(|planning| planning.is_open);
         // The condition of a loop is evaluated while its last iteration stays completed.
-        self.has_unit(UnitStage::Live) || !self.evaluations.is_empty()
+        plans || self.has_unit(UnitStage::Live) || !self.evaluations.is_empty()
     }
 
     /// True if a unit waits for its next attempt.

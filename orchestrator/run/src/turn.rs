@@ -7,10 +7,12 @@ mod budget;
 mod conclude;
 mod contract;
 mod dispatch;
+mod failing;
 pub(crate) mod gate;
 pub(crate) mod judge;
 mod model;
 mod people;
+mod planning;
 mod replan;
 mod revisions;
 mod safety;
@@ -84,6 +86,7 @@ impl<'a> Turn<'a> {
         if self.state.stage().is_end() {
             return match input {
                 Input::Settled { .. }
+                | Input::Catalogue { .. }
                 | Input::Evaluated { .. }
                 | Input::ChildEnded { .. }
                 | Input::Time
@@ -110,6 +113,11 @@ impl<'a> Turn<'a> {
                 execution_id,
                 outcome,
             } => self.settled(execution_id, outcome),
+            Input::Catalogue {
+                generation,
+                catalogue,
+                own,
+            } => self.catalogue_given(generation, catalogue, own),
             Input::Evaluated { evaluation, result } => self.evaluated(evaluation, result),
             Input::ChildEnded { run_id, result } => self.child_ended(run_id, result),
             Input::Answer(answer) => self.answer(answer, None)?,
@@ -149,7 +157,15 @@ impl<'a> Turn<'a> {
     /// Goes on with the plan of a revision that was made. Gives the next one if that revision fails at once.
     pub(crate) fn goes_on(&mut self, commit: Commit) -> Option<Arc<Plan>> {
         self.commit = commit;
-        self.begin_revision();
+        // RUN-11.7
+        let is_planned = |entry: &Entry| match &entry.event {
+            Some(Event::PlanCreated(created)) => Some(created.generation > 0),
+            _ => None,
+        };
+        match self.commit.events.iter().rev().find_map(is_planned) {
+            Some(true) => self.begin_planned(),
+            _ => self.begin_revision(),
+        }
         self.advance();
         self.revised.take()
     }
@@ -164,7 +180,9 @@ impl<'a> Turn<'a> {
             ));
         }
         self.emit(Event::RunStarted(Empty {}));
-        self.ask_for_plan();
+        if !self.state.has_no_plan() {
+            self.ask_for_plan();
+        }
         Ok(())
     }
 

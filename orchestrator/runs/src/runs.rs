@@ -310,8 +310,10 @@ impl Runs {
                 .extend(due_at.filter(|_| !forgets).map(|due| (due, run_id)));
             live.due_at = due_at;
         }
-        let under_way =
-            matches!(shown, ShownState::Running | ShownState::Pausing) && !state.waits_for_children_alone();
+        let under_way = matches!(
+            shown,
+            ShownState::Planning | ShownState::Running | ShownState::Pausing
+        ) && !state.waits_for_children_alone();
         self.n_under_way += usize::from(under_way);
         self.n_under_way -= usize::from(live.under_way);
         live.under_way = under_way;

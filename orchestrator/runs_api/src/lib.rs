@@ -23,5 +23,6 @@ mod views;
 pub use action_service::Actions;
 pub use inbox_service::Inbox;
 pub use plan_service::Plans;
+pub use resolution::PLANNER_LIMIT_MS;
 pub use run_service::Runs;
 pub use session_service::Sessions;

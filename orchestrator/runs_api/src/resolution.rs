@@ -1,5 +1,7 @@
 //! What a run is made from: the request's own fields, else the saved plan's, else the preset's. Reads no plan.
 
+mod planning;
+
 use crate::fields::Fields;
 use crate::header::Header;
 use escapement_model::ExecutionId;
@@ -12,6 +14,9 @@ use escapement_run::spec::{
 };
 use escapement_wire::runs::v1;
 use std::sync::LazyLock;
+
+pub use planning::PLANNER_LIMIT_MS;
+pub(crate) use planning::{fallback_view, plan_of_goal, planner_view};
 
 /// What a saved plan says about its runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,7 +74,7 @@ pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, field
     if !request.parent_execution_id.is_empty() {
         fields.id::<ExecutionId>("parent_execution_id", &request.parent_execution_id);
     }
-    Spec {
+    let spec = Spec {
         input: request.input.clone().unwrap_or_default(),
         environment: request.environment.clone().unwrap_or_default(),
         limits,
@@ -90,15 +95,12 @@ pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, field
         constraints: constraints(request, preset, fields),
         budget: crate::budget::budget(request, fields),
         ..Spec::default()
-    }
+    };
+    planning::resolve(request, preset, spec, fields)
 }
 
 fn not_offered(request: &v1::CreateRunRequest, fields: &mut Fields) {
     fields.not_offered("agent", !request.agent.is_empty(), "profiles of agents");
-    if let Some(limits) = &request.limits {
-        let generations = limits.max_generations.is_some();
-        fields.not_offered("limits.max_generations", generations, "planner");
-    }
     let retries_itself = request.policy.as_ref().and_then(|policy| policy.auto_retry) == Some(true);
     fields.not_offered("policy.auto_retry", retries_itself, "retries of its own accord");
 }
@@ -323,6 +325,13 @@ fn override_counts(limits: &mut Limits, wanted: &v1::Limits, fields: &mut Fields
             &mut limits.max_substitutions,
             0,
             100,
+        ),
+        (
+            "max_generations",
+            wanted.max_generations,
+            &mut limits.max_generations,
+            1,
+            20,
         ),
     ];
     for (name, wanted, limit, least, most) in counts {

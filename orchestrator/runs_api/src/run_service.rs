@@ -20,6 +20,7 @@ mod watch;
 pub(crate) use create::new_run_id;
 
 use crate::errors::Rejection;
+use crate::resolution::PLANNER_LIMIT_MS;
 use crate::views::{Detail, run_view};
 use escapement_model::RunId;
 use escapement_run::{Blobs, Run};
@@ -40,6 +41,8 @@ use tonic::{Request, Response, Status};
 pub struct Runs {
     runs: RunsHandle,
     config: Config,
+    /// Milliseconds that a planner has for one plan.
+    planner_limit_ms: u64,
     /// Questions that read much of the store at a time.
     heavy: Arc<Semaphore>,
     /// Readings at a time for all who watch and wait; the others of them wait in order.
@@ -61,8 +64,18 @@ impl Runs {
         Self {
             runs,
             config,
+            planner_limit_ms: PLANNER_LIMIT_MS,
             heavy: Arc::new(Semaphore::new(HEAVY_MAX)),
             turns: Arc::new(Semaphore::new(TURNS_MAX)),
+        }
+    }
+
+    /// With other milliseconds for one plan than 5,000. Only an operator may say so.
+    #[must_use]
+    pub fn with_planner_limit(self, planner_limit_ms: u64) -> Self {
+        Self {
+            planner_limit_ms,
+            ..self
         }
     }
 

@@ -4,6 +4,7 @@ mod attempts;
 mod event;
 mod input_request;
 mod plan;
+mod planning;
 mod run;
 mod session;
 mod step;

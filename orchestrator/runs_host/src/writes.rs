@@ -25,6 +25,7 @@ pub fn state_byte(state: ShownState) -> u8 {
         ShownState::Failed => 7,
         ShownState::Timeout => 8,
         ShownState::Cancelled => 9,
+        ShownState::Planning => 10,
     }
 }
 

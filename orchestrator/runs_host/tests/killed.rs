@@ -332,6 +332,7 @@ impl World {
                     ) => panic!("{why:?}"),
                 }
             }
+            Effect::Catalogue { .. } => panic!("the run was given its plan"),
             Effect::CancelChild { .. } => panic!("every child is waited for"),
         }
     }

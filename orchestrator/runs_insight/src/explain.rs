@@ -4,7 +4,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use escapement_run::journal::{InputRequest, RequestKind, RequestState};
-use escapement_run::state::{RunState, Stage, StepStage, UnitStage};
+use escapement_run::spec::Planner;
+use escapement_run::state::{Planning, RunState, Stage, StepStage, UnitStage};
 use escapement_run::{Run, ShownState};
 
 /// Why a run is in its state.
@@ -29,6 +30,7 @@ pub fn explain(run: &Run) -> Explanation {
     let state = run.state();
     let (rules, mut text) = match run.shown() {
         ShownState::Queued => queued(state),
+        ShownState::Planning => planning(state),
         ShownState::Running => running(run),
         ShownState::Waiting => (["RUN-2.2", "RUN-6.5"].into(), waits(run)),
         ShownState::Pausing => (
@@ -68,6 +70,31 @@ fn queued(state: &RunState) -> (Vec<&'static str>, String) {
         false => "The run waits in the queue until it is admitted.",
     };
     (["RUN-2.4"].into(), text.to_string())
+}
+
+fn planning(state: &RunState) -> (Vec<&'static str>, String) {
+    let planning = state.planning.clone().unwrap_or_default();
+    let (n, most) = (planning.generation, state.spec.limits.max_generations);
+    let action = state.spec.planner.as_ref().map_or("", |planner| &planner.action);
+    let does = match (&planning.live, planning.is_open) {
+        (Some(_), _) => format!("{action} has been asked for a plan, generation {n} of {most}"),
+        (None, true) => format!("the actions are listed that the plan of generation {n} of {most} may call"),
+        (None, false) => format!("a further plan is wanted after {n} of {most} generations"),
+    };
+    let last = planning.previous.last().map_or_else(String::new, |last| {
+        match (&last.error, last.violations.first()) {
+            (Some(error), _) => format!(" The last plan failed with {}: {}.", error.code, error.message),
+            (None, Some(part)) => format!(
+                " The last plan was refused: {}: {}: {}",
+                part.path, part.code, part.message
+            ),
+            (None, None) => String::new(),
+        }
+    });
+    (
+        ["RUN-11.2"].into(),
+        format!("A plan is being made: {does}.{last}"),
+    )
 }
 
 fn running(run: &Run) -> (Vec<&'static str>, String) {
@@ -130,6 +157,14 @@ fn in_flight(run: &Run) -> String {
         if later > 0 {
             parts.push(format!("{later} of {key} tried again later"));
         }
+    }
+    if run
+        .state()
+        .planning
+        .as_ref()
+        .is_some_and(|planning| planning.is_open)
+    {
+        parts.push("a plan is being made".to_string());
     }
     let evaluations = run.state().evaluations.len();
     if parts.is_empty() && evaluations > 0 {
@@ -211,6 +246,11 @@ fn due(run: &Run) -> Option<String> {
     let limits = &state.spec.limits;
     let after = |since: i64, ms: u64| i64::try_from(ms).is_ok_and(|ms| since.saturating_add(ms) == at);
     let active = |limit: u64| after(state.updated_at, limit.saturating_sub(state.active_ms));
+    let generation = state.planning.as_ref().filter(|planning| planning.is_open);
+    let generation = generation.zip(state.spec.planner.as_deref());
+    let of_generation = |(planning, planner): (&Planning, &Planner)| {
+        active(planning.began_ms.saturating_add(planner.limit_ms))
+    };
     let what = if later.any(|unit| unit.retry_at == at) {
         "a retry is due"
     } else if let Some(request) = request {
@@ -223,6 +263,8 @@ fn due(run: &Run) -> Option<String> {
         }
     } else if after(state.created_at, limits.lifetime_ms) {
         "its lifetime is over and it ends as timeout"
+    } else if generation.is_some_and(of_generation) {
+        "the planner has had its time and a further plan is wanted, if one may be made"
     } else if state.paused_at != 0 {
         "its pause is over and it ends as timeout"
     } else if active(limits.run_ms) {

@@ -4,13 +4,15 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use bytes::Bytes;
 use escapement_model::{InputRequestId, Opaque};
+use escapement_run::catalogue::Catalogue;
 use escapement_run::ids::{AttemptName, RunId};
 use escapement_run::journal::{
-    Decision, Entry, Event, Failure, OutcomeClass, RequestAnswer, RunRolledBack, SessionRead, SkipReason,
-    Stored, ToolOutput, UnitRef,
+    CatalogueGiven, Decision, Entry, Event, Failure, OutcomeClass, RequestAnswer, RunRolledBack, SessionRead,
+    SkipReason, Stored, ToolOutput, UnitRef,
 };
 use escapement_run::outcome::AttemptOutcome;
 use escapement_run::{Answer, Blobs, Input, OverrideWord, RewindScope, Rollback, Run, SessionNews};
+use prost::Message;
 
 /// What an input is told from.
 pub(crate) struct Reader<'a> {
@@ -31,6 +33,7 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
                 .execution_id(),
             outcome: reader.outcome(output)?,
         },
+        Event::CatalogueGiven(given) => reader.catalogue(given)?,
         Event::Evaluated(evaluated) => Input::Evaluated {
             evaluation: evaluated.evaluation,
             result: match evaluated.error.as_str() {
@@ -61,12 +64,13 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
         },
         Event::RunRecovered(_) => Input::Recovered,
         Event::SessionRead(read) => Input::Session(reader.session(read)?),
-        // A retry that is due, or the end of a request.
+        // A retry that is due, the end of a request, or of a generation.
         Event::ToolCalled(_)
         | Event::SkillHealthChanged(_)
         | Event::ChildRunStarted(_)
         | Event::InputRequested(_)
         | Event::UnitFailed(_)
+        | Event::GenerationEnded(_)
         | Event::BudgetAwaited(_)
         | Event::InputExpired(_) => Input::Time,
         Event::InputClosed(_)
@@ -74,6 +78,7 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
         | Event::StepCompleted(_)
         | Event::StepFailed(_)
         | Event::TimeoutError(_)
+        | Event::ReplanTriggered(_)
         | Event::RunCancelled(_) => reader.behind_what_was_closed(entries)?,
         Event::RunCreated(_)
         | Event::PlanCreated(_)
@@ -88,7 +93,9 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
         | Event::BudgetWarning(_)
         | Event::RunPaused(_)
         | Event::RevisionFailing(_)
-        | Event::ReplanTriggered(_)
+        | Event::GenerationStarted(_)
+        | Event::PlanSummary(_)
+        | Event::FallbackUsed(_)
         | Event::RunCompleted(_)
         | Event::RunFailed(_) => return Err("no input leads to such an entry".to_string()),
     })
@@ -131,13 +138,27 @@ impl<'a> Reader<'a> {
 
     fn attempt(&self, run_id: RunId, unit: UnitRef, attempt: u32) -> Result<AttemptName<'a>, String> {
         let step = self.run.plan().steps.get(unit.step as usize);
-        let step = step.ok_or_else(|| format!("the plan has no step at {}", unit.step))?;
+        let key = match step {
+            _ if unit.is_generation() => AttemptName::PLANNER,
+            Some(step) => &step.key,
+            None => return Err(format!("the plan has no step at {}", unit.step)),
+        };
         Ok(AttemptName {
             run_id,
-            step: &step.key,
+            step: key,
             index: unit.index,
             epoch: unit.epoch,
             attempt,
+        })
+    }
+
+    /// What a planner may choose from.
+    fn catalogue(&self, given: &CatalogueGiven) -> Result<Input, String> {
+        let catalogue = Catalogue::decode(self.load(&given.catalogue)?);
+        Ok(Input::Catalogue {
+            generation: given.generation,
+            catalogue: catalogue.map_err(|_| "is no list of actions".to_string())?,
+            own: given.own.clone(),
         })
     }
 
@@ -242,7 +263,8 @@ impl<'a> Reader<'a> {
                         reason: cancelled.reason.clone(),
                     });
                 }
-                Event::TimeoutError(_) => return Ok(Input::Time),
+                // The limit of a plan, after which another one is wanted.
+                Event::TimeoutError(_) | Event::ReplanTriggered(_) => return Ok(Input::Time),
                 Event::StepSkipped(skipped) => {
                     return self.overridden(skipped.step, OverrideWord::Skip, &skipped.comment);
                 }

@@ -48,6 +48,10 @@ pub(crate) fn child_spec(parent: &Run, input: Opaque, now: i64, blobs: &dyn Blob
             expected_artifact_type: String::new(),
             ..state.spec.constraints.clone()
         },
+        // A child carries out the plan that its parent names, and no other one.
+        planner: None,
+        fallback: None,
+        goal: String::new(),
         ..state.spec.clone()
     }
 }

@@ -25,6 +25,7 @@ use crate::error::CallError;
 use crate::handle::RunsHandle;
 use crate::limits::{CHILD_PAUSE, STORED_PAUSE};
 use crate::message::{Outgoing, Returned};
+use crate::planner;
 use crate::port::{Attempt, Contract, not_submitted};
 use crate::saved::find_plan;
 use crate::seen::SeenActions;
@@ -150,6 +151,22 @@ where
                     self.wait(run_id, attempt);
                     self.submit_waiting();
                 }
+            }
+            Outgoing::Catalogue {
+                run_id,
+                generation,
+                allowed,
+                own,
+            } => {
+                self.under_way.spawn(async move {
+                    let (catalogue, own) = planner::offered(&runs, run_id, &allowed, &own).await;
+                    let input = Input::Catalogue {
+                        generation,
+                        catalogue,
+                        own,
+                    };
+                    runs.returned(Returned::Input(run_id, input));
+                });
             }
             Outgoing::Evaluate {
                 run_id,

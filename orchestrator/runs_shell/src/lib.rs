@@ -33,6 +33,7 @@ mod runs_loop;
 
 pub mod saved;
 
+mod planner;
 mod port;
 
 mod turns;

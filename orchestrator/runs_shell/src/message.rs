@@ -55,6 +55,17 @@ pub enum Outgoing {
         /// True if an execution waits for this run: then it must not wait behind others.
         is_nested: bool,
     },
+    /// List these actions and return [`Input::Catalogue`].
+    Catalogue {
+        /// Whose plan it is for.
+        run_id: RunId,
+        /// Which one.
+        generation: u32,
+        /// The actions that are wanted; all that are offered if it is empty.
+        allowed: Vec<String>,
+        /// Actions that the run calls itself.
+        own: Vec<String>,
+    },
     /// Evaluate this and return [`Input::Evaluated`].
     Evaluate {
         /// Whose expression it is.

@@ -165,6 +165,12 @@ pub struct Config {
           value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub max_runs: u32,
 
+    /// Milliseconds that a planner has for one plan; 1000 to 600000. No request can change it.
+    /// Most large models need more than the default.
+    #[arg(long, env = "ESCAPEMENT_PLANNER_LIMIT_MS", value_name = "MS", default_value_t = escapement_runs_api::PLANNER_LIMIT_MS,
+          value_parser = clap::value_parser!(u64).range(1_000..=600_000))]
+    pub planner_limit_ms: u64,
+
     /// Milliseconds that an ended run is kept after it ended; 1000 to 3153600000000 (a century). Default: for ever.
     /// A removed run answers RUN_REMOVED, and its ids stay used.
     #[arg(long, env = "ESCAPEMENT_KEEP_RUNS_MS", value_name = "MS",

@@ -62,6 +62,8 @@ fn values_out_of_range_are_refused() {
         &["--keep-settled-count", "0"],
         &["--max-live-runs", "0"],
         &["--max-runs", "10000001"],
+        &["--planner-limit-ms", "999"],
+        &["--planner-limit-ms", "600001"],
         &["--contract", "10.0.0.2:7400"],
         &["--keep-ids-ms", "-1"],
         &["--scrub-interval-ms", "31536000001"],

@@ -197,6 +197,7 @@ impl Product {
 
     fn command(&mut self, effect: &Effect) -> Command {
         match effect {
+            Effect::Catalogue { .. } => unreachable!("no explored run makes its plan"),
             Effect::Submit { execution_id, .. } => {
                 let (unit, attempt) = self.unit_with(|name| name.execution_id() == *execution_id);
                 Command::Dispatch(unit, attempt)

@@ -44,6 +44,7 @@ impl World {
                     self.plan(after_ms, Happening::Sends { boot, execution_id });
                 }
             }
+            Effect::Catalogue { .. } => unreachable!("no simulated run has a planner"),
             Effect::Evaluate { evaluation, .. } => {
                 // The same question has the same answer.
                 let mixed = u64::from(run_id.as_bytes()[3]) * 31 + u64::from(evaluation) * 17;

@@ -1,9 +1,9 @@
 //! Which contents an entry refers to. Reads none of them.
 
 use super::{
-    CheckpointCreated, ChildRunEnded, ChildRunStarted, Entry, Event, InputRequest, PlanCreated,
-    RequestAnswer, RunCompleted, RunCreated, SessionRead, StatePatched, StepCompleted, StepMemoized, Stored,
-    ToolCalled, ToolOutput, ToolsAsked,
+    CatalogueGiven, CheckpointCreated, ChildRunEnded, ChildRunStarted, Entry, Event, FallbackUsed,
+    InputRequest, PlanCreated, RequestAnswer, RunCompleted, RunCreated, RunFailed, SessionRead, StatePatched,
+    StepCompleted, StepMemoized, Stored, ToolCalled, ToolOutput, ToolsAsked,
 };
 use alloc::vec::Vec;
 
@@ -28,10 +28,13 @@ fn stored_in(event: &Event) -> Vec<&Stored> {
         Event::ToolCalled(ToolCalled { request, .. }) => [request].into(),
         Event::CheckpointCreated(CheckpointCreated { data, .. }) => [data].into(),
         Event::ChildRunStarted(ChildRunStarted { input, .. }) => [input].into(),
+        Event::CatalogueGiven(CatalogueGiven { catalogue, .. }) => [catalogue].into(),
+        Event::FallbackUsed(FallbackUsed { output, .. }) => [output].into(),
         Event::ToolOutput(ToolOutput { output, .. })
         | Event::StepCompleted(StepCompleted { output, .. })
         | Event::ChildRunEnded(ChildRunEnded { output, .. })
-        | Event::RunCompleted(RunCompleted { output, .. }) => output.iter().collect(),
+        | Event::RunCompleted(RunCompleted { output, .. })
+        | Event::RunFailed(RunFailed { output, .. }) => output.iter().collect(),
         Event::StepMemoized(StepMemoized { output, units, .. }) => {
             let of_units = units.iter().filter_map(|unit| unit.output.as_ref());
             output.iter().chain(of_units).collect()
@@ -73,9 +76,11 @@ fn stored_in(event: &Event) -> Vec<&Stored> {
         | Event::RunRecovered(_)
         | Event::RunRolledBack(_)
         | Event::TimeoutError(_)
-        | Event::RunFailed(_)
         | Event::RunCancelled(_)
         | Event::RevisionFailing(_)
-        | Event::ReplanTriggered(_) => Vec::new(),
+        | Event::GenerationStarted(_)
+        | Event::GenerationEnded(_)
+        | Event::ReplanTriggered(_)
+        | Event::PlanSummary(_) => Vec::new(),
     }
 }

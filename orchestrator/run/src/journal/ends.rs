@@ -50,4 +50,7 @@ pub struct RunFailed {
     /// True if a limit of the run ran out.
     #[prost(bool, tag = "2")]
     pub timed_out: bool,
+    /// What the fallback says: an encoded `google.protobuf.Value`; absent if there is none.
+    #[prost(message, optional, tag = "3")]
+    pub output: Option<Stored>,
 }

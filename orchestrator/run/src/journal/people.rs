@@ -181,7 +181,7 @@ impl Decision {
     /// True for what is said to an approval alone.
     pub fn of_approval(self) -> bool {
         match self {
-            Decision::Approve | Decision::ApproveWithEdits | Decision::Deny => true,
+            Decision::Approve | Decision::ApproveWithEdits | Decision::Deny | Decision::Revise => true,
             Decision::Answer | Decision::Extend | Decision::Happened | Decision::DidNot | Decision::Fail => {
                 false
             }
@@ -209,4 +209,6 @@ pub enum Decision {
     DidNot = 6,
     /// Give up.
     Fail = 7,
+    /// Not this plan: another one, by what the comment says.
+    Revise = 8,
 }

@@ -1,6 +1,6 @@
 //! What becomes of a revision that fails, as the journal has it.
 
-use super::Failure;
+use super::{CompletedStep, FailedStep, Failure};
 use alloc::string::String;
 use alloc::vec::Vec;
 use prost::Message;
@@ -11,7 +11,7 @@ pub struct ReplanTriggered {
     /// The number of the revision that failed.
     #[prost(uint32, tag = "1")]
     pub revision: u32,
-    /// `substitution`, or `planner` if a planner is asked.
+    /// `substitution`, `planner` if a planner is asked, or `revise` if it is because a person wants another plan.
     #[prost(string, tag = "2")]
     pub cause: String,
     /// What went wrong.
@@ -23,6 +23,18 @@ pub struct ReplanTriggered {
     /// What a substitution changes.
     #[prost(message, optional, tag = "5")]
     pub substituted: Option<Substituted>,
+    /// The generation that made the plan; 0 if no planner did.
+    #[prost(uint32, tag = "6")]
+    pub generation: u32,
+    /// Steps that failed, in canonical order; the first ones, if a planner is asked.
+    #[prost(message, repeated, tag = "7")]
+    pub failed: Vec<FailedStep>,
+    /// Steps that completed, in canonical order; the first ones, if a planner is asked.
+    #[prost(message, repeated, tag = "8")]
+    pub completed: Vec<CompletedStep>,
+    /// What the person says who wants another plan.
+    #[prost(string, tag = "9")]
+    pub comment: String,
 }
 
 /// An action that takes the place of another one in a step.

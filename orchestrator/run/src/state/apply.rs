@@ -7,7 +7,6 @@ use crate::journal::{
     Entry, Event, Failure, OutcomeClass, PlanCreated, StepRetrying, ToolCalled, ToolOutput, UnitResult,
 };
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::planted::{self, Bug};
@@ -52,6 +51,13 @@ impl RunState {
             | Event::StepBlocked(_)
             | Event::StepReset(_)
             | Event::StepMemoized(_) => self.apply_to_steps(event, entry.at),
+            Event::GenerationStarted(_)
+            | Event::CatalogueGiven(_)
+            | Event::GenerationEnded(_)
+            | Event::PlanSummary(_)
+            | Event::FallbackUsed(_) => self.apply_to_planning(event),
+            Event::ToolCalled(called) if called.unit.is_generation() => self.planner_called(called),
+            Event::ToolOutput(output) if output.unit.is_generation() => self.planner_answered(),
             Event::SessionRead(_) | Event::StatePatched(_) | Event::SkillHealthChanged(_) => {
                 self.apply_to_session(event);
             }
@@ -78,7 +84,11 @@ impl RunState {
             }
             Event::PlanCreated(plan) => self.plan_created(plan),
             Event::RunStarted(_) => {
-                self.set_stage(Stage::Executing);
+                self.set_stage(if self.has_no_plan() {
+                    Stage::Planning
+                } else {
+                    Stage::Executing
+                });
                 self.started_at = at;
             }
             Event::RunPaused(_) => self.paused_at = at,
@@ -99,6 +109,9 @@ impl RunState {
                 self.disabled_actions.sort();
                 self.disabled_actions.dedup();
                 self.substitutions.extend(replan.substituted.clone());
+                if replan.substituted.is_none() {
+                    self.plan_wanted(replan);
+                }
             }
             Event::CheckpointCreated(checkpoint) => {
                 let completed = self.steps_in(StepStage::Completed);
@@ -142,6 +155,7 @@ impl RunState {
                     stage,
                     End {
                         error: Some(end.error.clone()),
+                        output: end.output.clone(),
                         ..End::default()
                     },
                 )
@@ -186,17 +200,14 @@ impl RunState {
         self.revision_number = plan.number;
         self.document = plan.document.clone();
         self.profiles = plan.profiles.clone();
-        // RUN-12.1: what a revision before has sent must not be taken for what this one sends.
-        let has_begun = |step: &StepState| step.epoch > 0 || !step.units.is_empty();
-        let epoch = match self.steps.iter().any(has_begun) {
-            true => self.steps.iter().map(|step| step.epoch).max().unwrap_or(0) + 1,
-            false => 0,
-        };
-        let step = StepState {
-            epoch,
-            ..StepState::default()
-        };
-        self.steps = vec![step; plan.n_steps as usize];
+        self.steps_begin(plan.n_steps);
+        if let Some(planning) = &mut self.planning {
+            planning.accepted = plan.generation;
+            planning.error = None;
+        }
+        if self.stage() == Stage::Planning {
+            self.set_stage(Stage::Executing);
+        }
         self.revision_ms = self.active_ms;
         self.cause = None;
         self.drains = false;

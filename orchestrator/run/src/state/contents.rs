@@ -23,8 +23,13 @@ impl RunState {
         });
         let session = self.session.as_ref().map(|session| &session.state);
         let checkpoints = self.checkpoints.iter().map(|checkpoint| &checkpoint.data);
+        let planning = self.planning.iter().flat_map(|planning| {
+            let live = planning.live.as_ref().map(|live| &live.request);
+            live.into_iter().chain(&planning.catalogue)
+        });
         [&self.input, &self.environment, &self.document]
             .into_iter()
+            .chain(planning)
             .chain(steps)
             .chain(requests)
             .chain(end)

@@ -78,7 +78,7 @@ impl RunState {
                     unit.output = answer.value.clone();
                     unit.error = None;
                 }
-                Decision::Deny | Decision::Fail => {}
+                Decision::Deny | Decision::Fail | Decision::Revise => {}
             }
         }
         self.progress();

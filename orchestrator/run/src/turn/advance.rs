@@ -36,6 +36,7 @@ impl Turn<'_> {
             }
         }
         self.conclude();
+        self.plan_ahead();
     }
 
     /// True if nothing new is intended: the run is not executing, shall pause, or its revision ends.

@@ -12,8 +12,9 @@ use escapement_model::planted::{self, Bug};
 impl Turn<'_> {
     // RUN-10.1
     pub(super) fn conclude(&mut self) {
-        if self.state.stage() != Stage::Executing {
-            return;
+        match self.state.stage() {
+            Stage::Planning | Stage::Executing => {}
+            Stage::Queued | Stage::Completed | Stage::Failed | Stage::TimedOut | Stage::Cancelled => return,
         }
         // RUN-8.1
         if self.state.pause_wanted {
@@ -22,7 +23,7 @@ impl Turn<'_> {
             }
             return;
         }
-        if self.waits_for_plan_approval() {
+        if self.waits_for_plan_approval() || self.state.stage() == Stage::Planning {
             return;
         }
         let runs = self
@@ -105,12 +106,14 @@ impl Turn<'_> {
         self.end_steps();
         if planted::is_on(Bug::RunTwoEnds) {
             let error = error.clone();
-            let timed_out = false;
-            self.emit(Event::RunFailed(RunFailed { error, timed_out }));
+            self.emit(Event::RunFailed(RunFailed {
+                error,
+                ..RunFailed::default()
+            }));
         }
         self.emit(Event::RunFailed(RunFailed {
             error,
-            timed_out: false,
+            ..RunFailed::default()
         }));
     }
 

@@ -333,6 +333,7 @@ impl Turn<'_> {
                 expression: evaluation.expression,
             });
         }
+        self.outstanding_planning();
         let stops_children = self.state.cause.is_some() && !self.state.drains;
         for step in 0..self.n_steps() {
             // What belongs to a step that has ended is fenced.

@@ -20,6 +20,20 @@ impl Turn<'_> {
     // RUN-4.4
     /// A contract execution ended.
     pub(super) fn settled(&mut self, execution_id: ExecutionId, outcome: AttemptOutcome) {
+        if let Some(live) = self.live_generation(execution_id) {
+            return self.planner_settled(&live, outcome);
+        }
+        self.unit_settled(execution_id, outcome);
+    }
+
+    /// The attempt of the planner that the execution carries out.
+    fn live_generation(&self, execution_id: ExecutionId) -> Option<ToolCalled> {
+        let live = self.state.planning.as_ref()?.live.as_ref()?;
+        let name = self.generation_name(live.unit.index, live.attempt);
+        (name.execution_id() == execution_id).then(|| live.clone())
+    }
+
+    fn unit_settled(&mut self, execution_id: ExecutionId, outcome: AttemptOutcome) {
         let Some((unit, live)) = self.live_attempt(execution_id) else {
             return;
         };

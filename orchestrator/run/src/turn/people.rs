@@ -259,7 +259,7 @@ impl Turn<'_> {
                 | RequestKind::RetryExtension
                 | RequestKind::BudgetExtension
         );
-        if !decides || matches!(decision, Decision::Deny | Decision::Fail) {
+        if !decides || matches!(decision, Decision::Deny | Decision::Fail | Decision::Revise) {
             return Ok(());
         }
         let policy = &self.state.spec.policy;
@@ -317,14 +317,17 @@ impl Turn<'_> {
 
     fn act_on(&mut self, request: &InputRequest, answer: &Answer) {
         let Some(unit) = request.unit else {
-            if !approves(answer.decision) {
-                self.cancel(String::from("plan_rejected"));
+            match answer.decision {
+                Decision::Revise => self.replan(None, &answer.comment),
+                decision if approves(decision) => {}
+                _ => self.cancel(String::from("plan_rejected")),
             }
             return;
         };
         match answer.decision {
             Decision::Answer | Decision::Happened => self.unit_ended(unit),
-            Decision::Approve | Decision::ApproveWithEdits | Decision::DidNot => {}
+            // A unit is not asked for another plan.
+            Decision::Approve | Decision::ApproveWithEdits | Decision::DidNot | Decision::Revise => {}
             // RUN-13.9: the unit is ready, and there is enough for it.
             Decision::Extend if request.kind() == RequestKind::BudgetExtension => {}
             Decision::Extend => {
@@ -380,7 +383,7 @@ fn check_answer(request: &InputRequest, answer: &Answer) -> Result<(), Refused> 
         RequestKind::Approval => {
             matches!(
                 answer.decision,
-                Decision::Approve | Decision::ApproveWithEdits | Decision::Deny
+                Decision::Approve | Decision::ApproveWithEdits | Decision::Deny | Decision::Revise
             )
         }
         RequestKind::RetryExtension | RequestKind::BudgetExtension => {

@@ -1,4 +1,4 @@
-//! What follows from a revision that failed: an alternative action, or the end. One place for all of it.
+//! What follows from a revision that failed: an alternative action, another plan, or the end. One place for all of it.
 
 use super::Turn;
 use crate::journal::Failure;
@@ -10,7 +10,11 @@ impl Turn<'_> {
         if self.substitutes(&cause) {
             return;
         }
-        self.fail(cause);
+        // RUN-11.8
+        if self.has_generations_left() {
+            return self.replan(Some(cause), "");
+        }
+        self.fail_with_fallback(cause);
     }
 
     /// What comes before the first step of a revision that took the place of another one.

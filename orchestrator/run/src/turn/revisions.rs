@@ -63,6 +63,7 @@ impl Turn<'_> {
             profiles: revised.profiles.clone(),
             n_steps: u32::try_from(revised.plan.steps.len()).expect("a plan has at most 1024 steps"),
             document,
+            ..PlanCreated::default()
         }));
     }
 
@@ -87,6 +88,11 @@ impl Turn<'_> {
             }
             (Decision::ApproveWithEdits, Some(_), None) | (Decision::ApproveWithEdits, None, Some(_)) => {
                 Ok(())
+            }
+            // RUN-11.8
+            (Decision::Revise, Some(_), _) => invalid("answer: another plan is wanted of a plan alone"),
+            (Decision::Revise, None, _) if !self.has_generations_left() => {
+                invalid("answer: the planner may make no further plan, or there is none")
             }
             (_, _, Some(_)) => invalid("answer: a plan comes with an approval with edits alone"),
             (_, _, None) => Ok(()),

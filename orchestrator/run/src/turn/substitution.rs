@@ -35,6 +35,7 @@ impl Turn<'_> {
                 from: failed,
                 to,
             }),
+            ..ReplanTriggered::default()
         }));
         let document = self.store(revised.plan.document.as_encoded().clone());
         self.emit_revision("substitution", &revised, document);

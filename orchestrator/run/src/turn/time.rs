@@ -24,6 +24,7 @@ pub(crate) enum Due {
 /// The limits of a run, the innermost first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LimitOrder {
+    Generation,
     Watchdog,
     Revision,
     Run,
@@ -77,7 +78,13 @@ impl RunState {
                 self.updated_at.saturating_add(signed(left))
             };
             consider(at(0, limits.run_ms), Due::Limit(LimitOrder::Run));
-            if limits.revision_ms > 0 {
+            if let (Some(planning), Some(planner)) = (self.planning.as_ref(), self.spec.planner.as_ref())
+                && planning.is_open
+            {
+                let at = at(planning.began_ms, planner.limit_ms);
+                consider(at, Due::Limit(LimitOrder::Generation));
+            }
+            if limits.revision_ms > 0 && self.stage() == Stage::Executing {
                 consider(
                     at(self.revision_ms, limits.revision_ms),
                     Due::Limit(LimitOrder::Revision),
@@ -97,6 +104,11 @@ impl RunState {
             return Some(self.spec.limits.watchdog_ms);
         }
         let mut longest = 0;
+        if let (Stage::Planning, Some(planner)) = (self.stage(), &self.spec.planner) {
+            longest = planner
+                .limit_ms
+                .saturating_mul(u64::from(self.spec.limits.max_generations));
+        }
         for (state, spec) in self.steps.iter().zip(&plan.steps) {
             if state.stage() != StepStage::Running {
                 continue;
@@ -187,6 +199,7 @@ impl Turn<'_> {
         let active = self.state.active_ms.saturating_add(since);
         let revision = match limits.revision_ms {
             0 => u64::MAX,
+            _ if self.state.stage() == Stage::Planning => u64::MAX,
             limit => self
                 .state
                 .revision_ms
@@ -212,6 +225,8 @@ impl Turn<'_> {
     fn limit_is_over(&mut self, order: LimitOrder) {
         let limits = &self.state.spec.limits;
         let (limit, limit_ms, what) = match order {
+            // RUN-11.2
+            LimitOrder::Generation => return self.generation_is_over(),
             LimitOrder::Watchdog => {
                 let limit_ms = self.state.watchdog_ms(self.plan).unwrap_or(limits.watchdog_ms);
                 (Limit::Watchdog, limit_ms, "no step has ended for")
@@ -221,11 +236,6 @@ impl Turn<'_> {
             LimitOrder::Pause => (Limit::Pause, limits.pause_ms, "the run was paused for"),
             LimitOrder::Lifetime => (Limit::Lifetime, limits.lifetime_ms, "the run has lived for"),
         };
-        self.end_steps();
-        self.emit(Event::TimeoutError(TimeoutError {
-            limit: limit.into(),
-            limit_ms,
-        }));
         let error = Failure {
             code: String::from(match limit {
                 Limit::Watchdog => "WATCHDOG",
@@ -237,9 +247,19 @@ impl Turn<'_> {
             message: format!("{what} {limit_ms} ms, its limit"),
             step: None,
         };
+        // RUN-11.8
+        if order == LimitOrder::Revision && self.has_generations_left() {
+            return self.replan(Some(error), "");
+        }
+        self.end_steps();
+        self.emit(Event::TimeoutError(TimeoutError {
+            limit: limit.into(),
+            limit_ms,
+        }));
         self.emit(Event::RunFailed(RunFailed {
             error,
             timed_out: true,
+            output: None,
         }));
     }
 

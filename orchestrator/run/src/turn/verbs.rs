@@ -54,7 +54,10 @@ impl Turn<'_> {
     pub(super) fn rewind(&mut self, key: &str, scope: RewindScope, allow: bool) -> Result<(), Refused> {
         let first = self.step_named(key)?;
         if !self.executes() {
-            return Err(refused(RefusedReason::NotPaused, "the run has not begun"));
+            return Err(refused(
+                RefusedReason::NotPaused,
+                "no plan of the run is being carried out",
+            ));
         }
         let set: BTreeSet<u32> = match scope {
             RewindScope::Later => (first..self.n_steps()).collect(),
@@ -295,6 +298,10 @@ impl Turn<'_> {
 
     fn must_rest(&self) -> Result<(), Refused> {
         match self.state.shown() {
+            ShownState::Paused if !self.executes() => Err(refused(
+                RefusedReason::NotPaused,
+                "a plan is being made; until then there are no steps to change",
+            )),
             ShownState::Paused | ShownState::Waiting => Ok(()),
             _ => Err(refused(
                 RefusedReason::NotPaused,

@@ -12,6 +12,7 @@ mod forks;
 mod limits;
 mod models;
 mod people;
+mod planning;
 mod records;
 mod recovery;
 mod replays;

@@ -5,6 +5,7 @@ use escapement_wire::runs::v1::add_plan_step_request::Form;
 use escapement_wire::runs::v1::ambiguous_effect::Known;
 use escapement_wire::runs::v1::approval::Decision;
 use escapement_wire::runs::v1::create_run_request::What;
+use escapement_wire::runs::v1::fallback::Kind;
 use escapement_wire::runs::v1::override_step_request::Word;
 use escapement_wire::runs::v1::respond_to_input_request::Answer;
 use prost::Message;
@@ -51,6 +52,15 @@ impl Repeatable for v1::CreateRunRequest {
         sort(&mut self.input);
         sort(&mut self.environment);
         sort(&mut self.metadata);
+        if let Some(planner) = &mut self.planner {
+            sort(&mut planner.parameters);
+        }
+        if let Some(v1::Fallback {
+            kind: Some(Kind::Output(output)),
+        }) = &mut self.fallback
+        {
+            sort_object(output);
+        }
     }
 }
 

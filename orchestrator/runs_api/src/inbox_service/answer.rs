@@ -172,10 +172,7 @@ fn of_approval(approval: &v1::Approval, fields: &mut Fields) -> Option<(Decision
         }
         Some(OfApproval::Approve(_)) => Some((Decision::Approve, Bytes::new())),
         Some(OfApproval::Deny(_)) => Some((Decision::Deny, Bytes::new())),
-        Some(OfApproval::Revise(_)) => {
-            fields.not_offered("approval.revise", true, "planner");
-            None
-        }
+        Some(OfApproval::Revise(_)) => Some((Decision::Revise, Bytes::new())),
         Some(OfApproval::ApproveWithEdits(edits)) => {
             let path = "approval.approve_with_edits";
             let (name, edited) = match (&edits.payload, &edits.document) {

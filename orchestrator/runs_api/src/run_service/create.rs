@@ -5,24 +5,26 @@ use crate::canonical::Repeatable;
 use crate::errors::Rejection;
 use crate::expressions;
 use crate::fields::Fields;
-use crate::resolution::{Defaults, owner, spec_of};
+use crate::resolution::{Defaults, owner, plan_of_goal, spec_of};
 use crate::saved::{self, profiles};
 use crate::views::{Detail, run_view};
 use bytes::Bytes;
 use escapement_model::spelling::Speller;
-use escapement_model::{PlanId, RunId};
+use escapement_model::{Opaque, PlanId, RunId};
 use escapement_run::plan::import::{Format, import};
 use escapement_run::plan::{self, Code, Plan, Violation, Violations};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, Spec};
-use escapement_run::{Blobs, Run, preview};
+use escapement_run::{Blobs, Run, planner, preview};
 use escapement_runs::NewRun;
 use escapement_runs_host::{Create, Links};
 use escapement_runs_shell::CallError;
+use escapement_runs_shell::catalogue::catalogue;
 use escapement_store::runs::ClientRequest;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Everything that a run is made from.
@@ -135,6 +137,8 @@ impl Runs {
             unknown_actions: preview.unknown_actions,
             canonical_order: plan.steps.iter().map(|step| step.key.clone()).collect(),
             revision_digest: plan::revision_text(&plan.digest),
+            planner_calls_max: preview.planner_calls_max.try_into().unwrap_or(i64::MAX),
+            planner_prompt: self.planner_prompt(&resolved).await?,
             run: Some(as_it_would_be(resolved)),
         })
     }
@@ -153,6 +157,19 @@ impl Runs {
         suggestions
             .filter(|suggestion| !suggestion.similar.is_empty())
             .collect()
+    }
+
+    // RUN-11.4
+    /// What the planner would be sent first.
+    async fn planner_prompt(&self, resolved: &Resolved) -> Result<Option<Opaque>, Rejection> {
+        let spec = &resolved.spec;
+        let Some(planner) = spec.planner.as_deref().filter(|_| !spec.goal.is_empty()) else {
+            return Ok(None);
+        };
+        let allowed: BTreeSet<String> = planner.catalogue.iter().cloned().collect();
+        let is_wanted = move |action: &str| allowed.is_empty() || allowed.contains(action);
+        let catalogue = catalogue(&self.runs, is_wanted).await?;
+        Ok(planner::first_prompt(spec, planner, catalogue))
     }
 
     /// Checks and resolves a request. The inner error: the document is no plan.
@@ -176,11 +193,18 @@ impl Runs {
         if let Some(format) = format {
             defaults.preset = Preset::spelled(format.preset());
         }
-        let spec = spec_of(request, &defaults, &mut fields);
+        let mut spec = spec_of(request, &defaults, &mut fields);
+        if let Some(planner) = &mut spec.planner {
+            planner.limit_ms = self.planner_limit_ms;
+        }
         match &request.what {
             None => fields.wrong("document", "is required, or plan_id or revision_digest instead"),
             Some(What::PlanId(_)) => {}
-            Some(What::Goal(_)) => fields.not_offered("goal", true, "planner"),
+            // RUN-11.1
+            Some(What::Goal(goal)) if fields.are_right() => {
+                plan = Some(Ok(Arc::new(plan_of_goal(&request.name, goal))));
+            }
+            Some(What::Goal(_)) => {}
             Some(What::Document(document)) => {
                 let read = match format {
                     Some(format) => import(format, document).and_then(|it| plan::read(&it.document)),

@@ -79,6 +79,7 @@ fn states(request: &v1::ListRunsRequest, fields: &mut Fields) -> Vec<ShownState>
 fn is_end(state: ShownState) -> bool {
     match state {
         ShownState::Queued
+        | ShownState::Planning
         | ShownState::Running
         | ShownState::Waiting
         | ShownState::Pausing

@@ -35,7 +35,7 @@ impl Runs {
                 revisions.extend(revision(entry).map(|(revision, _)| revision));
                 is_last = revisions
                     .last()
-                    .is_some_and(|last| last.number.cast_unsigned() >= total);
+                    .map_or(total == 0, |last| last.number.cast_unsigned() >= total);
                 if is_last || revisions.len() == page_size {
                     break;
                 }
@@ -120,7 +120,7 @@ impl Runs {
                 return Err(not_found());
             };
             next = last.sequence + 1;
-            let found = stretch.entries.iter().filter_map(revision);
+            let found = stretch.entries.iter().filter_map(any_revision);
             let found = { found }.find(|(_, created)| is_wanted(created));
             if let Some((mut revision, created)) = found {
                 let loaded = self.look(run_id, move |_, blobs| created.document.load(blobs));
@@ -133,7 +133,12 @@ impl Runs {
     }
 }
 
-fn revision((entry, _): &Linked) -> Option<(v1::Revision, PlanCreated)> {
+/// A revision that lists show: what stands for a goal is none.
+fn revision(entry: &Linked) -> Option<(v1::Revision, PlanCreated)> {
+    any_revision(entry).filter(|(_, created)| created.number > 0)
+}
+
+fn any_revision((entry, _): &Linked) -> Option<(v1::Revision, PlanCreated)> {
     let Some(Event::PlanCreated(created)) = entry.event.as_ref() else {
         return None;
     };
@@ -145,6 +150,13 @@ fn revision((entry, _): &Linked) -> Option<(v1::Revision, PlanCreated)> {
         total_steps: i32::try_from(created.n_steps).unwrap_or(i32::MAX),
         document: None,
         sequence: i64::try_from(entry.sequence).unwrap_or(i64::MAX),
+        generation: i32::try_from(created.generation).unwrap_or(i32::MAX),
+        parent_digest: match created.parent.is_empty() {
+            true => String::new(),
+            false => format!("sha256:{}", hex(&created.parent)),
+        },
+        failed_steps: created.failed_steps.clone(),
+        disabled_actions: created.disabled.clone(),
     };
     Some((revision, created.clone()))
 }

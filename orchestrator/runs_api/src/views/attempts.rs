@@ -137,8 +137,11 @@ impl<'a> AttemptsFold<'a> {
     }
 
     fn key_of(&self, step: u32) -> &str {
-        let step = self.plan.steps.get(step as usize);
-        step.map_or("", |step| &step.key)
+        match self.plan.steps.get(step as usize) {
+            Some(step) => &step.key,
+            None if step == u32::MAX => AttemptName::PLANNER,
+            None => "",
+        }
     }
 
     fn unit_text(&self, unit: UnitRef) -> String {
@@ -153,6 +156,9 @@ fn key(unit: UnitRef, attempt: u32) -> (u32, u32, u32, u32) {
 /// The step's key, and of steps with several units the unit behind it; of a tool that a model asks for its turn and the number
 /// of the call, both from 0.
 pub(super) fn unit_text(plan: &Plan, unit: UnitRef) -> String {
+    if unit.is_generation() {
+        return format!("{}[{}]", AttemptName::PLANNER, unit.index);
+    }
     let Some(step) = plan.steps.get(unit.step as usize) else {
         return String::new();
     };

@@ -22,7 +22,7 @@ pub(crate) fn event(run_id: RunId, plan: &Plan, entry: &Entry, link: &[u8; 32]) 
     let Some(what) = entry.event.as_ref() else {
         return v1::RunEvent::default();
     };
-    let step = step_of(what);
+    let step = step_of(what).filter(|step| *step != u32::MAX);
     v1::RunEvent {
         event_id: format!("{run_id}/{}", entry.sequence),
         run_id: run_id.to_string(),
@@ -109,7 +109,8 @@ fn data(run_id: RunId, plan: &Plan, event: &Event) -> Opaque {
             .text("revision_digest", &digest_text(&created.digest))
             .number("number", f64::from(created.number))
             .text("cause", &created.cause)
-            .number("total_steps", f64::from(created.n_steps)),
+            .number("total_steps", f64::from(created.n_steps))
+            .number("generation", f64::from(created.generation)),
         Event::EvaluationRequested(requested) => unit(data, plan, requested.unit)
             .number("evaluation", f64::from(requested.evaluation))
             .text("expression", &requested.expression),
@@ -159,6 +160,12 @@ fn of_run(data: StructBuilder, plan: &Plan, event: &Event) -> StructBuilder {
         Event::PauseRequested(reason) | Event::RunResumed(reason) | Event::RunCancelled(reason) => {
             word(data, "reason", &reason.reason)
         }
+        Event::GenerationStarted(_)
+        | Event::CatalogueGiven(_)
+        | Event::GenerationEnded(_)
+        | Event::ReplanTriggered(_)
+        | Event::PlanSummary(_)
+        | Event::FallbackUsed(_) => super::planning::data(data, event),
         Event::RunRecovered(recovered) => data
             .number("pending", f64::from(recovered.pending))
             .number("completed", f64::from(recovered.completed))
@@ -193,21 +200,6 @@ fn of_run(data: StructBuilder, plan: &Plan, event: &Event) -> StructBuilder {
                 .map_or(data.clone(), |error| failure(data, error))
         }
         Event::RevisionFailing(failing) => failure(data, &failing.error).boolean("drains", failing.drains),
-        Event::ReplanTriggered(replan) => {
-            let disabled = replan.disabled.iter();
-            let disabled = disabled.fold(ListBuilder::new(), |list, action| list.text(action));
-            let data = failure(data, &replan.error)
-                .number("revision", f64::from(replan.revision))
-                .text("cause", &replan.cause)
-                .list("disabled", disabled);
-            match &replan.substituted {
-                Some(one) => data
-                    .text("step_key", &one.step_key)
-                    .text("from", &one.from)
-                    .text("to", &one.to),
-                None => data,
-            }
-        }
         Event::TimeoutError(timeout) => data
             .text("limit", limit_word(timeout.limit()))
             .number("limit_ms", timeout.limit_ms as f64),
@@ -232,7 +224,10 @@ fn of_people(data: StructBuilder, plan: &Plan, event: &Event) -> StructBuilder {
 }
 
 fn tool_called(data: StructBuilder, run_id: RunId, plan: &Plan, called: &ToolCalled) -> StructBuilder {
-    let step = key(plan, called.unit.step);
+    let step = match called.unit.is_generation() {
+        true => AttemptName::PLANNER.to_owned(),
+        false => key(plan, called.unit.step),
+    };
     let name = AttemptName {
         run_id,
         step: &step,
@@ -345,11 +340,11 @@ fn unit(data: StructBuilder, plan: &Plan, unit: UnitRef) -> StructBuilder {
         .number("epoch", f64::from(unit.epoch))
 }
 
-fn failure(data: StructBuilder, error: &Failure) -> StructBuilder {
+pub(super) fn failure(data: StructBuilder, error: &Failure) -> StructBuilder {
     data.text("code", &error.code).text("message", &error.message)
 }
 
-fn word(data: StructBuilder, key: &str, text: &str) -> StructBuilder {
+pub(super) fn word(data: StructBuilder, key: &str, text: &str) -> StructBuilder {
     if text.is_empty() {
         data
     } else {
@@ -357,7 +352,7 @@ fn word(data: StructBuilder, key: &str, text: &str) -> StructBuilder {
     }
 }
 
-fn optional(data: StructBuilder, key: &str, stored: Option<&Stored>) -> StructBuilder {
+pub(super) fn optional(data: StructBuilder, key: &str, stored: Option<&Stored>) -> StructBuilder {
     match stored {
         Some(stored) if stored.digest.is_empty() => match value(&stored.inline) {
             Ok(view) => data.value(key, view),

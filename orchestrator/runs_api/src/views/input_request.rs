@@ -78,6 +78,7 @@ pub(crate) fn decision_word(decision: Decision) -> &'static str {
         Decision::Approve => "approve",
         Decision::ApproveWithEdits => "approve_with_edits",
         Decision::Deny => "deny",
+        Decision::Revise => "revise",
         Decision::Extend => "extend",
         Decision::Happened => "happened",
         Decision::DidNot => "did_not",

@@ -10,7 +10,9 @@ use super::words::{
 };
 use crate::budget::{budget_view, usage_view};
 use crate::header::Header;
-use crate::resolution::{IN_DOUBT, NOTICES, ON_DEPENDENCY_FAILURE, ON_FAILURE, RESUME};
+use crate::resolution::{
+    IN_DOUBT, NOTICES, ON_DEPENDENCY_FAILURE, ON_FAILURE, RESUME, fallback_view, planner_view,
+};
 use escapement_model::{Opaque, OpaqueValue, RunId};
 use escapement_run::ids::AttemptName;
 use escapement_run::journal::{Entry, Event, Failure, Limit, Substituted};
@@ -41,16 +43,22 @@ pub(crate) fn run_view(run: &Run, blobs: &dyn Blobs, detail: Detail) -> v1::Run 
     v1::Run {
         state: shown.into(),
         plan_status: status_word(shown).to_owned(),
-        outcome: outcome(shown, end.partial).into(),
-        error_type: error_type(shown).into(),
+        outcome: outcome(shown, end.partial, output.is_some()).into(),
+        error_type: error_type(shown, end.error.as_ref().map_or("", |error| &error.code)).into(),
         reason: reason(run),
         error: error(run),
         output: output
             .filter(|output| is_small(output.length))
             .map(|output| OpaqueValue::from_encoded(output.load(blobs))),
         output_ref: output.map(output_ref),
-        goal: plan.goal.clone(),
-        revision_digest: digest_text(&state.revision),
+        goal: match state.spec.goal.as_str() {
+            "" => plan.goal.clone(),
+            goal => goal.to_owned(),
+        },
+        revision_digest: match state.has_no_plan() {
+            true => String::new(),
+            false => digest_text(&state.revision),
+        },
         etag: state.sequence.to_string(),
         replans_count: small(state.revision_number.saturating_sub(1)),
         recoveries: small(state.recoveries),
@@ -70,6 +78,7 @@ pub(crate) fn run_view(run: &Run, blobs: &dyn Blobs, detail: Detail) -> v1::Run 
         input: (detail == Detail::Full && is_small(input.length))
             .then(|| Opaque::from_encoded(input.load(blobs))),
         active_ms: signed(state.active_ms),
+        generations: small(state.planning.as_ref().map_or(0, |planning| planning.generation)),
         skills: state
             .session
             .iter()
@@ -114,6 +123,8 @@ fn of_spec(run_id: &[u8], spec: &Spec, plan_name: &str) -> v1::Run {
         retry_count: small(header.retry_count),
         depth: small(spec.depth),
         constraints: constraints(&spec.constraints),
+        planner: spec.planner.as_deref().map(planner_view),
+        resolved_fallback: spec.fallback.as_ref().map(fallback_view),
         session_id: spec.session_id.clone(),
         locale: spec.locale.clone(),
         notices: word(&NOTICES, spec.notices()),
@@ -309,11 +320,12 @@ pub(crate) fn listed(
     let run_id = summary.run_id.as_bytes();
     let spec = first.cloned().unwrap_or_default();
     let last_sequence = signed(summary.next_seq.saturating_sub(1));
-    let (mut is_partial, mut reason, mut error) = (false, String::new(), None);
+    let (mut is_partial, mut has_fallback, mut reason, mut error) = (false, false, String::new(), None);
     match last.and_then(|last| last.event.as_ref()) {
         Some(Event::RunCompleted(completed)) => is_partial = completed.partial,
         Some(Event::RunCancelled(cancelled)) => reason.clone_from(&cancelled.reason),
         Some(Event::RunFailed(failed)) => {
+            has_fallback = failed.output.is_some();
             if failed.timed_out {
                 reason = limit_of_code(&failed.error.code).to_owned();
             }
@@ -328,8 +340,12 @@ pub(crate) fn listed(
     v1::Run {
         state: state.into(),
         plan_status: status_word(state).to_owned(),
-        outcome: outcome(state, is_partial).into(),
-        error_type: error_type(state).into(),
+        outcome: outcome(state, is_partial, has_fallback).into(),
+        error_type: error_type(
+            state,
+            error.as_ref().map_or("", |error: &v1::RunError| &error.code),
+        )
+        .into(),
         reason,
         error,
         etag: last_sequence.to_string(),

@@ -11,6 +11,7 @@ use escapement_wire::runs::v1::run::{ErrorType, Outcome, State};
 pub(crate) fn state_of(state: ShownState) -> State {
     match state {
         ShownState::Queued => State::Queued,
+        ShownState::Planning => State::Planning,
         ShownState::Running => State::Running,
         ShownState::Waiting => State::Waiting,
         ShownState::Pausing => State::Pausing,
@@ -43,8 +44,10 @@ pub(crate) fn status_word(state: State) -> &'static str {
     }
 }
 
-pub(super) fn error_type(state: State) -> ErrorType {
+/// What kind of end it was; `code` is that of its error.
+pub(super) fn error_type(state: State, code: &str) -> ErrorType {
     match state {
+        State::Failed if code == "PLANNING_ERROR" => ErrorType::PlanningError,
         State::Failed => ErrorType::ExecutionError,
         State::Timeout => ErrorType::TimeoutError,
         State::Cancelled => ErrorType::Cancelled,
@@ -60,8 +63,9 @@ pub(super) fn error_type(state: State) -> ErrorType {
     }
 }
 
-pub(super) fn outcome(state: State, is_partial: bool) -> Outcome {
+pub(super) fn outcome(state: State, is_partial: bool, has_fallback: bool) -> Outcome {
     match (state, is_partial) {
+        (State::Failed, _) if has_fallback => Outcome::Fallback,
         (State::Completed, false) => Outcome::Success,
         (State::Completed, true) => Outcome::Partial,
         _ => Outcome::None,
@@ -155,8 +159,9 @@ pub(super) fn time(at: i64) -> Option<i64> {
 }
 
 /// All states.
-pub(crate) const STATES: [ShownState; 9] = [
+pub(crate) const STATES: [ShownState; 10] = [
     ShownState::Queued,
+    ShownState::Planning,
     ShownState::Running,
     ShownState::Waiting,
     ShownState::Pausing,

@@ -53,6 +53,16 @@ impl<S: RunStore> RunsLoop<S> {
                     is_nested,
                 });
             }
+            Effect::Catalogue {
+                generation,
+                allowed,
+                own,
+            } => self.send(Outgoing::Catalogue {
+                run_id,
+                generation,
+                allowed,
+                own,
+            }),
             Effect::Evaluate {
                 evaluation,
                 expression,

@@ -123,13 +123,18 @@ pub(crate) async fn build(edge: &Edge, runs: Option<RunsSetup>) -> (Routes, Heal
 pub(crate) struct RunsSetup {
     pub(crate) handle: RunsHandle,
     pub(crate) config: escapement_runs::Config,
+    pub(crate) planner_limit_ms: u64,
 }
 
 /// Runs, saved plans, what people are asked, and what operators say of actions.
 fn add_runs(routes: &mut RoutesBuilder, setup: RunsSetup) {
-    let RunsSetup { handle, config } = setup;
+    let RunsSetup {
+        handle,
+        config,
+        planner_limit_ms,
+    } = setup;
     let bytes_max = message_bytes_max(CallClass::Writes);
-    let runs = escapement_runs_api::Runs::new(handle.clone(), config);
+    let runs = escapement_runs_api::Runs::new(handle.clone(), config).with_planner_limit(planner_limit_ms);
     let plans = escapement_runs_api::Plans::new(handle.clone());
     let inbox = escapement_runs_api::Inbox::new(handle.clone());
     let actions = escapement_runs_api::Actions::new(handle.clone());

@@ -196,6 +196,7 @@ async fn serve(
     let setup = runs.clone().map(|handle| RunsSetup {
         handle,
         config: config.runs(),
+        planner_limit_ms: config.planner_limit_ms,
     });
     let (routes, health) = services::build(&edge, setup).await;
     let accepting = Arc::clone(&connections);

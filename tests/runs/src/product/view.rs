@@ -37,6 +37,7 @@ pub(super) fn unit_of(request: &InputRequest) -> Option<UnitId> {
 fn shown(shown: ShownState) -> Shown {
     match shown {
         ShownState::Queued => Shown::Queued,
+        ShownState::Planning => unreachable!("no explored run makes its plan"),
         ShownState::Running => Shown::Running,
         ShownState::Waiting => Shown::Waiting,
         ShownState::Pausing => Shown::Pausing,

@@ -1,0 +1,34 @@
+//! What a planner is asked, and what its answer is: a plan, or what is wrong with it. Pure, and total over hostile answers.
+//! Does not know when a planner is asked, and what follows from its answer.
+
+mod answer;
+mod catalogue;
+mod json;
+mod judge;
+mod prompt;
+
+use crate::catalogue::Catalogue;
+use crate::spec::{Planner, Spec};
+use escapement_model::Opaque;
+
+pub use json::{JsonFault, read_object};
+pub use prompt::Question;
+
+pub(crate) use catalogue::bounded;
+pub(crate) use judge::{Allowed, judged};
+
+/// What the planner of a run is sent first; `None` if it has more than 1 MiB.
+pub fn first_prompt(spec: &Spec, planner: &Planner, catalogue: Catalogue) -> Option<Opaque> {
+    Question {
+        planner,
+        goal: &spec.goal,
+        input: &spec.input,
+        catalogue: &bounded(catalogue, planner),
+        disabled: &[],
+        constraints: &spec.constraints,
+        previous: &[],
+        generation: 1,
+        parent: None,
+    }
+    .payload()
+}

@@ -1,0 +1,174 @@
+//! What a planner is told of a plan that failed, and what a run has that comes to no other one.
+
+use super::Turn;
+use crate::journal::{
+    CompletedStep, Event, FailedStep, Failure, FallbackUsed, ReplanTriggered, RunFailed, Stored, UnitRef,
+};
+use crate::outcome::{cut, encoded, value_of_object};
+use crate::plan::StepKind;
+use crate::spec::FallbackKind;
+use crate::state::{StepStage, UnitStage};
+use crate::template::json_text;
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use escapement_model::encoder::sha256;
+use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView};
+
+impl Turn<'_> {
+    // RUN-11.8
+    /// Wants another plan. What is open of this one is closed, and what is in flight of it is fenced by the next revision.
+    pub(super) fn replan(&mut self, error: Option<Failure>, comment: &str) {
+        let (failed, completed) = (self.failed_steps(), self.completed_steps());
+        let disabled = self.failed_actions().into_iter().collect();
+        self.end_steps();
+        let cause = if error.is_some() { "planner" } else { "revise" };
+        self.emit(Event::ReplanTriggered(ReplanTriggered {
+            revision: self.state.revision_number,
+            cause: String::from(cause),
+            error: error.unwrap_or_else(|| Failure {
+                code: String::from("PLAN_REVISED"),
+                message: String::from("another plan is wanted"),
+                step: None,
+            }),
+            disabled,
+            substituted: None,
+            generation: self.planning().accepted,
+            failed,
+            completed,
+            comment: cut(comment, COMMENT_CHARS_MAX),
+        }));
+    }
+
+    fn failed_steps(&self) -> Vec<FailedStep> {
+        let failed = (0..).zip(&self.state.steps);
+        let failed = failed.filter(|(_, step)| step.stage() == StepStage::Failed);
+        let failed = failed.take(STEPS_TOLD_MAX).map(|(step, state)| {
+            let error = state.error.clone().unwrap_or_default();
+            FailedStep {
+                key: self.step(step).key.clone(),
+                action: match self.step(step).kind {
+                    StepKind::Parallel(_) => String::new(),
+                    _ => self.action_of(UnitRef {
+                        step,
+                        index: 0,
+                        epoch: 0,
+                    }),
+                },
+                code: error.code,
+                message: cut(&error.message, MESSAGE_CHARS_TOLD),
+            }
+        });
+        failed.collect()
+    }
+
+    fn completed_steps(&self) -> Vec<CompletedStep> {
+        let mut n_left = OUTPUTS_BYTES_TOLD;
+        let done = self.state.steps.iter().enumerate();
+        let done = done.filter(|(_, step)| step.stage() == StepStage::Completed);
+        let done = done.take(STEPS_TOLD_MAX).map(|(step, _)| {
+            let json = match n_left {
+                0 => String::new(),
+                _ => self
+                    .output_of(step)
+                    .and_then(|output| super::values::view(&output).map(json_text))
+                    .unwrap_or_default(),
+            };
+            let output = short(json, OUTPUT_BYTES_TOLD.min(n_left));
+            n_left = n_left.saturating_sub(output.len());
+            CompletedStep {
+                key: self.plan.steps[step].key.clone(),
+                output,
+            }
+        });
+        done.collect()
+    }
+
+    // RUN-11.8
+    /// The actions whose attempts failed the steps that failed. What the plan itself got wrong is not the action's fault.
+    fn failed_actions(&self) -> BTreeSet<String> {
+        let mut actions = BTreeSet::new();
+        for step in 0..self.n_steps() {
+            let (spec, state) = (self.step(step), self.step_state(step));
+            let calls = matches!(
+                spec.kind,
+                StepKind::ToolCall(_) | StepKind::Parallel(_) | StepKind::Loop(_)
+            );
+            if state.stage() != StepStage::Failed || !calls {
+                continue;
+            }
+            for (index, unit) in (0..).zip(&state.units) {
+                if unit.stage() == UnitStage::Failed && unit.attempts > 0 {
+                    actions.insert(self.action_of(self.unit_ref(step, index)));
+                }
+            }
+        }
+        actions
+    }
+
+    // RUN-11.9
+    /// Ends the run as failed, with the output of its fallback if it has one.
+    pub(super) fn fail_with_fallback(&mut self, error: Failure) {
+        self.end_steps();
+        let output = self.fallback_output();
+        if let Some((kind, output)) = &output {
+            self.emit(Event::FallbackUsed(FallbackUsed {
+                kind: (*kind).to_string(),
+                output: output.clone(),
+            }));
+        }
+        self.emit(Event::RunFailed(RunFailed {
+            error,
+            timed_out: false,
+            output: output.map(|(_, output)| output),
+        }));
+    }
+
+    fn fallback_output(&mut self) -> Option<(&'static str, Stored)> {
+        let kind = self.state.spec.fallback.clone()?.kind?;
+        let (word, output) = match kind {
+            FallbackKind::Output(output) => ("output", value_of_object(&output)),
+            FallbackKind::Templates(templates) => {
+                let narrative = self.narrative(&templates.texts);
+                let output = StructBuilder::new()
+                    .text("narrative", &narrative)
+                    .list("tools", ListBuilder::new())
+                    .boolean("success", false)
+                    .boolean("fallback", true)
+                    .build();
+                ("templates", encoded(ValueView::Struct(output.as_encoded())))
+            }
+        };
+        Some((word, self.store(output)))
+    }
+
+    // RUN-11.9
+    /// One of the texts, by the id of the run. The goal is put in literally, once for each place.
+    fn narrative(&self, texts: &[String]) -> String {
+        let digest = sha256(&self.state.run_id);
+        let number = u64::from_be_bytes(digest[..8].try_into().expect("a digest has 32 bytes"));
+        let at = usize::try_from(number % texts.len().max(1) as u64).expect("texts are few");
+        let text = texts.get(at).map_or("", String::as_str);
+        text.replace("{input}", self.goal())
+    }
+}
+
+/// A text of at most so many bytes, with a mark if it was cut.
+fn short(mut text: String, bytes_max: usize) -> String {
+    if text.len() > bytes_max {
+        let at = (0..=bytes_max).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(at.unwrap_or(0));
+        text.push_str(" … (cut)");
+    }
+    text
+}
+
+/// Steps of one plan that a planner is told of.
+const STEPS_TOLD_MAX: usize = 32;
+/// Code points of a failure that it is told.
+const MESSAGE_CHARS_TOLD: usize = 300;
+/// Bytes of one output that it is told.
+const OUTPUT_BYTES_TOLD: usize = 1 << 10;
+/// Bytes of all outputs of one plan together.
+const OUTPUTS_BYTES_TOLD: usize = 8 << 10;
+const COMMENT_CHARS_MAX: usize = escapement_model::limits::MESSAGE_CHARS_MAX;

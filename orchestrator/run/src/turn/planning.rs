@@ -1,0 +1,460 @@
+//! How a run comes to its plans: generations of the planner, one after another, until one gives a plan or none is left.
+
+use super::Turn;
+use super::dispatch::DISPATCH_MS_MIN;
+use crate::catalogue::Catalogue;
+use crate::contract_request::AttemptRequest;
+use crate::ids::AttemptName;
+use crate::input::Effect;
+use crate::journal::{
+    CatalogueGiven, Event, Failure, GenerationEnded, GenerationStarted, OutcomeClass, PlanCreated,
+    PlanSummary, ToolCalled, ToolOutput, UnitRef, Verdict,
+};
+use crate::outcome::{AttemptOutcome, cut};
+use crate::plan::{Plan, Step};
+use crate::planner::{Allowed, Question, bounded, judged};
+use crate::spec::{ActionProfile, EffectClass, Planner};
+use crate::state::{Planning, Stage};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use escapement_model::Opaque;
+use escapement_model::encoder::Encoder;
+use escapement_model::limits::NAME_CHARS_MAX;
+use prost::Message;
+
+impl<'a> Turn<'a> {
+    /// True if the run was given its plan, false if a planner makes the first one.
+    pub(crate) fn is_given_plan(&self) -> bool {
+        self.state.spec.goal.is_empty() || self.state.spec.planner.is_none()
+    }
+
+    pub(super) fn planning(&self) -> Planning {
+        self.state.planning.clone().unwrap_or_default()
+    }
+
+    /// True if the planner may be asked once more.
+    pub(super) fn has_generations_left(&self) -> bool {
+        let started = self
+            .state
+            .planning
+            .as_ref()
+            .map_or(0, |planning| planning.generation);
+        self.state.spec.planner.is_some() && started < self.state.spec.limits.max_generations
+    }
+
+    fn planner(&self) -> Planner {
+        let planner = self.state.spec.planner.as_deref().cloned();
+        planner.expect("only runs with a planner make plans")
+    }
+
+    // RUN-11.2
+    /// Begins the next generation if a plan is wanted and none is under way, or gives up.
+    pub(super) fn plan_ahead(&mut self) {
+        let is_open = self
+            .state
+            .planning
+            .as_ref()
+            .is_some_and(|planning| planning.is_open);
+        if self.state.stage() != Stage::Planning || self.state.pause_wanted || is_open {
+            return;
+        }
+        if !self.has_generations_left() {
+            return self.no_further_plan();
+        }
+        // RUN-7.4
+        if self.remaining_ms() < DISPATCH_MS_MIN {
+            return self.outer_limit_is_over();
+        }
+        let generation = self.planning().generation + 1;
+        let parent = match self.state.has_no_plan() {
+            true => Bytes::new(),
+            false => self.state.revision.clone(),
+        };
+        self.emit(Event::GenerationStarted(GenerationStarted { generation, parent }));
+        self.ask_for_catalogue(generation);
+    }
+
+    /// Has the actions listed that a plan may call.
+    fn ask_for_catalogue(&mut self, generation: u32) {
+        let (planner, spec) = (self.planner(), &self.state.spec);
+        let own = [&planner.action, &spec.llm_action, &spec.safety_action];
+        let own = own.into_iter().filter(|action| !action.is_empty()).cloned();
+        let own = own.collect();
+        self.effect(Effect::Catalogue {
+            generation,
+            allowed: planner.catalogue,
+            own,
+        });
+    }
+
+    // RUN-11.3
+    /// The actions that a plan may call are known: the planner is asked.
+    pub(super) fn catalogue_given(
+        &mut self,
+        generation: u32,
+        catalogue: Catalogue,
+        mut own: Vec<ActionProfile>,
+    ) {
+        let planning = self.planning();
+        let is_waited_for =
+            planning.is_open && planning.generation == generation && planning.catalogue.is_none();
+        if self.state.stage() != Stage::Planning || !is_waited_for {
+            return;
+        }
+        let catalogue = bounded(catalogue, &self.planner());
+        let (n_actions, n_left_out) = (catalogue.actions.len(), catalogue.n_left_out);
+        own.sort_by(|one, other| one.action.cmp(&other.action));
+        own.dedup_by(|one, other| one.action == other.action);
+        own.truncate(OWN_MAX);
+        let catalogue = self.store(Bytes::from(catalogue.encode_to_vec()));
+        self.emit(Event::CatalogueGiven(CatalogueGiven {
+            generation,
+            catalogue,
+            n_actions: u32::try_from(n_actions).expect("256 KiB hold fewer"),
+            n_left_out,
+            own,
+        }));
+        self.ask_planner();
+    }
+
+    fn catalogue(&self) -> Catalogue {
+        let stored = self.planning().catalogue;
+        let bytes = stored.map(|stored| self.load(&stored)).unwrap_or_default();
+        Catalogue::decode(bytes).expect("it was encoded here")
+    }
+
+    /// Milliseconds that are left to the generation at hand.
+    fn generation_left_ms(&self) -> u64 {
+        let since = u64::try_from(self.now.saturating_sub(self.state.updated_at)).unwrap_or(0);
+        let passed = (self.state.active_ms + since).saturating_sub(self.planning().began_ms);
+        self.planner()
+            .limit_ms
+            .saturating_sub(passed)
+            .min(self.remaining_ms())
+    }
+
+    // RUN-11.2, RUN-11.4
+    /// Sends an attempt of the generation at hand.
+    fn ask_planner(&mut self) {
+        let planning = self.planning();
+        let (planner, catalogue, input) = (self.planner(), self.catalogue(), self.given_input());
+        let attempt_ms = self.generation_left_ms();
+        if attempt_ms < DISPATCH_MS_MIN {
+            return self.generation_is_over();
+        }
+        let payload = Question {
+            planner: &planner,
+            goal: self.goal(),
+            input: &input,
+            catalogue: &catalogue,
+            disabled: &self.state.disabled_actions,
+            constraints: &self.state.spec.constraints,
+            previous: &planning.previous,
+            generation: planning.generation,
+            parent: self.parent_digest(),
+        }
+        .payload();
+        let Some(payload) = payload else {
+            let message = "what the planner is to be told has more than 1 MiB";
+            return self.generation_fails(Verdict::Failed, "INPUT_TOO_LARGE", message);
+        };
+        let unit = UnitRef::generation(planning.generation);
+        let attempt = planning.attempts + 1;
+        let (request, subject) = self.planner_request(&planner.action, payload, attempt, attempt_ms);
+        let stored = self.store(request.clone());
+        let seen = was_seen(&planning, &planner.action);
+        self.emit(Event::ToolCalled(ToolCalled {
+            unit,
+            attempt,
+            action: planner.action,
+            request: stored,
+            subject_digest: Bytes::copy_from_slice(&subject),
+            effect: EffectClass::Llm.into(),
+            attempt_ms,
+            ..ToolCalled::default()
+        }));
+        self.effect(Effect::Submit {
+            execution_id: self.generation_name(planning.generation, attempt).execution_id(),
+            request,
+            attempt_ms,
+            seen,
+        });
+    }
+
+    /// What the plan is for.
+    pub(super) fn goal(&self) -> &str {
+        match self.state.spec.goal.as_str() {
+            "" => &self.plan.goal,
+            goal => goal,
+        }
+    }
+
+    fn parent_digest(&self) -> Option<[u8; 32]> {
+        let digest = <[u8; 32]>::try_from(&self.state.revision[..]).ok();
+        digest.filter(|_| !self.state.has_no_plan())
+    }
+
+    pub(super) fn generation_name(&self, generation: u32, attempt: u32) -> AttemptName<'a> {
+        AttemptName {
+            run_id: self.run_id(),
+            step: AttemptName::PLANNER,
+            index: generation,
+            epoch: 0,
+            attempt,
+        }
+    }
+
+    /// The request of an attempt, byte for byte, and the digest of what it asks.
+    fn planner_request(
+        &self,
+        action: &str,
+        payload: Opaque,
+        attempt: u32,
+        attempt_ms: u64,
+    ) -> (Bytes, [u8; 32]) {
+        let (spec, environment) = (&self.state.spec, self.given_environment());
+        let generation = self.planning().generation;
+        let subject = Encoder::named("escapement run planner subject 1", |encoder| {
+            encoder.bytes(&self.state.run_id);
+            encoder.number(u64::from(generation));
+            encoder.text(action);
+            encoder.object(&payload);
+            encoder.object(&environment);
+        });
+        let name = format!("{} · {} · {attempt}", self.plan.name, AttemptName::PLANNER);
+        let request = AttemptRequest {
+            name: self.generation_name(generation, attempt),
+            action,
+            payload,
+            environment: &environment,
+            failed_dependencies: Vec::new(),
+            plan_name: cut(&name, NAME_CHARS_MAX),
+            priority: spec.priority,
+            user_id: &spec.user_id,
+            request_id: &spec.request_id,
+            parent_execution_id: &spec.parent_execution_id,
+            revision: &self.state.revision,
+            subject: &subject,
+            approval: None,
+            now: self.now,
+            attempt_ms,
+            plan_ms: attempt_ms,
+            // What is left for the contract's queue; the run's own limit ends the generation before that.
+            deadline: self
+                .now
+                .saturating_add((attempt_ms + attempt_ms / 8).cast_signed()),
+        };
+        (request.encode(), subject)
+    }
+
+    // RUN-11.5
+    /// An attempt of the generation at hand ended.
+    pub(super) fn planner_settled(&mut self, live: &ToolCalled, outcome: AttemptOutcome) {
+        let outcome = super::judge::bounded(outcome, live);
+        let failed = outcome.class != OutcomeClass::Completed;
+        let given = outcome.output.clone().filter(|_| !failed);
+        let output = given.clone().map(|output| self.store(output));
+        self.emit(Event::ToolOutput(ToolOutput {
+            unit: live.unit,
+            attempt: live.attempt,
+            class: outcome.class.into(),
+            output,
+            error: failed.then(|| planner_failure(&outcome.code, &outcome.message)),
+            ..ToolOutput::default()
+        }));
+        match outcome.class {
+            OutcomeClass::Completed => self.judge_answer(&given.unwrap_or_default()),
+            OutcomeClass::TimedOut => self.generation_is_over(),
+            // RUN-11.2
+            OutcomeClass::NeverRan | OutcomeClass::Unknown if live.attempt < ATTEMPTS_MAX => {
+                self.ask_planner()
+            }
+            OutcomeClass::NeverRan
+            | OutcomeClass::Unknown
+            | OutcomeClass::Failed
+            | OutcomeClass::FailedForGood
+            | OutcomeClass::ApprovalRequired => {
+                self.generation_fails(Verdict::Failed, &outcome.code, &outcome.message);
+            }
+        }
+    }
+
+    // RUN-11.5, RUN-11.6
+    fn judge_answer(&mut self, output: &Bytes) {
+        let (planning, catalogue) = (self.planning(), self.catalogue());
+        let names = catalogue
+            .actions
+            .iter()
+            .map(|action| action.profile.action.as_str());
+        let allowed = Allowed {
+            actions: names.collect(),
+            constraints: &self.state.spec.constraints,
+            catalogue: &catalogue,
+            disabled: &self.state.disabled_actions,
+        };
+        match judged(output, &allowed) {
+            Ok(plan) => {
+                self.emit(Event::GenerationEnded(GenerationEnded {
+                    generation: planning.generation,
+                    verdict: Verdict::Accepted.into(),
+                    digest: Bytes::copy_from_slice(&plan.digest),
+                    ..GenerationEnded::default()
+                }));
+                self.planned(plan, &planning, &catalogue);
+            }
+            Err(violations) => {
+                self.emit(Event::GenerationEnded(GenerationEnded {
+                    generation: planning.generation,
+                    verdict: Verdict::Refused.into(),
+                    violations,
+                    ..GenerationEnded::default()
+                }));
+            }
+        }
+    }
+
+    // RUN-11.7
+    /// Makes the revision of an accepted plan.
+    fn planned(&mut self, plan: Plan, planning: &Planning, catalogue: &Catalogue) {
+        let document = self.store(plan.document.as_encoded().clone());
+        let replaced = planning.previous.last().filter(|_| planning.replans > 0);
+        let failed = replaced.map(|previous| previous.failed.iter().map(|step| step.key.clone()).collect());
+        self.emit(Event::PlanCreated(PlanCreated {
+            number: self.state.revision_number + 1,
+            digest: Bytes::copy_from_slice(&plan.digest),
+            cause: String::from("planner"),
+            profiles: profiles_of(&plan, catalogue, &planning.own),
+            n_steps: u32::try_from(plan.steps.len()).expect("a plan has at most 1024 steps"),
+            document,
+            generation: planning.generation,
+            parent: self
+                .parent_digest()
+                .map_or_else(Bytes::new, |parent| Bytes::copy_from_slice(&parent)),
+            failed_steps: failed.unwrap_or_default(),
+            disabled: self.state.disabled_actions.clone(),
+        }));
+        self.revised = Some(Arc::new(plan));
+    }
+
+    // RUN-11.7
+    /// Tells what a plan that was made just now will do, and asks whether it may.
+    pub(super) fn begin_planned(&mut self) {
+        let told = self.plan.steps.iter().take(STEPS_TOLD_MAX).map(told);
+        let steps = told.collect();
+        self.emit(Event::PlanSummary(PlanSummary {
+            number: self.state.revision_number,
+            n_steps: self.n_steps(),
+            name: self.plan.name.clone(),
+            steps,
+        }));
+        self.begin_revision();
+    }
+
+    /// The generation at hand took too long.
+    pub(super) fn generation_is_over(&mut self) {
+        let message = format!("the planner took more than {} ms", self.planner().limit_ms);
+        self.generation_fails(Verdict::TimedOut, "TOOL_TIMEOUT", &message);
+    }
+
+    fn generation_fails(&mut self, verdict: Verdict, code: &str, message: &str) {
+        self.emit(Event::GenerationEnded(GenerationEnded {
+            generation: self.planning().generation,
+            verdict: verdict.into(),
+            error: Some(planner_failure(code, message)),
+            ..GenerationEnded::default()
+        }));
+    }
+
+    /// What of planning is outstanding, as it was intended.
+    pub(super) fn outstanding_planning(&mut self) {
+        let planning = self.planning();
+        if !planning.is_open {
+            return;
+        }
+        let Some(live) = &planning.live else {
+            return self.ask_for_catalogue(planning.generation);
+        };
+        let seen = was_seen(&planning, &live.action);
+        self.effect(Effect::Submit {
+            execution_id: self
+                .generation_name(planning.generation, live.attempt)
+                .execution_id(),
+            request: self.load(&live.request),
+            attempt_ms: live.attempt_ms,
+            seen,
+        });
+    }
+
+    // RUN-11.9
+    /// No generation is left, and no plan has reached the goal.
+    fn no_further_plan(&mut self) {
+        let planning = self.planning();
+        let error = planning.error.unwrap_or_else(|| {
+            let last = planning.previous.last();
+            let why = last.map_or_else(
+                || "the planner was not asked".to_string(),
+                |last| match (&last.error, last.violations.first()) {
+                    (Some(error), _) => format!("{}: {}", error.code, error.message),
+                    (None, Some(part)) => format!("{}: {}: {}", part.path, part.code, part.message),
+                    (None, None) if !last.comment.is_empty() => {
+                        format!("another plan was wanted: {}", last.comment)
+                    }
+                    (None, None) => String::from("no reason was given"),
+                },
+            );
+            let message = format!(
+                "{} generations gave no plan that may run; the last one: {why}",
+                planning.generation
+            );
+            planner_failure("PLANNING_ERROR", &message)
+        });
+        self.fail_with_fallback(error);
+    }
+}
+
+fn planner_failure(code: &str, message: &str) -> Failure {
+    Failure {
+        step: None,
+        ..Failure::of_step(0, code, message)
+    }
+}
+
+/// What the catalogue knows of the actions that a plan calls, and of those that the run calls itself, sorted by name.
+fn profiles_of(plan: &Plan, catalogue: &Catalogue, own: &[ActionProfile]) -> Vec<ActionProfile> {
+    let called = plan
+        .actions()
+        .into_iter()
+        .filter_map(|action| Some(&catalogue.find(action)?.profile));
+    let mut profiles: Vec<ActionProfile> = called.chain(own).cloned().collect();
+    profiles.sort_by(|one, other| one.action.cmp(&other.action));
+    profiles.dedup_by(|one, other| one.action == other.action);
+    profiles
+}
+
+/// True if a worker has offered the action before.
+fn was_seen(planning: &Planning, action: &str) -> bool {
+    let known = planning.own.iter().find(|profile| profile.action == action);
+    known.is_some_and(|profile| profile.seen)
+}
+
+/// A step as a summary tells it.
+fn told(step: &Step) -> String {
+    let text = if step.description.is_empty() {
+        &step.name
+    } else {
+        &step.description
+    };
+    cut(text, STEP_CHARS_TOLD)
+}
+
+/// Actions that a run calls itself.
+const OWN_MAX: usize = 8;
+/// Attempts of one generation: those that never ran, or were lost, are followed by another one.
+const ATTEMPTS_MAX: u32 = 4;
+/// Steps that a summary tells.
+const STEPS_TOLD_MAX: usize = 64;
+/// Code points of each of them.
+const STEP_CHARS_TOLD: usize = 60;
