@@ -253,6 +253,7 @@ fn core_limits(limits: &Limits) -> CoreLimits {
         max_turns: 5,
         max_generations: 5,
         max_substitutions: 3,
+        degraded_timeout_factor: 1.0,
     }
 }
 
