@@ -13,6 +13,6 @@ mod texts;
 mod work;
 
 pub use notices::{Notice, NoticeKind, NoticeRow, stream_of_session, stream_of_user};
-pub use runs::{Config, NotCreated, NotForked, NotHandled, Runs, SNAPSHOT_BYTES_MAX};
+pub use runs::{Config, Durable, NotCreated, NotForked, NotHandled, Runs, SNAPSHOT_BYTES_MAX};
 pub use sessions::Sessions;
 pub use work::{Asked, IndexRow, NewFork, NewRun, RequestRow, RevisionRow, Work};

@@ -1,18 +1,21 @@
 //! The runs that live, and the order among them.
 
-use crate::sessions::{Sessions, hand};
-use crate::work::{Asked, IndexRow, NewFork, NewRun, RequestRow, RevisionRow, Work};
+mod parking;
+mod rows;
+
+use crate::sessions::Sessions;
+use crate::work::{NewFork, NewRun, Work};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::cmp::Reverse;
 use escapement_model::planted::{self, Bug};
-use escapement_run::ids::{InputRequestId, RunId};
-use escapement_run::journal::{Event, InputRequest, PlanCreated, RequestState};
-use escapement_run::plan::SubPlan;
+use escapement_run::ids::RunId;
 use escapement_run::{Blobs, Commit, Input, Refused, Run, ShownState};
 use prost::Message;
+use rows::{changed_requests, index_row, new_revisions};
 
 /// Limits of all runs together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +56,20 @@ pub enum NotHandled {
     Refused(Refused),
 }
 
-/// The runs that live.
+/// What is durable: what runs refer to, and the runs themselves.
+pub trait Durable {
+    /// What they refer to by SHA-256.
+    fn blobs(&self) -> &dyn Blobs;
+
+    /// A run that lives, folded from its journal.
+    ///
+    /// # Errors
+    /// What is wrong with it: it cannot go on.
+    fn fold(&self, run_id: RunId) -> Result<Run, String>;
+}
+
+/// The runs that live. Those that rest are parked at times: what is left of them is their place among the others, and they are
+/// folded from their journals when they are needed.
 #[derive(Debug)]
 pub struct Runs {
     config: Config,
@@ -67,11 +83,21 @@ pub struct Runs {
     n_under_way: usize,
     /// Those that have ended since they were last taken.
     ended: Vec<(RunId, Run)>,
+    /// Those in memory that are not under way, by when they came to rest, each with about how many bytes it takes.
+    resting: BTreeMap<u64, (RunId, usize)>,
+    resting_bytes: usize,
+    /// How often a run came to rest.
+    n_rests: u64,
+    /// Those that could not be folded when they were needed, and why.
+    lost: Vec<(RunId, String)>,
 }
 
 #[derive(Debug)]
 struct Live {
-    run: Run,
+    /// `None` while it is parked.
+    run: Option<Box<Run>>,
+    /// May be empty.
+    session_id: String,
     due_at: Option<i64>,
     queued: Option<(Reverse<u32>, i64, RunId)>,
     under_way: bool,
@@ -79,6 +105,10 @@ struct Live {
     entries: usize,
     bytes: usize,
     snapshot_bytes: usize,
+    /// About how many bytes it takes while it is in memory.
+    weight: usize,
+    /// When it came to rest, if it rests in memory.
+    rests: Option<u64>,
 }
 
 impl Runs {
@@ -92,6 +122,10 @@ impl Runs {
             due: BTreeSet::new(),
             n_under_way: 0,
             ended: Vec::new(),
+            resting: BTreeMap::new(),
+            resting_bytes: 0,
+            n_rests: 0,
+            lost: Vec::new(),
         }
     }
 
@@ -99,7 +133,7 @@ impl Runs {
     ///
     /// # Errors
     /// [`NotCreated`]: nothing changed.
-    pub fn create(&mut self, new: NewRun, now: i64, blobs: &dyn Blobs) -> Result<Work, NotCreated> {
+    pub fn create(&mut self, new: NewRun, now: i64, durable: &dyn Durable) -> Result<Work, NotCreated> {
         self.require_room(new.run_id)?;
         let NewRun {
             run_id,
@@ -107,7 +141,7 @@ impl Runs {
             plan,
             profiles,
         } = new;
-        let (run, commit) = Run::create(run_id, spec, plan, profiles, now, blobs);
+        let (run, commit) = Run::create(run_id, spec, plan, profiles, now, durable.blobs());
         self.insert(run_id, run);
         Ok(self.work(run_id, commit))
     }
@@ -117,14 +151,22 @@ impl Runs {
     ///
     /// # Errors
     /// [`NotForked`]: nothing changed.
-    pub fn fork(&mut self, new: NewFork<'_>, now: i64, blobs: &dyn Blobs) -> Result<Work, NotForked> {
+    pub fn fork(&mut self, new: NewFork<'_>, now: i64, durable: &dyn Durable) -> Result<Work, NotForked> {
         let run_id = new.run_id;
         self.require_room(run_id).map_err(NotForked::NotCreated)?;
         let other = match new.ended {
             Some(ended) => ended,
-            None => self.get(new.from).ok_or(NotForked::NotLive)?,
+            None => self.get(new.from, durable).ok_or(NotForked::NotLive)?,
         };
-        let forked = Run::fork(other, run_id, new.spec, new.keep, new.edited, now, blobs);
+        let forked = Run::fork(
+            other,
+            run_id,
+            new.spec,
+            new.keep,
+            new.edited,
+            now,
+            durable.blobs(),
+        );
         let (run, commit) = forked.map_err(NotForked::Refused)?;
         let mut pinned = run.state().contents();
         for (digest, _) in &commit.blobs {
@@ -140,10 +182,11 @@ impl Runs {
 
     /// Forgets a run that cannot go on, because the store has lost what it is made of.
     pub fn set_aside(&mut self, run_id: RunId) {
+        self.rises(run_id);
         let Some(live) = self.runs.remove(&run_id) else {
             return;
         };
-        self.sessions.run_ends(&live.run.state().spec.session_id);
+        self.sessions.run_ends(&live.session_id);
         if let Some(queued) = live.queued {
             self.queue.remove(&queued);
         }
@@ -179,10 +222,11 @@ impl Runs {
         run_id: RunId,
         input: Input,
         now: i64,
-        blobs: &dyn Blobs,
+        durable: &dyn Durable,
     ) -> Result<Option<Work>, NotHandled> {
-        let live = self.runs.get_mut(&run_id).ok_or(NotHandled::NotLive)?;
-        let handed = hand(&self.sessions, &mut live.run, input, now, blobs);
+        let handed = self
+            .hand(run_id, input, now, durable)
+            .ok_or(NotHandled::NotLive)?;
         let commit = handed.map_err(NotHandled::Refused)?;
         if commit.entries.is_empty() {
             return Ok(None);
@@ -191,17 +235,15 @@ impl Runs {
     }
 
     /// Lets queued runs go on while there is room: the highest priority first, then the oldest.
-    pub fn admit(&mut self, now: i64, blobs: &dyn Blobs) -> Vec<Work> {
+    pub fn admit(&mut self, now: i64, durable: &dyn Durable) -> Vec<Work> {
         let mut admitted = Vec::new();
         while self.n_under_way < self.config.max_live_runs
             && let Some((_, _, run_id)) = self.queue.first().copied()
         {
-            let live = self
-                .runs
-                .get_mut(&run_id)
-                .expect("the queue holds runs that live");
-            let commit = hand(&self.sessions, &mut live.run, Input::Admit, now, blobs)
-                .expect("it waits for admission");
+            let Some(handed) = self.hand(run_id, Input::Admit, now, durable) else {
+                continue;
+            };
+            let commit = handed.expect("it waits for admission");
             admitted.push(self.work(run_id, commit));
         }
         admitted
@@ -213,18 +255,16 @@ impl Runs {
     }
 
     /// Hands time to the runs whose time has come, the earliest first, at most `max` of them.
-    pub fn time(&mut self, now: i64, max: usize, blobs: &dyn Blobs) -> Vec<Work> {
+    pub fn time(&mut self, now: i64, max: usize, durable: &dyn Durable) -> Vec<Work> {
         let mut done = Vec::new();
         while done.len() < max
             && let Some((due, run_id)) = self.due.first().copied()
             && due <= now
         {
-            let live = self
-                .runs
-                .get_mut(&run_id)
-                .expect("times are those of runs that live");
-            let commit =
-                hand(&self.sessions, &mut live.run, Input::Time, now, blobs).expect("time is never refused");
+            let Some(handed) = self.hand(run_id, Input::Time, now, durable) else {
+                continue;
+            };
+            let commit = handed.expect("time is never refused");
             assert!(!commit.entries.is_empty(), "what is due changes something");
             done.push(self.work(run_id, commit));
         }
@@ -241,9 +281,9 @@ impl Runs {
         &mut self.sessions
     }
 
-    /// The run, if it lives.
-    pub fn get(&self, run_id: RunId) -> Option<&Run> {
-        self.runs.get(&run_id).map(|live| &live.run)
+    /// True if the run lives.
+    pub fn contains(&self, run_id: RunId) -> bool {
+        self.runs.contains_key(&run_id)
     }
 
     /// Ids of the runs that live, ascending.
@@ -272,8 +312,12 @@ impl Runs {
     }
 
     fn insert(&mut self, run_id: RunId, run: Run) {
+        self.sessions.run_begins(&run);
         let live = Live {
-            run,
+            session_id: run.state().spec.session_id.clone(),
+            weight: weight(&run),
+            rests: None,
+            run: Some(Box::new(run)),
             due_at: None,
             queued: None,
             under_way: false,
@@ -281,7 +325,6 @@ impl Runs {
             bytes: 0,
             snapshot_bytes: 0,
         };
-        self.sessions.run_begins(&live.run);
         self.runs.insert(run_id, live);
         self.place(run_id);
     }
@@ -289,7 +332,8 @@ impl Runs {
     /// Puts the run where its state belongs.
     fn place(&mut self, run_id: RunId) {
         let live = self.runs.get_mut(&run_id).expect("the run lives");
-        let (state, shown) = (live.run.state(), live.run.shown());
+        let run = live.run.as_ref().expect("what changes is not parked");
+        let (state, shown) = (run.state(), run.shown());
         let paused = state.pause_wanted && !planted::is_on(Bug::RunPausedAdmitted);
         let admissible = shown == ShownState::Queued && !paused;
         let queued = admissible.then_some((Reverse(state.spec.priority), state.created_at, run_id));
@@ -300,7 +344,7 @@ impl Runs {
             self.queue.extend(queued);
             live.queued = queued;
         }
-        let due_at = live.run.due_at();
+        let due_at = run.due_at();
         if live.due_at != due_at {
             let forgets = live.due_at.is_some() && planted::is_on(Bug::RunTimerForgotten);
             if let Some(old) = live.due_at.take() {
@@ -317,11 +361,14 @@ impl Runs {
         self.n_under_way += usize::from(under_way);
         self.n_under_way -= usize::from(live.under_way);
         live.under_way = under_way;
-        if state.stage().is_end()
-            && let Some(ended) = self.runs.remove(&run_id)
-        {
-            self.sessions.run_ends(&ended.run.state().spec.session_id);
-            self.ended.push((run_id, ended.run));
+        let has_ended = state.stage().is_end();
+        self.rises(run_id);
+        if !has_ended {
+            return self.rests(run_id);
+        }
+        if let Some(ended) = self.runs.remove(&run_id) {
+            self.sessions.run_ends(&ended.session_id);
+            self.ended.extend(ended.run.map(|run| (run_id, *run)));
         }
     }
 
@@ -334,21 +381,25 @@ impl Runs {
     fn work(&mut self, run_id: RunId, mut commit: Commit) -> Work {
         let requests = changed_requests(&commit);
         let live = self.runs.get_mut(&run_id).expect("the run lives");
-        let revisions = new_revisions(&live.run, &commit);
-        self.sessions.learn(&live.run, &commit);
-        let notices = crate::notices::of(&live.run, &commit);
+        let run = live.run.as_ref().expect("what changes is not parked");
+        let revisions = new_revisions(run, &commit);
+        self.sessions.learn(run, &commit);
+        let notices = crate::notices::of(run, &commit);
         let entries = core::mem::take(&mut commit.entries);
         let blobs = core::mem::take(&mut commit.blobs);
         // `Work` holds them back in its turn.
         let effects = commit.persisted();
         live.entries += entries.len();
-        live.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
-        let state = live.run.state();
+        let n_bytes = entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
+        live.bytes += n_bytes;
+        live.weight += n_bytes;
+        let state = run.state();
         let wanted = live.entries >= SNAPSHOT_ENTRIES || live.bytes >= SNAPSHOT_BYTES;
         // A snapshot is paid for by what was written since the one before. Without one, more of the journal is read at a start.
         let is_due = wanted && live.bytes >= live.snapshot_bytes / 2 && !state.stage().is_end();
         let snapshot = is_due.then(|| state.encoded_len()).and_then(|n_bytes| {
             (live.entries, live.bytes, live.snapshot_bytes) = (0, 0, n_bytes);
+            live.weight = weight(run);
             (n_bytes <= SNAPSHOT_BYTES_MAX).then(|| Bytes::from(state.encode_to_vec()))
         });
         let work = Work {
@@ -358,7 +409,7 @@ impl Runs {
             blobs,
             pinned: Vec::new(),
             revisions,
-            index: index_row(&live.run),
+            index: index_row(run),
             requests,
             notices,
             snapshot,
@@ -369,66 +420,9 @@ impl Runs {
     }
 }
 
-fn index_row(run: &Run) -> IndexRow {
-    let state = run.state();
-    let parent: Option<[u8; 16]> = state.spec.parent_run_id[..].try_into().ok();
-    IndexRow {
-        state: run.shown(),
-        user_id: String::from(&state.spec.user_id),
-        priority: state.spec.priority,
-        created_at: state.created_at,
-        updated_at: state.updated_at,
-        due_at: run.due_at(),
-        parent_run_id: parent.and_then(RunId::from_bytes),
-        session_id: Some(&state.spec.session_id).filter(|id| !id.is_empty()).cloned(),
-    }
-}
-
-/// The revisions that the entries bring.
-fn new_revisions(run: &Run, commit: &Commit) -> Vec<RevisionRow> {
-    let created = commit.events.iter().filter_map(|entry| match &entry.event {
-        Some(Event::PlanCreated(created)) => Some(created),
-        _ => None,
-    });
-    let row = |created: &PlanCreated| RevisionRow {
-        digest: created.digest[..].try_into().expect("a digest has 32 bytes"),
-        document: created.document.clone(),
-        sub_plans: run.plan().sub_plans().filter_map(SubPlan::revision).collect(),
-    };
-    created.map(row).collect()
-}
-
-/// The requests that the entries are about, in their order.
-fn changed_requests(commit: &Commit) -> Vec<RequestRow> {
-    let mut changed: Vec<RequestRow> = Vec::new();
-    for entry in &commit.events {
-        let (id, state, asked) = match entry.event.as_ref() {
-            Some(Event::InputRequested(request)) => (&request.id, RequestState::Open, Some(asked(request))),
-            Some(Event::InputReceived(answer)) => (&answer.id, RequestState::Answered, None),
-            Some(Event::InputExpired(request)) => (&request.id, RequestState::Expired, None),
-            Some(Event::InputClosed(request)) => (&request.id, RequestState::Closed, None),
-            _ => continue,
-        };
-        let id: [u8; 16] = id[..].try_into().expect("an id has 16 bytes");
-        let request_id = InputRequestId::from_bytes(id).expect("it was an id");
-        match changed.iter_mut().find(|row| row.request_id == request_id) {
-            Some(row) => row.state = state,
-            None => changed.push(RequestRow {
-                request_id,
-                state,
-                asked,
-            }),
-        }
-    }
-    changed
-}
-
-fn asked(request: &InputRequest) -> Asked {
-    Asked {
-        kind: request.kind(),
-        expires_at: request.expires_at,
-        record: Bytes::from(request.encode_to_vec()),
-    }
+/// About how many bytes a run takes.
+fn weight(run: &Run) -> usize {
+    run.state().encoded_len()
 }
 
 /// Bytes of the largest snapshot that is made.

@@ -1,6 +1,7 @@
 //! Stories of many runs: who leaves the queue, whose time comes, what is written down together.
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,13 +14,24 @@ use escapement_run::plan::{self, Plan};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, EffectClass, Risk, Spec};
 use escapement_run::{Blobs, Effect, Input, Run, ShownState};
-use escapement_runs::{Config, NewRun, NotCreated, NotHandled, Runs, SNAPSHOT_BYTES_MAX, Work};
+use escapement_runs::{Config, Durable, NewRun, NotCreated, NotHandled, Runs, SNAPSHOT_BYTES_MAX, Work};
 
 struct NoBlobs;
 
 impl Blobs for NoBlobs {
     fn blob(&self, digest: &[u8; 32]) -> Bytes {
         panic!("nothing is that large: {digest:?}")
+    }
+}
+
+/// Nothing is parked but by a test that says what is durable.
+impl Durable for NoBlobs {
+    fn blobs(&self) -> &dyn Blobs {
+        self
+    }
+
+    fn fold(&self, run_id: RunId) -> Result<Run, String> {
+        panic!("nothing is parked: {run_id}")
     }
 }
 
@@ -204,7 +216,7 @@ fn what_is_written_down_is_enough_to_go_on_elsewhere() {
     let admitted = runs_before.admit(START, &NoBlobs).remove(0);
     assert_eq!(admitted.first_sequence, 3);
     let sent = admitted.persisted();
-    let state = runs_before.get(id(1)).unwrap().state().clone();
+    let state = runs_before.get(id(1), &NoBlobs).unwrap().state().clone();
     let mut runs_after = runs(1);
     runs_after.recover(id(1), Run::from_snapshot(state, plan(2)));
     let recovered = runs_after
@@ -213,6 +225,89 @@ fn what_is_written_down_is_enough_to_go_on_elsewhere() {
         .unwrap();
     assert_eq!(recovered.persisted(), sent);
     assert_eq!(runs_after.n_under_way(), 1);
+}
+
+/// Runs as their journals have them; one that is not here is damaged.
+struct Folded(BTreeMap<RunId, Run>);
+
+impl Durable for Folded {
+    fn blobs(&self) -> &dyn Blobs {
+        &NoBlobs
+    }
+
+    fn fold(&self, run_id: RunId) -> Result<Run, String> {
+        self.0.get(&run_id).cloned().ok_or("it is damaged".to_owned())
+    }
+}
+
+/// Three runs, of which the second is under way.
+fn three_runs() -> (Runs, Folded) {
+    let mut runs = runs(1);
+    for (n, priority) in [(1, 5), (2, 9), (3, 5)] {
+        runs.create(new(n, priority), START, &NoBlobs).unwrap();
+    }
+    runs.admit(START, &NoBlobs);
+    let folded = |n| (id(n), runs.in_memory(id(n)).unwrap().clone());
+    let folded = Folded([1, 2, 3].map(folded).into());
+    (runs, folded)
+}
+
+// RUN-9.9
+#[test]
+fn what_rests_is_parked_the_longest_first_and_what_is_under_way_never() {
+    let (mut runs, durable) = three_runs();
+    let in_memory = |runs: &Runs| [1, 2, 3].map(|n| runs.in_memory(id(n)).is_some());
+    assert_eq!(runs.park(1, usize::MAX), 1);
+    assert_eq!(in_memory(&runs), [false, true, true]);
+    assert_eq!(runs.park(1, usize::MAX), 0);
+    // What is needed rests anew.
+    runs.get(id(1), &durable).unwrap();
+    assert_eq!(runs.park(1, usize::MAX), 1);
+    assert_eq!(in_memory(&runs), [true, true, false]);
+    assert_eq!(runs.park(usize::MAX, 0), 1);
+    assert_eq!(in_memory(&runs), [false, true, false]);
+}
+
+// RUN-9.9
+#[test]
+fn a_run_that_was_parked_goes_on_as_one_that_was_not() {
+    let ((mut parked, durable), (mut other, _)) = (three_runs(), three_runs());
+    parked.park(0, 0);
+    assert_eq!(
+        (parked.len(), parked.n_queued(), parked.due_at()),
+        (other.len(), other.n_queued(), other.due_at())
+    );
+    let pause = || Input::Pause {
+        reason: "later".to_owned(),
+    };
+    let mut went_on = Vec::new();
+    for runs in [&mut parked, &mut other] {
+        let cancel = Input::Cancel {
+            reason: "user".to_owned(),
+        };
+        let cancelled = runs.handle(id(2), cancel, START + 1, &durable).unwrap().unwrap();
+        let paused = runs.handle(id(3), pause(), START + 2, &durable).unwrap().unwrap();
+        let mut works = vec![cancelled, paused];
+        works.extend(runs.admit(START + 3, &durable));
+        works.extend(runs.time(i64::MAX, 1, &durable));
+        went_on.push(format!("{works:?}"));
+    }
+    assert_eq!(went_on[0], went_on[1]);
+}
+
+// RUN-9.9
+#[test]
+fn a_parked_run_that_cannot_be_folded_is_set_aside_and_harms_no_other() {
+    let (mut runs, mut durable) = three_runs();
+    durable.0.remove(&id(1));
+    runs.park(0, 0);
+    let cancel = Input::Cancel {
+        reason: "user".to_owned(),
+    };
+    runs.handle(id(2), cancel, START + 1, &durable).unwrap();
+    assert_eq!(names(&runs.admit(START + 2, &durable)), [id(3)]);
+    assert_eq!(runs.take_lost(), [(id(1), "it is damaged".to_owned())]);
+    assert_eq!((runs.len(), runs.n_queued()), (1, 0));
 }
 
 #[test]

@@ -15,13 +15,24 @@ use escapement_run::plan::{self, Plan};
 use escapement_run::presets::Preset;
 use escapement_run::session::{Health, Session};
 use escapement_run::spec::{ActionProfile, EffectClass, Notices, Risk, Spec};
-use escapement_run::{Blobs, Effect, Input};
-use escapement_runs::{Config, NewRun, Notice, NoticeKind, Runs, Work};
+use escapement_run::{Blobs, Effect, Input, Run};
+use escapement_runs::{Config, Durable, NewRun, Notice, NoticeKind, Runs, Work};
 use prost::Message;
 
 /// What was written down by its hash.
 #[derive(Default)]
 struct Disk(RefCell<BTreeMap<[u8; 32], Bytes>>);
+
+/// Nothing is parked.
+impl Durable for Disk {
+    fn blobs(&self) -> &dyn Blobs {
+        self
+    }
+
+    fn fold(&self, run_id: RunId) -> Result<Run, String> {
+        panic!("nothing is parked: {run_id}")
+    }
+}
 
 impl Blobs for Disk {
     fn blob(&self, digest: &[u8; 32]) -> Bytes {
@@ -113,7 +124,7 @@ impl World {
     }
 
     fn live(&self, n: u8) -> ExecutionId {
-        let state = self.runs.get(id(n)).unwrap().state();
+        let state = self.runs.in_memory(id(n)).unwrap().state();
         let units = state.steps.iter().flat_map(|step| &step.units);
         let live = units.filter_map(|unit| unit.live.as_ref()).next().unwrap();
         let key = ["first", "second"][live.unit.step as usize];
@@ -220,7 +231,7 @@ fn an_input_that_is_refused_or_changes_nothing_leaves_no_entry() {
     world.begin(1, "s", |_| {});
     world.begin(2, "s", |_| {});
     world.settle(1, OutcomeClass::Completed, patch("a", "1"));
-    let before = world.runs.get(id(2)).unwrap().state().clone();
+    let before = world.runs.in_memory(id(2)).unwrap().state().clone();
     let resume = Input::Resume {
         reason: String::new(),
     };
@@ -231,7 +242,7 @@ fn an_input_that_is_refused_or_changes_nothing_leaves_no_entry() {
     };
     let nothing = world.runs.handle(id(2), nobodys, world.now, &world.disk);
     assert!(nothing.unwrap().is_none());
-    assert_eq!(*world.runs.get(id(2)).unwrap().state(), before);
+    assert_eq!(*world.runs.in_memory(id(2)).unwrap().state(), before);
 }
 
 // RUN-14.5, RUN-14.6
@@ -249,7 +260,7 @@ fn a_skill_that_is_out_is_out_for_all_runs_of_the_session_and_for_no_other() {
     assert_eq!(session.skills[0].health(), Health::PermanentFailure);
     world.settle(1, OutcomeClass::Completed, Opaque::default());
     let disabled = |n: u8| {
-        let run = world.runs.get(id(n)).unwrap();
+        let run = world.runs.in_memory(id(n)).unwrap();
         run.state().actions_that_are_out().count()
     };
     assert_eq!((disabled(1), disabled(9)), (1, 0));

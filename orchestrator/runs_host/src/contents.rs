@@ -1,11 +1,17 @@
-//! Contents by their hash: those on their way to the store, and those that it has.
+//! Contents by their hash, those on their way to the store and those that it has, and runs as it has them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use escapement_run::Blobs;
+use escapement_model::RunId;
+use escapement_run::{Blobs, Run};
+use escapement_runs::Durable;
+use escapement_store::StoreFault;
 use escapement_store::runs::RunReader;
+
+use crate::plans::SharedPlans;
+use crate::recovery::fold;
 
 /// What runs refer to.
 pub(crate) struct Contents {
@@ -14,6 +20,7 @@ pub(crate) struct Contents {
     coming: BTreeMap<[u8; 32], Bytes>,
     /// Read lately, the oldest first.
     read: RefCell<Vec<([u8; 32], Bytes)>>,
+    plans: SharedPlans,
 }
 
 impl Contents {
@@ -22,6 +29,7 @@ impl Contents {
             reader,
             coming: BTreeMap::new(),
             read: RefCell::new(Vec::new()),
+            plans: SharedPlans::default(),
         }
     }
 
@@ -36,6 +44,27 @@ impl Contents {
 
     pub(crate) fn reader(&self) -> &dyn RunReader {
         &*self.reader
+    }
+
+    pub(crate) fn plans(&self) -> &SharedPlans {
+        &self.plans
+    }
+}
+
+impl Durable for Contents {
+    fn blobs(&self) -> &dyn Blobs {
+        self
+    }
+
+    /// # Panics
+    /// If the store as a whole cannot be read.
+    fn fold(&self, run_id: RunId) -> Result<Run, String> {
+        let summary = match self.reader.summary(run_id) {
+            Err(fault @ StoreFault::CorruptRun { .. }) => return Err(fault.to_string()),
+            summary => summary.expect("the store is readable"),
+        };
+        let summary = summary.ok_or("the run is not there any more")?;
+        fold(self.reader(), &summary, &self.plans)
     }
 }
 
@@ -59,20 +88,6 @@ impl Blobs for Contents {
         }
         read.push((*digest, bytes.clone()));
         bytes
-    }
-}
-
-/// Contents that are durable, read when they are asked for.
-pub(crate) struct DurableContents<'a>(pub(crate) &'a dyn RunReader);
-
-impl Blobs for DurableContents<'_> {
-    /// # Panics
-    /// As those of [`Contents`].
-    fn blob(&self, digest: &[u8; 32]) -> Bytes {
-        let found = self.0.content(digest);
-        found
-            .expect("contents are readable")
-            .expect("contents are kept while runs refer to them")
     }
 }
 

@@ -80,12 +80,13 @@ impl RunsHost {
     /// # Errors
     /// [`StoreFault`] if the store as a whole cannot be read.
     pub fn open(store: &dyn RunStore, config: Config, now: i64) -> Result<(Self, Vec<Damaged>), StoreFault> {
-        let (recovered, damaged) = recover(&*store.reader()?)?;
+        let contents = Contents::new(store.reader()?);
+        let (recovered, damaged) = recover(contents.reader(), contents.plans())?;
         let mut host = Self {
             runs: Runs::new(config),
             deleted_sessions: Vec::new(),
             now,
-            contents: Contents::new(store.reader()?),
+            contents,
             queue: VecDeque::new(),
             written: Vec::new(),
             ending: Vec::new(),
@@ -248,6 +249,7 @@ impl RunsHost {
         for (run_id, run) in self.ending_runs.drain(..) {
             self.recent.keep(run_id, run);
         }
+        self.park(RESTING_MAX);
     }
 
     /// Forgets a run of the batch that was polled last: the store has lost what its write builds on.
@@ -273,9 +275,45 @@ impl RunsHost {
         &self.contents
     }
 
-    /// The run as it durably is, if it lives or has ended a moment ago. Nothing may be on its way to the store.
-    pub fn look(&self, run_id: RunId) -> Option<&Run> {
-        self.runs.get(run_id).or_else(|| self.recent.get(run_id))
+    // RUN-9.9
+    /// Parks runs that rest until at most so many are in memory, if nothing is on its way to the store. They are folded from
+    /// their journals when they are needed. Returns how many were parked.
+    pub fn park(&mut self, max_runs: usize) -> usize {
+        let is_durable = self.queue.is_empty() && self.written.is_empty();
+        if !is_durable && !planted::is_on(Bug::RunParkedEarly) {
+            return 0;
+        }
+        self.runs.park(max_runs, RESTING_BYTES_MAX)
+    }
+
+    /// The run, if it lives, with what it refers to.
+    ///
+    /// # Panics
+    /// As the store's reader fails.
+    pub fn run(&mut self, run_id: RunId) -> Option<(&Run, &dyn Blobs)> {
+        let run = self.runs.get(run_id, &self.contents)?;
+        Some((run, &self.contents))
+    }
+
+    /// The run as it durably is, if it lives or has ended a moment ago, with what it refers to. Nothing may be on its way to the
+    /// store.
+    ///
+    /// # Panics
+    /// As the store's reader fails.
+    pub fn look(&mut self, run_id: RunId) -> Option<(&Run, &dyn Blobs)> {
+        let live = self.runs.get(run_id, &self.contents);
+        let run = live.or_else(|| self.recent.get(run_id))?;
+        Some((run, &self.contents))
+    }
+
+    /// Runs that could not be taken up from where they were parked. They do not go on.
+    pub fn poll_damaged(&mut self) -> Vec<Damaged> {
+        let lost = self.runs.take_lost().into_iter();
+        let damaged = lost.map(|(run_id, why)| Damaged {
+            run_id: Some(run_id),
+            why,
+        });
+        damaged.collect()
     }
 
     /// Forgets the runs that have ended: the store may have removed some of them.
@@ -306,5 +344,9 @@ fn ended(work: &Work) -> Option<Ended> {
     })
 }
 
+/// Runs that rest in memory; more are parked.
+const RESTING_MAX: usize = 1_024;
+/// Bytes of their states, about.
+const RESTING_BYTES_MAX: usize = 64 << 20;
 /// Runs that time is handed to before what they decided is queued.
 const RUNS_PER_STEP: usize = 256;

@@ -6,6 +6,7 @@
 mod contents;
 mod export;
 mod host;
+mod plans;
 mod recent;
 mod recovery;
 mod revisions;

@@ -1,18 +1,15 @@
 //! What a start takes up: each run that has not ended, folded from its snapshot and the entries behind it.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use escapement_model::RunId;
 use escapement_model::chain::{chain_begin, chain_next};
-use escapement_run::plan;
+use escapement_model::{Opaque, RunId};
 use escapement_run::state::RunState;
 use escapement_run::{Blobs, Run};
 use escapement_store::StoreFault;
 use escapement_store::runs::{JournalEntry, RunReader, RunSummary};
 use prost::Message;
 
-use crate::contents::DurableContents;
+use crate::plans::SharedPlans;
 use crate::writes::entry_of;
 
 /// A run that cannot be taken up, and why. No other run is harmed.
@@ -31,7 +28,7 @@ pub(crate) type Recovered = (Vec<(RunId, Run)>, Vec<Damaged>);
 ///
 /// # Errors
 /// [`StoreFault`] if the store as a whole cannot be read.
-pub(crate) fn recover(reader: &dyn RunReader) -> Result<Recovered, StoreFault> {
+pub(crate) fn recover(reader: &dyn RunReader, plans: &SharedPlans) -> Result<Recovered, StoreFault> {
     let (mut runs, mut damaged) = (Vec::new(), Vec::new());
     let mut after = None;
     loop {
@@ -50,7 +47,7 @@ pub(crate) fn recover(reader: &dyn RunReader) -> Result<Recovered, StoreFault> {
         };
         after = page.last().map(|run| run.number);
         for summary in page {
-            let folded = fold(reader, &summary).and_then(|run| require_contents(reader, run));
+            let folded = fold(reader, &summary, plans).and_then(|run| require_contents(reader, run));
             match folded {
                 Ok(run) => runs.push((summary.run_id, run)),
                 Err(why) => damaged.push(Damaged {
@@ -63,7 +60,7 @@ pub(crate) fn recover(reader: &dyn RunReader) -> Result<Recovered, StoreFault> {
 }
 
 /// The run as its journal has it.
-fn fold(reader: &dyn RunReader, summary: &RunSummary) -> Result<Run, String> {
+pub(crate) fn fold(reader: &dyn RunReader, summary: &RunSummary, plans: &SharedPlans) -> Result<Run, String> {
     let mut state = RunState {
         chain: Bytes::copy_from_slice(&chain_begin(&summary.run_id)),
         ..RunState::default()
@@ -96,12 +93,12 @@ fn fold(reader: &dyn RunReader, summary: &RunSummary) -> Result<Run, String> {
         Ok(digest) => content(reader, &digest)?,
         Err(_) => state.document.inline.clone(),
     };
-    let plan = plan::read(&escapement_model::Opaque::from_encoded(document));
+    let plan = plans.read(&state.revision, &Opaque::from_encoded(document));
     let plan = plan.map_err(|why| format!("the plan is unreadable: {why}"))?;
     if plan.digest[..] != state.revision[..] {
         return Err("the plan is not that of the revision".to_owned());
     }
-    Ok(Run::from_snapshot(state, Arc::new(plan)))
+    Ok(Run::from_snapshot(state, plan))
 }
 
 /// The run, if everything that it refers to is there: what it meets later on must not end the others.
@@ -144,8 +141,22 @@ pub fn look_at_stored<T>(
         Err(fault @ StoreFault::CorruptRun { .. }) => return Err(StoredRunFault::Damaged(fault.to_string())),
         Err(fault) => return Err(StoredRunFault::Store(fault)),
     };
-    let run = fold(reader, &summary).map_err(StoredRunFault::Damaged)?;
+    let run = fold(reader, &summary, &SharedPlans::default()).map_err(StoredRunFault::Damaged)?;
     Ok(Some(look(&run, &DurableContents(reader))))
+}
+
+/// Contents that are durable, read when they are asked for.
+struct DurableContents<'a>(&'a dyn RunReader);
+
+impl Blobs for DurableContents<'_> {
+    /// # Panics
+    /// If the store has lost a content that a run refers to, or cannot read it.
+    fn blob(&self, digest: &[u8; 32]) -> Bytes {
+        let found = self.0.content(digest);
+        found
+            .expect("contents are readable")
+            .expect("contents are kept while runs refer to them")
+    }
 }
 
 fn apply(state: &mut RunState, page: &[JournalEntry]) -> Result<(), String> {

@@ -341,7 +341,7 @@ impl World {
     fn tell_parents(&mut self) {
         let reader = self.store.reader().unwrap();
         for run_id in self.host.runs().ids().collect::<Vec<_>>() {
-            let state = self.host.runs().get(run_id).unwrap().state();
+            let state = self.host.run(run_id).unwrap().0.state();
             let children = state
                 .steps
                 .iter()
@@ -390,8 +390,9 @@ impl World {
 
     /// A person answers what is asked.
     fn answer(&mut self) -> bool {
-        let open = self.host.runs().ids().find_map(|run_id| {
-            let state = self.host.runs().get(run_id).unwrap().state();
+        let ids: Vec<RunId> = self.host.runs().ids().collect();
+        let open = ids.into_iter().find_map(|run_id| {
+            let state = self.host.run(run_id).unwrap().0.state();
             state
                 .open_requests()
                 .next()

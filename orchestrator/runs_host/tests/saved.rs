@@ -217,7 +217,7 @@ fn a_request_about_a_run_has_one_effect_also_after_a_restart() {
         before,
         "with the digest of the one that was answered"
     );
-    let shown = world.host.runs().get(id(1)).unwrap().shown();
+    let shown = world.host.run(id(1)).unwrap().0.shown();
     assert_eq!(shown, ShownState::Waiting, "it was not paused again");
     // What is refused is not remembered.
     let other = ClientRequest {

@@ -89,15 +89,16 @@ pub(crate) fn waits_for(parent: &Run, child: RunId) -> bool {
 }
 
 /// Children that live although nobody waits for them: what a crash kept from being cancelled.
-pub(crate) fn orphans(host: &RunsHost) -> Vec<RunId> {
+pub(crate) fn orphans(host: &mut RunsHost) -> Vec<RunId> {
+    let ids: Vec<RunId> = host.runs().ids().collect();
     let is_orphan = |run_id: &RunId| {
-        let Some(parent) = host.runs().get(*run_id).and_then(parent_of) else {
+        let Some(parent) = host.run(*run_id).and_then(|(run, _)| parent_of(run)) else {
             return false;
         };
-        let parent = host.runs().get(parent);
-        !parent.is_some_and(|parent| waits_for(parent, *run_id))
+        let parent = host.run(parent);
+        !parent.is_some_and(|(parent, _)| waits_for(parent, *run_id))
     };
-    host.runs().ids().filter(is_orphan).collect()
+    ids.into_iter().filter(is_orphan).collect()
 }
 
 /// The run that waits for this one, if there is one.

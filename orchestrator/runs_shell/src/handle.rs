@@ -146,7 +146,7 @@ impl RunsHandle {
             }
             // What is due may change the run before the condition is looked at.
             host.time(now);
-            let last = host.runs().get(run_id).map(|run| run.state().sequence);
+            let last = host.run(run_id).map(|(run, _)| run.state().sequence);
             match (last, condition.last_sequence) {
                 (None, _) => return Ok(false),
                 (Some(last), Some(wanted)) if last != wanted => return Err(CallError::EtagMismatch),
@@ -190,7 +190,8 @@ impl RunsHandle {
         let edited = fork.edited.as_ref();
         let bytes = edited.map_or(0, |edited| edited.plan.document.len());
         let change = move |host: &mut RunsHost, now| {
-            let Some(other) = ended.as_ref().or(host.runs().get(fork.from)) else {
+            let other = ended.as_ref().or_else(|| host.run(fork.from).map(|(run, _)| run));
+            let Some(other) = other else {
                 return Ok(None);
             };
             let mut spec = fork.spec.unwrap_or_else(|| other.state().spec.clone());

@@ -92,17 +92,14 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         cannot_go_on,
     } = setup;
     let mut clock = Clock::start();
-    let (host, damaged) = RunsHost::open(&store, config, clock.now())?;
-    for Damaged { run_id, why } in damaged {
-        let run_id = run_id.map(|run_id| run_id.to_string());
-        warn!(run_id, why, "run is damaged and is not taken up");
-    }
+    let (mut host, damaged) = RunsHost::open(&store, config, clock.now())?;
+    tell_of(damaged);
     info!(live = host.runs().len(), "runs taken up");
     let (messages, received) = mpsc::channel();
     let follows = Follows::new();
     let live = LiveRuns::of(host.runs().ids());
     let handle = RunsHandle::new(messages, RunReaders::open(&store)?, follows.clone(), live.clone());
-    let orphans = children::orphans(&host);
+    let orphans = children::orphans(&mut host);
     let retention = Retention::new(removal, newest_ms, clock.now());
     let mut runs = RunsLoop {
         host,
@@ -189,6 +186,7 @@ impl<S: RunStore> RunsLoop<S> {
         self.write()?;
         self.leave();
         self.answer();
+        tell_of(self.host.poll_damaged());
         // What ended a moment ago stays until its parent has its result.
         if self.own.is_empty() {
             self.remove_ended()?;
@@ -299,8 +297,8 @@ impl<S: RunStore> RunsLoop<S> {
             change.answer(Ok(()));
         }
         for (look, _room) in self.looks.drain(..) {
-            let run = self.host.look(look.run_id());
-            look.look(run.map(|run| (run, self.host.blobs())));
+            let run_id = look.run_id();
+            look.look(self.host.look(run_id));
         }
     }
 
@@ -309,6 +307,13 @@ impl<S: RunStore> RunsLoop<S> {
         for (change, _room) in self.answers.drain(..) {
             change.answer(Err(error.clone()));
         }
+    }
+}
+
+fn tell_of(damaged: Vec<Damaged>) {
+    for Damaged { run_id, why } in damaged {
+        let run_id = run_id.map(|run_id| run_id.to_string());
+        warn!(run_id, why, "run is damaged and is not taken up");
     }
 }
 

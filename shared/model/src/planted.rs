@@ -132,6 +132,8 @@ bugs! {
     RunRetryTooMany = "run-retry-too-many",
     /// An output is not that of the result.
     RunResultIgnored = "run-result-ignored",
+    /// A run that is not durable as it is is parked.
+    RunParkedEarly = "run-parked-early",
     /// A fork keeps nothing of what completed.
     RunForkForgets = "run-fork-forgets",
     // The shell.

@@ -110,8 +110,8 @@ impl World {
         if ids.len() < RUNS_MAX && self.dice.percent(5) {
             return self.forks(run_id);
         }
-        let Some(process) = &self.process else { return };
-        let run = process.host.runs().get(run_id).expect("it lives");
+        let Some(process) = &mut self.process else { return };
+        let (run, _) = process.host.run(run_id).expect("it lives");
         let keys: Vec<String> = run.plan().steps.iter().map(|step| step.key.clone()).collect();
         let reason = "somebody".to_owned();
         let (input, done) = match self.dice.roll(40) {
@@ -163,7 +163,7 @@ impl World {
         let spec = plans::spec(&mut self.dice);
         let Some(process) = &mut self.process else { return };
         let now = process.unix_ms(now_ms);
-        let steps = process.host.runs().get(from).map(|run| run.state().steps.clone());
+        let steps = process.host.run(from).map(|(run, _)| run.state().steps.clone());
         let steps = (0..).zip(steps.unwrap_or_default());
         let completed = steps
             .filter(|(_, step)| step.stage() == StepStage::Completed)
@@ -232,12 +232,13 @@ impl World {
     }
 
     fn resumes_all(&mut self) {
-        let Some(process) = &self.process else { return };
-        let runs = process.host.runs();
-        let paused = runs
-            .ids()
-            .filter(|run_id| runs.get(*run_id).is_some_and(|run| run.state().pause_wanted));
-        for run_id in paused.collect::<Vec<_>>() {
+        let Some(process) = &mut self.process else { return };
+        let mut paused: Vec<RunId> = process.host.runs().ids().collect();
+        paused.retain(|run_id| {
+            let run = process.host.run(*run_id);
+            run.is_some_and(|(run, _)| run.state().pause_wanted)
+        });
+        for run_id in paused {
             let reason = "go on".to_owned();
             self.try_input(run_id, Input::Resume { reason }, Done::Resume);
         }

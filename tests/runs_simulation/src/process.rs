@@ -107,6 +107,11 @@ impl Process {
         Ok(true)
     }
 
+    /// Parks what rests but so many; gives how many were parked.
+    pub(crate) fn park(&mut self, max_runs: usize) -> u64 {
+        self.host.park(max_runs) as u64
+    }
+
     /// What callers may be told now.
     pub(crate) fn told(&mut self) -> Vec<Told> {
         if self.under_way.is_some() {
@@ -174,6 +179,9 @@ impl Process {
     /// Folds what is durable and compares it with what the process has, while nothing is on its way.
     pub(crate) fn fold(&self, judge: &mut Judge) {
         for run_id in self.host.runs().ids() {
+            let Some(live) = self.host.runs().in_memory(run_id) else {
+                continue;
+            };
             let page = self
                 .reader
                 .journal(run_id, 1, usize::MAX)
@@ -187,8 +195,7 @@ impl Process {
                 state.apply(&entry);
                 state.chain = Bytes::copy_from_slice(&chain);
             }
-            let live = self.host.runs().get(run_id).expect("it lives").state();
-            if *live != state {
+            if *live.state() != state {
                 judge.finds(
                     "RI13",
                     format!("run {run_id} is not what its journal is folded to"),
@@ -201,7 +208,15 @@ impl Process {
     /// The earliest timer is that of the run that is due first.
     pub(crate) fn check_timer(&self, judge: &mut Judge) {
         let runs = self.host.runs();
-        let earliest = runs.ids().filter_map(|run_id| runs.get(run_id)?.due_at()).min();
+        let due = |run_id| match runs.in_memory(run_id) {
+            Some(run) => run.due_at(),
+            // It is parked, and lists have what it was due for.
+            None => {
+                let summary = self.reader.summary(run_id).expect("the store reads");
+                summary.expect("the run is there").progress.due_at
+            }
+        };
+        let earliest = runs.ids().filter_map(due).min();
         if earliest != self.host.due_at() {
             let armed = self.host.due_at();
             judge.finds(

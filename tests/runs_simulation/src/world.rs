@@ -261,6 +261,9 @@ impl World {
             let Some(process) = &mut self.process else { return };
             process.begin(now_ms, takes_ms);
             self.effects_leave();
+            if self.dice.percent(20) {
+                self.parks();
+            }
             let Some(process) = &mut self.process else { return };
             let breaks = self.next_commit_breaks && process.ends_now(now_ms);
             if breaks {
@@ -329,6 +332,14 @@ impl World {
         if folds && process.is_at_rest() && !process.begin(self.now_ms, 1) {
             process.fold(&mut self.judge);
         }
+    }
+
+    /// The host parks what it may at any moment.
+    fn parks(&mut self) {
+        let kept = self.dice.roll(3) as usize;
+        let Some(process) = &mut self.process else { return };
+        let n_parked = process.park(kept);
+        *self.tally.entry("runs parked").or_default() += n_parked;
     }
 
     fn boot_process(&mut self) {

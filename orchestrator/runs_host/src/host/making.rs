@@ -80,7 +80,8 @@ impl RunsHost {
             return Err(NotCreated::AlreadyRunning(live));
         }
         self.hold_session(&run.spec.session_id, &run.spec.user_id);
-        let created = self.runs.create(run, now, &self.contents);
+        let plan = self.contents.plans().share(run.plan);
+        let created = self.runs.create(NewRun { plan, ..run }, now, &self.contents);
         let work = created.map_err(|why| not_created(why, run_id))?;
         self.push(work, request);
         let queued = self.queue.back_mut().expect("it was pushed just now");
@@ -102,10 +103,9 @@ impl RunsHost {
         self.require_new(run_id, request.as_ref())
             .map_err(NotForked::NotCreated)?;
         // What is not durable yet is written before the fork.
-        let stored = self.summary(from);
         let (stored, is_live) = (
-            stored.map_err(NotForked::NotCreated)?,
-            self.runs.get(from).is_some(),
+            self.summary(from).map_err(NotForked::NotCreated)?,
+            self.runs.contains(from),
         );
         if stored.is_none() && !is_live {
             return Err(NotForked::NotThere);
@@ -152,7 +152,7 @@ impl RunsHost {
 
     /// The run of a saved plan that lives, durable or not.
     fn live_run_of(&self, plan: &str) -> Option<RunId> {
-        let is_live = |run_id: &RunId| self.runs.get(*run_id).is_some();
+        let is_live = |run_id: &RunId| self.runs.contains(*run_id);
         let coming = self.coming();
         let mut coming = coming.filter(|coming| coming.plan.as_deref() == Some(plan));
         // A damaged run does not live.

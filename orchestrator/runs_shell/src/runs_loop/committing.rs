@@ -68,7 +68,7 @@ impl<S: RunStore> RunsLoop<S> {
     /// The run does not go on: who follows it looks again, and a parent does not wait for it any more.
     fn set_aside(&mut self, write: &RunWrite) {
         let run_id = write.run_id;
-        let parent = self.host.runs().get(run_id).and_then(parent_of);
+        let parent = self.host.run(run_id).and_then(|(run, _)| parent_of(run));
         self.host.set_aside(run_id);
         self.live.set_aside(run_id);
         self.follows.run_moved(run_id, write.seq_behind() - 1);

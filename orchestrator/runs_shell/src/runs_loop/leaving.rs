@@ -30,7 +30,7 @@ impl<S: RunStore> RunsLoop<S> {
 
     fn effect(&mut self, run_id: RunId, effect: Effect) {
         // A run that ended with the same commit does not wait for anything.
-        let Some(run) = self.host.runs().get(run_id) else {
+        let Some((run, blobs)) = self.host.run(run_id) else {
             if let Effect::CancelChild { run_id } = effect {
                 self.cancel_child(run_id);
             }
@@ -67,7 +67,7 @@ impl<S: RunStore> RunsLoop<S> {
                 evaluation,
                 expression,
             } => {
-                let Some(bindings) = run.bindings(evaluation, self.host.blobs()) else {
+                let Some(bindings) = run.bindings(evaluation, blobs) else {
                     return;
                 };
                 match bindings {
@@ -110,7 +110,7 @@ impl<S: RunStore> RunsLoop<S> {
     // RUN-4.12
     /// Attaches to the child if it was made before; else its plan is looked for.
     fn start_child(&mut self, parent: RunId, child: RunId, wanted: WantedPlan, input: Opaque) {
-        if self.host.runs().get(child).is_some() {
+        if self.host.runs().contains(child) {
             return;
         }
         if let Some(result) = self.ended_before(child) {
@@ -152,7 +152,7 @@ impl<S: RunStore> RunsLoop<S> {
             Returned::Plan(child, Err(why)) => self.child_ended(child.parent, child.run_id, Err(why)),
             Returned::Plan(child, Ok((plan, profiles))) => {
                 let now = self.clock.now();
-                let Some(parent) = self.host.runs().get(child.parent) else {
+                let Some((parent, blobs)) = self.host.run(child.parent) else {
                     return;
                 };
                 if !waits_for(parent, child.run_id) {
@@ -163,7 +163,7 @@ impl<S: RunStore> RunsLoop<S> {
                     self.child_ended(child.parent, child.run_id, Err(why));
                     return;
                 }
-                let spec = child_spec(parent, child.input.clone(), now, self.host.blobs());
+                let spec = child_spec(parent, child.input.clone(), now, blobs);
                 let broken = plan::constraints::violations(&plan, &spec.constraints, &profiles);
                 if let Some(first) = broken.first() {
                     let why = format!("CONSTRAINT_VIOLATED: {}: {}", first.path, first.message);

@@ -1,0 +1,93 @@
+//! Which runs are in memory: all that are under way, and of the others those that came to rest last.
+
+use super::{Durable, Runs, weight};
+use crate::sessions::hand;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use escapement_run::ids::RunId;
+use escapement_run::{Commit, Input, Refused, Run};
+
+impl Runs {
+    // RUN-9.9
+    /// Parks runs that rest, those first that came to rest first, until at most so many are in memory, of at most about so many
+    /// bytes. Returns how many were parked. Everything that was decided MUST be durable.
+    pub fn park(&mut self, max_runs: usize, max_bytes: usize) -> usize {
+        let mut n_parked = 0;
+        while (self.resting.len() > max_runs || self.resting_bytes > max_bytes)
+            && let Some((_, (run_id, weight))) = self.resting.pop_first()
+        {
+            self.resting_bytes -= weight;
+            let live = self.runs.get_mut(&run_id).expect("what rests lives");
+            (live.run, live.rests) = (None, None);
+            n_parked += 1;
+        }
+        n_parked
+    }
+
+    /// The run, if it lives and is in memory.
+    pub fn in_memory(&self, run_id: RunId) -> Option<&Run> {
+        self.runs.get(&run_id)?.run.as_deref()
+    }
+
+    /// Runs that could not be folded when they were needed since they were last taken, and why. They do not go on.
+    pub fn take_lost(&mut self) -> Vec<(RunId, String)> {
+        core::mem::take(&mut self.lost)
+    }
+
+    /// The run, if it lives; one that is parked is folded.
+    pub fn get(&mut self, run_id: RunId, durable: &dyn Durable) -> Option<&Run> {
+        self.wake(run_id, durable);
+        self.in_memory(run_id)
+    }
+
+    /// Hands an input to a run; `None` if it does not live.
+    pub(super) fn hand(
+        &mut self,
+        run_id: RunId,
+        input: Input,
+        now: i64,
+        durable: &dyn Durable,
+    ) -> Option<Result<Commit, Refused>> {
+        self.wake(run_id, durable);
+        let run = self.runs.get_mut(&run_id)?.run.as_mut()?;
+        Some(hand(&self.sessions, run, input, now, durable.blobs()))
+    }
+
+    fn wake(&mut self, run_id: RunId, durable: &dyn Durable) {
+        let Some(live) = self.runs.get_mut(&run_id).filter(|live| live.run.is_none()) else {
+            return;
+        };
+        match durable.fold(run_id) {
+            Ok(run) => {
+                live.weight = weight(&run);
+                live.run = Some(Box::new(run));
+                self.rests(run_id);
+            }
+            Err(why) => {
+                self.set_aside(run_id);
+                self.lost.push((run_id, why));
+            }
+        }
+    }
+
+    /// A run that is in memory rests, unless it is under way.
+    pub(super) fn rests(&mut self, run_id: RunId) {
+        let live = self.runs.get_mut(&run_id).expect("the run lives");
+        if live.under_way {
+            return;
+        }
+        self.n_rests += 1;
+        live.rests = Some(self.n_rests);
+        self.resting.insert(self.n_rests, (run_id, live.weight));
+        self.resting_bytes += live.weight;
+    }
+
+    /// A run does not rest any more, if it did.
+    pub(super) fn rises(&mut self, run_id: RunId) {
+        let rested = self.runs.get_mut(&run_id).and_then(|live| live.rests.take());
+        if let Some((_, weight)) = rested.and_then(|rested| self.resting.remove(&rested)) {
+            self.resting_bytes -= weight;
+        }
+    }
+}
