@@ -208,7 +208,7 @@ const PREFIX: &str = "ESCAPEMENT_";
 /// A name with more mistakes is not guessed.
 const EDITS_MAX: usize = 3;
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 47] = [
+const VARIABLES: [&str; 48] = [
     "ACCEPT_LOSS",
     "ACTIONS",
     "ALLOW_HOST",
@@ -245,6 +245,7 @@ const VARIABLES: [&str; 47] = [
     "NO_RUNS",
     "ORCHESTRATOR",
     "PEERS",
+    "PLANNER_LIMIT_MS",
     "PLANTED_BUG",
     "PROTO_DIR",
     "QUEUE_ALLOWANCE_MS",
