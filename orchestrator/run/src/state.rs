@@ -9,8 +9,9 @@ mod requests;
 mod sessions;
 mod units;
 
+pub use sessions::SessionView;
+
 use crate::journal::{AskedCall, Failure, InputRequest, OutcomeClass, Stored, ToolCalled, Usage};
-use crate::session::SkillHealth;
 use crate::spec::{ActionProfile, Spec};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -139,27 +140,6 @@ pub struct RunState {
     /// What it sees of its session; absent as long as that is empty.
     #[prost(message, optional, tag = "80")]
     pub session: Option<SessionView>,
-}
-
-// RUN-14.4
-/// What a run sees of its session.
-#[derive(Clone, PartialEq, Message)]
-pub struct SessionView {
-    /// The state: an encoded object.
-    #[prost(message, required, tag = "1")]
-    pub state: Stored,
-    /// The number of that state; 0 if the run never needed it.
-    #[prost(uint64, tag = "2")]
-    pub state_version: u64,
-    /// The skills that are not as new, sorted by name.
-    #[prost(message, repeated, tag = "3")]
-    pub skills: Vec<SkillHealth>,
-    /// The number of their health.
-    #[prost(uint64, tag = "4")]
-    pub health_version: u64,
-    /// The skills that failed for good in this run, sorted.
-    #[prost(string, repeated, tag = "5")]
-    pub given_up: Vec<String>,
 }
 
 /// Where a run is.

@@ -1,9 +1,33 @@
 //! What entries change in what a run sees of its session, and which skills it must not select.
 
 use super::RunState;
-use crate::journal::{Event, SessionRead};
-use crate::session::{Health, health_of, set_health};
+use crate::journal::{Event, SessionRead, Stored};
+use crate::session::{Health, SkillHealth, health_of, set_health};
 use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+use prost::Message;
+
+// RUN-14.4
+/// What a run sees of its session.
+#[derive(Clone, PartialEq, Message)]
+pub struct SessionView {
+    /// The state: an encoded object.
+    #[prost(message, required, tag = "1")]
+    pub state: Stored,
+    /// The number of that state; 0 if the run never needed it.
+    #[prost(uint64, tag = "2")]
+    pub state_version: u64,
+    /// The skills that are not as new, sorted by name.
+    #[prost(message, repeated, tag = "3")]
+    pub skills: Vec<SkillHealth>,
+    /// The number of their health.
+    #[prost(uint64, tag = "4")]
+    pub health_version: u64,
+    /// The skills that failed for good in this run, sorted.
+    #[prost(string, repeated, tag = "5")]
+    pub given_up: Vec<String>,
+}
 
 impl RunState {
     // RUN-14.6

@@ -76,6 +76,8 @@ fn an_alternative_takes_the_place_of_an_action_that_failed() {
         world.last_events(),
         [
             "ToolOutput",
+            "SkillHealthChanged",
+            "SkillHealthChanged",
             "UnitFailed",
             "StepFailed",
             "RevisionFailing",
