@@ -104,10 +104,15 @@ async fn a_session_is_made_patched_and_deleted_and_each_mistake_has_its_error() 
     assert_eq!(patched["session"]["state"], json!({"a": {"c": [1.0, null]}}));
     let stale = world.refusal("SessionService/MergeSessionState", patch).await;
     assert_eq!(stale.is(), (Code::Aborted, "ETAG_MISMATCH"));
-    let large = json!({"session_id": "s", "patch": {"more": "x".repeat(1_048_570)}});
-    let large = world.refusal("SessionService/MergeSessionState", large).await;
+    let half = |key: &str| json!({"session_id": "s", "patch": {key: "x".repeat(600_000)}});
+    world.call("SessionService/MergeSessionState", half("more")).await;
+    let large = world
+        .refusal("SessionService/MergeSessionState", half("most"))
+        .await;
     assert_eq!(large.is(), (Code::InvalidArgument, "STATE_TOO_LARGE"));
     assert_eq!(large.paths(), [("patch", "STATE_TOO_LARGE")]);
+    let less = json!({"session_id": "s", "patch": {"more": null}});
+    world.call("SessionService/MergeSessionState", less).await;
     let bobs = json!({"session_id": "s", "user_id": "bob"});
     let bobs = world.refusal("SessionService/GetSession", bobs).await;
     assert_eq!(bobs.is(), (Code::NotFound, "SESSION_NOT_FOUND"));

@@ -5,6 +5,7 @@
 
 mod attempts;
 mod contents;
+mod course;
 mod ends;
 mod models;
 mod names;
@@ -23,6 +24,7 @@ use prost::{Message, Oneof};
 pub use attempts::{
     Evaluated, EvaluationRequested, Failure, OutcomeClass, StepRetrying, Stored, ToolCalled, ToolOutput,
 };
+pub use course::{CheckpointCreated, RunRecovered, RunRolledBack};
 pub use ends::{Limit, RunCompleted, RunFailed, TimeoutError};
 pub use models::{AskedCall, BudgetAwaited, BudgetWarning, ToolsAsked, Usage};
 pub use people::{
@@ -361,57 +363,6 @@ const TOOL_CALL_CHECKS: u32 = 4;
 const CALLS_OF_TURN: u32 = 64;
 /// Generations are units of no step of a plan.
 const PLANNER_STEP: u32 = u32::MAX;
-
-/// What a restart found.
-#[derive(Clone, Copy, PartialEq, Message)]
-pub struct RunRecovered {
-    /// Steps that wait for their turn.
-    #[prost(uint32, tag = "1")]
-    pub pending: u32,
-    /// Steps with a result.
-    #[prost(uint32, tag = "2")]
-    pub completed: u32,
-    /// Steps that failed.
-    #[prost(uint32, tag = "3")]
-    pub failed: u32,
-    /// Steps with a run of their own that lives.
-    #[prost(uint32, tag = "4")]
-    pub interrupted_with_child: u32,
-    /// Attempts whose effect may have happened.
-    #[prost(uint32, tag = "5")]
-    pub ambiguous: u32,
-    /// Attempts that are sent again.
-    #[prost(uint32, tag = "6")]
-    pub resubmitted: u32,
-}
-
-/// A checkpoint.
-#[derive(Clone, PartialEq, Message)]
-pub struct CheckpointCreated {
-    /// Counts from 1.
-    #[prost(uint32, tag = "1")]
-    pub number: u32,
-    /// The caller's data: an encoded object.
-    #[prost(message, required, tag = "2")]
-    pub data: Stored,
-}
-
-/// A run that was set back.
-#[derive(Clone, PartialEq, Message)]
-pub struct RunRolledBack {
-    /// `reset`, `restore` or `rewind`.
-    #[prost(string, tag = "1")]
-    pub mode: String,
-    /// The checkpoint; 0 if none is meant.
-    #[prost(uint32, tag = "2")]
-    pub checkpoint: u32,
-    /// The first step that a rewind sets back, from 0; absent for the others.
-    #[prost(uint32, optional, tag = "3")]
-    pub step: Option<u32>,
-    /// True if a rewind sets back those that depend on that step, false if all later ones.
-    #[prost(bool, tag = "4")]
-    pub dependents: bool,
-}
 
 /// The run of a `sub_plan`.
 #[derive(Clone, PartialEq, Message)]

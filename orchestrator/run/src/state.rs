@@ -3,12 +3,14 @@
 
 mod apply;
 mod budget;
+mod checkpoint;
 mod contents;
 mod planning;
 mod requests;
 mod sessions;
 mod units;
 
+pub use checkpoint::Checkpoint;
 pub use sessions::SessionView;
 
 use crate::journal::{AskedCall, Failure, InputRequest, OutcomeClass, Stored, ToolCalled, Usage};
@@ -362,26 +364,6 @@ pub struct PendingEvaluation {
     /// The text.
     #[prost(string, tag = "4")]
     pub expression: String,
-}
-
-/// A checkpoint.
-#[derive(Clone, PartialEq, Message)]
-pub struct Checkpoint {
-    /// Counts from 1.
-    #[prost(uint32, tag = "1")]
-    pub number: u32,
-    /// Unix milliseconds.
-    #[prost(int64, tag = "2")]
-    pub at: i64,
-    /// The caller's data: an encoded object.
-    #[prost(message, required, tag = "3")]
-    pub data: Stored,
-    /// The steps that had completed, from 0.
-    #[prost(uint32, repeated, tag = "4")]
-    pub completed: Vec<u32>,
-    /// The revision that they are of.
-    #[prost(uint32, tag = "5")]
-    pub revision_number: u32,
 }
 
 impl RunState {

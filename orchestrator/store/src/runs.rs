@@ -14,6 +14,7 @@
 
 #[cfg(feature = "testing")]
 pub mod conformance;
+mod content;
 mod definitions;
 mod embedded;
 pub mod limits;
@@ -27,6 +28,7 @@ mod write;
 use bytes::Bytes;
 use escapement_model::{InputRequestId, RunId};
 
+pub use self::content::Content;
 pub use self::definitions::{
     Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPut,
     DefinitionWrite, ExpectedVersion, StoredRevision,
@@ -45,7 +47,7 @@ pub use self::stored::{
     StoredRun,
 };
 pub use self::write::{
-    BatchOutcome, ClientRequest, ClosedInputRequest, Content, NewInputRequest, NewRun, RunBatch, RunConflict,
+    BatchOutcome, ClientRequest, ClosedInputRequest, NewInputRequest, NewRun, RunBatch, RunConflict,
     RunProgress, RunWrite, Snapshot,
 };
 use crate::StoreFault;

@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 
+use super::content::{Content, assert_bytes};
 use super::limits::{CONTENT_BYTES_MAX, DEFINITION_BYTES_MAX, NAME_BYTES_MAX};
-use super::write::{Content, assert_bytes};
 
 /// What a definition is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use escapement_model::{InputRequestId, RunId};
-use sha2::{Digest, Sha256};
 
+use super::content::{Content, assert_bytes};
 use super::definitions::{DefinitionWrite, ExpectedVersion};
 use super::limits::{
     CONTENT_BYTES_MAX, ENTRIES_MAX, ENTRY_BYTES_MAX, INPUT_REQUEST_BYTES_MAX, NAME_BYTES_MAX,
@@ -197,7 +197,7 @@ impl RunWrite {
         self.keep_from = next.keep_from.max(self.keep_from);
         self.progress = next.progress;
         let is_wanted = |digest: &[u8; 32]| {
-            next.pinned.contains(digest) || next.contents.iter().any(|content| content.digest == *digest)
+            next.pinned.contains(digest) || next.contents.iter().any(|content| content.digest() == *digest)
         };
         self.released.retain(|digest| !is_wanted(digest));
         self.pinned.extend(next.pinned);
@@ -207,16 +207,6 @@ impl RunWrite {
         self.closed.extend(next.closed);
         self.requests.extend(next.requests);
         self.notices.extend(next.notices);
-    }
-}
-
-pub(super) fn assert_bytes<B: AsRef<[u8]>>(what: &str, bytes_max: usize, parts: impl IntoIterator<Item = B>) {
-    for part in parts {
-        let n_bytes = part.as_ref().len();
-        assert!(
-            n_bytes <= bytes_max,
-            "{what} has {n_bytes} bytes, more than {bytes_max}"
-        );
     }
 }
 
@@ -282,51 +272,6 @@ pub struct Snapshot {
     pub seq: u64,
     /// Opaque to the store.
     pub bytes: Bytes,
-}
-
-/// Bytes that are kept once under their SHA-256, however many refer to them: documents of plans, and payloads that are
-/// too large for a journal. They are kept until the last run or definition that refers to them is removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Content {
-    digest: [u8; 32],
-    bytes: Bytes,
-    revision: Option<[u8; 32]>,
-}
-
-impl Content {
-    /// Takes bytes and computes their digest.
-    pub fn new(bytes: Bytes) -> Self {
-        Self {
-            digest: Sha256::digest(&bytes).into(),
-            bytes,
-            revision: None,
-        }
-    }
-
-    /// The document of a revision, which is found by the digest of that, too.
-    ///
-    /// A document is always that of the same revision; the store believes the caller.
-    pub fn of_revision(document: Bytes, revision: [u8; 32]) -> Self {
-        Self {
-            revision: Some(revision),
-            ..Self::new(document)
-        }
-    }
-
-    /// The digest of the revision whose document it is.
-    pub fn revision(&self) -> Option<[u8; 32]> {
-        self.revision
-    }
-
-    /// SHA-256 of the bytes.
-    pub fn digest(&self) -> [u8; 32] {
-        self.digest
-    }
-
-    /// The bytes.
-    pub fn bytes(&self) -> &Bytes {
-        &self.bytes
-    }
 }
 
 /// An input request, what a person is asked, that is opened.

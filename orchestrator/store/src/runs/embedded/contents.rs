@@ -7,7 +7,8 @@ use super::refusal::Refusal;
 use super::rows;
 use crate::StoreFault;
 use crate::database::values::column_number;
-use crate::runs::write::{Content, RunConflict, RunWrite};
+use crate::runs::content::Content;
+use crate::runs::write::{RunConflict, RunWrite};
 
 const INSERT: &str = "INSERT INTO content (digest, revision, revision_checksum, bytes) VALUES (?1, ?2, ?3, ?4) \
      ON CONFLICT (digest) DO UPDATE SET revision = excluded.revision, revision_checksum = excluded.revision_checksum \

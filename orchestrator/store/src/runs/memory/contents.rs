@@ -11,13 +11,14 @@ use escapement_model::chain::{chain_begin, chain_next};
 use escapement_model::{InputRequestId, RunId};
 
 use crate::memory::DiskContents;
+use crate::runs::content::Content;
 use crate::runs::definitions::{Definition, DefinitionKind, DefinitionWrite};
 use crate::runs::limits::{ENTRIES_REMOVED_PER_STEP_MAX, RUNS_REMOVED_PER_STEP_MAX};
 use crate::runs::notices::StoredNotice;
 use crate::runs::removal::{RunRemoval, RunsRemoved};
 use crate::runs::stored::{JournalEntry, RemovedRun, RunSummary, StoredInputRequest};
 use crate::runs::write::{
-    BatchOutcome, Content, NewInputRequest, RunBatch, RunConflict, RunProgress, RunWrite, Snapshot,
+    BatchOutcome, NewInputRequest, RunBatch, RunConflict, RunProgress, RunWrite, Snapshot,
 };
 
 /// One change; the same changes make the same contents.
