@@ -60,6 +60,10 @@ pub struct Entry {
 
 /// What happened.
 #[derive(Clone, PartialEq, Oneof)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "an entry is written or read, and then gone"
+)]
 pub enum Event {
     /// The run is made. The first entry.
     #[prost(message, tag = "10")]

@@ -23,6 +23,7 @@ pub(crate) struct Reader<'a> {
 }
 
 /// The input that leads to these entries. At least one is there.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, String> {
     let run_id = || run_id_of(&reader.run.state().run_id);
     Ok(match event(&entries[0])? {
