@@ -45,6 +45,9 @@ pub(crate) struct Header {
     /// Retries that the chain may have.
     #[prost(uint32, tag = "12")]
     pub max_retries: u32,
+    /// Triggers in a row that led to this run; 0 if none has started it.
+    #[prost(uint32, tag = "40")]
+    pub trigger_depth: u32,
 }
 
 impl Header {

@@ -2,6 +2,7 @@
 //! Not secret and not signed: a forged token shows nothing that its sender could not list anyway.
 
 use crate::errors::Rejection;
+use escapement_store::runs::DefinitionKey;
 use sha2::{Digest, Sha256};
 use std::fmt::{Debug, Write};
 
@@ -44,6 +45,21 @@ pub(crate) fn place(token: &str, filters: &impl Debug) -> Result<Option<Place>, 
 /// As [`place`].
 pub(crate) fn number(token: &str, filters: &impl Debug) -> Result<Option<u64>, Rejection> {
     Ok(place(token, filters)?.map(|[number, _, _]| number))
+}
+
+/// The place of a definition.
+pub(crate) fn place_of(key: DefinitionKey) -> Place {
+    let priority = i64::from(key.priority).cast_unsigned();
+    [priority, key.created_at.cast_unsigned(), key.number]
+}
+
+/// The definition at a place.
+pub(crate) fn key_of([priority, created_at, number]: Place) -> DefinitionKey {
+    DefinitionKey {
+        priority: i32::try_from(priority.cast_signed()).unwrap_or(i32::MAX),
+        created_at: created_at.cast_signed(),
+        number,
+    }
 }
 
 fn from_hex(token: &str) -> Option<Vec<u8>> {

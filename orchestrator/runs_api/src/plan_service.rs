@@ -7,9 +7,9 @@ mod list;
 mod nesting;
 mod reading;
 mod samples;
-mod saving;
+pub(crate) mod saving;
 mod steps;
-mod view;
+pub(crate) mod view;
 
 use std::sync::Arc;
 

@@ -227,6 +227,7 @@ fn header(request: &v1::CreateRunRequest, defaults: &Defaults, fields: &mut Fiel
         chain_id: String::new(),
         retry_count: 0,
         max_retries: defaults.max_retries.unwrap_or(RETRIES),
+        trigger_depth: 0,
     }
 }
 

@@ -79,6 +79,11 @@ impl Runs {
         }
     }
 
+    /// The thread of runs.
+    pub(crate) fn handle(&self) -> &RunsHandle {
+        &self.runs
+    }
+
     /// Looks at a run.
     async fn look<T: Send + 'static>(
         &self,

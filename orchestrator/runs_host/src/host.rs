@@ -15,6 +15,7 @@ use escapement_store::runs::{BatchOutcome, ClientRequest, RunBatch, RunReader, R
 pub use making::{Create, Fork, NotCreated, NotForked};
 
 use crate::contents::Contents;
+use crate::definitions::Definitions;
 use crate::recent::RecentRuns;
 use crate::recovery::{Damaged, recover};
 use crate::revisions::documents_below;
@@ -52,6 +53,7 @@ pub struct RunsHost {
     contents: Contents,
     /// To be written, in order.
     queue: VecDeque<Queued>,
+    pub(crate) definitions: Definitions,
     /// Written, and not known to be durable.
     written: Vec<Written>,
     /// Ended with that, and their parents may wait for them.
@@ -88,6 +90,7 @@ impl RunsHost {
             now,
             contents,
             queue: VecDeque::new(),
+            definitions: Definitions::open(&*store.reader()?)?,
             written: Vec::new(),
             ending: Vec::new(),
             ending_runs: Vec::new(),
@@ -180,6 +183,7 @@ impl RunsHost {
     }
 
     fn push(&mut self, mut work: Work, request: Option<ClientRequest>) {
+        self.definitions.note(&work);
         for (digest, bytes) in &work.blobs {
             self.contents.come(*digest, Bytes::clone(bytes));
         }
@@ -223,6 +227,7 @@ impl RunsHost {
                 self.ready.extend(early);
             }
         }
+        self.definitions.write(&mut batch);
         (!batch.is_empty()).then_some(batch)
     }
 
@@ -241,6 +246,7 @@ impl RunsHost {
             self.contents.arrived();
         }
         self.runs.sessions_mut().let_go();
+        self.definitions.written();
         for Written { coming, effects } in self.written.drain(..) {
             let effects = effects.into_iter().map(|effect| (coming.run_id, effect));
             self.ready.extend(effects);

@@ -4,6 +4,7 @@
 #![warn(clippy::too_many_lines)]
 
 mod contents;
+mod definitions;
 mod export;
 mod host;
 mod plans;
@@ -13,6 +14,7 @@ mod revisions;
 mod sessions;
 mod writes;
 
+pub use definitions::{NoticeKind, notice};
 pub use export::{ExportFault, PIECE_BYTES_MAX, RunExport};
 pub use host::{Create, Ended, Fork, Handled, NotCreated, NotForked, RunsHost};
 pub use recovery::{Damaged, StoredRunFault, look_at_stored};

@@ -10,7 +10,7 @@ use escapement_runs::{NewFork, NotHandled};
 use escapement_runs_host::{Create, Links, NotCreated, NotForked, RunsHost, StoredRunFault, look_at_stored};
 use escapement_store::StoreFault;
 use escapement_store::runs::{ClientRequest, RunReader, RunStore};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
 use crate::error::CallError;
@@ -35,6 +35,7 @@ struct Shared {
     follows: Follows,
     live: LiveRuns,
     seen: SeenActions,
+    noted: Arc<Notify>,
     is_closed: AtomicBool,
 }
 
@@ -97,6 +98,7 @@ impl RunsHandle {
             follows,
             live,
             seen: SeenActions::default(),
+            noted: Arc::new(Notify::new()),
             is_closed: AtomicBool::new(false),
         }))
     }
@@ -315,6 +317,11 @@ impl RunsHandle {
     /// The actions that workers have offered since the start.
     pub fn seen(&self) -> &SeenActions {
         &self.0.seen
+    }
+
+    /// Wakes one who waits once further notices for triggers are durable.
+    pub fn noted(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.noted)
     }
 
     /// Tells when further entries of the run are durable. Follow first, then look.

@@ -5,6 +5,7 @@ mod committing;
 mod leaving;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use escapement_runs::{Config, NotHandled};
 use escapement_runs_host::{Damaged, RunsHost};
 use escapement_store::StoreFault;
 use escapement_store::runs::{RunBatch, RunRemoval, RunStore};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{info, warn};
 
@@ -99,6 +101,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
     let follows = Follows::new();
     let live = LiveRuns::of(host.runs().ids());
     let handle = RunsHandle::new(messages, RunReaders::open(&store)?, follows.clone(), live.clone());
+    let noted = handle.noted();
     let orphans = children::orphans(&mut host);
     let retention = Retention::new(removal, newest_ms, clock.now());
     let mut runs = RunsLoop {
@@ -110,6 +113,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         outgoing,
         follows,
         live,
+        noted,
         own: VecDeque::new(),
         held: VecDeque::new(),
         answers: Vec::new(),
@@ -137,6 +141,8 @@ struct RunsLoop<S> {
     outgoing: UnboundedSender<Outgoing>,
     follows: Follows,
     live: LiveRuns,
+    /// Told of notices that are durable.
+    noted: Arc<Notify>,
     /// What runs have to say to each other.
     own: VecDeque<(RunId, Input)>,
     /// What came back while the store took no writes.

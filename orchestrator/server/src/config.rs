@@ -27,6 +27,11 @@ pub struct Config {
     )]
     pub listen: SocketAddr,
 
+    /// Address to take webhooks on, IP:PORT; port 0 takes any free port. Default: none are taken.
+    /// They are signed and not encrypted: an address that is not loopback belongs behind a proxy, and needs --allow-plaintext.
+    #[arg(long, env = "ESCAPEMENT_WEBHOOK_LISTEN", value_name = "ADDRESS", value_parser = parse_address)]
+    pub webhook_listen: Option<SocketAddr>,
+
     /// Serve without encryption on an address that other machines can reach.
     #[arg(long, env = "ESCAPEMENT_ALLOW_PLAINTEXT", value_parser = BoolishValueParser::new())]
     pub allow_plaintext: bool,
@@ -275,6 +280,19 @@ impl Config {
                 self.listen
             );
             return Some(("--listen", problem));
+        }
+        if let Some(address) = self.webhook_listen {
+            if self.no_runs {
+                let problem = "takes webhooks, which start runs; leave out --no-runs or this";
+                return Some(("--webhook-listen", problem.to_owned()));
+            }
+            if !address.ip().is_loopback() && !self.allow_plaintext {
+                let problem = format!(
+                    "{address} can be reached from other machines and nothing is encrypted; listen on 127.0.0.1 \
+                     behind a proxy, or give --allow-plaintext if the network itself is trusted"
+                );
+                return Some(("--webhook-listen", problem));
+            }
         }
         if self.heartbeat_interval_ms() > self.lease_ms / 2 {
             let problem = format!(

@@ -23,6 +23,7 @@ mod append_file;
 mod clock;
 mod limits;
 mod status;
+mod webhooks;
 
 pub use config::Config;
 pub use process::run::run;

@@ -7,10 +7,10 @@
 //! A run only grows until it ends, and an ended run never changes. It can be removed on purpose; then its number stays
 //! counted and its ids stay used.
 //!
-//! Beside the runs there are definitions: saved plans, action profiles and sessions. Each change of one is a commit of its
-//! own, but that of a session, which goes with what runs did to it. And there is an outbox of notices.
+//! Beside the runs there are definitions: saved plans, action profiles, sessions, triggers and their firings, goals. A change of
+//! one is a commit of its own, or part of a batch, as that of a session and of a firing. And there is an outbox of notices.
 //!
-//! Goals, triggers and artifacts are not kept here yet.
+//! Artifacts are not kept here yet.
 
 #[cfg(feature = "testing")]
 pub mod conformance;

@@ -6,8 +6,8 @@ use crate::limits::{
 };
 use escapement_model::limits::{CALLER_MESSAGE_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX};
 use escapement_wire::runs::v1::{
-    action_service_server, inbox_service_server, plan_service_server, run_service_server,
-    session_service_server,
+    action_service_server, goal_service_server, inbox_service_server, plan_service_server,
+    run_service_server, session_service_server, trigger_service_server,
 };
 use escapement_wire::v1::event_service_server;
 use escapement_wire::v1::fleet_service_server;
@@ -24,6 +24,8 @@ const SAVED_PLANS: &str = plan_service_server::SERVICE_NAME;
 const INBOX: &str = inbox_service_server::SERVICE_NAME;
 const ACTIONS: &str = action_service_server::SERVICE_NAME;
 const RUN_SESSIONS: &str = session_service_server::SERVICE_NAME;
+const TRIGGERS: &str = trigger_service_server::SERVICE_NAME;
+const GOALS: &str = goal_service_server::SERVICE_NAME;
 const HEALTH: &str = "grpc.health.v1.Health";
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
@@ -162,7 +164,11 @@ pub fn class_of(path: &str) -> CallClass {
         Some((PLANS, "WatchExecution")) => CallClass::Watches,
         Some((RUNS, "WaitRun")) => CallClass::Waits,
         Some((RUNS, "WatchRun" | "WatchNotices") | (INBOX, "WatchInbox")) => CallClass::Watches,
-        Some((RUNS | SAVED_PLANS | INBOX | ACTIONS | RUN_SESSIONS, call)) if !asks(call) => CallClass::Writes,
+        Some((RUNS | SAVED_PLANS | INBOX | ACTIONS | RUN_SESSIONS | TRIGGERS | GOALS, call))
+            if !asks(call) =>
+        {
+            CallClass::Writes
+        }
         Some(_) | None => CallClass::Reads,
     }
 }

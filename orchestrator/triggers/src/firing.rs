@@ -69,6 +69,11 @@ impl FiringKey {
         RunId::from_random(bytes)
     }
 
+    /// 64 hexadecimal digits.
+    pub fn text(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// Its 32 bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0

@@ -24,6 +24,8 @@ mod firing;
 
 mod overlap;
 
+mod signature;
+
 pub use catch_up::{CatchUp, Due, Missed, due};
 pub use condition::{Edge, Seen, look};
 pub use cron::{Cron, InvalidCron};
@@ -31,4 +33,5 @@ pub use filter::{InvalidFilter, check, matches};
 pub use firing::{Cause, DEPTH_MAX, FiringKey};
 pub use overlap::{Admission, Overlap, QUEUED_MAX, admit};
 pub use schedule::Schedule;
+pub use signature::{Secret, SignatureFault, sign, verify};
 pub use zone::{UnknownZone, Zone};

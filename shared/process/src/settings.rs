@@ -256,6 +256,7 @@ const VARIABLES: [&str; 48] = [
     "SESSION_JOURNAL",
     "STORE_PATH",
     "TOKEN",
+    "WEBHOOK_LISTEN",
     "WORKER_ID",
 ];
 

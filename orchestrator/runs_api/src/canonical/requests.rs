@@ -8,6 +8,8 @@ use escapement_wire::runs::v1::create_run_request::What;
 use escapement_wire::runs::v1::fallback::Kind;
 use escapement_wire::runs::v1::override_step_request::Word;
 use escapement_wire::runs::v1::respond_to_input_request::Answer;
+use escapement_wire::runs::v1::run_template::What as Template;
+use escapement_wire::runs::v1::trigger::Config;
 use prost::Message;
 
 use super::{sort, sort_object, sort_value};
@@ -35,6 +37,7 @@ macro_rules! without_objects {
 
 without_objects!(
     CancelRunRequest,
+    CreateGoalRequest,
     DeletePlanStepRequest,
     DiscardRunRequest,
     PauseRunRequest,
@@ -67,6 +70,26 @@ impl Repeatable for v1::CreateRunRequest {
 impl Repeatable for v1::ForkRunRequest {
     fn sort_keys(&mut self) {
         sort(&mut self.document);
+    }
+}
+
+impl Repeatable for v1::CreateTriggerRequest {
+    fn sort_keys(&mut self) {
+        let Some(trigger) = &mut self.trigger else {
+            return;
+        };
+        if let Some(Config::Event(filter)) = &mut trigger.config {
+            sort(&mut filter.equals);
+            sort(&mut filter.any_of);
+        }
+        if let Some(run) = &mut trigger.run {
+            if let Some(Template::Document(document)) = &mut run.what {
+                sort_object(document);
+            }
+            sort(&mut run.input);
+            sort(&mut run.environment);
+            sort(&mut run.metadata);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::saving::{Shown, newest_run, retries_of};
 use super::view::{STATUSES, plan_view, status};
 use crate::errors::Rejection;
 use crate::fields::Fields;
-use crate::paging::{Place, place, token};
+use crate::paging::{key_of, place, place_of, token};
 
 /// One page.
 ///
@@ -105,19 +105,6 @@ fn wanted(
         newest_run,
         step_key: String::new(),
     }))
-}
-
-fn place_of(key: DefinitionKey) -> Place {
-    let priority = i64::from(key.priority).cast_unsigned();
-    [priority, key.created_at.cast_unsigned(), key.number]
-}
-
-fn key_of([priority, created_at, number]: Place) -> DefinitionKey {
-    DefinitionKey {
-        priority: i32::try_from(priority.cast_signed()).unwrap_or(i32::MAX),
-        created_at: created_at.cast_signed(),
-        number,
-    }
 }
 
 /// Plans that are read at a time.

@@ -5,6 +5,7 @@ use crate::canonical::Repeatable;
 use crate::errors::Rejection;
 use crate::expressions;
 use crate::fields::Fields;
+use crate::header::Header;
 use crate::resolution::{Defaults, owner, plan_of_goal, spec_of};
 use crate::saved::{self, profiles};
 use crate::views::{Detail, run_view};
@@ -84,6 +85,41 @@ impl Runs {
         };
         let created = self.runs.create_linked(create, links).await?;
         Ok(spawned(self.look_afterwards(created.run_id).await?))
+    }
+
+    /// Everything that a run of a trigger is made from.
+    ///
+    /// # Errors
+    /// As `CreateRun`.
+    pub(crate) async fn prepare(
+        &self,
+        request: &v1::CreateRunRequest,
+        trigger_depth: u32,
+        run_id: RunId,
+        client: ClientRequest,
+    ) -> Result<(Create, Links), Rejection> {
+        let mut resolved = self.resolve(request).await?.map_err(|violations| {
+            let field = "document";
+            Rejection::PlanInvalid { field, violations }
+        })?;
+        let mut header = Header::of(&resolved.spec);
+        header.trigger_depth = trigger_depth;
+        resolved.spec.header = header.encoded();
+        let create = Create {
+            run: NewRun {
+                run_id,
+                spec: resolved.spec,
+                plan: resolved.plan,
+                profiles: resolved.profiles,
+            },
+            request: Some(client),
+            saved_plan: resolved.plan_id,
+        };
+        let links = Links {
+            goal: some(&request.goal_id),
+            trigger: some(&request.trigger_id),
+        };
+        Ok((create, links))
     }
 
     /// The run that the same request has made before.

@@ -5,7 +5,9 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use escapement_store::StoreFault;
-use escapement_store::runs::{BatchOutcome, RunBatch, RunConflict, RunStore, RunWrite};
+use escapement_store::runs::{
+    BatchOutcome, DefinitionKind, DefinitionWrite, RunBatch, RunConflict, RunStore, RunWrite,
+};
 use tracing::{info, warn};
 
 use super::{Ending, RunsLoop, Stop, longer};
@@ -28,7 +30,7 @@ impl<S: RunStore> RunsLoop<S> {
             return Ok(());
         };
         match self.commit(&batch, false)? {
-            Committed::Done => self.tell_followers(batch.writes()),
+            Committed::Done => self.tell_followers(&batch),
             Committed::Damaged(_) => self.write_alone(&batch)?,
         }
         self.host.handle_committed(BatchOutcome::Done);
@@ -36,23 +38,40 @@ impl<S: RunStore> RunsLoop<S> {
     }
 
     /// Writes each run of a batch that does not go through as a whole, and sets aside those that are damaged and those that
-    /// build on them. Their parents are told.
+    /// build on them. Their parents are told. New runs are whole, and are written with the definitions if they can be.
     fn write_alone(&mut self, batch: &RunBatch) -> Result<(), Stop> {
-        // RUN-14.4: sessions are as the runs made them, also those of runs that are set aside.
-        let mut sessions = RunBatch::new();
-        for write in batch.definitions() {
-            sessions.define(write.clone());
-        }
-        self.commit(&sessions, false)?;
-        let mut aside = BTreeSet::new();
+        let (mut new, mut old) = (RunBatch::new(), RunBatch::new());
         for write in batch.writes() {
+            let is_new = write.created.is_some();
+            if is_new { &mut new } else { &mut old }.add(write.clone());
+        }
+        // RUN-14.4: sessions are as the runs made them, also those of runs that are set aside.
+        for definition in batch.definitions() {
+            new.define(definition.clone());
+        }
+        if !new.is_empty() {
+            match self.commit(&new, false)? {
+                Committed::Done => self.tell_followers(&new),
+                Committed::Damaged(_) => {
+                    let mut definitions = RunBatch::new();
+                    for definition in batch.definitions() {
+                        definitions.define(definition.clone());
+                    }
+                    self.commit(&definitions, false)?;
+                    self.tell_followers(&definitions);
+                    old = batch.clone();
+                }
+            }
+        }
+        let mut aside = BTreeSet::new();
+        for write in old.writes() {
             if aside.contains(&write.run_id) {
                 continue;
             }
             let mut alone = RunBatch::new();
             alone.add(write.clone());
             match self.commit(&alone, !aside.is_empty())? {
-                Committed::Done => self.tell_followers(alone.writes()),
+                Committed::Done => self.tell_followers(&alone),
                 Committed::Damaged(why) => {
                     warn!(run_id = %write.run_id, why, "run is damaged and does not go on");
                     aside.insert(write.run_id);
@@ -156,7 +175,12 @@ impl<S: RunStore> RunsLoop<S> {
         }
     }
 
-    fn tell_followers(&self, writes: &[RunWrite]) {
+    fn tell_followers(&self, batch: &RunBatch) {
+        let is_notice = |write: &DefinitionWrite| write.kind == DefinitionKind::Notice;
+        if batch.definitions().iter().any(is_notice) {
+            self.noted.notify_one();
+        }
+        let writes = batch.writes();
         self.live.written(writes);
         for write in writes {
             self.follows.run_moved(write.run_id, write.seq_behind() - 1);

@@ -10,14 +10,17 @@ use self::plans::Plans;
 use super::Edge;
 use crate::grpc::session::Sessions;
 use crate::limits::REFLECTION_MESSAGE_BYTES_MAX;
+use escapement_runs_api::Triggers;
 use escapement_runs_shell::RunsHandle;
 use escapement_transport::call_class::{CallClass, message_bytes_max};
 use escapement_wire::DESCRIPTORS;
 use escapement_wire::runs::v1::action_service_server::ActionServiceServer;
+use escapement_wire::runs::v1::goal_service_server::GoalServiceServer;
 use escapement_wire::runs::v1::inbox_service_server::InboxServiceServer;
 use escapement_wire::runs::v1::plan_service_server::PlanServiceServer;
 use escapement_wire::runs::v1::run_service_server::RunServiceServer;
 use escapement_wire::runs::v1::session_service_server::SessionServiceServer;
+use escapement_wire::runs::v1::trigger_service_server::TriggerServiceServer;
 use escapement_wire::v1::event_service_server::EventServiceServer;
 use escapement_wire::v1::fleet_service_server::FleetServiceServer;
 use escapement_wire::v1::plan_execution_service_server::PlanExecutionServiceServer;
@@ -36,16 +39,20 @@ type WorkerServer = WorkerServiceServer<Sessions>;
 type RunServer = RunServiceServer<escapement_runs_api::Runs>;
 type SavedPlanServer = PlanServiceServer<escapement_runs_api::Plans>;
 type InboxServer = InboxServiceServer<escapement_runs_api::Inbox>;
+type TriggerServer = TriggerServiceServer<Triggers>;
+type GoalServer = GoalServiceServer<escapement_runs_api::Goals>;
 type ActionServer = ActionServiceServer<escapement_runs_api::Actions>;
 type SessionServer = SessionServiceServer<escapement_runs_api::Sessions>;
 
 /// The services of runs of which health can be asked, if there are runs.
-const RUN_SERVICES: [&str; 5] = [
+const RUN_SERVICES: [&str; 7] = [
     RunServer::NAME,
     SavedPlanServer::NAME,
     InboxServer::NAME,
     ActionServer::NAME,
     SessionServer::NAME,
+    TriggerServer::NAME,
+    GoalServer::NAME,
 ];
 /// The services of which health can be asked in any case; the empty name stands for the whole orchestrator.
 const SERVICES: [&str; 5] = [
@@ -121,22 +128,35 @@ pub(crate) async fn build(edge: &Edge, runs: Option<RunsSetup>) -> (Routes, Heal
 /// What the services of runs are made from.
 #[derive(Clone, Debug)]
 pub(crate) struct RunsSetup {
-    pub(crate) handle: RunsHandle,
-    pub(crate) config: escapement_runs::Config,
-    pub(crate) planner_limit_ms: u64,
+    handle: RunsHandle,
+    runs: escapement_runs_api::Runs,
+    /// Fires by itself once somebody serves it.
+    pub(crate) triggers: Triggers,
+}
+
+impl RunsSetup {
+    pub(crate) fn new(handle: RunsHandle, config: escapement_runs::Config, planner_limit_ms: u64) -> Self {
+        let runs = escapement_runs_api::Runs::new(handle.clone(), config);
+        let runs = runs.with_planner_limit(planner_limit_ms);
+        Self {
+            triggers: Triggers::new(runs.clone()),
+            handle,
+            runs,
+        }
+    }
 }
 
 /// Runs, saved plans, what people are asked, and what operators say of actions.
 fn add_runs(routes: &mut RoutesBuilder, setup: RunsSetup) {
     let RunsSetup {
         handle,
-        config,
-        planner_limit_ms,
+        runs,
+        triggers,
     } = setup;
     let bytes_max = message_bytes_max(CallClass::Writes);
-    let runs = escapement_runs_api::Runs::new(handle.clone(), config).with_planner_limit(planner_limit_ms);
     let plans = escapement_runs_api::Plans::new(handle.clone());
     let inbox = escapement_runs_api::Inbox::new(handle.clone());
+    let goals = escapement_runs_api::Goals::new(handle.clone());
     let actions = escapement_runs_api::Actions::new(handle.clone());
     let sessions = escapement_runs_api::Sessions::new(handle);
     routes
@@ -144,6 +164,8 @@ fn add_runs(routes: &mut RoutesBuilder, setup: RunsSetup) {
         .add_service(SavedPlanServer::new(plans).max_decoding_message_size(bytes_max))
         .add_service(InboxServer::new(inbox).max_decoding_message_size(bytes_max))
         .add_service(ActionServer::new(actions).max_decoding_message_size(bytes_max))
+        .add_service(TriggerServer::new(triggers).max_decoding_message_size(bytes_max))
+        .add_service(GoalServer::new(goals).max_decoding_message_size(bytes_max))
         .add_service(SessionServer::new(sessions).max_decoding_message_size(bytes_max));
 }
 

@@ -19,6 +19,7 @@ use crate::storage::readers::Readers;
 use crate::storage::retention::Maintenance;
 use crate::storage::scrub::Scrub;
 use crate::storage::{loader, writer};
+use crate::webhooks;
 use escapement_codec::session_out::WelcomeDefaults;
 use escapement_engine::EngineConfig;
 use escapement_host::recovery::{self, RecoveryFault, Unsettled};
@@ -193,11 +194,18 @@ async fn serve(
         address: config.listen,
         source,
     })?;
-    let setup = runs.clone().map(|handle| RunsSetup {
-        handle,
-        config: config.runs(),
-        planner_limit_ms: config.planner_limit_ms,
-    });
+    let setup = runs
+        .clone()
+        .map(|handle| RunsSetup::new(handle, config.runs(), config.planner_limit_ms));
+    if let Some(RunsSetup { triggers, .. }) = &setup {
+        tokio::spawn(triggers.clone().serve());
+        if let Some(address) = config.webhook_listen {
+            let listener = listen(address).await?;
+            let address = listener.local_addr().unwrap_or(address);
+            tokio::spawn(webhooks::serve(listener, triggers.clone(), edge.closing.clone()));
+            info!(%address, "webhooks served");
+        }
+    }
     let (routes, health) = services::build(&edge, setup).await;
     let accepting = Arc::clone(&connections);
     let accept_closing = edge.closing.clone();

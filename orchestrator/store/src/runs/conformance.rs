@@ -48,6 +48,10 @@ pub const STORIES: &[(&str, Story)] = &[
     ),
     ("an ended run never changes", batches::an_ended_run_never_changes),
     ("an id is used once", batches::an_id_is_used_once),
+    (
+        "definitions of a batch are written with its runs or not at all",
+        batches::definitions_are_written_with_the_runs,
+    ),
     ("a request creates one run", batches::a_request_creates_one_run),
     (
         "writes of one run become one",

@@ -1,4 +1,5 @@
-//! What people define, as the store takes it and gives it back: saved plans, action profiles and sessions. Looks into none.
+//! What people define, as the store takes it and gives it back: saved plans, action profiles, sessions, triggers and goals; and
+//! what became of triggers. Looks into none.
 //!
 //! A definition has a name that is unique in its kind, index columns that lists are ordered by, a version that counts
 //! its changes, a record, and contents that it refers to. The store pins these as it pins those of runs, so that a
@@ -19,11 +20,27 @@ pub enum DefinitionKind {
     ActionProfile = 2,
     /// A session of runs, named by its id.
     Session = 3,
+    /// When to start which runs, named by its id.
+    Trigger = 10,
+    /// What somebody wants, named by its id.
+    Goal = 11,
+    /// What became of a cause of a trigger, named by its key; its owner is the trigger.
+    Firing = 12,
+    /// Something that happened to a run and that triggers are still to be told.
+    Notice = 13,
 }
 
 impl DefinitionKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::SavedPlan, Self::ActionProfile, Self::Session];
+    pub const ALL: [Self; 7] = [
+        Self::SavedPlan,
+        Self::ActionProfile,
+        Self::Session,
+        Self::Trigger,
+        Self::Goal,
+        Self::Firing,
+        Self::Notice,
+    ];
 }
 
 /// One definition.

@@ -13,7 +13,7 @@ use super::limits::{
 };
 use super::notices::NewNotice;
 
-/// Writes of several runs that become durable together or not at all.
+/// Writes of several runs, and changes of definitions, that become durable together or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunBatch {
     writes: Vec<RunWrite>,

@@ -14,6 +14,16 @@ impl Counted for v1::PreviewRunRequest {
     const IS_ASKED: bool = true;
 }
 
+impl Counted for v1::CreateTriggerRequest {
+    const LISTS: Lists = &[(1, One(TRIGGER))];
+    const IS_ASKED: bool = true;
+}
+
+impl Counted for v1::UpdateTriggerRequest {
+    const LISTS: Lists = &[(1, One(TRIGGER))];
+    const IS_ASKED: bool = true;
+}
+
 impl Counted for v1::ListRunEventsRequest {
     const LISTS: Lists = &[(6, Entries(&[]))];
     const IS_ASKED: bool = true;
@@ -66,6 +76,9 @@ uncounted! { true:
     ListActionProfilesRequest DeleteActionProfileRequest ClassifyIntentRequest
     CreateSessionRequest GetSessionRequest MergeSessionStateRequest RestartSessionRequest ListSkillHealthRequest
     ResetSkillHealthRequest DeleteSessionRequest WatchNoticesRequest
+    GetTriggerRequest ListTriggersRequest DeleteTriggerRequest EnableTriggerRequest FireTriggerRequest
+    ListFiringsRequest GetTriggerStatsRequest PreviewScheduleRequest PublishEventRequest CreateGoalRequest
+    GetGoalRequest ListGoalsRequest UpdateGoalRequest DeleteGoalRequest
 }
 
 uncounted! { false:
@@ -82,6 +95,9 @@ uncounted! { false:
     ResetSkillHealthResponse DeleteSessionResponse WatchNoticesResponse
     ListActionProfilesResponse PutActionProfileResponse DeleteActionProfileResponse
     ClassifyIntentResponse
+    CreateTriggerResponse GetTriggerResponse ListTriggersResponse UpdateTriggerResponse DeleteTriggerResponse
+    EnableTriggerResponse FireTriggerResponse ListFiringsResponse GetTriggerStatsResponse PreviewScheduleResponse
+    PublishEventResponse CreateGoalResponse GetGoalResponse ListGoalsResponse UpdateGoalResponse DeleteGoalResponse
 }
 
 /// `CreateRunRequest`: approvers of the policy, constraints, labels.
@@ -93,6 +109,9 @@ const CREATE_RUN: Lists = &[
     ),
     (29, Entries(&[])),
 ];
+
+/// `Trigger`: approvers of the policy and labels of its template, sources of its webhook.
+const TRIGGER: Lists = &[(9, One(&[(2, Entries(&[]))])), (10, One(CREATE_RUN))];
 
 /// `Plan`: steps, and events with their other names.
 const PLAN: Lists = &[(22, Entries(&[])), (29, Entries(&[(6, Entries(&[]))]))];

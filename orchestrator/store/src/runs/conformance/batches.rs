@@ -1,7 +1,12 @@
 //! Stories about what a batch does to runs. Restarts nothing.
 
-use super::{ALL, Make, RunSample, batch, commit, reader, refused, stored};
-use crate::runs::{BatchOutcome, RunBatch, RunConflict, RunCounts, RunRemoval, RunWrite};
+use bytes::Bytes;
+
+use super::{ALL, Make, ReopenableRuns, RunSample, batch, commit, reader, refused, stored};
+use crate::runs::{
+    BatchOutcome, DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion,
+    RunBatch, RunConflict, RunCounts, RunRemoval, RunWrite,
+};
 
 pub(super) fn an_empty_batch_does_nothing(make: Make<'_>) {
     let mut subject = make();
@@ -43,6 +48,64 @@ pub(super) fn a_run_grows_from_its_creation_to_its_end(make: Make<'_>) {
     assert_eq!(run.summary.last_link, run.tail[4].link);
     let counts = reader(&mut *subject).counts().expect("reads");
     assert_eq!((counts.live, counts.ended), (0, 1));
+}
+
+pub(super) fn definitions_are_written_with_the_runs(make: Make<'_>) {
+    let mut subject = make();
+    let (first, second) = (RunSample::new(5), RunSample::new(6));
+    let write = |name: &str, change| DefinitionWrite {
+        kind: DefinitionKind::Firing,
+        name: name.to_owned(),
+        expected: ExpectedVersion::Any,
+        change,
+    };
+    let put = |name: &str, record: &'static [u8]| {
+        let put = DefinitionPut {
+            owner: Some("trigger".to_owned()),
+            priority: 0,
+            at: 7,
+            record: Bytes::from_static(record),
+            contents: Vec::new(),
+            pinned: Vec::new(),
+        };
+        write(name, DefinitionChange::Put(put))
+    };
+    let found = |subject: &mut dyn ReopenableRuns, name: &str| {
+        let found = reader(subject).definition(DefinitionKind::Firing, name);
+        let found = found.expect("reads");
+        found.map(|found| (found.version, found.record))
+    };
+
+    let mut with = batch([first.create()]);
+    with.define(put("a", b"one"));
+    with.define(put("a", b"two"));
+    with.define(put("b", b"one"));
+    with.define(write("absent", DefinitionChange::Delete));
+    assert_eq!(
+        subject.store().commit(&with).expect("commits"),
+        BatchOutcome::Done
+    );
+    subject.reopen();
+    assert_eq!(found(&mut *subject, "a"), Some((1, Bytes::from_static(b"two"))));
+    stored(&mut *subject, &first);
+
+    // The wrong sequence of a run refuses all of it.
+    let mut refused = batch([second.create(), first.append(7, 1)]);
+    refused.define(write("a", DefinitionChange::Delete));
+    let outcome = subject.store().commit(&refused).expect("commits");
+    assert_ne!(outcome, BatchOutcome::Done);
+    assert_eq!(found(&mut *subject, "a"), Some((1, Bytes::from_static(b"two"))));
+
+    let mut alone = RunBatch::new();
+    alone.define(write("a", DefinitionChange::Delete));
+    assert!(!alone.is_empty());
+    assert_eq!(
+        subject.store().commit(&alone).expect("commits"),
+        BatchOutcome::Done
+    );
+    subject.reopen();
+    assert_eq!(found(&mut *subject, "a"), None);
+    assert!(found(&mut *subject, "b").is_some());
 }
 
 pub(super) fn a_wrong_sequence_refuses_the_whole_batch(make: Make<'_>) {

@@ -116,7 +116,8 @@ CREATE TABLE request (
 CREATE UNIQUE INDEX request_by_key ON request (key);
 CREATE INDEX request_by_run ON request (number, place);
 
--- Saved plans, action profiles and sessions. The name has the kind in front. The checksum covers all columns.
+-- Saved plans, action profiles, sessions, triggers, firings, goals, and what triggers are still to be told.
+-- The name has the kind in front. The checksum covers all columns.
 CREATE TABLE definition (
     number INTEGER PRIMARY KEY,
     kind INTEGER NOT NULL,

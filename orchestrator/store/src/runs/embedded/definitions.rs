@@ -1,4 +1,4 @@
-//! Saved plans, action profiles and sessions: rows of `definition`. Looks into none.
+//! Saved plans, action profiles and what else has a name: rows of `definition`. Looks into none.
 
 use rusqlite::types::{FromSqlError, Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row, params, params_from_iter};

@@ -1,0 +1,494 @@
+//! `GoalService`: what somebody wants, and how far its saved plans are. A goal starts nothing.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use escapement_model::PlanId;
+use escapement_model::limits::NAME_CHARS_MAX;
+use escapement_runs_host::{NoticeKind, RunsHost, notice};
+use escapement_runs_shell::saved::{SavedPlan, decoded};
+use escapement_runs_shell::{CallError, RunsHandle};
+use escapement_store::StoreFault;
+use escapement_store::runs::{
+    Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionPut, RunReader,
+};
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::goal::State;
+use escapement_wire::runs::v1::goal_service_server::GoalService;
+use prost::Message;
+use sha2::{Digest, Sha256};
+use tonic::{Request, Response, Status};
+
+use crate::canonical::Repeatable;
+use crate::errors::Rejection;
+use crate::fields::{self, Fields};
+use crate::paging::{key_of, place, place_of, token};
+use crate::plan_service::view::status;
+use crate::triggers::saving::{clear_links, id_of, random_id, version_of};
+
+/// The service.
+#[derive(Clone, Debug)]
+pub struct Goals {
+    runs: RunsHandle,
+}
+
+/// A goal as the store keeps it. Field numbers are never used for something else.
+#[derive(Clone, PartialEq, Message)]
+struct Kept {
+    #[prost(string, tag = "1")]
+    title: String,
+    #[prost(string, tag = "2")]
+    description: String,
+    #[prost(int32, tag = "3")]
+    state: i32,
+    #[prost(string, tag = "4")]
+    parent_id: String,
+    /// Digest of the request that made it; empty without an id.
+    #[prost(bytes = "bytes", tag = "5")]
+    request_digest: Bytes,
+    /// Counts how often it was completed.
+    #[prost(uint64, tag = "6")]
+    n_completed: u64,
+}
+
+/// Saved plans of a goal: all of them, and those whose newest run has completed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Plans {
+    all: u32,
+    completed: u32,
+}
+
+type Progress = BTreeMap<String, Plans>;
+
+impl Goals {
+    /// Keeps goals with these runs.
+    pub fn new(runs: RunsHandle) -> Self {
+        Self { runs }
+    }
+
+    async fn create(&self, request: v1::CreateGoalRequest) -> Result<v1::Goal, Rejection> {
+        let digest = Sha256::digest(request.encode_in_order());
+        let Some(goal) = request.goal else {
+            return Err(Rejection::field("goal", "INVALID_ARGUMENT", "is required"));
+        };
+        let mut fields = Fields::default();
+        fields.note("request_id", &request.request_id);
+        described(&goal.title, &goal.description, "goal.", &mut fields);
+        fields.note("goal.user_id", &goal.user_id);
+        for (field, is_there) in [
+            ("goal_id", !goal.goal_id.is_empty()),
+            ("progress", goal.progress != 0.0),
+            ("n_plans", goal.n_plans != 0),
+            ("created_at", goal.created_at != 0),
+            ("updated_at", goal.updated_at != 0),
+            ("etag", !goal.etag.is_empty()),
+        ] {
+            if is_there {
+                let field = format!("goal.{field}");
+                fields.because(field, "OUTPUT_ONLY", "is set by the orchestrator alone");
+            }
+        }
+        let state = State::try_from(goal.state).unwrap_or_else(|_| {
+            fields.wrong("goal.state", "must be a known state");
+            State::Active
+        });
+        let parent_id = parent("goal.parent_id", &goal.parent_id, &mut fields);
+        fields.conclude()?;
+        let user_id = match goal.user_id.as_str() {
+            "" => "default".to_owned(),
+            user_id => user_id.to_owned(),
+        };
+        let is_named = !request.request_id.is_empty();
+        let goal_id = match is_named {
+            true => id_of("goal", &user_id, &request.request_id),
+            false => random_id()?,
+        };
+        let kept = Kept {
+            title: goal.title,
+            description: goal.description,
+            state: if state == State::Unspecified {
+                State::Active
+            } else {
+                state
+            }
+            .into(),
+            parent_id,
+            request_digest: if is_named {
+                digest.to_vec().into()
+            } else {
+                Bytes::new()
+            },
+            n_completed: 0,
+        };
+        let id = goal_id.clone();
+        let change = move |host: &mut RunsHost, now| {
+            if let Some(before) = host.definition(DefinitionKind::Goal, &id).map_err(of_store)? {
+                let before = read(&before).map_err(of_store)?;
+                return match before.request_digest == kept.request_digest {
+                    true => Ok(Ok(())),
+                    false => Err(CallError::RequestIdReused),
+                };
+            }
+            if let Err(rejection) = check_parents(host, &id, &kept.parent_id)? {
+                return Ok(Err(rejection));
+            }
+            host.define(DefinitionKind::Goal, &id, put(Some(user_id), now, &kept));
+            Ok(Ok(()))
+        };
+        self.runs.change(0, change).await??;
+        self.get(goal_id, String::new()).await
+    }
+
+    async fn get(&self, goal_id: String, user_id: String) -> Result<v1::Goal, Rejection> {
+        let id = goal_id.clone();
+        let read = self.runs.readers().read(move |reader| {
+            let found = reader.definition(DefinitionKind::Goal, &id)?;
+            let is_theirs =
+                |found: &Definition| user_id.is_empty() || found.owner.as_deref() == Some(&user_id);
+            let Some(found) = found.filter(is_theirs) else {
+                return Ok(None);
+            };
+            Ok(Some(view(&found, &read(&found)?, &progress(reader)?)))
+        });
+        read.await?.ok_or_else(|| not_found(&goal_id))
+    }
+
+    async fn list(&self, request: v1::ListGoalsRequest) -> Result<v1::ListGoalsResponse, Rejection> {
+        let mut fields = Fields::default();
+        let page_size = fields.page_size(request.page_size, 20, 200);
+        fields.note("user_id", &request.user_id);
+        let parent_id = parent("parent_id", &request.parent_id, &mut fields);
+        let state = State::try_from(request.state).unwrap_or_else(|_| {
+            fields.wrong("state", "must be a known state");
+            State::Unspecified
+        });
+        fields.conclude()?;
+        let filters = ("goals", request.user_id.clone(), request.state, parent_id.clone());
+        let before = place(&request.page_token, &filters)?.map(key_of);
+        let user_id = request.user_id;
+        let read = self.runs.readers().read(move |reader| {
+            let owner = Some(user_id.as_str()).filter(|user_id| !user_id.is_empty());
+            let page = reader.definitions(DefinitionKind::Goal, owner, before, page_size)?;
+            let last = page
+                .last()
+                .filter(|_| page.len() == page_size)
+                .map(Definition::key);
+            let progress = progress(reader)?;
+            // Lists leave out what is damaged.
+            let goals = page.iter().filter_map(|found| Some((found, read(found).ok()?)));
+            let wanted = goals.filter(|(_, kept)| {
+                let is_state = state == State::Unspecified || kept.state == i32::from(state);
+                is_state && (parent_id.is_empty() || kept.parent_id == parent_id)
+            });
+            let goals: Vec<v1::Goal> = wanted
+                .map(|(found, kept)| view(found, &kept, &progress))
+                .collect();
+            Ok((goals, last))
+        });
+        let (goals, last) = read.await?;
+        Ok(v1::ListGoalsResponse {
+            goals,
+            next_page_token: last.map_or_else(String::new, |last| token(place_of(last), &filters)),
+        })
+    }
+
+    async fn update(&self, request: v1::UpdateGoalRequest) -> Result<v1::Goal, Rejection> {
+        let mut fields = Fields::default();
+        let goal_id = fields.id::<PlanId>("goal_id", &request.goal_id);
+        let version = version_of(&request.etag, &mut fields);
+        let (title, description) = (request.title.as_deref(), request.description.as_deref());
+        described(
+            title.unwrap_or("as it is"),
+            description.unwrap_or_default(),
+            "",
+            &mut fields,
+        );
+        let parent_id = request
+            .parent_id
+            .as_deref()
+            .map(|id| parent("parent_id", id, &mut fields));
+        let state = State::try_from(request.state).unwrap_or_else(|_| {
+            fields.wrong("state", "must be a known state");
+            State::Unspecified
+        });
+        fields.note("user_id", &request.user_id);
+        fields.conclude()?;
+        let goal_id = goal_id.map_or_else(String::new, |id| id.to_string());
+        let id = goal_id.clone();
+        let change = move |host: &mut RunsHost, now| {
+            let found = host.definition(DefinitionKind::Goal, &id).map_err(of_store)?;
+            let found = found.filter(|found| is_of(found, &request.user_id));
+            let Some(found) = found else {
+                return Ok(Err(not_found(&id)));
+            };
+            if version.is_some_and(|version| version != found.version) {
+                return Err(CallError::EtagMismatch);
+            }
+            let mut kept = read(&found).map_err(of_store)?;
+            kept.title = request.title.unwrap_or(kept.title);
+            kept.description = request.description.unwrap_or(kept.description);
+            if let Some(parent_id) = parent_id {
+                if let Err(rejection) = check_parents(host, &id, &parent_id)? {
+                    return Ok(Err(rejection));
+                }
+                kept.parent_id = parent_id;
+            }
+            let before = State::try_from(kept.state).unwrap_or(State::Active);
+            if !becomes(before, state) {
+                let (before, state) = (before.as_str_name(), state.as_str_name());
+                let message = format!("The goal is {before} and does not become {state}.");
+                return Ok(Err(Rejection::failed("GOAL_STATE", message)));
+            }
+            if state == State::Completed && before != State::Completed {
+                kept.n_completed += 1;
+                // The same goal may be reached again after it was taken up again.
+                let name = format!("{} {id}:{}", NoticeKind::GoalCompleted.as_str(), kept.n_completed);
+                host.note(NoticeKind::GoalCompleted, &name, notice(&id, now));
+            }
+            if state != State::Unspecified {
+                kept.state = state.into();
+            }
+            host.define(DefinitionKind::Goal, &id, put(found.owner, now, &kept));
+            Ok(Ok(()))
+        };
+        self.runs.change(0, change).await??;
+        self.get(goal_id, String::new()).await
+    }
+
+    async fn delete(&self, request: v1::DeleteGoalRequest) -> Result<(), Rejection> {
+        let mut fields = Fields::default();
+        let goal_id = fields.id::<PlanId>("goal_id", &request.goal_id);
+        let version = version_of(&request.etag, &mut fields);
+        fields.note("user_id", &request.user_id);
+        fields.conclude()?;
+        let goal_id = goal_id.map_or_else(String::new, |id| id.to_string());
+        let below = self.children(goal_id.clone()).await?;
+        let id = goal_id.clone();
+        let change = move |host: &mut RunsHost, now| {
+            match host.definition(DefinitionKind::Goal, &id) {
+                // What is damaged can be deleted, and nothing else can be done with it.
+                Err(StoreFault::CorruptDefinition { .. }) => {}
+                found => {
+                    let found = found.map_err(of_store)?;
+                    let Some(found) = found.filter(|found| is_of(found, &request.user_id)) else {
+                        return Ok(Err(not_found(&id)));
+                    };
+                    if version.is_some_and(|version| version != found.version) {
+                        return Err(CallError::EtagMismatch);
+                    }
+                }
+            }
+            for child in &below {
+                let Some(found) = host.definition(DefinitionKind::Goal, child).map_err(of_store)? else {
+                    continue;
+                };
+                let mut kept = read(&found).map_err(of_store)?;
+                kept.parent_id.clear();
+                host.define(DefinitionKind::Goal, child, put(found.owner, now, &kept));
+            }
+            host.define(DefinitionKind::Goal, &id, DefinitionChange::Delete);
+            Ok(Ok(()))
+        };
+        self.runs.change(0, change).await??;
+        let clear = move |saved: &mut SavedPlan| {
+            let is_it = saved.goal_id == goal_id;
+            if is_it {
+                saved.goal_id.clear();
+            }
+            is_it
+        };
+        clear_links(&self.runs, clear).await
+    }
+
+    /// The goals right below one.
+    async fn children(&self, goal_id: String) -> Result<Vec<String>, Rejection> {
+        let read = self.runs.readers().read(move |reader| {
+            let mut below = Vec::new();
+            let mut before: Option<DefinitionKey> = None;
+            loop {
+                let page = reader.definitions(DefinitionKind::Goal, None, before, PAGE)?;
+                let is_below = |found: &&Definition| read(found).is_ok_and(|kept| kept.parent_id == goal_id);
+                below.extend(page.iter().filter(is_below).map(|found| found.name.clone()));
+                match page.last() {
+                    Some(last) if page.len() == PAGE => before = Some(last.key()),
+                    _ => return Ok(below),
+                }
+            }
+        });
+        Ok(read.await?)
+    }
+}
+
+fn is_of(found: &Definition, user_id: &str) -> bool {
+    user_id.is_empty() || found.owner.as_deref() == Some(user_id)
+}
+
+/// Whether a goal in one state may be put into another one.
+fn becomes(before: State, after: State) -> bool {
+    match (before, after) {
+        (_, State::Unspecified) => true,
+        (before, after) if before == after => true,
+        (State::Active | State::Paused | State::Unspecified, _) => true,
+        (State::Completed | State::Abandoned, after) => after == State::Active,
+    }
+}
+
+/// Refuses a goal above that is not there, or that stands below.
+fn check_parents(
+    host: &RunsHost,
+    goal_id: &str,
+    parent_id: &str,
+) -> Result<Result<(), Rejection>, CallError> {
+    let mut above = parent_id.to_owned();
+    let wrong = |reason, message: &str| Ok(Err(Rejection::field("parent_id", reason, message)));
+    for level in 0..LEVELS_MAX {
+        if above.is_empty() {
+            return Ok(Ok(()));
+        }
+        if above == goal_id {
+            return wrong("CYCLIC_DEPENDENCY", "stands below the goal");
+        }
+        above = match host.definition(DefinitionKind::Goal, &above).map_err(of_store)? {
+            Some(found) => read(&found).map_err(of_store)?.parent_id,
+            None if level == 0 => return wrong("GOAL_NOT_FOUND", "names no goal"),
+            None => return Ok(Ok(())),
+        };
+    }
+    wrong("NESTED_TOO_DEEP", "has too many goals above it")
+}
+
+fn described(title: &str, description: &str, path: &str, fields: &mut Fields) {
+    fields.text(&format!("{path}title"), title, 1..=NAME_CHARS_MAX);
+    fields.text(&format!("{path}description"), description, 0..=5000);
+}
+
+/// The id of a goal above, in lower case; empty for none.
+fn parent(field: &str, text: &str, fields: &mut Fields) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    let id = fields.id::<PlanId>(field, text);
+    id.map_or_else(String::new, |id| id.to_string())
+}
+
+fn put(owner: Option<String>, at: i64, kept: &Kept) -> DefinitionChange {
+    DefinitionChange::Put(DefinitionPut {
+        owner,
+        priority: 0,
+        at,
+        record: Bytes::from(kept.encode_to_vec()),
+        contents: Vec::new(),
+        pinned: Vec::new(),
+    })
+}
+
+fn read(found: &Definition) -> Result<Kept, StoreFault> {
+    let number = found.number;
+    Kept::decode(found.record.clone()).map_err(|_| StoreFault::CorruptDefinition { number })
+}
+
+fn view(found: &Definition, kept: &Kept, progress: &Progress) -> v1::Goal {
+    let plans = progress.get(&found.name).copied().unwrap_or_default();
+    v1::Goal {
+        goal_id: found.name.clone(),
+        title: kept.title.clone(),
+        description: kept.description.clone(),
+        state: kept.state,
+        parent_id: kept.parent_id.clone(),
+        user_id: found.owner.clone().unwrap_or_default(),
+        progress: match plans.all {
+            0 => 0.0,
+            all => f64::from(plans.completed) / f64::from(all) * 100.0,
+        },
+        n_plans: i32::try_from(plans.all).unwrap_or(i32::MAX),
+        created_at: found.created_at,
+        updated_at: found.updated_at,
+        etag: found.version.to_string(),
+    }
+}
+
+/// How far the saved plans of each goal are.
+fn progress(reader: &dyn RunReader) -> Result<Progress, StoreFault> {
+    let mut progress = Progress::new();
+    let mut before: Option<DefinitionKey> = None;
+    loop {
+        let page = reader.definitions(DefinitionKind::SavedPlan, None, before, PAGE)?;
+        for plan in &page {
+            let Ok(saved) = decoded(plan) else { continue };
+            if saved.goal_id.is_empty() {
+                continue;
+            }
+            let newest = match reader.newest_run_of(&plan.name) {
+                Err(StoreFault::CorruptRun { .. }) => None,
+                found => found?,
+            };
+            let plans = progress.entry(saved.goal_id).or_default();
+            plans.all += 1;
+            plans.completed += u32::from(status(newest.as_ref()) == "completed");
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => before = Some(last.key()),
+            _ => return Ok(progress),
+        }
+    }
+}
+
+fn not_found(goal_id: &str) -> Rejection {
+    Rejection::NotFound {
+        reason: "GOAL_NOT_FOUND",
+        message: format!("No goal has the id {goal_id}."),
+    }
+}
+
+fn of_store(fault: StoreFault) -> CallError {
+    crate::triggers::of_store(fault)
+}
+
+#[tonic::async_trait]
+impl GoalService for Goals {
+    async fn create_goal(
+        &self,
+        request: Request<v1::CreateGoalRequest>,
+    ) -> Result<Response<v1::CreateGoalResponse>, Status> {
+        let goal = Some(self.create(request.into_inner()).await?);
+        Ok(Response::new(v1::CreateGoalResponse { goal }))
+    }
+
+    async fn get_goal(
+        &self,
+        request: Request<v1::GetGoalRequest>,
+    ) -> Result<Response<v1::GetGoalResponse>, Status> {
+        let request = request.into_inner();
+        let goal_id = fields::id::<PlanId>("goal_id", &request.goal_id)?.to_string();
+        let goal = Some(self.get(goal_id, request.user_id).await?);
+        Ok(Response::new(v1::GetGoalResponse { goal }))
+    }
+
+    async fn list_goals(
+        &self,
+        request: Request<v1::ListGoalsRequest>,
+    ) -> Result<Response<v1::ListGoalsResponse>, Status> {
+        Ok(Response::new(self.list(request.into_inner()).await?))
+    }
+
+    async fn update_goal(
+        &self,
+        request: Request<v1::UpdateGoalRequest>,
+    ) -> Result<Response<v1::UpdateGoalResponse>, Status> {
+        let goal = Some(self.update(request.into_inner()).await?);
+        Ok(Response::new(v1::UpdateGoalResponse { goal }))
+    }
+
+    async fn delete_goal(
+        &self,
+        request: Request<v1::DeleteGoalRequest>,
+    ) -> Result<Response<v1::DeleteGoalResponse>, Status> {
+        self.delete(request.into_inner()).await?;
+        Ok(Response::new(v1::DeleteGoalResponse {}))
+    }
+}
+
+/// Goals above one another.
+const LEVELS_MAX: usize = 64;
+/// Definitions that are read at a time.
+const PAGE: usize = 500;

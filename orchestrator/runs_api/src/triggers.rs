@@ -1,0 +1,63 @@
+//! Triggers: what callers make of them, when they fire, and what becomes of that. The law is the crate `triggers`.
+//! Evaluates expressions, keeps what is due in one structure, and writes through the thread of runs alone.
+
+mod clockwork;
+mod firing;
+mod index;
+mod looks;
+mod notices;
+mod reading;
+mod record;
+pub(crate) mod saving;
+mod service;
+mod webhooks;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, OnceCell};
+
+use crate::run_service::Runs;
+use index::Index;
+
+pub(crate) use firing::of_store;
+pub use webhooks::{Delivered, Delivery};
+
+/// The service, and what fires triggers. Cheap to clone.
+#[derive(Clone)]
+pub struct Triggers(Arc<Shared>);
+
+struct Shared {
+    /// Makes runs.
+    maker: Runs,
+    index: Mutex<Index>,
+    /// Set once the index holds all triggers.
+    loaded: OnceCell<()>,
+    /// Told if something is due earlier.
+    changed: Notify,
+    /// Deliveries that were not believed.
+    n_refused: AtomicU64,
+}
+
+impl std::fmt::Debug for Triggers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Triggers").finish_non_exhaustive()
+    }
+}
+
+impl Triggers {
+    /// Starts runs as this service makes them. Nothing fires by itself without [`Triggers::serve`].
+    pub fn new(maker: Runs) -> Self {
+        Self(Arc::new(Shared {
+            maker,
+            index: Mutex::default(),
+            loaded: OnceCell::new(),
+            changed: Notify::new(),
+            n_refused: AtomicU64::new(0),
+        }))
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.0.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,323 @@
+//! Fires what is due: one structure for all triggers, which sleeps while nothing is. Decides nothing about a firing.
+
+use std::time::Duration;
+
+use escapement_runs_host::RunsHost;
+use escapement_runs_shell::CallError;
+use escapement_store::runs::{DefinitionChange, DefinitionKey, DefinitionKind};
+use escapement_triggers::{Cause, due};
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::trigger::Config;
+use tokio::time::{Instant, sleep};
+use tracing::warn;
+
+use super::Triggers;
+use super::firing::{Found, SKIPPED, keep, now_ms, of_store};
+use super::reading::{catch_up_of, schedule_of};
+use super::record::{Kept, KeptFiring, kept, put, trigger};
+use crate::errors::Rejection;
+
+impl Triggers {
+    /// Fires what is due until runs stop.
+    pub async fn serve(self) {
+        let noted = self.0.maker.handle().noted();
+        let mut pruned_at = None;
+        loop {
+            let worked = self.work(&mut pruned_at).await;
+            let pause = match worked {
+                Ok(()) => self.pause(),
+                Err(Rejection::Call(CallError::Stopping)) => return,
+                Err(rejection) => {
+                    let why = tonic::Status::from(rejection);
+                    warn!(why = why.message(), "triggers wait for runs");
+                    RETRY_PAUSE
+                }
+            };
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.0.changed.notified() => {}
+                () = noted.notified() => {}
+            }
+        }
+    }
+
+    /// How long nothing is due. A clock that is set is noticed before long.
+    fn pause(&self) -> Duration {
+        let next = self.index().next();
+        let left = next.map(|next| u64::try_from(next.saturating_sub(now_ms())).unwrap_or(0));
+        left.map_or(SLEEP_MAX, |left| Duration::from_millis(left).min(SLEEP_MAX))
+    }
+
+    async fn work(&self, pruned_at: &mut Option<Instant>) -> Result<(), Rejection> {
+        self.loaded().await?;
+        self.tell_notices().await?;
+        for _ in 0..DUE_MAX {
+            let first = self.index().first_due(now_ms());
+            let Some(trigger_id) = first else { break };
+            if let Err(rejection) = self.handle_due(&trigger_id).await {
+                if !matches!(rejection, Rejection::Call(CallError::Damaged(_))) {
+                    return Err(rejection);
+                }
+                // A damaged trigger does not keep the others from firing.
+                self.index().set(&trigger_id, None, None);
+            }
+        }
+        if pruned_at.is_none_or(|at| at.elapsed() >= PRUNE_INTERVAL) {
+            self.prune().await?;
+            *pruned_at = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Reads all triggers once.
+    pub(super) async fn loaded(&self) -> Result<(), Rejection> {
+        self.0.loaded.get_or_try_init(|| self.load()).await.map(|_| ())
+    }
+
+    async fn load(&self) -> Result<(), Rejection> {
+        let mut before: Option<DefinitionKey> = None;
+        loop {
+            let from = before;
+            let read = self
+                .0
+                .maker
+                .handle()
+                .readers()
+                .read(move |reader| reader.definitions(DefinitionKind::Trigger, None, from, PAGE));
+            let page = read.await?;
+            let now = now_ms();
+            for definition in &page {
+                let Ok(kept) = kept::<Kept>(definition) else {
+                    continue;
+                };
+                // Conditions are looked at soon after a start, and not all at once.
+                let next = match kept.trigger.config {
+                    Some(Config::Condition(_)) if kept.is_enabled() => {
+                        Some(now.saturating_add(i64::try_from(definition.number % 1_000).unwrap_or(0)))
+                    }
+                    _ => kept.next(now),
+                };
+                self.index().set(&definition.name, Some(&kept), next);
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE => before = Some(last.key()),
+                _ => break,
+            }
+        }
+        self.want_notices().await
+    }
+
+    /// Tells runs what triggers listen to.
+    pub(super) async fn want_notices(&self) -> Result<(), Rejection> {
+        let wanted = self.index().wanted();
+        let change = move |host: &mut RunsHost, _| {
+            host.want_notices(wanted);
+            Ok(())
+        };
+        Ok(self.0.maker.handle().change(0, change).await?)
+    }
+
+    /// Takes a trigger into the index as it durably is.
+    pub(super) async fn reload(&self, trigger_id: &str) -> Result<(), Rejection> {
+        let id = trigger_id.to_owned();
+        let read = self
+            .0
+            .maker
+            .handle()
+            .readers()
+            .read(move |reader| trigger(reader, &id));
+        let kept = read.await?.map(|(_, kept)| kept);
+        let next = kept.as_ref().and_then(|kept| kept.next(now_ms()));
+        let wanted = {
+            let mut index = self.index();
+            let before = index.wanted();
+            index.set(trigger_id, kept.as_ref(), next);
+            index.wanted() != before
+        };
+        if wanted {
+            self.want_notices().await?;
+        }
+        self.0.changed.notify_one();
+        Ok(())
+    }
+
+    async fn handle_due(&self, trigger_id: &str) -> Result<(), Rejection> {
+        let id = trigger_id.to_owned();
+        let read = self
+            .0
+            .maker
+            .handle()
+            .readers()
+            .read(move |reader| trigger(reader, &id));
+        let Some((_, kept)) = read.await? else {
+            self.index().set(trigger_id, None, None);
+            return Ok(());
+        };
+        if let Some(first) = kept.waiting.first() {
+            self.go_on(trigger_id, first.clone()).await?;
+        }
+        match &kept.trigger.config {
+            Some(Config::Schedule(schedule)) if kept.is_enabled() => {
+                self.handle_schedule(trigger_id, schedule, kept.handled_ms)
+                    .await?;
+            }
+            Some(Config::Condition(condition)) if kept.is_enabled() => {
+                self.look_at(trigger_id, condition, &kept).await?;
+            }
+            _ => {}
+        }
+        self.reload(trigger_id).await
+    }
+
+    // TRIG-2.2
+    async fn handle_schedule(
+        &self,
+        trigger_id: &str,
+        schedule: &v1::Schedule,
+        handled_ms: i64,
+    ) -> Result<(), Rejection> {
+        let now = now_ms();
+        let Ok(times) = schedule_of(schedule) else {
+            return Ok(());
+        };
+        let due = due(&times, catch_up_of(schedule), handled_ms, now);
+        if let Some(missed) = due.missed {
+            let handled = due.firing.first().map_or(now, |first| first - 1);
+            self.note_missed(trigger_id, missed, handled).await?;
+        }
+        for instant in due.firing {
+            let found = Found::new(Cause::Due(instant), instant, escapement_model::Opaque::default());
+            self.fire(trigger_id, found).await?;
+        }
+        Ok(())
+    }
+
+    async fn note_missed(
+        &self,
+        trigger_id: &str,
+        missed: escapement_triggers::Missed,
+        handled_ms: i64,
+    ) -> Result<(), Rejection> {
+        let id = trigger_id.to_owned();
+        let change = move |host: &mut RunsHost, now| {
+            let Some(definition) = host.definition(DefinitionKind::Trigger, &id).map_err(of_store)? else {
+                return Ok(());
+            };
+            let mut kept: Kept = kept(&definition).map_err(of_store)?;
+            let name = escapement_triggers::FiringKey::new(&id, &Cause::Due(missed.first_ms)).text();
+            let firing = v1::Firing {
+                firing_id: name.clone(),
+                trigger_id: id.clone(),
+                kind: "schedule".to_owned(),
+                status: SKIPPED.to_owned(),
+                reason: "MISSED".to_owned(),
+                message: "Nothing could fire when it was due.".to_owned(),
+                due_at: missed.first_ms,
+                fired_at: now,
+                count: i32::try_from(missed.n).unwrap_or(i32::MAX),
+                ..v1::Firing::default()
+            };
+            let record = KeptFiring {
+                firing,
+                ..KeptFiring::default()
+            };
+            host.define(DefinitionKind::Firing, &name, put(&id, 0, now, &record));
+            kept.handled_ms = kept.handled_ms.max(handled_ms);
+            keep(host, &definition, &kept, definition.updated_at);
+            Ok(())
+        };
+        Ok(self.0.maker.handle().change(0, change).await?)
+    }
+
+    /// The turn of a firing that has waited, if no run of its trigger lives any more.
+    async fn go_on(&self, trigger_id: &str, name: String) -> Result<(), Rejection> {
+        let waiting = name.clone();
+        let read = self.0.maker.handle().readers().read(move |reader| {
+            let found = reader.definition(DefinitionKind::Firing, &waiting)?;
+            found.map(|found| kept::<KeptFiring>(&found)).transpose()
+        });
+        if let Some(found) = read.await?.and_then(|firing| found_of(&firing)) {
+            self.fire(trigger_id, found).await?;
+            return Ok(());
+        }
+        // What is gone is not waited for.
+        let id = trigger_id.to_owned();
+        let change = move |host: &mut RunsHost, _| {
+            if let Some(definition) = host.definition(DefinitionKind::Trigger, &id).map_err(of_store)? {
+                let mut kept: Kept = kept(&definition).map_err(of_store)?;
+                kept.waiting.retain(|waiting| *waiting != name);
+                keep(host, &definition, &kept, definition.updated_at);
+            }
+            Ok(())
+        };
+        Ok(self.0.maker.handle().change(0, change).await?)
+    }
+
+    /// Removes firings that are too old.
+    async fn prune(&self) -> Result<(), Rejection> {
+        let cutoff = DefinitionKey {
+            priority: 0,
+            created_at: now_ms().saturating_sub(FIRINGS_KEPT_MS),
+            number: 0,
+        };
+        loop {
+            let read = self
+                .0
+                .maker
+                .handle()
+                .readers()
+                .read(move |reader| reader.definitions(DefinitionKind::Firing, None, Some(cutoff), PAGE));
+            let old: Vec<String> = read.await?.into_iter().map(|old| old.name).collect();
+            let is_last = old.len() < PAGE;
+            if !old.is_empty() {
+                let change = move |host: &mut RunsHost, _| {
+                    for name in &old {
+                        host.define(DefinitionKind::Firing, name, DefinitionChange::Delete);
+                    }
+                    Ok(())
+                };
+                self.0.maker.handle().change(0, change).await?;
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The cause of a firing that waits.
+fn found_of(record: &KeptFiring) -> Option<Found> {
+    let firing = &record.firing;
+    let id = firing.event_id.clone();
+    let cause = match firing.kind.as_str() {
+        "schedule" => Cause::Due(firing.due_at),
+        "event" => Cause::Event {
+            kind: firing.event_type.clone(),
+            id,
+        },
+        "condition" => Cause::Edge(id.parse().ok()?),
+        "webhook" => Cause::Delivery(id),
+        "manual" => Cause::Request(id),
+        _ => return None,
+    };
+    Some(Found {
+        cause,
+        due_at: firing.due_at,
+        data: record.data.clone(),
+        depth: record.depth,
+        has_waited: true,
+    })
+}
+
+/// Pause before what did not go is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// How long it sleeps at most.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
+/// Triggers that are handled before notices are looked for again.
+const DUE_MAX: usize = 256;
+/// Definitions that are read at a time.
+pub(super) const PAGE: usize = 500;
+/// Pause between two looks for old firings.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
+/// How long firings are kept: 30 days.
+const FIRINGS_KEPT_MS: i64 = 30 * 86_400_000;

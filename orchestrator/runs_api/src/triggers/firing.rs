@@ -1,0 +1,391 @@
+//! Fires a trigger: its run, the firing and what the trigger remembers are one commit. Finds no cause.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use escapement_model::opaque::StructBuilder;
+use escapement_model::{Opaque, RunId};
+use escapement_runs_host::{Create, Links, NotCreated, RunsHost};
+use escapement_runs_shell::CallError;
+use escapement_store::StoreFault;
+use escapement_store::runs::{ClientRequest, Definition, DefinitionKind};
+use escapement_triggers::{Admission, Cause, DEPTH_MAX, Edge, FiringKey, Seen, admit, look};
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::trigger::Config;
+use prost::Message;
+use tonic::Status;
+use tonic_types::StatusExt;
+
+use super::Triggers;
+use super::reading::{COOLDOWN_MS, INPUT_KEY, overlap_of};
+use super::record::{Kept, KeptFiring, kept, put, trigger};
+use crate::errors::Rejection;
+
+/// A cause that was found.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// The cause.
+    pub(super) cause: Cause,
+    /// When it was due, Unix milliseconds.
+    pub(super) due_at: i64,
+    /// The data of its event.
+    pub(super) data: Opaque,
+    /// Triggers in a row, this one included.
+    pub(super) depth: u32,
+    /// True for the turn of a firing that has waited.
+    pub(super) has_waited: bool,
+}
+
+impl Found {
+    /// A cause that no run has led to.
+    pub(super) fn new(cause: Cause, due_at: i64, data: Opaque) -> Self {
+        Self {
+            cause,
+            due_at,
+            data,
+            depth: 1,
+            has_waited: false,
+        }
+    }
+}
+
+/// What came of a cause.
+#[derive(Clone, Debug)]
+pub(super) struct Fired {
+    /// The firing.
+    pub(super) firing: v1::Firing,
+    /// False if it was there before.
+    pub(super) is_new: bool,
+}
+
+/// What is made for a firing: its run, or why there is none.
+enum Made {
+    Run(Box<(Create, Links)>),
+    Failed { reason: String, message: String },
+}
+
+impl Triggers {
+    // TRIG-1.1
+    /// Fires a trigger for a cause, once. `None` if it is gone, or does not fire by itself.
+    ///
+    /// # Errors
+    /// [`Rejection`] if nothing can be made now: nothing changed, and it may be tried again.
+    pub(super) async fn fire(&self, trigger_id: &str, found: Found) -> Result<Option<Fired>, Rejection> {
+        let key = FiringKey::new(trigger_id, &found.cause);
+        let (id, name) = (trigger_id.to_owned(), key.text());
+        let runs = self.0.maker.handle();
+        let read = runs.readers().read(move |reader| {
+            let known = reader.definition(DefinitionKind::Firing, &name)?;
+            let known = known.map(|known| kept::<KeptFiring>(&known)).transpose()?;
+            Ok((trigger(reader, &id)?, known))
+        });
+        let (before, known) = read.await?;
+        if let Some(known) = known
+            && !found.has_waited
+        {
+            let (firing, is_new) = (known.firing, false);
+            return Ok(Some(Fired { firing, is_new }));
+        }
+        let Some((_, before)) = before else {
+            return Ok(None);
+        };
+        let made = self.make(trigger_id, &before, &key, &found).await?;
+        let id = trigger_id.to_owned();
+        let bytes = found.data.len();
+        let change = move |host: &mut RunsHost, now| fire(host, &id, &key, &found, made, now);
+        let fired = runs.change(bytes, change).await?;
+        self.reload(trigger_id).await?;
+        Ok(fired)
+    }
+
+    async fn make(
+        &self,
+        trigger_id: &str,
+        before: &Kept,
+        key: &FiringKey,
+        found: &Found,
+    ) -> Result<Made, Rejection> {
+        let request = request_of(trigger_id, before, key, found);
+        let client = ClientRequest {
+            key: format!("firings {}", key.text()),
+            digest: *key.as_bytes(),
+        };
+        let prepared = self.0.maker.prepare(&request, found.depth, key.run_id(), client);
+        match prepared.await {
+            Ok(made) => Ok(Made::Run(Box::new(made))),
+            Err(rejection @ (Rejection::Call(_) | Rejection::OfRun(..))) => Err(rejection),
+            Err(rejection) => {
+                let status = Status::from(rejection);
+                let details = status.get_error_details();
+                let reason = details
+                    .error_info()
+                    .map_or_else(String::new, |info| info.reason.clone());
+                let message = status.message().to_owned();
+                Ok(Made::Failed { reason, message })
+            }
+        }
+    }
+}
+
+// TRIG-1.2
+/// One turn of the thread of runs: what becomes of the cause.
+fn fire(
+    host: &mut RunsHost,
+    trigger_id: &str,
+    key: &FiringKey,
+    found: &Found,
+    made: Made,
+    now: i64,
+) -> Result<Option<Fired>, CallError> {
+    let name = key.text();
+    let known = host.definition(DefinitionKind::Firing, &name).map_err(of_store)?;
+    let known = known
+        .map(|known| kept::<KeptFiring>(&known))
+        .transpose()
+        .map_err(of_store)?;
+    if let Some(known) = known
+        && !(found.has_waited && known.firing.status == WAITING)
+    {
+        let (firing, is_new) = (known.firing, false);
+        return Ok(Some(Fired { firing, is_new }));
+    }
+    let Some(definition) = host
+        .definition(DefinitionKind::Trigger, trigger_id)
+        .map_err(of_store)?
+    else {
+        return Ok(None);
+    };
+    let mut kept: Kept = kept(&definition).map_err(of_store)?;
+    let is_asked = matches!(found.cause, Cause::Request(_)) || found.has_waited;
+    if !kept.is_enabled() && !is_asked {
+        return Ok(None);
+    }
+    let mut firing = firing_of(trigger_id, &name, found, now);
+    let mut becomes = |status: &str, reason: &str, message: String| {
+        status.clone_into(&mut firing.status);
+        reason.clone_into(&mut firing.reason);
+        firing.message = message;
+    };
+    match edge(&mut kept, &found.cause, now) {
+        Edge::None => return Ok(None),
+        Edge::Cools(_) => becomes(SKIPPED, "COOLDOWN", "It fired too short a time ago.".to_owned()),
+        Edge::Fires(_) if found.depth > DEPTH_MAX => {
+            // TRIG-3.3
+            becomes(
+                SKIPPED,
+                "DEPTH",
+                format!("It would be the trigger number {} in a row.", found.depth),
+            );
+        }
+        Edge::Fires(_) => {
+            kept.runs.retain(|run_id| lives(host, run_id));
+            kept.waiting.retain(|waiting| *waiting != name);
+            // A firing whose turn it is does not wait for those behind it.
+            let n_waiting = if found.has_waited { 0 } else { kept.waiting.len() };
+            let admission = admit(overlap_of(&kept.trigger), !kept.runs.is_empty(), n_waiting);
+            let (status, reason, message) = admitted(host, &mut kept, admission, made, now)?;
+            if status == STARTED {
+                let run_id = key.run_id().to_string();
+                kept.runs.push(run_id.clone());
+                let n_old = kept.runs.len().saturating_sub(RUNS_MAX);
+                kept.runs.drain(..n_old);
+                kept.last_run_id = run_id;
+                kept.last_fired_at = now;
+                kept.fire_count += 1;
+            }
+            if status == WAITING {
+                match found.has_waited {
+                    true => kept.waiting.insert(0, name.clone()),
+                    false => kept.waiting.push(name.clone()),
+                }
+            }
+            becomes(status, &reason, message);
+        }
+    }
+    if firing.status == STARTED {
+        firing.run_id = key.run_id().to_string();
+    }
+    if let Cause::Due(at) = found.cause {
+        kept.handled_ms = kept.handled_ms.max(at);
+    }
+    write(host, &definition, &kept, found, &firing, now);
+    Ok(Some(Fired { firing, is_new: true }))
+}
+
+/// Makes the run if nothing is in its way.
+fn admitted(
+    host: &mut RunsHost,
+    kept: &mut Kept,
+    admission: Admission,
+    made: Made,
+    now: i64,
+) -> Result<(&'static str, String, String), CallError> {
+    let overlaps = || {
+        let message = "A run of it has not ended.".to_owned();
+        Ok((SKIPPED, "OVERLAP".to_owned(), message))
+    };
+    match (admission, made) {
+        (Admission::Overlaps, _) => overlaps(),
+        (Admission::QueueFull, _) => {
+            let message = "As many firings wait as may.".to_owned();
+            Ok((SKIPPED, "QUEUE_FULL".to_owned(), message))
+        }
+        (Admission::Wait, _) => Ok((WAITING, String::new(), String::new())),
+        (Admission::Run, Made::Failed { reason, message }) => Ok((FAILED, reason, message)),
+        (Admission::Run, Made::Run(made)) => {
+            let (create, links) = *made;
+            match host.create_linked(create, links, now) {
+                Ok(_) | Err(NotCreated::Exists(..)) => Ok((STARTED, String::new(), String::new())),
+                Err(NotCreated::Full) => Err(CallError::Full),
+                Err(NotCreated::Damaged(why)) => Err(CallError::Damaged(why)),
+                // Another run of the saved plan lives, which the trigger has not started.
+                Err(NotCreated::AlreadyRunning(_)) if kept.trigger.overlap == "queue" => {
+                    Ok((WAITING, String::new(), String::new()))
+                }
+                Err(NotCreated::AlreadyRunning(_)) => overlaps(),
+            }
+        }
+    }
+}
+
+// TRIG-4.1
+/// Whether an edge fires; every other cause does.
+fn edge(kept: &mut Kept, cause: &Cause, now: i64) -> Edge {
+    let (Cause::Edge(n), Some(Config::Condition(condition))) = (cause, &kept.trigger.config) else {
+        return Edge::Fires(0);
+    };
+    let mut seen = Seen {
+        was_true: kept.was_true,
+        n_edges: kept.n_edges,
+        fired_at: kept.edge_fired_at,
+    };
+    let edge = look(&mut seen, true, now, condition.cooldown_ms.unwrap_or(COOLDOWN_MS));
+    if !matches!(edge, Edge::Fires(found) | Edge::Cools(found) if found == *n) {
+        return Edge::None;
+    }
+    (kept.was_true, kept.n_edges, kept.edge_fired_at) = (seen.was_true, seen.n_edges, seen.fired_at);
+    edge
+}
+
+fn lives(host: &RunsHost, run_id: &str) -> bool {
+    run_id
+        .parse::<RunId>()
+        .is_ok_and(|run_id| host.runs().contains(run_id))
+}
+
+fn write(
+    host: &mut RunsHost,
+    definition: &Definition,
+    kept: &Kept,
+    found: &Found,
+    firing: &v1::Firing,
+    now: i64,
+) {
+    let is_waiting = firing.status == WAITING;
+    let record = KeptFiring {
+        firing: firing.clone(),
+        data: if is_waiting {
+            found.data.clone()
+        } else {
+            Opaque::default()
+        },
+        depth: found.depth,
+    };
+    host.define(
+        DefinitionKind::Firing,
+        &firing.firing_id,
+        put(&firing.trigger_id, 0, now, &record),
+    );
+    keep(host, definition, kept, definition.updated_at);
+}
+
+/// Writes what a trigger remembers. `at`: when it was changed.
+pub(super) fn keep(host: &mut RunsHost, definition: &Definition, kept: &Kept, at: i64) {
+    let owner = definition.owner.as_deref().unwrap_or_default();
+    let change = put(owner, definition.priority, at, kept);
+    host.define(DefinitionKind::Trigger, &definition.name, change);
+}
+
+fn firing_of(trigger_id: &str, name: &str, found: &Found, now: i64) -> v1::Firing {
+    let (kind, event_type, event_id) = words(&found.cause);
+    v1::Firing {
+        firing_id: name.to_owned(),
+        trigger_id: trigger_id.to_owned(),
+        kind: kind.to_owned(),
+        due_at: found.due_at,
+        fired_at: now,
+        event_type,
+        event_id,
+        count: 1,
+        ..v1::Firing::default()
+    }
+}
+
+/// Kind of the cause, type of its event, id of it.
+fn words(cause: &Cause) -> (&'static str, String, String) {
+    match cause {
+        Cause::Due(_) => ("schedule", String::new(), String::new()),
+        Cause::Event { kind, id } => ("event", kind.clone(), id.clone()),
+        Cause::Edge(n) => ("condition", String::new(), n.to_string()),
+        Cause::Delivery(id) => ("webhook", String::new(), id.clone()),
+        Cause::Request(id) => ("manual", String::new(), id.clone()),
+    }
+}
+
+/// What is asked of runs for a firing.
+pub(super) fn request_of(
+    trigger_id: &str,
+    kept: &Kept,
+    key: &FiringKey,
+    found: &Found,
+) -> v1::CreateRunRequest {
+    // The fields of a template have the numbers of those of the request.
+    let template = kept.trigger.run.clone().unwrap_or_default().encode_to_vec();
+    let mut request = v1::CreateRunRequest::decode(&template[..]).unwrap_or_default();
+    let (kind, event_type, event_id) = words(&found.cause);
+    let event = StructBuilder::new()
+        .text("type", &event_type)
+        .text("id", &event_id)
+        .object("data", found.data.as_encoded());
+    #[expect(clippy::cast_precision_loss, reason = "times of this age are exact")]
+    let cause = StructBuilder::new()
+        .text("trigger_id", trigger_id)
+        .text("kind", kind)
+        .number("due_at", found.due_at as f64)
+        .object("event", event.build().as_encoded());
+    let input = request.input.take().unwrap_or_default();
+    let input = StructBuilder::from_opaque(&input).object(INPUT_KEY, cause.build().as_encoded());
+    request.input = Some(input.build());
+    request.user_id.clone_from(&kept.trigger.user_id);
+    request.priority = request.priority.or(kept.trigger.priority);
+    trigger_id.clone_into(&mut request.trigger_id);
+    "trigger".clone_into(&mut request.source);
+    request.source_id = key.text();
+    request
+}
+
+/// What a fault of a reader on the thread of runs means for a caller.
+pub(crate) fn of_store(fault: StoreFault) -> CallError {
+    match fault {
+        StoreFault::CorruptRun { .. } | StoreFault::CorruptDefinition { .. } => {
+            CallError::Damaged(fault.to_string())
+        }
+        _ => CallError::Store,
+    }
+}
+
+/// Unix milliseconds.
+pub(super) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// A firing with a run.
+pub(super) const STARTED: &str = "started";
+/// One that waits for another run.
+pub(super) const WAITING: &str = "waiting";
+/// One without a run, as it was meant.
+pub(super) const SKIPPED: &str = "skipped";
+/// One without a run, because it could not be made.
+pub(super) const FAILED: &str = "failed";
+/// Runs that a trigger remembers to see whether they live.
+const RUNS_MAX: usize = 64;

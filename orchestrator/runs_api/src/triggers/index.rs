@@ -1,0 +1,138 @@
+//! What is due when, and which triggers listen to what, in memory. Knows no store.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use escapement_runs_host::NoticeKind;
+use escapement_wire::runs::v1::trigger::Config;
+
+use super::reading::schedule_of;
+use super::record::Kept;
+
+/// All enabled triggers.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    /// When something is due of a trigger, Unix milliseconds, the first first.
+    due: BTreeSet<(i64, String)>,
+    due_by_id: BTreeMap<String, i64>,
+    /// Triggers by the type of the events that they listen to.
+    listeners: BTreeMap<String, BTreeSet<String>>,
+    types_by_id: BTreeMap<String, String>,
+}
+
+impl Index {
+    /// Takes a trigger as it is now; `None` if it is gone. `next`: when it is due next.
+    pub(super) fn set(&mut self, trigger_id: &str, kept: Option<&Kept>, next: Option<i64>) {
+        if let Some(due) = self.due_by_id.remove(trigger_id) {
+            self.due.remove(&(due, trigger_id.to_owned()));
+        }
+        if let Some(kind) = self.types_by_id.remove(trigger_id)
+            && let Some(listeners) = self.listeners.get_mut(&kind)
+        {
+            listeners.remove(trigger_id);
+            if listeners.is_empty() {
+                self.listeners.remove(&kind);
+            }
+        }
+        let Some(kept) = kept else { return };
+        if let Some(next) = next {
+            self.due.insert((next, trigger_id.to_owned()));
+            self.due_by_id.insert(trigger_id.to_owned(), next);
+        }
+        if let (Some(Config::Event(filter)), true) = (&kept.trigger.config, kept.is_enabled()) {
+            let listeners = self.listeners.entry(filter.r#type.clone()).or_default();
+            listeners.insert(trigger_id.to_owned());
+            self.types_by_id
+                .insert(trigger_id.to_owned(), filter.r#type.clone());
+        }
+    }
+
+    /// When something is due next.
+    pub(super) fn next(&self) -> Option<i64> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// The trigger whose time has come first.
+    pub(super) fn first_due(&self, now: i64) -> Option<String> {
+        let (due, trigger_id) = self.due.first()?;
+        (*due <= now).then(|| trigger_id.clone())
+    }
+
+    /// Who listens to events of a type, and may match.
+    pub(super) fn listeners(&self, kind: &str) -> Vec<String> {
+        self.listeners.get(kind).into_iter().flatten().cloned().collect()
+    }
+
+    /// What somebody listens to.
+    pub(super) fn wanted(&self) -> BTreeSet<NoticeKind> {
+        let is_wanted = |kind: &NoticeKind| self.listeners.contains_key(kind.as_str());
+        NoticeKind::ALL.into_iter().filter(is_wanted).collect()
+    }
+}
+
+impl Kept {
+    /// Whether it fires by itself.
+    pub(super) fn is_enabled(&self) -> bool {
+        self.trigger.enabled.unwrap_or(true)
+    }
+
+    /// When something is due of it next. `now`: for conditions, which are looked at an interval later.
+    pub(super) fn next(&self, now: i64) -> Option<i64> {
+        let waiting = (!self.waiting.is_empty()).then(|| now.saturating_add(WAITING_LOOK_MS));
+        let own = match &self.trigger.config {
+            _ if !self.is_enabled() => None,
+            Some(Config::Schedule(schedule)) => schedule_of(schedule).ok()?.next_after(self.handled_ms),
+            Some(Config::Condition(condition)) => {
+                let interval = condition.check_interval_ms.unwrap_or(CHECK_INTERVAL_MS);
+                Some(now.saturating_add(interval))
+            }
+            _ => None,
+        };
+        own.into_iter().chain(waiting).min()
+    }
+}
+
+/// Pause between two looks at a condition if its trigger does not say.
+pub(super) const CHECK_INTERVAL_MS: i64 = 300_000;
+/// Pause between two looks whether a firing that waits may go on.
+const WAITING_LOOK_MS: i64 = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::Index;
+    use crate::triggers::record::Kept;
+    use escapement_runs_host::NoticeKind;
+    use escapement_wire::runs::v1;
+    use escapement_wire::runs::v1::trigger::Config;
+
+    fn listening(kind: &str) -> Kept {
+        let mut kept = Kept::default();
+        kept.trigger.config = Some(Config::Event(v1::EventFilter {
+            r#type: kind.to_owned(),
+            ..v1::EventFilter::default()
+        }));
+        kept
+    }
+
+    #[test]
+    fn a_trigger_is_known_as_it_was_set_last() {
+        let mut index = Index::default();
+        index.set("a", Some(&Kept::default()), Some(7));
+        index.set("b", Some(&Kept::default()), Some(5));
+        assert_eq!((index.next(), index.first_due(4)), (Some(5), None));
+        assert_eq!(index.first_due(5).as_deref(), Some("b"));
+        index.set("b", Some(&Kept::default()), None);
+        assert_eq!(index.next(), Some(7));
+        index.set("a", None, Some(1));
+        assert_eq!(index.next(), None);
+
+        index.set("c", Some(&listening("run_failed")), None);
+        index.set("d", Some(&listening("run_failed")), None);
+        assert_eq!(index.listeners("run_failed"), ["c", "d"]);
+        assert!(index.wanted().contains(&NoticeKind::RunFailed));
+        index.set("c", Some(&listening("other")), None);
+        let mut off = listening("run_failed");
+        off.trigger.enabled = Some(false);
+        index.set("d", Some(&off), None);
+        assert!(index.wanted().is_empty() && index.listeners("run_failed").is_empty());
+    }
+}

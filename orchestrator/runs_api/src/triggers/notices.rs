@@ -1,0 +1,246 @@
+//! Events: those that callers publish, and what was noted of runs and goals. Stores none.
+
+use escapement_model::opaque::StructBuilder;
+use escapement_model::{Opaque, RunId};
+use escapement_run::{Blobs, Run};
+use escapement_runs_host::RunsHost;
+use escapement_runs_shell::CallError;
+use escapement_store::StoreFault;
+use escapement_store::runs::{Definition, DefinitionChange, DefinitionKind, RunReader};
+use escapement_triggers::{Cause, matches};
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::trigger::Config;
+
+use super::Triggers;
+use super::clockwork::PAGE;
+use super::firing::{Fired, Found, now_ms};
+use super::looks::bindings;
+use super::record::trigger;
+use crate::errors::Rejection;
+use crate::header::Header;
+use crate::views::state_of;
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub(super) struct Event {
+    /// What happened.
+    pub(super) kind: String,
+    /// Which one of its kind.
+    pub(super) id: String,
+    /// More of it.
+    pub(super) data: Opaque,
+    /// Triggers in a row that led to it.
+    pub(super) depth: u32,
+    /// The trigger that started the run that it is about; empty for none.
+    pub(super) started_by: String,
+}
+
+/// The run that an event is about, and the one above all that wait for it.
+struct About {
+    state: &'static str,
+    user_id: String,
+    header: Header,
+    root: Header,
+}
+
+impl Triggers {
+    // TRIG-3.1
+    /// Fires every trigger that an event matches.
+    ///
+    /// # Errors
+    /// [`Rejection`]: some may not have fired; the same event again fires these alone.
+    pub(super) async fn tell(&self, event: &Event) -> Result<Vec<Fired>, Rejection> {
+        self.loaded().await?;
+        let listeners = self.index().listeners(&event.kind);
+        let mut all = Vec::new();
+        for trigger_id in listeners {
+            // TRIG-3.3
+            let is_own = event.started_by == trigger_id;
+            if is_own || !self.is_match(&trigger_id, event).await? {
+                continue;
+            }
+            let cause = Cause::Event {
+                kind: event.kind.clone(),
+                id: event.id.clone(),
+            };
+            let found = Found {
+                depth: event.depth + 1,
+                ..Found::new(cause, now_ms(), event.data.clone())
+            };
+            all.extend(self.fire(&trigger_id, found).await?);
+        }
+        Ok(all)
+    }
+
+    async fn is_match(&self, trigger_id: &str, event: &Event) -> Result<bool, Rejection> {
+        let id = trigger_id.to_owned();
+        let read = self
+            .0
+            .maker
+            .handle()
+            .readers()
+            .read(move |reader| trigger(reader, &id));
+        let kept = match read.await {
+            Ok(kept) => kept,
+            // A damaged trigger does not keep the others from firing.
+            Err(CallError::Damaged(_)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let Some(Config::Event(filter)) = kept.and_then(|(_, kept)| kept.trigger.config) else {
+            return Ok(false);
+        };
+        let none = Opaque::default();
+        let equals = filter.equals.as_ref().unwrap_or(&none);
+        let any_of = filter.any_of.as_ref().unwrap_or(&none);
+        let is_true = || {
+            let bindings = bindings(event.data.as_encoded());
+            // An expression without a value matches nothing.
+            filter.expression.is_empty()
+                || escapement_expressions::evaluate(&filter.expression, &bindings).unwrap_or(false)
+        };
+        Ok(filter.r#type == event.kind && matches(equals, any_of, &event.data) && is_true())
+    }
+
+    // TRIG-3.2
+    /// Tells what was noted, and forgets it once what it started is durable.
+    pub(super) async fn tell_notices(&self) -> Result<(), Rejection> {
+        loop {
+            let read = self.0.maker.handle().readers();
+            let notices = read
+                .read(|reader| reader.definitions(DefinitionKind::Notice, None, None, PAGE))
+                .await?;
+            if notices.is_empty() {
+                return Ok(());
+            }
+            for notice in notices.iter().rev() {
+                if let Some(event) = self.event_of(notice).await? {
+                    self.tell(&event).await?;
+                }
+            }
+            let change = move |host: &mut RunsHost, _| {
+                for notice in &notices {
+                    host.define(DefinitionKind::Notice, &notice.name, DefinitionChange::Delete);
+                }
+                Ok(())
+            };
+            self.0.maker.handle().change(0, change).await?;
+        }
+    }
+
+    /// `None` if what it is about is gone.
+    async fn event_of(&self, notice: &Definition) -> Result<Option<Event>, Rejection> {
+        let Some((kind, id)) = notice.name.split_once(' ') else {
+            return Ok(None);
+        };
+        if self.index().listeners(kind).is_empty() {
+            return Ok(None);
+        }
+        let about = String::from_utf8_lossy(&notice.record).into_owned();
+        if kind == "goal_completed" {
+            return Ok(Some(Event {
+                kind: kind.to_owned(),
+                id: id.to_owned(),
+                data: StructBuilder::new().text("goal_id", &about).build(),
+                depth: 0,
+                started_by: String::new(),
+            }));
+        }
+        let Ok(run_id) = about.parse::<RunId>() else {
+            return Ok(None);
+        };
+        let Some(found) = self.about(run_id).await? else {
+            return Ok(None);
+        };
+        let mut data = StructBuilder::new()
+            .text("run_id", &about)
+            .text("trigger_id", &found.header.trigger_id)
+            .text("goal_id", &found.header.goal_id)
+            .text("plan_id", &found.header.plan_id)
+            .text("user_id", &found.user_id)
+            .text("state", found.state);
+        if kind == "input_requested" {
+            data = data.text("input_request_id", id);
+        }
+        let is_started = found.root.trigger_depth > 0;
+        Ok(Some(Event {
+            kind: kind.to_owned(),
+            id: id.to_owned(),
+            data: data.build(),
+            depth: found.root.trigger_depth,
+            started_by: if is_started {
+                found.root.trigger_id
+            } else {
+                String::new()
+            },
+        }))
+    }
+
+    async fn about(&self, run_id: RunId) -> Result<Option<About>, Rejection> {
+        let root = self
+            .0
+            .maker
+            .handle()
+            .readers()
+            .read(move |reader| root_of(reader, run_id));
+        let header = |run: &Run, _: &dyn Blobs| {
+            let spec = &run.state().spec;
+            (
+                state_of(run.shown()).as_str_name(),
+                spec.user_id.clone(),
+                Header::of(spec),
+            )
+        };
+        let Some(root) = root.await? else {
+            return Ok(None);
+        };
+        let runs = self.0.maker.handle();
+        let looked = async {
+            let (state, user_id, header) = runs.look(run_id, header).await?;
+            let root = match root == run_id {
+                true => header.clone(),
+                false => runs.look(root, |run, _| Header::of(&run.state().spec)).await?,
+            };
+            Ok(About {
+                state,
+                user_id,
+                header,
+                root,
+            })
+        };
+        match looked.await {
+            Ok(about) => Ok(Some(about)),
+            Err(CallError::NotFound | CallError::Removed(_) | CallError::Damaged(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The run above all that wait for a run.
+fn root_of(reader: &dyn RunReader, run_id: RunId) -> Result<Option<RunId>, StoreFault> {
+    let mut root = run_id;
+    for _ in 0..LEVELS_MAX {
+        match reader.summary(root) {
+            Ok(Some(summary)) => match summary.created.parent {
+                Some(parent) => root = parent,
+                None => return Ok(Some(root)),
+            },
+            Ok(None) | Err(StoreFault::CorruptRun { .. }) => return Ok(None),
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(None)
+}
+
+/// An event of a caller.
+pub(super) fn published(request: v1::PublishEventRequest) -> Event {
+    Event {
+        kind: request.r#type,
+        id: request.id,
+        data: request.data.unwrap_or_default(),
+        depth: 0,
+        started_by: String::new(),
+    }
+}
+
+/// Levels of runs that wait for one another, and one more.
+const LEVELS_MAX: usize = 16;

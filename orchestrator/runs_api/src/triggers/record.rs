@@ -1,0 +1,98 @@
+//! Triggers and firings as the store keeps them. Decides nothing.
+
+use bytes::Bytes;
+use escapement_model::Opaque;
+use escapement_store::StoreFault;
+use escapement_store::runs::{Definition, DefinitionChange, DefinitionKind, DefinitionPut, RunReader};
+use escapement_wire::runs::v1;
+use prost::Message;
+
+/// A trigger. Field numbers are never used for something else.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Kept {
+    /// As it was asked for, the secret included; without what is output only.
+    #[prost(message, required, tag = "1")]
+    pub(super) trigger: v1::Trigger,
+    /// Counts its changes, from 1.
+    #[prost(uint64, tag = "2")]
+    pub(super) version: u64,
+    /// Digest of the request that made it; empty without an id.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub(super) request_digest: Bytes,
+    /// Up to when its schedule is handled, Unix milliseconds.
+    #[prost(int64, tag = "4")]
+    pub(super) handled_ms: i64,
+    /// What its condition came to.
+    #[prost(bool, tag = "5")]
+    pub(super) was_true: bool,
+    /// Edges so far.
+    #[prost(uint64, tag = "6")]
+    pub(super) n_edges: u64,
+    /// When its condition fired last.
+    #[prost(int64, optional, tag = "7")]
+    pub(super) edge_fired_at: Option<i64>,
+    /// When it fired last, 0 for never.
+    #[prost(int64, tag = "8")]
+    pub(super) last_fired_at: i64,
+    /// How often it has fired.
+    #[prost(uint64, tag = "9")]
+    pub(super) fire_count: u64,
+    /// Runs that it has started and that may live, the newest last.
+    #[prost(string, repeated, tag = "10")]
+    pub(super) runs: Vec<String>,
+    /// Firings that wait, the oldest first.
+    #[prost(string, repeated, tag = "11")]
+    pub(super) waiting: Vec<String>,
+    /// The run that it has started last.
+    #[prost(string, tag = "12")]
+    pub(super) last_run_id: String,
+}
+
+/// A firing. Field numbers are never used for something else.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct KeptFiring {
+    /// As it is shown.
+    #[prost(message, required, tag = "1")]
+    pub(super) firing: v1::Firing,
+    /// The data of its event while it waits.
+    #[prost(message, required, tag = "2")]
+    pub(super) data: Opaque,
+    /// Triggers in a row, this one included.
+    #[prost(uint32, tag = "3")]
+    pub(super) depth: u32,
+}
+
+/// The trigger of that id with its record.
+///
+/// # Errors
+/// As the store fails; [`StoreFault::CorruptDefinition`] if it cannot be read.
+pub(super) fn trigger(
+    reader: &dyn RunReader,
+    trigger_id: &str,
+) -> Result<Option<(Definition, Kept)>, StoreFault> {
+    let found = reader.definition(DefinitionKind::Trigger, trigger_id)?;
+    found
+        .map(|found| Ok((kept(&found)?, found)).map(|(kept, found)| (found, kept)))
+        .transpose()
+}
+
+/// The record of a definition.
+///
+/// # Errors
+/// [`StoreFault::CorruptDefinition`].
+pub(super) fn kept<T: Message + Default>(definition: &Definition) -> Result<T, StoreFault> {
+    let number = definition.number;
+    T::decode(definition.record.clone()).map_err(|_| StoreFault::CorruptDefinition { number })
+}
+
+/// The change that writes a record.
+pub(super) fn put(owner: &str, priority: i32, at: i64, record: &impl Message) -> DefinitionChange {
+    DefinitionChange::Put(DefinitionPut {
+        owner: Some(owner.to_owned()),
+        priority,
+        at,
+        record: Bytes::from(record.encode_to_vec()),
+        contents: Vec::new(),
+        pinned: Vec::new(),
+    })
+}

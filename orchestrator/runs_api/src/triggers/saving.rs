@@ -1,0 +1,362 @@
+//! Makes, changes and deletes triggers, each in one turn of the thread of runs. Fires none.
+
+use std::collections::BTreeSet;
+
+use escapement_model::PlanId;
+use escapement_runs_host::RunsHost;
+use escapement_runs_shell::CallError;
+use escapement_runs_shell::saved::{SavedPlan, decoded};
+use escapement_store::StoreFault;
+use escapement_store::runs::{DefinitionChange, DefinitionKey, DefinitionKind};
+use escapement_triggers::{Cause, FiringKey, Secret};
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::trigger::Config;
+use sha2::{Digest, Sha256};
+
+use super::Triggers;
+use super::clockwork::PAGE;
+use super::firing::{Found, keep, now_ms, of_store, request_of};
+use super::reading::checked;
+use super::record::{Kept, kept, put, trigger};
+use crate::canonical::Repeatable;
+use crate::errors::{Problem, Rejection};
+use crate::fields::Fields;
+use crate::plan_service::saving::{Draft, Target, change};
+
+/// What came of a change.
+type Changed = Result<v1::Trigger, Rejection>;
+
+impl Triggers {
+    pub(super) async fn create(
+        &self,
+        request: v1::CreateTriggerRequest,
+    ) -> Result<v1::CreateTriggerResponse, Rejection> {
+        let digest = Sha256::digest(request.encode_in_order());
+        let mut fields = Fields::default();
+        fields.note("request_id", &request.request_id);
+        let Some(asked) = request.trigger else {
+            return Err(Rejection::field("trigger", "INVALID_ARGUMENT", "is required"));
+        };
+        if !asked.trigger_id.is_empty() {
+            fields.because(
+                "trigger.trigger_id",
+                "OUTPUT_ONLY",
+                "is set by the orchestrator alone",
+            );
+        }
+        let mut asked = checked(asked, &mut fields);
+        fields.conclude()?;
+        let is_named = !request.request_id.is_empty();
+        let trigger_id = match is_named {
+            true => id_of("trigger", &asked.user_id, &request.request_id),
+            false => random_id()?,
+        };
+        let mut drawn = String::new();
+        if let Some(Config::Webhook(webhook)) = &mut asked.config
+            && webhook.secret.is_empty()
+        {
+            drawn = Secret::new(&random::<32>()?).map_or_else(String::new, |secret| secret.text());
+            webhook.secret.clone_from(&drawn);
+        }
+        let kept = Kept {
+            trigger: asked,
+            version: 1,
+            request_digest: if is_named {
+                digest.to_vec().into()
+            } else {
+                bytes::Bytes::new()
+            },
+            handled_ms: now_ms(),
+            ..Kept::default()
+        };
+        self.check_run(&trigger_id, &kept).await?;
+        let id = trigger_id.clone();
+        let change = move |host: &mut RunsHost, now| {
+            if let Some(before) = host.definition(DefinitionKind::Trigger, &id).map_err(of_store)? {
+                let before: Kept = self::kept(&before).map_err(of_store)?;
+                return match before.request_digest == kept.request_digest {
+                    true => Ok(false),
+                    false => Err(CallError::RequestIdReused),
+                };
+            }
+            let priority = kept.trigger.priority.unwrap_or(5);
+            let change = put(&kept.trigger.user_id, priority, now, &kept);
+            host.define(DefinitionKind::Trigger, &id, change);
+            Ok(true)
+        };
+        let is_new = self.0.maker.handle().change(0, change).await?;
+        self.reload(&trigger_id).await?;
+        Ok(v1::CreateTriggerResponse {
+            trigger: Some(self.get(trigger_id, String::new()).await?),
+            webhook_secret: if is_new { drawn } else { String::new() },
+        })
+    }
+
+    pub(super) async fn update(&self, request: v1::UpdateTriggerRequest) -> Changed {
+        let mut fields = Fields::default();
+        let Some(asked) = request.trigger else {
+            return Err(Rejection::field("trigger", "INVALID_ARGUMENT", "is required"));
+        };
+        let trigger_id = fields.id::<PlanId>("trigger.trigger_id", &asked.trigger_id);
+        let version = version_of(&request.etag, &mut fields);
+        let names_user = !asked.user_id.is_empty();
+        let mut asked = checked(asked, &mut fields);
+        fields.conclude()?;
+        let trigger_id = trigger_id.map_or_else(String::new, |id| id.to_string());
+        asked.trigger_id.clear();
+        let user_id = if names_user {
+            asked.user_id.clone()
+        } else {
+            String::new()
+        };
+        let draft = Kept {
+            trigger: asked.clone(),
+            ..Kept::default()
+        };
+        self.check_run(&trigger_id, &draft).await?;
+        let drawn = random::<32>()?;
+        self.edit(trigger_id, user_id, version, move |kept, now| {
+            let before = std::mem::replace(&mut kept.trigger, asked);
+            kept.trigger.user_id.clone_from(&before.user_id);
+            match (&mut kept.trigger.config, before.config) {
+                (Some(Config::Webhook(webhook)), Some(Config::Webhook(before)))
+                    if webhook.secret.is_empty() =>
+                {
+                    webhook.secret = before.secret;
+                }
+                (Some(Config::Webhook(webhook)), _) if webhook.secret.is_empty() => {
+                    webhook.secret = Secret::new(&drawn).map_or_else(String::new, |secret| secret.text());
+                }
+                (Some(Config::Schedule(new)), Some(Config::Schedule(old))) if *new == old => {}
+                (Some(Config::Schedule(_)), _) => kept.handled_ms = now,
+                (Some(Config::Condition(new)), Some(Config::Condition(old)))
+                    if new.expression == old.expression => {}
+                (Some(Config::Condition(_)), _) => kept.was_true = false,
+                _ => {}
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn enable(&self, request: v1::EnableTriggerRequest) -> Changed {
+        let mut fields = Fields::default();
+        let trigger_id = fields.id::<PlanId>("trigger_id", &request.trigger_id);
+        let version = version_of(&request.etag, &mut fields);
+        fields.conclude()?;
+        let trigger_id = trigger_id.map_or_else(String::new, |id| id.to_string());
+        self.edit(trigger_id, String::new(), version, move |kept, now| {
+            // What passed meanwhile was not missed.
+            if request.enabled && !kept.is_enabled() {
+                kept.handled_ms = now;
+            }
+            kept.trigger.enabled = Some(request.enabled);
+        })
+        .await
+    }
+
+    async fn edit(
+        &self,
+        trigger_id: String,
+        user_id: String,
+        version: Option<u64>,
+        edit: impl FnOnce(&mut Kept, i64) + Send + 'static,
+    ) -> Changed {
+        let id = trigger_id.clone();
+        let change = move |host: &mut RunsHost, now| {
+            let found = host.definition(DefinitionKind::Trigger, &id).map_err(of_store)?;
+            let is_theirs = |owner: Option<&str>| user_id.is_empty() || owner == Some(&user_id);
+            let Some(mut definition) = found.filter(|found| is_theirs(found.owner.as_deref())) else {
+                return Ok(Err(not_found(&id)));
+            };
+            let mut kept: Kept = kept(&definition).map_err(of_store)?;
+            if version.is_some_and(|version| version != kept.version) {
+                return Err(CallError::EtagMismatch);
+            }
+            edit(&mut kept, now);
+            kept.version += 1;
+            definition.priority = kept.trigger.priority.unwrap_or(5);
+            keep(host, &definition, &kept, now);
+            Ok(Ok(()))
+        };
+        self.0.maker.handle().change(0, change).await??;
+        self.reload(&trigger_id).await?;
+        self.get(trigger_id, String::new()).await
+    }
+
+    pub(super) async fn delete(&self, request: v1::DeleteTriggerRequest) -> Result<(), Rejection> {
+        let mut fields = Fields::default();
+        let trigger_id = fields.id::<PlanId>("trigger_id", &request.trigger_id);
+        fields.note("user_id", &request.user_id);
+        let version = version_of(&request.etag, &mut fields);
+        fields.conclude()?;
+        let trigger_id = trigger_id.map_or_else(String::new, |id| id.to_string());
+        let (id, user_id) = (trigger_id.clone(), request.user_id);
+        let change = move |host: &mut RunsHost, _| {
+            let found = match host.definition(DefinitionKind::Trigger, &id) {
+                // What is damaged can be deleted, and nothing else can be done with it.
+                Err(StoreFault::CorruptDefinition { .. }) => None,
+                found => {
+                    let Some(found) = found.map_err(of_store)? else {
+                        return Ok(Err(not_found(&id)));
+                    };
+                    Some(found)
+                }
+            };
+            if let Some(found) = found {
+                if !user_id.is_empty() && found.owner.as_deref() != Some(&user_id) {
+                    return Ok(Err(not_found(&id)));
+                }
+                let kept: Kept = kept(&found).map_err(of_store)?;
+                if version.is_some_and(|version| version != kept.version) {
+                    return Err(CallError::EtagMismatch);
+                }
+            }
+            host.define(DefinitionKind::Trigger, &id, DefinitionChange::Delete);
+            Ok(Ok(()))
+        };
+        self.0.maker.handle().change(0, change).await??;
+        self.reload(&trigger_id).await?;
+        let clear = move |saved: &mut SavedPlan| {
+            let is_it = saved.trigger_id == trigger_id;
+            if is_it {
+                saved.trigger_id.clear();
+            }
+            is_it
+        };
+        clear_links(self.0.maker.handle(), clear).await
+    }
+
+    pub(super) async fn get(&self, trigger_id: String, user_id: String) -> Changed {
+        let id = trigger_id.clone();
+        let read = self
+            .0
+            .maker
+            .handle()
+            .readers()
+            .read(move |reader| trigger(reader, &id));
+        let found = read.await?;
+        let is_theirs = |owner: Option<&str>| user_id.is_empty() || owner == Some(&user_id);
+        let found = found.filter(|(definition, _)| is_theirs(definition.owner.as_deref()));
+        let (definition, kept) = found.ok_or_else(|| not_found(&trigger_id))?;
+        Ok(super::service::view(&definition, &kept))
+    }
+
+    /// Checks that runs can be made, as if it fired.
+    async fn check_run(&self, trigger_id: &str, kept: &Kept) -> Result<(), Rejection> {
+        let cause = Cause::Request(String::new());
+        let found = Found::new(cause, 0, escapement_model::Opaque::default());
+        let key = FiringKey::new(trigger_id, &found.cause);
+        let request = request_of(trigger_id, kept, &key, &found);
+        let client = escapement_store::runs::ClientRequest {
+            key: String::new(),
+            digest: [0; 32],
+        };
+        let prepared = self.0.maker.prepare(&request, 1, key.run_id(), client).await;
+        match prepared {
+            Ok(_) => Ok(()),
+            Err(Rejection::Problems(problems)) => Err(Rejection::Problems(
+                problems.into_iter().map(within_template).collect(),
+            )),
+            Err(Rejection::PlanInvalid { violations, .. }) => Err(Rejection::PlanInvalid {
+                field: "trigger.run.document",
+                violations,
+            }),
+            Err(rejection) => Err(rejection),
+        }
+    }
+}
+
+fn within_template(problem: Problem) -> Problem {
+    Problem {
+        field: format!("trigger.run.{}", problem.field),
+        ..problem
+    }
+}
+
+/// Takes a link out of all saved plans that `clear` takes it out of.
+pub(crate) async fn clear_links(
+    runs: &escapement_runs_shell::RunsHandle,
+    clear: impl Fn(&mut SavedPlan) -> bool + Send + Sync + Clone + 'static,
+) -> Result<(), Rejection> {
+    let mut before: Option<DefinitionKey> = None;
+    loop {
+        let (from, is_linked) = (before, clear.clone());
+        let read = runs.readers().read(move |reader| {
+            let page = reader.definitions(DefinitionKind::SavedPlan, None, from, PAGE)?;
+            let last = page.last().filter(|_| page.len() == PAGE).map(|last| last.key());
+            let linked: BTreeSet<String> = page
+                .iter()
+                .filter(|plan| decoded(plan).is_ok_and(|mut saved| is_linked(&mut saved)))
+                .map(|plan| plan.name.clone())
+                .collect();
+            Ok((linked, last))
+        });
+        let (linked, last) = read.await?;
+        for plan_id in linked {
+            let clear = clear.clone();
+            let target = Target {
+                plan_id,
+                user_id: String::new(),
+                version: None,
+                request: None,
+            };
+            let edit = move |draft: &mut Draft| {
+                clear(&mut draft.saved);
+                Ok(())
+            };
+            match change(runs, target, edit).await {
+                // It was deleted meanwhile.
+                Ok(_) | Err(Rejection::NotFound { .. }) => {}
+                Err(rejection) => return Err(rejection),
+            }
+        }
+        match last {
+            Some(last) => before = Some(last),
+            None => return Ok(()),
+        }
+    }
+}
+
+pub(super) fn not_found(trigger_id: &str) -> Rejection {
+    Rejection::NotFound {
+        reason: "TRIGGER_NOT_FOUND",
+        message: format!("No trigger has the id {trigger_id}."),
+    }
+}
+
+/// The version that an etag names.
+pub(crate) fn version_of(etag: &str, fields: &mut Fields) -> Option<u64> {
+    if etag.is_empty() {
+        return None;
+    }
+    let version = etag.parse().ok();
+    if version.is_none() {
+        fields.wrong("etag", "is none that was given");
+    }
+    version
+}
+
+/// The id of what a request makes: the same for the same request.
+pub(crate) fn id_of(kind: &str, user_id: &str, request_id: &str) -> String {
+    let mut digest = Sha256::new();
+    for part in ["escapement id", kind, user_id, request_id] {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    }
+    let digest: [u8; 32] = digest.finalize().into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    PlanId::from_random(bytes).to_string()
+}
+
+/// A new id.
+pub(crate) fn random_id() -> Result<String, Rejection> {
+    Ok(PlanId::from_random(random()?).to_string())
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Rejection> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|_| Rejection::failed("NO_RANDOM_BYTES", "The operating system gives no random bytes."))?;
+    Ok(bytes)
+}

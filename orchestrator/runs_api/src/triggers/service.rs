@@ -1,0 +1,289 @@
+//! `TriggerService`: what callers ask of triggers.
+
+use std::sync::atomic::Ordering;
+
+use escapement_model::PlanId;
+use escapement_model::limits::LABEL_CHARS_MAX;
+use escapement_runs_host::NoticeKind;
+use escapement_store::StoreFault;
+use escapement_store::runs::{Definition, DefinitionKey, DefinitionKind, RunReader};
+use escapement_triggers::Cause;
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::trigger::Config;
+use escapement_wire::runs::v1::trigger_service_server::TriggerService;
+use tonic::{Request, Response, Status};
+
+use super::Triggers;
+use super::clockwork::PAGE;
+use super::firing::{FAILED, Found, SKIPPED, STARTED, WAITING, now_ms};
+use super::notices::published;
+use super::reading::{note_schedule, schedule_of};
+use super::record::{Kept, KeptFiring, kept};
+use super::saving::{not_found, random_id};
+use crate::errors::Rejection;
+use crate::fields::{self, Fields};
+use crate::paging::{key_of, place, place_of, token};
+
+/// A trigger as it is shown: without its secret.
+pub(super) fn view(definition: &Definition, kept: &Kept) -> v1::Trigger {
+    let mut shown = kept.trigger.clone();
+    if let Some(Config::Webhook(webhook)) = &mut shown.config {
+        webhook.secret.clear();
+    }
+    v1::Trigger {
+        trigger_id: definition.name.clone(),
+        last_fired_at: kept.last_fired_at,
+        next_fire_at: kept.next(now_ms()).unwrap_or(0),
+        fire_count: i64::try_from(kept.fire_count).unwrap_or(i64::MAX),
+        created_at: definition.created_at,
+        updated_at: definition.updated_at,
+        etag: kept.version.to_string(),
+        last_run_id: kept.last_run_id.clone(),
+        ..shown
+    }
+}
+
+impl Triggers {
+    async fn list(&self, request: v1::ListTriggersRequest) -> Result<v1::ListTriggersResponse, Rejection> {
+        let mut fields = Fields::default();
+        let page_size = fields.page_size(request.page_size, 20, 200);
+        fields.note("user_id", &request.user_id);
+        fields.conclude()?;
+        let filters = ("triggers", request.user_id.clone());
+        let before = place(&request.page_token, &filters)?.map(key_of);
+        let read = self.0.maker.handle().readers().read(move |reader| {
+            let owner = Some(request.user_id.as_str()).filter(|user_id| !user_id.is_empty());
+            reader.definitions(DefinitionKind::Trigger, owner, before, page_size)
+        });
+        let page = read.await?;
+        let last = page
+            .last()
+            .filter(|_| page.len() == page_size)
+            .map(Definition::key);
+        // Lists leave out what is damaged.
+        let read = |found: &Definition| kept::<Kept>(found).ok().map(|kept| view(found, &kept));
+        Ok(v1::ListTriggersResponse {
+            triggers: page.iter().filter_map(read).collect(),
+            next_page_token: last.map_or_else(String::new, |last| token(place_of(last), &filters)),
+        })
+    }
+
+    async fn fire_now(&self, request: v1::FireTriggerRequest) -> Result<v1::Firing, Rejection> {
+        let mut fields = Fields::default();
+        let trigger_id = fields.id::<PlanId>("trigger_id", &request.trigger_id);
+        fields.note("request_id", &request.request_id);
+        let data = request.data.unwrap_or_default();
+        fields.object("data", &data, DATA_BYTES_MAX);
+        fields.conclude()?;
+        let trigger_id = trigger_id.map_or_else(String::new, |id| id.to_string());
+        let id = match request.request_id.is_empty() {
+            true => random_id()?,
+            false => request.request_id,
+        };
+        let found = Found::new(Cause::Request(id), now_ms(), data);
+        let fired = self.fire(&trigger_id, found).await?;
+        fired
+            .map(|fired| fired.firing)
+            .ok_or_else(|| not_found(&trigger_id))
+    }
+
+    async fn firings(&self, request: v1::ListFiringsRequest) -> Result<v1::ListFiringsResponse, Rejection> {
+        let mut fields = Fields::default();
+        let page_size = fields.page_size(request.page_size, 50, 200);
+        let trigger_id = fields.id::<PlanId>("trigger_id", &request.trigger_id);
+        fields.conclude()?;
+        let trigger_id = trigger_id.map_or_else(String::new, |id| id.to_string());
+        let filters = ("firings", trigger_id.clone());
+        let before = place(&request.page_token, &filters)?.map(key_of);
+        let read = self.0.maker.handle().readers().read(move |reader| {
+            reader.definitions(DefinitionKind::Firing, Some(&trigger_id), before, page_size)
+        });
+        let page = read.await?;
+        let last = page
+            .last()
+            .filter(|_| page.len() == page_size)
+            .map(Definition::key);
+        let firings = page.iter().filter_map(|found| kept::<KeptFiring>(found).ok());
+        Ok(v1::ListFiringsResponse {
+            firings: firings.map(|kept| kept.firing).collect(),
+            next_page_token: last.map_or_else(String::new, |last| token(place_of(last), &filters)),
+        })
+    }
+
+    async fn stats(&self, trigger_id: &str) -> Result<v1::GetTriggerStatsResponse, Rejection> {
+        let trigger_id = fields::id::<PlanId>("trigger_id", trigger_id)?.to_string();
+        self.get(trigger_id.clone(), String::new()).await?;
+        let read = self
+            .0
+            .maker
+            .handle()
+            .readers()
+            .read(move |reader| count(reader, &trigger_id));
+        let mut stats = read.await?;
+        let n_refused = self.0.n_refused.load(Ordering::Relaxed);
+        stats.webhook_refusals = i64::try_from(n_refused).unwrap_or(i64::MAX);
+        Ok(stats)
+    }
+
+    fn preview(request: &v1::PreviewScheduleRequest) -> Result<v1::PreviewScheduleResponse, Rejection> {
+        let mut fields = Fields::default();
+        note_schedule("", &request.cron, &request.time_zone, &mut fields);
+        let count = request.count.unwrap_or(10);
+        fields.number("count", count, 1..=1_000);
+        fields.conclude()?;
+        let schedule = v1::Schedule {
+            cron: request.cron.clone(),
+            time_zone: request.time_zone.clone(),
+            ..v1::Schedule::default()
+        };
+        let schedule = schedule_of(&schedule)
+            .map_err(|why| Rejection::field("cron", "INVALID_CRON", format!("is no schedule: {why}")))?;
+        let first = if request.after == 0 {
+            now_ms()
+        } else {
+            request.after
+        };
+        let instants = std::iter::successors(schedule.next_after(first), |at| schedule.next_after(*at));
+        Ok(v1::PreviewScheduleResponse {
+            instants: instants.take(usize::try_from(count).unwrap_or(1)).collect(),
+        })
+    }
+
+    async fn publish(&self, request: v1::PublishEventRequest) -> Result<v1::PublishEventResponse, Rejection> {
+        let mut fields = Fields::default();
+        fields.text("type", &request.r#type, 1..=LABEL_CHARS_MAX);
+        fields.text("id", &request.id, 1..=LABEL_CHARS_MAX);
+        if NoticeKind::ALL.iter().any(|kind| kind.as_str() == request.r#type) {
+            fields.wrong("type", "is reserved for what happens to runs and goals");
+        }
+        if let Some(data) = &request.data {
+            fields.object("data", data, DATA_BYTES_MAX);
+        }
+        fields.conclude()?;
+        let fired = self.tell(&published(request)).await?;
+        Ok(v1::PublishEventResponse {
+            firings: fired
+                .into_iter()
+                .map(|fired| fired.firing)
+                .take(FIRINGS_SHOWN_MAX)
+                .collect(),
+        })
+    }
+}
+
+fn count(reader: &dyn RunReader, trigger_id: &str) -> Result<v1::GetTriggerStatsResponse, StoreFault> {
+    let mut stats = v1::GetTriggerStatsResponse::default();
+    let mut before: Option<DefinitionKey> = None;
+    for _ in 0..COUNTED_MAX / PAGE {
+        let page = reader.definitions(DefinitionKind::Firing, Some(trigger_id), before, PAGE)?;
+        for found in page.iter().filter_map(|found| kept::<KeptFiring>(found).ok()) {
+            stats.firings += 1;
+            match found.firing.status.as_str() {
+                STARTED => stats.started += 1,
+                WAITING => stats.waiting += 1,
+                FAILED => stats.failed += 1,
+                SKIPPED if found.firing.reason == "MISSED" => stats.missed += i64::from(found.firing.count),
+                _ => stats.skipped += 1,
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => before = Some(last.key()),
+            _ => break,
+        }
+    }
+    Ok(stats)
+}
+
+#[tonic::async_trait]
+impl TriggerService for Triggers {
+    async fn create_trigger(
+        &self,
+        request: Request<v1::CreateTriggerRequest>,
+    ) -> Result<Response<v1::CreateTriggerResponse>, Status> {
+        Ok(Response::new(self.create(request.into_inner()).await?))
+    }
+
+    async fn get_trigger(
+        &self,
+        request: Request<v1::GetTriggerRequest>,
+    ) -> Result<Response<v1::GetTriggerResponse>, Status> {
+        let request = request.into_inner();
+        let trigger_id = fields::id::<PlanId>("trigger_id", &request.trigger_id)?.to_string();
+        let trigger = Some(self.get(trigger_id, request.user_id).await?);
+        Ok(Response::new(v1::GetTriggerResponse { trigger }))
+    }
+
+    async fn list_triggers(
+        &self,
+        request: Request<v1::ListTriggersRequest>,
+    ) -> Result<Response<v1::ListTriggersResponse>, Status> {
+        Ok(Response::new(self.list(request.into_inner()).await?))
+    }
+
+    async fn update_trigger(
+        &self,
+        request: Request<v1::UpdateTriggerRequest>,
+    ) -> Result<Response<v1::UpdateTriggerResponse>, Status> {
+        let trigger = Some(self.update(request.into_inner()).await?);
+        Ok(Response::new(v1::UpdateTriggerResponse { trigger }))
+    }
+
+    async fn delete_trigger(
+        &self,
+        request: Request<v1::DeleteTriggerRequest>,
+    ) -> Result<Response<v1::DeleteTriggerResponse>, Status> {
+        self.delete(request.into_inner()).await?;
+        Ok(Response::new(v1::DeleteTriggerResponse {}))
+    }
+
+    async fn enable_trigger(
+        &self,
+        request: Request<v1::EnableTriggerRequest>,
+    ) -> Result<Response<v1::EnableTriggerResponse>, Status> {
+        let trigger = Some(self.enable(request.into_inner()).await?);
+        Ok(Response::new(v1::EnableTriggerResponse { trigger }))
+    }
+
+    async fn fire_trigger(
+        &self,
+        request: Request<v1::FireTriggerRequest>,
+    ) -> Result<Response<v1::FireTriggerResponse>, Status> {
+        let firing = Some(self.fire_now(request.into_inner()).await?);
+        Ok(Response::new(v1::FireTriggerResponse { firing }))
+    }
+
+    async fn list_firings(
+        &self,
+        request: Request<v1::ListFiringsRequest>,
+    ) -> Result<Response<v1::ListFiringsResponse>, Status> {
+        Ok(Response::new(self.firings(request.into_inner()).await?))
+    }
+
+    async fn get_trigger_stats(
+        &self,
+        request: Request<v1::GetTriggerStatsRequest>,
+    ) -> Result<Response<v1::GetTriggerStatsResponse>, Status> {
+        Ok(Response::new(self.stats(&request.into_inner().trigger_id).await?))
+    }
+
+    async fn preview_schedule(
+        &self,
+        request: Request<v1::PreviewScheduleRequest>,
+    ) -> Result<Response<v1::PreviewScheduleResponse>, Status> {
+        Ok(Response::new(Self::preview(&request.into_inner())?))
+    }
+
+    async fn publish_event(
+        &self,
+        request: Request<v1::PublishEventRequest>,
+    ) -> Result<Response<v1::PublishEventResponse>, Status> {
+        Ok(Response::new(self.publish(request.into_inner()).await?))
+    }
+}
+
+/// Bytes of the data of an event: 900 KiB, encoded.
+pub(super) const DATA_BYTES_MAX: usize = 900 << 10;
+/// Firings that an answer shows.
+const FIRINGS_SHOWN_MAX: usize = 100;
+/// Firings that are counted.
+const COUNTED_MAX: usize = 10_000;

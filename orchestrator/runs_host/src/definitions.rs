@@ -1,0 +1,192 @@
+//! Definitions that change together with runs, and notices of what happened to these. Looks into no definition.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use escapement_run::ShownState;
+use escapement_runs::Work;
+use escapement_store::StoreFault;
+use escapement_store::runs::{
+    Definition, DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion, RunBatch,
+    RunReader,
+};
+
+use crate::host::RunsHost;
+
+/// What triggers can be told of runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NoticeKind {
+    /// A run that no other one waits for has completed.
+    RunCompleted,
+    /// A run that no other one waits for has failed, or its time ran out.
+    RunFailed,
+    /// A run asks somebody.
+    InputRequested,
+    /// A goal is reached. Noted by whoever writes the goal.
+    GoalCompleted,
+}
+
+impl NoticeKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::RunCompleted,
+        Self::RunFailed,
+        Self::InputRequested,
+        Self::GoalCompleted,
+    ];
+
+    /// The type of the event.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RunCompleted => "run_completed",
+            Self::RunFailed => "run_failed",
+            Self::InputRequested => "input_requested",
+            Self::GoalCompleted => "goal_completed",
+        }
+    }
+}
+
+/// Definitions that are on their way to the store, in order.
+#[derive(Debug)]
+pub(crate) struct Definitions {
+    queued: Vec<DefinitionWrite>,
+    /// Written, and not known to be durable.
+    written: Vec<DefinitionWrite>,
+    wanted: BTreeSet<NoticeKind>,
+}
+
+impl Definitions {
+    /// Without a trigger nothing is noted.
+    pub(crate) fn open(reader: &dyn RunReader) -> Result<Self, StoreFault> {
+        let triggers = reader.definitions(DefinitionKind::Trigger, None, None, 1)?;
+        let wanted = match triggers.is_empty() {
+            true => BTreeSet::new(),
+            false => NoticeKind::ALL.into_iter().collect(),
+        };
+        Ok(Self {
+            queued: Vec::new(),
+            written: Vec::new(),
+            wanted,
+        })
+    }
+
+    pub(crate) fn want(&mut self, wanted: BTreeSet<NoticeKind>) {
+        self.wanted = wanted;
+    }
+
+    pub(crate) fn define(&mut self, kind: DefinitionKind, name: &str, change: DefinitionChange) {
+        self.queued.push(DefinitionWrite {
+            kind,
+            name: name.to_owned(),
+            expected: ExpectedVersion::Any,
+            change,
+        });
+    }
+
+    // TRIG-3.2
+    /// Notes what triggers are told of a run, to be written with it.
+    pub(crate) fn note(&mut self, work: &Work) {
+        if self.wanted.is_empty() {
+            return;
+        }
+        let index = &work.index;
+        let end = match index.state {
+            _ if index.due_at.is_some() || index.parent_run_id.is_some() => None,
+            ShownState::Completed => Some(NoticeKind::RunCompleted),
+            ShownState::Failed | ShownState::Timeout => Some(NoticeKind::RunFailed),
+            _ => None,
+        };
+        let run_id = work.run_id.to_string();
+        let ends = end.into_iter().map(|kind| (kind, run_id.clone()));
+        let opened = work.requests.iter().filter(|row| row.asked.is_some());
+        let asked = opened.map(|row| (NoticeKind::InputRequested, row.request_id.to_string()));
+        let noted: Vec<_> = ends
+            .chain(asked)
+            .filter(|(kind, _)| self.wanted.contains(kind))
+            .collect();
+        for (kind, id) in noted {
+            let name = format!("{} {id}", kind.as_str());
+            self.define(DefinitionKind::Notice, &name, notice(&run_id, index.updated_at));
+        }
+    }
+
+    pub(crate) fn write(&mut self, batch: &mut RunBatch) {
+        self.written = core::mem::take(&mut self.queued);
+        for write in &self.written {
+            batch.define(write.clone());
+        }
+    }
+
+    pub(crate) fn written(&mut self) {
+        self.written.clear();
+    }
+
+    pub(crate) fn find(
+        &self,
+        reader: &dyn RunReader,
+        kind: DefinitionKind,
+        name: &str,
+    ) -> Result<Option<Definition>, StoreFault> {
+        let mut found = reader.definition(kind, name)?;
+        let coming = self.written.iter().chain(&self.queued);
+        for write in coming.filter(|write| write.kind == kind && write.name == name) {
+            found = match &write.change {
+                DefinitionChange::Delete => None,
+                DefinitionChange::Put(put) => Some(Definition {
+                    number: found.as_ref().map_or(0, |before| before.number),
+                    kind,
+                    name: name.to_owned(),
+                    owner: put.owner.clone(),
+                    priority: put.priority,
+                    created_at: found.as_ref().map_or(put.at, |before| before.created_at),
+                    updated_at: put.at,
+                    version: found.as_ref().map_or(0, |before| before.version) + 1,
+                    record: put.record.clone(),
+                }),
+            };
+        }
+        Ok(found)
+    }
+}
+
+impl RunsHost {
+    /// Changes a definition together with what else is written next.
+    ///
+    /// # Panics
+    /// As [`RunBatch::define`].
+    pub fn define(&mut self, kind: DefinitionKind, name: &str, change: DefinitionChange) {
+        self.definitions.define(kind, name, change);
+    }
+
+    /// Notes something for triggers together with what else is written next, if one of them listens to its kind.
+    pub fn note(&mut self, kind: NoticeKind, name: &str, notice: DefinitionChange) {
+        if self.definitions.wanted.contains(&kind) {
+            self.define(DefinitionKind::Notice, name, notice);
+        }
+    }
+
+    /// A definition as it is, durable or not.
+    ///
+    /// # Errors
+    /// As the store's reader fails.
+    pub fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault> {
+        self.definitions.find(self.reader(), kind, name)
+    }
+
+    /// Which notices of runs are kept for triggers; all of them, until somebody says.
+    pub fn want_notices(&mut self, wanted: BTreeSet<NoticeKind>) {
+        self.definitions.want(wanted);
+    }
+}
+
+/// A notice about something; its record is that text.
+pub fn notice(about: &str, at: i64) -> DefinitionChange {
+    DefinitionChange::Put(DefinitionPut {
+        owner: None,
+        priority: 0,
+        at,
+        record: Bytes::copy_from_slice(about.as_bytes()),
+        contents: Vec::new(),
+        pinned: Vec::new(),
+    })
+}
