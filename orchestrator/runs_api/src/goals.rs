@@ -75,19 +75,7 @@ impl Goals {
         fields.note("request_id", &request.request_id);
         described(&goal.title, &goal.description, "goal.", &mut fields);
         fields.note("goal.user_id", &goal.user_id);
-        for (field, is_there) in [
-            ("goal_id", !goal.goal_id.is_empty()),
-            ("progress", goal.progress != 0.0),
-            ("n_plans", goal.n_plans != 0),
-            ("created_at", goal.created_at != 0),
-            ("updated_at", goal.updated_at != 0),
-            ("etag", !goal.etag.is_empty()),
-        ] {
-            if is_there {
-                let field = format!("goal.{field}");
-                fields.because(field, "OUTPUT_ONLY", "is set by the orchestrator alone");
-            }
-        }
+        no_outputs(&goal, &mut fields);
         let state = State::try_from(goal.state).unwrap_or_else(|_| {
             fields.wrong("goal.state", "must be a known state");
             State::Active
@@ -316,6 +304,23 @@ impl Goals {
             }
         });
         Ok(read.await?)
+    }
+}
+
+/// Notes what only the orchestrator sets.
+fn no_outputs(goal: &v1::Goal, fields: &mut Fields) {
+    for (field, is_there) in [
+        ("goal_id", !goal.goal_id.is_empty()),
+        ("progress", goal.progress != 0.0),
+        ("n_plans", goal.n_plans != 0),
+        ("created_at", goal.created_at != 0),
+        ("updated_at", goal.updated_at != 0),
+        ("etag", !goal.etag.is_empty()),
+    ] {
+        if is_there {
+            let field = format!("goal.{field}");
+            fields.because(field, "OUTPUT_ONLY", "is set by the orchestrator alone");
+        }
     }
 }
 

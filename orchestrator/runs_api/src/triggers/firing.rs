@@ -155,8 +155,7 @@ fn fire(
         return Ok(None);
     };
     let mut kept: Kept = kept(&definition).map_err(of_store)?;
-    let is_asked = matches!(found.cause, Cause::Request(_)) || found.has_waited;
-    if !kept.is_enabled() && !is_asked {
+    if !kept.is_enabled() && !found.has_waited && !matches!(found.cause, Cause::Request(_)) {
         return Ok(None);
     }
     let mut firing = firing_of(trigger_id, &name, found, now);
@@ -201,11 +200,11 @@ fn fire(
             becomes(status, &reason, message);
         }
     }
-    if firing.status == STARTED {
-        firing.run_id = key.run_id().to_string();
-    }
     if let Cause::Due(at) = found.cause {
         kept.handled_ms = kept.handled_ms.max(at);
+    }
+    if firing.status == STARTED {
+        firing.run_id.clone_from(&kept.last_run_id);
     }
     write(host, &definition, &kept, found, &firing, now);
     Ok(Some(Fired { firing, is_new: true }))
