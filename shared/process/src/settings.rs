@@ -208,7 +208,7 @@ const PREFIX: &str = "ESCAPEMENT_";
 /// A name with more mistakes is not guessed.
 const EDITS_MAX: usize = 3;
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 48] = [
+const VARIABLES: [&str; 49] = [
     "ACCEPT_LOSS",
     "ACTIONS",
     "ALLOW_HOST",
