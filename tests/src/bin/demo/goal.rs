@@ -104,14 +104,15 @@ async fn watch(client: &mut RunServiceClient<Channel>, run_id: &str) -> Result<L
 
 fn show(event: &RunEvent, data: &Value) {
     let (number, what) = (event.sequence, &event.event_type);
+    let generation = data["generation"].as_f64().unwrap_or_default();
     let more = match what.as_str() {
-        "generation_started" => format!("generation {}", data["generation"]),
-        "generation_ended" => format!("generation {}: {}", data["generation"], text(&data["verdict"])),
-        "replan_triggered" => format!("disabled {}", data["disabled_actions"]),
+        "generation_started" => format!("generation {generation}"),
+        "generation_ended" => format!("generation {generation}: {}", text(&data["verdict"])),
+        "replan_triggered" => format!("disabled {}", data["disabled"]),
         "tool_called" => format!("{} ({})", event.step_key, event.tool_name),
         _ => event.step_key.clone(),
     };
-    println!("  {number:>4} {what:<18} {more}");
+    println!("  {number:>4} {what:<18} {}", more.trim_start());
 }
 
 async fn revisions(client: &mut RunServiceClient<Channel>, run_id: &str) -> Result<Vec<Value>, Fault> {
@@ -178,7 +179,7 @@ impl Lineage {
                     )
                 });
                 last.faults.extend(failed);
-                let disabled = items(&data["disabled_actions"]);
+                let disabled = items(&data["disabled"]);
                 last.disabled = disabled.iter().map(|action| text(action).to_owned()).collect();
             }
             _ => {}
@@ -270,7 +271,7 @@ mod tests {
                 "replan_triggered",
                 json!({
                     "failed_steps": [{"step_key": "a", "code": "NO"}],
-                    "disabled_actions": ["x"]
+                    "disabled": ["x"]
                 }),
             ),
             ("generation_started", json!({"generation": 3})),
