@@ -1,30 +1,27 @@
 //! `GoalService`: what somebody wants, and how far its saved plans are. A goal starts nothing.
 
-use std::collections::BTreeMap;
+mod progress;
+mod service;
 
 use bytes::Bytes;
 use escapement_model::PlanId;
 use escapement_model::limits::NAME_CHARS_MAX;
 use escapement_runs_host::{NoticeKind, RunsHost, notice};
-use escapement_runs_shell::saved::{SavedPlan, decoded};
+use escapement_runs_shell::saved::SavedPlan;
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::StoreFault;
-use escapement_store::runs::{
-    Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionPut, RunReader,
-};
+use escapement_store::runs::{Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionPut};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::goal::State;
-use escapement_wire::runs::v1::goal_service_server::GoalService;
 use prost::Message;
 use sha2::{Digest, Sha256};
-use tonic::{Request, Response, Status};
 
 use crate::canonical::Repeatable;
 use crate::errors::Rejection;
-use crate::fields::{self, Fields};
+use crate::fields::Fields;
 use crate::paging::{key_of, place, place_of, token};
-use crate::plan_service::view::status;
 use crate::triggers::saving::{clear_links, id_of, random_id, version_of};
+use progress::{PAGE, Progress, progress};
 
 /// The service.
 #[derive(Clone, Debug)]
@@ -50,15 +47,6 @@ struct Kept {
     #[prost(uint64, tag = "6")]
     n_completed: u64,
 }
-
-/// Saved plans of a goal: all of them, and those whose newest run has completed.
-#[derive(Clone, Copy, Debug, Default)]
-struct Plans {
-    all: u32,
-    completed: u32,
-}
-
-type Progress = BTreeMap<String, Plans>;
 
 impl Goals {
     /// Keeps goals with these runs.
@@ -412,32 +400,6 @@ fn view(found: &Definition, kept: &Kept, progress: &Progress) -> v1::Goal {
     }
 }
 
-/// How far the saved plans of each goal are.
-fn progress(reader: &dyn RunReader) -> Result<Progress, StoreFault> {
-    let mut progress = Progress::new();
-    let mut before: Option<DefinitionKey> = None;
-    loop {
-        let page = reader.definitions(DefinitionKind::SavedPlan, None, before, PAGE)?;
-        for plan in &page {
-            let Ok(saved) = decoded(plan) else { continue };
-            if saved.goal_id.is_empty() {
-                continue;
-            }
-            let newest = match reader.newest_run_of(&plan.name) {
-                Err(StoreFault::CorruptRun { .. }) => None,
-                found => found?,
-            };
-            let plans = progress.entry(saved.goal_id).or_default();
-            plans.all += 1;
-            plans.completed += u32::from(status(newest.as_ref()) == "completed");
-        }
-        match page.last() {
-            Some(last) if page.len() == PAGE => before = Some(last.key()),
-            _ => return Ok(progress),
-        }
-    }
-}
-
 fn not_found(goal_id: &str) -> Rejection {
     Rejection::NotFound {
         reason: "GOAL_NOT_FOUND",
@@ -449,51 +411,5 @@ fn of_store(fault: StoreFault) -> CallError {
     crate::triggers::of_store(fault)
 }
 
-#[tonic::async_trait]
-impl GoalService for Goals {
-    async fn create_goal(
-        &self,
-        request: Request<v1::CreateGoalRequest>,
-    ) -> Result<Response<v1::CreateGoalResponse>, Status> {
-        let goal = Some(self.create(request.into_inner()).await?);
-        Ok(Response::new(v1::CreateGoalResponse { goal }))
-    }
-
-    async fn get_goal(
-        &self,
-        request: Request<v1::GetGoalRequest>,
-    ) -> Result<Response<v1::GetGoalResponse>, Status> {
-        let request = request.into_inner();
-        let goal_id = fields::id::<PlanId>("goal_id", &request.goal_id)?.to_string();
-        let goal = Some(self.get(goal_id, request.user_id).await?);
-        Ok(Response::new(v1::GetGoalResponse { goal }))
-    }
-
-    async fn list_goals(
-        &self,
-        request: Request<v1::ListGoalsRequest>,
-    ) -> Result<Response<v1::ListGoalsResponse>, Status> {
-        Ok(Response::new(self.list(request.into_inner()).await?))
-    }
-
-    async fn update_goal(
-        &self,
-        request: Request<v1::UpdateGoalRequest>,
-    ) -> Result<Response<v1::UpdateGoalResponse>, Status> {
-        let goal = Some(self.update(request.into_inner()).await?);
-        Ok(Response::new(v1::UpdateGoalResponse { goal }))
-    }
-
-    async fn delete_goal(
-        &self,
-        request: Request<v1::DeleteGoalRequest>,
-    ) -> Result<Response<v1::DeleteGoalResponse>, Status> {
-        self.delete(request.into_inner()).await?;
-        Ok(Response::new(v1::DeleteGoalResponse {}))
-    }
-}
-
 /// Goals above one another.
 const LEVELS_MAX: usize = 64;
-/// Definitions that are read at a time.
-const PAGE: usize = 500;

@@ -23,7 +23,7 @@ pub(crate) async fn profiles(
 ) -> Result<Vec<ActionProfile>, Rejection> {
     let (plan, seen) = (Arc::clone(plan), runs.seen().clone());
     if plan.tools().next().is_some() {
-        // RUN-13.6: a model is told of its tools as they are now.
+        // RUN-13.6: a model learns its tools as they are now.
         seen.refresh().await;
     } else {
         // What a worker has just begun to offer counts.

@@ -11,8 +11,6 @@ use escapement_store::runs::{
     RunReader,
 };
 
-use crate::host::RunsHost;
-
 /// What triggers can be told of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NoticeKind {
@@ -22,7 +20,7 @@ pub enum NoticeKind {
     RunFailed,
     /// A run asks somebody.
     InputRequested,
-    /// A goal is reached. Noted by whoever writes the goal.
+    /// A goal is reached. Noted with the write of the goal.
     GoalCompleted,
 }
 
@@ -56,6 +54,11 @@ pub(crate) struct Definitions {
 }
 
 impl Definitions {
+    /// True if a trigger listens to notices of this kind.
+    pub(crate) fn wants(&self, kind: NoticeKind) -> bool {
+        self.wanted.contains(&kind)
+    }
+
     /// Without a trigger nothing is noted.
     pub(crate) fn open(reader: &dyn RunReader) -> Result<Self, StoreFault> {
         let triggers = reader.definitions(DefinitionKind::Trigger, None, None, 1)?;
@@ -146,36 +149,6 @@ impl Definitions {
             };
         }
         Ok(found)
-    }
-}
-
-impl RunsHost {
-    /// Changes a definition together with what else is written next.
-    ///
-    /// # Panics
-    /// As [`RunBatch::define`].
-    pub fn define(&mut self, kind: DefinitionKind, name: &str, change: DefinitionChange) {
-        self.definitions.define(kind, name, change);
-    }
-
-    /// Notes something for triggers together with what else is written next, if one of them listens to its kind.
-    pub fn note(&mut self, kind: NoticeKind, name: &str, notice: DefinitionChange) {
-        if self.definitions.wanted.contains(&kind) {
-            self.define(DefinitionKind::Notice, name, notice);
-        }
-    }
-
-    /// A definition as it is, durable or not.
-    ///
-    /// # Errors
-    /// As the store's reader fails.
-    pub fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault> {
-        self.definitions.find(self.reader(), kind, name)
-    }
-
-    /// Which notices of runs are kept for triggers; all of them, until somebody says.
-    pub fn want_notices(&mut self, wanted: BTreeSet<NoticeKind>) {
-        self.definitions.want(wanted);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs, and what of them is on its way to the store.
 
+mod defining;
 mod making;
 
 use std::collections::VecDeque;

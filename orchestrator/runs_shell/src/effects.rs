@@ -180,21 +180,9 @@ where
                 });
             }
             Outgoing::FindPlan { wanted, child } => {
-                let seen = runs.seen().clone();
                 self.under_way.spawn(async move {
-                    let found = loop {
-                        let (wanted, seen) = (wanted.clone(), seen.clone());
-                        let find = move |reader: &dyn RunReader| Ok(found(reader, &wanted, &seen));
-                        match runs.readers().read(find).await {
-                            Ok(found) => break found,
-                            // That others read says nothing about the plan.
-                            Err(CallError::Overloaded) if runs.is_live(child.parent) => {
-                                sleep(CHILD_PAUSE).await
-                            }
-                            Err(error) => break Err(error.to_string()),
-                        }
-                    };
-                    runs.returned(Returned::Plan(child, found));
+                    let plan = plan_of(&runs, &wanted, child.parent).await;
+                    runs.returned(Returned::Plan(child, plan));
                 });
             }
             Outgoing::Later(returned) => {
@@ -275,6 +263,24 @@ async fn stored_request(runs: &RunsHandle, digest: [u8; 32], is_wanted: impl Fn(
         }
     }
     None
+}
+
+/// Finds the plan of a child run. Tries again while there is no place among those who read and the parent lives.
+async fn plan_of(
+    runs: &RunsHandle,
+    wanted: &WantedPlan,
+    parent: RunId,
+) -> Result<(Arc<Plan>, Vec<ActionProfile>), String> {
+    loop {
+        let (wanted, seen) = (wanted.clone(), runs.seen().clone());
+        let find = move |reader: &dyn RunReader| Ok(found(reader, &wanted, &seen));
+        match runs.readers().read(find).await {
+            Ok(found) => return found,
+            // That others read says nothing about the plan.
+            Err(CallError::Overloaded) if runs.is_live(parent) => sleep(CHILD_PAUSE).await,
+            Err(error) => return Err(error.to_string()),
+        }
+    }
 }
 
 /// The plan of a child run with what is known of its actions, or why there is none.

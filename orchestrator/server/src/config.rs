@@ -96,14 +96,12 @@ pub struct Config {
           value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub max_concurrent_steps: u32,
 
-    /// Milliseconds of waiting that a deadline grants which the caller leaves open; 0 to 31536000000 (a
-    /// year).
+    /// Milliseconds of waiting that a deadline grants which the caller leaves open; 0 to 31536000000 (a year).
     #[arg(long, env = "ESCAPEMENT_QUEUE_ALLOWANCE_MS", value_name = "MS", default_value_t = 3_600_000,
           value_parser = clap::value_parser!(u64).range(0..=YEAR_MS))]
     pub queue_allowance_ms: u64,
 
-    /// Milliseconds after the start in which every action counts as registered, so that workers can come back; 0 to
-    /// 86400000.
+    /// Milliseconds after the start in which every action counts as registered: workers come back; 0 to 86400000.
     #[arg(long, env = "ESCAPEMENT_REGISTRATION_GRACE_MS", value_name = "MS", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(0..=DAY_MS))]
     pub registration_grace_ms: u64,

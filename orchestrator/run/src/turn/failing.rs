@@ -1,4 +1,4 @@
-//! What a planner is told of a plan that failed, and what a run has that comes to no other one.
+//! What a planner learns about a plan that failed, and what a run has that comes to no other one.
 
 use super::Turn;
 use crate::journal::{
@@ -163,7 +163,7 @@ fn short(mut text: String, bytes_max: usize) -> String {
     text
 }
 
-/// Steps of one plan that a planner is told of.
+/// Steps of one plan that a question to a planner names.
 const STEPS_TOLD_MAX: usize = 32;
 /// Code points of a failure that it is told.
 const MESSAGE_CHARS_TOLD: usize = 300;

@@ -182,7 +182,7 @@ impl Turn<'_> {
     }
 
     // RUN-13.4
-    /// What a model is told of a call that it asked for.
+    /// What a model learns about a call that it asked for.
     fn told_of(&self, call: &UnitState) -> String {
         let json = match (&call.output, &call.error) {
             (Some(output), _) => view(&self.load(output)).map(json_text).unwrap_or_default(),

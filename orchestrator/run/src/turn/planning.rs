@@ -1,5 +1,7 @@
 //! How a run comes to its plans: generations of the planner, one after another, until one gives a plan or none is left.
 
+mod known;
+
 use super::Turn;
 use super::dispatch::DISPATCH_MS_MIN;
 use crate::catalogue::Catalogue;
@@ -23,6 +25,7 @@ use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::encoder::Encoder;
 use escapement_model::limits::NAME_CHARS_MAX;
+use known::{profiles_of, was_seen};
 use prost::Message;
 
 impl<'a> Turn<'a> {
@@ -420,24 +423,6 @@ fn planner_failure(code: &str, message: &str) -> Failure {
         step: None,
         ..Failure::of_step(0, code, message)
     }
-}
-
-/// What the catalogue knows of the actions that a plan calls, and of those that the run calls itself, sorted by name.
-fn profiles_of(plan: &Plan, catalogue: &Catalogue, own: &[ActionProfile]) -> Vec<ActionProfile> {
-    let called = plan
-        .actions()
-        .into_iter()
-        .filter_map(|action| Some(&catalogue.find(action)?.profile));
-    let mut profiles: Vec<ActionProfile> = called.chain(own).cloned().collect();
-    profiles.sort_by(|one, other| one.action.cmp(&other.action));
-    profiles.dedup_by(|one, other| one.action == other.action);
-    profiles
-}
-
-/// True if a worker has offered the action before.
-fn was_seen(planning: &Planning, action: &str) -> bool {
-    let known = planning.own.iter().find(|profile| profile.action == action);
-    known.is_some_and(|profile| profile.seen)
 }
 
 /// A step as a summary tells it.

@@ -102,7 +102,7 @@ fn arguments_of(arguments: Option<ValueView<'_>>) -> Result<Opaque, String> {
 
 impl Turn<'_> {
     // RUN-13.6
-    /// The tools of the step as the model is told of them, as they were when the revision was made.
+    /// The tools of the step as the model learns them, as they were when the revision was made.
     pub(super) fn offered_tools(&self, decision: &LlmDecision) -> ListBuilder {
         let mut room = TOOLS_BYTES_MAX;
         let offered = decision.tools.iter().filter(|action| !self.is_disabled(action));

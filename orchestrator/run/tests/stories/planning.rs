@@ -183,7 +183,9 @@ fn an_answer_that_may_not_run_costs_a_generation_and_runs_nothing() {
             "TOOL_NOT_ALLOWED",
         ),
         (
-            json!({"plan": document(json!([{"key": "a", "type": "sub_plan", "config": {"plan_id": "3f2a41e0-7a44-4a0e-8a56-0d6a4f1f2b11"}}]))}),
+            json!({"plan": document(json!([
+                {"key": "a", "type": "sub_plan", "config": {"plan_id": "3f2a41e0-7a44-4a0e-8a56-0d6a4f1f2b11"}}
+            ]))}),
             "TOOL_NOT_ALLOWED",
         ),
         (
@@ -191,7 +193,9 @@ fn an_answer_that_may_not_run_costs_a_generation_and_runs_nothing() {
             "TOOL_NOT_ALLOWED",
         ),
         (
-            json!({"plan": document(json!([{"key": "a", "type": "parallel", "config": {"steps": [{"tool_name": "rm.all", "tool_args": {}}]}}]))}),
+            json!({"plan": document(json!([
+                {"key": "a", "type": "parallel", "config": {"steps": [{"tool_name": "rm.all", "tool_args": {}}]}}
+            ]))}),
             "TOOL_NOT_ALLOWED",
         ),
     ];

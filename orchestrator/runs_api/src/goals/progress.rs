@@ -1,0 +1,47 @@
+//! How far goals are, by their saved plans. Writes nothing.
+
+use std::collections::BTreeMap;
+
+use escapement_runs_shell::saved::decoded;
+use escapement_store::StoreFault;
+use escapement_store::runs::{DefinitionKey, DefinitionKind, RunReader};
+
+use crate::plan_service::view::status;
+
+/// Saved plans of a goal: all of them, and those whose newest run has completed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Plans {
+    pub(super) all: u32,
+    pub(super) completed: u32,
+}
+
+pub(super) type Progress = BTreeMap<String, Plans>;
+
+/// How far the saved plans of each goal are.
+pub(super) fn progress(reader: &dyn RunReader) -> Result<Progress, StoreFault> {
+    let mut progress = Progress::new();
+    let mut before: Option<DefinitionKey> = None;
+    loop {
+        let page = reader.definitions(DefinitionKind::SavedPlan, None, before, PAGE)?;
+        for plan in &page {
+            let Ok(saved) = decoded(plan) else { continue };
+            if saved.goal_id.is_empty() {
+                continue;
+            }
+            let newest = match reader.newest_run_of(&plan.name) {
+                Err(StoreFault::CorruptRun { .. }) => None,
+                found => found?,
+            };
+            let plans = progress.entry(saved.goal_id).or_default();
+            plans.all += 1;
+            plans.completed += u32::from(status(newest.as_ref()) == "completed");
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => before = Some(last.key()),
+            _ => return Ok(progress),
+        }
+    }
+}
+
+/// Definitions that are read at a time.
+pub(super) const PAGE: usize = 500;
