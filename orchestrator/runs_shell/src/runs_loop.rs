@@ -192,7 +192,10 @@ impl<S: RunStore> RunsLoop<S> {
         self.write()?;
         self.leave();
         self.answer();
-        tell_of(self.host.poll_damaged());
+        let damaged = self.host.poll_damaged();
+        let lost = damaged.iter().filter_map(|damaged| damaged.run_id);
+        lost.for_each(|run_id| self.live.set_aside(run_id));
+        tell_of(damaged);
         // What ended a moment ago stays until its parent has its result.
         if self.own.is_empty() {
             self.remove_ended()?;
