@@ -421,15 +421,6 @@ async fn s7_a_run_whose_plan_cannot_be_read_harms_no_other() {
     world.respond(&request, json!({ "text": "on" })).await.unwrap();
     assert_eq!(world.ended(&whole).await["state"], "completed");
     assert!(world.called(&damaged).is_empty());
-    for (method, request) in [
-        ("GetRun", json!({ "run_id": damaged })),
-        ("CancelRun", json!({ "run_id": damaged })),
-        ("RewindRun", json!({ "run_id": damaged, "step_key": "q" })),
-        ("ForkRun", json!({ "run_id": damaged })),
-    ] {
-        let refusal = world.refusal(&format!("RunService/{method}"), request).await;
-        assert_eq!(refusal.is(), (Code::DataLoss, "RUN_DAMAGED"), "{method}");
-    }
     world.orchestrator.stop().await.unwrap();
 }
 

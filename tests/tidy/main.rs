@@ -13,6 +13,7 @@ mod layout;
 mod licences;
 mod metadata;
 mod protos;
+mod requirements;
 mod rules;
 mod source;
 mod words;

@@ -42,7 +42,6 @@ fn requests() -> Vec<Row> {
     let many = || (0..65).map(|n| format!("a{n}"));
     vec![
         ("document", WRONG, with(|r| r.what = None)),
-        ("goal", "NOT_OFFERED", what(What::Goal("peace".to_owned()))),
         ("plan_id", WRONG, what(What::PlanId(String::new()))),
         ("plan_id", WRONG, what(What::PlanId("7".to_owned()))),
         (
