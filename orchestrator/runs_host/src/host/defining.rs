@@ -12,7 +12,7 @@ impl RunsHost {
     /// Changes a definition together with what else is written next.
     ///
     /// # Panics
-    /// As [`RunBatch::define`].
+    /// As [`escapement_store::runs::RunBatch::define`].
     pub fn define(&mut self, kind: DefinitionKind, name: &str, change: DefinitionChange) {
         self.definitions.define(kind, name, change);
     }
