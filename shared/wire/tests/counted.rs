@@ -127,6 +127,9 @@ fn every_list_and_map_of_the_api_of_runs_is_counted() {
         ("CreatePlanRequest", v1::CreatePlanRequest::LISTS),
         ("ImportPlanRequest", v1::ImportPlanRequest::LISTS),
         ("AddPlanStepRequest", v1::AddPlanStepRequest::LISTS),
+        ("CreateTriggerRequest", v1::CreateTriggerRequest::LISTS),
+        ("UpdateTriggerRequest", v1::UpdateTriggerRequest::LISTS),
+        ("PutActionProfileRequest", v1::PutActionProfileRequest::LISTS),
     ]);
     let requests: Vec<&str> = ours
         .iter()
