@@ -103,15 +103,19 @@ uncounted! { false:
 /// `CreateRunRequest`: approvers of the policy, constraints, labels.
 const CREATE_RUN: Lists = &[
     (12, One(&[(9, Entries(&[]))])),
+    (13, One(&[(4, Entries(&[]))])),
+    (14, One(&[(1, One(&[(1, Entries(&[]))]))])),
     (
         15,
         One(&[(1, Entries(&[])), (3, Entries(&[])), (4, Entries(&[]))]),
     ),
+    (16, One(&[(5, Entries(&[]))])),
     (29, Entries(&[])),
 ];
 
 /// `Trigger`: approvers of the policy and labels of its template, sources of its webhook.
-const TRIGGER: Lists = &[(9, One(&[(2, Entries(&[]))])), (10, One(CREATE_RUN))];
+const TRIGGER: Lists = &[(9, One(&[(2, Entries(&[]))])), (10, One(RUN_TEMPLATE))];
+const RUN_TEMPLATE: Lists = &[(12, One(&[(9, Entries(&[]))])), (29, Entries(&[]))];
 
 /// `Plan`: steps, and events with their other names.
 const PLAN: Lists = &[(22, Entries(&[])), (29, Entries(&[(6, Entries(&[]))]))];
