@@ -377,7 +377,7 @@ fn a_mistake_is_named_with_its_place() {
 #[test]
 fn a_check_knows_the_names() {
     for sound in [
-        "input.a == run.id && results.x.y == iteration && has(last.z)",
+        "input.a == run.id && session.s != results.x.y && input.a == iteration && has(last.z)",
         "{'a': [input.b ? -iteration : size(results)]}['a'][0] in last",
         "'true' == 'false'",
     ] {
@@ -395,7 +395,7 @@ fn a_check_knows_the_names() {
     ] {
         let error = check(unsound).expect_err(unsound);
         assert!(
-            error.contains("none of the names input, run, results"),
+            error.contains("none of the names input, run, session, results, iteration, last"),
             "{unsound}: {error}"
         );
     }

@@ -159,8 +159,10 @@ fn count<T: Counted>(message: &[u8]) -> usize {
 fn weight_of_request(request: &worker::SessionRequest) -> usize {
     use worker::session_request::Message;
     match &request.message {
-        Some(Message::Hello(hello)) => hello.actions.len() + hello.in_flight.len() + hello.labels.len(),
-        Some(Message::RegisterActions(message)) => message.actions.len(),
+        Some(Message::Hello(hello)) => {
+            weight_of_actions(&hello.actions) + hello.in_flight.len() + hello.labels.len()
+        }
+        Some(Message::RegisterActions(message)) => weight_of_actions(&message.actions),
         Some(Message::Capacity(message)) => message.per_action.len(),
         Some(Message::AttemptAcks(message)) => {
             message.started.len() + message.rejected.len() + message.stopped.len()
@@ -171,6 +173,12 @@ fn weight_of_request(request: &worker::SessionRequest) -> usize {
         Some(Message::Snapshot(message)) => message.in_flight.len(),
         Some(Message::Heartbeat(_) | Message::Drain(_) | Message::Goodbye(_)) | None => 0,
     }
+}
+
+fn weight_of_actions(actions: &[worker::ActionSpec]) -> usize {
+    let traits = actions.iter().filter_map(|action| action.traits.as_ref());
+    let lists = traits.map(|traits| traits.produces.len() + traits.alternatives.len());
+    actions.len() + lists.sum::<usize>()
 }
 
 fn weight_of_outcome(item: &worker::AttemptOutcome) -> usize {

@@ -172,8 +172,8 @@ fn requests() -> Vec<Row> {
         ("limits.max_retries", WRONG, limits(|l| l.max_retries = Some(-1))),
         (
             "limits.max_generations",
-            "NOT_OFFERED",
-            limits(|l| l.max_generations = Some(1)),
+            WRONG,
+            limits(|l| l.max_generations = Some(21)),
         ),
         (
             "limits.max_substitutions",
