@@ -9,7 +9,7 @@ use crate::journal::{
 use crate::plan::Plan;
 use crate::run::Run;
 use crate::spec::{ActionProfile, Spec};
-use crate::state::{RunState, StepStage, StepState};
+use crate::state::{RunState, StepStage, StepState, UnitState};
 use crate::turn::{INLINE_BYTES_MAX, Turn};
 use alloc::format;
 use alloc::string::String;
@@ -194,22 +194,45 @@ impl Turn<'_> {
             && memo.encoded_len() > INLINE_BYTES_MAX
         {
             for output in memo.units.iter_mut().filter_map(|unit| unit.output.as_mut()) {
-                if output.inline.len() > DIGEST_BYTES {
-                    *output = self.put_away(core::mem::take(&mut output.inline));
-                }
+                *output = self.small(core::mem::take(output));
             }
         }
+        let declaring = match &event {
+            Event::StepMemoized(memo) => (0..).zip(memo.units.clone()).collect(),
+            _ => Vec::new(),
+        };
+        let step = match &event {
+            Event::StepMemoized(memo) => memo.step,
+            _ => 0,
+        };
         self.emit(event);
+        // RUN-12.7
+        for (index, result) in declaring {
+            if let Some(output) = result.output.filter(|output| output.length > 0) {
+                let output = self.load(&output);
+                self.declare(self.unit_ref(step, index), "", &output);
+            }
+        }
     }
 }
 
 /// What a step takes with it to another revision of the same run, if anything.
-pub(crate) fn kept_of(step: u32, state: &StepState, as_of: u64) -> Option<Event> {
-    kept(step, state, Keep::Completed, as_of)
+pub(crate) fn kept_of(
+    step: u32,
+    state: &StepState,
+    as_of: u64,
+    execution_of: &dyn Fn(u32, &UnitState) -> Bytes,
+) -> Option<Event> {
+    let mut event = kept(step, state, Keep::Completed, as_of)?;
+    if let Event::StepMemoized(memo) = &mut event {
+        for (index, (result, unit)) in (0..).zip(memo.units.iter_mut().zip(&state.units)) {
+            if unit.attempts > 0 || !unit.memo_of.is_empty() {
+                result.execution_id = execution_of(index, unit);
+            }
+        }
+    }
+    Some(event)
 }
-
-/// Bytes of a hash.
-const DIGEST_BYTES: usize = 32;
 
 /// What a step takes with it, if anything.
 fn kept(step: u32, state: &StepState, keep: Keep<'_>, as_of: u64) -> Option<Event> {
@@ -223,6 +246,8 @@ fn kept(step: u32, state: &StepState, keep: Keep<'_>, as_of: u64) -> Option<Even
                 .iter()
                 .map(|unit| UnitResult {
                     output: unit.output.clone(),
+                    result_key: unit.result_key.clone(),
+                    execution_id: Bytes::new(),
                 })
                 .collect(),
             as_of,

@@ -4,7 +4,7 @@
 use escapement_model::encoder::Encoder;
 use escapement_model::{ExecutionId, PlanId, StepId};
 
-pub use escapement_model::{InputRequestId, RunId};
+pub use escapement_model::{ArtifactId, InputRequestId, RunId};
 
 /// One try of one unit: what its ids are derived from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,15 @@ pub fn input_request_id(run_id: RunId, n: u32) -> InputRequestId {
         encoder.number(u64::from(n));
     });
     InputRequestId::from_random(first_half(hash))
+}
+
+/// The id of the nth artifact that a run declares, from 1; never used for another one.
+pub fn artifact_id(run_id: RunId, n: u32) -> ArtifactId {
+    let hash = Encoder::named("escapement run artifact id 1", |encoder| {
+        encoder.bytes(run_id.as_bytes());
+        encoder.number(u64::from(n));
+    });
+    ArtifactId::from_random(first_half(hash))
 }
 
 fn first_half(hash: [u8; 32]) -> [u8; 16] {

@@ -3,6 +3,7 @@
 //! The bytes of an entry are those of the Protocol Buffers message [`Entry`]; `escapement_model::chain` links them.
 //! Field numbers are never used for something else.
 
+mod artifacts;
 mod attempts;
 mod contents;
 mod course;
@@ -21,6 +22,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use prost::{Message, Oneof};
 
+pub use artifacts::{ArtifactCreated, ArtifactVerified, RunVerifying};
 pub use attempts::{
     Evaluated, EvaluationRequested, Failure, OutcomeClass, StepRetrying, Stored, ToolCalled, ToolOutput,
 };
@@ -35,7 +37,7 @@ pub use planning::{
     CatalogueGiven, CompletedStep, FailedStep, FallbackUsed, GenerationEnded, GenerationStarted, PlanSummary,
     RefusedPart, Verdict,
 };
-pub use revisions::{ReplanTriggered, Substituted};
+pub use revisions::{CarriedResult, ReplanTriggered, Substituted, UnitMemoized};
 pub use sessions::{SessionRead, SkillHealthChanged, SkillsRead, StatePatched};
 pub use steps::{SkipReason, StepCompleted, StepFailed, StepMemoized, StepSkipped, UnitFailed, UnitResult};
 
@@ -53,7 +55,7 @@ pub struct Entry {
     #[prost(
         oneof = "Event",
         tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
-                36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 48, 49, 50, 55, 56, 57, 60, 61, 62"
+                36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 60, 61, 62"
     )]
     pub event: Option<Event>,
 }
@@ -185,6 +187,18 @@ pub enum Event {
     /// A revision failed, and another one takes its place.
     #[prost(message, tag = "50")]
     ReplanTriggered(ReplanTriggered),
+    /// A unit has the result of an earlier revision of this run.
+    #[prost(message, tag = "51")]
+    UnitMemoized(UnitMemoized),
+    /// An output declares an artifact.
+    #[prost(message, tag = "52")]
+    ArtifactCreated(ArtifactCreated),
+    /// All steps have ended, and artifacts are looked at.
+    #[prost(message, tag = "53")]
+    RunVerifying(RunVerifying),
+    /// An artifact was looked at.
+    #[prost(message, tag = "54")]
+    ArtifactVerified(ArtifactVerified),
     /// A turn of a model asks for tools.
     #[prost(message, tag = "55")]
     ToolsAsked(ToolsAsked),
@@ -267,6 +281,9 @@ pub struct PlanCreated {
     /// Actions that it may not call, sorted.
     #[prost(string, repeated, tag = "21")]
     pub disabled: Vec<String>,
+    /// Results of the revision before that units of this one may take.
+    #[prost(message, repeated, tag = "60")]
+    pub results: Vec<CarriedResult>,
 }
 
 /// A step, by its position in canonical order.
@@ -327,6 +344,26 @@ impl UnitRef {
         matches!(self.index / RANGE, SAFETY_CHECKS | TOOL_CALL_CHECKS)
     }
 
+    // RUN-12.9
+    /// The unit that looks at an artifact of this one.
+    #[must_use]
+    pub fn verification(self, artifact: u32) -> Self {
+        Self {
+            index: VERIFICATIONS * RANGE + artifact,
+            ..self
+        }
+    }
+
+    /// True for the look at an artifact.
+    pub fn is_verification(self) -> bool {
+        self.index / RANGE == VERIFICATIONS
+    }
+
+    /// The number of the artifact that is looked at.
+    pub fn of_verification(self) -> u32 {
+        self.index % RANGE
+    }
+
     /// The unit that a step dispatches: of a safety check the one that it checks.
     #[must_use]
     pub fn of_step(self) -> Self {
@@ -362,6 +399,7 @@ impl UnitRef {
 const RANGE: u32 = 1_000_000;
 const SAFETY_CHECKS: u32 = 1;
 const TOOL_CALLS: u32 = 2;
+const VERIFICATIONS: u32 = 3;
 const TOOL_CALL_CHECKS: u32 = 4;
 /// Numbers for the calls of one turn.
 const CALLS_OF_TURN: u32 = 64;

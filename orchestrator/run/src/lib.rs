@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+pub mod artifacts;
 pub mod budget;
 pub mod catalogue;
 mod contract_request;

@@ -190,6 +190,8 @@ pub struct Step {
     pub on_dependency_failure: Option<OnDependencyFailure>,
     /// A call that judges the step's result while the run is verified; its arguments may refer to all steps.
     pub verify: Option<Call>,
+    /// True if what it read counts for the whole run, so that a later revision need not read it again.
+    pub is_fresh_for_run: bool,
     /// The caller's own.
     pub metadata: Opaque,
 }

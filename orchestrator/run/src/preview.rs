@@ -8,8 +8,8 @@ use crate::turn::tools::CALLS_MAX;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Bounds of a run, and what it asks people. Attempts that provably never ran, restarts, and what people add by their
-/// answers are not in the numbers; the limits of time hold in every case.
+/// Bounds of a run, and what it asks people. Attempts that provably never ran, restarts, looks at artifacts,
+/// and what people add by their answers are not in the numbers; the limits of time hold in every case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preview {
     /// Executions that the run hands to workers at most.
@@ -91,6 +91,17 @@ pub fn preview(plan: &Plan, spec: &Spec, profiles: &[ActionProfile]) -> Preview 
             preview.gates.push(step.key.clone());
         }
     }
+    // RUN-12.3: a substitution may do again what it does not keep.
+    let has_alternatives = profiles.iter().any(|profile| !profile.alternatives.is_empty());
+    let revisions = 1 + if has_alternatives {
+        u64::from(spec.limits.max_substitutions)
+    } else {
+        0
+    };
+    preview.attempts_max = preview.attempts_max.saturating_mul(revisions);
+    preview.model_calls_max = preview.model_calls_max.saturating_mul(revisions);
+    preview.children_max = preview.children_max.saturating_mul(revisions);
+    active_ms = active_ms.saturating_mul(revisions);
     preview.plan_approval = asks_for_plan(spec.autonomy_level, plan);
     // RUN-11.2
     if spec.planner.is_some() {

@@ -36,6 +36,8 @@ pub enum ShownState {
     Pausing,
     /// Paused.
     Paused,
+    /// All steps have ended, and artifacts are looked at.
+    Verifying,
     /// Ended well.
     Completed,
     /// Failed.
@@ -56,6 +58,7 @@ impl ShownState {
             ShownState::Waiting => "waiting",
             ShownState::Pausing => "pausing",
             ShownState::Paused => "paused",
+            ShownState::Verifying => "verifying",
             ShownState::Completed => "completed",
             ShownState::Failed => "failed",
             ShownState::Timeout => "timeout",
@@ -253,6 +256,7 @@ impl RunState {
             Stage::Planning | Stage::Executing if self.pause_wanted => ShownState::Pausing,
             Stage::Planning => ShownState::Planning,
             Stage::Executing if self.waits_for_people() => ShownState::Waiting,
+            Stage::Executing if self.is_verifying => ShownState::Verifying,
             Stage::Executing => ShownState::Running,
             Stage::Completed => ShownState::Completed,
             Stage::Failed => ShownState::Failed,

@@ -125,14 +125,19 @@ pub enum Notices {
 }
 
 impl Spec {
-    /// The actions that the run calls besides those of its plan: what asks models, and what judges calls.
+    /// The actions that the run calls besides those of its plan: what asks models, what judges calls, what looks at artifacts.
     pub fn actions(&self) -> impl Iterator<Item = &str> {
-        [&self.llm_action, &self.safety_action]
+        let wanted = &self.constraints;
+        let looks = !wanted.must_produce.is_empty() || !wanted.expected_artifact_type.is_empty();
+        let looks = if looks { LOOK_ACTION } else { "" };
+        [self.llm_action.as_str(), &self.safety_action, looks]
             .into_iter()
-            .map(String::as_str)
             .filter(|action| !action.is_empty())
     }
 }
+
+/// The action that looks at the files of artifacts.
+pub const LOOK_ACTION: &str = "file.stat";
 
 /// Times in milliseconds, and numbers. 0 means none for `revision_ms`, and the computed value for `watchdog_ms`.
 #[derive(Clone, PartialEq, Message)]

@@ -2,6 +2,7 @@
 //! Changes by entries of the journal alone (`apply`). Decides nothing.
 
 mod apply;
+mod artifacts;
 mod budget;
 mod checkpoint;
 mod contents;
@@ -10,8 +11,10 @@ mod requests;
 mod sessions;
 mod units;
 
+pub use artifacts::{ArtifactState, Verdict};
 pub use checkpoint::Checkpoint;
 pub use sessions::SessionView;
+pub use units::UnitStage;
 
 use crate::journal::{AskedCall, Failure, InputRequest, OutcomeClass, Stored, ToolCalled, Usage};
 use crate::spec::{ActionProfile, Spec};
@@ -142,6 +145,18 @@ pub struct RunState {
     /// What it sees of its session; absent as long as that is empty.
     #[prost(message, optional, tag = "80")]
     pub session: Option<SessionView>,
+    /// Results of earlier revisions that units may take, each once; the newest last, at most 1,024.
+    #[prost(message, repeated, tag = "62")]
+    pub results: Vec<crate::journal::CarriedResult>,
+    /// The artifacts of the results that count, at most 256.
+    #[prost(message, repeated, tag = "64")]
+    pub artifacts: Vec<ArtifactState>,
+    /// Artifacts that were declared.
+    #[prost(uint32, tag = "65")]
+    pub n_artifacts: u32,
+    /// True while artifacts are looked at before the run completes.
+    #[prost(bool, tag = "66")]
+    pub is_verifying: bool,
 }
 
 /// Where a run is.
@@ -327,26 +342,12 @@ pub struct UnitState {
     /// True while it waits for a part of the budget that others reserved.
     #[prost(bool, tag = "58")]
     pub awaits_budget: bool,
-}
-
-/// Where a unit is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
-#[repr(i32)]
-pub enum UnitStage {
-    /// To be dispatched.
-    Ready = 0,
-    /// An attempt, an evaluation or a child run lives.
-    Live = 1,
-    /// Waits for its next attempt.
-    BackingOff = 2,
-    /// Waits for a person.
-    Waiting = 3,
-    /// An attempt ended, and what follows is not decided yet.
-    Judged = 4,
-    /// Has an output.
-    Completed = 5,
-    /// Failed for good.
-    Failed = 6,
+    /// What a later revision knows its result by, 32 bytes; empty if there will be none.
+    #[prost(bytes = "bytes", tag = "60")]
+    pub result_key: Bytes,
+    /// The execution of an earlier revision that its result comes from, 16 bytes; empty if there is none.
+    #[prost(bytes = "bytes", tag = "61")]
+    pub memo_of: Bytes,
 }
 
 /// An expression that waits for its value.
@@ -393,12 +394,13 @@ impl RunState {
     pub fn is_in_flight(&self) -> bool {
         let plans = self.planning.as_ref().is_some_and(|planning| planning.is_open);
         // The condition of a loop is evaluated while its last iteration stays completed.
-        plans || self.has_unit(UnitStage::Live) || !self.evaluations.is_empty()
+        let looks = self.artifacts.iter().any(|artifact| artifact.live.is_some());
+        plans || self.has_unit(UnitStage::Live) || !self.evaluations.is_empty() || looks
     }
 
     /// True if a unit waits for its next attempt.
     pub fn backs_off(&self) -> bool {
-        self.has_unit(UnitStage::BackingOff)
+        self.has_unit(UnitStage::BackingOff) || self.artifacts.iter().any(|artifact| artifact.again_at > 0)
     }
 
     /// True if child runs are all that is in flight or backing off.

@@ -3,7 +3,9 @@
 
 mod about;
 mod advance;
+mod artifacts;
 mod budget;
+mod carry;
 mod conclude;
 mod contract;
 mod dispatch;
@@ -200,7 +202,7 @@ impl<'a> Turn<'a> {
     }
 
     /// The unit in the epoch at hand.
-    fn unit_ref(&self, step: u32, index: u32) -> UnitRef {
+    pub(crate) fn unit_ref(&self, step: u32, index: u32) -> UnitRef {
         UnitRef {
             step,
             index,
@@ -277,7 +279,7 @@ impl<'a> Turn<'a> {
     }
 
     /// What was kept.
-    fn load(&self, stored: &Stored) -> Bytes {
+    pub(crate) fn load(&self, stored: &Stored) -> Bytes {
         if stored.digest.is_empty() {
             return stored.inline.clone();
         }

@@ -26,6 +26,7 @@ pub fn state_byte(state: ShownState) -> u8 {
         ShownState::Timeout => 8,
         ShownState::Cancelled => 9,
         ShownState::Planning => 10,
+        ShownState::Verifying => 11,
     }
 }
 

@@ -32,6 +32,7 @@ pub fn explain(run: &Run) -> Explanation {
         ShownState::Queued => queued(state),
         ShownState::Planning => planning(state),
         ShownState::Running => running(run),
+        ShownState::Verifying => verifying(run),
         ShownState::Waiting => (["RUN-2.2", "RUN-6.5"].into(), waits(run)),
         ShownState::Pausing => (
             ["RUN-8.1", "RUN-2.2"].into(),
@@ -112,6 +113,20 @@ fn running(run: &Run) -> (Vec<&'static str>, String) {
     let (code, message, flying) = (&cause.code, &cause.message, in_flight(run));
     let text = format!("The run will fail with {code}: {message}. Now {flying}; {ends}.");
     (["RUN-5.6", "RUN-10.1"].into(), text)
+}
+
+fn verifying(run: &Run) -> (Vec<&'static str>, String) {
+    let artifacts = &run.state().artifacts;
+    let n_live = artifacts
+        .iter()
+        .filter(|artifact| artifact.live.is_some())
+        .count();
+    let n_later = artifacts.iter().filter(|artifact| artifact.again_at > 0).count();
+    let text = format!(
+        "All steps have ended, and the run completes once its artifacts are verified: {n_live} are being looked at, {n_later} will be \
+         looked at again."
+    );
+    (["RUN-12.8", "RUN-12.9"].into(), text)
 }
 
 fn ended(run: &Run) -> (Vec<&'static str>, String) {

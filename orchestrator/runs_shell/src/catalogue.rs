@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use escapement_run::catalogue::{CATALOGUE_BYTES_MAX, Catalogue, CatalogueAction, SCHEMA_BYTES_MAX};
 use escapement_run::plan::Plan;
-use escapement_run::spec::{ActionProfile, EffectClass, Risk};
+use escapement_run::spec::{ActionProfile, EffectClass, LOOK_ACTION, Risk};
 use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionKind, RunReader};
 use escapement_wire::v1;
@@ -32,6 +32,10 @@ pub fn profiles_of(
 ) -> Result<Vec<ActionProfile>, StoreFault> {
     let mut actions = plan.actions();
     actions.extend(own_actions.iter().map(String::as_str));
+    let constraints = &plan.constraints;
+    if !constraints.must_produce.is_empty() || constraints.expected_artifact_type.is_some() {
+        actions.insert(LOOK_ACTION);
+    }
     let mut profiles = profiles_for(reader, &actions, seen)?;
     let mut known: BTreeSet<String> = actions.into_iter().map(str::to_owned).collect();
     let mut at = 0;

@@ -135,6 +135,10 @@ uuid_id!(
     /// Names one question of a run to a person. Lower case when written.
     InputRequestId
 );
+uuid_id!(
+    /// Names one artifact of a run. Lower case when written.
+    ArtifactId
+);
 
 macro_rules! random_id {
     ($(#[$doc:meta])* $name:ident) => {

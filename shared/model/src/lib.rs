@@ -18,7 +18,7 @@ pub mod spelling;
 
 pub use codes::Severity;
 pub use ids::{
-    AttemptToken, BootId, ExecutionId, InputRequestId, InstanceId, InvalidId, PlanId, RunId, SessionId,
-    StepId,
+    ArtifactId, AttemptToken, BootId, ExecutionId, InputRequestId, InstanceId, InvalidId, PlanId, RunId,
+    SessionId, StepId,
 };
 pub use opaque::{Opaque, OpaqueValue};

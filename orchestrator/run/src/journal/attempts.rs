@@ -89,6 +89,9 @@ pub struct ToolCalled {
     /// The model that it asks; empty if it asks none or names none.
     #[prost(string, tag = "56")]
     pub model: String,
+    /// What a later revision knows its result by, 32 bytes; empty if there will be none.
+    #[prost(bytes = "bytes", tag = "12")]
+    pub result_key: Bytes,
 }
 
 /// How an attempt ended.

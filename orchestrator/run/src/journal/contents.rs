@@ -24,7 +24,9 @@ fn stored_in(event: &Event) -> Vec<&Stored> {
         Event::RunCreated(RunCreated {
             input, environment, ..
         }) => [input, environment].into(),
-        Event::PlanCreated(PlanCreated { document, .. }) => [document].into(),
+        Event::PlanCreated(created) => of_plan(created),
+        Event::ArtifactCreated(artifact) => artifact.content.iter().collect(),
+        Event::UnitMemoized(memo) => [&memo.result.output].into(),
         Event::ToolCalled(ToolCalled { request, .. }) => [request].into(),
         Event::CheckpointCreated(CheckpointCreated { data, .. }) => [data].into(),
         Event::ChildRunStarted(ChildRunStarted { input, .. }) => [input].into(),
@@ -78,9 +80,17 @@ fn stored_in(event: &Event) -> Vec<&Stored> {
         | Event::TimeoutError(_)
         | Event::RunCancelled(_)
         | Event::RevisionFailing(_)
+        | Event::RunVerifying(_)
+        | Event::ArtifactVerified(_)
+        | Event::ReplanTriggered(_)
         | Event::GenerationStarted(_)
         | Event::GenerationEnded(_)
-        | Event::ReplanTriggered(_)
         | Event::PlanSummary(_) => Vec::new(),
     }
+}
+
+/// Its document, and the results that it may take.
+fn of_plan(created: &PlanCreated) -> Vec<&Stored> {
+    let results = created.results.iter().map(|result| &result.output);
+    core::iter::once(&created.document).chain(results).collect()
 }

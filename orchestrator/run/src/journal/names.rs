@@ -40,6 +40,7 @@ impl Event {
             Event::FallbackUsed(_) => ("fallback_used", &[]),
             Event::BudgetWarning(_) => ("budget_warning", &[]),
             Event::BudgetAwaited(_) => ("budget_awaited", &[]),
+            Event::UnitMemoized(_) => ("step_memoized", &["plan_step_memoized"]),
             Event::StepMemoized(_) => ("step_memoized", &["plan_step_memoized"]),
             Event::SessionRead(_) => ("session_read", &[]),
             Event::StatePatched(_) => ("state_patched", &[]),
@@ -68,6 +69,9 @@ impl Event {
             Event::ChildRunEnded(_) => ("child_run_ended", &[]),
             Event::RevisionFailing(_) => ("revision_failing", &[]),
             Event::ReplanTriggered(_) => ("replan_triggered", &[]),
+            Event::ArtifactCreated(_) => ("artifact_created", &[]),
+            Event::RunVerifying(_) => ("run_verifying", &[]),
+            Event::ArtifactVerified(_) => ("artifact_verified", &[]),
             Event::TimeoutError(_) => ("timeout_error", &[]),
             Event::RunCompleted(_) => (
                 "run_completed",

@@ -1,8 +1,9 @@
 //! What becomes of a revision that fails, as the journal has it.
 
-use super::{CompletedStep, FailedStep, Failure};
+use super::{CompletedStep, FailedStep, Failure, Stored, UnitRef};
 use alloc::string::String;
 use alloc::vec::Vec;
+use bytes::Bytes;
 use prost::Message;
 
 /// A revision that failed, and what takes its place.
@@ -49,4 +50,32 @@ pub struct Substituted {
     /// The one in its place.
     #[prost(string, tag = "3")]
     pub to: String,
+}
+
+/// A result of an earlier revision that a unit of a later one may take.
+#[derive(Clone, PartialEq, Message)]
+pub struct CarriedResult {
+    /// SHA-256 of the action, the payload and the environment that it is the result of, 32 bytes.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: Bytes,
+    /// The result: an encoded `google.protobuf.Value`.
+    #[prost(message, required, tag = "2")]
+    pub output: Stored,
+    /// The execution that it comes from, 16 bytes.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub execution_id: Bytes,
+}
+
+/// A unit that has the result of an earlier revision.
+#[derive(Clone, PartialEq, Message)]
+pub struct UnitMemoized {
+    /// Which one.
+    #[prost(message, required, tag = "1")]
+    pub unit: UnitRef,
+    /// The action that is not called again.
+    #[prost(string, tag = "2")]
+    pub action: String,
+    /// The result that it takes.
+    #[prost(message, required, tag = "3")]
+    pub result: CarriedResult,
 }

@@ -3,6 +3,7 @@
 use super::{Failure, Stored, UnitRef};
 use alloc::string::String;
 use alloc::vec::Vec;
+use bytes::Bytes;
 use prost::{Enumeration, Message};
 
 /// A unit that failed for good.
@@ -53,6 +54,12 @@ pub struct UnitResult {
     /// An encoded `google.protobuf.Value`; absent if it failed.
     #[prost(message, optional, tag = "1")]
     pub output: Option<Stored>,
+    /// What a later revision knows it by, 32 bytes; empty if there will be none.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub result_key: Bytes,
+    /// The execution of this run that it comes from, 16 bytes; empty if it comes from another run, or from none.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub execution_id: Bytes,
 }
 
 /// A step that failed for good.

@@ -74,6 +74,7 @@ fn step<'a>(encoder: &mut Encoder<'a>, step: &'a Step) {
         on_failure: _,
         on_dependency_failure: _,
         verify,
+        is_fresh_for_run,
         metadata,
     } = step;
     encoder.text(key);
@@ -91,6 +92,10 @@ fn step<'a>(encoder: &mut Encoder<'a>, step: &'a Step) {
     self::on_dependency_failure(encoder, step);
     encoder.optional(verify.as_ref(), call);
     encoder.object(metadata);
+    // No key of a step has a blank, so this is told from the step behind it.
+    if *is_fresh_for_run {
+        encoder.text("freshness run");
+    }
 }
 
 pub(super) fn on_failure(encoder: &mut Encoder<'_>, step: &Step) {

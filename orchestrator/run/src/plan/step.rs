@@ -56,6 +56,8 @@ pub(super) fn read<'a>(
         object.finish(reading);
         Some(call)
     });
+    let freshness = object.one_of(reading, "freshness", &[("attempt", false), ("run", true)]);
+    step.is_fresh_for_run = freshness.unwrap_or(false);
     let metadata = object.object(reading, "metadata");
     step.metadata = metadata.map(config::opaque).unwrap_or_default();
     object.finish(reading);
@@ -84,6 +86,7 @@ pub(super) fn stand_in(place: usize) -> (Step, Links) {
         on_failure: None,
         on_dependency_failure: None,
         verify: None,
+        is_fresh_for_run: false,
         metadata: Opaque::default(),
     };
     (step, Links::default())

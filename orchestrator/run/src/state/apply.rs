@@ -1,11 +1,10 @@
 //! What each entry of the journal changes. Total: an entry that was decided can always be applied.
 
+use super::units::memoized;
 use super::{
-    Checkpoint, End, PendingEvaluation, RunState, Stage, StepStage, StepState, UnitStage, UnitState,
+    ArtifactState, Checkpoint, End, PendingEvaluation, RunState, Stage, StepStage, StepState, UnitStage,
 };
-use crate::journal::{
-    Entry, Event, Failure, OutcomeClass, PlanCreated, StepRetrying, ToolCalled, ToolOutput, UnitResult,
-};
+use crate::journal::{Entry, Event, Failure, OutcomeClass, PlanCreated, ToolCalled, ToolOutput};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -32,6 +31,9 @@ impl RunState {
             | Event::RunRecovered(_)
             | Event::RevisionFailing(_)
             | Event::ReplanTriggered(_)
+            | Event::ArtifactCreated(_)
+            | Event::RunVerifying(_)
+            | Event::ArtifactVerified(_)
             | Event::CheckpointCreated(_)
             | Event::RunRolledBack(_)
             | Event::TimeoutError(_) => self.apply_to_run(event, entry.at),
@@ -63,6 +65,7 @@ impl RunState {
             }
             Event::EvaluationRequested(_)
             | Event::Evaluated(_)
+            | Event::UnitMemoized(_)
             | Event::ToolCalled(_)
             | Event::ToolOutput(_)
             | Event::StepRetrying(_)
@@ -113,6 +116,16 @@ impl RunState {
                     self.plan_wanted(replan);
                 }
             }
+            Event::ArtifactCreated(artifact) => {
+                self.n_artifacts = artifact.number;
+                self.artifacts.push(ArtifactState {
+                    created: artifact.clone(),
+                    created_at: at,
+                    ..ArtifactState::default()
+                });
+            }
+            Event::RunVerifying(_) => self.is_verifying = true,
+            Event::ArtifactVerified(verified) => self.artifact_verified(verified),
             Event::CheckpointCreated(checkpoint) => {
                 let completed = self.steps_in(StepStage::Completed);
                 self.checkpoints.push(Checkpoint {
@@ -201,6 +214,11 @@ impl RunState {
         self.document = plan.document.clone();
         self.profiles = plan.profiles.clone();
         self.steps_begin(plan.n_steps);
+        self.artifacts.clear();
+        self.is_verifying = false;
+        self.results.extend(plan.results.iter().cloned());
+        let n_forgotten = self.results.len().saturating_sub(RESULTS_KEPT);
+        self.results.drain(..n_forgotten);
         if let Some(planning) = &mut self.planning {
             planning.accepted = plan.generation;
             planning.error = None;
@@ -275,6 +293,9 @@ impl RunState {
                 };
                 self.evaluations
                     .retain(|evaluation| evaluation.step != reset.step);
+                self.artifacts
+                    .retain(|artifact| artifact.created.unit.step != reset.step);
+                self.is_verifying = false;
             }
             Event::StepMemoized(memo) => {
                 let step = &mut self.steps[memo.step as usize];
@@ -318,6 +339,7 @@ impl RunState {
                 }
             }
             Event::ToolsAsked(asked) => self.tools_asked(asked),
+            Event::UnitMemoized(memo) => self.unit_memoized(memo),
             Event::ToolCalled(called) => self.tool_called(called),
             Event::ToolOutput(output) => self.tool_output(output),
             Event::StepRetrying(retrying) => self.unit_retries(retrying),
@@ -358,11 +380,22 @@ impl RunState {
     }
 
     fn tool_called(&mut self, called: &ToolCalled) {
+        if called.unit.is_verification() {
+            if let Some(artifact) = self.looked_at(called.unit) {
+                artifact.attempts = called.attempt;
+                artifact.again_at = 0;
+                artifact.live = Some(called.clone());
+            }
+            return;
+        }
         let unit = self.unit_mut(called.unit.of_step());
         unit.set_stage(UnitStage::Live);
         match called.unit.is_safety_check() {
             true => unit.checks = called.attempt,
             false => unit.attempts = called.attempt,
+        }
+        if !called.unit.is_safety_check() {
+            unit.result_key = called.result_key.clone();
         }
         unit.live = Some(called.clone());
         unit.awaits_budget = false;
@@ -370,6 +403,12 @@ impl RunState {
     }
 
     fn tool_output(&mut self, output: &ToolOutput) {
+        if output.unit.is_verification() {
+            if let Some(artifact) = self.looked_at(output.unit) {
+                artifact.live = None;
+            }
+            return;
+        }
         let runs = self.steps[output.unit.step as usize].stage() == StepStage::Running;
         let live = self.unit_mut(output.unit.of_step()).live.take();
         if let Some(live) = &live {
@@ -397,33 +436,9 @@ impl RunState {
             unit.set_stage(UnitStage::Judged);
         }
     }
-
-    fn unit_retries(&mut self, retrying: &StepRetrying) {
-        let unit = self.unit_mut(retrying.unit);
-        unit.set_stage(UnitStage::BackingOff);
-        unit.retry_at = retrying.due_at;
-        unit.error = Some(retrying.error.clone());
-        if retrying.retry > 0 {
-            unit.retries = retrying.retry;
-            unit.never_ran = 0;
-        } else {
-            unit.never_ran += 1;
-        }
-    }
 }
 
-/// A unit as the other run left it. It has no attempt here.
-fn memoized(result: &UnitResult) -> UnitState {
-    let stage = match result.output {
-        Some(_) => UnitStage::Completed,
-        None => UnitStage::Failed,
-    };
-    UnitState {
-        stage: stage.into(),
-        output: result.output.clone(),
-        ..UnitState::default()
-    }
-}
-
+/// Results of earlier revisions that a state holds.
+const RESULTS_KEPT: usize = 1024;
 /// Checkpoints that a state holds.
 const CHECKPOINTS_KEPT: usize = 64;

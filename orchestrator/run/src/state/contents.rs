@@ -22,6 +22,11 @@ impl RunState {
             request.subject.iter().chain(answer).chain(&request.data)
         });
         let session = self.session.as_ref().map(|session| &session.state);
+        let artifacts = self.artifacts.iter().flat_map(|artifact| {
+            let live = artifact.live.as_ref().map(|live| &live.request);
+            artifact.created.content.iter().chain(live)
+        });
+        let results = self.results.iter().map(|result| &result.output);
         let checkpoints = self.checkpoints.iter().map(|checkpoint| &checkpoint.data);
         let planning = self.planning.iter().flat_map(|planning| {
             let live = planning.live.as_ref().map(|live| &live.request);
@@ -35,6 +40,8 @@ impl RunState {
             .chain(end)
             .chain(session)
             .chain(checkpoints)
+            .chain(results)
+            .chain(artifacts)
             .filter_map(Stored::content)
             .collect()
     }

@@ -1,7 +1,28 @@
 //! The units of a step, and those that a turn of a model has: the calls of tools that it asks for.
 
-use super::{RunState, StepState, UnitStage, UnitState};
-use crate::journal::{ToolsAsked, UnitRef};
+use super::{RunState, StepState, UnitState};
+use crate::journal::{StepRetrying, ToolsAsked, UnitMemoized, UnitRef, UnitResult};
+use prost::Enumeration;
+
+/// Where a unit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum UnitStage {
+    /// To be dispatched.
+    Ready = 0,
+    /// An attempt, an evaluation or a child run lives.
+    Live = 1,
+    /// Waits for its next attempt.
+    BackingOff = 2,
+    /// Waits for a person.
+    Waiting = 3,
+    /// An attempt ended, and what follows is not decided yet.
+    Judged = 4,
+    /// Has an output.
+    Completed = 5,
+    /// Failed for good.
+    Failed = 6,
+}
 
 impl StepState {
     /// Every unit with its index: each that the step dispatches, and behind it the calls that it asks for.
@@ -64,5 +85,49 @@ impl UnitState {
             asked: Some(asked.clone()),
             ..Self::default()
         }
+    }
+}
+
+impl RunState {
+    // RUN-12.6
+    pub(super) fn unit_memoized(&mut self, memo: &UnitMemoized) {
+        let result = &memo.result;
+        let taken = self.results.iter().position(|known| known == result);
+        self.results
+            .remove(taken.expect("a result that is taken was there"));
+        let unit = self.unit_mut(memo.unit);
+        unit.set_stage(UnitStage::Completed);
+        unit.output = Some(result.output.clone());
+        unit.result_key = result.key.clone();
+        unit.memo_of = result.execution_id.clone();
+        self.progress();
+    }
+
+    pub(super) fn unit_retries(&mut self, retrying: &StepRetrying) {
+        let unit = self.unit_mut(retrying.unit);
+        unit.set_stage(UnitStage::BackingOff);
+        unit.retry_at = retrying.due_at;
+        unit.error = Some(retrying.error.clone());
+        if retrying.retry > 0 {
+            unit.retries = retrying.retry;
+            unit.never_ran = 0;
+        } else {
+            unit.never_ran += 1;
+        }
+    }
+}
+
+/// A unit as the other run left it. It has no attempt here.
+pub(super) fn memoized(result: &UnitResult) -> UnitState {
+    let stage = match result.output {
+        Some(_) => UnitStage::Completed,
+        None => UnitStage::Failed,
+    };
+    UnitState {
+        stage: stage.into(),
+        output: result.output.clone(),
+        result_key: result.result_key.clone(),
+        memo_of: result.execution_id.clone(),
+        ..UnitState::default()
     }
 }

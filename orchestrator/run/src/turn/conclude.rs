@@ -57,7 +57,12 @@ impl Turn<'_> {
         {
             return self.deadlock();
         }
-        self.complete();
+        // RUN-12.8
+        match self.verify() {
+            None => {}
+            Some(Ok(())) => self.complete(),
+            Some(Err(cause)) => self.revision_failed(cause),
+        }
     }
 
     /// What is pending once nothing runs and nothing can start will never run.

@@ -218,6 +218,9 @@ impl Turn<'_> {
             Ok(rendered) => rendered,
             Err((code, message)) => return self.unit_fails(unit, code, &message),
         };
+        if let Some(result) = self.carried(unit, &rendered) {
+            return self.take_result(unit, rendered.action, result);
+        }
         let subject = self.subject_digest(unit, &rendered);
         // RUN-6.2
         let gate = self.gate(unit, &rendered, &subject);
@@ -262,6 +265,10 @@ impl Turn<'_> {
             approval: state.approval,
             reserved: self.reserved(rendered),
             model: self.model_asked(rendered),
+            result_key: match self.may_be_revised() {
+                true => Bytes::copy_from_slice(&self.result_key(rendered)),
+                false => Bytes::new(),
+            },
         }));
         self.effect(Effect::Submit {
             execution_id: self.attempt_name(unit, attempt).execution_id(),
@@ -365,6 +372,20 @@ impl Turn<'_> {
             if stops_children {
                 self.cancel_children(step);
             }
+        }
+        let looks = self
+            .state
+            .artifacts
+            .iter()
+            .filter_map(|artifact| artifact.live.clone());
+        for live in looks.collect::<alloc::vec::Vec<_>>() {
+            let effect = Effect::Submit {
+                execution_id: self.attempt_name(live.unit, live.attempt).execution_id(),
+                request: self.load(&live.request),
+                attempt_ms: live.attempt_ms,
+                seen: self.profile(&live.action).seen,
+            };
+            self.effect(effect);
         }
         self.into_commit().effects
     }

@@ -40,8 +40,15 @@ impl Turn<'_> {
         if live.unit.is_safety_check() {
             return self.checked(&live, outcome);
         }
+        if live.unit.is_verification() {
+            return self.looked(&live, outcome);
+        }
         let step_runs = self.step_state(unit.step).stage() == StepStage::Running;
-        let outcome = bounded(outcome, &live);
+        let outcome = self.declaring(bounded(outcome, &live), step_runs);
+        let declaring = outcome
+            .output
+            .clone()
+            .filter(|_| outcome.class == OutcomeClass::Completed);
         let class = outcome.class;
         let patches = class == OutcomeClass::Completed && outcome.output.as_deref().is_some_and(has_patch);
         let usage = self.used_by(&live, &outcome);
@@ -65,6 +72,9 @@ impl Turn<'_> {
             return;
         }
         self.skill_did(&live.action, class, &outcome.code);
+        if let Some(output) = declaring {
+            self.declare(unit, &live.action, &output);
+        }
         match error {
             None => self.unit_ended(unit),
             Some(error) if class == OutcomeClass::ApprovalRequired => {
@@ -94,7 +104,16 @@ impl Turn<'_> {
                 }
             }
         }
-        None
+        let looks = self
+            .state
+            .artifacts
+            .iter()
+            .filter_map(|artifact| artifact.live.as_ref());
+        let mut looks = looks.filter(|live| {
+            let is_of_epoch = live.unit.epoch == self.step_state(live.unit.step).epoch;
+            is_of_epoch && self.attempt_name(live.unit, live.attempt).execution_id() == execution_id
+        });
+        looks.next().map(|live| (live.unit, live.clone()))
     }
 
     // RUN-5.2
@@ -181,6 +200,7 @@ impl Turn<'_> {
             return;
         };
         let step_runs = self.step_state(unit.step).stage() == StepStage::Running;
+        let declaring = result.clone().ok();
         let (output, error) = match result {
             Ok(output) => (Some(self.store(output)), None),
             Err(message) => (None, Some(Failure::of_step(unit.step, "CHILD_FAILED", &message))),
@@ -192,7 +212,12 @@ impl Turn<'_> {
         }));
         match error {
             _ if !step_runs => {}
-            None => self.unit_ended(unit),
+            None => {
+                if let Some(output) = declaring {
+                    self.declare(unit, "", &output);
+                }
+                self.unit_ended(unit);
+            }
             Some(error) => self.try_again(unit, error),
         }
     }

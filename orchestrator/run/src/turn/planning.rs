@@ -17,6 +17,7 @@ use crate::plan::{Plan, Step};
 use crate::planner::{Allowed, Question, bounded, judged};
 use crate::spec::{ActionProfile, EffectClass, Planner};
 use crate::state::{Planning, Stage};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -323,6 +324,8 @@ impl<'a> Turn<'a> {
     /// Makes the revision of an accepted plan.
     fn planned(&mut self, plan: Plan, planning: &Planning, catalogue: &Catalogue) {
         let document = self.store(plan.document.as_encoded().clone());
+        // RUN-12.6
+        let results = self.results_to_carry(&BTreeSet::new());
         let replaced = planning.previous.last().filter(|_| planning.replans > 0);
         let failed = replaced.map(|previous| previous.failed.iter().map(|step| step.key.clone()).collect());
         self.emit(Event::PlanCreated(PlanCreated {
@@ -338,6 +341,7 @@ impl<'a> Turn<'a> {
                 .map_or_else(Bytes::new, |parent| Bytes::copy_from_slice(&parent)),
             failed_steps: failed.unwrap_or_default(),
             disabled: self.state.disabled_actions.clone(),
+            results,
         }));
         self.revised = Some(Arc::new(plan));
     }

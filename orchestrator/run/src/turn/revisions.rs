@@ -6,6 +6,7 @@ use crate::journal::{Decision, Event, InputRequest, PlanCreated, Stored};
 use crate::outcome::cut;
 use crate::plan::{self, Plan};
 use crate::spec::ActionProfile;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -51,11 +52,20 @@ impl Turn<'_> {
     // RUN-6.10
     /// Makes the revision that was approved: every step begins anew.
     pub(super) fn revise(&mut self, revised: &Revised, document: Stored) {
-        self.emit_revision("edit", revised, document);
+        self.emit_revision("edit", revised, document, &BTreeSet::new());
     }
 
-    /// Writes down the revision that takes the place of the one at hand.
-    pub(super) fn emit_revision(&mut self, cause: &str, revised: &Revised, document: Stored) {
+    // RUN-12.6
+    /// Writes down the revision that takes the place of the one at hand, with what it may take of it: everything that completed,
+    /// but for the steps that it keeps as a whole.
+    pub(super) fn emit_revision(
+        &mut self,
+        cause: &str,
+        revised: &Revised,
+        document: Stored,
+        kept: &BTreeSet<u32>,
+    ) {
+        let results = self.results_to_carry(kept);
         self.emit(Event::PlanCreated(PlanCreated {
             number: self.state.revision_number + 1,
             digest: Bytes::copy_from_slice(&revised.plan.digest),
@@ -63,6 +73,7 @@ impl Turn<'_> {
             profiles: revised.profiles.clone(),
             n_steps: u32::try_from(revised.plan.steps.len()).expect("a plan has at most 1024 steps"),
             document,
+            results,
             ..PlanCreated::default()
         }));
     }

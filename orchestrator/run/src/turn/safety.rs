@@ -46,6 +46,7 @@ impl Turn<'_> {
             approval: Bytes::new(),
             reserved,
             model,
+            result_key: Bytes::new(),
         }));
         self.effect(Effect::Submit {
             execution_id: self.attempt_name(check, attempt).execution_id(),

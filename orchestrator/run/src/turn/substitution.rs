@@ -1,11 +1,12 @@
 //! Another action in the place of one that failed for good: a revision with one step changed, for which nobody is asked.
 
 use super::Turn;
+use super::artifacts::{INVALID, MISSING};
 use super::revisions::Revised;
 use crate::fork::kept_of;
 use crate::journal::{Event, Failure, ReplanTriggered, Substituted};
 use crate::plan::{self, Expression, StepIndex, StepKind};
-use crate::state::{StepStage, UnitStage};
+use crate::state::{ArtifactState, StepStage, UnitStage, UnitState, Verdict};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -38,8 +39,9 @@ impl Turn<'_> {
             ..ReplanTriggered::default()
         }));
         let document = self.store(revised.plan.document.as_encoded().clone());
-        self.emit_revision("substitution", &revised, document);
-        kept.into_iter().for_each(|event| self.keep(event));
+        let steps = kept.iter().map(|(step, _)| *step).collect();
+        self.emit_revision("substitution", &revised, document, &steps);
+        kept.into_iter().for_each(|(_, event)| self.keep(event));
         self.revised = Some(revised.plan);
         true
     }
@@ -50,6 +52,9 @@ impl Turn<'_> {
         let step = cause.step?;
         if NOT_THE_ACTION.contains(&cause.code.as_str()) {
             return None;
+        }
+        if [MISSING, INVALID].contains(&cause.code.as_str()) {
+            return Some((step as StepIndex, self.maker(step)?));
         }
         let units = (0..).zip(&self.step_state(step).units);
         let mut failed = units.filter(|(_, unit)| unit.stage() == UnitStage::Failed);
@@ -68,6 +73,17 @@ impl Turn<'_> {
             | StepKind::Condition(_)
             | StepKind::SubPlan(_) => None,
         }
+    }
+
+    /// The action of a step whose artifact is wrong, or that should have made one.
+    fn maker(&self, step: u32) -> Option<String> {
+        let of_step = |artifact: &&ArtifactState| artifact.created.unit.step == step;
+        let mut wrong = self.state.artifacts.iter().filter(of_step);
+        let wrong = wrong.find(|artifact| artifact.verdict() == Verdict::Wrong);
+        let named = wrong.map(|artifact| artifact.created.action.clone());
+        let named = named.filter(|action| !action.is_empty());
+        let produces = |action: &String| !self.profile(action).produces.is_empty();
+        named.or_else(|| self.actions_of(step).into_iter().find(produces))
     }
 
     // RUN-12.3
@@ -101,7 +117,7 @@ impl Turn<'_> {
 
     // RUN-12.4
     /// The results that the next revision begins with: those that the changed step has no part in.
-    fn kept_results(&self, changed: StepIndex) -> Vec<Event> {
+    fn kept_results(&self, changed: StepIndex) -> Vec<(u32, Event)> {
         let mut stale = alloc::vec![false; self.plan.steps.len()];
         let mut decides = false;
         for (step, spec) in self.plan.steps.iter().enumerate() {
@@ -121,8 +137,14 @@ impl Turn<'_> {
             let is_stale = stale[*step as usize];
             !is_stale && matches!(state.stage(), StepStage::Completed | StepStage::Skipped)
         });
-        kept.filter_map(|(step, state)| kept_of(step, state, self.state.sequence))
-            .collect()
+        kept.filter_map(|(step, state)| {
+            let execution_of = |index: u32, unit: &UnitState| match unit.memo_of.is_empty() {
+                true => self.execution_of(self.unit_ref(step, index), unit.attempts),
+                false => unit.memo_of.clone(),
+            };
+            Some((step, kept_of(step, state, self.state.sequence, &execution_of)?))
+        })
+        .collect()
     }
 }
 

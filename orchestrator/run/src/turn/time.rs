@@ -71,6 +71,9 @@ impl RunState {
             for unit in units.filter(|unit| unit.stage() == UnitStage::BackingOff) {
                 consider(unit.retry_at, Due::Retry);
             }
+            for artifact in self.artifacts.iter().filter(|artifact| artifact.again_at > 0) {
+                consider(artifact.again_at, Due::Retry);
+            }
         }
         if self.is_active() {
             let at = |since: u64, limit: u64| {
@@ -123,6 +126,18 @@ impl RunState {
                     longest = longest.max(self.unit_budget_ms(spec, attempt_ms, extensions));
                 }
             }
+        }
+        for live in self
+            .artifacts
+            .iter()
+            .filter_map(|artifact| artifact.live.as_ref())
+        {
+            let waits = self
+                .spec
+                .limits
+                .queue_wait_ms
+                .saturating_add(self.spec.limits.worker_wait_ms);
+            longest = longest.max(waits.saturating_add(live.attempt_ms));
         }
         Some(WATCHDOG_MS_MIN.max(longest.saturating_add(WATCHDOG_MARGIN_MS)))
     }

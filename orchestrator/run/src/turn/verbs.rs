@@ -107,7 +107,10 @@ impl Turn<'_> {
     /// True if the step has done something that repeating it would do again.
     fn had_effect(&self, step: u32) -> bool {
         let units = self.step_state(step).all_units();
-        let mut done = units.filter(|(_, unit)| unit.attempts > 0 && unit.stage() == UnitStage::Completed);
+        let mut done = units.filter(|(_, unit)| {
+            let is_of_run = unit.attempts > 0 || !unit.memo_of.is_empty();
+            is_of_run && unit.stage() == UnitStage::Completed
+        });
         match &self.step(step).kind {
             StepKind::Condition(_) | StepKind::UserInput(_) => false,
             // What the child did cannot be seen from here.

@@ -301,3 +301,134 @@ fn a_plan_that_breaks_a_constraint_says_which() {
         places.map(|place| (place.to_owned(), broken))
     );
 }
+
+fn suggesting() -> Spec {
+    Spec {
+        autonomy_level: 1,
+        ..protocol(Constraints::default())
+    }
+}
+
+/// The plan that is asked about is approved with another one in its place.
+fn edit(world: &mut World, steps: Value) {
+    let document = json!({"schema": "escapement.plan/1", "name": "Other", "steps": steps});
+    let answer = world.answer_of(&world.asked(), "bob", Decision::ApproveWithEdits, document);
+    let profiles = world.run.state().profiles.clone();
+    world.input(Input::ApproveEdited { answer, profiles });
+}
+
+fn memos(world: &World) -> Vec<(u32, u32)> {
+    let memos = world.journal.iter().filter_map(|entry| match &entry.event {
+        Some(Event::UnitMemoized(memo)) => Some((memo.unit.step, memo.unit.index)),
+        _ => None,
+    });
+    memos.collect()
+}
+
+fn mail(key: &str, to: &str) -> Value {
+    json!({"key": key, "type": "tool_call", "config": {"tool_name": "safe.mail", "tool_args": {"to": to}}})
+}
+
+// RUN-12.6
+#[test]
+fn what_an_earlier_revision_completed_is_not_done_again() {
+    let steps = json!([mail("a", "eve"), tool("b", "paint", &["a"])]);
+    let mut world = world(steps, suggesting());
+    world.answer(Decision::Approve, Value::Null);
+    world
+        .complete("a", json!({"sent": 1}))
+        .fail("b", OutcomeClass::FailedForGood);
+    let other = json!([mail("first", "eve"), mail("second", "eve"), mail("third", "bob")]);
+    edit(&mut world, other);
+    // Kept with its step, the result was not the revision's to take; it is that of the revision before the edit.
+    assert_eq!(memos(&world), [(0, 0)], "each result is taken once");
+    assert_eq!(
+        world.shows(),
+        "running: first completed, second running, third pending"
+    );
+    world
+        .complete("second", json!({}))
+        .complete("third", json!({"n": 3}));
+    assert_eq!(world.output(), json!({"n": 3}));
+}
+
+// RUN-12.6
+#[test]
+fn a_loop_takes_as_many_results_as_there_are() {
+    let repeated = |max: u32| {
+        json!({"key": "l", "type": "loop", "config": {"tool_name": "safe.mail", "tool_args": {"to": "eve"},
+            "pass_iteration": false, "max_iterations": max}})
+    };
+    let mut world = world(json!([repeated(3), tool("b", "paint", &[])]), suggesting());
+    world.answer(Decision::Approve, Value::Null);
+    for n in 0..3 {
+        world.complete("l", json!({"n": n}));
+    }
+    world.fail("b", OutcomeClass::FailedForGood);
+    edit(&mut world, json!([repeated(4)]));
+    assert_eq!(memos(&world), [(0, 0), (0, 1), (0, 2)]);
+    world.complete("l", json!({"n": 3}));
+    assert_eq!(world.output(), json!([{"n": 0}, {"n": 1}, {"n": 2}, {"n": 3}]));
+    assert!(world.run.state().results.is_empty());
+}
+
+// RUN-12.6
+#[test]
+fn what_was_read_is_read_again_unless_the_step_says_otherwise() {
+    let reads = |key: &str, freshness: &str| {
+        and(
+            tool("read", "world.read", &[]),
+            json!({"key": key, "freshness": freshness}),
+        )
+    };
+    let steps = json!([
+        reads("one", "attempt"),
+        reads("two", "run"),
+        tool("b", "paint", &[])
+    ]);
+    let mut world = world(steps, suggesting());
+    world.answer(Decision::Approve, Value::Null);
+    world
+        .complete("one", json!({"n": 1}))
+        .complete("two", json!({"n": 2}));
+    world.fail("b", OutcomeClass::FailedForGood);
+    edit(&mut world, json!([reads("x", "run"), reads("y", "attempt")]));
+    assert_eq!(world.shows(), "running: x completed, y running");
+    world.complete("y", json!({}));
+    assert_eq!(world.run.shown().as_str(), "completed");
+    assert!(plan_digest(&reads("x", "run")) != plan_digest(&reads("x", "attempt")));
+}
+
+fn plan_digest(step: &Value) -> [u8; 32] {
+    let document = json!({"schema": "escapement.plan/1", "name": "x", "steps": [step]});
+    escapement_run::plan::read(&crate::world::opaque(&document))
+        .unwrap()
+        .digest
+}
+
+// RUN-12.6
+#[test]
+fn what_was_set_back_is_done_again() {
+    let mut world = world(
+        json!([mail("a", "eve"), tool("b", "paint", &["a"])]),
+        suggesting(),
+    );
+    world.answer(Decision::Approve, Value::Null);
+    world
+        .complete("a", json!({"sent": 1}))
+        .fail("b", OutcomeClass::FailedForGood);
+    edit(&mut world, json!([mail("x", "eve"), mail("y", "bob")]));
+    assert_eq!(world.shows(), "running: x completed, y running");
+    let rewind = |allow| Input::Rewind {
+        step_key: "x".to_owned(),
+        scope: escapement_run::RewindScope::Later,
+        allow_repeat_effects: allow,
+    };
+    assert_eq!(
+        world.refusal(rewind(false)),
+        escapement_run::RefusedReason::EffectsWouldRepeat,
+        "the mail was sent by this run"
+    );
+    world.input(rewind(true));
+    assert_eq!(world.shows(), "running: x running, y pending");
+}

@@ -81,6 +81,7 @@ fn is_end(state: ShownState) -> bool {
         ShownState::Queued
         | ShownState::Planning
         | ShownState::Running
+        | ShownState::Verifying
         | ShownState::Waiting
         | ShownState::Pausing
         | ShownState::Paused => false,

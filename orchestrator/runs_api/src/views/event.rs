@@ -10,8 +10,8 @@ use escapement_model::opaque::{ListBuilder, StructBuilder, value};
 use escapement_model::{Opaque, RunId};
 use escapement_run::ids::AttemptName;
 use escapement_run::journal::{
-    Entry, Event, Failure, InputRequest, RequestAnswer, StepMemoized, Stored, ToolCalled, ToolOutput,
-    ToolsAsked, UnitRef, Usage,
+    ArtifactCreated, Entry, Event, Failure, InputRequest, RequestAnswer, StepMemoized, Stored, ToolCalled,
+    ToolOutput, ToolsAsked, UnitRef, Usage,
 };
 use escapement_run::outcome::value_of_object;
 use escapement_run::plan::Plan;
@@ -66,6 +66,8 @@ fn step_of(event: &Event) -> Option<u32> {
         Event::ChildRunEnded(ended) => Some(ended.unit.step),
         Event::RevisionFailing(failing) => failing.error.step,
         Event::ReplanTriggered(replan) => replan.error.step,
+        Event::UnitMemoized(memo) => Some(memo.unit.step),
+        Event::ArtifactCreated(artifact) => Some(artifact.unit.step),
         Event::RunFailed(failed) => failed.error.step,
         _ => None,
     }
@@ -75,6 +77,8 @@ fn tool_name(plan: &Plan, event: &Event) -> String {
     use escapement_run::plan::StepKind;
     match event {
         Event::ToolCalled(called) => called.action.clone(),
+        Event::UnitMemoized(memo) => memo.action.clone(),
+        Event::ArtifactCreated(artifact) => artifact.action.clone(),
         Event::ToolOutput(output) => match plan.steps.get(output.unit.step as usize).map(|step| &step.kind) {
             Some(StepKind::ToolCall(call)) => call.tool_name.clone(),
             Some(StepKind::Loop(repeated)) => repeated.call.tool_name.clone(),
@@ -144,6 +148,10 @@ fn data(run_id: RunId, plan: &Plan, event: &Event) -> Opaque {
             .number("used", warning.used as f64)
             .number("limit", warning.limit as f64),
         Event::BudgetAwaited(awaited) => unit(data, plan, awaited.unit).text("kind", awaited.kind().as_str()),
+        Event::UnitMemoized(_)
+        | Event::ArtifactCreated(_)
+        | Event::RunVerifying(_)
+        | Event::ArtifactVerified(_) => of_results(data, plan, event),
         Event::InputRequested(_)
         | Event::DecisionRecorded(_)
         | Event::InputReceived(_)
@@ -292,6 +300,48 @@ fn tools_asked(data: StructBuilder, plan: &Plan, asked: &ToolsAsked) -> StructBu
     unit(data, plan, asked.unit)
         .list("calls", calls)
         .number("left_out", f64::from(asked.n_left_out))
+}
+
+/// What is taken over, and what is made and verified.
+fn of_results(data: StructBuilder, plan: &Plan, event: &Event) -> StructBuilder {
+    match event {
+        Event::UnitMemoized(memo) => {
+            let data = unit(data, plan, memo.unit)
+                .text("action", &memo.action)
+                .text("memo_of", &uuid_text(&memo.result.execution_id));
+            optional(data, "output", Some(&memo.result.output))
+        }
+        Event::ArtifactCreated(artifact) => artifact_created(data, plan, artifact),
+        Event::RunVerifying(verifying) => {
+            let wanted = verifying.wanted.iter();
+            let wanted = wanted.fold(ListBuilder::new(), |list, one| list.text(one));
+            data.list("wanted", wanted)
+        }
+        Event::ArtifactVerified(verified) => {
+            let data = data
+                .number("number", f64::from(verified.number))
+                .boolean("is_right", verified.problem.is_empty())
+                .number("size_bytes", verified.size_bytes as f64);
+            let data = word(data, "sha256", &hex(&verified.sha256));
+            word(data, "problem", &verified.problem)
+        }
+        _ => data,
+    }
+}
+
+fn artifact_created(data: StructBuilder, plan: &Plan, artifact: &ArtifactCreated) -> StructBuilder {
+    let data = unit(data, plan, artifact.unit)
+        .text("artifact_id", &uuid_text(&artifact.id))
+        .number("number", f64::from(artifact.number))
+        .text("type", &artifact.artifact_type)
+        .text("mime_type", &artifact.mime_type);
+    let data = word(data, "name", &artifact.name);
+    let data = word(data, "path", &artifact.path);
+    let data = word(data, "sha256", &hex(&artifact.sha256));
+    match artifact.size_bytes {
+        Some(size_bytes) => data.number("size_bytes", size_bytes as f64),
+        None => data,
+    }
 }
 
 fn requested(data: StructBuilder, plan: &Plan, request: &InputRequest) -> StructBuilder {

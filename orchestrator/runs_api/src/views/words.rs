@@ -13,6 +13,7 @@ pub(crate) fn state_of(state: ShownState) -> State {
         ShownState::Queued => State::Queued,
         ShownState::Planning => State::Planning,
         ShownState::Running => State::Running,
+        ShownState::Verifying => State::Verifying,
         ShownState::Waiting => State::Waiting,
         ShownState::Pausing => State::Pausing,
         ShownState::Paused => State::Paused,
@@ -159,7 +160,8 @@ pub(super) fn time(at: i64) -> Option<i64> {
 }
 
 /// All states.
-pub(crate) const STATES: [ShownState; 10] = [
+pub(crate) const STATES: [ShownState; 11] = [
+    ShownState::Verifying,
     ShownState::Queued,
     ShownState::Planning,
     ShownState::Running,

@@ -93,6 +93,7 @@ fn step(index: usize, it: &Step) -> CoreStep {
             OnDependencyFailure::ByRequired => unreachable!("a word of policies"),
         }),
         verify: None,
+        is_fresh_for_run: false,
         metadata: Opaque::default(),
     }
 }

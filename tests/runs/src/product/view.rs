@@ -39,6 +39,8 @@ fn shown(shown: ShownState) -> Shown {
         ShownState::Queued => Shown::Queued,
         ShownState::Planning => unreachable!("no explored run makes its plan"),
         ShownState::Running => Shown::Running,
+        // No plan of the exploration has to produce an artifact.
+        ShownState::Verifying => unreachable!("nothing is to be verified"),
         ShownState::Waiting => Shown::Waiting,
         ShownState::Pausing => Shown::Pausing,
         ShownState::Paused => Shown::Paused,
