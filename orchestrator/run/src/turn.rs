@@ -69,6 +69,13 @@ impl<'a> Turn<'a> {
 
     /// Writes an entry down and applies it.
     pub(crate) fn emit(&mut self, event: Event) {
+        if planted::is_on(Bug::RunTwoEnds) && matches!(event, Event::RunFailed(_)) {
+            self.write(event.clone());
+        }
+        self.write(event);
+    }
+
+    fn write(&mut self, event: Event) {
         let entry = Entry {
             sequence: self.state.sequence + 1,
             at: self.now,

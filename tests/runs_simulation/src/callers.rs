@@ -9,7 +9,7 @@ use escapement_run::journal::{AnswerType, Decision, InputRequest, RequestKind, R
 use escapement_run::outcome::encoded;
 use escapement_run::spec::Spec;
 use escapement_run::state::StepStage;
-use escapement_run::{Answer, Input, Keep, OverrideWord, RewindScope, Rollback, plan};
+use escapement_run::{Answer, Input, Keep, OverrideWord, RewindScope, Rollback, ShownState, plan};
 use escapement_runs::{NewFork, NewRun};
 use escapement_runs_host::{Create, Fork, NotCreated};
 use escapement_runs_judge::{Done, Told};
@@ -107,6 +107,9 @@ impl World {
             return;
         }
         let run_id = *self.dice.pick(&ids);
+        if self.dice.percent(25) && self.holds_back() {
+            return;
+        }
         if ids.len() < RUNS_MAX && self.dice.percent(5) {
             return self.forks(run_id);
         }
@@ -154,6 +157,24 @@ impl World {
             }
         };
         self.try_input(run_id, input, done);
+    }
+
+    /// Somebody pauses a run before its turn comes; false if none waits for that.
+    fn holds_back(&mut self) -> bool {
+        let Some(process) = &mut self.process else {
+            return false;
+        };
+        let ids: Vec<RunId> = process.host.runs().ids().collect();
+        let waits = |run_id: &RunId| {
+            let run = process.host.run(*run_id);
+            run.is_some_and(|(run, _)| run.shown() == ShownState::Queued)
+        };
+        let Some(run_id) = ids.into_iter().find(waits) else {
+            return false;
+        };
+        let reason = "not yet".to_owned();
+        self.try_input(run_id, Input::Pause { reason }, Done::Pause);
+        true
     }
 
     /// Makes a run that keeps what completed of one that lives.

@@ -25,11 +25,15 @@ pub(crate) fn document(dice: &mut Dice, is_child: bool) -> Opaque {
     } else {
         dice.between(1, 7)
     };
-    let mut steps: Vec<Value> = Vec::new();
-    for number in 0..n_steps {
-        let keys: Vec<String> = (0..number).map(|before| format!("s{before}")).collect();
-        steps.push(step(dice, &format!("s{number}"), &keys, n_steps, is_child));
-    }
+    let steps = if !is_child && dice.percent(10) {
+        race(dice)
+    } else {
+        let steps = (0..n_steps).map(|number| {
+            let keys: Vec<String> = (0..number).map(|before| format!("s{before}")).collect();
+            step(dice, &format!("s{number}"), &keys, n_steps, is_child)
+        });
+        steps.collect()
+    };
     let document = json!({
         "schema": "escapement.plan/1",
         "name": if is_child { "Child" } else { "Random" },
@@ -37,6 +41,21 @@ pub(crate) fn document(dice: &mut Dice, is_child: bool) -> Opaque {
         "steps": steps,
     });
     opaque(&document)
+}
+
+/// Items of which the first decides, and behind the others a step that tells what came of them.
+fn race(dice: &mut Dice) -> Vec<Value> {
+    let item = || json!({"tool_name": "pure.safe", "tool_args": {}});
+    let items: Vec<Value> = (0..dice.between(2, 3)).map(|_| item()).collect();
+    let racing = json!({"steps": items, "batch_size": 3, "wait_all": false});
+    let between = json!({"tool_name": "pure.safe", "tool_args": {}});
+    let told = json!({"tool_name": "world.safe", "tool_args": {"all": "${s0}"}});
+    [
+        json!({"key": "s0", "type": "parallel", "config": racing}),
+        json!({"key": "s1", "type": "tool_call", "depends_on": ["s0"], "config": between}),
+        json!({"key": "s2", "type": "tool_call", "depends_on": ["s1"], "config": told}),
+    ]
+    .into()
 }
 
 fn step(dice: &mut Dice, key: &str, before: &[String], n_steps: u64, is_child: bool) -> Value {

@@ -257,7 +257,9 @@ impl World {
     fn run_process(&mut self) {
         for _ in 0..ROUNDS_MAX {
             let now_ms = self.now_ms;
-            let takes_ms = self.dice.roll(5);
+            // Most commits are quick; on a slow disk much is decided behind one.
+            let slowest_ms = if self.dice.percent(10) { 300 } else { 5 };
+            let takes_ms = self.dice.roll(slowest_ms);
             let Some(process) = &mut self.process else { return };
             process.begin(now_ms, takes_ms);
             self.effects_leave();

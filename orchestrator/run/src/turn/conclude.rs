@@ -7,7 +7,6 @@ use crate::journal::{
 use crate::state::{Stage, StepStage};
 use alloc::string::String;
 use bytes::Bytes;
-use escapement_model::planted::{self, Bug};
 
 impl Turn<'_> {
     // RUN-10.1
@@ -109,13 +108,6 @@ impl Turn<'_> {
     /// Ends the run as failed; what did not end is skipped.
     pub(super) fn fail(&mut self, error: Failure) {
         self.end_steps();
-        if planted::is_on(Bug::RunTwoEnds) {
-            let error = error.clone();
-            self.emit(Event::RunFailed(RunFailed {
-                error,
-                ..RunFailed::default()
-            }));
-        }
         self.emit(Event::RunFailed(RunFailed {
             error,
             ..RunFailed::default()
