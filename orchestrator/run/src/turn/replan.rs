@@ -1,7 +1,7 @@
 //! What follows from a revision that failed: an alternative action, another plan, or the end. One place for all of it.
 
 use super::Turn;
-use crate::journal::Failure;
+use crate::journal::{Decision, Failure};
 
 impl Turn<'_> {
     // RUN-12.2
@@ -21,8 +21,13 @@ impl Turn<'_> {
     pub(super) fn begin_revision(&mut self) {
         let subject = self.plan_subject_digest(&self.state.revision);
         let is_approved = self.state.requests.iter().any(|request| {
-            let answer = request.answer.as_ref().map(|answer| &answer.subject_digest);
-            request.unit.is_none() && answer.is_some_and(|digest| digest[..] == subject[..])
+            request.unit.is_none()
+                && request.answer.as_ref().is_some_and(|answer| {
+                    // What was sent back is not approved because it comes again.
+                    let approves =
+                        matches!(answer.decision(), Decision::Approve | Decision::ApproveWithEdits);
+                    approves && answer.subject_digest[..] == subject[..]
+                })
         });
         if !is_approved {
             self.ask_for_plan();

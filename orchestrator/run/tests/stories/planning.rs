@@ -400,6 +400,23 @@ fn a_person_may_want_another_plan() {
     assert_eq!(world.run.shown(), ShownState::Completed);
 }
 
+// RUN-11.7, RUN-12.2
+#[test]
+fn a_plan_that_was_sent_back_waits_for_approval_when_it_comes_again() {
+    let mut world = of_goal(Spec {
+        autonomy_level: 1,
+        ..planned(Preset::Standard)
+    });
+    plans(&mut world, json!([call("a")]));
+    world.answer(Decision::Revise, Value::Null);
+    plans(&mut world, json!([call("a")]));
+    assert_eq!(world.shows(), "waiting: a pending");
+    world
+        .answer(Decision::Approve, Value::Null)
+        .complete("a", json!({}));
+    assert_eq!(world.run.shown(), ShownState::Completed);
+}
+
 // RUN-11.8
 #[test]
 fn the_limit_of_a_plan_leads_to_another_one_if_one_is_left() {
