@@ -15,6 +15,7 @@ mod world;
 mod children;
 mod data;
 mod failures;
+mod firings;
 mod goals;
 mod limits;
 mod lists;

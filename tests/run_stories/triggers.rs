@@ -1,6 +1,6 @@
 //! Triggers: what fires them, and that each cause starts one run.
 
-use crate::plan_words::{call, document, question, text};
+use crate::plan_words::{call, document, question, text, with};
 use crate::world::{LIMIT, World};
 use escapement_tests::wait_for;
 use serde_json::{Value, json};
@@ -215,6 +215,78 @@ async fn s66_a_condition_fires_at_its_edge_and_not_again_before_its_cooldown() {
     world.close().await;
 }
 
+// TRIG-4.2, TRIG-4.3
+#[tokio::test]
+async fn s66_a_condition_is_about_a_session_and_a_probe() {
+    let mut world = World::start().await;
+    for (session, user) in [("hers", "ada"), ("his", "bob")] {
+        let session = json!({ "session_id": session, "user_id": user });
+        world.call("SessionService/CreateSession", session).await;
+    }
+    let trigger = |more: Value| {
+        let probe = json!({ "action": "script.safe", "payload": { "shelf": 7 } });
+        let condition = json!({ "expression": "input.probe.n > 2 && input.session.on", "check_interval_ms": 1000,
+            "cooldown_ms": 0, "session_id": "hers", "probe": probe });
+        json!({ "trigger": { "name": "low", "user_id": "ada", "run": pure(), "condition": with(condition, more) } })
+    };
+    for (more, reason) in [
+        (json!({ "session_id": "his" }), "SESSION_NOT_FOUND"),
+        (json!({ "probe": { "action": "" } }), "INVALID_ARGUMENT"),
+        (
+            json!({ "probe": { "action": "a", "timeout_ms": 1 } }),
+            "INVALID_ARGUMENT",
+        ),
+        (
+            json!({ "probe": { "action": "a", "payload": { "x": "${nothing:/n}" } } }),
+            "PLAN_INVALID",
+        ),
+    ] {
+        let refusal = world.refusal("TriggerService/CreateTrigger", trigger(more)).await;
+        assert_eq!(refusal.reason, reason, "{refusal:?}");
+    }
+    world.shared.action_says("script.safe", json!({ "n": 1 }));
+    let made = world
+        .call("TriggerService/CreateTrigger", trigger(json!({})))
+        .await;
+    let trigger_id = text(&made["trigger"]["trigger_id"]);
+    let n_probes = |world: &World| {
+        let calls = world.shared.ledger();
+        calls
+            .iter()
+            .filter(|line| line["event"] == "begin" && line["payload"]["shelf"] == 7)
+            .count()
+    };
+    let looked = async |world: &World, more: usize| {
+        let wanted = n_probes(world) + more;
+        let seen = async || (n_probes(world) >= wanted).then_some(());
+        wait_for("probes", LIMIT, seen).await.unwrap();
+    };
+    // Without a value it stays as it was: the session has no member `on`, and then the probe says something else.
+    looked(&world, 2).await;
+    let patch = json!({ "session_id": "hers", "patch": { "on": true } });
+    world.call("SessionService/MergeSessionState", patch).await;
+    world.shared.action_says("script.safe", json!("none"));
+    looked(&world, 2).await;
+    assert_eq!(firings(&world, &trigger_id).await, Vec::<Value>::new());
+    world.shared.action_says("script.safe", json!({ "n": 3 }));
+    world.crash().await;
+    let fired = fires(&world, &trigger_id, 1).await;
+    assert_eq!(
+        (&fired[0]["kind"], &fired[0]["event_id"], &fired[0]["status"]),
+        (&json!("condition"), &json!("1"), &json!("started"))
+    );
+    looked(&world, 2).await;
+    assert_eq!(firings(&world, &trigger_id).await.len(), 1, "it stayed true");
+    // Of all the probes, the runs of the last look or two are kept, and they are none of the trigger's.
+    let off = json!({ "trigger_id": trigger_id, "enabled": false });
+    world.call("TriggerService/EnableTrigger", off).await;
+    let runs = world.all_runs(json!({ "user_id": "ada" })).await;
+    let (probes, own): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run["source"] == "probe");
+    assert!((1..=2).contains(&probes.len()), "{probes:#?}");
+    assert_eq!(own.len(), 1);
+    world.close().await;
+}
+
 // TRIG-1.1, TRIG-1.2
 #[tokio::test]
 async fn s66_each_cause_starts_one_run_whatever_is_killed() {
@@ -250,7 +322,7 @@ async fn s66_each_cause_starts_one_run_whatever_is_killed() {
     world.close().await;
 }
 
-// TRIG-1.3
+// TRIG-1.3, TRIG-1.4
 #[tokio::test]
 async fn s66_a_firing_waits_is_skipped_or_runs_while_another_run_lives() {
     let mut world = World::start().await;
@@ -310,5 +382,69 @@ async fn s66_a_firing_waits_is_skipped_or_runs_while_another_run_lives() {
         .refusal("TriggerService/GetTrigger", json!({ "trigger_id": made[2] }))
         .await;
     assert_eq!(refusal.reason, "TRIGGER_NOT_FOUND");
+    world.close().await;
+}
+
+#[tokio::test]
+async fn a_trigger_starts_whatever_the_request_of_a_run_can_say() {
+    let world = World::start().await;
+    for (session, user) in [("hers", "ada"), ("his", "bob")] {
+        let session = json!({ "session_id": session, "user_id": user });
+        world.call("SessionService/CreateSession", session).await;
+    }
+    let run = with(
+        pure(),
+        json!({ "session_id": "hers", "budget": { "max_tool_calls": 3 }, "notices": "end",
+            "fallback": { "output": { "text": "later" } }, "constraints": { "allowed_actions": ["script.pure"] } }),
+    );
+    let trigger = |run: &Value, more: Value| {
+        let trigger = json!({ "name": "t", "user_id": "ada", "run": run, "event": { "type": "never" } });
+        json!({ "trigger": with(trigger, json!({ "run": with(run.clone(), more) })) })
+    };
+    for (more, reason, path) in [
+        (
+            json!({ "user_id": "ada" }),
+            "INVALID_ARGUMENT",
+            "trigger.run.user_id",
+        ),
+        (
+            json!({ "validate_only": true }),
+            "INVALID_ARGUMENT",
+            "trigger.run.validate_only",
+        ),
+        (
+            json!({ "budget": { "max_tool_calls": -1 } }),
+            "INVALID_ARGUMENT",
+            "trigger.run.budget.max_tool_calls",
+        ),
+        (json!({ "session_id": "his" }), "SESSION_NOT_FOUND", ""),
+    ] {
+        let refusal = world
+            .refusal("TriggerService/CreateTrigger", trigger(&run, more))
+            .await;
+        assert_eq!(refusal.reason, reason, "{refusal:?}");
+        assert_eq!(refusal.paths().first().map_or("", |(path, _)| path), path);
+    }
+    let made = world
+        .call("TriggerService/CreateTrigger", trigger(&run, json!({})))
+        .await;
+    let fire = json!({ "trigger_id": made["trigger"]["trigger_id"], "data": { "n": 1 } });
+    let fired = world.call("TriggerService/FireTrigger", fire.clone()).await;
+    let run = world.ended(&text(&fired["firing"]["run_id"])).await;
+    let said = [
+        &run["state"],
+        &run["session_id"],
+        &run["budget"]["max_tool_calls"],
+    ];
+    assert_eq!(said, [&json!("completed"), &json!("hers"), &json!(3)], "{run:#}");
+
+    world
+        .call("SessionService/DeleteSession", json!({ "session_id": "hers" }))
+        .await;
+    let fired = world.call("TriggerService/FireTrigger", fire).await;
+    assert_eq!(
+        (&fired["firing"]["status"], &fired["firing"]["reason"]),
+        (&json!("failed"), &json!("SESSION_NOT_FOUND"))
+    );
     world.close().await;
 }

@@ -6,6 +6,7 @@ mod firing;
 mod index;
 mod looks;
 mod notices;
+mod probes;
 mod reading;
 mod record;
 pub(crate) mod saving;

@@ -59,14 +59,11 @@ impl FiringKey {
     // TRIG-1.1
     /// The run that is made for it.
     pub fn run_id(&self) -> RunId {
-        let digest: [u8; 32] = Sha256::new()
-            .chain_update("escapement run of a firing")
-            .chain_update(self.0)
-            .finalize()
-            .into();
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(&digest[..16]);
-        RunId::from_random(bytes)
+        run_id(
+            Sha256::new()
+                .chain_update("escapement run of a firing")
+                .chain_update(self.0),
+        )
     }
 
     /// 64 hexadecimal digits.
@@ -80,12 +77,26 @@ impl FiringKey {
     }
 }
 
+// TRIG-4.3
+/// The run that probes for the look of that number at the condition of a trigger.
+pub fn probe_run_id(trigger_id: &str, look: u64) -> RunId {
+    let digest = Sha256::new().chain_update("escapement run of a probe");
+    run_id(digest.chain_update(look.to_le_bytes()).chain_update(trigger_id))
+}
+
+fn run_id(digest: Sha256) -> RunId {
+    let digest: [u8; 32] = digest.finalize().into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    RunId::from_random(bytes)
+}
+
 /// Triggers in a row that fire because of runs that triggers have started.
 pub const DEPTH_MAX: u32 = 4;
 
 #[cfg(test)]
 mod tests {
-    use super::{Cause, FiringKey};
+    use super::{Cause, FiringKey, probe_run_id};
     use alloc::collections::BTreeSet;
     use alloc::string::ToString;
 
@@ -119,5 +130,15 @@ mod tests {
             "bedfbf3e-dcf6-4a39-b35c-f77b547ae924",
             "stores keep ids"
         );
+    }
+
+    // TRIG-4.3
+    #[test]
+    fn each_look_of_each_trigger_has_a_run_of_its_own() {
+        let runs: BTreeSet<_> = [("t", 1), ("t", 2), ("u", 1)]
+            .map(|(trigger, look)| probe_run_id(trigger, look))
+            .into();
+        assert_eq!(runs.len(), 3);
+        assert_eq!(probe_run_id("t", 1), probe_run_id("t", 1));
     }
 }

@@ -30,7 +30,7 @@ pub use catch_up::{CatchUp, Due, Missed, due};
 pub use condition::{Edge, Seen, look};
 pub use cron::{Cron, InvalidCron};
 pub use filter::{InvalidFilter, check, matches};
-pub use firing::{Cause, DEPTH_MAX, FiringKey};
+pub use firing::{Cause, DEPTH_MAX, FiringKey, probe_run_id};
 pub use overlap::{Admission, Overlap, QUEUED_MAX, admit};
 pub use schedule::Schedule;
 pub use signature::{Secret, SignatureFault, sign, verify};

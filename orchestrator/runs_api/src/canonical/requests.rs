@@ -8,7 +8,6 @@ use escapement_wire::runs::v1::create_run_request::What;
 use escapement_wire::runs::v1::fallback::Kind;
 use escapement_wire::runs::v1::override_step_request::Word;
 use escapement_wire::runs::v1::respond_to_input_request::Answer;
-use escapement_wire::runs::v1::run_template::What as Template;
 use escapement_wire::runs::v1::trigger::Config;
 use prost::Message;
 
@@ -78,17 +77,18 @@ impl Repeatable for v1::CreateTriggerRequest {
         let Some(trigger) = &mut self.trigger else {
             return;
         };
-        if let Some(Config::Event(filter)) = &mut trigger.config {
-            sort(&mut filter.equals);
-            sort(&mut filter.any_of);
+        match &mut trigger.config {
+            Some(Config::Event(filter)) => {
+                sort(&mut filter.equals);
+                sort(&mut filter.any_of);
+            }
+            Some(Config::Condition(v1::Condition {
+                probe: Some(probe), ..
+            })) => sort(&mut probe.payload),
+            _ => {}
         }
         if let Some(run) = &mut trigger.run {
-            if let Some(Template::Document(document)) = &mut run.what {
-                sort_object(document);
-            }
-            sort(&mut run.input);
-            sort(&mut run.environment);
-            sort(&mut run.metadata);
+            run.sort_keys();
         }
     }
 }

@@ -68,21 +68,9 @@ impl Runs {
                 n_steps,
             });
         }
-        self.require_session(&resolved.spec).await?;
-        let create = Create {
-            run: NewRun {
-                run_id: new_run_id()?,
-                spec: resolved.spec,
-                plan: resolved.plan,
-                profiles: resolved.profiles,
-            },
-            request: client,
-            saved_plan: resolved.plan_id,
-        };
-        let links = Links {
-            goal: some(&request.goal_id),
-            trigger: some(&request.trigger_id),
-        };
+        let spec = &resolved.spec;
+        self.require_session(&spec.session_id, &spec.user_id).await?;
+        let (create, links) = create_of(&request, resolved, new_run_id()?, client);
         let created = self.runs.create_linked(create, links).await?;
         Ok(spawned(self.look_afterwards(created.run_id).await?))
     }
@@ -96,30 +84,18 @@ impl Runs {
         request: &v1::CreateRunRequest,
         trigger_depth: u32,
         run_id: RunId,
-        client: ClientRequest,
+        client: Option<ClientRequest>,
     ) -> Result<(Create, Links), Rejection> {
         let mut resolved = self.resolve(request).await?.map_err(|violations| {
             let field = "document";
             Rejection::PlanInvalid { field, violations }
         })?;
+        let spec = &resolved.spec;
+        self.require_session(&spec.session_id, &spec.user_id).await?;
         let mut header = Header::of(&resolved.spec);
         header.trigger_depth = trigger_depth;
         resolved.spec.header = header.encoded();
-        let create = Create {
-            run: NewRun {
-                run_id,
-                spec: resolved.spec,
-                plan: resolved.plan,
-                profiles: resolved.profiles,
-            },
-            request: Some(client),
-            saved_plan: resolved.plan_id,
-        };
-        let links = Links {
-            goal: some(&request.goal_id),
-            trigger: some(&request.trigger_id),
-        };
-        Ok((create, links))
+        Ok(create_of(request, resolved, run_id, client))
     }
 
     /// The run that the same request has made before.
@@ -283,6 +259,29 @@ impl Runs {
             plan_id,
         }))
     }
+}
+
+fn create_of(
+    request: &v1::CreateRunRequest,
+    resolved: Resolved,
+    run_id: RunId,
+    client: Option<ClientRequest>,
+) -> (Create, Links) {
+    let create = Create {
+        run: NewRun {
+            run_id,
+            spec: resolved.spec,
+            plan: resolved.plan,
+            profiles: resolved.profiles,
+        },
+        request: client,
+        saved_plan: resolved.plan_id,
+    };
+    let links = Links {
+        goal: some(&request.goal_id),
+        trigger: some(&request.trigger_id),
+    };
+    (create, links)
 }
 
 /// The format of the document, if it is not a native one.

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use escapement_run::spec::Spec;
 use escapement_runs::{Notice, NoticeKind, stream_of_session, stream_of_user};
 use escapement_runs_host::RunsHost;
 use escapement_runs_shell::RunsHandle;
@@ -26,12 +25,11 @@ type Answer = Result<v1::WatchNoticesResponse, Status>;
 
 impl Runs {
     /// Refuses a run that names a session that is not there, or another user's.
-    pub(super) async fn require_session(&self, spec: &Spec) -> Result<(), Rejection> {
-        if spec.session_id.is_empty() {
+    pub(crate) async fn require_session(&self, session_id: &str, user_id: &str) -> Result<(), Rejection> {
+        if session_id.is_empty() {
             return Ok(());
         }
-        self.find_session(spec.session_id.clone(), spec.user_id.clone())
-            .await
+        self.find_session(session_id.to_owned(), user_id.to_owned()).await
     }
 
     async fn find_session(&self, session_id: String, user_id: String) -> Result<(), Rejection> {

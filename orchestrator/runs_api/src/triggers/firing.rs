@@ -11,7 +11,6 @@ use escapement_store::runs::{ClientRequest, Definition, DefinitionKind};
 use escapement_triggers::{Admission, Cause, DEPTH_MAX, Edge, FiringKey, Seen, admit, look};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;
-use prost::Message;
 use tonic::Status;
 use tonic_types::StatusExt;
 
@@ -109,7 +108,10 @@ impl Triggers {
             key: format!("firings {}", key.text()),
             digest: *key.as_bytes(),
         };
-        let prepared = self.0.maker.prepare(&request, found.depth, key.run_id(), client);
+        let prepared = self
+            .0
+            .maker
+            .prepare(&request, found.depth, key.run_id(), Some(client));
         match prepared.await {
             Ok(made) => Ok(Made::Run(Box::new(made))),
             Err(rejection @ (Rejection::Call(_) | Rejection::OfRun(..))) => Err(rejection),
@@ -337,9 +339,7 @@ pub(super) fn request_of(
     key: &FiringKey,
     found: &Found,
 ) -> v1::CreateRunRequest {
-    // The fields of a template have the numbers of those of the request.
-    let template = kept.trigger.run.clone().unwrap_or_default().encode_to_vec();
-    let mut request = v1::CreateRunRequest::decode(&template[..]).unwrap_or_default();
+    let mut request = kept.trigger.run.clone().unwrap_or_default();
     let (kind, event_type, event_id) = words(&found.cause);
     let event = StructBuilder::new()
         .text("type", &event_type)

@@ -81,6 +81,7 @@ impl Kept {
         let own = match &self.trigger.config {
             _ if !self.is_enabled() => None,
             Some(Config::Schedule(schedule)) => schedule_of(schedule).ok()?.next_after(self.handled_ms),
+            Some(Config::Condition(_)) if self.is_probing => Some(now.saturating_add(WAITING_LOOK_MS)),
             Some(Config::Condition(condition)) => {
                 let interval = condition.check_interval_ms.unwrap_or(CHECK_INTERVAL_MS);
                 Some(now.saturating_add(interval))
@@ -93,7 +94,7 @@ impl Kept {
 
 /// Pause between two looks at a condition if its trigger does not say.
 pub(super) const CHECK_INTERVAL_MS: i64 = 300_000;
-/// Pause between two looks whether a firing that waits may go on.
+/// Pause between two looks whether a firing that waits may go on, or whether a probe has ended.
 const WAITING_LOOK_MS: i64 = 500;
 
 #[cfg(test)]

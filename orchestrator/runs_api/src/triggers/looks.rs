@@ -1,9 +1,9 @@
 //! Looks at conditions: what they are about, and what they come to. Keeps nothing but that.
 
-use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
+use escapement_model::{Opaque, OpaqueValue};
 use escapement_run::ShownState;
-use escapement_runs_host::{RunsHost, state_byte};
+use escapement_runs_host::{RunsHost, state_byte, stored_session};
 use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionKind, RunFilter, RunReader};
 use escapement_triggers::Cause;
@@ -12,11 +12,12 @@ use tracing::warn;
 
 use super::Triggers;
 use super::firing::{Found, keep, now_ms, of_store};
+use super::probes::Probed;
 use super::record::{Kept, kept};
 use crate::errors::Rejection;
 
 impl Triggers {
-    // TRIG-4.1
+    // TRIG-4.1, TRIG-4.2
     /// Looks at a condition, and fires its trigger if it has become true. One that has no value is as it was.
     pub(super) async fn look_at(
         &self,
@@ -24,44 +25,80 @@ impl Triggers {
         condition: &v1::Condition,
         before: &Kept,
     ) -> Result<(), Rejection> {
-        let user_id = before.trigger.user_id.clone();
-        let read = self
-            .0
-            .maker
-            .handle()
-            .readers()
-            .read(move |reader| counts(reader, &user_id));
-        let bindings = bindings(read.await?.as_encoded());
-        let is_true = match escapement_expressions::evaluate(&condition.expression, &bindings) {
-            Ok(is_true) => is_true,
-            Err(why) => {
-                warn!(trigger_id, why, "condition of a trigger has no value");
-                return Ok(());
-            }
+        let probed = match (&condition.probe, before.is_probing) {
+            (None, _) => None,
+            (Some(probe), false) => return self.begin_probe(trigger_id, probe, before).await,
+            (Some(_), true) => match self.probed(trigger_id, before.n_probes).await? {
+                Probed::Running => return Ok(()),
+                Probed::Completed(output) => Some(output),
+                Probed::Failed => return self.note_look(trigger_id, before.was_true).await,
+            },
         };
-        match (before.was_true, is_true) {
-            (true, true) | (false, false) => {}
-            (false, true) => {
-                let found = Found::new(Cause::Edge(before.n_edges + 1), now_ms(), Opaque::default());
-                self.fire(trigger_id, found).await?;
-            }
-            (true, false) => self.note_false(trigger_id).await?,
+        let user_id = before.trigger.user_id.clone();
+        let session_id = condition.session_id.clone();
+        let read = self.0.maker.handle().readers().read(move |reader| {
+            let runs = counts(reader, &user_id)?;
+            Ok((runs, state(reader, &session_id, &user_id)?))
+        });
+        let (runs, state) = read.await?;
+        let input = input(&runs, state.as_ref(), probed.as_ref());
+        let is_true =
+            match escapement_expressions::evaluate(&condition.expression, &bindings(input.as_encoded())) {
+                Ok(is_true) => is_true,
+                Err(why) => {
+                    warn!(trigger_id, why, "condition of a trigger has no value");
+                    before.was_true
+                }
+            };
+        let rises = is_true && !before.was_true;
+        if before.is_probing || (before.was_true && !is_true) {
+            self.note_look(trigger_id, is_true && before.was_true).await?;
+        }
+        if rises {
+            let found = Found::new(Cause::Edge(before.n_edges + 1), now_ms(), Opaque::default());
+            self.fire(trigger_id, found).await?;
         }
         Ok(())
     }
 
-    async fn note_false(&self, trigger_id: &str) -> Result<(), Rejection> {
+    /// Ends a look at which no edge was found.
+    async fn note_look(&self, trigger_id: &str, is_true: bool) -> Result<(), Rejection> {
         let id = trigger_id.to_owned();
         let change = move |host: &mut RunsHost, _| {
             if let Some(definition) = host.definition(DefinitionKind::Trigger, &id).map_err(of_store)? {
                 let mut kept: Kept = kept(&definition).map_err(of_store)?;
-                kept.was_true = false;
+                (kept.was_true, kept.is_probing) = (is_true, false);
                 keep(host, &definition, &kept, definition.updated_at);
             }
             Ok(())
         };
         Ok(self.0.maker.handle().change(0, change).await?)
     }
+}
+
+/// What a condition is about.
+fn input(runs: &Opaque, state: Option<&Opaque>, probed: Option<&OpaqueValue>) -> Opaque {
+    let mut input = StructBuilder::new().object("runs", runs.as_encoded());
+    if let Some(state) = state {
+        input = input.object("session", state.as_encoded());
+    }
+    if let Some(output) = probed.and_then(|output| output.view().ok()) {
+        input = input.value("probe", output);
+    }
+    input.build()
+}
+
+/// The state of a session of that user.
+fn state(reader: &dyn RunReader, session_id: &str, user_id: &str) -> Result<Option<Opaque>, StoreFault> {
+    if session_id.is_empty() {
+        return Ok(None);
+    }
+    let session = match stored_session(reader, session_id) {
+        Err(StoreFault::CorruptDefinition { .. }) => None,
+        found => found?,
+    };
+    let own = session.filter(|session| session.user_id == user_id);
+    Ok(own.map(|session| session.state))
 }
 
 /// What expressions of triggers read as `input`.
@@ -86,9 +123,7 @@ fn counts(reader: &dyn RunReader, user_id: &str) -> Result<Opaque, StoreFault> {
         let n = u32::try_from(reader.list(&filter, None, COUNT_MAX)?.len()).unwrap_or(u32::MAX);
         runs = runs.number(word, f64::from(n));
     }
-    Ok(StructBuilder::new()
-        .object("runs", runs.build().as_encoded())
-        .build())
+    Ok(runs.build())
 }
 
 /// Runs of one state that are counted.

@@ -15,6 +15,7 @@ use super::Triggers;
 use super::clockwork::PAGE;
 use super::firing::{Fired, Found, now_ms};
 use super::looks::bindings;
+use super::probes::PROBE;
 use super::record::trigger;
 use crate::errors::Rejection;
 use crate::header::Header;
@@ -162,6 +163,10 @@ impl Triggers {
             data = data.text("input_request_id", id);
         }
         let is_started = found.root.trigger_depth > 0;
+        // TRIG-4.3
+        if is_started && found.root.source == PROBE {
+            return Ok(None);
+        }
         Ok(Some(Event {
             kind: kind.to_owned(),
             id: id.to_owned(),

@@ -1,7 +1,7 @@
 //! Reads triggers of callers: everything that is wrong is collected. Stores nothing.
 
 use escapement_expressions::EXPRESSION_BYTES_MAX;
-use escapement_model::limits::{LABEL_CHARS_MAX, NAME_CHARS_MAX};
+use escapement_model::limits::{ACTION_CHARS_MAX, LABEL_CHARS_MAX, NAME_CHARS_MAX};
 use escapement_triggers::{CatchUp, Cron, Overlap, Schedule, Secret, Zone};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;
@@ -9,6 +9,7 @@ use prost::Message;
 
 use super::webhooks::is_source;
 use crate::fields::Fields;
+use crate::resolution::SESSION_ID_CHARS_MAX;
 
 /// Checks everything of a trigger but what its runs are made from. Gives the trigger with what it did not say filled in.
 pub(super) fn checked(mut trigger: v1::Trigger, fields: &mut Fields) -> v1::Trigger {
@@ -50,17 +51,33 @@ pub(super) fn checked(mut trigger: v1::Trigger, fields: &mut Fields) -> v1::Trig
     }
     match &trigger.run {
         None => fields.wrong("trigger.run", "is required"),
-        Some(run) if run.input.as_ref().is_some_and(|input| input.has_key(INPUT_KEY)) => {
-            let message = format!("must not have the key {INPUT_KEY}, which is reserved");
-            fields.wrong("trigger.run.input", message);
-        }
-        Some(_) => {}
+        Some(run) => run_checked(run, fields),
     }
     if trigger.encoded_len() > TRIGGER_BYTES_MAX {
         let message = format!("must have at most {TRIGGER_BYTES_MAX} bytes: save the plan and name it");
         fields.wrong("trigger", message);
     }
     trigger
+}
+
+/// Refuses what a firing says about its run.
+fn run_checked(run: &v1::CreateRunRequest, fields: &mut Fields) {
+    let said = [
+        ("user_id", !run.user_id.is_empty()),
+        ("request_id", !run.request_id.is_empty()),
+        ("trigger_id", !run.trigger_id.is_empty()),
+        ("source", !run.source.is_empty()),
+        ("source_id", !run.source_id.is_empty()),
+        ("parent_execution_id", !run.parent_execution_id.is_empty()),
+        ("validate_only", run.validate_only),
+    ];
+    for (field, _) in said.into_iter().filter(|(_, is_there)| *is_there) {
+        fields.wrong(format!("trigger.run.{field}"), "is said by the trigger");
+    }
+    if run.input.as_ref().is_some_and(|input| input.has_key(INPUT_KEY)) {
+        let message = format!("must not have the key {INPUT_KEY}, which is reserved");
+        fields.wrong("trigger.run.input", message);
+    }
 }
 
 fn schedule_checked(schedule: &mut v1::Schedule, fields: &mut Fields) {
@@ -111,6 +128,21 @@ fn condition_checked(condition: &mut v1::Condition, fields: &mut Fields) {
     fields.number("trigger.condition.check_interval_ms", interval, 1_000..=YEAR_MS);
     let cooldown = condition.cooldown_ms.unwrap_or(COOLDOWN_MS);
     fields.number("trigger.condition.cooldown_ms", cooldown, 0..=YEAR_MS);
+    let session_id = &condition.session_id;
+    fields.text(
+        "trigger.condition.session_id",
+        session_id,
+        0..=SESSION_ID_CHARS_MAX,
+    );
+    if let Some(probe) = &mut condition.probe {
+        fields.text(
+            "trigger.condition.probe.action",
+            &probe.action,
+            1..=ACTION_CHARS_MAX,
+        );
+        let timeout = *probe.timeout_ms.get_or_insert(PROBE_MS);
+        fields.number("trigger.condition.probe.timeout_ms", timeout, 1_000..=3_600_000);
+    }
     condition.check_interval_ms = Some(interval);
     condition.cooldown_ms = Some(cooldown);
 }
@@ -185,6 +217,8 @@ const OVERLAPS: [(&str, Overlap); 3] = [
 pub(super) const INPUT_KEY: &str = "trigger";
 /// How long a condition does not fire again if its trigger does not say: one hour.
 pub(super) const COOLDOWN_MS: i64 = 3_600_000;
+/// How long a probe may take if it does not say.
+pub(super) const PROBE_MS: i64 = 30_000;
 const YEAR_MS: i64 = 31_536_000_000;
 /// Bytes of a filter's objects.
 const FILTER_BYTES_MAX: usize = 64 << 10;

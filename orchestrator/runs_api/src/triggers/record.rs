@@ -46,6 +46,12 @@ pub(super) struct Kept {
     /// The run that it has started last.
     #[prost(string, tag = "12")]
     pub(super) last_run_id: String,
+    /// Looks with a probe so far.
+    #[prost(uint64, tag = "13")]
+    pub(super) n_probes: u64,
+    /// Whether the latest of them is under way.
+    #[prost(bool, tag = "14")]
+    pub(super) is_probing: bool,
 }
 
 /// A firing. Field numbers are never used for something else.

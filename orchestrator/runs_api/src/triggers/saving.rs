@@ -8,7 +8,7 @@ use escapement_runs_shell::CallError;
 use escapement_runs_shell::saved::{SavedPlan, decoded};
 use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionChange, DefinitionKey, DefinitionKind};
-use escapement_triggers::{Cause, FiringKey, Secret};
+use escapement_triggers::{Cause, FiringKey, Secret, probe_run_id};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;
 use sha2::{Digest, Sha256};
@@ -99,16 +99,12 @@ impl Triggers {
         };
         let trigger_id = fields.id::<PlanId>("trigger.trigger_id", &asked.trigger_id);
         let version = version_of(&request.etag, &mut fields);
-        let names_user = !asked.user_id.is_empty();
+        let user_id = asked.user_id.clone();
         let mut asked = checked(asked, &mut fields);
         fields.conclude()?;
         let trigger_id = trigger_id.map_or_else(String::new, |id| id.to_string());
         asked.trigger_id.clear();
-        let user_id = if names_user {
-            asked.user_id.clone()
-        } else {
-            String::new()
-        };
+        asked.user_id = self.get(trigger_id.clone(), user_id.clone()).await?.user_id;
         let draft = Kept {
             trigger: asked.clone(),
             ..Kept::default()
@@ -117,7 +113,6 @@ impl Triggers {
         let drawn = random::<32>()?;
         self.edit(trigger_id, user_id, version, move |kept, now| {
             let before = std::mem::replace(&mut kept.trigger, asked);
-            kept.trigger.user_id.clone_from(&before.user_id);
             match (&mut kept.trigger.config, before.config) {
                 (Some(Config::Webhook(webhook)), Some(Config::Webhook(before)))
                     if webhook.secret.is_empty() =>
@@ -130,8 +125,10 @@ impl Triggers {
                 (Some(Config::Schedule(new)), Some(Config::Schedule(old))) if *new == old => {}
                 (Some(Config::Schedule(_)), _) => kept.handled_ms = now,
                 (Some(Config::Condition(new)), Some(Config::Condition(old)))
-                    if new.expression == old.expression => {}
-                (Some(Config::Condition(_)), _) => kept.was_true = false,
+                    if new.expression == old.expression
+                        && new.probe == old.probe
+                        && new.session_id == old.session_id => {}
+                (Some(Config::Condition(_)), _) => (kept.was_true, kept.is_probing) = (false, false),
                 _ => {}
             }
         })
@@ -183,6 +180,7 @@ impl Triggers {
         self.get(trigger_id, String::new()).await
     }
 
+    // TRIG-1.4
     pub(super) async fn delete(&self, request: v1::DeleteTriggerRequest) -> Result<(), Rejection> {
         let mut fields = Fields::default();
         let trigger_id = fields.id::<PlanId>("trigger_id", &request.trigger_id);
@@ -247,18 +245,40 @@ impl Triggers {
         let found = Found::new(cause, 0, escapement_model::Opaque::default());
         let key = FiringKey::new(trigger_id, &found.cause);
         let request = request_of(trigger_id, kept, &key, &found);
-        let client = escapement_store::runs::ClientRequest {
-            key: String::new(),
-            digest: [0; 32],
-        };
-        let prepared = self.0.maker.prepare(&request, 1, key.run_id(), client).await;
+        let prepared = self.0.maker.prepare(&request, 1, key.run_id(), None).await;
         match prepared {
-            Ok(_) => Ok(()),
+            Ok(_) => self.check_condition(trigger_id, kept).await,
             Err(Rejection::Problems(problems)) => Err(Rejection::Problems(
                 problems.into_iter().map(within_template).collect(),
             )),
             Err(Rejection::PlanInvalid { violations, .. }) => Err(Rejection::PlanInvalid {
                 field: "trigger.run.document",
+                violations,
+            }),
+            Err(rejection) => Err(rejection),
+        }
+    }
+}
+
+impl Triggers {
+    /// Checks that the condition can be looked at.
+    async fn check_condition(&self, trigger_id: &str, kept: &Kept) -> Result<(), Rejection> {
+        let Some(Config::Condition(condition)) = &kept.trigger.config else {
+            return Ok(());
+        };
+        let user_id = &kept.trigger.user_id;
+        self.0
+            .maker
+            .require_session(&condition.session_id, user_id)
+            .await?;
+        let Some(probe) = &condition.probe else {
+            return Ok(());
+        };
+        let run_id = probe_run_id(trigger_id, 0);
+        match self.prepare_probe(trigger_id, probe, kept, run_id).await {
+            Ok(_) => Ok(()),
+            Err(Rejection::PlanInvalid { violations, .. }) => Err(Rejection::PlanInvalid {
+                field: "trigger.condition.probe",
                 violations,
             }),
             Err(rejection) => Err(rejection),

@@ -113,9 +113,8 @@ const CREATE_RUN: Lists = &[
     (29, Entries(&[])),
 ];
 
-/// `Trigger`: approvers of the policy and labels of its template, sources of its webhook.
-const TRIGGER: Lists = &[(9, One(&[(2, Entries(&[]))])), (10, One(RUN_TEMPLATE))];
-const RUN_TEMPLATE: Lists = &[(12, One(&[(9, Entries(&[]))])), (29, Entries(&[]))];
+/// `Trigger`: sources of its webhook, the request of its runs.
+const TRIGGER: Lists = &[(9, One(&[(2, Entries(&[]))])), (10, One(CREATE_RUN))];
 
 /// `Plan`: steps, and events with their other names.
 const PLAN: Lists = &[(22, Entries(&[])), (29, Entries(&[(6, Entries(&[]))]))];
