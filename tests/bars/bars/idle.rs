@@ -3,7 +3,12 @@
 use std::time::Duration;
 
 use escapement_tests::usage::{cpu_time, resident_bytes};
-use escapement_tests::{Binaries, Fault, OrchestratorSettings, PrivateDirectory, let_pass};
+use escapement_tests::{Binaries, Fault, OrchestratorSettings, PrivateDirectory, documents, let_pass};
+use escapement_wire::runs::v1::session_service_client::SessionServiceClient;
+use escapement_wire::runs::v1::trigger_service_client::TriggerServiceClient;
+use escapement_wire::runs::v1::{CreateSessionRequest, CreateTriggerRequest};
+use serde_json::json;
+use tokio::task::JoinSet;
 
 use super::pairs::Pairs;
 use crate::floor::Floor;
@@ -98,6 +103,54 @@ pub(crate) async fn sessions(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     ])
 }
 
+/// Triggers and sessions of runs that wait for their time, a tenth of the triggers with conditions that are looked at meanwhile.
+pub(crate) async fn at_rest(extent: &Extent) -> Result<Bar, Fault> {
+    let directory = PrivateDirectory::new("bars")?;
+    let orchestrator = OrchestratorSettings::new(directory.path()).start().await?;
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let channel = orchestrator.channel();
+        let (mut triggers, mut sessions) = (
+            TriggerServiceClient::new(channel.clone()),
+            SessionServiceClient::new(channel),
+        );
+        callers.spawn(async move {
+            for n in (caller..AT_REST).step_by(CALLERS) {
+                triggers.create_trigger(trigger(n)?).await?;
+                sessions.create_session(CreateSessionRequest::default()).await?;
+            }
+            Ok::<(), Fault>(())
+        });
+    }
+    while let Some(ended) = callers.join_next().await {
+        ended??;
+    }
+    let busy = busy_percent(orchestrator.process.id(), extent.idle).await?;
+    Ok(Bar::new(
+        "triggers_cpu",
+        format!("{AT_REST} triggers and {AT_REST} sessions of runs at rest, share of one core"),
+        "%",
+        Figure::of([busy]),
+        Aim::Under(1.0),
+    ))
+}
+
+fn trigger(n: usize) -> Result<CreateTriggerRequest, Fault> {
+    let mut trigger = json!({
+        "name": format!("trigger {n}"),
+        "run": {"document": {"schema": "escapement.plan/1", "name": "Bars", "steps": []}},
+    });
+    match n % 10 {
+        0 => trigger["condition"] = json!({"expression": "input.runs.failed > 3"}),
+        1 => trigger["event"] = json!({"type": "never"}),
+        hour => trigger["schedule"] = json!({"cron": format!("0 {hour} 29 2 *")}),
+    }
+    documents::from_json(
+        "escapement.runs.v1.CreateTriggerRequest",
+        &json!({ "trigger": trigger }),
+    )
+}
+
 /// How much of one core a process takes over this span.
 async fn busy_percent(id: u32, span: Duration) -> Result<f64, Fault> {
     let (began, before) = (tokio::time::Instant::now(), cpu_time(id)?);
@@ -116,3 +169,6 @@ fn kibibytes_each(now: u64, before: u64, n: usize) -> f64 {
 
 const IDLE_ROUNDS: u32 = 3;
 const SESSION_ROUNDS: u32 = 3;
+/// Triggers, and sessions of runs.
+const AT_REST: usize = 10_000;
+const CALLERS: usize = 64;
