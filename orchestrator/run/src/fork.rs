@@ -113,7 +113,7 @@ impl Run {
         }));
         // RUN-14.1
         if let Some(session) = from.session.as_ref().filter(|_| from.spec.session_id.is_empty()) {
-            turn.inherit_session(&session.state);
+            turn.own_session_is(&session.state);
         }
         for (step, spec) in (0..).zip(&plan.steps) {
             let before = other.plan().steps[..n_kept].iter();

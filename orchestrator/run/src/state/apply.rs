@@ -134,6 +134,7 @@ impl RunState {
                     data: checkpoint.data.clone(),
                     completed,
                     revision_number: self.revision_number,
+                    session: self.session.as_ref().map(|session| session.state.clone()),
                 });
                 if self.checkpoints.len() > CHECKPOINTS_KEPT {
                     self.checkpoints.remove(0);

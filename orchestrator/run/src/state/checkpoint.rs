@@ -22,4 +22,7 @@ pub struct Checkpoint {
     /// The revision that they are of.
     #[prost(uint32, tag = "5")]
     pub revision_number: u32,
+    /// The state of the session as the run saw it, if it had seen one.
+    #[prost(message, optional, tag = "6")]
+    pub session: Option<Stored>,
 }

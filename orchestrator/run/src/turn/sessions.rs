@@ -54,16 +54,16 @@ impl Turn<'_> {
     /// # Errors
     /// A sentence, if a patch is none or makes too much of the state.
     pub(super) fn patched(&self, step: u32) -> Result<Option<Patched>, String> {
-        match &self.step(step).kind {
-            StepKind::ToolCall(_) | StepKind::Parallel(_) | StepKind::Loop(_) => {}
-            StepKind::LlmDecision(_)
-            | StepKind::UserInput(_)
-            | StepKind::Condition(_)
-            | StepKind::SubPlan(_) => return Ok(None),
-        }
+        // What a model says is no patch; what a tool answers that it called is one.
+        let of_tools = match &self.step(step).kind {
+            StepKind::ToolCall(_) | StepKind::Parallel(_) | StepKind::Loop(_) => false,
+            StepKind::LlmDecision(_) => true,
+            StepKind::UserInput(_) | StepKind::Condition(_) | StepKind::SubPlan(_) => return Ok(None),
+        };
         let mut patches = Vec::new();
-        for (index, unit) in (0..).zip(&self.step_state(step).units) {
-            if !unit.patches || unit.stage() != UnitStage::Completed {
+        for (index, unit) in self.step_state(step).all_units() {
+            let is_of_tool = self.unit_ref(step, index).as_tool_call().is_some();
+            if !unit.patches || unit.stage() != UnitStage::Completed || is_of_tool != of_tools {
                 continue;
             }
             let output = self.unit_output(unit).unwrap_or_default();
@@ -101,9 +101,9 @@ impl Turn<'_> {
         }
     }
 
-    // RUN-14.1
-    /// A run that goes on where another one was begins with the state that the other one had, if that is no shared one.
-    pub(crate) fn inherit_session(&mut self, state: &Stored) {
+    // RUN-14.1, RUN-8.5
+    /// The state of a session that the run shares with no other is that of the run that it goes on from, or of a checkpoint.
+    pub(crate) fn own_session_is(&mut self, state: &Stored) {
         self.emit(Event::SessionRead(SessionRead {
             state: Some(state.clone()),
             state_version: 0,

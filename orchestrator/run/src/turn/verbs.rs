@@ -166,6 +166,7 @@ impl Turn<'_> {
         let checkpoint =
             named.ok_or_else(|| refused(RefusedReason::NoCheckpoint, "the run has no such checkpoint"))?;
         let (number, completed) = (checkpoint.number, checkpoint.completed.clone());
+        let session = checkpoint.session.clone();
         let (mode, kept): (&str, BTreeSet<u32>) = match rollback {
             Rollback::Reset => ("reset", BTreeSet::new()),
             Rollback::Restore(_) => ("restore", completed.into_iter().collect()),
@@ -176,6 +177,11 @@ impl Turn<'_> {
             step: None,
             dependents: false,
         }));
+        // What runs share is not set back for one of them.
+        if restores && self.state.spec.session_id.is_empty() && self.state.session.is_some() {
+            let state = session.unwrap_or_else(|| self.store(Opaque::default().as_encoded().clone()));
+            self.own_session_is(&state);
+        }
         self.reset((0..self.n_steps()).filter(|step| !kept.contains(step)).collect());
         if !self.state.pause_wanted {
             self.emit(Event::PauseRequested(Reason {

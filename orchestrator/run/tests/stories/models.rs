@@ -1,5 +1,6 @@
 //! Models that ask for tools: what is called, what is refused, what they are told.
 
+use escapement_model::opaque::ValueView;
 use escapement_run::Input;
 use escapement_run::journal::Decision::{Approve, Deny, Happened};
 use escapement_run::journal::{Event, OutcomeClass};
@@ -7,7 +8,7 @@ use escapement_run::presets::Preset;
 use escapement_run::spec::Spec;
 use serde_json::{Value, json};
 
-use crate::world::{World, and, call, spec};
+use crate::world::{World, and, call, json_of, spec};
 
 fn asks(tools: &[&str], more: Value) -> Value {
     let config = json!({"prompt": "How much is it?", "tools": tools});
@@ -61,6 +62,27 @@ fn a_model_calls_its_tools_one_after_another_and_is_told_what_they_said() {
     assert_eq!(
         world.output(),
         json!({"decision": "Six.", "tool_calls": [made, made]})
+    );
+}
+
+// RUN-14.3
+#[test]
+fn tools_patch_the_session_once_the_model_is_done_and_the_model_does_not() {
+    let mut world = World::of(asks(&["pure.sum"], json!({})));
+    let patches = |patch: Value| json!({ "$state_patch": patch });
+    let calls = wants(json!([sum(json!([1])), sum(json!([2]))]));
+    world.complete("d", and(calls, patches(json!({"by": "model"}))));
+    world.complete("d", patches(json!({"a": 1, "b": 1})));
+    world.complete("d", patches(json!({"b": 2})));
+    assert_eq!(world.run.state().session, None, "the step has not completed");
+    world.complete(
+        "d",
+        and(json!({"content": "Done."}), patches(json!({"by": "model"}))),
+    );
+    let session = world.run.state().session.clone().unwrap();
+    assert_eq!(
+        json_of(ValueView::Struct(&session.state.inline)),
+        json!({"a": 1, "b": 2})
     );
 }
 

@@ -9,7 +9,7 @@ use escapement_run::presets::Preset;
 use escapement_run::session::{
     Health, STATE_BYTES_MAX, Session, SkillEvent, SkillHealth, health_of, merged, next, set_health,
 };
-use escapement_run::{Input, Keep, SessionNews};
+use escapement_run::{Input, Keep, Rollback, SessionNews};
 use serde_json::{Value, json};
 
 use crate::world::{World, call, call_after, json_of, opaque, spec, tool};
@@ -202,6 +202,37 @@ fn a_patch_that_is_none_or_too_large_fails_the_step() {
         assert_eq!(code, "OUTPUT_INVALID");
         assert!(message.contains(part), "{message}");
     }
+}
+
+// RUN-8.5
+#[test]
+fn a_restore_sets_the_state_of_an_own_session_back_and_leaves_a_shared_one() {
+    let seen_after = |session_id: &str, before: Option<Value>| {
+        let own = escapement_run::spec::Spec {
+            session_id: session_id.to_owned(),
+            ..spec(Preset::Standard)
+        };
+        let steps = json!([call("a"), call_after("b", &["a"]), call_after("c", &["b"])]);
+        let document = json!({"schema": "escapement.plan/1", "name": "Story", "steps": steps});
+        let mut world = World::queued(document, own);
+        world.input(Input::Admit);
+        let patch = |n: i32| json!({ "$state_patch": { "n": n } });
+        world.complete("a", before.unwrap_or(json!({})));
+        let data = opaque(&json!({}));
+        world.input(Input::Checkpoint { data });
+        world.complete("b", patch(2));
+        world.input(Input::Pause {
+            reason: String::new(),
+        });
+        world.complete("c", json!({}));
+        world.input(Input::Rollback(Rollback::Restore(None)));
+        let session = world.run.state().session.clone().unwrap();
+        json_of(ValueView::Struct(&session.state.inline))
+    };
+    let first = json!({ "$state_patch": { "n": 1 } });
+    assert_eq!(seen_after("", Some(first.clone())), json!({"n": 1}));
+    assert_eq!(seen_after("", None), json!({}), "as new");
+    assert_eq!(seen_after("s", Some(first)), json!({"n": 2}));
 }
 
 // RUN-14.4
