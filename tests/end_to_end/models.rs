@@ -28,7 +28,7 @@ async fn a_model_looks_at_a_file_by_a_tool_and_answers() {
         "schema": "escapement.plan/1", "name": "Ask",
         "steps": [{"key": "ask", "type": "llm_decision", "config": config}]
     });
-    // Nobody is asked: what the worker says of the model and of the tool is enough.
+    // No approval is needed: the worker's own description of the model and the tool is enough.
     let request = CreateRunRequest {
         autonomy_level: Some(2),
         ..creation("model", &document)

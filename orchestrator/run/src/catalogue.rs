@@ -1,11 +1,11 @@
-//! What planners and models are told of actions. Decides nothing.
+//! The actions that planners and models may choose from, as they see them. Decides nothing.
 
 use crate::spec::ActionProfile;
 use alloc::string::String;
 use alloc::vec::Vec;
 use prost::Message;
 
-/// An action, as planners and models are told of it.
+/// An action, as planners and models see it.
 #[derive(Clone, PartialEq, Message)]
 pub struct CatalogueAction {
     /// What is known of it, its name included.
@@ -14,7 +14,7 @@ pub struct CatalogueAction {
     /// A sentence for people and models, as a worker said it; may be empty.
     #[prost(string, tag = "2")]
     pub description: String,
-    /// JSON Schema of its payload, as JSON text that a worker sent: nobody has checked it. May be empty.
+    /// JSON Schema of its payload: unchecked JSON text that a worker sent. May be empty.
     #[prost(string, tag = "3")]
     pub input_schema: String,
     /// True if a worker sent a schema that is too large to be told.

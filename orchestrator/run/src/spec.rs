@@ -68,7 +68,7 @@ pub struct Spec {
     /// The action that says whether a destructive call is safe, at level 3; empty if there is none.
     #[prost(string, tag = "17")]
     pub safety_action: String,
-    /// Who makes plans; absent if nobody does.
+    /// What makes plans; absent if the run makes none.
     #[prost(message, optional, boxed, tag = "18")]
     pub planner: Option<Box<Planner>>,
     /// What the run has for an output if its plans failed; absent if it has none.
@@ -331,8 +331,7 @@ pub struct ActionProfile {
     /// Of a tool that a model may call: a sentence about it, as a worker said it; may be empty.
     #[prost(string, tag = "9")]
     pub description: String,
-    /// Of a tool that a model may call: JSON Schema of its payload, as JSON text that a worker sent. Nobody has checked it; may be
-    /// empty.
+    /// Of a tool that a model may call: JSON Schema of its payload: unchecked JSON text that a worker sent; may be empty.
     #[prost(string, tag = "10")]
     pub input_schema: String,
     /// The skill whose health its attempts count for; the action itself if it is empty.

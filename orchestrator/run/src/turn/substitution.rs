@@ -1,4 +1,4 @@
-//! Another action in the place of one that failed for good: a revision with one step changed, for which nobody is asked.
+//! Another action in the place of one that failed for good: a revision with one step changed, without a call of the planner.
 
 use super::Turn;
 use super::artifacts::{INVALID, MISSING};
@@ -148,7 +148,7 @@ impl Turn<'_> {
     }
 }
 
-/// Failures that another action would meet as well, or after which nobody may call another one.
+/// Failures that another action would meet as well, or after which no other one may be called.
 const NOT_THE_ACTION: [&str; 5] = [
     "APPROVAL_DENIED",
     "AMBIGUOUS_EFFECT",

@@ -1,5 +1,5 @@
 //! A goal that a model makes plans for: one with an action that there is not, one whose tool fails, and one that works.
-//! The model is a script; what judges its plans, what its plans do and what it is told of them is real.
+//! The model is a script; everything else is real: the checks of its plans, their execution, and what the next question says about them.
 
 use escapement_tests::{Fault, ModelServer, Turn, checkout, documents};
 use escapement_wire::runs::v1::run_service_client::RunServiceClient;
@@ -130,7 +130,7 @@ async fn revisions(client: &mut RunServiceClient<Channel>, run_id: &str) -> Resu
         .collect())
 }
 
-/// How many plans the model was told of in a question.
+/// Returns the number of earlier plans that a question describes.
 fn told_plans(question: Option<&Value>) -> usize {
     let messages = question.and_then(|question| question["messages"].as_array());
     let last = messages.and_then(|messages| messages.last());
