@@ -12,7 +12,7 @@ use std::time::Instant;
 use tonic::Code;
 
 /// Values of these keys are other ones in each run.
-const VARYING: [&str; 28] = [
+const VARYING: [&str; 32] = [
     "accepted_at",
     "action_expires_in_ms",
     "at",
@@ -21,11 +21,14 @@ const VARYING: [&str; 28] = [
     "created_at",
     "data",
     "deadline_ms",
+    "due_at",
     "duration_ms",
     "ends_in_ms",
     "execution_id",
     "expires_at",
     "file",
+    "fired_at",
+    "firing_id",
     "from_ms",
     "hash",
     "heartbeat_age_ms",
@@ -41,6 +44,7 @@ const VARYING: [&str; 28] = [
     "subject_digest",
     "timestamp",
     "to_ms",
+    "trigger_id",
 ];
 
 /// An orchestrator with a stock worker, and a folder in which the commands of a page are run.
