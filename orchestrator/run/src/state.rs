@@ -8,11 +8,13 @@ mod checkpoint;
 mod contents;
 mod planning;
 mod requests;
+mod revisions;
 mod sessions;
 mod units;
 
 pub use artifacts::{ArtifactState, Verdict};
 pub use checkpoint::Checkpoint;
+pub use revisions::BegunRevision;
 pub use sessions::SessionView;
 pub use units::UnitStage;
 
@@ -157,6 +159,9 @@ pub struct RunState {
     /// True while artifacts are looked at before the run completes.
     #[prost(bool, tag = "66")]
     pub is_verifying: bool,
+    /// Its revisions with a plan, the current one last.
+    #[prost(message, repeated, tag = "67")]
+    pub revisions: Vec<BegunRevision>,
 }
 
 /// Where a run is.

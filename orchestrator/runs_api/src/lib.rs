@@ -16,6 +16,7 @@ mod journal;
 mod paging;
 mod plan_service;
 mod resolution;
+mod revision_plans;
 mod run_service;
 mod saved;
 mod session_service;

@@ -26,6 +26,7 @@ use tonic::{Request, Response, Status};
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::journal::backward;
+use crate::revision_plans::RevisionPlans;
 use crate::views::event;
 use import::with_attributes;
 use reading::{New, id_of, repeatable, target};
@@ -118,18 +119,19 @@ impl Plans {
 
     /// A run that is gone meanwhile, or that cannot be read, says nothing.
     async fn with_newest_run(&self, plan: v1::Plan, run_id: RunId) -> Result<v1::Plan, Rejection> {
-        let look = |run: &Run, _: &dyn Blobs| Arc::clone(run.plan());
-        let revision = match self.runs.look(run_id, look).await {
+        let look = |run: &Run, _: &dyn Blobs| RevisionPlans::of(run);
+        let plans = match self.runs.look(run_id, look).await {
             Ok(seen) => seen,
             Err(CallError::NotFound | CallError::Removed(_) | CallError::Damaged(_)) => return Ok(plan),
             Err(error) => return Err(error.into()),
         };
         let read = backward(&self.runs, run_id, u64::MAX - 1, LAST_EVENTS, LAST_EVENTS_BYTES).await?;
+        let plans = plans.with_those_of(&self.runs, &read.entries).await?;
         let events = read.entries.iter();
         Ok(v1::Plan {
             last_events: events
                 .take(LAST_EVENTS)
-                .map(|(entry, link)| event(run_id, &revision, entry, link))
+                .map(|(entry, link)| event(run_id, plans.at(entry.sequence), entry, link))
                 .collect(),
             ..plan
         })

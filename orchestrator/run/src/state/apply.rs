@@ -215,6 +215,7 @@ impl RunState {
         self.document = plan.document.clone();
         self.profiles = plan.profiles.clone();
         self.steps_begin(plan.n_steps);
+        self.revision_begins();
         self.artifacts.clear();
         self.is_verifying = false;
         self.results.extend(plan.results.iter().cloned());

@@ -2,15 +2,18 @@
 
 use escapement_model::{InputRequestId, RunId};
 use escapement_run::journal::{InputRequest, RequestKind, RequestState};
+use escapement_run::plan::Plan;
 use escapement_run::{Answer, Blobs, Run};
 use escapement_runs_host::request_state_byte;
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::runs::StoredInputRequest;
 use escapement_wire::runs::v1;
 use prost::Message;
+use std::sync::Arc;
 
 use super::not_found;
 use crate::errors::Rejection;
+use crate::saved;
 use crate::views::{Document, decision_word, request_view};
 
 /// What the store has of a request.
@@ -34,17 +37,57 @@ pub(super) async fn view(
     bytes_max: u64,
 ) -> Result<Option<v1::InputRequest>, Rejection> {
     let run_id = stored.run_id;
-    let look = move |run: &Run, blobs: &dyn Blobs| {
-        let request = in_run(run, stored.id).cloned().or_else(|| forgotten(&stored))?;
-        let view = request_view(&request, run, blobs, bytes_max);
-        Some(v1::InputRequest {
-            created_at: stored.opened_at,
-            closed_at: stored.closed_at,
-            ..view
-        })
+    let mut plan = None;
+    // The second look has the plan that the first one asks for.
+    for _ in 0..2 {
+        let (of, given) = (stored.clone(), plan.take());
+        let look = move |run: &Run, blobs: &dyn Blobs| shown(&of, run, given, blobs, bytes_max);
+        match looked(run_id, runs.look(run_id, look).await)? {
+            Some(Shown::Request(view)) => return Ok(Some(*view)),
+            Some(Shown::OfRevision(digest)) => plan = Some(saved::revision(runs, digest).await?),
+            Some(Shown::Nothing) | None => break,
+        }
+    }
+    Ok(None)
+}
+
+enum Shown {
+    Request(Box<v1::InputRequest>),
+    /// It is about the plan of this digest, which is not the current one.
+    OfRevision([u8; 32]),
+    Nothing,
+}
+
+/// The request of a run. `given`: the plan that it is about, if that is not the current one.
+fn shown(
+    stored: &StoredInputRequest,
+    run: &Run,
+    given: Option<Arc<Plan>>,
+    blobs: &dyn Blobs,
+    bytes_max: u64,
+) -> Shown {
+    let Some(request) = in_run(run, stored.id).cloned().or_else(|| forgotten(stored)) else {
+        return Shown::Nothing;
     };
-    match runs.look(run_id, look).await {
-        Ok(view) => Ok(view),
+    let digest = request.unit.map(|unit| run.state().revision_of_epoch(unit.epoch));
+    let digest = digest.and_then(|digest| <[u8; 32]>::try_from(&digest[..]).ok());
+    let plan = match (given, digest) {
+        (Some(given), _) => given,
+        (None, Some(digest)) if digest != run.plan().digest => return Shown::OfRevision(digest),
+        (None, _) => Arc::clone(run.plan()),
+    };
+    let view = request_view(&request, run, &plan, blobs, bytes_max);
+    Shown::Request(Box::new(v1::InputRequest {
+        created_at: stored.opened_at,
+        closed_at: stored.closed_at,
+        ..view
+    }))
+}
+
+/// What was seen; `None` if the run is gone meanwhile or cannot be read.
+fn looked<T>(run_id: RunId, looked: Result<T, CallError>) -> Result<Option<T>, Rejection> {
+    match looked {
+        Ok(seen) => Ok(Some(seen)),
         Err(CallError::NotFound | CallError::Removed(_) | CallError::Damaged(_)) => Ok(None),
         Err(error) => Err(Rejection::OfRun(run_id, error)),
     }

@@ -5,10 +5,10 @@ use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::journal::{Linked, Stretch, backward, forward};
 use crate::paging;
+use crate::revision_plans::RevisionPlans;
 use crate::views::event;
 use escapement_model::RunId;
 use escapement_wire::runs::v1;
-use std::sync::Arc;
 
 impl Runs {
     pub(super) async fn list_run_events(
@@ -33,7 +33,7 @@ impl Runs {
             &request.step_key,
         );
         let place = paging::number(&request.page_token, &filters)?;
-        let plan = self.look(run_id, |run, _| Arc::clone(run.plan())).await?;
+        let plans = self.look(run_id, |run, _| RevisionPlans::of(run)).await?;
         let asked = u64::try_from(request.from_sequence).unwrap_or(0);
         let has_filter = !request.event_types.is_empty() || !request.step_key.is_empty();
         let n_read = if has_filter { SCANNED_MAX } else { page_size };
@@ -54,6 +54,7 @@ impl Runs {
                 first_sequence: read.first_sequence,
             });
         }
+        let plans = plans.with_those_of(&self.runs, &read.entries).await?;
         let is_wanted = |(entry, _): &&Linked| {
             let event = entry.event.as_ref();
             let is_of_type = |wanted: &String| {
@@ -63,7 +64,7 @@ impl Runs {
             request.event_types.is_empty() || request.event_types.iter().any(is_of_type)
         };
         let shown = read.entries.iter().filter(is_wanted);
-        let shown = shown.map(|(entry, link)| event(run_id, &plan, entry, link));
+        let shown = shown.map(|(entry, link)| event(run_id, plans.at(entry.sequence), entry, link));
         let events: Vec<v1::RunEvent> = shown
             .filter(|event| request.step_key.is_empty() || event.step_key == request.step_key)
             .take(page_size)

@@ -5,6 +5,7 @@ use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::journal::{Linked, forward};
 use crate::paging;
+use crate::revision_plans::RevisionPlans;
 use crate::views::{AttemptsFold, evidence, memo_evidence};
 use escapement_model::RunId;
 use escapement_run::journal::Event;
@@ -27,12 +28,12 @@ impl Runs {
         let seen = self.look(run_id, |run, _| {
             let spec = &run.state().spec;
             let origin = crate::views::uuid_text(&spec.forked_from);
-            (Arc::clone(run.plan()), spec.request_id.clone(), origin)
+            (RevisionPlans::of(run), spec.request_id.clone(), origin)
         });
-        let (plan, request_id, origin) = seen.await?;
+        let (plans, request_id, origin) = seen.await?;
         let mut page = Page {
-            fold: AttemptsFold::new(run_id, &plan),
-            plan: &plan,
+            fold: AttemptsFold::new(run_id),
+            plans,
             step_key: &request.step_key,
             request_id: &request_id,
             origin: &origin,
@@ -49,6 +50,7 @@ impl Runs {
             };
             next = last.sequence + 1;
             n_read += 1;
+            page.plans = page.plans.with_those_of(&self.runs, &stretch.entries).await?;
             stretch.entries.iter().for_each(|entry| page.take(entry));
             if page.is_whole() || n_read >= STRETCHES_MAX {
                 break;
@@ -69,8 +71,8 @@ impl Runs {
 
 /// The attempts that begin in a stretch, and their ends, which may come later.
 struct Page<'a> {
-    fold: AttemptsFold<'a>,
-    plan: &'a Plan,
+    fold: AttemptsFold,
+    plans: RevisionPlans,
     step_key: &'a str,
     request_id: &'a str,
     origin: &'a str,
@@ -88,8 +90,9 @@ impl Page<'_> {
             Some(Event::StepMemoized(memo)) => Some(memo.step),
             _ => None,
         };
+        let plan = Arc::clone(self.plans.at(entry.sequence));
         if let Some(step) = step {
-            if !self.is_wanted(step) || self.behind.is_some() {
+            if !self.is_wanted(&plan, step) || self.behind.is_some() {
                 return;
             }
             if self.n_begun == self.page_size {
@@ -99,17 +102,17 @@ impl Page<'_> {
             self.n_begun += 1;
         }
         if let Some(Event::StepMemoized(memo)) = entry.event.as_ref() {
-            let memo = memo_evidence(self.plan, entry.sequence, entry.at, memo, self.origin);
+            let memo = memo_evidence(&plan, entry.sequence, entry.at, memo, self.origin);
             self.found.push((memo.settled_sequence, memo));
         }
-        for settled in self.fold.take(entry) {
+        for settled in self.fold.take(entry, &plan) {
             let evidence = evidence(&self.fold, &settled, self.request_id);
             self.found.push((evidence.intended_sequence, evidence));
         }
     }
 
-    fn is_wanted(&self, step: u32) -> bool {
-        let key = self.plan.steps.get(step as usize).map(|step| step.key.as_str());
+    fn is_wanted(&self, plan: &Plan, step: u32) -> bool {
+        let key = plan.steps.get(step as usize).map(|step| step.key.as_str());
         self.step_key.is_empty() || key == Some(self.step_key)
     }
 

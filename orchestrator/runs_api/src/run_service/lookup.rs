@@ -4,10 +4,10 @@ use super::Runs;
 use crate::errors::Rejection;
 use crate::fields::{self, Fields};
 use crate::journal::backward;
+use crate::revision_plans::RevisionPlans;
 use crate::views::{Detail, event, run_view};
 use escapement_model::RunId;
 use escapement_wire::runs::v1;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -15,14 +15,15 @@ impl Runs {
     pub(super) async fn get_run(&self, request: v1::GetRunRequest) -> Result<v1::GetRunResponse, Rejection> {
         let run_id: RunId = fields::id("run_id", &request.run_id)?;
         let seen = self.look(run_id, |run, blobs| {
-            (run_view(run, blobs, Detail::Full), Arc::clone(run.plan()))
+            (run_view(run, blobs, Detail::Full), RevisionPlans::of(run))
         });
-        let (run, plan) = seen.await?;
+        let (run, plans) = seen.await?;
         let last = backward(&self.runs, run_id, u64::MAX - 1, LAST_EVENTS, LAST_EVENTS_BYTES).await?;
+        let plans = plans.with_those_of(&self.runs, &last.entries).await?;
         let last_events = last.entries.iter();
         Ok(v1::GetRunResponse {
             last_events: last_events
-                .map(|(entry, link)| event(run_id, &plan, entry, link))
+                .map(|(entry, link)| event(run_id, plans.at(entry.sequence), entry, link))
                 .collect(),
             run: Some(run),
         })

@@ -5,13 +5,13 @@ use crate::errors::Rejection;
 use crate::fields::{self, Fields};
 use crate::journal::forward;
 use crate::paging;
+use crate::revision_plans::RevisionPlans;
 use crate::run_service::results::{Wanted, result};
 use crate::views::{AttemptsFold, Document, result_view, step_objects, step_view};
 use escapement_model::{Opaque, RunId};
 use escapement_run::state::Checkpoint;
 use escapement_run::{Blobs, Run};
 use escapement_wire::runs::v1;
-use std::sync::Arc;
 
 impl Runs {
     pub(super) async fn list_run_steps(
@@ -61,10 +61,10 @@ impl Runs {
                 .filter(|output| output.len() <= RESULT_VIEW_BYTES_MAX);
             let view = shown.and_then(|output| escapement_model::opaque::value(output).ok());
             step.result_view = view.map(|view| result_view(&run.plan().steps[index], view));
-            Ok::<_, Rejection>((step, index, Arc::clone(run.plan()), run.state().sequence))
+            Ok::<_, Rejection>((step, RevisionPlans::of(run), run.state().sequence))
         });
-        let (mut step, index, plan, last) = seen.await??;
-        let mut fold = AttemptsFold::new(run_id, &plan);
+        let (mut step, mut plans, last) = seen.await??;
+        let mut fold = AttemptsFold::new(run_id);
         let mut attempts = Vec::new();
         let mut next = last.saturating_sub(ATTEMPTS_SCANNED).max(1);
         while next <= last {
@@ -73,10 +73,12 @@ impl Runs {
                 break;
             };
             next = entry.sequence + 1;
-            let settled = stretch.entries.iter().flat_map(|(entry, _)| fold.take(entry));
-            attempts.extend(settled.filter(|attempt| attempt.step() as usize == index));
+            plans = plans.with_those_of(&self.runs, &stretch.entries).await?;
+            let entries = stretch.entries.iter();
+            let settled = entries.flat_map(|(entry, _)| fold.take(entry, plans.at(entry.sequence)));
+            attempts.extend(settled.filter(|attempt| attempt.step_key() == step.step_key));
         }
-        attempts.extend(fold.living().filter(|attempt| attempt.step() as usize == index));
+        attempts.extend(fold.living().filter(|attempt| attempt.step_key() == step.step_key));
         let hidden = attempts.len().saturating_sub(ATTEMPTS_MAX);
         step.attempts = attempts[hidden..]
             .iter()

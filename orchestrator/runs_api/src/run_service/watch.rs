@@ -4,14 +4,13 @@ use super::{Answers, Runs};
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::journal::forward;
+use crate::revision_plans::RevisionPlans;
 use crate::views::event;
 use escapement_model::RunId;
-use escapement_run::plan::Plan;
 use escapement_runs_shell::Follow;
 use escapement_store::runs::RunReader;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::watch_run_response::Told;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -30,15 +29,15 @@ impl Runs {
         fields.conclude()?;
         let run_id = run_id.expect("an id that is missing is a problem");
         let follow = self.runs.follow(run_id);
-        let plan = self.in_turn(|| self.look(run_id, |run, _| Arc::clone(run.plan())));
-        let plan = plan.await?;
+        let plans = self.in_turn(|| self.look(run_id, |run, _| RevisionPlans::of(run)));
+        let plans = plans.await?;
         let from = u64::try_from(request.from_sequence).unwrap_or(0).max(1);
         self.in_turn(|| forward(&self.runs, run_id, from, 1, 1)).await?;
         let (answers, received) = mpsc::channel(ANSWERS_AHEAD);
         let watcher = Watcher {
             runs: self.clone(),
             run_id,
-            plan,
+            plans,
             next: from,
             answers,
         };
@@ -50,7 +49,7 @@ impl Runs {
 struct Watcher {
     runs: Runs,
     run_id: RunId,
-    plan: Arc<Plan>,
+    plans: RevisionPlans,
     /// The number of the entry that is told next.
     next: u64,
     answers: mpsc::Sender<Result<v1::WatchRunResponse, Status>>,
@@ -107,11 +106,16 @@ impl Watcher {
     async fn tell_what_is_there(&mut self) -> Result<u64, Ended> {
         loop {
             let (runs, run_id) = (&self.runs.runs, self.run_id);
-            let page = || forward(runs, run_id, self.next, usize::MAX, PAGE_BYTES);
-            let stretch = self.runs.in_turn(page).await?;
+            let page = || async {
+                let stretch = forward(runs, run_id, self.next, usize::MAX, PAGE_BYTES).await?;
+                let plans = self.plans.with_those_of(runs, &stretch.entries).await?;
+                Ok((stretch, plans))
+            };
+            let (stretch, plans) = self.runs.in_turn(page).await?;
+            self.plans = plans;
             let is_all = stretch.entries.is_empty();
             for (entry, link) in &stretch.entries {
-                let event = event(run_id, &self.plan, entry, link);
+                let event = event(run_id, self.plans.at(entry.sequence), entry, link);
                 self.next = entry.sequence + 1;
                 self.send(Told::Event(event)).await?;
                 let what = entry.event.as_ref();

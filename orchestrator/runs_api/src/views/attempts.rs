@@ -12,12 +12,12 @@ use escapement_wire::runs::v1;
 use escapement_wire::v1::SubmitPlanRequest;
 use prost::Message;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Attempts that were intended and have not ended, while a journal is gone through.
 #[derive(Debug)]
-pub(crate) struct AttemptsFold<'a> {
+pub(crate) struct AttemptsFold {
     run_id: RunId,
-    plan: &'a Plan,
     live: BTreeMap<(u32, u32, u32, u32), Intended>,
 }
 
@@ -26,6 +26,8 @@ struct Intended {
     sequence: u64,
     at: i64,
     called: ToolCalled,
+    /// The plan of its revision.
+    plan: Arc<Plan>,
 }
 
 /// An attempt and how it ended, as far as that is known.
@@ -37,24 +39,24 @@ pub(crate) struct Settled {
     is_fenced: bool,
 }
 
-impl<'a> AttemptsFold<'a> {
+impl AttemptsFold {
     /// Nothing seen yet.
-    pub(crate) fn new(run_id: RunId, plan: &'a Plan) -> Self {
+    pub(crate) fn new(run_id: RunId) -> Self {
         Self {
             run_id,
-            plan,
             live: BTreeMap::new(),
         }
     }
 
-    /// Takes the next entry in, and gives the attempts that ended by it or were left behind.
-    pub(crate) fn take(&mut self, entry: &Entry) -> Vec<Settled> {
+    /// Takes the next entry in, and gives the attempts that ended by it or were left behind. `plan`: that of its revision.
+    pub(crate) fn take(&mut self, entry: &Entry, plan: &Arc<Plan>) -> Vec<Settled> {
         match entry.event.as_ref() {
             Some(Event::ToolCalled(called)) => {
                 let intended = Intended {
                     sequence: entry.sequence,
                     at: entry.at,
                     called: called.clone(),
+                    plan: Arc::clone(plan),
                 };
                 self.live.insert(key(called.unit, called.attempt), intended);
                 Vec::new()
@@ -69,6 +71,7 @@ impl<'a> AttemptsFold<'a> {
                 settled.into_iter().collect()
             }
             Some(Event::StepReset(reset)) => self.leave_behind(|unit| unit.step == reset.step),
+            Some(Event::PlanCreated(_)) => self.leave_behind(|_| true),
             Some(event) if event.is_end() => self.leave_behind(|_| true),
             _ => Vec::new(),
         }
@@ -100,7 +103,7 @@ impl<'a> AttemptsFold<'a> {
     /// One attempt as a message.
     pub(crate) fn attempt_view(&self, attempt: &Settled) -> v1::AttemptView {
         let called = &attempt.intended.called;
-        let name = self.name(called);
+        let name = self.name(&attempt.intended);
         let error = attempt
             .end
             .as_ref()
@@ -108,7 +111,7 @@ impl<'a> AttemptsFold<'a> {
         let error = error.unwrap_or_default();
         v1::AttemptView {
             number: small(called.attempt),
-            unit: self.unit_text(called.unit),
+            unit: unit_text(&attempt.intended.plan, called.unit),
             index: small(called.unit.index),
             epoch: small(called.unit.epoch),
             execution_id: name.execution_id().to_string(),
@@ -125,27 +128,24 @@ impl<'a> AttemptsFold<'a> {
         }
     }
 
-    fn name(&self, called: &ToolCalled) -> AttemptName<'_> {
-        let UnitRef { step, index, epoch } = called.unit;
+    fn name<'a>(&self, intended: &'a Intended) -> AttemptName<'a> {
+        let UnitRef { step, index, epoch } = intended.called.unit;
         AttemptName {
             run_id: self.run_id,
-            step: self.key_of(step),
+            step: key_of(&intended.plan, step),
             index,
             epoch,
-            attempt: called.attempt,
+            attempt: intended.called.attempt,
         }
     }
+}
 
-    fn key_of(&self, step: u32) -> &str {
-        match self.plan.steps.get(step as usize) {
-            Some(step) => &step.key,
-            None if step == u32::MAX => AttemptName::PLANNER,
-            None => "",
-        }
-    }
-
-    fn unit_text(&self, unit: UnitRef) -> String {
-        unit_text(self.plan, unit)
+/// The key of a step; a generation has that of the planner.
+fn key_of(plan: &Plan, step: u32) -> &str {
+    match plan.steps.get(step as usize) {
+        Some(step) => &step.key,
+        None if step == u32::MAX => AttemptName::PLANNER,
+        None => "",
     }
 }
 
@@ -174,9 +174,9 @@ pub(super) fn unit_text(plan: &Plan, unit: UnitRef) -> String {
 }
 
 impl Settled {
-    /// The step, in canonical order from 0.
-    pub(crate) fn step(&self) -> u32 {
-        self.intended.called.unit.step
+    /// The key of the step.
+    pub(crate) fn step_key(&self) -> &str {
+        key_of(&self.intended.plan, self.intended.called.unit.step)
     }
 
     fn class(&self) -> Option<OutcomeClass> {
@@ -202,24 +202,28 @@ impl Settled {
 }
 
 /// What is known of an attempt that ended or was left behind.
-pub(crate) fn evidence(fold: &AttemptsFold<'_>, attempt: &Settled, request_id: &str) -> v1::Evidence {
-    let Intended { sequence, at, called } = &attempt.intended;
+pub(crate) fn evidence(fold: &AttemptsFold, attempt: &Settled, request_id: &str) -> v1::Evidence {
+    let Intended {
+        sequence,
+        at,
+        called,
+        plan,
+    } = &attempt.intended;
     let end = attempt.end.as_ref();
     let output = end.and_then(|(_, _, output)| output.output.as_ref());
     let error = end.and_then(|(_, _, output)| output.error.as_ref());
     let (settled_sequence, settled_at) = end.map_or((0, *at), |(sequence, at, _)| (*sequence, *at));
     let input = payload(&called.request);
     let is_model = matches!(
-        fold.plan
-            .steps
+        plan.steps
             .get(called.unit.step as usize)
             .map(|step| &step.kind),
         Some(StepKind::LlmDecision(_))
     ) && called.unit.as_tool_call().is_none();
     v1::Evidence {
-        step_id: fold.key_of(called.unit.step).to_owned(),
+        step_id: attempt.step_key().to_owned(),
         tool_name: called.action.clone(),
-        unit: fold.unit_text(called.unit),
+        unit: unit_text(plan, called.unit),
         attempt: small(called.attempt),
         model: input
             .as_ref()
@@ -236,7 +240,7 @@ pub(crate) fn evidence(fold: &AttemptsFold<'_>, attempt: &Settled, request_id: &
         status: attempt.class().map_or("fenced", class_word).to_owned(),
         artifacts: Vec::new(),
         error_stack: error.map_or_else(String::new, |error| format!("{}: {}", error.code, error.message)),
-        execution_id: fold.name(called).execution_id().to_string(),
+        execution_id: fold.name(&attempt.intended).execution_id().to_string(),
         subject_digest: hex(&called.subject_digest),
         approval_id: uuid_text(&called.approval),
         intended_sequence: signed(*sequence),

@@ -17,7 +17,7 @@ use escapement_run::outcome::value_of_object;
 use escapement_run::plan::Plan;
 use escapement_wire::runs::v1;
 
-/// The entry as an event. `plan`: that of the current revision.
+/// The entry as an event. `plan`: that of its revision.
 pub(crate) fn event(run_id: RunId, plan: &Plan, entry: &Entry, link: &[u8; 32]) -> v1::RunEvent {
     let Some(what) = entry.event.as_ref() else {
         return v1::RunEvent::default();

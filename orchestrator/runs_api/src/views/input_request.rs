@@ -8,20 +8,21 @@ use escapement_run::journal::{
     AnswerType, Decision, InputRequest, RequestAnswer, RequestKind, RequestState, ResponderKind, Stored,
 };
 use escapement_run::outcome::value_of_object;
-use escapement_run::plan::{StepKind, UserInput};
+use escapement_run::plan::{Plan, StepKind, UserInput};
 use escapement_run::{Blobs, Run};
 use escapement_wire::runs::v1;
 
 /// A request of a run. What it would send and what was said to it are shown up to `bytes_max` bytes each.
 ///
-/// `closed_at` is not known to the run.
+/// `plan`: that of its revision. `closed_at` is not known to the run.
 pub(crate) fn request_view(
     request: &InputRequest,
     run: &Run,
+    plan: &Plan,
     blobs: &dyn Blobs,
     bytes_max: u64,
 ) -> v1::InputRequest {
-    let (state, plan) = (run.state(), run.plan());
+    let state = run.state();
     let step = request.unit.and_then(|unit| plan.steps.get(unit.step as usize));
     let shown = |stored: &Stored| (stored.length <= bytes_max).then(|| stored.load(blobs));
     let policy = &state.spec.policy;

@@ -65,7 +65,7 @@ pub(crate) fn run_view(run: &Run, blobs: &dyn Blobs, detail: Detail) -> v1::Run 
         orphans: orphans(state, plan),
         open_requests: state
             .open_requests()
-            .map(|request| request_view(request, run, blobs, SHOWN_BYTES_MAX))
+            .map(|request| request_view(request, run, plan, blobs, SHOWN_BYTES_MAX))
             .collect(),
         created_at: state.created_at,
         started_at: time(state.started_at),

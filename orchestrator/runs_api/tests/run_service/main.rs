@@ -11,6 +11,7 @@ mod forks;
 mod making;
 mod malformed;
 mod reading;
+mod revisions;
 mod telling;
 mod verbs;
 mod watching;

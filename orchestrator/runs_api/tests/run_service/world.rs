@@ -32,6 +32,8 @@ pub(crate) struct World {
     pub(crate) client: Client,
     /// Attempts of the action `hang` that wait for the test.
     pub(crate) hung: Arc<Mutex<Vec<(RunId, ExecutionId)>>>,
+    /// Every attempt that was sent, in order.
+    pub(crate) sent: Arc<Mutex<Vec<ExecutionId>>>,
     thread: RunsThread<MemoryRuns>,
 }
 
@@ -58,7 +60,8 @@ impl World {
         })
         .unwrap();
         let hung = Arc::default();
-        tokio::spawn(play(received, handle.clone(), Arc::clone(&hung)));
+        let sent = Arc::default();
+        tokio::spawn(play(received, handle.clone(), Arc::clone(&hung), Arc::clone(&sent)));
         for action in [
             "a",
             "b",
@@ -67,6 +70,7 @@ impl World {
             "file.read",
             "hang",
             "llm.chat",
+            "plan",
             "x",
             "y",
         ] {
@@ -78,6 +82,7 @@ impl World {
             handle,
             client: RunServiceClient::new(RunServiceServer::new(service)),
             hung,
+            sent,
             thread,
         }
     }
@@ -169,6 +174,7 @@ async fn play(
     mut outgoing: UnboundedReceiver<Outgoing>,
     handle: RunsHandle,
     hung: Arc<Mutex<Vec<(RunId, ExecutionId)>>>,
+    sent: Arc<Mutex<Vec<ExecutionId>>>,
 ) {
     while let Some(leaving) = outgoing.recv().await {
         let Outgoing::Submit {
@@ -180,6 +186,7 @@ async fn play(
         else {
             continue;
         };
+        sent.lock().unwrap().push(execution_id);
         let request = SubmitPlanRequest::decode(request).unwrap();
         let step = request.plan.unwrap().steps.remove(0);
         let outcome = match step.action.as_str() {
@@ -194,6 +201,10 @@ async fn play(
                 message: "it did not work".to_owned(),
                 pause: false,
             },
+            "plan" => {
+                let steps = json!([call("b", "echo", &[]), call("late", "echo", &["b"])]);
+                completed(&object(&json!({"plan": document(steps)})))
+            }
             "deep" => completed(&deep()),
             "large" => completed(&to_opaque(
                 json!({"text": "ä".repeat(50_000)}).as_object().unwrap(),
