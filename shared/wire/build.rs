@@ -21,6 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "escapement/runs/v1/session_service.proto",
         "escapement/runs/v1/trigger_service.proto",
         "escapement/runs/v1/goal_service.proto",
+        "escapement/runs/v1/artifact_service.proto",
     ];
     let mut compiler = protox::Compiler::new([&root])?;
     compiler

@@ -27,6 +27,8 @@ pub struct Declared {
     pub size_bytes: Option<u64>,
     /// Its SHA-256, if that is said.
     pub sha256: Option<[u8; 32]>,
+    /// Where a picture of it is; may be empty.
+    pub preview_url: String,
 }
 
 /// What was found out about an artifact.
@@ -69,19 +71,15 @@ pub fn declared(output: &[u8]) -> Result<Vec<Declared>, String> {
 
 fn one(object: &[u8]) -> Result<Declared, String> {
     let artifact_type = text(object, "type")?.unwrap_or_default();
-    if !(1..=LABEL_CHARS_MAX).contains(&artifact_type.chars().count()) || has_control(artifact_type) {
-        return Err(format!(
-            "type must have 1 to {LABEL_CHARS_MAX} code points, and no control characters"
-        ));
-    }
     let mime_type = text(object, "mime_type")?.unwrap_or_default();
-    if !media::is_media_type(mime_type) {
-        return Err("mime_type must be a media type such as image/png".to_string());
-    }
     let name = text(object, "name")?.unwrap_or_default();
-    if name.chars().count() > LABEL_CHARS_MAX || has_control(name) {
+    if let Some((field, what)) = misnamed(artifact_type, mime_type, name) {
+        return Err(format!("{field} {what}"));
+    }
+    let preview_url = text(object, "preview_url")?.unwrap_or_default();
+    if preview_url.len() > PREVIEW_URL_BYTES_MAX || has_control(preview_url) {
         return Err(format!(
-            "name must have at most {LABEL_CHARS_MAX} code points, and no control characters"
+            "preview_url must have at most {PREVIEW_URL_BYTES_MAX} bytes, and no control characters"
         ));
     }
     let (path, data) = match (text(object, "path")?, text(object, "data")?) {
@@ -101,7 +99,25 @@ fn one(object: &[u8]) -> Result<Declared, String> {
         data,
         size_bytes: whole(object, "size_bytes")?,
         sha256: digest(object)?,
+        preview_url: preview_url.to_string(),
     })
+}
+
+/// The first field that is wrong, and the rest of a sentence that begins with it; `None` if an artifact may be called so.
+pub fn misnamed(artifact_type: &str, mime_type: &str, name: &str) -> Option<(&'static str, String)> {
+    if !(1..=LABEL_CHARS_MAX).contains(&artifact_type.chars().count()) || has_control(artifact_type) {
+        let what = format!("must have 1 to {LABEL_CHARS_MAX} code points, and no control characters");
+        return Some(("type", what));
+    }
+    if !media::is_media_type(mime_type) {
+        let what = "must be a media type such as image/png";
+        return Some(("mime_type", what.to_string()));
+    }
+    if name.chars().count() > LABEL_CHARS_MAX || has_control(name) {
+        let what = format!("must have at most {LABEL_CHARS_MAX} code points, and no control characters");
+        return Some(("name", what));
+    }
+    None
 }
 
 fn text<'a>(object: &'a [u8], key: &str) -> Result<Option<&'a str>, String> {
@@ -223,6 +239,10 @@ const PER_OUTPUT_MAX: usize = 16;
 pub const PER_RUN_MAX: usize = 256;
 /// Bytes of a path.
 const PATH_BYTES_MAX: usize = 1024;
+/// Bytes of an address of a picture.
+const PREVIEW_URL_BYTES_MAX: usize = 2048;
+/// Bytes of an artifact that is uploaded: 8 MiB.
+pub const UPLOAD_BYTES_MAX: usize = 8 << 20;
 /// Bytes of the smallest artifact.
 const BYTES_MIN: u64 = 10;
 /// First bytes that are looked at.

@@ -98,10 +98,25 @@ pub enum Input {
         /// At most 512,000 bytes.
         data: Opaque,
     },
+    /// An artifact is given from outside. One that the run has already changes nothing.
+    Upload(Upload),
     /// The process was started anew and the run with it.
     Recovered,
     /// What changed in the session that the run shares with others.
     Session(SessionNews),
+}
+
+/// An artifact that comes from outside.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Upload {
+    /// Its type: 1 to 255 code points.
+    pub artifact_type: String,
+    /// Its media type, at most 127 bytes.
+    pub mime_type: String,
+    /// At most 255 code points; may be empty.
+    pub name: String,
+    /// At most 8 MiB.
+    pub content: Bytes,
 }
 
 /// What changed in a session since the run was told of it.
@@ -306,11 +321,15 @@ pub enum RefusedReason {
     SelfApproval,
     /// `KEPT_STEP_CHANGED`
     KeptStepChanged,
+    /// `ARTIFACT_INVALID`
+    ArtifactInvalid,
+    /// `ARTIFACTS_FULL`
+    ArtifactsFull,
 }
 
 impl RefusedReason {
     /// All of them.
-    pub const ALL: [RefusedReason; 17] = [
+    pub const ALL: [RefusedReason; 19] = [
         RefusedReason::RunEnded,
         RefusedReason::NotQueued,
         RefusedReason::NotPaused,
@@ -328,6 +347,8 @@ impl RefusedReason {
         RefusedReason::NotAnApprover,
         RefusedReason::SelfApproval,
         RefusedReason::KeptStepChanged,
+        RefusedReason::ArtifactInvalid,
+        RefusedReason::ArtifactsFull,
     ];
 
     /// As answers spell it.
@@ -350,6 +371,8 @@ impl RefusedReason {
             RefusedReason::NotAnApprover => "NOT_AN_APPROVER",
             RefusedReason::SelfApproval => "SELF_APPROVAL",
             RefusedReason::KeptStepChanged => "KEPT_STEP_CHANGED",
+            RefusedReason::ArtifactInvalid => "ARTIFACT_INVALID",
+            RefusedReason::ArtifactsFull => "ARTIFACTS_FULL",
         }
     }
 }

@@ -190,7 +190,7 @@ pub enum Event {
     /// A unit has the result of an earlier revision of this run.
     #[prost(message, tag = "51")]
     UnitMemoized(UnitMemoized),
-    /// An output declares an artifact.
+    /// An output declares an artifact, or one is uploaded.
     #[prost(message, tag = "52")]
     ArtifactCreated(ArtifactCreated),
     /// All steps have ended, and artifacts are looked at.

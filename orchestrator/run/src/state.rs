@@ -16,7 +16,7 @@ pub use artifacts::{ArtifactState, Verdict};
 pub use checkpoint::Checkpoint;
 pub use revisions::BegunRevision;
 pub use sessions::SessionView;
-pub use units::UnitStage;
+pub use units::{PendingEvaluation, UnitStage};
 
 use crate::journal::{AskedCall, Failure, InputRequest, OutcomeClass, Stored, ToolCalled, Usage};
 use crate::spec::{ActionProfile, Spec};
@@ -353,23 +353,6 @@ pub struct UnitState {
     /// The execution of an earlier revision that its result comes from, 16 bytes; empty if there is none.
     #[prost(bytes = "bytes", tag = "61")]
     pub memo_of: Bytes,
-}
-
-/// An expression that waits for its value.
-#[derive(Clone, PartialEq, Message)]
-pub struct PendingEvaluation {
-    /// Which one.
-    #[prost(uint32, tag = "1")]
-    pub evaluation: u32,
-    /// The step, from 0.
-    #[prost(uint32, tag = "2")]
-    pub step: u32,
-    /// The unit.
-    #[prost(uint32, tag = "3")]
-    pub index: u32,
-    /// The text.
-    #[prost(string, tag = "4")]
-    pub expression: String,
 }
 
 impl RunState {

@@ -23,6 +23,7 @@ mod steps;
 mod substitution;
 pub(crate) mod time;
 pub(crate) mod tools;
+mod uploads;
 pub(crate) mod values;
 mod verbs;
 
@@ -110,7 +111,8 @@ impl<'a> Turn<'a> {
                 | Input::Rewind { .. }
                 | Input::Rollback(_)
                 | Input::Override { .. }
-                | Input::Checkpoint { .. } => Err(refused(
+                | Input::Checkpoint { .. }
+                | Input::Upload(_) => Err(refused(
                     RefusedReason::RunEnded,
                     "the run has ended; fork it to go on",
                 )),
@@ -151,6 +153,7 @@ impl<'a> Turn<'a> {
                 reason,
             } => self.override_step(&step_key, word, reason)?,
             Input::Checkpoint { data } => self.checkpoint(data)?,
+            Input::Upload(upload) => self.upload(upload)?,
             Input::Recovered => self.recovered(),
             Input::Session(news) => {
                 self.session_changed(news);

@@ -207,7 +207,9 @@ fn code_of(reason: RefusedReason) -> Code {
         RefusedReason::UnknownStep
         | RefusedReason::DataTooLarge
         | RefusedReason::AnswerInvalid
-        | RefusedReason::KeptStepChanged => Code::InvalidArgument,
+        | RefusedReason::KeptStepChanged
+        | RefusedReason::ArtifactInvalid => Code::InvalidArgument,
+        RefusedReason::ArtifactsFull => Code::ResourceExhausted,
         RefusedReason::RequestNotFound => Code::NotFound,
         RefusedReason::NotAnApprover | RefusedReason::SelfApproval => Code::PermissionDenied,
     }

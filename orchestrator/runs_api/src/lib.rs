@@ -4,6 +4,7 @@
 #![warn(clippy::too_many_lines)]
 
 mod action_service;
+mod artifact_service;
 mod budget;
 mod canonical;
 mod errors;
@@ -24,6 +25,7 @@ mod triggers;
 mod views;
 
 pub use action_service::Actions;
+pub use artifact_service::Artifacts;
 pub use goals::Goals;
 pub use inbox_service::Inbox;
 pub use plan_service::Plans;

@@ -11,8 +11,6 @@ pub(crate) mod saving;
 mod steps;
 pub(crate) mod view;
 
-use std::sync::Arc;
-
 use escapement_model::{Opaque, RunId};
 use escapement_run::plan::import::Format;
 use escapement_run::plan::{self, Plan};

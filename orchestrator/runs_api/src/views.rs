@@ -1,5 +1,6 @@
 //! What runs are, in the words of the API: pure functions of a run's state and journal. Asks nobody.
 
+mod artifact;
 mod attempts;
 mod event;
 mod input_request;
@@ -10,6 +11,7 @@ mod session;
 mod step;
 mod words;
 
+pub(crate) use artifact::artifact_of;
 pub(crate) use attempts::{AttemptsFold, evidence, memo_evidence};
 pub(crate) use event::event;
 pub(crate) use input_request::{decision_word, kind_word, request_view};

@@ -201,7 +201,8 @@ fn forked(
 fn is_kept(entry: &Entry) -> bool {
     match &entry.event {
         Some(Event::SessionRead(read)) => read.state_version == 0,
-        Some(Event::StepMemoized(_) | Event::StepFailed(_) | Event::ArtifactCreated(_)) => true,
+        Some(Event::StepMemoized(_) | Event::StepFailed(_)) => true,
+        Some(Event::ArtifactCreated(artifact)) => artifact.unit.is_some(),
         Some(Event::StepSkipped(skipped)) => {
             matches!(skipped.reason(), SkipReason::Branch | SkipReason::Override)
         }
@@ -213,7 +214,7 @@ fn kept_step(entry: &Entry) -> Option<u32> {
     match entry.event.as_ref()? {
         Event::StepMemoized(memo) => Some(memo.step),
         Event::StepFailed(failed) => Some(failed.step),
-        Event::ArtifactCreated(artifact) => Some(artifact.unit.step),
+        Event::ArtifactCreated(artifact) => Some(artifact.unit?.step),
         Event::StepSkipped(skipped) => Some(skipped.step),
         _ => None,
     }

@@ -7,11 +7,11 @@ use escapement_model::{InputRequestId, Opaque};
 use escapement_run::catalogue::Catalogue;
 use escapement_run::ids::{AttemptName, RunId};
 use escapement_run::journal::{
-    CatalogueGiven, Decision, Entry, Event, Failure, OutcomeClass, RequestAnswer, RunRolledBack, SessionRead,
+    ArtifactCreated, CatalogueGiven, Decision, Entry, Event, Failure, OutcomeClass, RequestAnswer, RunRolledBack, SessionRead,
     SkipReason, Stored, ToolOutput, UnitRef,
 };
 use escapement_run::outcome::AttemptOutcome;
-use escapement_run::{Answer, Blobs, Input, OverrideWord, RewindScope, Rollback, Run, SessionNews};
+use escapement_run::{Answer, Blobs, Input, OverrideWord, RewindScope, Rollback, Run, SessionNews, Upload};
 use prost::Message;
 
 /// What an input is told from.
@@ -63,6 +63,7 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
         Event::CheckpointCreated(checkpoint) => Input::Checkpoint {
             data: Opaque::from_encoded(reader.load(&checkpoint.data)?),
         },
+        Event::ArtifactCreated(artifact) if artifact.unit.is_none() => reader.uploaded(artifact)?,
         Event::RunRecovered(_) => Input::Recovered,
         Event::SessionRead(read) => Input::Session(reader.session(read)?),
         // A retry that is due, the end of a request, or of a generation.
@@ -127,6 +128,16 @@ pub(crate) fn load(stored: &Stored, blobs: &dyn Blobs) -> Result<Bytes, String> 
 }
 
 impl<'a> Reader<'a> {
+    fn uploaded(&self, artifact: &ArtifactCreated) -> Result<Input, String> {
+        let content = artifact.content.as_ref();
+        Ok(Input::Upload(Upload {
+            artifact_type: artifact.artifact_type.clone(),
+            mime_type: artifact.mime_type.clone(),
+            name: artifact.name.clone(),
+            content: self.load(content.ok_or("what is uploaded has a content")?)?,
+        }))
+    }
+
     fn load(&self, stored: &Stored) -> Result<Bytes, String> {
         load(stored, self.blobs)
     }

@@ -135,6 +135,7 @@ impl RunsHandle {
         let bytes = match &input {
             Input::Answer(answer) | Input::ApproveEdited { answer, .. } => answer.value.len(),
             Input::Checkpoint { data } => data.len(),
+            Input::Upload(upload) => upload.content.len(),
             _ => 0,
         };
         let change = move |host: &mut RunsHost, now| {

@@ -6,7 +6,7 @@ use crate::limits::{
 };
 use escapement_model::limits::{CALLER_MESSAGE_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX};
 use escapement_wire::runs::v1::{
-    action_service_server, goal_service_server, inbox_service_server, plan_service_server,
+    action_service_server, artifact_service_server, goal_service_server, inbox_service_server, plan_service_server,
     run_service_server, session_service_server, trigger_service_server,
 };
 use escapement_wire::v1::event_service_server;
@@ -25,6 +25,7 @@ const INBOX: &str = inbox_service_server::SERVICE_NAME;
 const ACTIONS: &str = action_service_server::SERVICE_NAME;
 const RUN_SESSIONS: &str = session_service_server::SERVICE_NAME;
 const TRIGGERS: &str = trigger_service_server::SERVICE_NAME;
+const ARTIFACTS: &str = artifact_service_server::SERVICE_NAME;
 const GOALS: &str = goal_service_server::SERVICE_NAME;
 const HEALTH: &str = "grpc.health.v1.Health";
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
@@ -164,7 +165,7 @@ pub fn class_of(path: &str) -> CallClass {
         Some((PLANS, "WatchExecution")) => CallClass::Watches,
         Some((RUNS, "WaitRun")) => CallClass::Waits,
         Some((RUNS, "WatchRun" | "WatchNotices") | (INBOX, "WatchInbox")) => CallClass::Watches,
-        Some((RUNS | SAVED_PLANS | INBOX | ACTIONS | RUN_SESSIONS | TRIGGERS | GOALS, call))
+        Some((RUNS | SAVED_PLANS | INBOX | ACTIONS | RUN_SESSIONS | TRIGGERS | GOALS | ARTIFACTS, call))
             if !asks(call) =>
         {
             CallClass::Writes
@@ -175,7 +176,9 @@ pub fn class_of(path: &str) -> CallClass {
 
 /// True for the calls about runs that change nothing.
 fn asks(call: &str) -> bool {
-    let verbs = ["Get", "List", "Preview", "Explain", "Replay", "Diff", "Export"];
+    let verbs = [
+        "Get", "List", "Preview", "Explain", "Replay", "Diff", "Export", "Download",
+    ];
     verbs.iter().any(|verb| call.starts_with(verb))
 }
 

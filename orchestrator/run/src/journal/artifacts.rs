@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use prost::Message;
 
-/// An artifact that an output declares.
+/// An artifact that an output declares, or that is uploaded.
 #[derive(Clone, PartialEq, Message)]
 pub struct ArtifactCreated {
     /// 16 bytes, derived from the run and the number.
@@ -15,10 +15,10 @@ pub struct ArtifactCreated {
     /// Counts from 1 in the run.
     #[prost(uint32, tag = "2")]
     pub number: u32,
-    /// The unit whose output declares it.
-    #[prost(message, required, tag = "3")]
-    pub unit: UnitRef,
-    /// The action that made it; empty if a child run did.
+    /// The unit whose output declares it; absent if it is uploaded.
+    #[prost(message, optional, tag = "3")]
+    pub unit: Option<UnitRef>,
+    /// The action that made it; empty if a child run did, or nothing that is known.
     #[prost(string, tag = "4")]
     pub action: String,
     /// Its type, such as `image`: at most 255 code points.
@@ -42,6 +42,24 @@ pub struct ArtifactCreated {
     /// SHA-256, as declared or of the given content, 32 bytes; empty if nobody said.
     #[prost(bytes = "bytes", tag = "11")]
     pub sha256: Bytes,
+    /// Where a picture of it is, at most 2,048 bytes; empty if nobody said.
+    #[prost(string, tag = "12")]
+    pub preview_url: String,
+}
+
+impl ArtifactCreated {
+    /// True if both are uploads of the same content under the same name.
+    pub fn is_same_upload(&self, other: &Self) -> bool {
+        let what = |one: &Self| {
+            (
+                one.artifact_type.clone(),
+                one.mime_type.clone(),
+                one.name.clone(),
+                one.sha256.clone(),
+            )
+        };
+        self.unit.is_none() && other.unit.is_none() && what(self) == what(other)
+    }
 }
 
 /// All steps have ended, and artifacts are looked at before the run completes.

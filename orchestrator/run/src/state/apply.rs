@@ -216,7 +216,7 @@ impl RunState {
         self.profiles = plan.profiles.clone();
         self.steps_begin(plan.n_steps);
         self.revision_begins();
-        self.artifacts.clear();
+        self.artifacts.retain(|artifact| artifact.created.unit.is_none());
         self.is_verifying = false;
         self.results.extend(plan.results.iter().cloned());
         let n_forgotten = self.results.len().saturating_sub(RESULTS_KEPT);
@@ -296,7 +296,7 @@ impl RunState {
                 self.evaluations
                     .retain(|evaluation| evaluation.step != reset.step);
                 self.artifacts
-                    .retain(|artifact| artifact.created.unit.step != reset.step);
+                    .retain(|artifact| artifact.created.unit.is_none_or(|unit| unit.step != reset.step));
                 self.is_verifying = false;
             }
             Event::StepMemoized(memo) => {

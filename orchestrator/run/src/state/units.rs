@@ -2,7 +2,8 @@
 
 use super::{RunState, StepState, UnitState};
 use crate::journal::{StepRetrying, ToolsAsked, UnitMemoized, UnitRef, UnitResult};
-use prost::Enumeration;
+use alloc::string::String;
+use prost::{Enumeration, Message};
 
 /// Where a unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
@@ -22,6 +23,23 @@ pub enum UnitStage {
     Completed = 5,
     /// Failed for good.
     Failed = 6,
+}
+
+/// An expression that waits for its value.
+#[derive(Clone, PartialEq, Message)]
+pub struct PendingEvaluation {
+    /// Which one.
+    #[prost(uint32, tag = "1")]
+    pub evaluation: u32,
+    /// The step, from 0.
+    #[prost(uint32, tag = "2")]
+    pub step: u32,
+    /// The unit.
+    #[prost(uint32, tag = "3")]
+    pub index: u32,
+    /// The text.
+    #[prost(string, tag = "4")]
+    pub expression: String,
 }
 
 impl StepState {

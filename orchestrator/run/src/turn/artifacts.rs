@@ -65,7 +65,7 @@ impl Turn<'_> {
         self.emit(Event::ArtifactCreated(ArtifactCreated {
             id: Bytes::copy_from_slice(artifact_id(self.run_id(), number).as_bytes()),
             number,
-            unit,
+            unit: Some(unit),
             action: action.to_string(),
             artifact_type: declared.artifact_type,
             mime_type: declared.mime_type,
@@ -74,6 +74,7 @@ impl Turn<'_> {
             content,
             size_bytes: declared.size_bytes.or(given),
             sha256: digest.map_or_else(Bytes::new, |digest| Bytes::copy_from_slice(&digest)),
+            preview_url: declared.preview_url,
         }));
     }
 
@@ -130,6 +131,9 @@ impl Turn<'_> {
             let found = artifacts::found_in(&self.load(content));
             return self.judge_artifact(&artifact.created, &found);
         }
+        let Some(unit) = artifact.created.unit else {
+            unreachable!("what is uploaded is given");
+        };
         if artifact.live.is_some() || artifact.again_at > self.now {
             return;
         }
@@ -137,13 +141,13 @@ impl Turn<'_> {
         if self.remaining_ms() < DISPATCH_MS_MIN {
             return self.outer_limit_is_over();
         }
-        self.send_look(&artifact);
+        self.send_look(unit, &artifact);
     }
 
     // RUN-12.9
-    fn send_look(&mut self, artifact: &ArtifactState) {
+    fn send_look(&mut self, unit: UnitRef, artifact: &ArtifactState) {
         let (unit, attempt) = (
-            artifact.created.unit.verification(artifact.created.number),
+            unit.verification(artifact.created.number),
             artifact.attempts + 1,
         );
         let rendered = Rendered {
@@ -288,7 +292,7 @@ fn invalid(artifact: &ArtifactState) -> Failure {
             ),
             MESSAGE_CHARS_MAX,
         ),
-        step: Some(created.unit.step),
+        step: created.unit.map(|unit| unit.step),
     }
 }
 

@@ -111,7 +111,7 @@ impl Turn<'_> {
     /// True if an artifact of the unit is not what it is said to be: what made it is called again.
     fn made_what_is_wrong(&self, unit: UnitRef) -> bool {
         let mut artifacts = self.state.artifacts.iter();
-        artifacts.any(|artifact| artifact.created.unit == unit && artifact.verdict() == Verdict::Wrong)
+        artifacts.any(|artifact| artifact.created.unit == Some(unit) && artifact.verdict() == Verdict::Wrong)
     }
 
     /// The id of the execution of an attempt, 16 bytes.

@@ -77,7 +77,7 @@ impl Turn<'_> {
 
     /// The action of a step whose artifact is wrong, or that should have made one.
     fn maker(&self, step: u32) -> Option<String> {
-        let of_step = |artifact: &&ArtifactState| artifact.created.unit.step == step;
+        let of_step = |artifact: &&ArtifactState| artifact.created.unit.is_some_and(|unit| unit.step == step);
         let mut wrong = self.state.artifacts.iter().filter(of_step);
         let wrong = wrong.find(|artifact| artifact.verdict() == Verdict::Wrong);
         let named = wrong.map(|artifact| artifact.created.action.clone());

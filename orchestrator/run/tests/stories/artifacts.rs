@@ -5,7 +5,7 @@ use escapement_run::journal::{Event, OutcomeClass};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, Constraints, EffectClass, Risk, Spec};
 use escapement_run::state::Verdict;
-use escapement_run::{ENVIRONMENT_KEY, Effect};
+use escapement_run::{ENVIRONMENT_KEY, Effect, RefusedReason, Upload};
 use serde_json::{Value, json};
 
 use crate::world::{World, completed, failed, spec, tool};
@@ -286,4 +286,49 @@ fn what_nobody_can_read_fails_the_attempt() {
     let mut world = World::of(json!([tool("a", "safe.paint", &[])]));
     world.complete("a", json!({"$artifacts": null, "n": 1}));
     assert_eq!(world.run.shown().as_str(), "completed");
+}
+
+fn upload(content: &[u8], name: &str) -> Input {
+    Input::Upload(Upload {
+        artifact_type: "image".to_owned(),
+        mime_type: "image/png".to_owned(),
+        name: name.to_owned(),
+        content: content.to_vec().into(),
+    })
+}
+
+// RUN-12.12
+#[test]
+fn what_is_uploaded_counts_once_and_in_every_revision() {
+    let png = b"\x89PNG\r\n\x1a\n\0\0";
+    let mut world = world(wants(&["image"]));
+    for wrong in [upload(b"GIF89a and so on", "a"), upload(&png[..9], "a"), upload(png, "a\n")] {
+        assert_eq!(world.refusal(wrong), RefusedReason::ArtifactInvalid);
+    }
+    world.input(upload(png, "cat.png"));
+    assert_eq!(world.last_events(), ["ArtifactCreated"]);
+    world.input(upload(png, "cat.png"));
+    assert_eq!(world.last, 0);
+    world.fail("a", OutcomeClass::FailedForGood);
+    assert_eq!(world.run.state().revision_number, 2);
+    world.complete("a", json!({}));
+    assert_eq!(world.run.shown().as_str(), "completed");
+    let artifact = &world.run.state().artifacts[0];
+    assert_eq!((artifact.created.unit, artifact.verdict()), (None, Verdict::Right));
+    assert_eq!(world.refusal(upload(png, "dog.png")), RefusedReason::RunEnded);
+}
+
+// RUN-12.12
+#[test]
+fn what_is_uploaded_survives_a_reset_and_is_bounded() {
+    let png = b"\x89PNG\r\n\x1a\n\0\0";
+    let mut world = world(wants(&[]));
+    for n in 0..256 {
+        world.input(upload(png, &n.to_string()));
+    }
+    assert_eq!(world.refusal(upload(png, "256")), RefusedReason::ArtifactsFull);
+    world.input(Input::Rollback(escapement_run::Rollback::Reset));
+    assert_eq!(world.run.state().artifacts.len(), 256);
+    let large = [&png[..], &[0; 8 << 20]].concat();
+    assert_eq!(world.refusal(upload(&large, "large")), RefusedReason::ArtifactInvalid);
 }

@@ -249,6 +249,8 @@ pub(crate) fn evidence(fold: &AttemptsFold, attempt: &Settled, request_id: &str)
         epoch: small(called.unit.epoch),
         effect: effect_word(called.effect()).to_owned(),
         memo_of: String::new(),
+        schema_validation: String::new(),
+        replan_events: Vec::new(),
         usage: end
             .and_then(|(_, _, output)| output.usage.as_ref())
             .map(crate::budget::usage_view),

@@ -67,7 +67,7 @@ fn step_of(event: &Event) -> Option<u32> {
         Event::RevisionFailing(failing) => failing.error.step,
         Event::ReplanTriggered(replan) => replan.error.step,
         Event::UnitMemoized(memo) => Some(memo.unit.step),
-        Event::ArtifactCreated(artifact) => Some(artifact.unit.step),
+        Event::ArtifactCreated(artifact) => artifact.unit.map(|unit| unit.step),
         Event::RunFailed(failed) => failed.error.step,
         _ => None,
     }
@@ -330,13 +330,18 @@ fn of_results(data: StructBuilder, plan: &Plan, event: &Event) -> StructBuilder 
 }
 
 fn artifact_created(data: StructBuilder, plan: &Plan, artifact: &ArtifactCreated) -> StructBuilder {
-    let data = unit(data, plan, artifact.unit)
+    let data = match artifact.unit {
+        Some(of) => unit(data, plan, of),
+        None => data,
+    };
+    let data = data
         .text("artifact_id", &uuid_text(&artifact.id))
         .number("number", f64::from(artifact.number))
         .text("type", &artifact.artifact_type)
         .text("mime_type", &artifact.mime_type);
     let data = word(data, "name", &artifact.name);
     let data = word(data, "path", &artifact.path);
+    let data = word(data, "preview_url", &artifact.preview_url);
     let data = word(data, "sha256", &hex(&artifact.sha256));
     match artifact.size_bytes {
         Some(size_bytes) => data.number("size_bytes", size_bytes as f64),

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking and its name is its documentation"
 )]
 
+mod artifacts;
 mod crowded;
 mod forks;
 mod making;

@@ -15,6 +15,7 @@ use escapement_runs_shell::RunsHandle;
 use escapement_transport::call_class::{CallClass, message_bytes_max};
 use escapement_wire::DESCRIPTORS;
 use escapement_wire::runs::v1::action_service_server::ActionServiceServer;
+use escapement_wire::runs::v1::artifact_service_server::ArtifactServiceServer;
 use escapement_wire::runs::v1::goal_service_server::GoalServiceServer;
 use escapement_wire::runs::v1::inbox_service_server::InboxServiceServer;
 use escapement_wire::runs::v1::plan_service_server::PlanServiceServer;
@@ -40,12 +41,13 @@ type RunServer = RunServiceServer<escapement_runs_api::Runs>;
 type SavedPlanServer = PlanServiceServer<escapement_runs_api::Plans>;
 type InboxServer = InboxServiceServer<escapement_runs_api::Inbox>;
 type TriggerServer = TriggerServiceServer<Triggers>;
+type ArtifactServer = ArtifactServiceServer<escapement_runs_api::Artifacts>;
 type GoalServer = GoalServiceServer<escapement_runs_api::Goals>;
 type ActionServer = ActionServiceServer<escapement_runs_api::Actions>;
 type SessionServer = SessionServiceServer<escapement_runs_api::Sessions>;
 
 /// The services of runs of which health can be asked, if there are runs.
-const RUN_SERVICES: [&str; 7] = [
+const RUN_SERVICES: [&str; 8] = [
     RunServer::NAME,
     SavedPlanServer::NAME,
     InboxServer::NAME,
@@ -53,6 +55,7 @@ const RUN_SERVICES: [&str; 7] = [
     SessionServer::NAME,
     TriggerServer::NAME,
     GoalServer::NAME,
+    ArtifactServer::NAME,
 ];
 /// The services of which health can be asked in any case; the empty name stands for the whole orchestrator.
 const SERVICES: [&str; 5] = [
@@ -158,6 +161,7 @@ fn add_runs(routes: &mut RoutesBuilder, setup: RunsSetup) {
     let inbox = escapement_runs_api::Inbox::new(handle.clone());
     let goals = escapement_runs_api::Goals::new(handle.clone());
     let actions = escapement_runs_api::Actions::new(handle.clone());
+    let artifacts = escapement_runs_api::Artifacts::new(handle.clone());
     let sessions = escapement_runs_api::Sessions::new(handle);
     routes
         .add_service(RunServer::new(runs).max_decoding_message_size(bytes_max))
@@ -166,6 +170,7 @@ fn add_runs(routes: &mut RoutesBuilder, setup: RunsSetup) {
         .add_service(ActionServer::new(actions).max_decoding_message_size(bytes_max))
         .add_service(TriggerServer::new(triggers).max_decoding_message_size(bytes_max))
         .add_service(GoalServer::new(goals).max_decoding_message_size(bytes_max))
+        .add_service(ArtifactServer::new(artifacts).max_decoding_message_size(bytes_max))
         .add_service(SessionServer::new(sessions).max_decoding_message_size(bytes_max));
 }
 

@@ -88,6 +88,8 @@ fn what_sessions_share_and_what_users_are_told_has_its_class() {
             "/escapement.runs.v1.SessionService/MergeSessionState",
             CallClass::Writes,
         ),
+        ("/escapement.runs.v1.ArtifactService/Upload", CallClass::Writes),
+        ("/escapement.runs.v1.ArtifactService/Download", CallClass::Reads),
         (
             "/escapement.runs.v1.SessionService/ListSkillHealth",
             CallClass::Reads,

@@ -79,6 +79,7 @@ uncounted! { true:
     GetTriggerRequest ListTriggersRequest DeleteTriggerRequest EnableTriggerRequest FireTriggerRequest
     ListFiringsRequest GetTriggerStatsRequest PreviewScheduleRequest PublishEventRequest CreateGoalRequest
     GetGoalRequest ListGoalsRequest UpdateGoalRequest DeleteGoalRequest
+    UploadRequest DownloadRequest GetArtifactRequest ListArtifactsRequest
 }
 
 uncounted! { false:
@@ -98,6 +99,7 @@ uncounted! { false:
     CreateTriggerResponse GetTriggerResponse ListTriggersResponse UpdateTriggerResponse DeleteTriggerResponse
     EnableTriggerResponse FireTriggerResponse ListFiringsResponse GetTriggerStatsResponse PreviewScheduleResponse
     PublishEventResponse CreateGoalResponse GetGoalResponse ListGoalsResponse UpdateGoalResponse DeleteGoalResponse
+    UploadResponse DownloadResponse GetArtifactResponse ListArtifactsResponse
 }
 
 /// `CreateRunRequest`: approvers of the policy, constraints, labels.
