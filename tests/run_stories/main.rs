@@ -12,6 +12,7 @@ mod script;
 mod witness;
 mod world;
 
+mod artifacts;
 mod children;
 mod data;
 mod failures;

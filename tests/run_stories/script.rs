@@ -11,7 +11,7 @@
 //!
 //! `script.judge` does what the call that it judges says under `judge`.
 
-use escapement_sdk::{StepContext, StepError, Worker};
+use escapement_sdk::{Action, Risk, StepContext, StepError, Worker};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -120,7 +120,7 @@ impl ScriptWorker {
         let mut builder = Worker::builder(url).worker_id("script").max_in_flight(64);
         for action in actions.iter().copied().chain(["llm.chat"]) {
             let shared = Arc::clone(shared);
-            builder = builder.handler(action, move |payload: Value, context: StepContext| {
+            builder = builder.handler_with(offered(action), move |payload: Value, context: StepContext| {
                 let shared = Arc::clone(&shared);
                 async move { handle(&shared, payload, &context).await }
             });
@@ -131,6 +131,16 @@ impl ScriptWorker {
             let _ = worker.run_until(std::future::pending::<()>()).await;
         });
         Self { running }
+    }
+}
+
+/// The action; `script.typed` says what its outputs are.
+fn offered(action: &str) -> Action {
+    match action {
+        "script.typed" => Action::new(action)
+            .risk(Risk::Safe)
+            .output_schema(json!({ "type": "object", "properties": { "n": { "type": "number" } } })),
+        _ => Action::new(action),
     }
 }
 

@@ -68,7 +68,8 @@ impl World {
         self.worker = None;
     }
 
-    async fn worker_is_there(&self) {
+    /// Waits until the actions of a worker are offered.
+    pub(crate) async fn worker_is_there(&self) {
         let is_there = async || {
             let request = ListActionsRequest::default();
             let answer = self

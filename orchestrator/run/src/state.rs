@@ -14,7 +14,7 @@ mod units;
 
 pub use artifacts::{ArtifactState, Verdict};
 pub use checkpoint::Checkpoint;
-pub use revisions::BegunRevision;
+pub use revisions::{BegunRevision, Replan};
 pub use sessions::SessionView;
 pub use units::{PendingEvaluation, UnitStage};
 
@@ -162,6 +162,9 @@ pub struct RunState {
     /// Its revisions with a plan, the current one last.
     #[prost(message, repeated, tag = "67")]
     pub revisions: Vec<BegunRevision>,
+    /// What other revisions took the place of earlier ones for.
+    #[prost(message, repeated, tag = "68")]
+    pub replans: Vec<Replan>,
 }
 
 /// Where a run is.

@@ -18,6 +18,7 @@ mod planning;
 mod replan;
 mod revisions;
 mod safety;
+mod schemas;
 mod sessions;
 mod steps;
 mod substitution;
@@ -92,31 +93,8 @@ impl<'a> Turn<'a> {
 
     /// Takes an input in. Gives the plan that the run goes on with, if that is another one.
     pub(crate) fn input(&mut self, input: Input) -> Result<Option<Arc<Plan>>, Refused> {
-        // RUN-2.3
         if self.state.stage().is_end() {
-            return match input {
-                Input::Settled { .. }
-                | Input::Catalogue { .. }
-                | Input::Evaluated { .. }
-                | Input::ChildEnded { .. }
-                | Input::Time
-                | Input::Session(_)
-                | Input::Recovered => Ok(None),
-                Input::Admit
-                | Input::Answer(_)
-                | Input::ApproveEdited { .. }
-                | Input::Pause { .. }
-                | Input::Resume { .. }
-                | Input::Cancel { .. }
-                | Input::Rewind { .. }
-                | Input::Rollback(_)
-                | Input::Override { .. }
-                | Input::Checkpoint { .. }
-                | Input::Upload(_) => Err(refused(
-                    RefusedReason::RunEnded,
-                    "the run has ended; fork it to go on",
-                )),
-            };
+            return behind_the_end(&input).map(|()| None);
         }
         match input {
             Input::Admit => self.admit()?,
@@ -300,6 +278,34 @@ impl<'a> Turn<'a> {
 
     fn effect(&mut self, effect: Effect) {
         self.commit.effects.push(effect);
+    }
+}
+
+// RUN-2.3
+/// What comes back after the end changes nothing; what somebody wants is refused.
+fn behind_the_end(input: &Input) -> Result<(), Refused> {
+    match input {
+        Input::Settled { .. }
+        | Input::Catalogue { .. }
+        | Input::Evaluated { .. }
+        | Input::ChildEnded { .. }
+        | Input::Time
+        | Input::Session(_)
+        | Input::Recovered => Ok(()),
+        Input::Admit
+        | Input::Answer(_)
+        | Input::ApproveEdited { .. }
+        | Input::Pause { .. }
+        | Input::Resume { .. }
+        | Input::Cancel { .. }
+        | Input::Rewind { .. }
+        | Input::Rollback(_)
+        | Input::Override { .. }
+        | Input::Checkpoint { .. }
+        | Input::Upload(_) => Err(refused(
+            RefusedReason::RunEnded,
+            "the run has ended; fork it to go on",
+        )),
     }
 }
 

@@ -18,7 +18,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::paging;
-use crate::views::{artifact_of, Document};
+use crate::views::{Document, artifact_of};
 
 /// The service.
 #[derive(Clone, Debug)]
@@ -43,7 +43,9 @@ impl Artifacts {
         let run_id = fields.id::<RunId>("run_id", run_id);
         let artifact_id = fields.id::<ArtifactId>("artifact_id", artifact_id);
         fields.conclude()?;
-        let (run_id, artifact_id) = run_id.zip(artifact_id).expect("an id that is missing is a problem");
+        let (run_id, artifact_id) = run_id
+            .zip(artifact_id)
+            .expect("an id that is missing is a problem");
         let looked = self.runs.look(run_id, move |run, blobs| {
             let mut artifacts = run.state().artifacts.iter();
             let at = artifacts.position(|artifact| artifact.created.id[..] == artifact_id.as_bytes()[..]);
@@ -78,9 +80,11 @@ impl Artifacts {
         let looked = self.runs.look(run_id, move |run, _| {
             let artifacts = run.state().artifacts.iter();
             let behind = artifacts.filter(|artifact| u64::from(artifact.created.number) > after);
-            let shown = behind.map(|artifact| (artifact.created.number, artifact_of(run_id, run.plan(), artifact)));
+            let shown =
+                behind.map(|artifact| (artifact.created.number, artifact_of(run_id, run.plan(), artifact)));
             let wanted = shown.filter(|(_, view)| {
-                (of_type.is_empty() || view.r#type == of_type) && (of_step.is_empty() || view.step_key == of_step)
+                (of_type.is_empty() || view.r#type == of_type)
+                    && (of_step.is_empty() || view.step_key == of_step)
             });
             wanted.take(page_size + 1).collect::<Vec<_>>()
         });

@@ -56,7 +56,11 @@ impl RevisionPlans {
     ///
     /// # Errors
     /// [`Rejection::NotFound`] if the store does not have one; [`Rejection::Call`].
-    pub(crate) async fn with_those_of(&self, runs: &RunsHandle, entries: &[Linked]) -> Result<Self, Rejection> {
+    pub(crate) async fn with_those_of(
+        &self,
+        runs: &RunsHandle,
+        entries: &[Linked],
+    ) -> Result<Self, Rejection> {
         let mut all = self.clone();
         for (entry, _) in entries {
             if let Some(Event::PlanCreated(created)) = &entry.event

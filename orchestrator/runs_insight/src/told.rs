@@ -7,8 +7,8 @@ use escapement_model::{InputRequestId, Opaque};
 use escapement_run::catalogue::Catalogue;
 use escapement_run::ids::{AttemptName, RunId};
 use escapement_run::journal::{
-    ArtifactCreated, CatalogueGiven, Decision, Entry, Event, Failure, OutcomeClass, RequestAnswer, RunRolledBack, SessionRead,
-    SkipReason, Stored, ToolOutput, UnitRef,
+    ArtifactCreated, CatalogueGiven, Decision, Entry, Event, Failure, OutcomeClass, RequestAnswer,
+    RunRolledBack, SessionRead, SkipReason, Stored, ToolOutput, UnitRef,
 };
 use escapement_run::outcome::AttemptOutcome;
 use escapement_run::{Answer, Blobs, Input, OverrideWord, RewindScope, Rollback, Run, SessionNews, Upload};
@@ -191,6 +191,16 @@ impl<'a> Reader<'a> {
             .as_ref()
             .map(|stored| self.load(stored))
             .transpose()?;
+        // RUN-12.13: the law itself says that it failed.
+        if output.fits_schema == Some(false) {
+            return Ok(AttemptOutcome {
+                class: OutcomeClass::Completed,
+                output: value,
+                code: String::new(),
+                message: String::new(),
+                pause: output.pause,
+            });
+        }
         let error = match (output.class(), &value, &output.error) {
             (OutcomeClass::Completed, Some(_), None) => Failure::default(),
             (OutcomeClass::ApprovalRequired, _, Some(error)) => error.clone(),

@@ -52,6 +52,14 @@ pub fn profiles_of(
         at += 1;
     }
     profiles.sort_by(|one, other| one.action.cmp(&other.action));
+    // RUN-12.13
+    let mut room = CATALOGUE_BYTES_MAX;
+    for profile in &mut profiles {
+        match room.checked_sub(profile.output_schema.len()) {
+            Some(rest) => room = rest,
+            None => profile.output_schema.clear(),
+        }
+    }
     let (tools, offered): (BTreeSet<&str>, _) = (plan.tools().collect(), seen.offered());
     let mut room = CATALOGUE_BYTES_MAX;
     for profile in profiles
@@ -150,9 +158,13 @@ fn profile(
     offer: Option<&OfferedAction>,
     seen: &SeenActions,
 ) -> ActionProfile {
-    let declared = || offer.and_then(|offer| offer.traits.as_ref()).map(declared);
+    let traits = offer.and_then(|offer| offer.traits.as_ref());
+    let declared = || traits.map(declared);
+    let schema = traits.map(|traits| traits.output_schema.as_str());
+    let schema = schema.filter(|schema| schema.len() <= SCHEMA_BYTES_MAX);
     ActionProfile {
         action: action.to_owned(),
+        output_schema: schema.unwrap_or_default().to_owned(),
         seen: seen.contains(action),
         ..said.or_else(declared).unwrap_or_default()
     }

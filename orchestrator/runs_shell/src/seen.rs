@@ -86,11 +86,7 @@ impl SeenActions {
             let mut said = OfferedAction {
                 description: action.description,
                 input_schema: action.input_schema,
-                // Nothing checks an output yet, so that schema is not kept.
-                traits: action.traits.map(|traits| v1::ActionTraits {
-                    output_schema: String::new(),
-                    ..traits
-                }),
+                traits: action.traits,
             };
             // The contract remembers its name for a while, and not what was said of it.
             if action.workers == 0 {

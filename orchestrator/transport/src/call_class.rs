@@ -6,8 +6,8 @@ use crate::limits::{
 };
 use escapement_model::limits::{CALLER_MESSAGE_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX};
 use escapement_wire::runs::v1::{
-    action_service_server, artifact_service_server, goal_service_server, inbox_service_server, plan_service_server,
-    run_service_server, session_service_server, trigger_service_server,
+    action_service_server, artifact_service_server, goal_service_server, inbox_service_server,
+    plan_service_server, run_service_server, session_service_server, trigger_service_server,
 };
 use escapement_wire::v1::event_service_server;
 use escapement_wire::v1::fleet_service_server;

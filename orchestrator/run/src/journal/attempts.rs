@@ -122,6 +122,10 @@ pub struct ToolOutput {
     /// True if the output has a patch of the session's state.
     #[prost(bool, tag = "20")]
     pub patches: bool,
+    /// Whether the output is what the schema of its action says; absent if there is none, or no output. One that is not is kept
+    /// although the attempt has failed.
+    #[prost(bool, optional, tag = "30")]
+    pub fits_schema: Option<bool>,
     /// What it used, if it asked a language model.
     #[prost(message, optional, tag = "55")]
     pub usage: Option<Usage>,

@@ -108,6 +108,7 @@ impl RunState {
                 self.drains = failing.drains;
             }
             Event::ReplanTriggered(replan) => {
+                self.replanned(replan);
                 self.disabled_actions.extend(replan.disabled.iter().cloned());
                 self.disabled_actions.sort();
                 self.disabled_actions.dedup();

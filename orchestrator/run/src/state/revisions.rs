@@ -1,6 +1,9 @@
 //! Which revision an entry or a unit of a run belongs to.
 
 use super::RunState;
+use crate::journal::ReplanTriggered;
+use alloc::string::String;
+use alloc::vec::Vec;
 use bytes::Bytes;
 use prost::Message;
 
@@ -18,6 +21,17 @@ pub struct BegunRevision {
     pub epoch: u32,
 }
 
+/// Why another revision took the place of the one before.
+#[derive(Clone, PartialEq, Message)]
+pub struct Replan {
+    /// The number of its entry.
+    #[prost(uint64, tag = "1")]
+    pub sequence: u64,
+    /// The steps that failed, by their keys.
+    #[prost(string, repeated, tag = "2")]
+    pub step_keys: Vec<String>,
+}
+
 impl RunState {
     // RUN-12.10
     /// The digest of the plan that the steps of this epoch are of.
@@ -25,6 +39,19 @@ impl RunState {
         let mut revisions = self.revisions.iter().rev();
         let begun = revisions.find(|revision| revision.epoch <= epoch);
         begun.map_or(&self.revision, |revision| &revision.digest)
+    }
+
+    /// Another revision will take the place of the one at hand.
+    pub(super) fn replanned(&mut self, replan: &ReplanTriggered) {
+        let substituted = replan.substituted.iter();
+        let failed = replan.failed.iter().map(|step| &step.key);
+        self.replans.push(Replan {
+            sequence: self.sequence,
+            step_keys: failed
+                .chain(substituted.map(|step| &step.step_key))
+                .cloned()
+                .collect(),
+        });
     }
 
     // RUN-12.10

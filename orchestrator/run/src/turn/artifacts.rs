@@ -146,10 +146,7 @@ impl Turn<'_> {
 
     // RUN-12.9
     fn send_look(&mut self, unit: UnitRef, artifact: &ArtifactState) {
-        let (unit, attempt) = (
-            unit.verification(artifact.created.number),
-            artifact.attempts + 1,
-        );
+        let (unit, attempt) = (unit.verification(artifact.created.number), artifact.attempts + 1);
         let rendered = Rendered {
             action: String::from(LOOK_ACTION),
             payload: StructBuilder::new().text("path", &artifact.created.path).build(),
@@ -201,6 +198,7 @@ impl Turn<'_> {
             pause: false,
             is_safe: false,
             patches: false,
+            fits_schema: None,
             usage: None,
         }));
         let number = live.unit.of_verification();

@@ -45,6 +45,7 @@ impl Turn<'_> {
         }
         let step_runs = self.step_state(unit.step).stage() == StepStage::Running;
         let outcome = self.declaring(bounded(outcome, &live), step_runs);
+        let (outcome, fits_schema) = self.fitting(&live, outcome);
         let declaring = outcome
             .output
             .clone()
@@ -64,6 +65,7 @@ impl Turn<'_> {
             pause: outcome.pause,
             is_safe: false,
             patches,
+            fits_schema,
             usage,
         }));
         self.warn_of_budget();

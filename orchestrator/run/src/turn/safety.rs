@@ -73,6 +73,7 @@ impl Turn<'_> {
             pause: false,
             is_safe,
             patches: false,
+            fits_schema: None,
             usage,
         }));
         self.warn_of_budget();

@@ -14,12 +14,16 @@ impl Turn<'_> {
     /// Takes an artifact in, unless the run has it already.
     pub(super) fn upload(&mut self, upload: Upload) -> Result<(), Refused> {
         let invalid = |what| Err(refused_because(RefusedReason::ArtifactInvalid, what));
-        if let Some((field, what)) = artifacts::misnamed(&upload.artifact_type, &upload.mime_type, &upload.name) {
+        if let Some((field, what)) =
+            artifacts::misnamed(&upload.artifact_type, &upload.mime_type, &upload.name)
+        {
             return invalid(format!("{field}: {what}"));
         }
         let n_bytes = upload.content.len();
         if n_bytes > UPLOAD_BYTES_MAX {
-            return invalid(format!("data: must have at most {UPLOAD_BYTES_MAX} bytes, has {n_bytes}"));
+            return invalid(format!(
+                "data: must have at most {UPLOAD_BYTES_MAX} bytes, has {n_bytes}"
+            ));
         }
         let number = self.state.n_artifacts + 1;
         let mut created = ArtifactCreated {
@@ -35,7 +39,12 @@ impl Turn<'_> {
         if let Some(problem) = artifacts::problem(&created, &artifacts::found_in(&upload.content)) {
             return invalid(format!("data: {problem}"));
         }
-        if self.state.artifacts.iter().any(|known| known.created.is_same_upload(&created)) {
+        if self
+            .state
+            .artifacts
+            .iter()
+            .any(|known| known.created.is_same_upload(&created))
+        {
             return Ok(());
         }
         if self.state.artifacts.len() >= PER_RUN_MAX {

@@ -302,7 +302,11 @@ fn upload(content: &[u8], name: &str) -> Input {
 fn what_is_uploaded_counts_once_and_in_every_revision() {
     let png = b"\x89PNG\r\n\x1a\n\0\0";
     let mut world = world(wants(&["image"]));
-    for wrong in [upload(b"GIF89a and so on", "a"), upload(&png[..9], "a"), upload(png, "a\n")] {
+    for wrong in [
+        upload(b"GIF89a and so on", "a"),
+        upload(&png[..9], "a"),
+        upload(png, "a\n"),
+    ] {
         assert_eq!(world.refusal(wrong), RefusedReason::ArtifactInvalid);
     }
     world.input(upload(png, "cat.png"));
@@ -314,7 +318,10 @@ fn what_is_uploaded_counts_once_and_in_every_revision() {
     world.complete("a", json!({}));
     assert_eq!(world.run.shown().as_str(), "completed");
     let artifact = &world.run.state().artifacts[0];
-    assert_eq!((artifact.created.unit, artifact.verdict()), (None, Verdict::Right));
+    assert_eq!(
+        (artifact.created.unit, artifact.verdict()),
+        (None, Verdict::Right)
+    );
     assert_eq!(world.refusal(upload(png, "dog.png")), RefusedReason::RunEnded);
 }
 
@@ -327,8 +334,20 @@ fn what_is_uploaded_survives_a_reset_and_is_bounded() {
         world.input(upload(png, &n.to_string()));
     }
     assert_eq!(world.refusal(upload(png, "256")), RefusedReason::ArtifactsFull);
-    world.input(Input::Rollback(escapement_run::Rollback::Reset));
+    world.input(Input::Pause {
+        reason: String::new(),
+    });
+    world.complete("a", json!({}));
+    world.input(Input::Rewind {
+        step_key: "a".to_owned(),
+        scope: escapement_run::RewindScope::Later,
+        allow_repeat_effects: true,
+    });
+    assert_eq!(world.run.state().steps[0].epoch, 1);
     assert_eq!(world.run.state().artifacts.len(), 256);
     let large = [&png[..], &[0; 8 << 20]].concat();
-    assert_eq!(world.refusal(upload(&large, "large")), RefusedReason::ArtifactInvalid);
+    assert_eq!(
+        world.refusal(upload(&large, "large")),
+        RefusedReason::ArtifactInvalid
+    );
 }

@@ -19,6 +19,7 @@ mod recovery;
 mod replays;
 mod revisions;
 mod safety;
+mod schemas;
 mod sessions;
 mod steps;
 mod substitutions;

@@ -30,13 +30,17 @@ impl Artifacts {
     ) -> Result<v1::UploadResponse, Status> {
         let first = parts.message().await?.and_then(|first| first.part);
         let Some(Part::Header(header)) = first else {
-            return Err(Rejection::field("header", "INVALID_ARGUMENT", "is required, before any data").into());
+            return Err(
+                Rejection::field("header", "INVALID_ARGUMENT", "is required, before any data").into(),
+            );
         };
         let mut announced = announced(header)?;
         let mut content = Vec::new();
         while let Some(request) = parts.message().await? {
             let Some(Part::Data(data)) = request.part else {
-                return Err(Rejection::field("data", "INVALID_ARGUMENT", "is required behind the header").into());
+                return Err(
+                    Rejection::field("data", "INVALID_ARGUMENT", "is required behind the header").into(),
+                );
             };
             if content.len() + data.len() > UPLOAD_BYTES_MAX {
                 let what = format!("must have at most {UPLOAD_BYTES_MAX} bytes");
@@ -58,7 +62,9 @@ impl Artifacts {
             sha256: encoder::sha256(&upload.content).to_vec().into(),
             ..ArtifactCreated::default()
         };
-        let given = self.runs.input(run_id, Condition::default(), Input::Upload(upload));
+        let given = self
+            .runs
+            .input(run_id, Condition::default(), Input::Upload(upload));
         given.await.map_err(|error| Rejection::OfRun(run_id, error))?;
         let look = self.runs.look(run_id, move |run, _| {
             let mut artifacts = run.state().artifacts.iter();
@@ -104,11 +110,17 @@ impl Announced {
         let wrong = |field, what| Err(Rejection::field(field, "ARTIFACT_INVALID", what));
         let n_bytes = content.len() as i64;
         if let Some(size_bytes) = self.size_bytes.filter(|size_bytes| *size_bytes != n_bytes) {
-            return wrong("header.size_bytes", format!("is {size_bytes}, and {n_bytes} bytes came"));
+            return wrong(
+                "header.size_bytes",
+                format!("is {size_bytes}, and {n_bytes} bytes came"),
+            );
         }
         let digest = hex(&encoder::sha256(content));
         if !self.sha256.is_empty() && !self.sha256.eq_ignore_ascii_case(&digest) {
-            return wrong("header.sha256", format!("is not that of what came, which is {digest}"));
+            return wrong(
+                "header.sha256",
+                format!("is not that of what came, which is {digest}"),
+            );
         }
         Ok(())
     }

@@ -6,10 +6,14 @@ use crate::fields::Fields;
 use crate::journal::{Linked, forward};
 use crate::paging;
 use crate::revision_plans::RevisionPlans;
-use crate::views::{AttemptsFold, evidence, memo_evidence};
+use crate::views::{
+    AttemptsFold, artifact_view, event_id, evidence, key_of, uncalled, unit_text, was_verified,
+};
 use escapement_model::RunId;
-use escapement_run::journal::Event;
+use escapement_run::ids::artifact_id;
+use escapement_run::journal::{Entry, Event};
 use escapement_run::plan::Plan;
+use escapement_run::state::Replan;
 use escapement_wire::runs::v1;
 use std::sync::Arc;
 
@@ -28,12 +32,15 @@ impl Runs {
         let seen = self.look(run_id, |run, _| {
             let spec = &run.state().spec;
             let origin = crate::views::uuid_text(&spec.forked_from);
-            (RevisionPlans::of(run), spec.request_id.clone(), origin)
+            let replans = run.state().replans.clone();
+            (RevisionPlans::of(run), spec.request_id.clone(), origin, replans)
         });
-        let (plans, request_id, origin) = seen.await?;
+        let (plans, request_id, origin, replans) = seen.await?;
         let mut page = Page {
+            run_id,
             fold: AttemptsFold::new(run_id),
             plans,
+            replans,
             step_key: &request.step_key,
             request_id: &request_id,
             origin: &origin,
@@ -71,8 +78,10 @@ impl Runs {
 
 /// The attempts that begin in a stretch, and their ends, which may come later.
 struct Page<'a> {
+    run_id: RunId,
     fold: AttemptsFold,
     plans: RevisionPlans,
+    replans: Vec<Replan>,
     step_key: &'a str,
     request_id: &'a str,
     origin: &'a str,
@@ -85,14 +94,16 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn take(&mut self, (entry, _): &Linked) {
-        let step = match entry.event.as_ref() {
-            Some(Event::ToolCalled(called)) => Some(called.unit.step),
-            Some(Event::StepMemoized(memo)) => Some(memo.step),
+        let plan = Arc::clone(self.plans.at(entry.sequence));
+        let uncalled = uncalled(&plan, entry, self.origin);
+        let step = match (entry.event.as_ref(), &uncalled) {
+            (Some(Event::ToolCalled(called)), _) => Some(key_of(&plan, called.unit.step)),
+            (_, Some(evidence)) => Some(evidence.step_id.as_str()),
             _ => None,
         };
-        let plan = Arc::clone(self.plans.at(entry.sequence));
         if let Some(step) = step {
-            if !self.is_wanted(&plan, step) || self.behind.is_some() {
+            let is_wanted = self.step_key.is_empty() || step == self.step_key;
+            if !is_wanted || self.behind.is_some() {
                 return;
             }
             if self.n_begun == self.page_size {
@@ -101,19 +112,43 @@ impl Page<'_> {
             }
             self.n_begun += 1;
         }
-        if let Some(Event::StepMemoized(memo)) = entry.event.as_ref() {
-            let memo = memo_evidence(&plan, entry.sequence, entry.at, memo, self.origin);
-            self.found.push((memo.settled_sequence, memo));
+        if let Some(evidence) = uncalled {
+            self.found.push((evidence.settled_sequence, evidence));
         }
         for settled in self.fold.take(entry, &plan) {
             let evidence = evidence(&self.fold, &settled, self.request_id);
             self.found.push((evidence.intended_sequence, evidence));
         }
+        self.made(entry, &plan);
     }
 
-    fn is_wanted(&self, plan: &Plan, step: u32) -> bool {
-        let key = plan.steps.get(step as usize).map(|step| step.key.as_str());
-        self.step_key.is_empty() || key == Some(self.step_key)
+    /// Adds an artifact to what made it, and what was found out about it.
+    fn made(&mut self, entry: &Entry, plan: &Plan) {
+        let mut all = self.found.iter_mut().rev().map(|(_, evidence)| evidence);
+        match entry.event.as_ref() {
+            Some(Event::ArtifactCreated(created)) => {
+                let Some(of) = created.unit else {
+                    return;
+                };
+                let (unit, epoch) = (unit_text(plan, of), i64::from(of.epoch));
+                let made_it = |evidence: &&mut v1::Evidence| {
+                    let is_of_epoch = i64::from(evidence.epoch) == epoch || !evidence.memo_of.is_empty();
+                    evidence.unit == unit && is_of_epoch && evidence.status == "completed"
+                };
+                if let Some(evidence) = all.find(made_it) {
+                    let view = artifact_view(self.run_id, plan, created, entry.at);
+                    evidence.artifacts.push(view);
+                }
+            }
+            Some(Event::ArtifactVerified(verified)) => {
+                let id = artifact_id(self.run_id, verified.number).to_string();
+                let mut artifacts = all.flat_map(|evidence| &mut evidence.artifacts);
+                if let Some(artifact) = artifacts.find(|artifact| artifact.artifact_id == id) {
+                    was_verified(artifact, verified);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// True if nothing of what comes belongs to it.
@@ -133,7 +168,17 @@ impl Page<'_> {
             .collect();
         self.found.extend(living);
         self.found.sort_by_key(|(sequence, _)| *sequence);
-        self.found.into_iter().map(|(_, evidence)| evidence).collect()
+        let (run_id, replans) = (self.run_id, self.replans);
+        let shown = self.found.into_iter().map(|(_, evidence)| {
+            let touched = replans
+                .iter()
+                .filter(|replan| replan.step_keys.contains(&evidence.step_id));
+            v1::Evidence {
+                replan_events: touched.map(|replan| event_id(run_id, replan.sequence)).collect(),
+                ..evidence
+            }
+        });
+        shown.collect()
     }
 }
 

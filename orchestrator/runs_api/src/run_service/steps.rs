@@ -78,7 +78,10 @@ impl Runs {
             let settled = entries.flat_map(|(entry, _)| fold.take(entry, plans.at(entry.sequence)));
             attempts.extend(settled.filter(|attempt| attempt.step_key() == step.step_key));
         }
-        attempts.extend(fold.living().filter(|attempt| attempt.step_key() == step.step_key));
+        attempts.extend(
+            fold.living()
+                .filter(|attempt| attempt.step_key() == step.step_key),
+        );
         let hidden = attempts.len().saturating_sub(ATTEMPTS_MAX);
         step.attempts = attempts[hidden..]
             .iter()

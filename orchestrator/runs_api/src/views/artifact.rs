@@ -8,7 +8,7 @@ use escapement_run::state::{ArtifactState, Verdict};
 use escapement_wire::runs::v1;
 
 /// What is said of an artifact. `plan`: that of its revision; `at`: when it was said.
-pub(super) fn artifact_view(run_id: RunId, plan: &Plan, created: &ArtifactCreated, at: i64) -> v1::Artifact {
+pub(crate) fn artifact_view(run_id: RunId, plan: &Plan, created: &ArtifactCreated, at: i64) -> v1::Artifact {
     let step = created.unit.and_then(|unit| plan.steps.get(unit.step as usize));
     v1::Artifact {
         artifact_id: uuid_text(&created.id),
@@ -44,7 +44,7 @@ pub(crate) fn artifact_of(run_id: RunId, plan: &Plan, artifact: &ArtifactState) 
 }
 
 /// Adds what was found out.
-pub(super) fn was_verified(view: &mut v1::Artifact, verified: &ArtifactVerified) {
+pub(crate) fn was_verified(view: &mut v1::Artifact, verified: &ArtifactVerified) {
     let verdict = match (verified.again_at, verified.problem.is_empty()) {
         (0, true) => Verdict::Right,
         (0, false) => Verdict::Wrong,

@@ -1,12 +1,10 @@
 //! Attempts, put together from the entries of a journal: what was intended, and how it ended.
 
-use super::words::{class_word, effect_word, hex, signed, small, uuid_text};
+use super::words::{class_word, effect_word, hex, signed, skip_word, small, uuid_text};
 use bytes::Bytes;
 use escapement_model::{Opaque, OpaqueValue, RunId};
 use escapement_run::ids::AttemptName;
-use escapement_run::journal::{
-    Entry, Event, OutcomeClass, StepMemoized, Stored, ToolCalled, ToolOutput, UnitRef,
-};
+use escapement_run::journal::{Entry, Event, OutcomeClass, Stored, ToolCalled, ToolOutput, UnitRef};
 use escapement_run::plan::{Plan, StepKind};
 use escapement_wire::runs::v1;
 use escapement_wire::v1::SubmitPlanRequest;
@@ -141,7 +139,7 @@ impl AttemptsFold {
 }
 
 /// The key of a step; a generation has that of the planner.
-fn key_of(plan: &Plan, step: u32) -> &str {
+pub(crate) fn key_of(plan: &Plan, step: u32) -> &str {
     match plan.steps.get(step as usize) {
         Some(step) => &step.key,
         None if step == u32::MAX => AttemptName::PLANNER,
@@ -155,7 +153,7 @@ fn key(unit: UnitRef, attempt: u32) -> (u32, u32, u32, u32) {
 
 /// The step's key, and of steps with several units the unit behind it; of a tool that a model asks for its turn and the number
 /// of the call, both from 0.
-pub(super) fn unit_text(plan: &Plan, unit: UnitRef) -> String {
+pub(crate) fn unit_text(plan: &Plan, unit: UnitRef) -> String {
     if unit.is_generation() {
         return format!("{}[{}]", AttemptName::PLANNER, unit.index);
     }
@@ -215,9 +213,7 @@ pub(crate) fn evidence(fold: &AttemptsFold, attempt: &Settled, request_id: &str)
     let (settled_sequence, settled_at) = end.map_or((0, *at), |(sequence, at, _)| (*sequence, *at));
     let input = payload(&called.request);
     let is_model = matches!(
-        plan.steps
-            .get(called.unit.step as usize)
-            .map(|step| &step.kind),
+        plan.steps.get(called.unit.step as usize).map(|step| &step.kind),
         Some(StepKind::LlmDecision(_))
     ) && called.unit.as_tool_call().is_none();
     v1::Evidence {
@@ -249,7 +245,11 @@ pub(crate) fn evidence(fold: &AttemptsFold, attempt: &Settled, request_id: &str)
         epoch: small(called.unit.epoch),
         effect: effect_word(called.effect()).to_owned(),
         memo_of: String::new(),
-        schema_validation: String::new(),
+        schema_validation: match end.and_then(|(_, _, output)| output.fits_schema) {
+            Some(true) => "pass".to_owned(),
+            Some(false) => "fail".to_owned(),
+            None => String::new(),
+        },
         replan_events: Vec::new(),
         usage: end
             .and_then(|(_, _, output)| output.usage.as_ref())
@@ -264,37 +264,62 @@ fn model(payload: &Opaque) -> String {
     }
 }
 
-/// A step that has its result from another run.
-pub(crate) fn memo_evidence(
-    plan: &Plan,
-    sequence: u64,
-    at: i64,
-    memo: &StepMemoized,
-    origin: &str,
-) -> v1::Evidence {
-    let unit = UnitRef {
-        step: memo.step,
-        index: 0,
-        epoch: 0,
+/// What is known of a step or a unit for which nothing was called; `None` if the entry tells of none.
+///
+/// `plan`: that of its revision; `origin`: the run that the run is a fork of.
+pub(crate) fn uncalled(plan: &Plan, entry: &Entry, origin: &str) -> Option<v1::Evidence> {
+    let of_step = |step: u32| UnitRef {
+        step,
+        ..UnitRef::default()
     };
-    let output = memo
-        .output
-        .as_ref()
-        .or_else(|| memo.units.last()?.output.as_ref());
-    v1::Evidence {
-        step_id: plan
-            .steps
-            .get(memo.step as usize)
-            .map_or_else(String::new, |step| step.key.clone()),
+    let (unit, said) = match entry.event.as_ref()? {
+        Event::StepMemoized(memo) => {
+            let last = memo.units.last();
+            let execution = last.map_or_else(String::new, |unit| uuid_text(&unit.execution_id));
+            let output = memo.output.as_ref().or_else(|| last?.output.as_ref());
+            let memo_of = if execution.is_empty() { origin } else { &execution };
+            (of_step(memo.step), taken_over(output, memo_of))
+        }
+        Event::UnitMemoized(memo) => {
+            let taken = taken_over(Some(&memo.result.output), &uuid_text(&memo.result.execution_id));
+            let taken = v1::Evidence {
+                tool_name: memo.action.clone(),
+                epoch: small(memo.unit.epoch),
+                ..taken
+            };
+            (memo.unit, taken)
+        }
+        Event::StepSkipped(skipped) => {
+            let reason = skip_word(skipped.reason());
+            (of_step(skipped.step), without_call("skipped", reason))
+        }
+        Event::StepBlocked(blocked) => (of_step(blocked.step), without_call("blocked", "")),
+        _ => return None,
+    };
+    Some(v1::Evidence {
+        step_id: key_of(plan, unit.step).to_owned(),
         unit: unit_text(plan, unit),
+        settled_sequence: signed(entry.sequence),
+        at: entry.at,
+        ..said
+    })
+}
+
+fn taken_over(output: Option<&Stored>, memo_of: &str) -> v1::Evidence {
+    v1::Evidence {
         output: output
             .filter(|output| output.digest.is_empty())
             .map(|output| OpaqueValue::from_encoded(output.inline.clone())),
         output_sha256: output.map_or_else(String::new, |output| hex(&output.digest)),
-        status: "completed".to_owned(),
-        settled_sequence: signed(sequence),
-        at,
-        memo_of: origin.to_owned(),
+        memo_of: memo_of.to_owned(),
+        ..without_call("completed", "")
+    }
+}
+
+fn without_call(status: &str, why: &str) -> v1::Evidence {
+    v1::Evidence {
+        status: status.to_owned(),
+        error_stack: why.to_owned(),
         ..v1::Evidence::default()
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn event(run_id: RunId, plan: &Plan, entry: &Entry, link: &[u8; 32]) 
     };
     let step = step_of(what).filter(|step| *step != u32::MAX);
     v1::RunEvent {
-        event_id: format!("{run_id}/{}", entry.sequence),
+        event_id: event_id(run_id, entry.sequence),
         run_id: run_id.to_string(),
         sequence: signed(entry.sequence),
         at: entry.at,
@@ -36,6 +36,11 @@ pub(crate) fn event(run_id: RunId, plan: &Plan, entry: &Entry, link: &[u8; 32]) 
         data: Some(data(run_id, plan, what)),
         hash: Bytes::copy_from_slice(link),
     }
+}
+
+/// The id of the event of an entry.
+pub(crate) fn event_id(run_id: RunId, sequence: u64) -> String {
+    format!("{run_id}/{sequence}")
 }
 
 fn key(plan: &Plan, step: u32) -> String {
@@ -261,6 +266,10 @@ fn tool_output(data: StructBuilder, plan: &Plan, output: &ToolOutput) -> StructB
         .number("attempt", f64::from(output.attempt))
         .text("class", class_word(output.class()));
     let data = optional(data, "output", output.output.as_ref());
+    let data = match output.fits_schema {
+        Some(fits) => data.boolean("fits_schema", fits),
+        None => data,
+    };
     let data = match &output.usage {
         Some(usage) => data.object("usage", usage_data(usage).as_encoded()),
         None => data,

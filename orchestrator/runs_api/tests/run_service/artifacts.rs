@@ -35,13 +35,26 @@ fn png(n_bytes: usize) -> Vec<u8> {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
-async fn upload(client: &mut Client, header: v1::UploadHeader, content: &[u8]) -> Result<v1::Artifact, Status> {
+async fn upload(
+    client: &mut Client,
+    header: v1::UploadHeader,
+    content: &[u8],
+) -> Result<v1::Artifact, Status> {
     let mut parts = vec![Part::Header(header)];
-    parts.extend(content.chunks(100_000).map(|data| Part::Data(data.to_vec().into())));
-    let requests = parts.into_iter().map(|part| v1::UploadRequest { part: Some(part) });
+    parts.extend(
+        content
+            .chunks(100_000)
+            .map(|data| Part::Data(data.to_vec().into())),
+    );
+    let requests = parts
+        .into_iter()
+        .map(|part| v1::UploadRequest { part: Some(part) });
     let requests: Vec<_> = requests.collect();
     let answer = client.upload(tokio_stream::iter(requests)).await?;
     Ok(answer.into_inner().artifact.unwrap())
@@ -73,8 +86,13 @@ async fn an_upload_is_kept_over_a_kill_and_listed_once() {
         sha256: sha256(&content).to_uppercase(),
         ..header(&run_id)
     };
-    let first = upload(&mut client(&world), given.clone(), &content).await.unwrap();
-    assert_eq!((first.size_bytes, first.sha256.as_str()), (1_000_000, sha256(&content).as_str()));
+    let first = upload(&mut client(&world), given.clone(), &content)
+        .await
+        .unwrap();
+    assert_eq!(
+        (first.size_bytes, first.sha256.as_str()),
+        (1_000_000, sha256(&content).as_str())
+    );
     assert_eq!((first.step_key.as_str(), first.name.as_str()), ("", "cat.png"));
     let mut world = world.killed();
     let mut client = client(&world);
@@ -91,20 +109,26 @@ async fn an_upload_is_kept_over_a_kill_and_listed_once() {
         ..v1::ListArtifactsRequest::default()
     };
     let page = client.list_artifacts(list.clone()).await.unwrap().into_inner();
-    assert_eq!(page.artifacts, [first.clone()]);
+    assert_eq!(page.artifacts, std::slice::from_ref(&first));
     let next = v1::ListArtifactsRequest {
         page_token: page.next_page_token,
         ..list.clone()
     };
     let page = client.list_artifacts(next).await.unwrap().into_inner();
-    assert_eq!((page.artifacts, page.next_page_token.as_str()), (vec![other.clone()], ""));
+    assert_eq!(
+        (page.artifacts, page.next_page_token.as_str()),
+        (vec![other.clone()], "")
+    );
     let of_type = v1::ListArtifactsRequest {
         r#type: "picture".to_owned(),
         ..list
     };
     let page = client.list_artifacts(of_type).await.unwrap().into_inner();
     assert_eq!(page.artifacts, [other]);
-    assert_eq!(download(&mut client, &run_id, &first.artifact_id).await.unwrap(), content);
+    assert_eq!(
+        download(&mut client, &run_id, &first.artifact_id).await.unwrap(),
+        content
+    );
     world.reaches(&run_id, State::Running).await;
     while world.hung.lock().unwrap().is_empty() {
         tokio::task::yield_now().await;
@@ -112,11 +136,19 @@ async fn an_upload_is_kept_over_a_kill_and_listed_once() {
     world.release();
     world.ended(&run_id).await;
     let late = upload(&mut client, header(&run_id), &png(20)).await.unwrap_err();
-    assert_eq!((late.code(), reason(&late).as_str()), (Code::FailedPrecondition, "RUN_ENDED"));
-    let replay = v1::ReplayRunRequest { run_id: run_id.clone() };
+    assert_eq!(
+        (late.code(), reason(&late).as_str()),
+        (Code::FailedPrecondition, "RUN_ENDED")
+    );
+    let replay = v1::ReplayRunRequest {
+        run_id: run_id.clone(),
+    };
     let replay = world.client.replay_run(replay).await.unwrap().into_inner();
     assert!(replay.identical && replay.state_identical, "{replay:?}");
-    assert_eq!(download(&mut client, &run_id, &first.artifact_id).await.unwrap(), content);
+    assert_eq!(
+        download(&mut client, &run_id, &first.artifact_id).await.unwrap(),
+        content
+    );
 }
 
 #[tokio::test]
@@ -134,7 +166,10 @@ async fn an_upload_that_is_not_what_it_says_names_its_field() {
     for (header, field) in [
         (with(|header| header.run_id.clear()), "header.run_id"),
         (with(|header| header.r#type.clear()), "header.type"),
-        (with(|header| header.mime_type = "png".to_owned()), "header.mime_type"),
+        (
+            with(|header| header.mime_type = "png".to_owned()),
+            "header.mime_type",
+        ),
         (with(|header| header.name = "a\nb".to_owned()), "header.name"),
         (with(|header| header.size_bytes = Some(99)), "header.size_bytes"),
         (with(|header| header.sha256 = "0".repeat(64)), "header.sha256"),
@@ -149,8 +184,13 @@ async fn an_upload_that_is_not_what_it_says_names_its_field() {
         assert_eq!(reason(&refused), "ARTIFACT_INVALID");
         assert!(refused.message().contains("data: "), "{}", refused.message());
     }
-    let large = upload(&mut client, header(&run_id), &png(UPLOAD_BYTES_MAX + 1)).await.unwrap_err();
-    assert_eq!(violations(&large), [("data".to_owned(), "ARTIFACT_INVALID".to_owned())]);
+    let large = upload(&mut client, header(&run_id), &png(UPLOAD_BYTES_MAX + 1))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        violations(&large),
+        [("data".to_owned(), "ARTIFACT_INVALID".to_owned())]
+    );
     let data = Part::Data(content.into());
     let headless = [v1::UploadRequest { part: Some(data) }];
     let headless = client.upload(tokio_stream::iter(headless)).await.unwrap_err();

@@ -6,8 +6,10 @@ use std::time::Duration;
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{ExecutionId, Opaque, RunId};
 use escapement_run::Input;
+use escapement_run::catalogue::{Catalogue, CatalogueAction};
 use escapement_run::journal::OutcomeClass;
 use escapement_run::outcome::{AttemptOutcome, value_of_object};
+use escapement_run::spec::ActionProfile;
 use escapement_runs::Config;
 use escapement_runs_api::Runs;
 use escapement_runs_shell::{Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, start};
@@ -61,7 +63,12 @@ impl World {
         .unwrap();
         let hung = Arc::default();
         let sent = Arc::default();
-        tokio::spawn(play(received, handle.clone(), Arc::clone(&hung), Arc::clone(&sent)));
+        tokio::spawn(play(
+            received,
+            handle.clone(),
+            Arc::clone(&hung),
+            Arc::clone(&sent),
+        ));
         for action in [
             "a",
             "b",
@@ -177,6 +184,18 @@ async fn play(
     sent: Arc<Mutex<Vec<ExecutionId>>>,
 ) {
     while let Some(leaving) = outgoing.recv().await {
+        if let Outgoing::Catalogue {
+            run_id, generation, ..
+        } = leaving
+        {
+            let input = Input::Catalogue {
+                generation,
+                catalogue: offered("echo"),
+                own: Vec::new(),
+            };
+            handle.returned(Returned::Input(run_id, input));
+            continue;
+        }
         let Outgoing::Submit {
             run_id,
             execution_id,
@@ -216,6 +235,23 @@ async fn play(
             outcome,
         };
         handle.returned(Returned::Input(run_id, input));
+    }
+}
+
+/// What a planner may choose from.
+fn offered(action: &str) -> Catalogue {
+    let profile = ActionProfile {
+        action: action.to_owned(),
+        seen: true,
+        ..ActionProfile::default()
+    };
+    let action = CatalogueAction {
+        profile,
+        ..CatalogueAction::default()
+    };
+    Catalogue {
+        actions: vec![action],
+        ..Catalogue::default()
     }
 }
 

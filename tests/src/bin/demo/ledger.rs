@@ -31,7 +31,12 @@ impl Ledger {
     pub(crate) async fn of(stage: &Stage, run_id: &str) -> Result<Self, Fault> {
         let calls = calls(&stage.worker_logs());
         let mut units: Vec<(String, Unit)> = Vec::new();
-        for evidence in evidence(stage, run_id).await? {
+        let evidence = evidence(stage, run_id).await?;
+        // A step that never ran called nothing.
+        for evidence in evidence
+            .into_iter()
+            .filter(|evidence| evidence.status != "skipped")
+        {
             let place = units.iter().position(|(name, _)| *name == evidence.unit);
             let place = place.unwrap_or_else(|| {
                 units.push((evidence.unit.clone(), Unit::default()));

@@ -1,0 +1,41 @@
+//! Whether an output is what its worker says that outputs of the action are.
+
+use super::Turn;
+use crate::journal::{OutcomeClass, ToolCalled};
+use crate::json::value_of_json;
+use crate::outcome::{AttemptOutcome, cut};
+use crate::schema;
+use alloc::format;
+use alloc::string::String;
+use escapement_model::limits::MESSAGE_CHARS_MAX;
+use escapement_model::opaque::value;
+
+impl Turn<'_> {
+    // RUN-12.13
+    /// The outcome, and whether its output fits; one that does not fails for good and keeps the output.
+    pub(super) fn fitting(
+        &self,
+        live: &ToolCalled,
+        outcome: AttemptOutcome,
+    ) -> (AttemptOutcome, Option<bool>) {
+        let output = outcome.output.as_ref();
+        let output = output.filter(|_| outcome.class == OutcomeClass::Completed);
+        let schema = value_of_json(&self.profile(&live.action).output_schema).ok();
+        let both = schema.as_ref().and_then(|schema| value(schema).ok());
+        let both = both.zip(output.and_then(|output| value(output).ok()));
+        let Some((schema, output)) = both else {
+            return (outcome, None);
+        };
+        let Some(why) = schema::violation(schema, output) else {
+            return (outcome, Some(true));
+        };
+        let message = format!("the output of {}{why}", live.action);
+        let failed = AttemptOutcome {
+            class: OutcomeClass::FailedForGood,
+            code: String::from("OUTPUT_INVALID"),
+            message: cut(&message, MESSAGE_CHARS_MAX),
+            ..outcome
+        };
+        (failed, Some(false))
+    }
+}
