@@ -45,7 +45,7 @@ async fn s68_evidence_is_what_the_worker_got_and_gave() {
     let flaky = json!({"each": [{"fail": "FLAKY"}, image(json!({"data": PNG, "name": "cat.png"}))]});
     let skips = |on: &str| json!({"depends_on": [on], "on_failure": "skip"});
     let steps = json!([
-        call("right", "script.typed", json!({"answer": {"n": 1}})),
+        call("right", "script.typed", json!({"answer": {"n": 1.5}})),
         with(
             call("wrong", "script.typed", json!({"answer": {"n": "one"}})),
             skips("right")
@@ -80,7 +80,7 @@ async fn s68_evidence_is_what_the_worker_got_and_gave() {
     let (right, wrong) = (&of("right")[0], &of("wrong")[0]);
     assert_eq!(
         (&right["schema_validation"], &right["output"]),
-        (&json!("pass"), &json!({"n": 1.0}))
+        (&json!("pass"), &json!({"n": 1.5}))
     );
     assert_eq!(
         (&wrong["schema_validation"], &wrong["output"]),

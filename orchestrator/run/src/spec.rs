@@ -125,6 +125,12 @@ pub enum Notices {
 }
 
 impl Spec {
+    // RUN-11.1
+    /// True if the run begins with a plan, false if a planner makes the first one.
+    pub fn is_given_plan(&self) -> bool {
+        self.goal.is_empty() || self.planner.is_none()
+    }
+
     /// The actions that the run calls besides those of its plan: what asks models, what judges calls, what looks at artifacts.
     pub fn actions(&self) -> impl Iterator<Item = &str> {
         let wanted = &self.constraints;

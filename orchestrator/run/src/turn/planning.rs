@@ -32,7 +32,7 @@ use prost::Message;
 impl<'a> Turn<'a> {
     /// True if the run was given its plan, false if a planner makes the first one.
     pub(crate) fn is_given_plan(&self) -> bool {
-        self.state.spec.goal.is_empty() || self.state.spec.planner.is_none()
+        self.state.spec.is_given_plan()
     }
 
     pub(super) fn planning(&self) -> Planning {

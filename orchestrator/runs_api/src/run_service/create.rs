@@ -247,8 +247,7 @@ impl Runs {
         }
         let own_actions = spec.actions().map(str::to_owned).collect();
         let profiles = profiles(&self.runs, &plan, own_actions).await?;
-        let broken = plan::constraints::violations(&plan, &spec.constraints, &profiles);
-        if let Some(violations) = Violations::new(broken) {
+        if let Some(violations) = breaks(&plan, &spec, &profiles) {
             return Ok(Err(violations));
         }
         let plan_id = (!defaults.plan_id.is_empty()).then_some(defaults.plan_id);
@@ -294,6 +293,13 @@ fn format_of(request: &v1::CreateRunRequest, fields: &mut Fields) -> Option<Form
     }
     let words = Format::ALL.map(|format| (format.as_str(), format));
     fields.word("format", &request.format, &words)
+}
+
+// RUN-12.5
+/// Where the plan does not keep to the constraints of its run. What stands for a goal is no plan yet.
+fn breaks(plan: &Plan, spec: &Spec, profiles: &[ActionProfile]) -> Option<Violations> {
+    let broken = plan::constraints::violations(plan, &spec.constraints, profiles);
+    Violations::new(broken).filter(|_| spec.is_given_plan())
 }
 
 /// A decomposed question has neither a single step nor too many for one to follow.
