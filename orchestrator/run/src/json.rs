@@ -1,12 +1,14 @@
-//! Reads JSON texts that models and workers wrote. Reads one value as RFC 8259 has it, and forgives nothing.
+//! Reads JSON texts that planners, models and workers wrote. Reads one value as RFC 8259 has it, and forgives nothing.
 //!
 //! The cost is linear in the text, and what is nested deeper than a limit is refused before it is looked at.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use bytes::Bytes;
 use core::fmt;
+use escapement_model::Opaque;
 use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView};
 
 use crate::outcome::encoded;
@@ -31,11 +33,16 @@ impl core::error::Error for NotJson {}
 /// Returns the value that the text is, as an encoded `google.protobuf.Value`. Blanks may stand around it.
 ///
 /// # Errors
-/// [`NotJson`], also if a key comes twice in an object, a number is too large for a double, or values are nested deeper
-/// than 40 levels.
+/// [`NotJson`], also if a key comes twice in an object, a number is too large for a double, or objects and lists are nested
+/// deeper than 40 levels.
 pub fn value_of_json(text: &str) -> Result<Bytes, NotJson> {
-    let (value, length) = first_json(text)?;
-    let behind = text[length..].trim_start_matches(BLANKS);
+    let mut reader = Reader {
+        text,
+        at: 0,
+        levels_max: VALUE_LEVELS_MAX,
+    };
+    let value = reader.value(0)?;
+    let behind = text[reader.at..].trim_start_matches(BLANKS);
     match behind.is_empty() {
         true => Ok(value),
         false => Err(NotJson {
@@ -45,29 +52,36 @@ pub fn value_of_json(text: &str) -> Result<Bytes, NotJson> {
     }
 }
 
-/// Returns the value that the text begins with, and the number of bytes that it takes with the blanks before it.
+/// Returns the object that begins at this byte of the text, and the byte behind it. Keys are in the order in which they come.
 ///
 /// # Errors
-/// As [`value_of_json`].
-pub fn first_json(text: &str) -> Result<(Bytes, usize), NotJson> {
-    let mut reader = Reader { text, at: 0 };
-    let value = reader.value(0)?;
-    Ok((value, reader.at))
+/// [`NotJson`], also if no object begins there, a key comes twice in an object, a number is too large for a double, or objects
+/// and lists are nested deeper than 30 levels.
+pub fn object_of_json(text: &str, begin: usize) -> Result<(Opaque, usize), NotJson> {
+    let mut reader = Reader {
+        text,
+        at: begin,
+        levels_max: OBJECT_LEVELS_MAX,
+    };
+    if text.as_bytes().get(begin) != Some(&b'{') {
+        return Err(reader.wrong("an object is expected"));
+    }
+    let object = reader.object(0)?;
+    Ok((object, reader.at))
 }
 
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    /// Objects and lists inside one another.
+    levels_max: usize,
 }
 
-impl<'a> Reader<'a> {
+impl Reader<'_> {
     fn value(&mut self, depth: usize) -> Result<Bytes, NotJson> {
-        if depth > DEPTH_MAX {
-            return Err(self.wrong(&format!("more than {DEPTH_MAX} levels are nested")));
-        }
         match self.peek() {
-            Some(b'{') => self.object(depth),
-            Some(b'[') => self.list(depth),
+            Some(b'{') => Ok(encoded(ValueView::Struct(self.object(depth)?.as_encoded()))),
+            Some(b'[') => Ok(encoded(ValueView::List(&self.list(depth)?))),
             Some(b'"') => Ok(encoded(ValueView::Text(&self.string()?))),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(_) => self.word(),
@@ -75,12 +89,20 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<Bytes, NotJson> {
+    fn check_depth(&self, depth: usize) -> Result<(), NotJson> {
+        if depth >= self.levels_max {
+            return Err(self.wrong(&format!("more than {} levels are nested", self.levels_max)));
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Opaque, NotJson> {
+        self.check_depth(depth)?;
         let (mut object, mut keys) = (StructBuilder::new(), BTreeSet::new());
         self.at += 1;
         if self.peek() == Some(b'}') {
             self.at += 1;
-            return Ok(encoded(ValueView::Struct(&[])));
+            return Ok(object.build());
         }
         loop {
             if self.peek() != Some(b'"') {
@@ -100,15 +122,16 @@ impl<'a> Reader<'a> {
             }
         }
         self.at += 1;
-        Ok(encoded(ValueView::Struct(object.build().as_encoded())))
+        Ok(object.build())
     }
 
-    fn list(&mut self, depth: usize) -> Result<Bytes, NotJson> {
+    fn list(&mut self, depth: usize) -> Result<Vec<u8>, NotJson> {
+        self.check_depth(depth)?;
         let mut list = ListBuilder::new();
         self.at += 1;
         if self.peek() == Some(b']') {
             self.at += 1;
-            return Ok(encoded(ValueView::List(&[])));
+            return Ok(list.into_encoded());
         }
         loop {
             let value = self.value(depth + 1)?;
@@ -120,7 +143,7 @@ impl<'a> Reader<'a> {
             }
         }
         self.at += 1;
-        Ok(encoded(ValueView::List(&list.into_encoded())))
+        Ok(list.into_encoded())
     }
 
     fn string(&mut self) -> Result<String, NotJson> {
@@ -262,5 +285,8 @@ impl<'a> Reader<'a> {
 }
 
 const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
-/// Levels of objects and lists inside one another.
-const DEPTH_MAX: usize = 40;
+/// Objects and lists inside one another in a value.
+const VALUE_LEVELS_MAX: usize = 40;
+/// The same in an object that is a plan's document or a schema: as messages each level takes up to three, and a document may have
+/// 90 of those.
+const OBJECT_LEVELS_MAX: usize = 30;

@@ -3,7 +3,6 @@
 
 mod answer;
 mod catalogue;
-mod json;
 mod judge;
 mod prompt;
 
@@ -11,7 +10,6 @@ use crate::catalogue::Catalogue;
 use crate::spec::{Planner, Spec};
 use escapement_model::Opaque;
 
-pub use json::{JsonFault, read_object};
 pub use prompt::Question;
 
 pub(crate) use catalogue::bounded;

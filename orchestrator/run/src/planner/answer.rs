@@ -1,8 +1,7 @@
 //! Finds the one JSON object in what a planner answered. Does not know what a plan is.
 
-use super::json::read_object;
 use crate::journal::RefusedPart;
-use alloc::format;
+use crate::json::object_of_json;
 use alloc::string::{String, ToString};
 use bytes::Bytes;
 use escapement_model::Opaque;
@@ -38,8 +37,7 @@ pub(super) fn object_in(text: &str) -> Result<Opaque, RefusedPart> {
             at = text.len() - behind.len();
             continue;
         }
-        let (object, end) = read_object(text, begin)
-            .map_err(|fault| broken(&format!("at byte {}: {}", fault.at, fault.message)))?;
+        let (object, end) = object_of_json(text, begin).map_err(|why| broken(&why.to_string()))?;
         if found.is_some() {
             return Err(refused("TWO_OBJECTS", "the answer has more than one JSON object"));
         }

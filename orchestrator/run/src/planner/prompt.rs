@@ -1,8 +1,8 @@
 //! What a planner is sent: an object, or for `llm.chat` messages that say the same. The same question gives the same bytes.
 
-use super::json::read_object;
 use crate::catalogue::Catalogue;
 use crate::journal::{CompletedStep, FailedStep, RefusedPart};
+use crate::json::object_of_json;
 use crate::plan::revision_text;
 use crate::spec::{Constraints, EffectClass, Planner, Risk};
 use crate::state::PreviousPlan;
@@ -117,7 +117,7 @@ impl Question<'_> {
             Some(parent) => metadata.text("parentPlanId", &revision_text(parent)),
             None => metadata.null("parentPlanId"),
         };
-        let (schema, _) = read_object(SCHEMA.trim(), 0).expect("the schema is a JSON object");
+        let (schema, _) = object_of_json(SCHEMA.trim(), 0).expect("the schema is a JSON object");
         question
             .list("actions", self.actions())
             .boolean("actions_cut", self.catalogue.n_left_out > 0)
@@ -187,7 +187,7 @@ impl Question<'_> {
 /// The schema in what a worker sent; `None` if that is no JSON object, or too deep to be told.
 fn schema_in(text: &str) -> Option<Opaque> {
     let text = text.trim();
-    let (schema, end) = read_object(text, 0).ok()?;
+    let (schema, end) = object_of_json(text, 0).ok()?;
     let is_told = end == text.len() && check(schema.as_encoded(), SCHEMA_NESTING_MAX).is_ok();
     is_told.then_some(schema)
 }

@@ -1,7 +1,7 @@
 //! Texts that models wrote, read as JSON: what counts, what does not, and that serde_json reads the same.
 
-use escapement_model::opaque::value;
-use escapement_run::json::{first_json, value_of_json};
+use escapement_model::opaque::{ValueView, value, value_of};
+use escapement_run::json::{object_of_json, value_of_json};
 use escapement_run::template::json_text;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -33,6 +33,10 @@ fn what_is_no_json_is_refused_at_its_place() {
     for (text, why) in [
         ("", "the text ends where a value is expected at byte 0"),
         ("{} {}", "there is something behind the value at byte 3"),
+        ("{", "a key is expected at byte 1"),
+        ("{\"a\":", "the text ends where a value is expected at byte 5"),
+        ("[1,]", "a value is expected at byte 3"),
+        ("-", "a number is none, or is too large at byte 0"),
         ("{\"a\":1,}", "a key is expected at byte 7"),
         ("{\"a\":1,\"a\":2}", "a key of this object comes twice at byte 12"),
         ("{'a':1}", "a key is expected at byte 1"),
@@ -59,12 +63,43 @@ fn a_text_of_a_million_brackets_is_refused_at_once() {
     assert_eq!(why(&"[".repeat(1 << 20)), "more than 40 levels are nested");
     assert_eq!(why(&"{\"a\":".repeat(1000)), "more than 40 levels are nested");
     assert!(value_of_json(&format!("{}{}", "[".repeat(40), "]".repeat(40))).is_ok());
+    assert!(value_of_json(&format!("{}{}", "[".repeat(41), "]".repeat(41))).is_err());
 }
 
+// RUN-11.5
 #[test]
-fn the_first_value_of_a_text_says_where_it_ends() {
-    let (_, length) = first_json(" {\"a\":1} and more").unwrap();
-    assert_eq!(length, 8);
+fn an_object_within_a_text_says_where_it_ends() {
+    let text = r#"é {"b":1, "a":{"":[]}} and more"#;
+    let (object, end) = object_of_json(text, 3).unwrap();
+    assert_eq!(
+        json_text(ValueView::Struct(object.as_encoded())),
+        r#"{"b":1,"a":{"":[]}}"#
+    );
+    assert_eq!(&text[end..], " and more");
+    for (begin, why) in [
+        (0, "an object is expected"),
+        (2, "an object is expected"),
+        (99, "an object is expected"),
+    ] {
+        assert_eq!(object_of_json(text, begin).unwrap_err().what, why, "{begin}");
+    }
+    assert_eq!(
+        object_of_json("{\"a\"", 0).unwrap_err().what,
+        "a colon is expected"
+    );
+}
+
+// RUN-11.5
+#[test]
+fn deep_and_wide_objects_cost_little() {
+    let deep = |levels| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
+    assert!(object_of_json(&deep(30), 0).is_ok());
+    let why = object_of_json(&deep(31), 0).unwrap_err().what;
+    assert_eq!(why, "more than 30 levels are nested");
+    assert!(object_of_json(&r#"{"a":["#.repeat(100_000), 0).is_err());
+    let wide: Vec<String> = (0..50_000).map(|n| format!(r#""k{n}":{{}}"#)).collect();
+    let (object, _) = object_of_json(&format!("{{{}}}", wide.join(",")), 0).unwrap();
+    assert!(value_of(object.as_encoded(), "k49999").is_some());
 }
 
 fn any_json() -> impl Strategy<Value = Value> {

@@ -5,7 +5,6 @@
     reason = "a test that unwraps says at which line its assumption broke"
 )]
 
-mod answers;
 mod digests;
 mod documents;
 mod graphs;
