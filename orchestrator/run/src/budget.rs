@@ -115,27 +115,28 @@ impl Budget {
         }
     }
 
-    /// True if what a model is asked depends on the budget: answers are bounded then.
-    pub fn bounds_answers(&self) -> bool {
-        self.max_tokens.is_some() || self.max_cost_micros.is_some()
+    /// Tokens that a model is told an answer may have; `None` if the budget does not bound answers.
+    pub fn answer_tokens_max(&self) -> Option<u64> {
+        let bounds_answers = self.max_tokens.is_some() || self.max_cost_micros.is_some();
+        bounds_answers.then_some(self.answer_tokens)
     }
 
     // RUN-13.8
     /// What a call of a model is taken to use before it says what it did: a token for four bytes of its payload, and an answer
     /// of the size that it may have.
     pub(crate) fn reserved(&self, model: &str, payload_bytes: usize) -> Usage {
-        if !self.bounds_answers() {
+        let Some(completion_tokens) = self.answer_tokens_max() else {
             return Usage {
                 llm_calls: 1,
                 ..Usage::default()
             };
-        }
+        };
         self.priced(
             model,
             Usage {
                 llm_calls: 1,
                 prompt_tokens: (payload_bytes as u64).div_ceil(4),
-                completion_tokens: self.answer_tokens,
+                completion_tokens,
                 ..Usage::default()
             },
         )

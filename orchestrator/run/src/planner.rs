@@ -6,6 +6,7 @@ mod catalogue;
 mod judge;
 mod prompt;
 
+use crate::budget::Budget;
 use crate::catalogue::Catalogue;
 use crate::spec::{Planner, Spec};
 use escapement_model::Opaque;
@@ -27,6 +28,7 @@ pub fn first_prompt(spec: &Spec, planner: &Planner, catalogue: Catalogue) -> Opt
         previous: &[],
         generation: 1,
         parent: None,
+        answer_tokens: spec.budget.as_ref().and_then(Budget::answer_tokens_max),
     }
     .payload()
 }

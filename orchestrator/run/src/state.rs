@@ -363,8 +363,7 @@ impl RunState {
     // RUN-7.2
     pub fn is_active(&self) -> bool {
         match self.stage() {
-            Stage::Executing => self.paused_at == 0 && !self.waits_for_people(),
-            Stage::Planning => self.paused_at == 0,
+            Stage::Planning | Stage::Executing => self.paused_at == 0 && !self.waits_for_people(),
             Stage::Queued | Stage::Completed | Stage::Failed | Stage::TimedOut | Stage::Cancelled => false,
         }
     }
@@ -383,7 +382,7 @@ impl RunState {
 
     /// True if an attempt, an evaluation or a child run lives, or a generation of the planner is under way.
     pub fn is_in_flight(&self) -> bool {
-        let plans = self.planning.as_ref().is_some_and(|planning| planning.is_open);
+        let plans = self.planning.as_ref().is_some_and(Planning::is_in_flight);
         // The condition of a loop is evaluated while its last iteration stays completed.
         let looks = self.artifacts.iter().any(|artifact| artifact.live.is_some());
         plans || self.has_unit(UnitStage::Live) || !self.evaluations.is_empty() || looks

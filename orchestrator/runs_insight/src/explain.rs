@@ -213,6 +213,7 @@ fn waits(run: &Run) -> String {
 pub(crate) fn asks(run: &Run, request: &InputRequest) -> String {
     let whose = match request.unit {
         Some(unit) => format!("The step {}", key(run, unit.step)),
+        None if request.kind() == RequestKind::BudgetExtension => "The planner".to_string(),
         None => "The plan".to_string(),
     };
     match request.kind() {
@@ -272,6 +273,9 @@ fn due(run: &Run) -> Option<String> {
         match request.kind() {
             RequestKind::Approval => "an approval that nobody gave is denied",
             RequestKind::Question => "a question takes its default, or fails its step",
+            RequestKind::BudgetExtension if request.unit.is_none() => {
+                "no further plan is made because nobody answered"
+            }
             RequestKind::RetryExtension | RequestKind::AmbiguousEffect | RequestKind::BudgetExtension => {
                 "a step fails because nobody answered"
             }

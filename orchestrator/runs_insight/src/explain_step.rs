@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_run::Run;
-use escapement_run::journal::{InputRequest, SkipReason};
+use escapement_run::journal::{InputRequest, RequestKind, SkipReason};
 use escapement_run::plan::{Expression, OnDependencyFailure, OnFailure, Step, StepIndex, StepKind};
 use escapement_run::spec::DependencyDefault;
 use escapement_run::state::{Stage, StepStage, UnitStage, UnitState};
@@ -73,7 +73,11 @@ fn pending(run: &Run, step: u32) -> StepExplanation {
         return said(&["RUN-2.4"], "The run waits in the queue.".to_string());
     }
     if let Some(request) = state.open_requests().find(|request| request.unit.is_none()) {
-        return asked(run, request, "RUN-6.1");
+        let rule = match request.kind() {
+            RequestKind::BudgetExtension => "RUN-13.9",
+            _ => "RUN-6.1",
+        };
+        return asked(run, request, rule);
     }
     if state.pause_wanted {
         return said(&["RUN-8.1"], "Nothing starts while the run pauses.".to_string());

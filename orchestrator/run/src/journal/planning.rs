@@ -70,6 +70,8 @@ pub enum Verdict {
     Failed = 2,
     /// The planner took too long.
     TimedOut = 3,
+    /// The run's budget has too little left for the planner.
+    OutOfBudget = 4,
 }
 
 impl Verdict {
@@ -80,6 +82,7 @@ impl Verdict {
             Verdict::Refused => "refused",
             Verdict::Failed => "failed",
             Verdict::TimedOut => "timed_out",
+            Verdict::OutOfBudget => "out_of_budget",
         }
     }
 }

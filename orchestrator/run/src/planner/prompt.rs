@@ -33,6 +33,8 @@ pub struct Question<'a> {
     pub generation: u32,
     /// The digest of the plan that this one follows, if there is one.
     pub parent: Option<[u8; 32]>,
+    /// Tokens that the answer may have, if the run's budget bounds them.
+    pub answer_tokens: Option<u64>,
 }
 
 // RUN-11.4
@@ -50,10 +52,16 @@ impl Question<'_> {
     /// Parameters of the caller, but what the run says itself.
     fn parameters(&self, own: &[&str]) -> StructBuilder {
         let given = self.planner.parameters.entries().filter_map(Result::ok);
-        let given = given.filter(|(key, _)| !own.contains(key));
-        given.fold(StructBuilder::new(), |object, (key, value)| {
+        let is_own = |key: &str| own.contains(&key) || (key == MAX_TOKENS && self.answer_tokens.is_some());
+        let given = given.filter(|(key, _)| !is_own(key));
+        let object = given.fold(StructBuilder::new(), |object, (key, value)| {
             object.value(key, value)
-        })
+        });
+        // RUN-13.8
+        match self.answer_tokens {
+            Some(tokens) => object.number(MAX_TOKENS, tokens as f64),
+            None => object,
+        }
     }
 
     fn object(&self) -> Opaque {
@@ -275,6 +283,8 @@ const SCHEMA: &str = include_str!("schema.json");
 const ROLE: &str = "You make plans. The message is a JSON object: a goal, the input, the actions that a plan may call, and what became of \
     earlier plans. Answer with one JSON object and nothing else: a plan that follows document_schema and reaches the goal. Call only \
     actions that are listed, never one of disabled_actions. Do not repeat what failed before; correct every violation that is listed.";
+/// The parameter that bounds an answer.
+const MAX_TOKENS: &str = "max_tokens";
 /// The action that is asked with messages.
 const CHAT_ACTION: &str = "llm.chat";
 /// Bytes of an input that a planner is shown: 64 KiB.

@@ -59,7 +59,7 @@ impl RunState {
             | Event::PlanSummary(_)
             | Event::FallbackUsed(_) => self.apply_to_planning(event),
             Event::ToolCalled(called) if called.unit.is_generation() => self.planner_called(called),
-            Event::ToolOutput(output) if output.unit.is_generation() => self.planner_answered(),
+            Event::ToolOutput(output) if output.unit.is_generation() => self.planner_answered(output),
             Event::SessionRead(_) | Event::StatePatched(_) | Event::SkillHealthChanged(_) => {
                 self.apply_to_session(event);
             }

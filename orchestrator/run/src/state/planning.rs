@@ -3,7 +3,7 @@
 use super::{RunState, Stage, StepState};
 use crate::journal::{
     CompletedStep, Event, FailedStep, Failure, GenerationEnded, RefusedPart, ReplanTriggered, Stored,
-    ToolCalled, Verdict,
+    ToolCalled, ToolOutput, Verdict,
 };
 use crate::spec::ActionProfile;
 use alloc::string::String;
@@ -47,6 +47,17 @@ pub struct Planning {
     /// What is known of actions that the run calls itself, sorted by name.
     #[prost(message, repeated, tag = "12")]
     pub own: Vec<ActionProfile>,
+    /// True once a generation could not be paid for: no further one begins.
+    #[prost(bool, tag = "13")]
+    pub is_out_of_budget: bool,
+}
+
+impl Planning {
+    /// True while a generation learns what it may choose from, or an attempt of it lives. One that is open and neither waits for its
+    /// budget.
+    pub fn is_in_flight(&self) -> bool {
+        self.is_open && (self.live.is_some() || self.catalogue.is_none())
+    }
 }
 
 /// What became of a plan, as the planner is told.
@@ -108,6 +119,7 @@ impl RunState {
         let planning = self.planning.get_or_insert_default();
         planning.is_open = false;
         planning.live = None;
+        planning.is_out_of_budget |= ended.verdict() == Verdict::OutOfBudget;
         if ended.verdict() != Verdict::Accepted {
             planning.catalogue = None;
             planning.previous.push(PreviousPlan {
@@ -143,14 +155,17 @@ impl RunState {
 
     /// An attempt of a generation is intended.
     pub(super) fn planner_called(&mut self, called: &ToolCalled) {
+        self.reserve(called);
         let planning = self.planning.get_or_insert_default();
         planning.attempts = called.attempt;
         planning.live = Some(called.clone());
     }
 
     /// An attempt of a generation ended; what it says is judged next.
-    pub(super) fn planner_answered(&mut self) {
-        self.planning.get_or_insert_default().live = None;
+    pub(super) fn planner_answered(&mut self, output: &ToolOutput) {
+        if let Some(live) = self.planning.get_or_insert_default().live.take() {
+            self.settle_usage(&live, output);
+        }
     }
 
     // RUN-12.1

@@ -2,10 +2,11 @@
 
 use super::Turn;
 use super::contract::Rendered;
+use super::planning::planner_failure;
 use crate::budget::{Budget, BudgetKind, Exhausted};
 use crate::journal::{
     BudgetAwaited, BudgetWarning, Event, Failure, InputRequest, OutcomeClass, RequestKind, ToolCalled,
-    UnitRef, Usage,
+    UnitRef, Usage, Verdict,
 };
 use crate::outcome::{AttemptOutcome, cut};
 use crate::spec::EffectClass;
@@ -69,12 +70,15 @@ impl Turn<'_> {
     // RUN-13.8
     /// What an attempt that asks a model reserves; `None` for any other, which reserves one call of a tool.
     pub(super) fn reserved(&self, rendered: &Rendered) -> Option<Usage> {
-        let model = || model_of(rendered.payload.as_encoded());
         self.is_model(&rendered.action)
-            .then(|| match &self.state.spec.budget {
-                Some(budget) => budget.reserved(model(), rendered.payload.len()),
-                None => Budget::default().reserved("", 0),
-            })
+            .then(|| self.reserved_by_model(rendered))
+    }
+
+    fn reserved_by_model(&self, rendered: &Rendered) -> Usage {
+        match &self.state.spec.budget {
+            Some(budget) => budget.reserved(model_of(rendered.payload.as_encoded()), rendered.payload.len()),
+            None => Budget::default().reserved("", 0),
+        }
     }
 
     /// The model that the attempt asks; empty if it asks none or names none.
@@ -88,7 +92,11 @@ impl Turn<'_> {
     // RUN-13.7
     /// True if the attempt may be intended now. If not, the unit waits, asks for more, or fails.
     pub(super) fn has_budget(&mut self, unit: UnitRef, rendered: &Rendered) -> bool {
-        match self.enough(rendered) {
+        let needed = self.reserved(rendered).unwrap_or(Usage {
+            tool_calls: 1,
+            ..Usage::default()
+        });
+        match self.enough(&needed) {
             Enough::Yes => true,
             Enough::Perhaps(kind) => {
                 self.await_budget(unit, kind);
@@ -101,15 +109,11 @@ impl Turn<'_> {
         }
     }
 
-    fn enough(&self, rendered: &Rendered) -> Enough {
+    fn enough(&self, needed: &Usage) -> Enough {
         if self.state.spec.budget.is_none() {
             return Enough::Yes;
         }
-        let needed = self.reserved(rendered).unwrap_or(Usage {
-            tool_calls: 1,
-            ..Usage::default()
-        });
-        let with = self.state.used().plus(&needed);
+        let with = self.state.used().plus(needed);
         let lacks = |kind: &BudgetKind| {
             let limit = self.state.budget_limit(*kind);
             needed.of(*kind) > 0 && limit.is_some_and(|limit| with.of(*kind) > limit)
@@ -131,32 +135,77 @@ impl Turn<'_> {
 
     // RUN-13.9
     fn ask_for_budget(&mut self, unit: UnitRef, kind: BudgetKind) {
-        let budget = self.state.spec.budget.as_ref();
-        let asks = budget.is_some_and(|budget| budget.exhausted() == Exhausted::Ask);
-        let (used, limit) = (
-            self.state.used().of(kind),
-            self.state.budget_limit(kind).unwrap_or(0),
-        );
-        let what = kind.as_str();
-        let message =
-            format!("{used} of {limit} {what} are used, and the next attempt needs more than is left");
-        if !asks || self.state.budget_denied {
-            return self.unit_fails(unit, "BUDGET_EXHAUSTED", &message);
+        let message = self.is_used_up(kind);
+        if !self.may_ask_for_budget() {
+            return self.unit_fails(unit, BUDGET_EXHAUSTED, &message);
         }
         let is_of_budget = |request: &InputRequest| request.kind() == RequestKind::BudgetExtension;
         if self.state.open_requests().any(is_of_budget) {
             return self.await_budget(unit, kind);
         }
+        let error = Failure::of_step(unit.step, BUDGET_EXHAUSTED, &message);
+        self.request_budget(Some(unit), kind, error);
+    }
+
+    fn may_ask_for_budget(&self) -> bool {
+        let budget = self.state.spec.budget.as_ref();
+        let asks = budget.is_some_and(|budget| budget.exhausted() == Exhausted::Ask);
+        asks && !self.state.budget_denied
+    }
+
+    fn is_used_up(&self, kind: BudgetKind) -> String {
+        let (used, limit) = self.used_of(kind);
+        let what = kind.as_str();
+        format!("{used} of {limit} {what} are used, and the next attempt needs more than is left")
+    }
+
+    fn used_of(&self, kind: BudgetKind) -> (u64, u64) {
+        let limit = self.state.budget_limit(kind).unwrap_or(0);
+        (self.state.used().of(kind), limit)
+    }
+
+    /// Asks whether the run may have as much again. Without a unit it is the planner that needs it.
+    fn request_budget(&mut self, unit: Option<UnitRef>, kind: BudgetKind, error: Failure) {
+        let ((used, limit), what) = (self.used_of(kind), kind.as_str());
         let limit_ms = self.state.spec.limits.question_ms;
         let request = InputRequest {
             question: format!(
                 "The run has used up its budget of {what} ({used} of {limit}). May it have as much again?"
             ),
-            error: Some(Failure::of_step(unit.step, "BUDGET_EXHAUSTED", &message)),
+            error: Some(error),
             budget: Some(kind.into()),
-            ..self.request_of(RequestKind::BudgetExtension, Some(unit), limit_ms)
+            ..self.request_of(RequestKind::BudgetExtension, unit, limit_ms)
         };
         self.emit(Event::InputRequested(request));
+    }
+
+    // RUN-13.8
+    /// What an attempt of the planner reserves, and the model that it asks.
+    pub(super) fn reserved_for_plan(&self, called: &Rendered) -> (Usage, String) {
+        let model = cut(model_of(called.payload.as_encoded()), LABEL_CHARS_MAX);
+        (self.reserved_by_model(called), model)
+    }
+
+    // RUN-13.7, RUN-13.9
+    /// True if the planner may be asked now. If not, a person is asked, or the generation fails. Nothing else is in flight.
+    pub(super) fn has_budget_for_plan(&mut self, needed: &Usage) -> bool {
+        let kind = match self.enough(needed) {
+            Enough::Yes => return true,
+            Enough::Perhaps(kind) | Enough::No(kind) => kind,
+        };
+        let message = self.is_used_up(kind);
+        match self.may_ask_for_budget() {
+            true => self.request_budget(None, kind, planner_failure(BUDGET_EXHAUSTED, &message)),
+            false => self.generation_fails(Verdict::OutOfBudget, BUDGET_EXHAUSTED, &message),
+        }
+        false
+    }
+
+    // RUN-13.9
+    /// The budget is not extended for the planner.
+    pub(super) fn planner_goes_without(&mut self, request: &InputRequest) {
+        let error = request.error.clone().expect("it was asked about what is used up");
+        self.generation_fails(Verdict::OutOfBudget, &error.code, &error.message);
     }
 
     // RUN-13.8
@@ -214,3 +263,4 @@ pub(super) fn model_of(payload: &[u8]) -> &str {
 
 /// The code of an answer that is too large to be looked at.
 const OUTPUT_INVALID: &str = "OUTPUT_INVALID";
+const BUDGET_EXHAUSTED: &str = "BUDGET_EXHAUSTED";

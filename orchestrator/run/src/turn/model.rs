@@ -4,6 +4,7 @@ use super::Turn;
 use super::contract::shorten;
 use super::tools::{Answer, CALLS_MAX};
 use super::values::{RenderFailure, view};
+use crate::budget::Budget;
 use crate::journal::{AskedCall, UnitRef};
 use crate::plan::{LlmContext, LlmDecision};
 use crate::state::{UnitStage, UnitState};
@@ -61,8 +62,8 @@ impl Turn<'_> {
             .list("messages", messages);
         // RUN-13.8
         let budget = self.state.spec.budget.as_ref();
-        if let Some(budget) = budget.filter(|budget| budget.bounds_answers()) {
-            payload = payload.number("max_tokens", budget.answer_tokens as f64);
+        if let Some(tokens) = budget.and_then(Budget::answer_tokens_max) {
+            payload = payload.number("max_tokens", tokens as f64);
         }
         if !decision.tools.is_empty() {
             // RUN-13.5

@@ -39,7 +39,7 @@ impl Turn<'_> {
     /// True while the plan waits for its approval.
     pub(super) fn waits_for_plan_approval(&self) -> bool {
         let mut open = self.state.open_requests();
-        open.any(|request| request.unit.is_none())
+        open.any(|request| request.unit.is_none() && request.kind() == RequestKind::Approval)
     }
 
     pub(super) fn request_of(&self, kind: RequestKind, unit: Option<UnitRef>, limit_ms: u64) -> InputRequest {
@@ -318,6 +318,9 @@ impl Turn<'_> {
     fn act_on(&mut self, request: &InputRequest, answer: &Answer) {
         let Some(unit) = request.unit else {
             match answer.decision {
+                // RUN-13.9: there is enough for the planner, which is asked next.
+                Decision::Extend => {}
+                Decision::Fail => self.planner_goes_without(request),
                 Decision::Revise => self.replan(None, &answer.comment),
                 decision if approves(decision) => {}
                 _ => self.cancel(String::from("plan_rejected")),

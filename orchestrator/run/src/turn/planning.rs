@@ -1,21 +1,20 @@
 //! How a run comes to its plans: generations of the planner, one after another, until one gives a plan or none is left.
 
+mod asking;
 mod known;
 
 use super::Turn;
 use super::dispatch::DISPATCH_MS_MIN;
 use crate::catalogue::Catalogue;
-use crate::contract_request::AttemptRequest;
-use crate::ids::AttemptName;
 use crate::input::Effect;
 use crate::journal::{
     CatalogueGiven, Event, Failure, GenerationEnded, GenerationStarted, OutcomeClass, PlanCreated,
-    PlanSummary, ToolCalled, ToolOutput, UnitRef, Verdict,
+    PlanSummary, ToolCalled, ToolOutput, Verdict,
 };
 use crate::outcome::{AttemptOutcome, cut};
 use crate::plan::{Plan, Step};
-use crate::planner::{Allowed, Question, bounded, judged};
-use crate::spec::{ActionProfile, EffectClass, Planner};
+use crate::planner::{Allowed, bounded, judged};
+use crate::spec::{ActionProfile, Planner};
 use crate::state::{Planning, Stage};
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -23,13 +22,10 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use escapement_model::Opaque;
-use escapement_model::encoder::Encoder;
-use escapement_model::limits::NAME_CHARS_MAX;
 use known::{profiles_of, was_seen};
 use prost::Message;
 
-impl<'a> Turn<'a> {
+impl Turn<'_> {
     /// True if the run was given its plan, false if a planner makes the first one.
     pub(crate) fn is_given_plan(&self) -> bool {
         self.state.spec.is_given_plan()
@@ -41,12 +37,11 @@ impl<'a> Turn<'a> {
 
     /// True if the planner may be asked once more.
     pub(super) fn has_generations_left(&self) -> bool {
-        let started = self
-            .state
-            .planning
-            .as_ref()
-            .map_or(0, |planning| planning.generation);
-        self.state.spec.planner.is_some() && started < self.state.spec.limits.max_generations
+        let planning = self.state.planning.as_ref();
+        let started = planning.map_or(0, |planning| planning.generation);
+        let is_out_of_budget = planning.is_some_and(|planning| planning.is_out_of_budget);
+        let is_left = started < self.state.spec.limits.max_generations && !is_out_of_budget;
+        self.state.spec.planner.is_some() && is_left
     }
 
     fn planner(&self) -> Planner {
@@ -55,14 +50,17 @@ impl<'a> Turn<'a> {
     }
 
     // RUN-11.2
-    /// Begins the next generation if a plan is wanted and none is under way, or gives up.
+    /// Begins the next generation if a plan is wanted and none is under way, or gives up. One that waited for its budget is asked.
     pub(super) fn plan_ahead(&mut self) {
-        let is_open = self
-            .state
-            .planning
-            .as_ref()
-            .is_some_and(|planning| planning.is_open);
-        if self.state.stage() != Stage::Planning || self.state.pause_wanted || is_open {
+        if self.state.stage() != Stage::Planning || self.state.pause_wanted {
+            return;
+        }
+        let planning = self.planning();
+        if planning.is_open {
+            // RUN-13.9
+            if !planning.is_in_flight() && !self.state.has_open_request() {
+                self.ask_planner();
+            }
             return;
         }
         if !self.has_generations_left() {
@@ -130,130 +128,6 @@ impl<'a> Turn<'a> {
         Catalogue::decode(bytes).expect("it was encoded here")
     }
 
-    /// Milliseconds that are left to the generation at hand.
-    fn generation_left_ms(&self) -> u64 {
-        let since = u64::try_from(self.now.saturating_sub(self.state.updated_at)).unwrap_or(0);
-        let passed = (self.state.active_ms + since).saturating_sub(self.planning().began_ms);
-        self.planner()
-            .limit_ms
-            .saturating_sub(passed)
-            .min(self.remaining_ms())
-    }
-
-    // RUN-11.2, RUN-11.4
-    /// Sends an attempt of the generation at hand.
-    fn ask_planner(&mut self) {
-        let planning = self.planning();
-        let (planner, catalogue, input) = (self.planner(), self.catalogue(), self.given_input());
-        let attempt_ms = self.generation_left_ms();
-        if attempt_ms < DISPATCH_MS_MIN {
-            return self.generation_is_over();
-        }
-        let payload = Question {
-            planner: &planner,
-            goal: self.goal(),
-            input: &input,
-            catalogue: &catalogue,
-            disabled: &self.state.disabled_actions,
-            constraints: &self.state.spec.constraints,
-            previous: &planning.previous,
-            generation: planning.generation,
-            parent: self.parent_digest(),
-        }
-        .payload();
-        let Some(payload) = payload else {
-            let message = "what the planner is to be told has more than 1 MiB";
-            return self.generation_fails(Verdict::Failed, "INPUT_TOO_LARGE", message);
-        };
-        let unit = UnitRef::generation(planning.generation);
-        let attempt = planning.attempts + 1;
-        let (request, subject) = self.planner_request(&planner.action, payload, attempt, attempt_ms);
-        let stored = self.store(request.clone());
-        let seen = was_seen(&planning, &planner.action);
-        self.emit(Event::ToolCalled(ToolCalled {
-            unit,
-            attempt,
-            action: planner.action,
-            request: stored,
-            subject_digest: Bytes::copy_from_slice(&subject),
-            effect: EffectClass::Llm.into(),
-            attempt_ms,
-            ..ToolCalled::default()
-        }));
-        self.effect(Effect::Submit {
-            execution_id: self.generation_name(planning.generation, attempt).execution_id(),
-            request,
-            attempt_ms,
-            seen,
-        });
-    }
-
-    /// What the plan is for.
-    pub(super) fn goal(&self) -> &str {
-        match self.state.spec.goal.as_str() {
-            "" => &self.plan.goal,
-            goal => goal,
-        }
-    }
-
-    fn parent_digest(&self) -> Option<[u8; 32]> {
-        let digest = <[u8; 32]>::try_from(&self.state.revision[..]).ok();
-        digest.filter(|_| !self.state.has_no_plan())
-    }
-
-    pub(super) fn generation_name(&self, generation: u32, attempt: u32) -> AttemptName<'a> {
-        AttemptName {
-            run_id: self.run_id(),
-            step: AttemptName::PLANNER,
-            index: generation,
-            epoch: 0,
-            attempt,
-        }
-    }
-
-    /// The request of an attempt, byte for byte, and the digest of what it asks.
-    fn planner_request(
-        &self,
-        action: &str,
-        payload: Opaque,
-        attempt: u32,
-        attempt_ms: u64,
-    ) -> (Bytes, [u8; 32]) {
-        let (spec, environment) = (&self.state.spec, self.given_environment());
-        let generation = self.planning().generation;
-        let subject = Encoder::named("escapement run planner subject 1", |encoder| {
-            encoder.bytes(&self.state.run_id);
-            encoder.number(u64::from(generation));
-            encoder.text(action);
-            encoder.object(&payload);
-            encoder.object(&environment);
-        });
-        let name = format!("{} · {} · {attempt}", self.plan.name, AttemptName::PLANNER);
-        let request = AttemptRequest {
-            name: self.generation_name(generation, attempt),
-            action,
-            payload,
-            environment: &environment,
-            failed_dependencies: Vec::new(),
-            plan_name: cut(&name, NAME_CHARS_MAX),
-            priority: spec.priority,
-            user_id: &spec.user_id,
-            request_id: &spec.request_id,
-            parent_execution_id: &spec.parent_execution_id,
-            revision: &self.state.revision,
-            subject: &subject,
-            approval: None,
-            now: self.now,
-            attempt_ms,
-            plan_ms: attempt_ms,
-            // What is left for the contract's queue; the run's own limit ends the generation before that.
-            deadline: self
-                .now
-                .saturating_add((attempt_ms + attempt_ms / 8).cast_signed()),
-        };
-        (request.encode(), subject)
-    }
-
     // RUN-11.5
     /// An attempt of the generation at hand ended.
     pub(super) fn planner_settled(&mut self, live: &ToolCalled, outcome: AttemptOutcome) {
@@ -261,14 +135,17 @@ impl<'a> Turn<'a> {
         let failed = outcome.class != OutcomeClass::Completed;
         let given = outcome.output.clone().filter(|_| !failed);
         let output = given.clone().map(|output| self.store(output));
+        let usage = self.used_by(live, &outcome);
         self.emit(Event::ToolOutput(ToolOutput {
             unit: live.unit,
             attempt: live.attempt,
             class: outcome.class.into(),
             output,
             error: failed.then(|| planner_failure(&outcome.code, &outcome.message)),
+            usage,
             ..ToolOutput::default()
         }));
+        self.warn_of_budget();
         match outcome.class {
             OutcomeClass::Completed => self.judge_answer(&given.unwrap_or_default()),
             OutcomeClass::TimedOut => self.generation_is_over(),
@@ -366,33 +243,13 @@ impl<'a> Turn<'a> {
         self.generation_fails(Verdict::TimedOut, "TOOL_TIMEOUT", &message);
     }
 
-    fn generation_fails(&mut self, verdict: Verdict, code: &str, message: &str) {
+    pub(super) fn generation_fails(&mut self, verdict: Verdict, code: &str, message: &str) {
         self.emit(Event::GenerationEnded(GenerationEnded {
             generation: self.planning().generation,
             verdict: verdict.into(),
             error: Some(planner_failure(code, message)),
             ..GenerationEnded::default()
         }));
-    }
-
-    /// What of planning is outstanding, as it was intended.
-    pub(super) fn outstanding_planning(&mut self) {
-        let planning = self.planning();
-        if !planning.is_open {
-            return;
-        }
-        let Some(live) = &planning.live else {
-            return self.ask_for_catalogue(planning.generation);
-        };
-        let seen = was_seen(&planning, &live.action);
-        self.effect(Effect::Submit {
-            execution_id: self
-                .generation_name(planning.generation, live.attempt)
-                .execution_id(),
-            request: self.load(&live.request),
-            attempt_ms: live.attempt_ms,
-            seen,
-        });
     }
 
     // RUN-11.9
@@ -422,7 +279,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-fn planner_failure(code: &str, message: &str) -> Failure {
+pub(super) fn planner_failure(code: &str, message: &str) -> Failure {
     Failure {
         step: None,
         ..Failure::of_step(0, code, message)

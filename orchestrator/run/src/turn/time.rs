@@ -294,13 +294,8 @@ impl Turn<'_> {
             (RequestKind::AmbiguousEffect, Some(unit)) => {
                 self.unit_fails(unit, "AMBIGUOUS_EFFECT", "nobody said in time what became of it");
             }
-            (
-                RequestKind::Question
-                | RequestKind::RetryExtension
-                | RequestKind::AmbiguousEffect
-                | RequestKind::BudgetExtension,
-                None,
-            ) => {
+            (RequestKind::BudgetExtension, None) => self.planner_goes_without(&request),
+            (RequestKind::Question | RequestKind::RetryExtension | RequestKind::AmbiguousEffect, None) => {
                 unreachable!("only a plan is approved as a whole")
             }
         }

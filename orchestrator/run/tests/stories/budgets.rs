@@ -3,13 +3,14 @@
 use escapement_run::Input;
 use escapement_run::budget::{Budget, BudgetKind, Exhausted, ModelPrice};
 use escapement_run::journal::Decision::{Extend, Fail};
-use escapement_run::journal::{Event, OutcomeClass, RequestKind};
+use escapement_run::journal::{Event, OutcomeClass, RequestKind, Verdict};
 use escapement_run::presets::Preset;
 use escapement_run::spec::Spec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::world::{World, call, spec};
+use crate::planning::{of_goal, offer, planned, planner, told_planner, verdicts};
+use crate::world::{World, call, completed, failed, opaque, spec};
 
 fn limits() -> Budget {
     Budget {
@@ -279,4 +280,120 @@ fn a_run_with_a_budget_starts_no_child() {
     let child = json!({"key": "s", "type": "sub_plan", "config": {"revision_digest": format!("sha256:{}", "0".repeat(64))}});
     let world = World::with(json!([child]), with(limits()));
     assert_eq!(world.shows(), "failed: s failed BUDGET_EXHAUSTED");
+}
+
+/// A goal, with a planner that names a model.
+fn goal(budget: Budget) -> World {
+    let mut spec = Spec {
+        budget: Some(budget),
+        ..planned(Preset::Execution)
+    };
+    if let Some(planner) = &mut spec.planner {
+        planner.parameters = opaque(&json!({"max_tokens": 9_999, "temperature": 0}));
+    }
+    of_goal(spec)
+}
+
+// RUN-13.8
+#[test]
+fn a_generation_is_a_call_of_a_model_that_is_reserved_and_settled() {
+    let mut world = goal(Budget {
+        max_tokens: Some(100_000),
+        ..limits()
+    });
+    offer(&mut world, &[]);
+    assert_eq!(told_planner(&world)["max_tokens"], json!(100));
+    let reserved = world.run.state().used();
+    assert_eq!((reserved.llm_calls, reserved.completion_tokens), (1, 100));
+    assert!(reserved.prompt_tokens > 100);
+    planner(
+        &mut world,
+        completed(json!({"content": "no", "usage": {"prompt_tokens": 7, "completion_tokens": 5}})),
+    );
+    offer(&mut world, &[]);
+    planner(&mut world, failed(OutcomeClass::Failed));
+    let used = world.run.state().used();
+    assert_eq!(
+        (used.llm_calls, used.total_tokens),
+        (2, 12),
+        "what failed is a call alone"
+    );
+
+    let mut world = of_goal(planned(Preset::Execution));
+    offer(&mut world, &[]);
+    let used = world.run.state().used();
+    assert_eq!(
+        (used.llm_calls, used.total_tokens),
+        (1, 0),
+        "calls are counted without a budget"
+    );
+    assert_eq!(told_planner(&world)["max_tokens"], Value::Null);
+}
+
+// RUN-13.9, RUN-7.2
+#[test]
+fn a_generation_without_budget_waits_for_a_person_and_takes_no_time() {
+    let once = || Budget {
+        max_llm_calls: Some(1),
+        ..limits()
+    };
+    let refused = || {
+        let mut world = goal(once());
+        offer(&mut world, &[]);
+        planner(&mut world, completed(json!({"content": "no"})));
+        offer(&mut world, &[]);
+        assert_eq!(world.shows(), "waiting: ");
+        let asked = world.asked();
+        assert_eq!((asked.kind(), asked.unit), (RequestKind::BudgetExtension, None));
+        world
+    };
+    let mut world = refused();
+    world.pass(60_000).input(Input::Recovered);
+    assert_eq!(world.submitted(), 1);
+    world.input(Input::Pause {
+        reason: "look".to_owned(),
+    });
+    assert_eq!(world.shows(), "paused: ");
+    world.answer(Extend, Value::Null);
+    assert_eq!((world.shows().as_str(), world.submitted()), ("paused: ", 1));
+    world.input(Input::Resume {
+        reason: "go".to_owned(),
+    });
+    assert_eq!(world.last_events(), ["RunResumed", "ToolCalled"]);
+    let plan = json!({"schema": "escapement.plan/1", "name": "Made", "narrative": "done", "steps": []});
+    planner(&mut world, completed(json!({"plan": plan})));
+    assert_eq!(
+        (world.shows().as_str(), world.output()),
+        ("completed: ", json!("done"))
+    );
+
+    let ends = |mut world: World, why: &str| {
+        assert_eq!(
+            verdicts(&world),
+            [Verdict::Refused, Verdict::OutOfBudget],
+            "{why}"
+        );
+        assert_eq!(world.shows(), "failed: ", "{why}");
+        let (code, message) = world.error();
+        assert_eq!(code, "PLANNING_ERROR");
+        assert!(
+            message.contains("BUDGET_EXHAUSTED: 1 of 1 llm_calls are used"),
+            "{why}: {message}"
+        );
+        world.pass(1);
+    };
+    let mut world = refused();
+    world.answer(Fail, Value::Null);
+    ends(world, "nobody may give more");
+    let mut world = refused();
+    world.pass(86_400_000);
+    ends(world, "nobody answered in time");
+    let mut world = goal(Budget {
+        exhausted: Exhausted::Fail.into(),
+        ..once()
+    });
+    offer(&mut world, &[]);
+    planner(&mut world, completed(json!({"content": "no"})));
+    offer(&mut world, &[]);
+    ends(world, "the budget asks nobody");
 }

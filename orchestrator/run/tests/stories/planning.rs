@@ -1,6 +1,7 @@
 //! How a run comes to its plans: generations, what becomes of them, and what follows when a plan fails.
 
 use escapement_model::ExecutionId;
+use escapement_model::opaque::ValueView;
 use escapement_run::catalogue::{Catalogue, CatalogueAction};
 use escapement_run::journal::{Decision, Event, OutcomeClass, Verdict};
 use escapement_run::outcome::AttemptOutcome;
@@ -11,7 +12,7 @@ use escapement_run::spec::{
 use escapement_run::{Effect, Input, ShownState};
 use serde_json::{Value, json};
 
-use crate::world::{World, call, completed, failed, opaque, spec, tool};
+use crate::world::{World, call, completed, failed, json_of, message_field, opaque, spec, tool};
 
 /// A spec with a planner and without gates.
 pub(crate) fn planned(preset: Preset) -> Spec {
@@ -72,9 +73,16 @@ fn last_submitted(world: &World) -> ExecutionId {
 }
 
 /// The planner ends like this.
-fn planner(world: &mut World, outcome: AttemptOutcome) {
+pub(crate) fn planner(world: &mut World, outcome: AttemptOutcome) {
     let execution_id = last_submitted(world);
     world.settle(execution_id, outcome);
+}
+
+/// What the planner was told last, as JSON.
+pub(crate) fn told_planner(world: &World) -> Value {
+    let planning = world.run.state().planning.clone().unwrap();
+    let plan = message_field(&world.request_of(&planning.live.unwrap().request), 1);
+    json_of(ValueView::Struct(&message_field(&message_field(&plan, 4), 3)))
 }
 
 /// The planner, offered the usual actions, answers with a plan of these steps.
@@ -87,7 +95,7 @@ fn document(steps: Value) -> Value {
     json!({"schema": "escapement.plan/1", "name": "Made", "steps": steps})
 }
 
-fn verdicts(world: &World) -> Vec<Verdict> {
+pub(crate) fn verdicts(world: &World) -> Vec<Verdict> {
     let ended = world
         .journal
         .iter()
