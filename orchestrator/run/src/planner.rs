@@ -24,6 +24,7 @@ pub fn first_prompt(spec: &Spec, planner: &Planner, catalogue: Catalogue) -> Opt
         input: &spec.input,
         catalogue: &bounded(catalogue, planner),
         disabled: &[],
+        skills: &[],
         constraints: &spec.constraints,
         previous: &[],
         generation: 1,

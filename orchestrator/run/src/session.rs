@@ -61,6 +61,18 @@ pub enum Health {
     PermanentFailure = 3,
 }
 
+impl Health {
+    /// As planners are told it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Health::Healthy => "healthy",
+            Health::TemporaryFailure => "temporary_failure",
+            Health::Degraded => "degraded",
+            Health::PermanentFailure => "permanent_failure",
+        }
+    }
+}
+
 /// What happened to a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SkillEvent {

@@ -4,6 +4,7 @@ use crate::catalogue::Catalogue;
 use crate::journal::{CompletedStep, FailedStep, RefusedPart};
 use crate::json::object_of_json;
 use crate::plan::revision_text;
+use crate::session::{SkillHealth, health_of};
 use crate::spec::{Constraints, EffectClass, Planner, Risk};
 use crate::state::PreviousPlan;
 use crate::template::json_text;
@@ -25,6 +26,8 @@ pub struct Question<'a> {
     pub catalogue: &'a Catalogue,
     /// What may not be chosen any more, sorted.
     pub disabled: &'a [String],
+    /// The skills that are not as new, sorted by name.
+    pub skills: &'a [SkillHealth],
     /// What the plan must keep to.
     pub constraints: &'a Constraints,
     /// What became of the plans so far.
@@ -183,7 +186,9 @@ impl Question<'_> {
                     produces.fold(ListBuilder::new(), |list, kind| list.text(kind)),
                 );
             }
+            let (health, _) = health_of(self.skills, profile.skill());
             let object = object
+                .text("health", health.as_str())
                 .text("effect", effect_word(profile.effect()))
                 .text("risk", risk_word(profile.risk()));
             list = list.object(object.build().as_encoded());

@@ -22,7 +22,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use known::{profiles_of, was_seen};
+use known::{disabled_for, profiles_of, was_seen};
 use prost::Message;
 
 impl Turn<'_> {
@@ -166,6 +166,7 @@ impl Turn<'_> {
     // RUN-11.5, RUN-11.6
     fn judge_answer(&mut self, output: &Bytes) {
         let (planning, catalogue) = (self.planning(), self.catalogue());
+        let disabled = disabled_for(self.state, &catalogue);
         let names = catalogue
             .actions
             .iter()
@@ -174,7 +175,7 @@ impl Turn<'_> {
             actions: names.collect(),
             constraints: &self.state.spec.constraints,
             catalogue: &catalogue,
-            disabled: &self.state.disabled_actions,
+            disabled: &disabled,
         };
         match judged(output, &allowed) {
             Ok(plan) => {

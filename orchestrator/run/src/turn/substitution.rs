@@ -100,8 +100,12 @@ impl Turn<'_> {
         let alternatives = origins
             .iter()
             .flat_map(|origin| self.profile(origin).alternatives);
+        let skills = self.state.disabled_skills();
         let is_out = |action: &String| {
-            origins.contains(action) || self.state.disabled_actions.binary_search(action).is_ok()
+            let profile = self.profile(action);
+            let skill = if profile.action.is_empty() { action } else { profile.skill() };
+            let is_disabled = self.state.disabled_actions.binary_search(action).is_ok();
+            origins.contains(action) || is_disabled || skills.contains(skill)
         };
         alternatives.filter(|action| !is_out(action)).find_map(|action| {
             let document =

@@ -96,9 +96,7 @@ fn the_conversation_is_this_one() {
     let asked = json!({"content": "Let me see.", "tool_calls": [sum(json!([1])), {"name": "../../etc", "arguments": "{"}]});
     world.complete("d", asked);
     world.complete("d", json!({"sum": 1}));
-    let conversation = serde_json::to_string_pretty(&world.payload("d")).unwrap();
-    let golden = include_str!("golden/conversation.json");
-    assert_eq!(conversation, golden.trim_end());
+    crate::prompts::is_golden("conversation", &world.payload("d"));
 }
 
 // RUN-13.3
@@ -145,7 +143,7 @@ fn what_is_none_of_the_tools_or_not_what_they_take_is_refused_to_the_model() {
         "INVALID_PAYLOAD arguments/of/0: must be of type integer",
         "INVALID_PAYLOAD arguments/more: is not a known field",
         "INVALID_PAYLOAD arguments/of: is required",
-        "INVALID_PAYLOAD arguments: are no JSON, more than 40 levels are nested at byte 46",
+        "INVALID_PAYLOAD arguments: are no JSON, more than 40 levels are nested at byte 45",
         "INVALID_PAYLOAD arguments: have more than 131072 bytes",
     ];
     assert_eq!(refusals, expected);

@@ -22,7 +22,7 @@ pub(super) fn data(data: StructBuilder, event: &Event) -> StructBuilder {
                 return data;
             };
             let skills = health.skills.iter().fold(StructBuilder::new(), |skills, one| {
-                skills.text(&one.skill, health_word(one.health()))
+                skills.text(&one.skill, one.health().as_str())
             });
             data.object("skills", skills.build().as_encoded())
         }
@@ -33,21 +33,11 @@ pub(super) fn data(data: StructBuilder, event: &Event) -> StructBuilder {
         ),
         Event::SkillHealthChanged(changed) => data
             .text("skill", &changed.skill)
-            .text("before", health_word(changed.before()))
-            .text("health", health_word(changed.health()))
+            .text("before", changed.before().as_str())
+            .text("health", changed.health().as_str())
             .number("failures", f64::from(changed.failures))
             .boolean("is_given_up", changed.is_given_up),
         _ => data,
-    }
-}
-
-/// The health of a skill, as it is spelled.
-fn health_word(health: Health) -> &'static str {
-    match health {
-        Health::Healthy => "healthy",
-        Health::TemporaryFailure => "temporary_failure",
-        Health::Degraded => "degraded",
-        Health::PermanentFailure => "permanent_failure",
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the planner is asked: an attempt of the generation at hand, byte for byte.
 
+use super::known::{disabled_for, skills_of};
 use super::was_seen;
 use crate::budget::Budget;
 use crate::contract_request::AttemptRequest;
@@ -43,7 +44,8 @@ impl<'a> Turn<'a> {
             goal: self.goal(),
             input: &input,
             catalogue: &catalogue,
-            disabled: &self.state.disabled_actions,
+            disabled: &disabled_for(self.state, &catalogue),
+            skills: skills_of(self.state),
             constraints: &self.state.spec.constraints,
             previous: &planning.previous,
             generation: planning.generation,

@@ -2,9 +2,29 @@
 
 use crate::catalogue::Catalogue;
 use crate::plan::Plan;
+use crate::session::SkillHealth;
 use crate::spec::ActionProfile;
-use crate::state::Planning;
+use crate::state::{Planning, RunState};
+use alloc::string::String;
 use alloc::vec::Vec;
+
+// RUN-11.6, RUN-14.6
+/// The actions that no plan may call any more, sorted: those that failed for good in the run, and those whose skill is out.
+pub(super) fn disabled_for(state: &RunState, catalogue: &Catalogue) -> Vec<String> {
+    let skills = state.disabled_skills();
+    let actions = catalogue.actions.iter().map(|action| &action.profile);
+    let out = actions.filter(|profile| skills.contains(profile.skill()));
+    let out = out.map(|profile| profile.action.clone());
+    let mut disabled: Vec<String> = out.chain(state.disabled_actions.iter().cloned()).collect();
+    disabled.sort();
+    disabled.dedup();
+    disabled
+}
+
+/// The skills that are not as new, as the run sees them.
+pub(super) fn skills_of(state: &RunState) -> &[SkillHealth] {
+    state.session.as_ref().map_or(&[], |session| &session.skills)
+}
 
 /// What the catalogue knows of the actions that a plan calls, and of those that the run calls itself, sorted by name.
 pub(super) fn profiles_of(plan: &Plan, catalogue: &Catalogue, own: &[ActionProfile]) -> Vec<ActionProfile> {
