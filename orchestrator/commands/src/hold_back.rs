@@ -42,6 +42,7 @@ pub(crate) fn hold_back(
                 code: "UNKNOWN_ERROR".to_owned(),
                 message: "The backup does not say what became of the execution.".to_owned(),
                 pause: false,
+                ..AttemptOutcome::default()
             };
             let settled = Input::Settled {
                 execution_id,

@@ -1,6 +1,6 @@
 //! What the end of a contract execution means for the attempt that it carried out. Does not know what follows from it.
 
-use crate::journal::OutcomeClass;
+use crate::journal::{OutcomeClass, RefusedPart};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -36,7 +36,7 @@ pub struct ContractError {
 }
 
 /// How an attempt ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct AttemptOutcome {
     /// As far as the run is concerned.
     pub class: OutcomeClass,
@@ -49,6 +49,8 @@ pub struct AttemptOutcome {
     pub message: String,
     /// True if the output asks for a pause.
     pub pause: bool,
+    /// Expressions that are none in the plan of a planner's output, as the shell found them; empty for any other attempt.
+    pub mistakes: Vec<RefusedPart>,
 }
 
 // RUN-5.1
@@ -66,6 +68,7 @@ pub fn classify(end: &ContractEnd, attempt_ms: u64, seen: bool) -> AttemptOutcom
             output: Some(value_of_object(&output)),
             code: String::new(),
             message: String::new(),
+            ..AttemptOutcome::default()
         };
     };
     let class = class(error, end, seen);
@@ -87,6 +90,7 @@ pub fn classify(end: &ContractEnd, attempt_ms: u64, seen: bool) -> AttemptOutcom
         code,
         message,
         pause: false,
+        ..AttemptOutcome::default()
     }
 }
 

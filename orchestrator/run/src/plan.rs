@@ -9,6 +9,7 @@ pub mod constraints;
 mod digest;
 mod document;
 pub(crate) mod edit;
+mod expressions;
 mod graph;
 pub mod import;
 mod links;
@@ -23,6 +24,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Opaque;
 
+pub use expressions::expressions;
 pub use violations::{Code, Violation, Violations};
 
 /// Reads a plan document, an encoded `escapement.plan/1`.

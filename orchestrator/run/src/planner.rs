@@ -14,7 +14,8 @@ use escapement_model::Opaque;
 pub use prompt::Question;
 
 pub(crate) use catalogue::bounded;
-pub(crate) use judge::{Allowed, judged};
+pub use judge::expressions_in;
+pub(crate) use judge::{Allowed, bounded_parts, judged};
 
 /// What the planner of a run is sent first; `None` if it has more than 1 MiB.
 pub fn first_prompt(spec: &Spec, planner: &Planner, catalogue: Catalogue) -> Option<Opaque> {

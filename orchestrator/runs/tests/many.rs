@@ -107,6 +107,7 @@ fn complete_with(runs: &mut Runs, execution_id: ExecutionId, output: &Opaque, n:
         code: String::new(),
         message: String::new(),
         pause: false,
+        ..AttemptOutcome::default()
     };
     let input = Input::Settled {
         execution_id,

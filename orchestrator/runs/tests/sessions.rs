@@ -146,6 +146,7 @@ impl World {
             code: if failed { "BROKEN" } else { "" }.to_owned(),
             message: String::new(),
             pause: false,
+            ..AttemptOutcome::default()
         };
         let input = Input::Settled {
             execution_id: self.live(n),

@@ -1,34 +1,22 @@
 //! Mistakes in the expressions of a plan, seen before it runs: the law does not read them. Evaluates nothing.
 
 use escapement_model::limits::VIOLATIONS_MAX;
-use escapement_run::plan::{Code, Expression, Plan, Step, StepKind, Violation, Violations};
+use escapement_run::plan::{self, Code, Plan, Violation, Violations};
 
 /// Returns the plan if every expression in it is one.
 pub(crate) fn checked(plan: Plan) -> Result<Plan, Violations> {
-    let mut steps: Vec<&Step> = plan.steps.iter().collect();
-    steps.sort_by_key(|step| step.place);
-    let mistakes = steps.into_iter().filter_map(mistake).take(VIOLATIONS_MAX);
-    match Violations::new(mistakes.collect()) {
+    let mistakes = plan::expressions(&plan).into_iter().filter_map(|(path, text)| {
+        let message = escapement_expressions::check(&text).err()?;
+        Some(Violation {
+            path,
+            code: Code::InvalidField,
+            message: format!("The expression cannot be read: {message}."),
+        })
+    });
+    match Violations::new(mistakes.take(VIOLATIONS_MAX).collect()) {
         Some(violations) => Err(violations),
         None => Ok(plan),
     }
-}
-
-fn mistake(step: &Step) -> Option<Violation> {
-    let (field, expression) = match &step.kind {
-        StepKind::Condition(condition) => ("condition", Some(&condition.condition)),
-        StepKind::Loop(repeated) => ("loop_condition", repeated.loop_condition.as_ref()),
-        _ => return None,
-    };
-    let Expression::Text(text) = expression? else {
-        return None;
-    };
-    let message = escapement_expressions::check(text).err()?;
-    Some(Violation {
-        path: format!("steps[{}].config.{field}", step.place),
-        code: Code::InvalidField,
-        message: format!("The expression cannot be read: {message}."),
-    })
 }
 
 #[cfg(test)]

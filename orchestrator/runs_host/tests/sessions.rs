@@ -108,6 +108,7 @@ fn run(disk: &MemoryRunsDisk) -> MemoryRuns {
                 code: String::new(),
                 message: String::new(),
                 pause: false,
+                ..AttemptOutcome::default()
             };
             let input = Input::Settled {
                 execution_id,

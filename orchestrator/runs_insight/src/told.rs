@@ -213,6 +213,7 @@ impl<'a> Reader<'a> {
             code: error.code,
             message: error.message,
             pause: output.pause,
+            mistakes: output.mistakes.clone(),
         })
     }
 

@@ -138,12 +138,14 @@ where
                 attempt_ms,
                 seen,
                 is_nested,
+                plans,
             } => {
                 let attempt = Attempt {
                     execution_id,
                     request,
                     attempt_ms,
                     seen,
+                    plans,
                 };
                 if is_nested {
                     self.submit(run_id, attempt, None, None);
@@ -236,13 +238,17 @@ where
                 None => Some(std::mem::take(&mut attempt.request)),
                 Some(digest) => stored_request(&runs, digest, is_wanted).await,
             };
-            let outcome: AttemptOutcome = match request {
+            let plans = attempt.plans;
+            let mut outcome: AttemptOutcome = match request {
                 Some(request) => {
                     attempt.request = request;
                     contract.carry_out(attempt, submission, is_wanted).await
                 }
                 None => not_submitted(&attempt),
             };
+            if plans {
+                outcome.mistakes = planner::mistakes_in(&outcome);
+            }
             let input = Input::Settled {
                 execution_id,
                 outcome,

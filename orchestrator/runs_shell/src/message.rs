@@ -54,6 +54,8 @@ pub enum Outgoing {
         seen: bool,
         /// True if an execution waits for this run: then it must not wait behind others.
         is_nested: bool,
+        /// True if it may be asked for a plan, whose expressions are looked at then.
+        plans: bool,
     },
     /// List these actions and return [`Input::Catalogue`].
     Catalogue {

@@ -35,6 +35,8 @@ pub(crate) struct Attempt {
     pub(crate) request: Bytes,
     pub(crate) attempt_ms: u64,
     pub(crate) seen: bool,
+    /// True if its output may hold a plan, whose expressions are looked at.
+    pub(crate) plans: bool,
 }
 
 /// The contract, behind any service that answers its calls. Cheap to clone.

@@ -149,6 +149,7 @@ fn furnished(name: &str) -> Scratch {
             code: String::new(),
             message: String::new(),
             pause: false,
+            ..AttemptOutcome::default()
         };
         let settled = Input::Settled {
             execution_id,

@@ -396,6 +396,7 @@ fn outcome_of(outcome: &Outcome, kind: &Kind) -> AttemptOutcome {
                 code: String::new(),
                 message: String::new(),
                 pause: output.1,
+                ..AttemptOutcome::default()
             };
         }
         Outcome::NeverRan(code) => (OutcomeClass::NeverRan, *code),
@@ -412,6 +413,7 @@ fn outcome_of(outcome: &Outcome, kind: &Kind) -> AttemptOutcome {
         code: code.to_owned(),
         message: "no".to_owned(),
         pause: false,
+        ..AttemptOutcome::default()
     }
 }
 

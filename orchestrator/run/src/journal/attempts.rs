@@ -1,8 +1,9 @@
 //! Expressions, attempts and their outcomes, as the journal has them.
 
-use super::{UnitRef, Usage};
+use super::{RefusedPart, UnitRef, Usage};
 use crate::outcome::cut;
 use alloc::string::String;
+use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::limits::{ERROR_CODE_CHARS_MAX, MESSAGE_CHARS_MAX};
 use prost::{Enumeration, Message};
@@ -129,6 +130,9 @@ pub struct ToolOutput {
     /// What it used, if it asked a language model.
     #[prost(message, optional, tag = "55")]
     pub usage: Option<Usage>,
+    /// Expressions that are none in the plan of a planner's output, at most 20.
+    #[prost(message, repeated, tag = "57")]
+    pub mistakes: Vec<RefusedPart>,
 }
 
 // RUN-5.1

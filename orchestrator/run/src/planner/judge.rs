@@ -28,10 +28,18 @@ pub(crate) struct Allowed<'a> {
 }
 
 // RUN-11.5, RUN-11.6
-/// The plan in a planner's output, an encoded `google.protobuf.Value`, or what is wrong with it.
-pub(crate) fn judged(output: &Bytes, allowed: &Allowed<'_>) -> Result<Plan, Vec<RefusedPart>> {
+/// The plan in a planner's output, an encoded `google.protobuf.Value`, or what is wrong with it. `mistakes` are those in its
+/// expressions, which are not read here.
+pub(crate) fn judged(
+    output: &Bytes,
+    mistakes: &[RefusedPart],
+    allowed: &Allowed<'_>,
+) -> Result<Plan, Vec<RefusedPart>> {
     let document = document_in(output).map_err(|refused| Vec::from([refused]))?;
     let plan = plan_of(document).map_err(|violations| parts_of(&violations))?;
+    if !mistakes.is_empty() {
+        return Err(mistakes.to_vec());
+    }
     let refused = refused_calls(&plan, allowed);
     if !refused.is_empty() {
         return Err(refused);
@@ -48,6 +56,25 @@ pub(crate) fn judged(output: &Bytes, allowed: &Allowed<'_>) -> Result<Plan, Vec<
         Some(violations) => Err(parts_of(&violations)),
         None => Ok(plan),
     }
+}
+
+// RUN-11.5
+/// The expressions of the plan in a planner's output, each with its path, in document order. None if it holds no plan.
+pub fn expressions_in(output: &Bytes) -> Vec<(String, String)> {
+    let plan = document_in(output)
+        .ok()
+        .and_then(|document| plan_of(document).ok());
+    plan.map(|plan| plan::expressions(&plan)).unwrap_or_default()
+}
+
+/// As many mistakes as are kept of one answer, each as long as it may be.
+pub(crate) fn bounded_parts(parts: Vec<RefusedPart>) -> Vec<RefusedPart> {
+    let parts = parts.into_iter().take(PARTS_MAX).map(|part| RefusedPart {
+        path: cut(&part.path, PART_CHARS_MAX),
+        code: cut(&part.code, PART_CHARS_MAX),
+        message: cut(&part.message, PART_CHARS_MAX),
+    });
+    parts.collect()
 }
 
 /// Reads the document, in the format that it names.
@@ -71,11 +98,11 @@ fn plan_of(document: Opaque) -> Result<Plan, Violations> {
 
 fn parts_of(violations: &Violations) -> Vec<RefusedPart> {
     let parts = violations.iter().take(PARTS_MAX).map(|violation| RefusedPart {
-        path: cut(&violation.path, PART_CHARS_MAX),
+        path: violation.path.clone(),
         code: violation.code.as_str().to_string(),
-        message: cut(&violation.message, PART_CHARS_MAX),
+        message: violation.message.clone(),
     });
-    parts.collect()
+    bounded_parts(parts.collect())
 }
 
 // RUN-11.6

@@ -42,6 +42,7 @@ impl Turn<'_> {
             code: String::from("OUTPUT_INVALID"),
             message: cut(&message, MESSAGE_CHARS_MAX),
             pause: false,
+            ..AttemptOutcome::default()
         }
     }
 
@@ -200,6 +201,7 @@ impl Turn<'_> {
             patches: false,
             fits_schema: None,
             usage: None,
+            mistakes: Vec::new(),
         }));
         let number = live.unit.of_verification();
         let artifact = self

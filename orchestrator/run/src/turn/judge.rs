@@ -11,6 +11,7 @@ use crate::plan::Step;
 use crate::spec::{EffectClass, InDoubt, Limits};
 use crate::state::{StepStage, UnitStage};
 use alloc::string::String;
+use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::ExecutionId;
 use escapement_model::codes::WORKER_LOST;
@@ -67,6 +68,7 @@ impl Turn<'_> {
             patches,
             fits_schema,
             usage,
+            mistakes: Vec::new(),
         }));
         self.warn_of_budget();
         if !step_runs {
@@ -260,6 +262,7 @@ pub(super) fn bounded(outcome: AttemptOutcome, live: &ToolCalled) -> AttemptOutc
         code: String::from("OUTPUT_INVALID"),
         message: alloc::format!("the output of {} is larger than the contract allows", live.action),
         pause: false,
+        ..AttemptOutcome::default()
     }
 }
 

@@ -9,11 +9,11 @@ use crate::catalogue::Catalogue;
 use crate::input::Effect;
 use crate::journal::{
     CatalogueGiven, Event, Failure, GenerationEnded, GenerationStarted, OutcomeClass, PlanCreated,
-    PlanSummary, ToolCalled, ToolOutput, Verdict,
+    PlanSummary, RefusedPart, ToolCalled, ToolOutput, Verdict,
 };
 use crate::outcome::{AttemptOutcome, cut};
 use crate::plan::{Plan, Step};
-use crate::planner::{Allowed, bounded, judged};
+use crate::planner::{Allowed, bounded, bounded_parts, judged};
 use crate::spec::{ActionProfile, Planner};
 use crate::state::{Planning, Stage};
 use alloc::collections::BTreeSet;
@@ -136,6 +136,7 @@ impl Turn<'_> {
         let given = outcome.output.clone().filter(|_| !failed);
         let output = given.clone().map(|output| self.store(output));
         let usage = self.used_by(live, &outcome);
+        let mistakes = bounded_parts(outcome.mistakes);
         self.emit(Event::ToolOutput(ToolOutput {
             unit: live.unit,
             attempt: live.attempt,
@@ -143,11 +144,12 @@ impl Turn<'_> {
             output,
             error: failed.then(|| planner_failure(&outcome.code, &outcome.message)),
             usage,
+            mistakes: mistakes.clone(),
             ..ToolOutput::default()
         }));
         self.warn_of_budget();
         match outcome.class {
-            OutcomeClass::Completed => self.judge_answer(&given.unwrap_or_default()),
+            OutcomeClass::Completed => self.judge_answer(&given.unwrap_or_default(), &mistakes),
             OutcomeClass::TimedOut => self.generation_is_over(),
             // RUN-11.2
             OutcomeClass::NeverRan | OutcomeClass::Unknown if live.attempt < ATTEMPTS_MAX => {
@@ -164,7 +166,7 @@ impl Turn<'_> {
     }
 
     // RUN-11.5, RUN-11.6
-    fn judge_answer(&mut self, output: &Bytes) {
+    fn judge_answer(&mut self, output: &Bytes, mistakes: &[RefusedPart]) {
         let (planning, catalogue) = (self.planning(), self.catalogue());
         let disabled = disabled_for(self.state, &catalogue);
         let names = catalogue
@@ -177,7 +179,7 @@ impl Turn<'_> {
             catalogue: &catalogue,
             disabled: &disabled,
         };
-        match judged(output, &allowed) {
+        match judged(output, mistakes, &allowed) {
             Ok(plan) => {
                 self.emit(Event::GenerationEnded(GenerationEnded {
                     generation: planning.generation,

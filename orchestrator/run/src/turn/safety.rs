@@ -5,6 +5,7 @@ use super::contract::Rendered;
 use crate::input::Effect;
 use crate::journal::{Event, Failure, OutcomeClass, ToolCalled, ToolOutput, UnitRef};
 use crate::outcome::AttemptOutcome;
+use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::opaque::{StructBuilder, ValueView, value_of};
 
@@ -75,6 +76,7 @@ impl Turn<'_> {
             patches: false,
             fits_schema: None,
             usage,
+            mistakes: Vec::new(),
         }));
         self.warn_of_budget();
     }

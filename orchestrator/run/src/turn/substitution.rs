@@ -103,7 +103,11 @@ impl Turn<'_> {
         let skills = self.state.disabled_skills();
         let is_out = |action: &String| {
             let profile = self.profile(action);
-            let skill = if profile.action.is_empty() { action } else { profile.skill() };
+            let skill = if profile.action.is_empty() {
+                action
+            } else {
+                profile.skill()
+            };
             let is_disabled = self.state.disabled_actions.binary_search(action).is_ok();
             origins.contains(action) || is_disabled || skills.contains(skill)
         };

@@ -145,6 +145,7 @@ fn a_restart_is_not_counted_as_a_failure_of_what_it_interrupted() {
         code: "UNKNOWN_ERROR".to_owned(),
         message: "restarted".to_owned(),
         pause: false,
+        ..AttemptOutcome::default()
     };
     let mut world = World::of(json!([call("a")]));
     for _ in 0..4 {

@@ -3,8 +3,9 @@
 use escapement_model::ExecutionId;
 use escapement_model::opaque::ValueView;
 use escapement_run::catalogue::{Catalogue, CatalogueAction};
-use escapement_run::journal::{Decision, Event, OutcomeClass, Verdict};
+use escapement_run::journal::{Decision, Event, OutcomeClass, RefusedPart, Verdict};
 use escapement_run::outcome::AttemptOutcome;
+use escapement_run::planner::expressions_in;
 use escapement_run::presets::Preset;
 use escapement_run::spec::{
     ActionProfile, EffectClass, Fallback, FallbackKind, Planner, Risk, Spec, Templates,
@@ -12,7 +13,8 @@ use escapement_run::spec::{
 use escapement_run::{Effect, Input, ShownState};
 use serde_json::{Value, json};
 
-use crate::world::{World, call, completed, failed, json_of, message_field, opaque, spec, tool};
+use crate::words::message_field;
+use crate::world::{World, call, completed, encoded, failed, json_of, opaque, spec, tool};
 
 /// A spec with a planner and without gates.
 pub(crate) fn planned(preset: Preset) -> Spec {
@@ -224,6 +226,36 @@ fn an_answer_that_may_not_run_costs_a_generation_and_runs_nothing() {
             "{answer}: nothing but the planner was called"
         );
     }
+}
+
+// RUN-11.5
+#[test]
+fn an_expression_that_is_none_is_a_mistake_of_the_plan() {
+    let mut world = of_goal(planned(Preset::Standard));
+    offer(&mut world, &["pure.work"]);
+    let asks = |text: &str| json!({"key": "c", "type": "condition", "config": {"condition": text}});
+    let plan = json!({"plan": document(json!([call("a"), asks("input.n >"), asks("true")]))});
+    let found = expressions_in(&encoded(&plan));
+    assert_eq!(found, []);
+    let plan = json!({"plan": document(json!([call("a"), asks("input.n >")]))});
+    let found = expressions_in(&encoded(&plan));
+    assert_eq!(
+        found,
+        [("steps[1].config.condition".to_owned(), "input.n >".to_owned())]
+    );
+    let mistake = RefusedPart {
+        path: found[0].0.clone(),
+        code: "INVALID_FIELD".to_owned(),
+        message: "a value is missing".repeat(100),
+    };
+    let outcome = AttemptOutcome {
+        mistakes: vec![mistake; 50],
+        ..completed(plan)
+    };
+    planner(&mut world, outcome);
+    assert_eq!(verdicts(&world), [Verdict::Refused]);
+    assert_eq!(violation_codes(&world), vec!["INVALID_FIELD"; 20]);
+    assert_eq!(world.submitted(), 1, "nothing of it runs");
 }
 
 // RUN-11.5

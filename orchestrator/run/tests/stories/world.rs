@@ -268,7 +268,7 @@ impl World {
         Some(text_field(&request, 3).parse().unwrap())
     }
 
-    fn request_of(&self, stored: &escapement_run::journal::Stored) -> Bytes {
+    pub(crate) fn request_of(&self, stored: &escapement_run::journal::Stored) -> Bytes {
         match stored.digest.len() {
             0 => stored.inline.clone(),
             _ => self.disk.blob(stored.digest[..].try_into().unwrap()),
@@ -448,6 +448,7 @@ pub(crate) fn completed(output: Value) -> AttemptOutcome {
         code: String::new(),
         message: String::new(),
         pause,
+        ..AttemptOutcome::default()
     }
 }
 
@@ -464,6 +465,7 @@ pub(crate) fn failed(class: OutcomeClass) -> AttemptOutcome {
         code: code.to_owned(),
         message: "it broke".to_owned(),
         pause: false,
+        ..AttemptOutcome::default()
     }
 }
 

@@ -219,6 +219,7 @@ async fn play(
                 code: "NO_LUCK".to_owned(),
                 message: "it did not work".to_owned(),
                 pause: false,
+                ..AttemptOutcome::default()
             },
             "plan" => {
                 let steps = json!([call("b", "echo", &[]), call("late", "echo", &["b"])]);
@@ -269,6 +270,7 @@ fn completed(output: &Opaque) -> AttemptOutcome {
         code: String::new(),
         message: String::new(),
         pause: false,
+        ..AttemptOutcome::default()
     }
 }
 

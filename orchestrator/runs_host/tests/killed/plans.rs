@@ -215,6 +215,7 @@ pub(crate) fn handled(request: &Bytes, generation: u32) -> AttemptOutcome {
         code: String::new(),
         message: String::new(),
         pause: false,
+        ..AttemptOutcome::default()
     };
     // A planner is told of every action, so its request is looked for first.
     if names(PLANNER) {
@@ -236,6 +237,7 @@ pub(crate) fn handled(request: &Bytes, generation: u32) -> AttemptOutcome {
             code: "BROKEN".to_owned(),
             message: "it is broken".to_owned(),
             pause: false,
+            ..AttemptOutcome::default()
         },
         false => completed(StructBuilder::new().text("content", "yes")),
     }

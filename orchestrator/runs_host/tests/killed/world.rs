@@ -306,6 +306,7 @@ fn unknown() -> AttemptOutcome {
         code: "UNKNOWN_ERROR".to_owned(),
         message: "the orchestrator was restarted".to_owned(),
         pause: false,
+        ..AttemptOutcome::default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What leaves runs once it is durable, and what comes back. Submits nothing itself.
 
 use escapement_model::{Opaque, RunId};
+use escapement_run::state::Stage;
 use escapement_run::{Effect, Input, plan};
 use escapement_runs::NewRun;
 use escapement_runs_host::{Create, Ended, NotCreated};
@@ -43,7 +44,9 @@ impl<S: RunStore> RunsLoop<S> {
                 attempt_ms,
                 seen,
             } => {
-                let is_nested = !run.state().spec.parent_execution_id.is_empty();
+                let state = run.state();
+                let is_nested = !state.spec.parent_execution_id.is_empty();
+                let plans = state.stage() == Stage::Planning;
                 self.send(Outgoing::Submit {
                     run_id,
                     execution_id,
@@ -51,6 +54,7 @@ impl<S: RunStore> RunsLoop<S> {
                     attempt_ms,
                     seen,
                     is_nested,
+                    plans,
                 });
             }
             Effect::Catalogue {
@@ -66,24 +70,20 @@ impl<S: RunStore> RunsLoop<S> {
             Effect::Evaluate {
                 evaluation,
                 expression,
-            } => {
-                let Some(bindings) = run.bindings(evaluation, blobs) else {
-                    return;
-                };
-                match bindings {
-                    Ok(bindings) => self.send(Outgoing::Evaluate {
-                        run_id,
-                        evaluation,
-                        expression,
-                        bindings,
-                    }),
-                    Err(why) => {
-                        let result = Err(why);
-                        self.own
-                            .push_back((run_id, Input::Evaluated { evaluation, result }));
-                    }
+            } => match run.bindings(evaluation, blobs) {
+                None => {}
+                Some(Ok(bindings)) => self.send(Outgoing::Evaluate {
+                    run_id,
+                    evaluation,
+                    expression,
+                    bindings,
+                }),
+                Some(Err(why)) => {
+                    let result = Err(why);
+                    self.own
+                        .push_back((run_id, Input::Evaluated { evaluation, result }));
                 }
-            }
+            },
             Effect::StartChild {
                 run_id: child,
                 plan_id,

@@ -153,6 +153,7 @@ impl World {
             code: String::new(),
             message: String::new(),
             pause: false,
+            ..AttemptOutcome::default()
         };
         let input = Input::Settled {
             execution_id,
