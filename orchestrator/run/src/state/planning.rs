@@ -92,6 +92,25 @@ impl RunState {
         self.revision_number == 0
     }
 
+    /// True if the planner may be asked once more.
+    pub fn has_generations_left(&self) -> bool {
+        let planning = self.planning.as_ref();
+        let started = planning.map_or(0, |planning| planning.generation);
+        let is_out_of_budget = planning.is_some_and(|planning| planning.is_out_of_budget);
+        let is_left = started < self.spec.limits.max_generations && !is_out_of_budget;
+        self.spec.planner.is_some() && is_left
+    }
+
+    // RUN-11.10
+    /// True if another plan may follow if the one at hand fails: of the planner, or with an alternative of an action.
+    pub fn can_replan(&self) -> bool {
+        let substitutes = self.substitutions.len() < self.spec.limits.max_substitutions as usize;
+        let is_left = |action: &String| self.disabled_actions.binary_search(action).is_err();
+        let mut profiles = self.profiles.iter();
+        let has_alternatives = profiles.any(|profile| profile.alternatives.iter().any(is_left));
+        !self.stage().is_end() && (self.has_generations_left() || (substitutes && has_alternatives))
+    }
+
     pub(super) fn apply_to_planning(&mut self, event: &Event) {
         let active_ms = self.active_ms;
         match event {

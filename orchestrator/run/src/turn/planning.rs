@@ -37,11 +37,7 @@ impl Turn<'_> {
 
     /// True if the planner may be asked once more.
     pub(super) fn has_generations_left(&self) -> bool {
-        let planning = self.state.planning.as_ref();
-        let started = planning.map_or(0, |planning| planning.generation);
-        let is_out_of_budget = planning.is_some_and(|planning| planning.is_out_of_budget);
-        let is_left = started < self.state.spec.limits.max_generations && !is_out_of_budget;
-        self.state.spec.planner.is_some() && is_left
+        self.state.has_generations_left()
     }
 
     fn planner(&self) -> Planner {

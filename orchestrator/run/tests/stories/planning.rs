@@ -333,6 +333,23 @@ fn exhausted_generations_end_in_the_fallback() {
     );
 }
 
+// RUN-11.10
+#[test]
+fn whether_another_plan_may_follow_is_known_before_it_is_needed() {
+    let mut spec = planned(Preset::Standard);
+    spec.limits.max_generations = 2;
+    let mut world = of_goal(spec);
+    let can_replan = |world: &World| world.run.state().can_replan();
+    plans(&mut world, json!([tool("a", "pure.other", &[])]));
+    assert!(can_replan(&world), "a generation is left");
+    world.fail("a", OutcomeClass::FailedForGood);
+    plans(&mut world, json!([call("a")]));
+    assert!(!can_replan(&world), "that was the last one");
+    world.complete("a", json!({}));
+    assert!(!can_replan(&world));
+    assert!(!can_replan(&World::of(json!([call("a")]))), "nobody plans");
+}
+
 // RUN-11.9
 #[test]
 fn a_goal_goes_into_the_fallback_as_it_is() {

@@ -60,6 +60,7 @@ pub(crate) fn run_view(run: &Run, blobs: &dyn Blobs, detail: Detail) -> v1::Run 
             false => digest_text(&state.revision),
         },
         etag: state.sequence.to_string(),
+        can_replan: state.can_replan(),
         replans_count: small(state.revision_number.saturating_sub(1)),
         recoveries: small(state.recoveries),
         orphans: orphans(state, plan),
