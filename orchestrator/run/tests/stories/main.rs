@@ -14,6 +14,7 @@ mod hostile;
 mod limits;
 mod models;
 mod people;
+mod planned;
 mod planning;
 mod prompts;
 mod records;

@@ -3,9 +3,8 @@
 use escapement_model::ExecutionId;
 use escapement_model::opaque::ValueView;
 use escapement_run::catalogue::{Catalogue, CatalogueAction};
-use escapement_run::journal::{Decision, Event, OutcomeClass, RefusedPart, Verdict};
+use escapement_run::journal::{Decision, Event, OutcomeClass, Verdict};
 use escapement_run::outcome::AttemptOutcome;
-use escapement_run::planner::expressions_in;
 use escapement_run::presets::Preset;
 use escapement_run::spec::{
     ActionProfile, EffectClass, Fallback, FallbackKind, Planner, Risk, Spec, Templates,
@@ -14,7 +13,7 @@ use escapement_run::{Effect, Input, ShownState};
 use serde_json::{Value, json};
 
 use crate::words::message_field;
-use crate::world::{World, call, completed, encoded, failed, json_of, opaque, spec, tool};
+use crate::world::{World, call, completed, failed, json_of, opaque, spec, tool};
 
 /// A spec with a planner and without gates.
 pub(crate) fn planned(preset: Preset) -> Spec {
@@ -36,7 +35,7 @@ pub(crate) fn of_goal(spec: Spec) -> World {
     World::document(document, spec)
 }
 
-fn profile(action: &str) -> ActionProfile {
+pub(crate) fn profile(action: &str) -> ActionProfile {
     ActionProfile {
         action: action.to_owned(),
         effect: EffectClass::Pure.into(),
@@ -48,10 +47,14 @@ fn profile(action: &str) -> ActionProfile {
 
 /// What the generation that waits for it may choose from.
 pub(crate) fn offer(world: &mut World, actions: &[&str]) {
+    offer_profiles(world, actions.iter().map(|action| profile(action)).collect());
+}
+
+pub(crate) fn offer_profiles(world: &mut World, profiles: Vec<ActionProfile>) {
     let generation = world.run.state().planning.as_ref().unwrap().generation;
-    let actions = actions.iter().map(|action| CatalogueAction {
-        profile: profile(action),
-        description: format!("does {action}"),
+    let actions = profiles.into_iter().map(|profile| CatalogueAction {
+        description: format!("does {}", profile.action),
+        profile,
         input_schema: r#"{"type": "object"}"#.to_owned(),
         ..CatalogueAction::default()
     });
@@ -93,7 +96,7 @@ pub(crate) fn plans(world: &mut World, steps: Value) {
     planner(world, completed(json!({"plan": document(steps)})));
 }
 
-fn document(steps: Value) -> Value {
+pub(crate) fn document(steps: Value) -> Value {
     json!({"schema": "escapement.plan/1", "name": "Made", "steps": steps})
 }
 
@@ -108,7 +111,7 @@ pub(crate) fn verdicts(world: &World) -> Vec<Verdict> {
     ended.collect()
 }
 
-fn violation_codes(world: &World) -> Vec<String> {
+pub(crate) fn violation_codes(world: &World) -> Vec<String> {
     let planning = world.run.state().planning.clone().unwrap();
     let last = planning.previous.last().cloned().unwrap_or_default();
     last.violations.into_iter().map(|part| part.code).collect()
@@ -230,36 +233,6 @@ fn an_answer_that_may_not_run_costs_a_generation_and_runs_nothing() {
 
 // RUN-11.5
 #[test]
-fn an_expression_that_is_none_is_a_mistake_of_the_plan() {
-    let mut world = of_goal(planned(Preset::Standard));
-    offer(&mut world, &["pure.work"]);
-    let asks = |text: &str| json!({"key": "c", "type": "condition", "config": {"condition": text}});
-    let plan = json!({"plan": document(json!([call("a"), asks("input.n >"), asks("true")]))});
-    let found = expressions_in(&encoded(&plan));
-    assert_eq!(found, []);
-    let plan = json!({"plan": document(json!([call("a"), asks("input.n >")]))});
-    let found = expressions_in(&encoded(&plan));
-    assert_eq!(
-        found,
-        [("steps[1].config.condition".to_owned(), "input.n >".to_owned())]
-    );
-    let mistake = RefusedPart {
-        path: found[0].0.clone(),
-        code: "INVALID_FIELD".to_owned(),
-        message: "a value is missing".repeat(100),
-    };
-    let outcome = AttemptOutcome {
-        mistakes: vec![mistake; 50],
-        ..completed(plan)
-    };
-    planner(&mut world, outcome);
-    assert_eq!(verdicts(&world), [Verdict::Refused]);
-    assert_eq!(violation_codes(&world), vec!["INVALID_FIELD"; 20]);
-    assert_eq!(world.submitted(), 1, "nothing of it runs");
-}
-
-// RUN-11.5
-#[test]
 fn an_answer_in_another_format_counts_if_it_says_so() {
     let mut world = of_goal(planned(Preset::Standard));
     offer(&mut world, &["pure.work"]);
@@ -331,23 +304,6 @@ fn exhausted_generations_end_in_the_fallback() {
         world.last_events(),
         ["ToolOutput", "GenerationEnded", "FallbackUsed", "RunFailed"]
     );
-}
-
-// RUN-11.10
-#[test]
-fn whether_another_plan_may_follow_is_known_before_it_is_needed() {
-    let mut spec = planned(Preset::Standard);
-    spec.limits.max_generations = 2;
-    let mut world = of_goal(spec);
-    let can_replan = |world: &World| world.run.state().can_replan();
-    plans(&mut world, json!([tool("a", "pure.other", &[])]));
-    assert!(can_replan(&world), "a generation is left");
-    world.fail("a", OutcomeClass::FailedForGood);
-    plans(&mut world, json!([call("a")]));
-    assert!(!can_replan(&world), "that was the last one");
-    world.complete("a", json!({}));
-    assert!(!can_replan(&world));
-    assert!(!can_replan(&World::of(json!([call("a")]))), "nobody plans");
 }
 
 // RUN-11.9

@@ -5,6 +5,7 @@ use crate::plan::Plan;
 use crate::session::SkillHealth;
 use crate::spec::ActionProfile;
 use crate::state::{Planning, RunState};
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -26,13 +27,33 @@ pub(super) fn skills_of(state: &RunState) -> &[SkillHealth] {
     state.session.as_ref().map_or(&[], |session| &session.skills)
 }
 
-/// What the catalogue knows of the actions that a plan calls, and of those that the run calls itself, sorted by name.
+// RUN-12.3, RUN-13.6
+/// What the catalogue knows of the actions that a plan calls and of their alternatives, and of those that the run calls itself,
+/// sorted by name. Of those that models may call also what models are told of them.
 pub(super) fn profiles_of(plan: &Plan, catalogue: &Catalogue, own: &[ActionProfile]) -> Vec<ActionProfile> {
-    let called = plan
-        .actions()
-        .into_iter()
-        .filter_map(|action| Some(&catalogue.find(action)?.profile));
-    let mut profiles: Vec<ActionProfile> = called.chain(own).cloned().collect();
+    let tools: BTreeSet<&str> = plan.tools().collect();
+    let known = |action: &str| {
+        let entry = catalogue.find(action)?;
+        let mut profile = entry.profile.clone();
+        if tools.contains(action) {
+            profile.description.clone_from(&entry.description);
+            profile.input_schema.clone_from(&entry.input_schema);
+        }
+        Some(profile)
+    };
+    let called = plan.actions();
+    let mut profiles: Vec<ActionProfile> = called.iter().copied().filter_map(known).collect();
+    let mut names: BTreeSet<String> = called.into_iter().map(String::from).collect();
+    let mut at = 0;
+    while at < profiles.len() {
+        for alternative in profiles[at].alternatives.clone() {
+            if names.insert(alternative.clone()) {
+                profiles.extend(known(&alternative));
+            }
+        }
+        at += 1;
+    }
+    profiles.extend_from_slice(own);
     profiles.sort_by(|one, other| one.action.cmp(&other.action));
     profiles.dedup_by(|one, other| one.action == other.action);
     profiles
