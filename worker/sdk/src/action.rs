@@ -123,7 +123,8 @@ impl Action {
         self
     }
 
-    /// The JSON Schema of the output, for people and tools. It counts towards the 64 KiB of what is said of its nature.
+    /// The JSON Schema of the output, for people and tools; a run fails an attempt whose output is not so. It counts towards the
+    /// 64 KiB of what is said of its nature.
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.traits().output_schema = Some(schema);
