@@ -1,4 +1,4 @@
-//! Runs that use every type of step, or a planner, killed at every write: nothing is repeated, nothing is lost, they end as they would have.
+//! Runs that use every type of step, or a planner, killed at every write: nothing is repeated or lost, and they end as they would have.
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 mod plans;
