@@ -199,6 +199,7 @@ impl<'a> Reader<'a> {
                 code: String::new(),
                 message: String::new(),
                 pause: output.pause,
+                mistakes: output.mistakes.clone(),
             });
         }
         let error = match (output.class(), &value, &output.error) {
