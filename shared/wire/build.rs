@@ -37,6 +37,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .server_mod_attribute(".", "#[cfg(feature = \"server\")]")
         .extern_path(".google.protobuf.Struct", "::escapement_model::Opaque")
         .extern_path(".google.protobuf.Value", "::escapement_model::OpaqueValue")
+        // A session may say a thousand names without a word of their nature.
+        .boxed(".escapement.worker.v1.ActionSpec.traits")
         .bytes(".escapement.worker.v1")
         .bytes(".escapement.runs.v1")
         .btree_map(".")

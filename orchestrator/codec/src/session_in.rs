@@ -144,7 +144,7 @@ fn action_specs(specs: Vec<v1::ActionSpec>, dropped: &mut Dropped) -> Vec<Action
         description: dropped.cut(spec.description, MESSAGE_CHARS_MAX),
         input_schema: spec.input_schema,
         waits: spec.waits,
-        traits: crate::traits::kept(spec.traits),
+        traits: crate::traits::kept(spec.traits.map(|traits| *traits)),
     };
     specs.into_iter().map(spec).collect()
 }

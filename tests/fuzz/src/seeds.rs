@@ -231,11 +231,11 @@ pub(crate) fn worker_messages() -> Vec<worker::SessionRequest> {
         description: "does it".to_owned(),
         input_schema: "{}".to_owned(),
         waits,
-        traits: Some(v1::ActionTraits {
+        traits: Some(Box::new(v1::ActionTraits {
             output_schema: "{}".to_owned(),
             produces: vec!["image".to_owned()],
             ..v1::ActionTraits::default()
-        }),
+        })),
     };
     let in_flight = vec![worker::InFlight {
         attempt_token: token(1),

@@ -216,7 +216,7 @@ impl Action {
             description: self.description.clone(),
             input_schema: self.schema_text(),
             waits: self.waits,
-            traits: self.traits.as_ref().map(Traits::to_wire),
+            traits: self.traits.as_ref().map(|traits| Box::new(traits.to_wire())),
         }
     }
 
