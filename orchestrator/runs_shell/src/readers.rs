@@ -1,9 +1,9 @@
 //! A small pool of readers of the store of runs, on blocking threads. Caches nothing.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use escapement_store::StoreFault;
 use escapement_store::runs::{RunReader, RunStore};
+use escapement_store::{Lending, StoreFault};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::error;
@@ -18,7 +18,7 @@ pub struct RunReaders {
     permits: Arc<Semaphore>,
     /// Places for those who wait for a reader, and for those who have one.
     places: Arc<Semaphore>,
-    idle: Arc<Mutex<Vec<Box<dyn RunReader>>>>,
+    idle: Lending<dyn RunReader>,
 }
 
 impl std::fmt::Debug for RunReaders {
@@ -39,7 +39,7 @@ impl RunReaders {
         Ok(Self {
             permits: Arc::new(Semaphore::new(idle.len())),
             places: Arc::new(Semaphore::new(idle.len() + READERS_QUEUE_MAX)),
-            idle: Arc::new(Mutex::new(idle)),
+            idle: Lending::new(idle),
         })
     }
 
@@ -68,12 +68,12 @@ impl RunReaders {
         let permit = permit
             .map_err(|_| CallError::Overloaded)?
             .expect("the semaphore is never closed");
-        let idle = Arc::clone(&self.idle);
+        let idle = self.idle.clone();
         let reading = tokio::task::spawn_blocking(move || {
             // Dropped in this order: the reader is back before its permit is.
             let _permits = (permit, place);
-            let reader = Borrowed::take(idle);
-            read(reader.get())
+            let reader = idle.take();
+            read(&*reader)
         });
         // A reading that panics has met a content that is lost.
         reading.await.unwrap_or(Err(CallError::Store))
@@ -91,33 +91,5 @@ pub(crate) fn of_fault(fault: &StoreFault) -> CallError {
             CallError::Damaged(fault.to_string())
         }
         _ => CallError::Store,
-    }
-}
-
-/// A reader that goes back into the list however its use ends.
-struct Borrowed {
-    reader: Option<Box<dyn RunReader>>,
-    idle: Arc<Mutex<Vec<Box<dyn RunReader>>>>,
-}
-
-impl Borrowed {
-    // A poisoned list is a list all the same: no reader is in it half.
-    fn take(idle: Arc<Mutex<Vec<Box<dyn RunReader>>>>) -> Self {
-        let reader = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        assert!(reader.is_some(), "the holder of a permit finds a reader");
-        Self { reader, idle }
-    }
-
-    fn get(&self) -> &dyn RunReader {
-        self.reader.as_deref().expect("there until it is dropped")
-    }
-}
-
-impl Drop for Borrowed {
-    fn drop(&mut self) {
-        self.idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(self.reader.take());
     }
 }

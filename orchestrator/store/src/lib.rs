@@ -14,6 +14,7 @@ pub mod conformance;
 mod database;
 pub mod embedded;
 mod fault;
+mod lending;
 #[cfg(feature = "testing")]
 pub mod memory;
 mod removal;
@@ -27,6 +28,7 @@ use escapement_model::ExecutionId;
 pub use database::{Checkpointing, EmbeddedOptions, Files, Lock, OpenFile};
 pub use embedded::Embedded;
 pub use fault::{FaultSource, StoreFault};
+pub use lending::{Lending, Lent};
 #[cfg(feature = "testing")]
 pub use memory::{Memory, MemoryDisk, MemoryFault};
 pub use removal::{REMOVED_PER_STEP_MAX, Removal, Removed, RemovedExecution};

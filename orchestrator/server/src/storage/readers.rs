@@ -5,9 +5,9 @@ use crate::limits::{
     WATCH_READERS_MAX,
 };
 use crate::status::Rejection;
-use escapement_store::{Reader, Store, StoreFault};
+use escapement_store::{Lending, Reader, Store, StoreFault};
 use escapement_transport::CallClass;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tracing::error;
@@ -22,7 +22,7 @@ pub(crate) struct Readers {
     listing: Arc<Semaphore>,
     watches: Arc<Semaphore>,
     submissions: Arc<Semaphore>,
-    idle: Arc<Mutex<Vec<Box<dyn Reader>>>>,
+    idle: Lending<dyn Reader>,
 }
 
 /// What is read, and so how long it may wait for a reader and how many readers it may keep busy.
@@ -59,7 +59,7 @@ impl Readers {
             listing: Arc::new(Semaphore::new(LISTING_READERS_MAX)),
             watches: Arc::new(Semaphore::new(WATCH_READERS_MAX)),
             submissions: Arc::new(Semaphore::new(SUBMISSION_READERS_MAX)),
-            idle: Arc::new(Mutex::new(idle)),
+            idle: Lending::new(idle),
         })
     }
 
@@ -74,12 +74,12 @@ impl Readers {
         read: impl FnOnce(&dyn Reader) -> Result<T, StoreFault> + Send + 'static,
     ) -> Result<T, Rejection> {
         let permits = self.permits(reading).await?;
-        let idle = Arc::clone(&self.idle);
+        let idle = self.idle.clone();
         let reading = tokio::task::spawn_blocking(move || {
             // Dropped in this order: the reader is back before its permit is.
             let _permits = permits;
-            let reader = Borrowed::take(idle);
-            read(reader.get())
+            let reader = idle.take();
+            read(&*reader)
         });
         match reading.await {
             Ok(Ok(value)) => Ok(value),
@@ -123,34 +123,6 @@ async fn permit(semaphore: &Arc<Semaphore>) -> OwnedSemaphorePermit {
         .acquire_owned()
         .await
         .expect("the semaphore is never closed")
-}
-
-/// A reader that goes back into the list however its use ends.
-struct Borrowed {
-    reader: Option<Box<dyn Reader>>,
-    idle: Arc<Mutex<Vec<Box<dyn Reader>>>>,
-}
-
-impl Borrowed {
-    // A poisoned list is a list all the same: no reader is in it half.
-    fn take(idle: Arc<Mutex<Vec<Box<dyn Reader>>>>) -> Self {
-        let reader = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        assert!(reader.is_some(), "whoever holds a permit finds a reader");
-        Self { reader, idle }
-    }
-
-    fn get(&self) -> &dyn Reader {
-        self.reader.as_deref().expect("there until it is dropped")
-    }
-}
-
-impl Drop for Borrowed {
-    fn drop(&mut self) {
-        self.idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(self.reader.take());
-    }
 }
 
 fn rejection(fault: &StoreFault) -> Rejection {
