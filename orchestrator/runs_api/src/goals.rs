@@ -6,7 +6,7 @@ mod service;
 use bytes::Bytes;
 use escapement_model::PlanId;
 use escapement_model::limits::NAME_CHARS_MAX;
-use escapement_runs_host::{NoticeKind, RunsHost, notice};
+use escapement_runs_host::{EventKind, RunsHost, event};
 use escapement_runs_shell::saved::SavedPlan;
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::StoreFault;
@@ -218,8 +218,8 @@ impl Goals {
             if state == State::Completed && before != State::Completed {
                 kept.n_completed += 1;
                 // The same goal may be reached again after it was taken up again.
-                let name = format!("{} {id}:{}", NoticeKind::GoalCompleted.as_str(), kept.n_completed);
-                host.note(NoticeKind::GoalCompleted, &name, notice(&id, now));
+                let name = format!("{} {id}:{}", EventKind::GoalCompleted.as_str(), kept.n_completed);
+                host.note(EventKind::GoalCompleted, &name, event(&id, now));
             }
             if state != State::Unspecified {
                 kept.state = state.into();

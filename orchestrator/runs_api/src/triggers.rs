@@ -2,10 +2,10 @@
 //! Evaluates expressions, keeps what is due in one structure, and writes through the thread of runs alone.
 
 mod clockwork;
+mod events;
 mod firing;
 mod index;
 mod looks;
-mod notices;
 mod probes;
 mod reading;
 mod record;

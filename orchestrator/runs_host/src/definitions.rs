@@ -1,4 +1,4 @@
-//! Definitions that change together with runs, and notices of what happened to these. Looks into no definition.
+//! Definitions that change together with runs, and events of these for triggers. Looks into no definition.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,9 @@ use escapement_store::runs::{
     RunReader,
 };
 
-/// What triggers can be told of runs.
+/// Events of runs and goals, which triggers may listen to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NoticeKind {
+pub enum EventKind {
     /// A run that no other one waits for has completed.
     RunCompleted,
     /// A run that no other one waits for has failed, or its time ran out.
@@ -24,7 +24,7 @@ pub enum NoticeKind {
     GoalCompleted,
 }
 
-impl NoticeKind {
+impl EventKind {
     /// All of them.
     pub const ALL: [Self; 4] = [
         Self::RunCompleted,
@@ -50,12 +50,12 @@ pub(crate) struct Definitions {
     queued: Vec<DefinitionWrite>,
     /// Written, and not known to be durable.
     written: Vec<DefinitionWrite>,
-    wanted: BTreeSet<NoticeKind>,
+    wanted: BTreeSet<EventKind>,
 }
 
 impl Definitions {
-    /// True if a trigger listens to notices of this kind.
-    pub(crate) fn wants(&self, kind: NoticeKind) -> bool {
+    /// True if a trigger listens to events of this kind.
+    pub(crate) fn wants(&self, kind: EventKind) -> bool {
         self.wanted.contains(&kind)
     }
 
@@ -64,7 +64,7 @@ impl Definitions {
         let triggers = reader.definitions(DefinitionKind::Trigger, None, None, 1)?;
         let wanted = match triggers.is_empty() {
             true => BTreeSet::new(),
-            false => NoticeKind::ALL.into_iter().collect(),
+            false => EventKind::ALL.into_iter().collect(),
         };
         Ok(Self {
             queued: Vec::new(),
@@ -73,7 +73,7 @@ impl Definitions {
         })
     }
 
-    pub(crate) fn want(&mut self, wanted: BTreeSet<NoticeKind>) {
+    pub(crate) fn want(&mut self, wanted: BTreeSet<EventKind>) {
         self.wanted = wanted;
     }
 
@@ -87,7 +87,7 @@ impl Definitions {
     }
 
     // TRIG-3.2
-    /// Notes what triggers are told of a run, to be written with it.
+    /// Adds the events of a run, to be written with it.
     pub(crate) fn note(&mut self, work: &Work) {
         if self.wanted.is_empty() {
             return;
@@ -95,21 +95,21 @@ impl Definitions {
         let index = &work.index;
         let end = match index.state {
             _ if index.due_at.is_some() || index.parent_run_id.is_some() => None,
-            ShownState::Completed => Some(NoticeKind::RunCompleted),
-            ShownState::Failed | ShownState::Timeout => Some(NoticeKind::RunFailed),
+            ShownState::Completed => Some(EventKind::RunCompleted),
+            ShownState::Failed | ShownState::Timeout => Some(EventKind::RunFailed),
             _ => None,
         };
         let run_id = work.run_id.to_string();
         let ends = end.into_iter().map(|kind| (kind, run_id.clone()));
         let opened = work.requests.iter().filter(|row| row.asked.is_some());
-        let asked = opened.map(|row| (NoticeKind::InputRequested, row.request_id.to_string()));
+        let asked = opened.map(|row| (EventKind::InputRequested, row.request_id.to_string()));
         let noted: Vec<_> = ends
             .chain(asked)
             .filter(|(kind, _)| self.wanted.contains(kind))
             .collect();
         for (kind, id) in noted {
             let name = format!("{} {id}", kind.as_str());
-            self.define(DefinitionKind::Notice, &name, notice(&run_id, index.updated_at));
+            self.define(DefinitionKind::Event, &name, event(&run_id, index.updated_at));
         }
     }
 
@@ -152,8 +152,8 @@ impl Definitions {
     }
 }
 
-/// A notice about something; its record is that text.
-pub fn notice(about: &str, at: i64) -> DefinitionChange {
+/// An event; its record is the id of what it is about.
+pub fn event(about: &str, at: i64) -> DefinitionChange {
     DefinitionChange::Put(DefinitionPut {
         owner: None,
         priority: 0,

@@ -14,7 +14,7 @@ mod revisions;
 mod sessions;
 mod writes;
 
-pub use definitions::{NoticeKind, notice};
+pub use definitions::{EventKind, event};
 pub use export::{ExportFault, PIECE_BYTES_MAX, RunExport};
 pub use host::{Create, Ended, Fork, Handled, NotCreated, NotForked, RunsHost};
 pub use recovery::{Damaged, StoredRunFault, look_at_stored};

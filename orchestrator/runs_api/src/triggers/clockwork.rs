@@ -50,7 +50,7 @@ impl Triggers {
 
     async fn work(&self, pruned_at: &mut Option<Instant>) -> Result<(), Rejection> {
         self.loaded().await?;
-        self.tell_notices().await?;
+        self.tell_noted().await?;
         for _ in 0..DUE_MAX {
             let first = self.index().first_due(now_ms());
             let Some(trigger_id) = first else { break };
@@ -104,14 +104,14 @@ impl Triggers {
                 _ => break,
             }
         }
-        self.want_notices().await
+        self.want_events().await
     }
 
     /// Tells runs what triggers listen to.
-    pub(super) async fn want_notices(&self) -> Result<(), Rejection> {
+    pub(super) async fn want_events(&self) -> Result<(), Rejection> {
         let wanted = self.index().wanted();
         let change = move |host: &mut RunsHost, _| {
-            host.want_notices(wanted);
+            host.want_events(wanted);
             Ok(())
         };
         Ok(self.0.maker.handle().change(0, change).await?)
@@ -135,7 +135,7 @@ impl Triggers {
             index.wanted() != before
         };
         if wanted {
-            self.want_notices().await?;
+            self.want_events().await?;
         }
         self.0.changed.notify_one();
         Ok(())
@@ -313,7 +313,7 @@ fn found_of(record: &KeptFiring) -> Option<Found> {
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How long it sleeps at most.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
-/// Triggers that are handled before notices are looked for again.
+/// Triggers that are handled before events are looked for again.
 const DUE_MAX: usize = 256;
 /// Definitions that are read at a time.
 pub(super) const PAGE: usize = 500;

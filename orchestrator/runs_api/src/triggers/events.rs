@@ -103,24 +103,24 @@ impl Triggers {
     }
 
     // TRIG-3.2
-    /// Tells what was noted, and forgets it once what it started is durable.
-    pub(super) async fn tell_notices(&self) -> Result<(), Rejection> {
+    /// Fires for the stored events, and removes each once what it started is durable.
+    pub(super) async fn tell_noted(&self) -> Result<(), Rejection> {
         loop {
             let read = self.0.maker.handle().readers();
-            let notices = read
-                .read(|reader| reader.definitions(DefinitionKind::Notice, None, None, PAGE))
+            let noted = read
+                .read(|reader| reader.definitions(DefinitionKind::Event, None, None, PAGE))
                 .await?;
-            if notices.is_empty() {
+            if noted.is_empty() {
                 return Ok(());
             }
-            for notice in notices.iter().rev() {
-                if let Some(event) = self.event_of(notice).await? {
+            for event in noted.iter().rev() {
+                if let Some(event) = self.event_of(event).await? {
                     self.tell(&event).await?;
                 }
             }
             let change = move |host: &mut RunsHost, _| {
-                for notice in &notices {
-                    host.define(DefinitionKind::Notice, &notice.name, DefinitionChange::Delete);
+                for event in &noted {
+                    host.define(DefinitionKind::Event, &event.name, DefinitionChange::Delete);
                 }
                 Ok(())
             };
@@ -129,14 +129,14 @@ impl Triggers {
     }
 
     /// `None` if what it is about is gone.
-    async fn event_of(&self, notice: &Definition) -> Result<Option<Event>, Rejection> {
-        let Some((kind, id)) = notice.name.split_once(' ') else {
+    async fn event_of(&self, noted: &Definition) -> Result<Option<Event>, Rejection> {
+        let Some((kind, id)) = noted.name.split_once(' ') else {
             return Ok(None);
         };
         if self.index().listeners(kind).is_empty() {
             return Ok(None);
         }
-        let about = String::from_utf8_lossy(&notice.record).into_owned();
+        let about = String::from_utf8_lossy(&noted.record).into_owned();
         if kind == "goal_completed" {
             return Ok(Some(Event {
                 kind: kind.to_owned(),

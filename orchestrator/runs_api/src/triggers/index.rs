@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use escapement_runs_host::NoticeKind;
+use escapement_runs_host::EventKind;
 use escapement_wire::runs::v1::trigger::Config;
 
 use super::reading::schedule_of;
@@ -63,9 +63,9 @@ impl Index {
     }
 
     /// What somebody listens to.
-    pub(super) fn wanted(&self) -> BTreeSet<NoticeKind> {
-        let is_wanted = |kind: &NoticeKind| self.listeners.contains_key(kind.as_str());
-        NoticeKind::ALL.into_iter().filter(is_wanted).collect()
+    pub(super) fn wanted(&self) -> BTreeSet<EventKind> {
+        let is_wanted = |kind: &EventKind| self.listeners.contains_key(kind.as_str());
+        EventKind::ALL.into_iter().filter(is_wanted).collect()
     }
 }
 
@@ -101,7 +101,7 @@ const WAITING_LOOK_MS: i64 = 500;
 mod tests {
     use super::Index;
     use crate::triggers::record::Kept;
-    use escapement_runs_host::NoticeKind;
+    use escapement_runs_host::EventKind;
     use escapement_wire::runs::v1;
     use escapement_wire::runs::v1::trigger::Config;
 
@@ -129,7 +129,7 @@ mod tests {
         index.set("c", Some(&listening("run_failed")), None);
         index.set("d", Some(&listening("run_failed")), None);
         assert_eq!(index.listeners("run_failed"), ["c", "d"]);
-        assert!(index.wanted().contains(&NoticeKind::RunFailed));
+        assert!(index.wanted().contains(&EventKind::RunFailed));
         index.set("c", Some(&listening("other")), None);
         let mut off = listening("run_failed");
         off.trigger.enabled = Some(false);

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use escapement_model::PlanId;
 use escapement_model::limits::LABEL_CHARS_MAX;
-use escapement_runs_host::NoticeKind;
+use escapement_runs_host::EventKind;
 use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionKey, DefinitionKind, RunReader};
 use escapement_triggers::Cause;
@@ -15,8 +15,8 @@ use tonic::{Request, Response, Status};
 
 use super::Triggers;
 use super::clockwork::PAGE;
+use super::events::published;
 use super::firing::{FAILED, Found, SKIPPED, STARTED, WAITING, now_ms};
-use super::notices::published;
 use super::reading::{note_schedule, schedule_of};
 use super::record::{Kept, KeptFiring, kept};
 use super::saving::{not_found, random_id};
@@ -153,7 +153,7 @@ impl Triggers {
         let mut fields = Fields::default();
         fields.text("type", &request.r#type, 1..=LABEL_CHARS_MAX);
         fields.text("id", &request.id, 1..=LABEL_CHARS_MAX);
-        if NoticeKind::ALL.iter().any(|kind| kind.as_str() == request.r#type) {
+        if EventKind::ALL.iter().any(|kind| kind.as_str() == request.r#type) {
             fields.wrong("type", "is reserved for what happens to runs and goals");
         }
         if let Some(data) = &request.data {

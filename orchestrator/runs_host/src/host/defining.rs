@@ -6,7 +6,7 @@ use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionChange, DefinitionKind};
 
 use super::RunsHost;
-use crate::definitions::NoticeKind;
+use crate::definitions::EventKind;
 
 impl RunsHost {
     /// Changes a definition together with what else is written next.
@@ -17,10 +17,10 @@ impl RunsHost {
         self.definitions.define(kind, name, change);
     }
 
-    /// Notes something for triggers together with what else is written next, if one of them listens to its kind.
-    pub fn note(&mut self, kind: NoticeKind, name: &str, notice: DefinitionChange) {
+    /// Adds an event to what is written next, if a trigger listens to its kind.
+    pub fn note(&mut self, kind: EventKind, name: &str, event: DefinitionChange) {
         if self.definitions.wants(kind) {
-            self.define(DefinitionKind::Notice, name, notice);
+            self.define(DefinitionKind::Event, name, event);
         }
     }
 
@@ -32,8 +32,8 @@ impl RunsHost {
         self.definitions.find(self.reader(), kind, name)
     }
 
-    /// Which notices of runs are kept for triggers; all of them, until somebody says.
-    pub fn want_notices(&mut self, wanted: BTreeSet<NoticeKind>) {
+    /// Sets which events are kept for triggers; until then all are.
+    pub fn want_events(&mut self, wanted: BTreeSet<EventKind>) {
         self.definitions.want(wanted);
     }
 }

@@ -176,8 +176,8 @@ impl<S: RunStore> RunsLoop<S> {
     }
 
     fn tell_followers(&self, batch: &RunBatch) {
-        let is_notice = |write: &DefinitionWrite| write.kind == DefinitionKind::Notice;
-        if batch.definitions().iter().any(is_notice) {
+        let is_event = |write: &DefinitionWrite| write.kind == DefinitionKind::Event;
+        if batch.definitions().iter().any(is_event) {
             self.noted.notify_one();
         }
         let writes = batch.writes();

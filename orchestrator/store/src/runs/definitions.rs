@@ -26,8 +26,8 @@ pub enum DefinitionKind {
     Goal = 11,
     /// What became of a cause of a trigger, named by its key; its owner is the trigger.
     Firing = 12,
-    /// Something that happened to a run and that triggers are still to be told.
-    Notice = 13,
+    /// Something that happened to a run or a goal, and that triggers have not heard of.
+    Event = 13,
 }
 
 impl DefinitionKind {
@@ -39,7 +39,7 @@ impl DefinitionKind {
         Self::Trigger,
         Self::Goal,
         Self::Firing,
-        Self::Notice,
+        Self::Event,
     ];
 }
 
