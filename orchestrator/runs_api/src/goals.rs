@@ -3,6 +3,8 @@
 mod progress;
 mod service;
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use escapement_model::PlanId;
 use escapement_model::limits::NAME_CHARS_MAX;
@@ -124,7 +126,8 @@ impl Goals {
             let Some(found) = found.filter(is_theirs) else {
                 return Ok(None);
             };
-            Ok(Some(view(&found, &read(&found)?, &progress(reader)?)))
+            let progress = progress(reader, &BTreeSet::from([id.as_str()]))?;
+            Ok(Some(view(&found, &read(&found)?, &progress)))
         });
         read.await?.ok_or_else(|| not_found(&goal_id))
     }
@@ -149,15 +152,18 @@ impl Goals {
                 .last()
                 .filter(|_| page.len() == page_size)
                 .map(Definition::key);
-            let progress = progress(reader)?;
             // Lists leave out what is damaged.
             let goals = page.iter().filter_map(|found| Some((found, read(found).ok()?)));
             let wanted = goals.filter(|(_, kept)| {
                 let is_state = state == State::Unspecified || kept.state == i32::from(state);
                 is_state && (parent_id.is_empty() || kept.parent_id == parent_id)
             });
+            let wanted: Vec<_> = wanted.collect();
+            let ids = wanted.iter().map(|(found, _)| found.name.as_str()).collect();
+            let progress = progress(reader, &ids)?;
             let goals: Vec<v1::Goal> = wanted
-                .map(|(found, kept)| view(found, &kept, &progress))
+                .iter()
+                .map(|(found, kept)| view(found, kept, &progress))
                 .collect();
             Ok((goals, last))
         });

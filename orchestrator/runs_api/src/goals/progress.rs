@@ -1,6 +1,6 @@
 //! How far goals are, by their saved plans. Writes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use escapement_runs_shell::saved::decoded;
 use escapement_store::StoreFault;
@@ -17,15 +17,18 @@ pub(super) struct Plans {
 
 pub(super) type Progress = BTreeMap<String, Plans>;
 
-/// How far the saved plans of each goal are.
-pub(super) fn progress(reader: &dyn RunReader) -> Result<Progress, StoreFault> {
+/// How far the saved plans of these goals are. Reads every saved plan, and the runs of those that serve them.
+pub(super) fn progress(reader: &dyn RunReader, goals: &BTreeSet<&str>) -> Result<Progress, StoreFault> {
     let mut progress = Progress::new();
+    if goals.is_empty() {
+        return Ok(progress);
+    }
     let mut before: Option<DefinitionKey> = None;
     loop {
         let page = reader.definitions(DefinitionKind::SavedPlan, None, before, PAGE)?;
         for plan in &page {
             let Ok(saved) = decoded(plan) else { continue };
-            if saved.goal_id.is_empty() {
+            if !goals.contains(saved.goal_id.as_str()) {
                 continue;
             }
             let newest = match reader.newest_run_of(&plan.name) {
