@@ -42,6 +42,7 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
             "validation" => validation::validation(extent).await?,
             "queue" => queue::queue(extent).await?,
             "runs" => runs::runs(extent).await?,
+            "runs_at_rest" => vec![idle::at_rest(extent).await?],
             "sessions" => idle::sessions(extent).await?,
             "restart" => restart::restart(extent).await?,
             "idle" => idle::idle(extent).await?,
@@ -56,7 +57,7 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
 }
 
 /// What can be asked for alone.
-const GROUPS: [&str; 10] = [
+const GROUPS: [&str; 11] = [
     "single",
     "three",
     "chain",
@@ -64,6 +65,7 @@ const GROUPS: [&str; 10] = [
     "validation",
     "queue",
     "runs",
+    "runs_at_rest",
     "sessions",
     "restart",
     "idle",

@@ -32,7 +32,6 @@ pub(crate) async fn runs(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let mut bars = vec![latency(extent).await?, rate(extent).await?];
     bars.extend(iterations(extent).await?);
     bars.extend(waiting(extent).await?);
-    bars.push(super::idle::at_rest(extent).await?);
     Ok(bars)
 }
 
