@@ -87,6 +87,11 @@ impl Told {
         accepted.map(|one| id_of(&one.request)).collect()
     }
 
+    /// How many results somebody saw.
+    pub(crate) fn n_settled(&self) -> usize {
+        self.0.iter().filter(|one| one.settled.is_some()).count()
+    }
+
     /// True if the execution is as it was told, and not less.
     pub(crate) fn agrees(&self, execution: &Execution) -> bool {
         let one = self
