@@ -180,6 +180,15 @@ async fn s52_a_worker_asks_for_an_approval_and_is_called_with_it() {
         request["subject"].to_string().contains("APPROVAL_REQUIRED"),
         "exactly what was sent: {request:#}"
     );
+    let asked = json!({ "input_request_id": request["input_request_id"] });
+    let asked = world.call("InboxService/GetInputRequest", asked).await;
+    for request in [&request, &asked["input_request"]] {
+        assert_eq!(
+            request["data"],
+            json!({ "mails": 3.0 }),
+            "what its handler says about it"
+        );
+    }
     world.respond(&request, approve()).await.unwrap();
     assert_eq!(world.ended(&run_id).await["output"], json!({ "sent": 3.0 }));
     for event in world.events(&run_id).await {

@@ -58,6 +58,12 @@ pub(crate) fn request_view(
         unit_index: request.unit.map(|unit| small(unit.index)),
         user_id: state.spec.user_id.clone(),
         closed_at: None,
+        // RUN-6.7
+        data: request
+            .data
+            .as_ref()
+            .and_then(shown)
+            .map(OpaqueValue::from_encoded),
     }
 }
 

@@ -12,9 +12,14 @@ pub(super) fn end(result: v1::PlanResult, step_id: &str, assigned: bool) -> Cont
         Some(ValueView::Struct(output)) => Some(Opaque::from_encoded(outputs.as_encoded().slice_ref(output))),
         _ => None,
     };
+    let error = result.error.map(own_error);
+    let data = error
+        .as_ref()
+        .filter(|error| error.error_code == APPROVAL_REQUIRED);
+    let data = data.and_then(|error| error.context.clone());
     ContractEnd {
-        output: output.filter(|_| result.error.is_none()),
-        error: result.error.map(error),
+        output: output.filter(|_| error.is_none()).or(data),
+        error: error.map(self::error),
         steps_executed: u32::try_from(result.steps_executed).unwrap_or(0),
         assigned,
     }
@@ -22,11 +27,14 @@ pub(super) fn end(result: v1::PlanResult, step_id: &str, assigned: bool) -> Cont
 
 /// What the step reported counts, and not that its failure stopped the plan: makes each of these fatal and keeps the
 /// step's own error, with its severity, as the cause.
-fn error(mut error: v1::ExecutionError) -> ContractError {
-    let error = match error.cause.take() {
+fn own_error(mut error: v1::ExecutionError) -> v1::ExecutionError {
+    match error.cause.take() {
         Some(cause) if cause.error_code == error.error_code => *cause,
         _ => error,
-    };
+    }
+}
+
+fn error(error: v1::ExecutionError) -> ContractError {
     let reason = error.context.as_ref().and_then(|context| {
         let Some(ValueView::Text(reason)) = value_of(context.as_encoded(), "reason") else {
             return None;
@@ -118,3 +126,6 @@ pub(super) fn is_about(record: &[u8], subject: &str) -> bool {
     let subject = subject.as_bytes();
     !subject.is_empty() && record.windows(subject.len()).any(|bytes| bytes == subject)
 }
+
+/// The code of a handler that asks for an approval; the context of its error is what a person is shown.
+const APPROVAL_REQUIRED: &str = "APPROVAL_REQUIRED";
