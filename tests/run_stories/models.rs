@@ -1,6 +1,6 @@
 //! Models that call tools, on real processes: what they may call, and what a kill repeats.
 
-use crate::plan_words::document;
+use crate::plan_words::{call, document};
 use crate::world::World;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -156,5 +156,74 @@ async fn s78_a_budget_warns_stops_and_is_extended() {
     for field in ["budget.prices", "budget.warn_ratio", "budget.exhausted"] {
         assert!(text.contains(field), "{text}");
     }
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s92_results_have_their_words_and_a_model_is_told_all_that_came_before() {
+    let world = world().await;
+    world.shared.model_says(&["blue"]);
+    let config = json!({ "prompt": "Which colour?", "choices": ["Red", "Blue"] });
+    let steps = json!([
+        call("a", "script.pure", json!({ "answer": { "seen": "a blue bear" } })),
+        { "key": "decide", "type": "llm_decision", "config": config },
+    ]);
+    let request = json!({ "document": document(steps), "user_id": "ada", "llm_model": "small" });
+    let run_id = world.create(request).await;
+    assert_eq!(world.ended(&run_id).await["state"], "completed");
+    assert_eq!(
+        world.step(&run_id, "a").await["result_view"],
+        json!({ "type": "tool_call", "tool_name": "script.pure", "result": { "seen": "a blue bear" } })
+    );
+    assert_eq!(
+        world.step(&run_id, "decide").await["result_view"],
+        json!({ "type": "llm_decision", "decision": "Blue", "tool_calls": [] })
+    );
+    let calls = world.calls_of(&run_id);
+    assert!(calls.iter().all(|call| call["user_id"] == "ada"), "{calls:#?}");
+    let messages = calls[1]["payload"]["messages"].to_string();
+    for told in ["Which colour?", "Red", "Blue", "a blue bear"] {
+        assert!(messages.contains(told), "{told}: {messages}");
+    }
+    assert_eq!(calls[1]["payload"]["model"], "small");
+    let evidence = json!({ "run_id": run_id, "step_key": "decide" });
+    let evidence = world.call("RunService/ListEvidence", evidence).await;
+    assert_eq!(evidence["evidence"][0]["model"], "small", "{evidence:#}");
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s98_a_request_in_plain_words_has_one_of_eight_intents() {
+    let world = World::start().await;
+    for (query, intent, mime_type, generates) in [
+        ("crea una imagen de un gato", "image_generate", "image/png", true),
+        (
+            "crea un pdf de https://example.com",
+            "pdf_generate",
+            "application/pdf",
+            true,
+        ),
+        (
+            "busca información sobre X",
+            "web_search",
+            "application/json",
+            false,
+        ),
+        ("https://example.com", "browse_url", "text/html", false),
+        ("hola", "generic", "", false),
+    ] {
+        let said = world
+            .call("RunService/ClassifyIntent", json!({ "query": query }))
+            .await;
+        let found = (&said["intent"], &said["generates"]);
+        assert_eq!(found, (&json!(intent), &json!(generates)), "{query}");
+        assert!(
+            intent == "generic" || said["mime_type"] == mime_type,
+            "{query}: {said}"
+        );
+    }
+    let own = json!({ "query": "crea un pdf", "intent": "web_search" });
+    let said = world.call("RunService/ClassifyIntent", own).await;
+    assert_eq!(said["intent"], "web_search", "the caller's own intent wins");
     world.close().await;
 }

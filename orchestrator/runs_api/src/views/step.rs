@@ -2,6 +2,7 @@
 
 use super::run::error_view;
 use super::words::{count, hex, signed, skip_word, small, time};
+use bytes::Bytes;
 use escapement_model::opaque::{StructBuilder, ValueView};
 use escapement_model::{Opaque, OpaqueValue, RunId};
 use escapement_run::Run;
@@ -165,7 +166,7 @@ pub(crate) fn result_view(plan: &Step, output: ValueView<'_>) -> Opaque {
             .text("type", "tool_call")
             .text("tool_name", &call.tool_name)
             .value("result", output),
-        StepKind::LlmDecision(_) => view.text("type", "llm_decision").value("decision", output),
+        StepKind::LlmDecision(_) => decision_view(view.text("type", "llm_decision"), output),
         StepKind::UserInput(_) => view.text("type", "user_input").value("answer", output),
         StepKind::Condition(_) => view.text("type", "condition").value("result", output),
         StepKind::Parallel(_) => view.text("type", "parallel").value("results", output),
@@ -176,6 +177,17 @@ pub(crate) fn result_view(plan: &Step, output: ValueView<'_>) -> Opaque {
         StepKind::SubPlan(_) => view.text("type", "sub_plan").value("result", output),
     }
     .build()
+}
+
+/// What a model decided and which tools it called; of an operator's word the word.
+fn decision_view(view: StructBuilder, output: ValueView<'_>) -> StructBuilder {
+    let ValueView::Struct(object) = output else {
+        return view.value("decision", output);
+    };
+    let object = Opaque::from_encoded(Bytes::copy_from_slice(object));
+    let said = object.entries().filter_map(Result::ok);
+    let said = said.filter(|(key, _)| ["decision", "tool_calls"].contains(key));
+    said.fold(view, |view, (key, value)| view.value(key, value))
 }
 
 #[cfg(test)]
