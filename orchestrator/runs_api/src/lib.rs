@@ -23,6 +23,7 @@ mod saved;
 mod session_service;
 mod triggers;
 mod views;
+mod watching;
 
 pub use action_service::Actions;
 pub use artifact_service::Artifacts;

@@ -1,7 +1,5 @@
 //! Streams what users are told: what is kept, then what comes. Remembers one number.
 
-use std::time::Duration;
-
 use escapement_runs::{Notice, NoticeKind, stream_of_session, stream_of_user};
 use escapement_runs_host::RunsHost;
 use escapement_runs_shell::RunsHandle;
@@ -9,8 +7,6 @@ use escapement_store::runs::{RunReader, StoredNotice};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::watch_notices_response::Told;
 use prost::Message;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
@@ -20,8 +16,9 @@ use crate::fields::Fields;
 use crate::resolution::{SESSION_ID_CHARS_MAX, owner};
 use crate::session_service;
 use crate::views::{signed, uuid_text};
+use crate::watching::{self, End, Watched, Watcher};
 
-type Answer = Result<v1::WatchNoticesResponse, Status>;
+type Answer = v1::WatchNoticesResponse;
 
 impl Runs {
     /// Refuses a run that names a session that is not there, or another user's.
@@ -40,7 +37,7 @@ impl Runs {
     pub(super) async fn notices(
         &self,
         request: v1::WatchNoticesRequest,
-    ) -> Result<ReceiverStream<Answer>, Rejection> {
+    ) -> Result<ReceiverStream<Result<Answer, Status>>, Rejection> {
         let mut fields = Fields::default();
         fields.note("user_id", &request.user_id);
         fields.text("session_id", &request.session_id, 0..=SESSION_ID_CHARS_MAX);
@@ -61,71 +58,33 @@ impl Runs {
             true => self.runs.readers().read(|reader| reader.last_notice()).await?,
             false => u64::try_from(request.after_cursor).unwrap_or(0),
         };
-        let (sender, receiver) = mpsc::channel(TOLD_MAX);
-        let watch = Watch {
+        // Followed first, so that nothing is missed between a look and the next.
+        let follow = self.runs.follow_notices();
+        let notices = WatchedNotices {
             runs: self.runs.clone(),
             stream,
             after,
-            sender,
         };
-        tokio::spawn(watch.watch());
-        Ok(ReceiverStream::new(receiver))
+        Ok(watching::start(notices, follow))
     }
 }
 
-struct Watch {
+struct WatchedNotices {
     runs: RunsHandle,
     stream: String,
     /// The number of the last one that was told.
     after: u64,
-    sender: mpsc::Sender<Answer>,
 }
 
-/// Why a watch ends.
-enum End {
-    /// Nobody listens.
-    Gone,
-    Rejected(Rejection),
-}
+impl Watched for WatchedNotices {
+    type Answer = Answer;
 
-impl From<Rejection> for End {
-    fn from(rejection: Rejection) -> Self {
-        Self::Rejected(rejection)
-    }
-}
-
-impl Watch {
-    async fn watch(mut self) {
-        if let Err(End::Rejected(rejection)) = self.tell_until_it_ends().await {
-            // Nobody may listen any more.
-            let _gone = self.sender.send(Err(rejection.into())).await;
-        }
+    fn heartbeat(&self) -> Answer {
+        let cursor = signed(self.after);
+        answer(Told::Heartbeat(v1::NoticesHeartbeat { cursor }))
     }
 
-    async fn tell_until_it_ends(&mut self) -> Result<(), End> {
-        // Followed first, so that nothing is missed between a look and the next.
-        let mut follow = self.runs.follow_notices();
-        let mut beat = Instant::now() + HEARTBEAT;
-        loop {
-            if self.tell().await? {
-                beat = Instant::now() + HEARTBEAT;
-            }
-            tokio::select! {
-                // A watcher that went away is seen first, then what is new.
-                biased;
-                () = self.sender.closed() => return Err(End::Gone),
-                moved = follow.moved() => moved.map_err(Rejection::from)?,
-                () = sleep_until(beat) => {
-                    let cursor = signed(self.after);
-                    self.send(Told::Heartbeat(v1::NoticesHeartbeat { cursor })).await?;
-                    beat = Instant::now() + HEARTBEAT;
-                }
-            }
-        }
-    }
-
-    /// Tells what is new; true if there was something.
-    async fn tell(&mut self) -> Result<bool, End> {
+    async fn tell(&mut self, watcher: &Watcher<Answer>) -> Result<bool, End> {
         let before = self.after;
         loop {
             let (stream, after) = (self.stream.clone(), self.after);
@@ -135,7 +94,7 @@ impl Watch {
             for stored in page {
                 self.after = stored.number;
                 if let Some(notice) = view(stored) {
-                    self.send(Told::Notice(notice)).await?;
+                    watcher.send(answer(Told::Notice(notice))).await?;
                 }
             }
             if is_last {
@@ -143,11 +102,10 @@ impl Watch {
             }
         }
     }
+}
 
-    async fn send(&self, told: Told) -> Result<(), End> {
-        let answer = v1::WatchNoticesResponse { told: Some(told) };
-        self.sender.send(Ok(answer)).await.map_err(|_| End::Gone)
-    }
+fn answer(told: Told) -> Answer {
+    v1::WatchNoticesResponse { told: Some(told) }
 }
 
 /// The notice; `None` if its record is none.
@@ -169,9 +127,5 @@ fn view(stored: StoredNotice) -> Option<v1::Notice> {
     })
 }
 
-/// How long nothing happens before a heartbeat comes.
-const HEARTBEAT: Duration = Duration::from_secs(15);
-/// What waits for a slow watcher.
-const TOLD_MAX: usize = 16;
 /// Notices that are read at a time.
 const PAGE: usize = 32;

@@ -3,6 +3,7 @@
 
 mod actions;
 mod calls;
+mod inbox;
 mod plans;
 mod steps;
 mod world;

@@ -19,7 +19,6 @@ use tonic_types::StatusExt;
 
 pub(crate) struct World {
     pub(crate) plans: Plans,
-    #[allow(dead_code, reason = "the next tests use it")]
     pub(crate) inbox: Inbox,
     pub(crate) actions: Actions,
     pub(crate) runs: RunsHandle,

@@ -1,0 +1,128 @@
+//! What runs ask, whom they ask, and which answer wins.
+
+use escapement_run::spec::Policy;
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::approval::{self, Approve, Deny};
+use escapement_wire::runs::v1::inbox_service_server::InboxService;
+use escapement_wire::runs::v1::input_request::State;
+use escapement_wire::runs::v1::respond_to_input_request::Answer;
+use escapement_wire::runs::v1::responder::Kind;
+use escapement_wire::runs::v1::watch_inbox_response::Told;
+use serde_json::json;
+use tokio_stream::StreamExt;
+use tonic::{Code, Request, Status};
+
+use crate::calls::{create, document, named, put};
+use crate::world::{World, told};
+
+/// A run of ada's that waits for the approval of its plan.
+async fn asking(world: &World) -> String {
+    let plan = create(world, named("Asks")).await.unwrap();
+    let steps = json!([{"key": "a", "type": "tool_call", "config": {"tool_name": "mail.send"}}]);
+    put(world, &plan.plan_id, &document(&steps)).await.unwrap();
+    let made = world.run_of(&plan.plan_id, 1, Policy::default()).await;
+    made.unwrap().to_string()
+}
+
+async fn list(world: &World, user_id: &str, kind: &str) -> Vec<v1::InputRequest> {
+    let request = v1::ListInputRequestsRequest {
+        user_id: user_id.to_owned(),
+        kind: kind.to_owned(),
+        ..v1::ListInputRequestsRequest::default()
+    };
+    let answer = world.inbox.list_input_requests(Request::new(request)).await;
+    answer.unwrap().into_inner().input_requests
+}
+
+async fn decide(
+    world: &World,
+    asked: &v1::InputRequest,
+    (who, kind): (&str, Kind),
+    decision: approval::Decision,
+) -> Result<v1::InputRequest, Status> {
+    let request = v1::RespondToInputRequest {
+        input_request_id: asked.input_request_id.clone(),
+        subject_digest: asked.subject_digest.clone(),
+        answer: Some(Answer::Approval(v1::Approval {
+            decision: Some(decision),
+        })),
+        responder: Some(v1::Responder {
+            id: who.to_owned(),
+            kind: kind.into(),
+            verified: false,
+        }),
+        ..v1::RespondToInputRequest::default()
+    };
+    let answer = world.inbox.respond_to_input(Request::new(request)).await?;
+    Ok(answer.into_inner().input_request.unwrap())
+}
+
+#[tokio::test]
+async fn a_request_is_listed_for_its_user_and_kind_and_its_first_valid_answer_wins() {
+    let world = World::new();
+    let run_id = asking(&world).await;
+    for (user_id, kind, count) in [
+        ("", "", 1),
+        ("ada", "approval", 1),
+        ("ada", "question", 0),
+        ("bob", "", 0),
+    ] {
+        assert_eq!(list(&world, user_id, kind).await.len(), count, "{user_id} {kind}");
+    }
+    let asked = list(&world, "ada", "approval").await.remove(0);
+    assert_eq!((&asked.run_id, asked.step_key.as_str()), (&run_id, ""));
+    assert_eq!(asked.state(), State::Open);
+
+    let approve = || approval::Decision::Approve(Approve {});
+    let (bob, robot) = (("bob", Kind::Person), ("robot", Kind::Agent));
+    let other = v1::InputRequest {
+        subject_digest: "00".repeat(32),
+        ..asked.clone()
+    };
+    for (asked, who, code, reason) in [
+        (&other, bob, Code::FailedPrecondition, "DIGEST_MISMATCH"),
+        (&asked, robot, Code::PermissionDenied, "NOT_AN_APPROVER"),
+    ] {
+        let refused = told(&decide(&world, asked, who, approve()).await.unwrap_err());
+        assert_eq!((refused.0, refused.1.as_str()), (code, reason));
+        assert_eq!(list(&world, "ada", "").await.len(), 1, "it stays open: {reason}");
+    }
+    let answered = decide(&world, &asked, bob, approve()).await.unwrap();
+    assert_eq!(answered.state(), State::Answered);
+    assert!(answered.closed_at.is_some());
+    // What is open now is what the plan's step asks.
+    let open = list(&world, "", "").await;
+    assert_eq!((open.len(), open[0].step_key.as_str()), (1, "a"));
+    let again = decide(&world, &asked, bob, approve()).await.unwrap();
+    assert_eq!(again, answered, "the same answer changes nothing");
+    let late = decide(&world, &asked, bob, approval::Decision::Deny(Deny {})).await;
+    assert_eq!(told(&late.unwrap_err()).1, "ALREADY_ANSWERED");
+}
+
+#[tokio::test]
+async fn a_watcher_sees_what_is_open_and_what_becomes_of_it() {
+    let world = World::new();
+    asking(&world).await;
+    let watch = async |user_id: &str| {
+        let request = v1::WatchInboxRequest {
+            user_id: user_id.to_owned(),
+            ..v1::WatchInboxRequest::default()
+        };
+        let answers = world.inbox.watch_inbox(Request::new(request)).await;
+        answers.unwrap().into_inner()
+    };
+    let mut answers = watch("ada").await;
+    let mut next = async || match answers.next().await.unwrap().unwrap().told {
+        Some(Told::InputRequest(request)) => request,
+        other => panic!("{other:?}"),
+    };
+    let asked = next().await;
+    assert_eq!(asked.state(), State::Open);
+    let deny = approval::Decision::Deny(Deny {});
+    decide(&world, &asked, ("bob", Kind::Person), deny).await.unwrap();
+    let ended = next().await;
+    assert_eq!(
+        (ended.input_request_id, ended.state),
+        (asked.input_request_id, State::Answered.into())
+    );
+}
