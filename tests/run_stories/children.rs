@@ -215,4 +215,4 @@ async fn s48_a_kill_makes_no_second_child() {
 }
 
 /// Enough to fill every slot many times.
-const PARENTS: usize = 60;
+const PARENTS: usize = 200;

@@ -45,6 +45,10 @@ async fn s89_lists_are_sorted_filtered_and_paged() {
     );
 
     assert_eq!(world.all_runs(json!({ "user_id": "ada" })).await.len(), 12);
+    for (goal, of_ada) in [("g-0", 6), ("g-1", 0), ("g-2", 6)] {
+        let both = json!({ "user_id": "ada", "goal_id": goal });
+        assert_eq!(world.all_runs(both).await.len(), of_ada, "{goal}");
+    }
     assert_eq!(world.all_runs(json!({ "trigger_id": "t" })).await.len(), 23);
     assert_eq!(world.all_runs(json!({ "trigger_id": "nobody" })).await.len(), 0);
     let status = world.call("RunService/GetRunsStatus", json!({})).await;

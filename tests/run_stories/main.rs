@@ -25,6 +25,7 @@ mod models;
 mod notices;
 mod overlap;
 mod people;
+mod planning;
 mod plans;
 mod records;
 mod recovery;

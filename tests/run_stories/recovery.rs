@@ -278,6 +278,59 @@ async fn s77_a_full_queue_of_the_contract_delays_and_counts_nothing() {
     world.close().await;
 }
 
+/// Runs a command of the orchestrator that must succeed.
+fn command(arguments: &[&str]) {
+    let orchestrator = escapement_tests::Binaries::build().unwrap().orchestrator;
+    let said = std::process::Command::new(orchestrator)
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(said.status.success(), "{arguments:?}: {said:?}");
+}
+
+#[tokio::test]
+async fn s77_what_ran_during_a_backup_is_asked_about_after_the_restore() {
+    let mut world = World::start().await;
+    let steps = json!([
+        call("done", "script.effect", json!({ "answer": { "n": 1 } })),
+        call(
+            "open",
+            "script.effect",
+            json!({ "gate": "open", "answer": { "n": 2 } })
+        ),
+        call("then", "script.effect", json!({ "answer": { "n": 3 } })),
+    ]);
+    let run_id = world.run(steps).await;
+    world.called_times(&run_id, "open", 1).await;
+    let (store, backup) = (world.directory.join("store"), world.directory.join("backup"));
+    let (at, file) = (store.to_str().unwrap(), backup.to_str().unwrap());
+    command(&["backup", "--store-path", at, "--to", file]);
+    world.kill();
+    std::fs::rename(&store, world.directory.join("lost")).unwrap();
+    command(&["restore", "--from", file, "--store-path", at]);
+    world.worker_goes();
+    world.shared.open("open");
+    world.starts().await;
+    world.worker_comes().await;
+
+    let run = world.in_state(&run_id, "paused").await;
+    assert_eq!(run["completed_steps"], 1, "{run:#}");
+    world
+        .call("RunService/ResumeRun", json!({ "run_id": run_id }))
+        .await;
+    let request = world.open_request(&run_id).await;
+    assert_eq!(request["kind"], "ambiguous_effect");
+    let happened = json!({ "effect": { "happened": { "output": { "n": 2 } } } });
+    world.respond(&request, happened).await.unwrap();
+    assert_eq!(world.ended(&run_id).await["output"], json!({ "n": 3.0 }));
+    assert_eq!(
+        world.called(&run_id),
+        ["done", "open", "then"],
+        "nothing runs twice"
+    );
+    world.close().await;
+}
+
 #[tokio::test]
 async fn s80_a_process_of_runs_apart_from_the_contract_loses_no_execution() {
     let mut contract = World::start_with(|settings| settings).await;
@@ -421,6 +474,13 @@ async fn s7_a_run_whose_plan_cannot_be_read_harms_no_other() {
     world.respond(&request, json!({ "text": "on" })).await.unwrap();
     assert_eq!(world.ended(&whole).await["state"], "completed");
     assert!(world.called(&damaged).is_empty());
+    let live = world.all_runs(json!({ "live": true })).await;
+    let live: Vec<&Value> = live.iter().map(|run| &run["run_id"]).collect();
+    assert_eq!(
+        live,
+        [&json!(damaged)],
+        "it has not ended, and somebody has to look at it"
+    );
     world.orchestrator.stop().await.unwrap();
 }
 

@@ -9,7 +9,8 @@
 //! - `{"gate": "name"}` waits until the test opens the gate, and does the rest then; with `"gate_at": n` in iteration n only.
 //! - `{"hang": true}` never answers.
 //!
-//! `script.judge` does what the call that it judges says under `judge`.
+//! `script.judge` does what the call that it judges says under `judge`, and `script.planner` what its payload says under `plans` for the
+//! generation that is asked for, the last of them for all further ones.
 
 use escapement_sdk::{Action, Risk, StepContext, StepError, Worker};
 use serde_json::{Map, Value, json};
@@ -22,7 +23,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Names under which the same handler is offered. The part behind the dot says how a profile classifies it.
-pub(crate) const ACTIONS: [&str; 9] = [
+pub(crate) const ACTIONS: [&str; 10] = [
     "script.pure",
     "script.world",
     "script.effect",
@@ -32,6 +33,7 @@ pub(crate) const ACTIONS: [&str; 9] = [
     "script.danger",
     "script.plain",
     "script.judge",
+    "script.planner",
 ];
 
 /// A running worker. It ends with the test.
@@ -182,6 +184,10 @@ async fn handle(shared: &Shared, payload: Value, context: &StepContext) -> Resul
         Ok(said)
     } else if context.action() == "script.judge" {
         act(shared, said(&payload["payload"]["judge"], 0)).await
+    } else if context.action() == "script.planner" {
+        let generation = payload["metadata"]["generationAttempt"].as_f64().unwrap_or(1.0);
+        let plans = json!({ "each": payload["plans"] });
+        act(shared, said(&plans, generation as usize - 1)).await
     } else {
         act(shared, said(&payload, call)).await
     };
