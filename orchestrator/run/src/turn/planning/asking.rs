@@ -31,8 +31,11 @@ impl<'a> Turn<'a> {
     }
 
     // RUN-11.2, RUN-11.4
-    /// Sends an attempt of the generation at hand.
+    /// Sends an attempt of the generation at hand; a run that shall pause does so once it goes on.
     pub(super) fn ask_planner(&mut self) {
+        if self.state.pause_wanted {
+            return;
+        }
         let planning = self.planning();
         let (planner, catalogue, input) = (self.planner(), self.catalogue(), self.given_input());
         let attempt_ms = self.generation_left_ms();
