@@ -136,6 +136,24 @@ bugs! {
     RunParkedEarly = "run-parked-early",
     /// A fork keeps nothing of what completed.
     RunForkForgets = "run-fork-forgets",
+    /// A planner is asked once more than allowed.
+    RunGenerationTooMany = "run-generation-too-many",
+    /// A planner that has answered is asked again.
+    RunPlannerAskedAgain = "run-planner-asked-again",
+    /// A plan may call what the run does without.
+    RunDisabledForgotten = "run-disabled-forgotten",
+    /// No budget binds.
+    RunBudgetIgnored = "run-budget-ignored",
+    /// A model has any tool that it asks for.
+    RunToolUnchecked = "run-tool-unchecked",
+    /// A model has one turn more than allowed.
+    RunTurnTooMany = "run-turn-too-many",
+    /// Any verdict of a safety check is a yes.
+    RunSafetyUnheard = "run-safety-unheard",
+    /// The patches of a step are merged in the wrong order.
+    RunPatchesReversed = "run-patches-reversed",
+    /// Two runs of one saved plan live at a time.
+    RunPlanTwice = "run-plan-twice",
     // The shell.
     /// A full disk is taken for a write that went through.
     FullIsDurable = "full-is-durable",

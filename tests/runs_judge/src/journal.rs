@@ -1,20 +1,18 @@
 //! The entries of a journal, read from their bytes. Field numbers are those that journals are stored with.
 
+mod models;
+mod unit;
+
 use crate::wire::Message;
+
+pub(crate) use models::{AskedCall, Budget, KINDS, Usage};
+pub(crate) use unit::{RANGE, Unit};
 
 /// Bytes, in place or by their hash.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stored {
     pub(crate) inline: Vec<u8>,
     pub(crate) digest: Option<[u8; 32]>,
-}
-
-/// A unit of a step in an epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Unit {
-    pub(crate) step: u32,
-    pub(crate) index: u32,
-    pub(crate) epoch: u32,
 }
 
 /// What the run is made from.
@@ -32,6 +30,14 @@ pub(crate) struct Spec {
     pub(crate) autonomy: u32,
     pub(crate) user: String,
     pub(crate) llm_action: String,
+    /// Empty if calls are not checked.
+    pub(crate) safety_action: String,
+    /// Empty if it is the run's own.
+    pub(crate) session_id: String,
+    pub(crate) max_turns: u32,
+    pub(crate) max_generations: u32,
+    pub(crate) max_substitutions: u32,
+    pub(crate) budget: Option<Budget>,
 }
 
 /// What a person is asked.
@@ -42,6 +48,8 @@ pub(crate) struct Asked {
     pub(crate) unit: Option<Unit>,
     pub(crate) digest: Vec<u8>,
     pub(crate) expires_at: i64,
+    /// The part of the budget that it is about: a place in [`KINDS`].
+    pub(crate) budget: usize,
 }
 
 /// What a person said.
@@ -64,6 +72,8 @@ pub(crate) struct Called {
     pub(crate) action: String,
     pub(crate) request: Stored,
     pub(crate) subject: Vec<u8>,
+    /// What it may use, if it asks a model.
+    pub(crate) reserved: Option<Usage>,
 }
 
 /// How an attempt ended.
@@ -91,6 +101,36 @@ pub(crate) enum Event {
         document: Stored,
         /// Action and risk.
         risks: Vec<(String, u32)>,
+        /// The generation that made it, or 0.
+        generation: u32,
+        /// What it may not call.
+        disabled: Vec<String>,
+    },
+    GenerationStarted(u32),
+    GenerationEnded {
+        generation: u32,
+        accepted: bool,
+    },
+    Replanned {
+        disabled: Vec<String>,
+        substitutes: bool,
+    },
+    UnitMemoized {
+        unit: Unit,
+        output: Stored,
+    },
+    BudgetAwaited(Unit),
+    ToolsAsked {
+        unit: Unit,
+        calls: Vec<AskedCall>,
+    },
+    SessionRead {
+        state: Option<Stored>,
+        version: u64,
+    },
+    StatePatched {
+        patch: Stored,
+        state: Option<Stored>,
     },
     Started,
     StepStarted(u32),
@@ -185,6 +225,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Entry, String> {
         10..=17 => of_attempts(kind, &body)?,
         18..=24 | 43 => of_steps(kind, &body)?,
         25..=29 => of_people(kind, &body)?,
+        44..=61 => models::of_models(kind, &body)?,
         _ => of_run(kind, &body)?,
     };
     Ok(Entry {
@@ -207,12 +248,14 @@ fn of_attempts(kind: u32, body: &Message<'_>) -> Result<Event, String> {
             n_steps: body.small(5),
             document: stored(&body.message(6)?),
             risks: risks(body)?,
+            generation: body.small(18),
+            disabled: body.texts(21),
         },
         12 => Event::Started,
         13 => Event::StepStarted(body.small(1)),
         14 => Event::EvaluationRequested {
             evaluation: body.small(1),
-            unit: unit(&body.message(2)?),
+            unit: Unit::of(&body.message(2)?),
         },
         15 => Event::Evaluated {
             evaluation: body.small(1),
@@ -220,14 +263,15 @@ fn of_attempts(kind: u32, body: &Message<'_>) -> Result<Event, String> {
             failed: body.has(3),
         },
         16 => Event::Called(Box::new(Called {
-            unit: unit(&body.message(1)?),
+            unit: Unit::of(&body.message(1)?),
             attempt: body.small(2),
             action: body.text(3),
             request: stored(&body.message(4)?),
             subject: body.bytes(5).to_vec(),
+            reserved: models::usage(body, 55)?,
         })),
         _ => Event::Output(Output {
-            unit: unit(&body.message(1)?),
+            unit: Unit::of(&body.message(1)?),
             attempt: body.small(2),
             class: body.small(3),
             output: optional(body, 4)?,
@@ -238,12 +282,12 @@ fn of_attempts(kind: u32, body: &Message<'_>) -> Result<Event, String> {
 fn of_steps(kind: u32, body: &Message<'_>) -> Result<Event, String> {
     Ok(match kind {
         18 => Event::Retrying {
-            unit: unit(&body.message(1)?),
+            unit: Unit::of(&body.message(1)?),
             retry: body.small(2),
             due_at: body.signed(3),
             budget: body.small(5),
         },
-        19 => Event::UnitFailed(unit(&body.message(1)?)),
+        19 => Event::UnitFailed(Unit::of(&body.message(1)?)),
         20 => Event::StepCompleted {
             step: body.small(1),
             output: optional(body, 2)?,
@@ -274,7 +318,7 @@ fn of_people(kind: u32, body: &Message<'_>) -> Result<Event, String> {
     Ok(match kind {
         25 => {
             let unit = match body.has(3) {
-                true => Some(unit(&body.message(3)?)),
+                true => Some(Unit::of(&body.message(3)?)),
                 false => None,
             };
             Event::Asked(Asked {
@@ -283,6 +327,7 @@ fn of_people(kind: u32, body: &Message<'_>) -> Result<Event, String> {
                 unit,
                 digest: body.bytes(7).to_vec(),
                 expires_at: body.signed(9),
+                budget: body.small(55) as usize,
             })
         }
         26 => Event::Decided(said(body)?),
@@ -301,11 +346,11 @@ fn of_run(kind: u32, body: &Message<'_>) -> Result<Event, String> {
         34 => Event::Checkpoint,
         35 => Event::RolledBack(body.text(1)),
         36 => Event::ChildStarted {
-            unit: unit(&body.message(1)?),
+            unit: Unit::of(&body.message(1)?),
             run: body.bytes(2).to_vec(),
         },
         37 => Event::ChildEnded {
-            unit: unit(&body.message(1)?),
+            unit: Unit::of(&body.message(1)?),
             output: optional(body, 2)?,
         },
         38 => Event::TimedOut,
@@ -323,14 +368,6 @@ fn of_run(kind: u32, body: &Message<'_>) -> Result<Event, String> {
         }
         _ => Event::Other,
     })
-}
-
-fn unit(message: &Message<'_>) -> Unit {
-    Unit {
-        step: message.small(1),
-        index: message.small(2),
-        epoch: message.small(3),
-    }
 }
 
 fn stored(message: &Message<'_>) -> Stored {
@@ -362,9 +399,6 @@ fn said(body: &Message<'_>) -> Result<Said, String> {
 
 fn spec(body: &Message<'_>) -> Result<Spec, String> {
     let (limits, policy) = (body.message(3)?, body.message(4)?);
-    let names = policy
-        .all(7)
-        .map(|name| String::from_utf8_lossy(name).into_owned());
     Ok(Spec {
         run_ms: limits.number(6),
         lifetime_ms: limits.number(7),
@@ -372,11 +406,17 @@ fn spec(body: &Message<'_>) -> Result<Spec, String> {
         max_retries: limits.small(11),
         on_dependency_failure: policy.small(4),
         four_eyes: policy.number(6) != 0,
-        approvers: names.collect(),
+        approvers: policy.texts(7),
         quorum: policy.small(8),
         autonomy: body.small(5),
         user: body.text(6),
         llm_action: body.text(9),
+        safety_action: body.text(17),
+        session_id: body.text(27),
+        max_turns: limits.small(18),
+        max_generations: limits.small(19),
+        max_substitutions: limits.small(20),
+        budget: models::budget(body)?,
     })
 }
 

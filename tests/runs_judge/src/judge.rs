@@ -2,8 +2,13 @@
 
 mod book;
 mod ledger;
+mod models;
+mod money;
 mod payload;
 mod people;
+mod planning;
+mod revisions;
+mod sessions;
 mod told;
 mod units;
 
@@ -12,7 +17,7 @@ use crate::journal::{self, Stored};
 use crate::wire::Value;
 use book::Book;
 use ledger::Execution;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use told::{Done, Told};
 
@@ -28,7 +33,7 @@ pub struct Finding {
 /// What lists show of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// 1 queued to 5 paused, 6 completed, 7 failed, 8 timed out, 9 cancelled.
+    /// 1 queued to 5 paused, 6 completed, 7 failed, 8 timed out, 9 cancelled; more is no end.
     pub state: u8,
     /// When its time comes, in Unix milliseconds.
     pub due_at: Option<i64>,
@@ -41,6 +46,12 @@ pub struct Judge {
     executions: BTreeMap<[u8; 16], Execution>,
     /// What callers' requests have made, by their keys.
     created: BTreeMap<String, [u8; 16]>,
+    /// States of shared sessions, by session and number.
+    states: BTreeMap<(String, u64), Value>,
+    /// Attempts that runs make at most, as their callers were told before they began.
+    promised: BTreeMap<[u8; 16], u64>,
+    /// What the store has removed.
+    removed: BTreeSet<[u8; 16]>,
     findings: Vec<Finding>,
     counts: BTreeMap<&'static str, u64>,
 }
@@ -51,6 +62,8 @@ struct Desk<'j> {
     contents: &'j dyn Fn(&[u8; 32]) -> Option<Vec<u8>>,
     findings: &'j mut Vec<Finding>,
     counts: &'j mut BTreeMap<&'static str, u64>,
+    states: &'j mut BTreeMap<(String, u64), Value>,
+    promised: Option<u64>,
     run: [u8; 16],
     sequence: u64,
 }
@@ -58,6 +71,7 @@ struct Desk<'j> {
 impl Desk<'_> {
     fn finds(&mut self, invariant: &'static str, text: &str) {
         let (run, sequence) = (canonical::uuid(&self.run), self.sequence);
+        let text: String = text.chars().take(SHOWN_CHARS).collect();
         self.findings.push(Finding {
             invariant,
             text: format!("run {run}, entry {sequence}: {text}"),
@@ -128,6 +142,8 @@ impl Judge {
                 contents,
                 findings: &mut self.findings,
                 counts: &mut self.counts,
+                states: &mut self.states,
+                promised: self.promised.get(&run).copied(),
                 run,
                 sequence: book.n_entries() + 1,
             };
@@ -142,6 +158,8 @@ impl Judge {
             contents,
             findings: &mut self.findings,
             counts: &mut self.counts,
+            states: &mut self.states,
+            promised: None,
             run,
             sequence,
         };
@@ -166,6 +184,9 @@ impl Judge {
     // RI1
     /// What a start finds of a run whose entries were seen: all of them, as they were, and perhaps more.
     pub fn found(&mut self, run: [u8; 16], entries: &[Vec<u8>]) {
+        if self.removed.contains(&run) {
+            return;
+        }
         let seen = self.runs.get(&run).map_or(&[][..], Book::entries);
         if seen.len() > entries.len() || seen != &entries[..seen.len()] {
             self.findings.push(Finding {
@@ -180,6 +201,24 @@ impl Judge {
         }
     }
 
+    // RI8
+    /// What a preview said of a run before it was made: it makes so many attempts at most, unless a person adds some.
+    pub fn promised(&mut self, run: [u8; 16], attempts_max: u64) {
+        self.promised.insert(run, attempts_max);
+    }
+
+    // RI1
+    /// The store has a run no more.
+    pub fn removed(&mut self, run: [u8; 16]) {
+        if !self.has_ended(&run) {
+            self.finds(
+                "RI1",
+                format!("run {} is removed and has not ended", canonical::uuid(&run)),
+            );
+        }
+        self.removed.insert(run);
+    }
+
     /// The last entries of the run that the first finding is about, for people.
     pub fn story(&self) -> Vec<String> {
         let about = |run: &[u8; 16]| {
@@ -189,7 +228,12 @@ impl Judge {
         let books = self.runs.iter().filter(|(run, _)| about(run));
         let entries = books.flat_map(|(_, book)| book.entries());
         entries
-            .map(|bytes| format!("{:?}", journal::read(bytes)))
+            .map(|bytes| {
+                format!("{:?}", journal::read(bytes))
+                    .chars()
+                    .take(SHOWN_CHARS)
+                    .collect()
+            })
             .collect()
     }
 
@@ -215,6 +259,9 @@ impl Judge {
         }
     }
 }
+
+/// Of an entry or a finding.
+const SHOWN_CHARS: usize = 400;
 
 /// Decodes an entry, or says why that is not possible.
 fn entry(bytes: &[u8]) -> Result<journal::Entry, String> {

@@ -15,10 +15,13 @@
 //! | RI8 | every state that is no end is left in time; budgets are kept |
 //! | RI9 | one step, one attempt, fresh ids that follow from the attempt; the same intent has the same bytes |
 //! | RI10 | what is sent is what its template names |
+//! | RI11 | the state of a session is what its patches make of it, one after another, whoever reads it |
+//! | RI12 | what a run does without it never calls again by a plan of its planner |
 //! | RI13 | the journal is a chain without gaps; what it is folded to is what its writer had |
 //! | RI14 | an output is that of the result, as the worker gave it |
+//! | RI15 | an attempt is intended only if what is used and reserved leaves room for it |
 //!
-//! Sessions, disabled actions, spending and triggers, RI11, RI12, RI15 and RI16, are not built yet.
+//! Triggers and the cost of models in money are judged elsewhere; of RI16 the driver judges that one run of a saved plan lives.
 
 mod canonical;
 mod journal;
@@ -29,6 +32,7 @@ pub use judge::{Done, Finding, Judge, Row, Told};
 pub use wire::Value;
 
 /// Names of the invariants that are judged here.
-pub const INVARIANTS: [&str; 12] = [
-    "RI1", "RI2", "RI3", "RI4", "RI5", "RI6", "RI7", "RI8", "RI9", "RI10", "RI13", "RI14",
+pub const INVARIANTS: [&str; 15] = [
+    "RI1", "RI2", "RI3", "RI4", "RI5", "RI6", "RI7", "RI8", "RI9", "RI10", "RI11", "RI12", "RI13", "RI14",
+    "RI15",
 ];

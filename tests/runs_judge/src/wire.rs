@@ -94,6 +94,14 @@ impl<'a> Message<'a> {
         Message::parse(self.bytes(number))
     }
 
+    /// All texts of this number.
+    pub(crate) fn texts(&self, number: u32) -> Vec<String> {
+        let texts = self.all(number);
+        texts
+            .map(|text| String::from_utf8_lossy(text).into_owned())
+            .collect()
+    }
+
     /// All fields of this number.
     pub(crate) fn all(&self, number: u32) -> impl Iterator<Item = &'a [u8]> {
         let fields = self.0.iter().filter(move |(found, _)| *found == number);

@@ -1,7 +1,7 @@
 //! People and services that make runs, look at them, meddle with them, and answer what they ask.
 
-use crate::plans;
 use crate::world::{Happening, World};
+use crate::{plans, specs};
 use bytes::Bytes;
 use escapement_model::opaque::ValueView;
 use escapement_model::{InputRequestId, Opaque, RunId};
@@ -9,7 +9,9 @@ use escapement_run::journal::{AnswerType, Decision, InputRequest, RequestKind, R
 use escapement_run::outcome::encoded;
 use escapement_run::spec::Spec;
 use escapement_run::state::StepStage;
-use escapement_run::{Answer, Input, Keep, OverrideWord, RewindScope, Rollback, ShownState, plan};
+use escapement_run::{
+    Answer, Input, Keep, OverrideWord, RewindScope, Rollback, Run, ShownState, plan, preview,
+};
 use escapement_runs::{NewFork, NewRun};
 use escapement_runs_host::{Create, Fork, NotCreated};
 use escapement_runs_judge::{Done, Told};
@@ -24,6 +26,10 @@ pub(crate) struct Job {
     key: String,
     spec: Spec,
     document: Opaque,
+    /// The saved plan that it is a run of, if it is.
+    saved_plan: Option<&'static str>,
+    /// The run that it was told of.
+    run: Option<[u8; 16]>,
     /// It was told that its run is there.
     pub(crate) is_told: bool,
 }
@@ -31,18 +37,27 @@ pub(crate) struct Job {
 impl World {
     pub(crate) fn new_job(&mut self) {
         let number = self.jobs.len();
+        let is_goal = self.dice.percent(25);
         let document = loop {
+            if is_goal {
+                break specs::plan_of_goal();
+            }
             let document = plans::document(&mut self.dice, false);
             match plan::read(&document) {
                 Ok(_) => break document,
                 Err(_) => self.count("plans that are none"),
             }
         };
-        let spec = plans::spec(&mut self.dice);
+        let spec = match is_goal {
+            true => specs::goal(&mut self.dice),
+            false => specs::spec(&mut self.dice),
+        };
         self.jobs.push(Job {
             key: format!("request {number}"),
             spec,
             document,
+            saved_plan: self.dice.percent(30).then_some(SAVED_PLAN),
+            run: None,
             is_told: false,
         });
         self.plan(0, Happening::Asks { job: number });
@@ -71,28 +86,49 @@ impl World {
             run: NewRun {
                 run_id: RunId::from_random(self.dice.bytes()),
                 spec: job.spec.clone(),
-                profiles: plans::profiles(&plan),
+                profiles: specs::profiles(&plan),
                 plan,
             },
             request: Some(ClientRequest {
                 key: job.key.clone(),
                 digest,
             }),
-            saved_plan: None,
+            saved_plan: job.saved_plan.map(str::to_owned),
         };
         let now = process.unix_ms(now_ms);
+        let most = preview(&create.run.plan, &create.run.spec, &create.run.profiles).attempts_max;
         let run_id = match process.host.create(create, now) {
-            Ok(run_id) => run_id,
+            Ok(run_id) => {
+                self.judge.promised(*run_id.as_bytes(), most);
+                run_id
+            }
             Err(NotCreated::Exists(run_id, found)) => {
                 assert_eq!(found, Some(digest), "the request is the same");
                 run_id
             }
-            Err(NotCreated::Full) => return,
-            Err(NotCreated::AlreadyRunning(other)) => panic!("{other} is of no saved plan"),
+            Err(NotCreated::Full | NotCreated::AlreadyRunning(_)) => return,
             Err(NotCreated::Damaged(why)) => panic!("{why}"),
         };
         let (key, run) = (job.key.clone(), *run_id.as_bytes());
         process.tell(Told::Created { key, run });
+    }
+
+    /// A caller is told of its run.
+    pub(crate) fn job_is_told(&mut self, key: &str, run: [u8; 16]) {
+        let number = key.trim_start_matches("request ").parse::<usize>();
+        let Some(job) = number.ok().and_then(|number| self.jobs.get_mut(number)) else {
+            return;
+        };
+        (job.is_told, job.run) = (true, Some(run));
+        let of_plan = self.jobs.iter().filter(|job| job.saved_plan.is_some());
+        let live = of_plan
+            .filter_map(|job| job.run)
+            .filter(|run| !self.judge.has_ended(run));
+        let n_live = live.count();
+        if n_live > 1 {
+            let text = format!("{n_live} runs of {SAVED_PLAN} live");
+            self.judge.finds("RI16", text);
+        }
     }
 
     /// Somebody does something to a run that lives.
@@ -117,7 +153,9 @@ impl World {
         let (run, _) = process.host.run(run_id).expect("it lives");
         let keys: Vec<String> = run.plan().steps.iter().map(|step| step.key.clone()).collect();
         let reason = "somebody".to_owned();
-        let (input, done) = match self.dice.roll(40) {
+        // A run without a plan has no step to say something about.
+        let words = if keys.is_empty() { 21 } else { 40 };
+        let (input, done) = match self.dice.roll(words) {
             0..8 => (Input::Pause { reason }, Done::Pause),
             8..20 => (Input::Resume { reason }, Done::Resume),
             20 => (Input::Cancel { reason }, Done::Cancel),
@@ -181,9 +219,13 @@ impl World {
     fn forks(&mut self, from: RunId) {
         let now_ms = self.now_ms;
         let run_id = RunId::from_random(self.dice.bytes());
-        let spec = plans::spec(&mut self.dice);
+        let spec = specs::spec(&mut self.dice);
         let Some(process) = &mut self.process else { return };
         let now = process.unix_ms(now_ms);
+        let has_plan = |(run, _): (&Run, _)| !run.state().has_no_plan();
+        if !process.host.run(from).is_some_and(has_plan) {
+            return;
+        }
         let steps = process.host.run(from).map(|(run, _)| run.state().steps.clone());
         let steps = (0..).zip(steps.unwrap_or_default());
         let completed = steps
@@ -272,7 +314,18 @@ impl World {
             digest: answer.subject_digest.to_vec(),
         };
         self.count("answers tried");
-        self.try_input(run_id, Input::Answer(answer), done);
+        let edited = match answer.decision {
+            Decision::ApproveWithEdits => plan::read(&Opaque::from_encoded(answer.value.clone())).ok(),
+            _ => None,
+        };
+        let input = match edited {
+            Some(plan) => {
+                let profiles = specs::profiles(&plan);
+                Input::ApproveEdited { answer, profiles }
+            }
+            None => Input::Answer(answer),
+        };
+        self.try_input(run_id, input, done);
     }
 
     fn responder(&mut self) -> Responder {
@@ -282,7 +335,7 @@ impl World {
         } else {
             let id = *self
                 .dice
-                .pick(&["bob", "bob", "carol", "carol", plans::USER, "eve"]);
+                .pick(&["bob", "bob", "carol", "carol", specs::USER, "eve"]);
             (id, ResponderKind::Person)
         };
         Responder {
@@ -305,6 +358,8 @@ impl World {
                     let edited = plans::opaque(&json!({"edited": self.dice.roll(9)}));
                     (Decision::ApproveWithEdits, edited.as_encoded().clone())
                 }
+                1 if self.dice.percent(50) => (Decision::Revise, Bytes::new()),
+                1 => (Decision::ApproveWithEdits, self.child_plan.as_encoded().clone()),
                 _ => (Decision::Approve, Bytes::new()),
             },
             RequestKind::RetryExtension | RequestKind::BudgetExtension => match self.dice.roll(3) {
@@ -332,5 +387,7 @@ impl World {
     }
 }
 
+/// The saved plan that some runs are of.
+const SAVED_PLAN: &str = "0b9e7a34-51c2-4d8e-8f60-1a2b3c4d5e02";
 /// So many run at a time, forks and children included.
 const RUNS_MAX: usize = 12;

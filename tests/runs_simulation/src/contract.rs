@@ -2,7 +2,7 @@
 //! Moves no message: see `world`.
 
 use crate::dice::Dice;
-use crate::plans::ACTIONS;
+use crate::specs::ACTIONS;
 use crate::world::START_UNIX_MS;
 use escapement_codec::request::request_draft;
 use escapement_codec::stored;

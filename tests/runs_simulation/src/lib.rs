@@ -1,15 +1,18 @@
 //! Runs with the contract below them, from one seed, in one thread and on one virtual clock: the real host of the runs on a
 //! disk that fails, the real host of the contract's engine on another one, workers that crash, messages that come late, twice or
-//! only after a repetition, and callers who make runs, meddle with them, answer what they ask, and answer again.
+//! only after a repetition, planners and models that are wrong, hostile or lie, and callers who make runs, meddle with them, answer
+//! what they ask, and answer again.
 //! Tests no shell, and judges nothing: see `escapement_runs_judge`.
 
 mod callers;
 mod contract;
 mod dice;
 mod disk;
+mod models;
 mod plans;
 mod port;
 mod process;
+mod specs;
 mod worker;
 mod world;
 

@@ -1,25 +1,24 @@
-//! Random plans of all types of steps, and the limits and policies that they run under. Runs nothing.
+//! Random plans of all types of steps. Runs nothing.
 //!
 //! A document lists its steps in canonical order: each depends on earlier ones alone.
 
 use crate::dice::Dice;
 use escapement_model::Opaque;
 use escapement_model::opaque::{ListBuilder, StructBuilder};
-use escapement_run::plan::{Plan, StepKind};
-use escapement_run::presets::Preset;
-use escapement_run::spec::{
-    ActionProfile, DependencyDefault, EffectClass, FailureDefault, InDoubt, Limits, Policy, ResumePolicy,
-    Risk, Spec,
-};
 use serde_json::{Value, json};
 
 /// The saved plan that children run.
 pub(crate) const CHILD_PLAN: &str = "0b9e7a34-51c2-4d8e-8f60-1a2b3c4d5e01";
-/// Whose runs these are.
-pub(crate) const USER: &str = "ada";
+/// What models may call.
+pub(crate) const TOOLS: [&str; 3] = ["mail.destructive", "mail.safe", "pure.safe"];
 
 /// A plan with up to seven steps; a child has no children itself.
 pub(crate) fn document(dice: &mut Dice, is_child: bool) -> Opaque {
+    opaque(&json_document(dice, is_child))
+}
+
+/// The same as JSON.
+pub(crate) fn json_document(dice: &mut Dice, is_child: bool) -> Value {
     let n_steps = if is_child {
         dice.between(1, 2)
     } else {
@@ -34,13 +33,12 @@ pub(crate) fn document(dice: &mut Dice, is_child: bool) -> Opaque {
         });
         steps.collect()
     };
-    let document = json!({
+    json!({
         "schema": "escapement.plan/1",
         "name": if is_child { "Child" } else { "Random" },
         "parallel": dice.percent(50),
         "steps": steps,
-    });
-    opaque(&document)
+    })
 }
 
 /// Items of which the first decides, and behind the others a step that tells what came of them.
@@ -117,7 +115,12 @@ fn config(dice: &mut Dice, kind: &str, before: &[String], later: &[String]) -> V
                 json!([])
             };
             let context = if dice.percent(50) { "none" } else { "dependencies" };
-            json!({"prompt": "Which?", "choices": choices, "context": context})
+            let mut config = json!({"prompt": "Which?", "choices": choices, "context": context});
+            if dice.percent(40) {
+                config["tools"] = json!(TOOLS);
+                config["max_iterations"] = json!(dice.between(1, 3));
+            }
+            config
         }
         "user_input" => {
             let mut config = json!({"question": "Go on?", "timeout_ms": dice.between(5_000, 60_000)});
@@ -197,135 +200,6 @@ fn arguments(dice: &mut Dice, before: &[String], number: Option<&str>) -> Value 
     }
     arguments
 }
-
-/// What a run is made from, but for its plan.
-pub(crate) fn spec(dice: &mut Dice) -> Spec {
-    let preset = *dice.pick(&Preset::ALL);
-    Spec {
-        input: opaque(&json!({"name": "Ada", "n": dice.roll(5)})),
-        environment: opaque(&json!({"region": "eu"})),
-        limits: limits(dice, preset),
-        policy: policy(dice),
-        autonomy_level: u32::try_from(*dice.pick(&[0_u64, 1, 2, 3, 4, 4])).expect("it is small"),
-        user_id: USER.to_owned(),
-        priority: u32::try_from(dice.between(1, 10)).expect("it is small"),
-        llm_action: "llm.chat".to_owned(),
-        llm_model: "small".to_owned(),
-        preset: preset.as_str().to_owned(),
-        ..Spec::default()
-    }
-}
-
-/// Short enough that a run is over within an hour.
-fn limits(dice: &mut Dice, preset: Preset) -> Limits {
-    Limits {
-        attempt_ms: dice.between(1_000, 10_000),
-        queue_wait_ms: dice.between(5_000, 30_000),
-        worker_wait_ms: dice.between(5_000, 30_000),
-        watchdog_ms: if dice.percent(80) { 0 } else { 60_000 },
-        revision_ms: 0,
-        run_ms: dice.between(60_000, 900_000),
-        lifetime_ms: dice.between(600_000, 1_800_000),
-        pause_ms: dice.between(20_000, 300_000),
-        question_ms: dice.between(10_000, 120_000),
-        approval_ms: dice.between(10_000, 120_000),
-        max_retries: u32::try_from(dice.roll(4)).expect("it is small"),
-        max_backoff_ms: 5_000,
-        max_concurrency: u32::try_from(dice.between(1, 3)).expect("it is small"),
-        ..preset.limits(2)
-    }
-}
-
-fn policy(dice: &mut Dice) -> Policy {
-    let doubt = |dice: &mut Dice| *dice.pick(&[InDoubt::Ask, InDoubt::Fail, InDoubt::Retry]);
-    let on_failure = *dice.pick(&[FailureDefault::Abort, FailureDefault::Drain, FailureDefault::Skip]);
-    let word = *dice.pick(&[
-        DependencyDefault::Skip,
-        DependencyDefault::NullIfOptional,
-        DependencyDefault::Synthetic,
-        DependencyDefault::Block,
-        DependencyDefault::Null,
-    ]);
-    let approvers = if dice.percent(30) {
-        &["bob", "carol", "dora"][..]
-    } else {
-        &[]
-    };
-    let resume = if dice.percent(5) {
-        ResumePolicy::Discard
-    } else {
-        ResumePolicy::RetryPending
-    };
-    Policy {
-        ambiguity: doubt(dice).into(),
-        ambiguous_timeout: doubt(dice).into(),
-        on_failure: on_failure.into(),
-        on_dependency_failure: word.into(),
-        escalate: dice.percent(40),
-        four_eyes: dice.percent(40),
-        approvers: approvers.iter().map(|name| (*name).to_owned()).collect(),
-        quorum: if dice.percent(25) { 2 } else { 1 },
-        resume: resume.into(),
-    }
-}
-
-/// What is known of the actions of a plan, sorted by name.
-pub(crate) fn profiles(plan: &Plan) -> Vec<ActionProfile> {
-    let mut names = vec!["llm.chat".to_owned()];
-    for step in &plan.steps {
-        match &step.kind {
-            StepKind::ToolCall(call) => names.push(call.tool_name.clone()),
-            StepKind::Parallel(parallel) => {
-                names.extend(parallel.items.iter().map(|item| item.tool_name.clone()));
-            }
-            StepKind::Loop(repeated) => names.push(repeated.call.tool_name.clone()),
-            StepKind::LlmDecision(_)
-            | StepKind::UserInput(_)
-            | StepKind::Condition(_)
-            | StepKind::SubPlan(_) => {}
-        }
-    }
-    names.sort();
-    names.dedup();
-    names.into_iter().map(profile).collect()
-}
-
-fn profile(action: String) -> ActionProfile {
-    let (class, risk) = action.split_once('.').expect("a name has two parts");
-    let effect = match class {
-        "pure" => EffectClass::Pure,
-        "world" => EffectClass::World,
-        "llm" => EffectClass::Llm,
-        "ext" => EffectClass::External,
-        _ => EffectClass::SideEffect,
-    };
-    let risk = match risk {
-        "unusual" => Risk::Unusual,
-        "destructive" => Risk::Destructive,
-        _ => Risk::Safe,
-    };
-    ActionProfile {
-        idempotent: class == "idem",
-        effect: effect.into(),
-        risk: risk.into(),
-        attempt_ms: 0,
-        seen: true,
-        action,
-        ..ActionProfile::default()
-    }
-}
-
-/// Every action that a plan may call.
-pub(crate) const ACTIONS: [&str; 8] = [
-    "ext.destructive",
-    "idem.safe",
-    "llm.chat",
-    "mail.destructive",
-    "mail.safe",
-    "mail.unusual",
-    "pure.safe",
-    "world.safe",
-];
 
 /// A JSON object as an encoded one.
 pub(crate) fn opaque(value: &Value) -> Opaque {

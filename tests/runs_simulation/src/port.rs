@@ -1,8 +1,9 @@
 //! What goes to and fro between runs and the contract, and between runs: late, twice, or only after a repetition.
 
 use crate::contract::Wants;
-use crate::plans::{self, CHILD_PLAN};
+use crate::plans::CHILD_PLAN;
 use crate::process::Awaited;
+use crate::specs;
 use crate::world::{Happening, World};
 use bytes::Bytes;
 use escapement_engine::{Ended, Refusal, Reply};
@@ -44,7 +45,14 @@ impl World {
                     self.plan(after_ms, Happening::Sends { boot, execution_id });
                 }
             }
-            Effect::Catalogue { .. } => unreachable!("no simulated run has a planner"),
+            Effect::Catalogue { generation, own, .. } => {
+                let given = Input::Catalogue {
+                    generation,
+                    catalogue: specs::catalogue(),
+                    own: own.into_iter().map(specs::profile).collect(),
+                };
+                self.deliver(run_id, given);
+            }
             Effect::Evaluate { evaluation, .. } => {
                 // The same question has the same answer.
                 let mixed = u64::from(run_id.as_bytes()[3]) * 31 + u64::from(evaluation) * 17;
@@ -75,14 +83,14 @@ impl World {
             input,
             parent_run_id: Bytes::copy_from_slice(parent.as_bytes()),
             depth: 1,
-            ..plans::spec(&mut self.child_dice)
+            ..specs::child(&mut self.child_dice)
         };
         let plan = plan::read(&self.child_plan).expect("it was read before");
         let create = Create {
             run: NewRun {
                 run_id: child,
                 spec,
-                profiles: plans::profiles(&plan),
+                profiles: specs::profiles(&plan),
                 plan: Arc::new(plan),
             },
             request: None,

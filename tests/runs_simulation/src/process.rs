@@ -12,7 +12,7 @@ use escapement_runs::Config;
 use escapement_runs_host::RunsHost;
 use escapement_runs_judge::{Judge, Row, Told};
 use escapement_store::StoreFault;
-use escapement_store::runs::{RunBatch, RunFilter, RunReader, RunStore};
+use escapement_store::runs::{RunBatch, RunFilter, RunReader, RunRemoval, RunStore};
 use prost::Message;
 use std::collections::BTreeMap;
 
@@ -110,6 +110,26 @@ impl Process {
     /// Parks what rests but so many; gives how many were parked.
     pub(crate) fn park(&mut self, max_runs: usize) -> u64 {
         self.host.park(max_runs) as u64
+    }
+
+    /// Removes what ended so long ago; true if that was something.
+    pub(crate) fn remove(&mut self, now_ms: u64, keep_ms: u64, judge: &mut Judge) -> bool {
+        let policy = RunRemoval {
+            keep_ended_ms: Some(keep_ms),
+            ..RunRemoval::default()
+        };
+        let removed = self.store.remove_ended(&policy, self.unix_ms(now_ms));
+        if removed.expect("nothing fails here").n_runs == 0 {
+            return false;
+        }
+        self.host.forget_ended();
+        for run in judge.runs() {
+            let run_id = RunId::from_bytes(run).expect("it was an id");
+            if self.reader.summary(run_id).expect("the store reads").is_none() {
+                judge.removed(run);
+            }
+        }
+        true
     }
 
     /// What callers may be told now.

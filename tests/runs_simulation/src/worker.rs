@@ -2,6 +2,7 @@
 
 use crate::contract::{HEARTBEAT_MS, handed};
 use crate::dice::Dice;
+use crate::models;
 use crate::plans::opaque;
 use crate::world::{Happening, World};
 use escapement_contract::{Outcome, Reported};
@@ -10,7 +11,7 @@ use escapement_engine::{
 };
 use escapement_model::codes::Severity;
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, Opaque};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// One process of a worker.
@@ -229,7 +230,7 @@ impl World {
         let Some(body) = worker.has.get_mut(&token).filter(|_| worker.process == process) else {
             return;
         };
-        let outcome = result_of(&body.action, self.is_stormy, &mut self.dice);
+        let outcome = result_of(body, self.is_stormy, &mut self.dice);
         body.finished = Some(outcome.clone());
         if let Outcome::Completed { output, .. } = &outcome {
             let id = *body.execution_id.as_bytes();
@@ -254,11 +255,17 @@ impl World {
 }
 
 /// What a handler comes to.
-fn result_of(action: &str, is_stormy: bool, dice: &mut Dice) -> Outcome {
+fn result_of(body: &Body, is_stormy: bool, dice: &mut Dice) -> Outcome {
     let mark = format!("mark-{:016x}", dice.any());
-    if action == "llm.chat" {
-        let content = *dice.pick(&["yes", "no", " YES ", "maybe"]);
-        return Outcome::completed(opaque(&json!({"content": content, "mark": mark})));
+    let completed = |mut output: Value| {
+        output["mark"] = json!(mark);
+        Outcome::completed(opaque(&output))
+    };
+    match body.action.as_str() {
+        "llm.chat" => return completed(models::answer(&body.payload, dice)),
+        "plan.make" if dice.percent(90) => return completed(models::plan(dice)),
+        "check.safe" if dice.percent(90) => return completed(models::verdict(dice)),
+        _ => {}
     }
     let failed = |code: &str| {
         Outcome::Failed(Reported {
@@ -275,11 +282,16 @@ fn result_of(action: &str, is_stormy: bool, dice: &mut Dice) -> Outcome {
         20..22 => failed("CALLS_OFF"),
         22..24 => {
             let text = "x".repeat(40_000);
-            Outcome::completed(opaque(&json!({"content": text, "mark": mark})))
+            completed(json!({"content": text}))
         }
-        24..27 if is_stormy => Outcome::completed(opaque(&json!({"$pause": true, "mark": mark}))),
-        _ => Outcome::completed(opaque(
-            &json!({"content": "done", "n": dice.roll(9), "mark": mark}),
-        )),
+        24..27 if is_stormy => completed(json!({"$pause": true})),
+        // A patch of the session, and one that is none.
+        27..40 => {
+            let patch =
+                json!({"last": dice.roll(99), "gone": null, "deep": {"n": dice.roll(9), "old": null}});
+            completed(json!({"$state_patch": patch, "n": dice.roll(9)}))
+        }
+        40 => completed(json!({"$state_patch": [1]})),
+        _ => completed(json!({"content": "done", "n": dice.roll(9)})),
     }
 }

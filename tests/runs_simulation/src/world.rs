@@ -289,10 +289,8 @@ impl World {
             }
             let Some(process) = &mut self.process else { return };
             for told in process.told() {
-                if let Told::Created { key, .. } = &told
-                    && let Ok(number) = key.trim_start_matches("request ").parse::<usize>()
-                {
-                    self.jobs[number].is_told = true;
+                if let Told::Created { key, run } = &told {
+                    self.job_is_told(key, *run);
                 }
                 self.judge.told(told);
             }
@@ -329,6 +327,9 @@ impl World {
             self.child_may_have_ended(RunId::from_bytes(run).expect("it was an id"));
         }
         self.judge.settled_in();
+        if self.dice.percent(5) {
+            self.removes();
+        }
         let folds = self.dice.percent(10);
         let Some(process) = &mut self.process else { return };
         if folds && process.is_at_rest() && !process.begin(self.now_ms, 1) {
@@ -342,6 +343,15 @@ impl World {
         let Some(process) = &mut self.process else { return };
         let n_parked = process.park(kept);
         *self.tally.entry("runs parked").or_default() += n_parked;
+    }
+
+    /// The store removes what ended long enough ago.
+    fn removes(&mut self) {
+        let (now_ms, keep_ms) = (self.now_ms, self.dice.between(1_000, 100_000));
+        let Some(process) = &mut self.process else { return };
+        if process.is_at_rest() && process.remove(now_ms, keep_ms, &mut self.judge) {
+            self.count("removals");
+        }
     }
 
     fn boot_process(&mut self) {

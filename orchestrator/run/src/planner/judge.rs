@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::opaque::{StructBuilder, ValueView, value_of};
+use escapement_model::planted::{self, Bug};
 
 /// What a plan may do.
 pub(crate) struct Allowed<'a> {
@@ -117,7 +118,7 @@ fn refused_calls(plan: &Plan, allowed: &Allowed<'_>) -> Vec<RefusedPart> {
             let is_disabled = allowed
                 .disabled
                 .binary_search_by(|known| known.as_str().cmp(action));
-            let (code, message) = if is_disabled.is_ok() {
+            let (code, message) = if is_disabled.is_ok() && !planted::is_on(Bug::RunDisabledForgotten) {
                 (
                     "TOOL_DISABLED",
                     "failed before in this run and may not be called again",

@@ -9,6 +9,7 @@ use crate::spec::ActionProfile;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use escapement_model::planted::{self, Bug};
 use prost::Message;
 
 /// How plans are made.
@@ -97,7 +98,8 @@ impl RunState {
         let planning = self.planning.as_ref();
         let started = planning.map_or(0, |planning| planning.generation);
         let is_out_of_budget = planning.is_some_and(|planning| planning.is_out_of_budget);
-        let is_left = started < self.spec.limits.max_generations && !is_out_of_budget;
+        let too_many = u32::from(planted::is_on(Bug::RunGenerationTooMany));
+        let is_left = started < self.spec.limits.max_generations + too_many && !is_out_of_budget;
         self.spec.planner.is_some() && is_left
     }
 

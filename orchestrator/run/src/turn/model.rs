@@ -16,6 +16,7 @@ use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::limits::PAYLOAD_BYTES_MAX;
 use escapement_model::opaque::{ListBuilder, StructBuilder};
+use escapement_model::planted::{self, Bug};
 
 impl Turn<'_> {
     // RUN-13.1, RUN-13.2
@@ -225,6 +226,7 @@ impl Turn<'_> {
             .max_iterations
             .unwrap_or(self.state.spec.limits.max_turns)
             .max(1)
+            .saturating_add(u32::from(planted::is_on(Bug::RunTurnTooMany)))
     }
 
     // RUN-13.5

@@ -22,6 +22,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use escapement_model::planted::{self, Bug};
 use known::{disabled_for, profiles_of, was_seen};
 use prost::Message;
 
@@ -144,7 +145,9 @@ impl Turn<'_> {
             ..ToolOutput::default()
         }));
         self.warn_of_budget();
+        let asks_again = planted::is_on(Bug::RunPlannerAskedAgain) && live.attempt < ATTEMPTS_MAX;
         match outcome.class {
+            OutcomeClass::Completed if asks_again => self.ask_planner(),
             OutcomeClass::Completed => self.judge_answer(&given.unwrap_or_default(), &mistakes),
             OutcomeClass::TimedOut => self.generation_is_over(),
             // RUN-11.2

@@ -8,6 +8,7 @@ use crate::outcome::AttemptOutcome;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::opaque::{StructBuilder, ValueView, value_of};
+use escapement_model::planted::{self, Bug};
 
 impl Turn<'_> {
     // RUN-6.11
@@ -85,6 +86,7 @@ impl Turn<'_> {
 /// True for an object with `safe: true`.
 fn says_safe(output: &Bytes) -> bool {
     match super::values::view(output) {
+        _ if planted::is_on(Bug::RunSafetyUnheard) => true,
         Some(ValueView::Struct(object)) => value_of(object, "safe") == Some(ValueView::Bool(true)),
         _ => false,
     }

@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::opaque::{ValueView, value_of};
+use escapement_model::planted::{self, Bug};
 
 /// The patches of a step, and the state behind them.
 pub(super) struct Patched {
@@ -79,7 +80,11 @@ impl Turn<'_> {
             return Ok(None);
         }
         let before = self.session_state();
-        let bytes = patches.iter().map(|(_, patch)| &patch.as_encoded()[..]);
+        let mut merged_in_order: Vec<_> = patches.iter().collect();
+        if planted::is_on(Bug::RunPatchesReversed) {
+            merged_in_order.reverse();
+        }
+        let bytes = merged_in_order.iter().map(|(_, patch)| &patch.as_encoded()[..]);
         let state = session::merged(&before, bytes).map_err(|why| alloc::format!("$state_patch: {why}"))?;
         Ok(Some(Patched { patches, state }))
     }

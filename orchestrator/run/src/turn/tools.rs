@@ -14,6 +14,7 @@ use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::limits::ACTION_CHARS_MAX;
 use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, items, value_of};
+use escapement_model::planted::{self, Bug};
 
 /// What a model answered.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -161,7 +162,7 @@ impl Turn<'_> {
     }
 
     fn judged(&self, decision: &LlmDecision, wanted: &Wanted) -> Result<(), (&'static str, String)> {
-        if !decision.tools.contains(&wanted.name) {
+        if !decision.tools.contains(&wanted.name) && !planted::is_on(Bug::RunToolUnchecked) {
             let message = format!("the step has no tool {:?}", wanted.name);
             return Err(("TOOL_NOT_ALLOWED", message));
         }

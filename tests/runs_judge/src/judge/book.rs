@@ -1,8 +1,10 @@
 //! The journal of one run, and what it comes to.
 
+use super::money::{Attempts, Purse};
+use super::sessions::View;
 use super::{Desk, Row};
 use crate::canonical::{chain_begin, chain_next};
-use crate::journal::{Entry, Event, Spec, Unit};
+use crate::journal::{Entry, Event, Spec, Unit, Usage};
 use crate::wire::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,12 +23,24 @@ pub(super) struct Book {
     pub(super) steps: Vec<Step>,
     pub(super) requests: BTreeMap<Vec<u8>, Request>,
     pub(super) evaluations: BTreeMap<u32, Unit>,
+    /// What the planner was asked, by generation.
+    pub(super) generations: BTreeMap<u32, UnitBook>,
+    /// The generation that is under way.
+    pub(super) planning: Option<u32>,
+    /// What the run does without.
+    pub(super) disabled: BTreeSet<String>,
+    pub(super) n_substitutions: u32,
+    /// The next revision changes one step.
+    pub(super) substitutes: bool,
+    pub(super) purse: Purse,
+    pub(super) attempts: Attempts,
+    pub(super) view: View,
     created_at: i64,
     started: bool,
     pub(super) pause_wanted: bool,
     paused_at: Option<i64>,
     /// The step whose failure ends the revision, and whether others go on.
-    cause: Option<(Option<u32>, bool)>,
+    pub(super) cause: Option<(Option<u32>, bool)>,
     /// The state byte of its end.
     end: Option<u8>,
 }
@@ -39,7 +53,13 @@ pub(super) struct Step {
     pub(super) document: Option<Value>,
     pub(super) stage: Stage,
     pub(super) epoch: u32,
+    /// The epoch is at least this one: the first entry about a unit says which.
+    pub(super) is_epoch_open: bool,
     pub(super) units: BTreeMap<u32, UnitBook>,
+    /// What models ask for, by the unit that would be called: the action, and the arguments unless it is refused.
+    pub(super) asked: BTreeMap<u32, (String, Option<Value>)>,
+    /// What a safety check found safe.
+    pub(super) cleared: BTreeSet<Vec<u8>>,
     pub(super) output: Option<Value>,
     pub(super) error: Option<(String, String)>,
 }
@@ -71,6 +91,10 @@ pub(super) struct UnitBook {
     pub(super) child: Option<Vec<u8>>,
     /// The payload that an approval has put in the place of the rendered one.
     pub(super) edited: Option<Value>,
+    /// What the attempt that lives may use.
+    pub(super) reserved: Option<Usage>,
+    /// What it is bound to.
+    pub(super) subject: Vec<u8>,
     pub(super) waits: bool,
     /// Digests that were approved for it, each by whom.
     pub(super) approved: BTreeMap<Vec<u8>, BTreeSet<String>>,
@@ -100,6 +124,14 @@ impl Book {
             steps: Vec::new(),
             requests: BTreeMap::new(),
             evaluations: BTreeMap::new(),
+            generations: BTreeMap::new(),
+            planning: None,
+            disabled: BTreeSet::new(),
+            n_substitutions: 0,
+            substitutes: false,
+            purse: Purse::default(),
+            attempts: Attempts::default(),
+            view: View::default(),
             created_at: 0,
             started: false,
             pause_wanted: false,
@@ -171,12 +203,15 @@ impl Book {
                 n_steps,
                 document,
                 risks,
+                generation,
+                disabled,
             } => {
                 self.revision = digest;
                 self.risks = risks.into_iter().collect();
                 let document = desk.object(&document);
-                self.steps = steps_of(&document, n_steps);
-                self.cause = None;
+                self.check_revision(&document, generation, &disabled, desk);
+                self.attempts.are_open |= generation > 0;
+                self.begins_anew(&document, n_steps);
             }
             Event::Started => self.started = true,
             Event::PauseRequested => self.pause_wanted = true,
@@ -204,8 +239,17 @@ impl Book {
             | Event::Output(_)
             | Event::Retrying { .. }
             | Event::UnitFailed(_)
+            | Event::UnitMemoized { .. }
+            | Event::ToolsAsked { .. }
+            | Event::BudgetAwaited(_)
             | Event::ChildStarted { .. }
             | Event::ChildEnded { .. } => self.take_of_unit(entry.event, desk),
+            Event::GenerationStarted(_) | Event::GenerationEnded { .. } | Event::Replanned { .. } => {
+                self.take_of_planning(entry.event, desk);
+            }
+            Event::SessionRead { .. } | Event::StatePatched { .. } => {
+                self.take_of_session(entry.event, desk);
+            }
             Event::Recovered | Event::Checkpoint | Event::RolledBack(_) | Event::TimedOut | Event::Other => {}
         }
     }
@@ -215,7 +259,11 @@ impl Book {
     fn check_pause(&self, event: &Event, desk: &mut Desk<'_>) {
         let starts = matches!(
             event,
-            Event::Started | Event::StepStarted(_) | Event::Called(_) | Event::ChildStarted { .. }
+            Event::Started
+                | Event::StepStarted(_)
+                | Event::Called(_)
+                | Event::ChildStarted { .. }
+                | Event::GenerationStarted(_)
         );
         if starts && self.pause_wanted {
             desk.finds("RI1", &format!("a pause is lost: {event:?}"));
@@ -242,6 +290,7 @@ impl Book {
             Event::StepSkipped { step } | Event::StepBlocked(step) => self.moves(step, Stage::Left, desk),
             Event::StepReset(step) => {
                 desk.count("steps that were set back");
+                self.attempts.are_open = true;
                 if self.cause.is_some_and(|(cause, _)| cause == Some(step)) {
                     self.cause = None;
                 }
@@ -252,6 +301,7 @@ impl Book {
                     kind: std::mem::take(&mut step.kind),
                     document: step.document.take(),
                     epoch: step.epoch + 1,
+                    is_epoch_open: step.is_epoch_open,
                     ..Step::default()
                 };
             }
@@ -300,7 +350,9 @@ impl Book {
                 desk.finds("RI2", &format!("ended as {end} and is shown as {}", row.state));
             }
             Some(_) => {}
-            None if row.state >= 6 => desk.finds("RI2", &format!("has no end and is shown as {}", row.state)),
+            None if (6..10).contains(&row.state) => {
+                desk.finds("RI2", &format!("has no end and is shown as {}", row.state))
+            }
             None => {
                 let bound = self.due_bound();
                 if row.due_at.is_none_or(|due_at| due_at > bound) {
@@ -337,14 +389,4 @@ impl Book {
         }
         bound
     }
-}
-
-fn steps_of(document: &Value, n_steps: u32) -> Vec<Step> {
-    let given = document.items("steps").iter().map(|step| Step {
-        key: step.text("key").unwrap_or_default().to_owned(),
-        kind: step.text("type").unwrap_or_default().to_owned(),
-        document: Some(step.clone()),
-        ..Step::default()
-    });
-    given.take(n_steps as usize).collect()
 }

@@ -115,10 +115,8 @@ impl Judge {
 
     /// True if the journal has this execution's result as the unit's.
     fn counted(&self, execution: &Execution) -> bool {
-        let book = &self.runs[&execution.run];
-        let step = &book.steps[execution.unit.step as usize];
-        let unit = step.units.get(&execution.unit.index);
-        step.epoch == execution.unit.epoch && unit.is_some_and(|unit| unit.completed)
+        let unit = self.runs[&execution.run].unit(execution.unit);
+        unit.is_some_and(|unit| unit.completed)
     }
 
     /// The contract has told how an execution ended.

@@ -3,7 +3,7 @@
 use super::Desk;
 use super::book::{Book, Stage, Step};
 use crate::canonical::uuid;
-use crate::journal::{Called, Unit};
+use crate::journal::{Called, RANGE, Unit};
 use crate::wire::{Message, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,6 +79,9 @@ impl Book {
     // RI10
     fn check_payload(&self, called: &Called, payload: &Value, desk: &mut Desk<'_>) {
         let unit = called.unit;
+        if unit.is_generation() || unit.is_check() {
+            return self.check_own_payload(called, payload, desk);
+        }
         let step = &self.steps[unit.step as usize];
         let edited = step.units.get(&unit.index).and_then(|unit| unit.edited.as_ref());
         if let Some(edited) = edited {
@@ -87,6 +90,17 @@ impl Book {
                     "RI10",
                     &format!("{unit:?} does not send what was approved in its place"),
                 );
+            }
+            return;
+        }
+        if unit.is_tool_call() {
+            let asked = step
+                .asked
+                .get(&unit.index)
+                .and_then(|(_, arguments)| arguments.as_ref());
+            if asked != Some(payload) {
+                let text = format!("{unit:?} sends {payload:?}, and the model asks for {asked:?}");
+                desk.finds("RI10", &text);
             }
             return;
         }
@@ -132,9 +146,7 @@ impl Book {
         desk: &mut Desk<'_>,
     ) {
         if let Value::Object(entries) = payload
-            && let Some(strange) = entries
-                .keys()
-                .find(|key| !["model", "messages"].contains(&key.as_str()))
+            && let Some(strange) = entries.keys().find(|key| !TOLD_TO_MODELS.contains(&key.as_str()))
         {
             desk.finds("RI10", &format!("{unit:?} tells a model {strange}"));
         }
@@ -248,16 +260,20 @@ pub(super) fn output_of(step: &Step) -> Option<Value> {
     }
     match step.kind.as_str() {
         "parallel" | "loop" => {
-            let n_units = step.units.keys().last().map_or(0, |last| last + 1);
+            let n_units = step
+                .units
+                .range(..RANGE)
+                .next_back()
+                .map_or(0, |(last, _)| last + 1);
             let of = |index| step.units.get(&index).and_then(|unit| unit.output.clone());
             let items = (0..n_units).map(|index| of(index).unwrap_or(Value::Null));
             Some(Value::List(items.collect()))
         }
         _ => step
             .units
-            .values()
+            .range(..RANGE)
             .next_back()
-            .and_then(|unit| unit.output.clone()),
+            .and_then(|(_, unit)| unit.output.clone()),
     }
 }
 
@@ -273,6 +289,8 @@ fn follow(value: &Value, path: &str) -> Option<Value> {
     Some(at.clone())
 }
 
+/// What a model is sent.
+const TOLD_TO_MODELS: [&str; 5] = ["model", "messages", "tools", "tool_choice", "max_tokens"];
 /// What an attempt tells its handler about itself.
 const OWN_KEYS: [&str; 8] = [
     "run_id",

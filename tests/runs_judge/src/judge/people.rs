@@ -62,7 +62,7 @@ impl Book {
             desk.finds("RI6", "a question is answered twice");
         }
         let approves = matches!(said.decision, 1 | 2);
-        let decides = request.asked.kind != 0 && !matches!(said.decision, 3 | 7);
+        let decides = request.asked.kind != 0 && !matches!(said.decision, 3 | 7 | 8);
         if decides && said.responder_kind == 2 {
             desk.finds("RI6", &format!("the agent {} decides", said.responder));
         }
@@ -91,7 +91,12 @@ impl Book {
             return;
         }
         (request.open, request.n_answers) = (false, request.n_answers + 1);
+        if (said.decision, request.asked.kind) == (4, 4) {
+            self.purse.extensions[request.asked.budget] += 1;
+        }
         let (unit, approvers) = (request.asked.unit, request.approvers.clone());
+        self.attempts.are_open |= matches!(said.decision, 4 | 6);
+        let is_of_budget = request.asked.kind == 4;
         let Some(unit) = unit else { return };
         let Some(it) = self.in_epoch(unit, desk) else {
             return;
@@ -105,7 +110,7 @@ impl Book {
                     it.edited = value;
                 }
             }
-            4 => it.extensions += 1,
+            4 if !is_of_budget => it.extensions += 1,
             _ => {}
         }
     }
@@ -114,6 +119,9 @@ impl Book {
     /// What is gated goes with an approval of exactly what is sent.
     pub(super) fn check_gate(&self, called: &Called, payload: &Value, desk: &mut Desk<'_>) {
         let unit = called.unit;
+        if unit.is_generation() || unit.is_check() {
+            return;
+        }
         let step = &self.steps[unit.step as usize];
         let subject = Canonical::named("escapement run subject 1")
             .bytes(&self.id)
@@ -136,6 +144,10 @@ impl Book {
             return;
         }
         desk.count("attempts behind a gate");
+        let is_checked = self.spec.autonomy == 3 && !self.spec.safety_action.is_empty();
+        if is_checked && step.cleared.contains(&subject[..]) {
+            return desk.count("attempts behind a safety check");
+        }
         let approved = step.units.get(&unit.index).map(|unit| &unit.approved);
         if approved.is_none_or(|approved| !approved.contains_key(&subject[..])) {
             desk.finds(

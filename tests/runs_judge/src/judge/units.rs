@@ -1,6 +1,6 @@
 //! Attempts, evaluations and children: what is intended, how it ends, and what may follow.
 
-use super::book::{Book, Stage, UnitBook};
+use super::book::{Book, Stage};
 use super::{Desk, Execution, ledger};
 use crate::canonical::Attempt;
 use crate::journal::{Called, Event, Output, Unit};
@@ -28,6 +28,7 @@ impl Book {
                 budget,
             } => {
                 self.check_retry(unit, retry, budget, desk);
+                self.attempts.n_uncounted += u64::from(retry == 0);
                 if let Some(it) = self.in_epoch(unit, desk) {
                     it.retry_at = Some(due_at);
                     it.retries = it.retries.max(retry);
@@ -45,6 +46,13 @@ impl Book {
                     (it.failed, it.retry_at, it.waits) = (true, None, false);
                 }
             }
+            Event::UnitMemoized { unit, output } => self.memoized(unit, &output, desk),
+            Event::ToolsAsked { unit, calls } => self.tools_asked(unit, calls, desk),
+            Event::BudgetAwaited(unit) => {
+                if let Some(it) = self.in_epoch(unit, desk) {
+                    it.retry_at = None;
+                }
+            }
             Event::ChildStarted { unit, run } => self.child_started(unit, run, desk),
             Event::ChildEnded { unit, output } => {
                 let output = output.map(|output| desk.value(&output));
@@ -58,21 +66,6 @@ impl Book {
             }
             _ => unreachable!("{event:?} is not about a unit"),
         }
-    }
-
-    // RI7
-    /// The unit, if the entry is about the epoch at hand.
-    pub(super) fn in_epoch(&mut self, unit: Unit, desk: &mut Desk<'_>) -> Option<&mut UnitBook> {
-        let Some(step) = self.steps.get_mut(unit.step as usize) else {
-            desk.finds("RI13", &format!("there is no {unit:?}"));
-            return None;
-        };
-        if step.epoch != unit.epoch {
-            let epoch = step.epoch;
-            desk.finds("RI7", &format!("is about {unit:?}, and the epoch is {epoch}"));
-            return None;
-        }
-        Some(step.units.entry(unit.index).or_default())
     }
 
     // RUN-4.10
@@ -96,12 +89,12 @@ impl Book {
     fn called(&mut self, called: &Called, desk: &mut Desk<'_>) {
         desk.count("attempts");
         let unit = called.unit;
-        let repeats = if called.action == self.spec.llm_action {
+        let repeats = if called.action == self.spec.llm_action || unit.is_generation() {
             "RI5"
         } else {
             "RI4"
         };
-        let Some(stage) = self.steps.get(unit.step as usize).map(|step| step.stage) else {
+        let Some(stage) = self.stage_of(unit) else {
             return desk.finds("RI13", &format!("there is no {unit:?}"));
         };
         if stage != Stage::Running {
@@ -134,6 +127,9 @@ impl Book {
             desk.finds("RI9", &text);
         }
         (it.live, it.attempts, it.retry_at) = (Some(called.attempt), called.attempt, None);
+        it.subject.clone_from(&called.subject);
+        self.check_called(called, desk);
+        self.spends(called, desk);
         let request = desk.load(&called.request);
         self.check_request(called, &request, desk);
         let id = self.attempt(unit, called.attempt).id("execution");
@@ -146,7 +142,10 @@ impl Book {
     pub(super) fn attempt(&self, unit: Unit, attempt: u32) -> Attempt<'_> {
         Attempt {
             run: &self.id,
-            step: &self.steps[unit.step as usize].key,
+            step: match unit.is_generation() {
+                true => "$planner",
+                false => &self.steps[unit.step as usize].key,
+            },
             index: unit.index,
             epoch: unit.epoch,
             attempt,
@@ -157,9 +156,12 @@ impl Book {
     /// An attempt ended.
     fn ended(&mut self, output: &Output, desk: &mut Desk<'_>) {
         desk.count("outcomes");
+        // It is called again with an approval.
+        self.attempts.n_uncounted += u64::from(output.class == 6);
         let unit = output.unit;
         let value = output.output.as_ref().map(|output| desk.value(output));
-        let stage = self.steps.get(unit.step as usize).map(|step| step.stage);
+        let stage = self.stage_of(unit);
+        self.settles(output, value.as_ref(), desk);
         let Some(it) = self.in_epoch(unit, desk) else {
             return;
         };
@@ -178,9 +180,7 @@ impl Book {
             it.completed = completed;
             it.output.clone_from(&value);
         }
-        if unit.step as usize >= self.steps.len() {
-            return;
-        }
+        self.checked(unit, value.as_ref());
         let id = self.attempt(unit, output.attempt).id("execution");
         if let Some(execution) = desk.executions.get_mut(&id) {
             execution.is_over = true;
@@ -244,9 +244,8 @@ impl Book {
 
     /// True if the journal waits for the end of this execution.
     pub(super) fn awaits(&self, execution: &ledger::Execution) -> bool {
-        let step = self.steps.get(execution.unit.step as usize);
-        let step = step.filter(|step| step.epoch == execution.unit.epoch && step.stage == Stage::Running);
-        let unit = step.and_then(|step| step.units.get(&execution.unit.index));
-        !self.has_ended() && unit.is_some_and(|unit| unit.live == Some(execution.attempt))
+        let runs = self.stage_of(execution.unit) == Some(Stage::Running);
+        let unit = self.unit(execution.unit);
+        runs && !self.has_ended() && unit.is_some_and(|unit| unit.live == Some(execution.attempt))
     }
 }

@@ -1,0 +1,113 @@
+//! What a run spends: attempts, calls and tokens, by what workers say. Knows no prices.
+
+use super::Desk;
+use super::book::Book;
+use crate::journal::{Called, KINDS, Output, Usage};
+use crate::wire::Value;
+
+/// What was spent of a budget, and what people gave in addition.
+#[derive(Debug, Default)]
+pub(super) struct Purse {
+    /// Used; of attempts that live, reserved.
+    used: Usage,
+    pub(super) extensions: [u64; KINDS],
+}
+
+/// The attempts of a run, held against what its caller was told before.
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    n: u64,
+    /// Those that a preview does not count.
+    pub(super) n_uncounted: u64,
+    /// A person or a planner has added some.
+    pub(super) are_open: bool,
+}
+
+impl Attempts {
+    // RI8
+    pub(super) fn check(&mut self, desk: &mut Desk<'_>) {
+        self.n += 1;
+        let Some(promised) = desk.promised.filter(|_| !self.are_open) else {
+            return;
+        };
+        desk.count("attempts within a certificate");
+        let most = promised + self.n_uncounted;
+        if self.n > most {
+            desk.finds("RI8", &format!("attempt {} of {most} that were promised", self.n));
+        }
+    }
+}
+
+impl Book {
+    // RI15
+    /// An attempt is intended: there is room for what it may use.
+    pub(super) fn spends(&mut self, called: &Called, desk: &mut Desk<'_>) {
+        let Some(budget) = self.spec.budget.clone() else {
+            return;
+        };
+        desk.count("attempts within a budget");
+        let reserved = called.reserved.unwrap_or([0, 1, 0, 0]);
+        if called.action == self.spec.llm_action {
+            let bounds_tokens = budget.limits[2].is_some() || budget.limits[3].is_some();
+            if reserved[0] != 1 || (bounds_tokens && reserved[2] < budget.answer_tokens) {
+                desk.finds("RI15", &format!("a model is asked, and {reserved:?} is reserved"));
+            }
+        }
+        for (kind, needed) in reserved.into_iter().enumerate() {
+            let used = &mut self.purse.used[kind];
+            let limit = budget.limits[kind].map(|limit| limit * (1 + self.purse.extensions[kind]));
+            if needed > 0 && limit.is_some_and(|limit| *used + needed > limit) {
+                desk.finds(
+                    "RI15",
+                    &format!("part {kind}: {used} of {limit:?} are used, and {needed} more"),
+                );
+            }
+            *used += needed;
+        }
+        if let Some(it) = self.in_epoch(called.unit, desk) {
+            it.reserved = Some(reserved);
+        }
+    }
+
+    /// An attempt ended: what it used takes the place of what was reserved.
+    pub(super) fn settles(&mut self, output: &Output, value: Option<&Value>, desk: &mut Desk<'_>) {
+        let Some(it) = self.in_epoch(output.unit, desk) else {
+            return;
+        };
+        let Some(reserved) = it.reserved.take() else {
+            return;
+        };
+        let call = [reserved[0], reserved[1], 0, 0];
+        let used = match output.class {
+            0 if reserved[0] > 0 => value
+                .and_then(tokens)
+                .map_or(reserved, |tokens| [1, 0, tokens, 0]),
+            // It never ran.
+            1 => Usage::default(),
+            // It took too long, or nobody knows.
+            4 | 5 => reserved,
+            _ => call,
+        };
+        for kind in 0..KINDS {
+            self.purse.used[kind] = self.purse.used[kind] - reserved[kind] + used[kind];
+        }
+    }
+}
+
+/// The tokens that an output says.
+fn tokens(output: &Value) -> Option<u64> {
+    let usage = output.field("usage")?;
+    let count = |name| match usage.field(name) {
+        Some(Value::Number(bits)) => Some(f64::from_bits(*bits).min(TOKENS_MAX) as u64),
+        _ => None,
+    };
+    let said = ["prompt_tokens", "completion_tokens", "total_tokens"].map(count);
+    if said.iter().all(Option::is_none) {
+        return None;
+    }
+    let [prompt, completion, total] = said.map(Option::unwrap_or_default);
+    Some(total.max(prompt + completion))
+}
+
+/// No call is believed to have used more.
+const TOKENS_MAX: f64 = 1e12;

@@ -1,0 +1,223 @@
+//! What runs are made from: their limits and policies, who makes their plans, and what is known of actions. Runs nothing.
+
+use crate::dice::Dice;
+use crate::plans::opaque;
+use escapement_model::Opaque;
+use escapement_run::budget::{Budget, Exhausted};
+use escapement_run::catalogue::{Catalogue, CatalogueAction};
+use escapement_run::plan::Plan;
+use escapement_run::presets::Preset;
+use escapement_run::spec::{
+    ActionProfile, DependencyDefault, EffectClass, FailureDefault, InDoubt, Limits, Planner, Policy,
+    ResumePolicy, Risk, Spec,
+};
+use serde_json::json;
+
+/// Whose runs these are.
+pub(crate) const USER: &str = "ada";
+/// What planners make plans for.
+const GOAL: &str = "make it so";
+
+/// What a run is made from, but for its plan.
+pub(crate) fn spec(dice: &mut Dice) -> Spec {
+    let preset = *dice.pick(&Preset::ALL);
+    let planner = dice.percent(30).then(|| Box::new(planner(dice)));
+    Spec {
+        budget: (planner.is_none() && dice.percent(30)).then(|| budget(dice)),
+        planner,
+        fallback: preset.fallback(),
+        safety_action: (*dice.pick(&["", "check.safe"])).to_owned(),
+        session_id: (*dice.pick(&["", "", "shared", "other"])).to_owned(),
+        input: opaque(&json!({"name": "Ada", "n": dice.roll(5)})),
+        environment: opaque(&json!({"region": "eu"})),
+        limits: limits(dice, preset),
+        policy: policy(dice),
+        autonomy_level: u32::try_from(*dice.pick(&[0_u64, 1, 2, 3, 3, 4, 4])).expect("it is small"),
+        user_id: USER.to_owned(),
+        priority: u32::try_from(dice.between(1, 10)).expect("it is small"),
+        llm_action: "llm.chat".to_owned(),
+        llm_model: "small".to_owned(),
+        preset: preset.as_str().to_owned(),
+        ..Spec::default()
+    }
+}
+
+/// The same for a run whose first plan is made by a planner.
+pub(crate) fn goal(dice: &mut Dice) -> Spec {
+    Spec {
+        planner: Some(Box::new(planner(dice))),
+        budget: None,
+        goal: GOAL.to_owned(),
+        ..spec(dice)
+    }
+}
+
+/// The same for the run of a plan within another one.
+pub(crate) fn child(dice: &mut Dice) -> Spec {
+    Spec {
+        planner: None,
+        session_id: String::new(),
+        ..spec(dice)
+    }
+}
+
+/// What stands for the plan of a run that has none yet.
+pub(crate) fn plan_of_goal() -> Opaque {
+    opaque(&json!({"schema": "escapement.plan/1", "name": GOAL, "goal": GOAL, "steps": []}))
+}
+
+fn planner(dice: &mut Dice) -> Planner {
+    Planner {
+        action: "plan.make".to_owned(),
+        limit_ms: dice.between(1_000, 20_000),
+        ..Planner::default()
+    }
+}
+
+fn budget(dice: &mut Dice) -> Budget {
+    let limit = |dice: &mut Dice, most| dice.percent(50).then(|| dice.between(1, most));
+    Budget {
+        max_llm_calls: limit(dice, 4),
+        max_tool_calls: limit(dice, 8),
+        max_tokens: limit(dice, 2_000),
+        warn_percent: 80,
+        exhausted: dice.pick(&[Exhausted::Ask, Exhausted::Fail]).to_owned().into(),
+        answer_tokens: 50,
+        ..Budget::default()
+    }
+}
+
+/// Short enough that a run is over within an hour.
+fn limits(dice: &mut Dice, preset: Preset) -> Limits {
+    Limits {
+        attempt_ms: dice.between(1_000, 10_000),
+        queue_wait_ms: dice.between(5_000, 30_000),
+        worker_wait_ms: dice.between(5_000, 30_000),
+        watchdog_ms: if dice.percent(80) { 0 } else { 60_000 },
+        revision_ms: 0,
+        run_ms: dice.between(60_000, 900_000),
+        lifetime_ms: dice.between(600_000, 1_800_000),
+        pause_ms: dice.between(20_000, 300_000),
+        question_ms: dice.between(10_000, 120_000),
+        approval_ms: dice.between(10_000, 120_000),
+        max_retries: u32::try_from(dice.roll(4)).expect("it is small"),
+        max_backoff_ms: 5_000,
+        max_turns: u32::try_from(dice.between(1, 3)).expect("it is small"),
+        max_generations: u32::try_from(dice.between(1, 4)).expect("it is small"),
+        max_substitutions: u32::try_from(dice.roll(3)).expect("it is small"),
+        max_concurrency: u32::try_from(dice.between(1, 3)).expect("it is small"),
+        ..preset.limits(2)
+    }
+}
+
+fn policy(dice: &mut Dice) -> Policy {
+    let doubt = |dice: &mut Dice| *dice.pick(&[InDoubt::Ask, InDoubt::Fail, InDoubt::Retry]);
+    let on_failure = *dice.pick(&[FailureDefault::Abort, FailureDefault::Drain, FailureDefault::Skip]);
+    let word = *dice.pick(&[
+        DependencyDefault::Skip,
+        DependencyDefault::NullIfOptional,
+        DependencyDefault::Synthetic,
+        DependencyDefault::Block,
+        DependencyDefault::Null,
+    ]);
+    let approvers = if dice.percent(30) {
+        &["bob", "carol", "dora"][..]
+    } else {
+        &[]
+    };
+    let resume = if dice.percent(5) {
+        ResumePolicy::Discard
+    } else {
+        ResumePolicy::RetryPending
+    };
+    Policy {
+        ambiguity: doubt(dice).into(),
+        ambiguous_timeout: doubt(dice).into(),
+        on_failure: on_failure.into(),
+        on_dependency_failure: word.into(),
+        escalate: dice.percent(40),
+        four_eyes: dice.percent(40),
+        approvers: approvers.iter().map(|name| (*name).to_owned()).collect(),
+        quorum: if dice.percent(25) { 2 } else { 1 },
+        resume: resume.into(),
+    }
+}
+
+/// What is known of the actions of a plan, sorted by name.
+pub(crate) fn profiles(plan: &Plan) -> Vec<ActionProfile> {
+    let own = ["llm.chat", "check.safe", "plan.make"];
+    let called = plan.actions().into_iter().chain(own);
+    let mut names: Vec<String> = called.map(str::to_owned).collect();
+    let others: Vec<String> = names.iter().flat_map(|name| alternatives(name)).collect();
+    names.extend(others);
+    names.sort();
+    names.dedup();
+    names.into_iter().map(profile).collect()
+}
+
+/// Everything that may be called by a plan, as a planner learns it.
+pub(crate) fn catalogue() -> Catalogue {
+    let is_tool = |action: &&&str| {
+        !["llm.", "check.", "plan."]
+            .iter()
+            .any(|own| action.starts_with(own))
+    };
+    let actions = ACTIONS.iter().filter(is_tool).map(|action| CatalogueAction {
+        profile: profile((*action).to_owned()),
+        ..CatalogueAction::default()
+    });
+    Catalogue {
+        actions: actions.collect(),
+        n_left_out: 0,
+    }
+}
+
+/// What may take the place of an action.
+fn alternatives(action: &str) -> Vec<String> {
+    let names: &[&str] = match action {
+        "mail.safe" => &["idem.safe", "pure.safe"],
+        "world.safe" => &["pure.safe"],
+        _ => &[],
+    };
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+pub(crate) fn profile(action: String) -> ActionProfile {
+    let (class, risk) = action.split_once('.').expect("a name has two parts");
+    let effect = match class {
+        "pure" | "check" => EffectClass::Pure,
+        "world" => EffectClass::World,
+        "llm" | "plan" => EffectClass::Llm,
+        "ext" => EffectClass::External,
+        _ => EffectClass::SideEffect,
+    };
+    let risk = match risk {
+        "unusual" => Risk::Unusual,
+        "destructive" => Risk::Destructive,
+        _ => Risk::Safe,
+    };
+    ActionProfile {
+        idempotent: class == "idem",
+        effect: effect.into(),
+        risk: risk.into(),
+        attempt_ms: 0,
+        seen: true,
+        alternatives: alternatives(&action),
+        action,
+        ..ActionProfile::default()
+    }
+}
+
+/// Every action that a plan may call.
+pub(crate) const ACTIONS: [&str; 10] = [
+    "check.safe",
+    "ext.destructive",
+    "idem.safe",
+    "llm.chat",
+    "mail.destructive",
+    "mail.safe",
+    "mail.unusual",
+    "plan.make",
+    "pure.safe",
+    "world.safe",
+];
