@@ -479,6 +479,25 @@ fn a_pause_lets_the_generation_end_and_begins_no_other_one() {
         .complete("a", json!({}));
 }
 
+// RUN-8.1, RUN-11.2
+#[test]
+fn a_planner_is_not_asked_while_its_run_is_to_pause() {
+    let mut world = of_goal(planned(Preset::Standard));
+    let reason = || "look".to_owned();
+    world.input(Input::Pause { reason: reason() });
+    offer(&mut world, &["pure.work"]);
+    assert_eq!(world.last_events(), ["CatalogueGiven", "RunPaused"]);
+    world.pass(60_000).input(Input::Resume { reason: reason() });
+    assert_eq!(world.last_events(), ["RunResumed", "ToolCalled"]);
+    world.input(Input::Pause { reason: reason() });
+    planner(&mut world, failed(OutcomeClass::NeverRan));
+    assert_eq!(world.last_events(), ["ToolOutput", "RunPaused"]);
+    world.input(Input::Resume { reason: reason() });
+    let plan = document(json!([call("a")]));
+    planner(&mut world, completed(json!({"plan": plan})));
+    world.complete("a", json!({}));
+}
+
 // RUN-11.8
 #[test]
 fn a_given_plan_that_fails_is_followed_by_one_of_the_planner() {
