@@ -11,8 +11,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use escapement_model::Opaque;
 use escapement_model::chain::{chain_begin, chain_next};
+use escapement_model::{ExecutionId, Opaque};
 
 /// A run.
 #[derive(Clone, Debug)]
@@ -205,6 +205,13 @@ impl Run {
     pub fn bindings(&self, evaluation: u32, blobs: &dyn Blobs) -> Option<Result<Opaque, String>> {
         let mut state = self.state.clone();
         Turn::new(&mut state, &self.plan, self.state.updated_at, blobs).bindings(evaluation)
+    }
+
+    // RUN-4.13
+    /// True if the run goes on by what that execution comes to. What else it has sent is fenced.
+    pub fn awaits(&self, execution_id: ExecutionId, blobs: &dyn Blobs) -> bool {
+        let mut state = self.state.clone();
+        Turn::new(&mut state, &self.plan, self.state.updated_at, blobs).awaits(execution_id)
     }
 
     /// When [`Input::Time`] is due, in Unix milliseconds; `None` once the run has ended.

@@ -1,5 +1,6 @@
 //! The runs that live, and the order among them.
 
+mod course;
 mod parking;
 mod rows;
 
@@ -15,7 +16,7 @@ use escapement_model::planted::{self, Bug};
 use escapement_run::ids::RunId;
 use escapement_run::{Blobs, Commit, Input, Refused, Run, ShownState};
 use prost::Message;
-use rows::{changed_requests, index_row, new_revisions};
+use rows::{changed_requests, index_row, new_revisions, parent_of};
 
 /// Limits of all runs together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +99,8 @@ struct Live {
     run: Option<Box<Run>>,
     /// May be empty.
     session_id: String,
+    /// The run that waits for it.
+    parent: Option<RunId>,
     due_at: Option<i64>,
     queued: Option<(Reverse<u32>, i64, RunId)>,
     under_way: bool,
@@ -234,43 +237,6 @@ impl Runs {
         Ok(Some(self.work(run_id, commit)))
     }
 
-    /// Lets queued runs go on while there is room: the highest priority first, then the oldest.
-    pub fn admit(&mut self, now: i64, durable: &dyn Durable) -> Vec<Work> {
-        let mut admitted = Vec::new();
-        while self.n_under_way < self.config.max_live_runs
-            && let Some((_, _, run_id)) = self.queue.first().copied()
-        {
-            let Some(handed) = self.hand(run_id, Input::Admit, now, durable) else {
-                continue;
-            };
-            let commit = handed.expect("it waits for admission");
-            admitted.push(self.work(run_id, commit));
-        }
-        admitted
-    }
-
-    /// When time is due next, in Unix milliseconds.
-    pub fn due_at(&self) -> Option<i64> {
-        self.due.first().map(|(due, _)| *due)
-    }
-
-    /// Hands time to the runs whose time has come, the earliest first, at most `max` of them.
-    pub fn time(&mut self, now: i64, max: usize, durable: &dyn Durable) -> Vec<Work> {
-        let mut done = Vec::new();
-        while done.len() < max
-            && let Some((due, run_id)) = self.due.first().copied()
-            && due <= now
-        {
-            let Some(handed) = self.hand(run_id, Input::Time, now, durable) else {
-                continue;
-            };
-            let commit = handed.expect("time is never refused");
-            assert!(!commit.entries.is_empty(), "what is due changes something");
-            done.push(self.work(run_id, commit));
-        }
-        done
-    }
-
     /// The sessions that are in use.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
@@ -289,6 +255,13 @@ impl Runs {
     /// Ids of the runs that live, ascending.
     pub fn ids(&self) -> impl Iterator<Item = RunId> {
         self.runs.keys().copied()
+    }
+
+    /// The runs that live and were made by another one, each with that one.
+    pub fn children(&self) -> impl Iterator<Item = (RunId, RunId)> {
+        self.runs
+            .iter()
+            .filter_map(|(run_id, live)| Some((*run_id, live.parent?)))
     }
 
     /// How many runs live.
@@ -315,6 +288,7 @@ impl Runs {
         self.sessions.run_begins(&run);
         let live = Live {
             session_id: run.state().spec.session_id.clone(),
+            parent: parent_of(&run),
             weight: weight(&run),
             rests: None,
             run: Some(Box::new(run)),

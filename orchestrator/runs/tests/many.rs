@@ -123,14 +123,14 @@ fn the_highest_priority_is_admitted_first_then_the_oldest() {
     for (n, priority, at) in [(1, 5, 0), (2, 5, 1), (3, 9, 2), (4, 5, 3)] {
         runs.create(new(n, priority), START + at, &NoBlobs).unwrap();
     }
-    let admitted = runs.admit(START + 10, &NoBlobs);
+    let admitted = runs.admit(START + 10, 10, &NoBlobs);
     assert_eq!(names(&admitted), [id(3), id(1)]);
     assert_eq!((runs.n_under_way(), runs.n_queued()), (2, 2));
-    assert!(runs.admit(START + 10, &NoBlobs).is_empty());
+    assert!(runs.admit(START + 10, 10, &NoBlobs).is_empty());
     let mut effects = admitted.into_iter().map(Work::persisted);
     let first = complete(&mut runs, effects.next().unwrap(), 3, START + 11);
     complete(&mut runs, first.persisted(), 3, START + 12);
-    assert_eq!(names(&runs.admit(START + 13, &NoBlobs)), [id(2)]);
+    assert_eq!(names(&runs.admit(START + 13, 10, &NoBlobs)), [id(2)]);
 }
 
 // RUN-2.3
@@ -138,7 +138,7 @@ fn the_highest_priority_is_admitted_first_then_the_oldest() {
 fn a_run_that_ended_is_let_go_of() {
     let mut runs = runs(1);
     runs.create(new(1, 5), START, &NoBlobs).unwrap();
-    let admitted = runs.admit(START, &NoBlobs).remove(0);
+    let admitted = runs.admit(START, 10, &NoBlobs).remove(0);
     let first = complete(&mut runs, admitted.persisted(), 1, START + 1);
     assert_eq!(first.index.state, ShownState::Running);
     let last = complete(&mut runs, first.persisted(), 1, START + 2);
@@ -195,7 +195,7 @@ fn a_run_that_is_held_paused_or_waits_for_a_child_takes_no_place() {
         reason: String::new(),
     };
     runs.handle(id(1), pause, START, &NoBlobs).unwrap();
-    assert_eq!(names(&runs.admit(START, &NoBlobs)), [id(2)]);
+    assert_eq!(names(&runs.admit(START, 10, &NoBlobs)), [id(2)]);
     let resume = Input::Resume {
         reason: String::new(),
     };
@@ -205,7 +205,7 @@ fn a_run_that_is_held_paused_or_waits_for_a_child_takes_no_place() {
         reason: "user".to_owned(),
     };
     runs.handle(id(2), cancel, START, &NoBlobs).unwrap();
-    assert_eq!(names(&runs.admit(START, &NoBlobs)), [id(1)]);
+    assert_eq!(names(&runs.admit(START, 10, &NoBlobs)), [id(1)]);
 }
 
 // RUN-9.3, RUN-9.4
@@ -214,7 +214,7 @@ fn what_is_written_down_is_enough_to_go_on_elsewhere() {
     let mut runs_before = runs(1);
     let created = runs_before.create(new(1, 5), START, &NoBlobs).unwrap();
     assert_eq!((created.first_sequence, created.entries.len()), (1, 2));
-    let admitted = runs_before.admit(START, &NoBlobs).remove(0);
+    let admitted = runs_before.admit(START, 10, &NoBlobs).remove(0);
     assert_eq!(admitted.first_sequence, 3);
     let sent = admitted.persisted();
     let state = runs_before.get(id(1), &NoBlobs).unwrap().state().clone();
@@ -247,7 +247,7 @@ fn three_runs() -> (Runs, Folded) {
     for (n, priority) in [(1, 5), (2, 9), (3, 5)] {
         runs.create(new(n, priority), START, &NoBlobs).unwrap();
     }
-    runs.admit(START, &NoBlobs);
+    runs.admit(START, 10, &NoBlobs);
     let folded = |n| (id(n), runs.in_memory(id(n)).unwrap().clone());
     let folded = Folded([1, 2, 3].map(folded).into());
     (runs, folded)
@@ -289,7 +289,7 @@ fn a_run_that_was_parked_goes_on_as_one_that_was_not() {
         let cancelled = runs.handle(id(2), cancel, START + 1, &durable).unwrap().unwrap();
         let paused = runs.handle(id(3), pause(), START + 2, &durable).unwrap().unwrap();
         let mut works = vec![cancelled, paused];
-        works.extend(runs.admit(START + 3, &durable));
+        works.extend(runs.admit(START + 3, 10, &durable));
         works.extend(runs.time(i64::MAX, 1, &durable));
         went_on.push(format!("{works:?}"));
     }
@@ -306,7 +306,7 @@ fn a_parked_run_that_cannot_be_folded_is_set_aside_and_harms_no_other() {
         reason: "user".to_owned(),
     };
     runs.handle(id(2), cancel, START + 1, &durable).unwrap();
-    assert_eq!(names(&runs.admit(START + 2, &durable)), [id(3)]);
+    assert_eq!(names(&runs.admit(START + 2, 10, &durable)), [id(3)]);
     assert_eq!(runs.take_lost(), [(id(1), "it is damaged".to_owned())]);
     assert_eq!((runs.len(), runs.n_queued()), (1, 0));
 }
@@ -338,7 +338,7 @@ fn a_run_goes_on_although_its_state_is_too_large_for_a_snapshot() {
     runs.create(run, START, &NoBlobs).unwrap();
     // Each is kept in place.
     let output = StructBuilder::new().text("text", &"x".repeat(32_000)).build();
-    let mut effects = runs.admit(START, &NoBlobs).remove(0).persisted();
+    let mut effects = runs.admit(START, 10, &NoBlobs).remove(0).persisted();
     let mut snapshots = Vec::new();
     while let [Effect::Submit { execution_id, .. }] = &effects[..] {
         let mut work = complete_with(&mut runs, *execution_id, &output, 1, START);

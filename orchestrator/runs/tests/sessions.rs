@@ -114,7 +114,7 @@ impl World {
             profiles: vec![profile],
         };
         self.runs.create(new, self.now, &self.disk).unwrap();
-        let work = self.runs.admit(self.now, &self.disk).remove(0);
+        let work = self.runs.admit(self.now, 10, &self.disk).remove(0);
         self.keep(&work);
         work
     }

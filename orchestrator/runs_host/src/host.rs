@@ -2,8 +2,9 @@
 
 mod defining;
 mod making;
+mod pace;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use escapement_model::RunId;
@@ -17,6 +18,7 @@ pub use making::{Create, Fork, NotCreated, NotForked};
 
 use crate::contents::Contents;
 use crate::definitions::Definitions;
+use crate::limits::{RESTING_BYTES_MAX, RESTING_MAX};
 use crate::recent::RecentRuns;
 use crate::recovery::{Damaged, recover};
 use crate::revisions::documents_below;
@@ -54,6 +56,12 @@ pub struct RunsHost {
     contents: Contents,
     /// To be written, in order.
     queue: VecDeque<Queued>,
+    /// Bytes of them, about.
+    queue_bytes: usize,
+    /// Runs that went on by themselves since the batch that was polled last: by time, by room, or by the start.
+    n_own: usize,
+    /// Runs that have not heard of the start yet. Nothing else comes before that.
+    unheard: BTreeSet<RunId>,
     pub(crate) definitions: Definitions,
     /// Written, and not known to be durable.
     written: Vec<Written>,
@@ -78,20 +86,26 @@ impl core::fmt::Debug for RunsHost {
 }
 
 impl RunsHost {
-    /// Takes up what the store holds. What is outstanding leaves once its entries are durable.
+    /// Takes up what the store holds. [`RunsHost::time`] tells each run of the start, before anything else; what it has
+    /// outstanding leaves once its entries are durable.
     ///
     /// # Errors
     /// [`StoreFault`] if the store as a whole cannot be read.
     pub fn open(store: &dyn RunStore, config: Config, now: i64) -> Result<(Self, Vec<Damaged>), StoreFault> {
         let contents = Contents::new(store.reader()?);
-        let (recovered, damaged) = recover(contents.reader(), contents.plans())?;
+        let mut runs = Runs::new(config);
+        let damaged = recover(contents.reader(), contents.plans(), &mut runs)?;
+        let definitions = Definitions::open(contents.reader())?;
         let mut host = Self {
-            runs: Runs::new(config),
+            unheard: runs.ids().collect(),
+            runs,
             deleted_sessions: Vec::new(),
             now,
             contents,
             queue: VecDeque::new(),
-            definitions: Definitions::open(&*store.reader()?)?,
+            queue_bytes: 0,
+            n_own: 0,
+            definitions,
             written: Vec::new(),
             ending: Vec::new(),
             ending_runs: Vec::new(),
@@ -99,21 +113,8 @@ impl RunsHost {
             ready: Vec::new(),
             ended: Vec::new(),
         };
-        let ids: Vec<RunId> = recovered.iter().map(|(run_id, _)| *run_id).collect();
-        for (run_id, run) in recovered {
-            let spec = &run.state().spec;
-            host.hold_session(&spec.session_id, &spec.user_id);
-            host.runs.recover(run_id, run);
-        }
-        for run_id in ids
-            .into_iter()
-            .filter(|_| !planted::is_on(Bug::RunRecoveryUnheard))
-        {
-            // Time comes after all of them: it may end a run that was not taken up yet.
-            let work = host.runs.handle(run_id, Input::Recovered, now, &host.contents);
-            if let Some(work) = work.expect("it was taken up just now") {
-                host.push(work, None);
-            }
+        if planted::is_on(Bug::RunRecoveryUnheard) {
+            host.unheard.clear();
         }
         host.time(now);
         Ok((host, damaged))
@@ -130,7 +131,7 @@ impl RunsHost {
     /// # Errors
     /// [`NotHandled`]: nothing changed.
     pub fn handle(&mut self, run_id: RunId, input: Input, now: i64) -> Result<(), NotHandled> {
-        self.time(now);
+        self.catch_up(run_id, now);
         if let Some(work) = self.runs.handle(run_id, input, now, &self.contents)? {
             self.push(work, None);
         }
@@ -157,30 +158,12 @@ impl RunsHost {
             Ok(Some((run_id, digest))) => return Ok(Handled::Before(run_id, digest)),
             Err(why) => return Ok(Handled::Damaged(why)),
         }
-        self.time(now);
+        self.catch_up(run_id, now);
         if let Some(work) = self.runs.handle(run_id, input, now, &self.contents)? {
             self.push(work, Some(request));
         }
         self.admit(now);
         Ok(Handled::Done)
-    }
-
-    /// Hands time to the runs whose time has come.
-    pub fn time(&mut self, now: i64) {
-        self.now = now;
-        loop {
-            let works = self.runs.time(now, RUNS_PER_STEP, &self.contents);
-            if works.is_empty() {
-                break;
-            }
-            works.into_iter().for_each(|work| self.push(work, None));
-        }
-        self.admit(now);
-    }
-
-    fn admit(&mut self, now: i64) {
-        let works = self.runs.admit(now, &self.contents);
-        works.into_iter().for_each(|work| self.push(work, None));
     }
 
     fn push(&mut self, mut work: Work, request: Option<ClientRequest>) {
@@ -192,12 +175,8 @@ impl RunsHost {
             let below = documents_below(self.contents.reader(), &row.sub_plans);
             work.pinned.extend(below);
         }
+        self.queue_bytes += bytes_of(&work);
         self.queue.push_back(Queued::new(work, request));
-    }
-
-    /// When time is due next, in Unix milliseconds.
-    pub fn due_at(&self) -> Option<i64> {
-        self.runs.due_at()
     }
 
     /// Everything that is to be written, to be committed together; `None` if there is nothing.
@@ -211,6 +190,7 @@ impl RunsHost {
         for write in self.session_writes() {
             batch.define(write);
         }
+        (self.queue_bytes, self.n_own) = (0, 0);
         self.ending_runs = self.runs.take_ended();
         for queued in self.queue.drain(..) {
             self.ending.extend(ended(&queued.work));
@@ -339,6 +319,13 @@ impl RunsHost {
     }
 }
 
+/// About how many bytes the work writes.
+fn bytes_of(work: &Work) -> usize {
+    let entries: usize = work.entries.iter().map(|entry| entry.bytes.len()).sum();
+    let blobs: usize = work.blobs.iter().map(|(_, bytes)| bytes.len()).sum();
+    entries + blobs + work.snapshot.as_ref().map_or(0, bytes::Bytes::len)
+}
+
 /// What the work says of a run that ended with it and has a parent.
 fn ended(work: &Work) -> Option<Ended> {
     if work.index.due_at.is_some() {
@@ -350,10 +337,3 @@ fn ended(work: &Work) -> Option<Ended> {
         last_entry: work.entries.last()?.bytes.clone(),
     })
 }
-
-/// Runs that rest in memory; more are parked.
-const RESTING_MAX: usize = 1_024;
-/// Bytes of their states, about.
-const RESTING_BYTES_MAX: usize = 64 << 20;
-/// Runs that time is handed to before what they decided is queued.
-const RUNS_PER_STEP: usize = 256;

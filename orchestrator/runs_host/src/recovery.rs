@@ -3,12 +3,16 @@
 use bytes::Bytes;
 use escapement_model::chain::{chain_begin, chain_next};
 use escapement_model::{Opaque, RunId};
+use escapement_run::session::Session;
+use escapement_run::spec::Spec;
 use escapement_run::state::RunState;
 use escapement_run::{Blobs, Run};
+use escapement_runs::Runs;
 use escapement_store::StoreFault;
-use escapement_store::runs::{JournalEntry, RunReader, RunSummary};
+use escapement_store::runs::{DefinitionKind, JournalEntry, RunReader, RunSummary};
 use prost::Message;
 
+use crate::limits::{RESTING_BYTES_MAX, RESTING_MAX};
 use crate::plans::SharedPlans;
 use crate::writes::entry_of;
 
@@ -21,19 +25,20 @@ pub struct Damaged {
     pub why: String,
 }
 
-/// Runs that were taken up, and those that could not be.
-pub(crate) type Recovered = (Vec<(RunId, Run)>, Vec<Damaged>);
-
-/// Reads every run that has not ended.
+/// Takes up every run that has not ended, with its session, and parks all but some of them. Gives those that cannot be taken up.
 ///
 /// # Errors
 /// [`StoreFault`] if the store as a whole cannot be read.
-pub(crate) fn recover(reader: &dyn RunReader, plans: &SharedPlans) -> Result<Recovered, StoreFault> {
-    let (mut runs, mut damaged) = (Vec::new(), Vec::new());
+pub(crate) fn recover(
+    reader: &dyn RunReader,
+    plans: &SharedPlans,
+    runs: &mut Runs,
+) -> Result<Vec<Damaged>, StoreFault> {
+    let mut damaged = Vec::new();
     let mut after = None;
     loop {
         let page = match reader.live(after, PAGE_RUNS) {
-            Ok(page) if page.is_empty() => return Ok((runs, damaged)),
+            Ok(page) if page.is_empty() => return Ok(damaged),
             Ok(page) => page,
             Err(fault @ StoreFault::CorruptRun { number, .. }) => {
                 damaged.push(Damaged {
@@ -49,14 +54,45 @@ pub(crate) fn recover(reader: &dyn RunReader, plans: &SharedPlans) -> Result<Rec
         for summary in page {
             let folded = fold(reader, &summary, plans).and_then(|run| require_contents(reader, run));
             match folded {
-                Ok(run) => runs.push((summary.run_id, run)),
+                Ok(run) => {
+                    hold_session(reader, runs, &run.state().spec);
+                    runs.recover(summary.run_id, run);
+                }
                 Err(why) => damaged.push(Damaged {
                     run_id: Some(summary.run_id),
                     why,
                 }),
             }
         }
+        // Nothing is decided yet, so all of it is durable.
+        runs.park(RESTING_MAX, RESTING_BYTES_MAX);
     }
+}
+
+/// The session as it is stored; `None` if there is none.
+///
+/// # Errors
+/// As the store fails; [`StoreFault::CorruptDefinition`] if it cannot be read.
+pub fn stored_session(reader: &dyn RunReader, id: &str) -> Result<Option<Session>, StoreFault> {
+    let Some(definition) = reader.definition(DefinitionKind::Session, id)? else {
+        return Ok(None);
+    };
+    let number = definition.number;
+    let session = Session::decode(definition.record);
+    session
+        .map(Some)
+        .map_err(|_| StoreFault::CorruptDefinition { number })
+}
+
+/// The session of a run that is taken up. One that is gone or damaged begins anew.
+fn hold_session(reader: &dyn RunReader, runs: &mut Runs, spec: &Spec) {
+    let id = &spec.session_id;
+    if id.is_empty() || runs.sessions().get(id).is_some() {
+        return;
+    }
+    let stored = stored_session(reader, id).ok().flatten();
+    let session = stored.unwrap_or_else(|| Session::new(&spec.user_id, Opaque::default()));
+    runs.sessions_mut().hold(id, || session);
 }
 
 /// The run as its journal has it.

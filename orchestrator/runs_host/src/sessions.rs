@@ -3,26 +3,11 @@
 use escapement_run::session::Session;
 use escapement_store::StoreFault;
 use escapement_store::runs::{
-    DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion, RunReader,
+    DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion,
 };
-use prost::Message;
 
 use crate::host::RunsHost;
-
-/// The session as it is stored; `None` if there is none.
-///
-/// # Errors
-/// As the store fails; [`StoreFault::CorruptDefinition`] if it cannot be read.
-pub fn stored_session(reader: &dyn RunReader, id: &str) -> Result<Option<Session>, StoreFault> {
-    let Some(definition) = reader.definition(DefinitionKind::Session, id)? else {
-        return Ok(None);
-    };
-    let number = definition.number;
-    let session = Session::decode(definition.record);
-    session
-        .map(Some)
-        .map_err(|_| StoreFault::CorruptDefinition { number })
-}
+use crate::recovery::stored_session;
 
 /// What becomes of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

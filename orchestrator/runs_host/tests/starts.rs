@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use escapement_model::RunId;
 use escapement_model::opaque::{ListBuilder, StructBuilder};
+use escapement_run::Input;
 use escapement_run::journal::Entry;
 use escapement_run::plan;
 use escapement_run::presets::Preset;
@@ -113,5 +114,62 @@ fn runs_whose_time_is_over_when_the_process_comes_back_are_taken_up_and_end() {
         ];
         assert!(end == expected || end == of_queued, "{n}: {names:?}");
     }
+    assert!(host.runs().is_empty());
+}
+
+fn many(n: u32) -> RunId {
+    let mut bytes = [7; 16];
+    bytes[..4].copy_from_slice(&n.to_be_bytes());
+    RunId::from_random(bytes)
+}
+
+/// The writes of each batch until nothing is due any more.
+fn batches(host: &mut RunsHost, store: &mut MemoryRuns, now: i64) -> Vec<usize> {
+    let mut batches = Vec::new();
+    loop {
+        while let Some(batch) = host.poll_batch() {
+            batches.push(batch.writes().len());
+            let outcome = store.commit(&batch).unwrap();
+            host.handle_committed(outcome);
+        }
+        if host.due_at().is_none_or(|due| due > now) {
+            return batches;
+        }
+        host.time(now);
+    }
+}
+
+// RUN-9.10
+#[test]
+fn runs_that_are_due_at_once_are_written_in_bounded_batches_and_so_are_those_that_a_start_takes_up() {
+    const RUNS: usize = 3_000;
+    const BATCH: usize = 513;
+    let config = || Config {
+        max_live_runs: RUNS,
+        max_runs: RUNS,
+    };
+    let disk = MemoryRunsDisk::new();
+    let mut store = disk.open();
+    let (mut host, _) = RunsHost::open(&store, config(), START).unwrap();
+    for n in 0..RUNS as u32 {
+        host.create(create(many(n)), START).unwrap();
+        batches(&mut host, &mut store, START);
+    }
+    let mut store = disk.crash();
+    let (mut host, damaged) = RunsHost::open(&store, config(), START + 1).unwrap();
+    assert!(damaged.is_empty());
+    // A run that is spoken to before its turn hears of the start first.
+    let last = *host.runs().ids().collect::<Vec<_>>().last().unwrap();
+    let reason = "user".to_owned();
+    host.handle(last, Input::Cancel { reason }, START + 1).unwrap();
+    let of_start = batches(&mut host, &mut store, START + 1);
+    assert!(of_start.iter().all(|writes| *writes <= BATCH), "{of_start:?}");
+    let names = names(&*store.reader().unwrap(), last);
+    let heard = names.iter().position(|name| *name == "run_recovered");
+    let cancelled = names.iter().position(|name| *name == "run_cancelled");
+    assert!(heard.is_some() && heard < cancelled, "{names:?}");
+    let of_time = batches(&mut host, &mut store, START + 61_000);
+    assert!(of_time.iter().all(|writes| *writes <= BATCH), "{of_time:?}");
+    assert_eq!(of_time.iter().sum::<usize>(), RUNS - 1);
     assert!(host.runs().is_empty());
 }

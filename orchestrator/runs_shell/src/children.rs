@@ -90,15 +90,13 @@ pub(crate) fn waits_for(parent: &Run, child: RunId) -> bool {
 
 /// Children that live although nobody waits for them: what a crash kept from being cancelled.
 pub(crate) fn orphans(host: &mut RunsHost) -> Vec<RunId> {
-    let ids: Vec<RunId> = host.runs().ids().collect();
-    let is_orphan = |run_id: &RunId| {
-        let Some(parent) = host.run(*run_id).and_then(|(run, _)| parent_of(run)) else {
-            return false;
-        };
-        let parent = host.run(parent);
-        !parent.is_some_and(|(parent, _)| waits_for(parent, *run_id))
+    let children: Vec<(RunId, RunId)> = host.runs().children().collect();
+    let is_orphan = |(child, parent): &(RunId, RunId)| {
+        let parent = host.run(*parent);
+        !parent.is_some_and(|(parent, _)| waits_for(parent, *child))
     };
-    ids.into_iter().filter(is_orphan).collect()
+    let orphans = children.into_iter().filter(is_orphan);
+    orphans.map(|(child, _)| child).collect()
 }
 
 /// The run that waits for this one, if there is one.

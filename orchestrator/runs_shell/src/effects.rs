@@ -30,6 +30,7 @@ use crate::port::{Attempt, Contract, not_submitted};
 use crate::saved::find_plan;
 use crate::seen::SeenActions;
 use crate::turns::Turns;
+use crate::wanted::Wanted;
 use room::{Place, Room};
 
 /// Limits of what is done at a time.
@@ -148,7 +149,11 @@ where
                     plans,
                 };
                 if is_nested {
-                    self.submit(run_id, attempt, None, None);
+                    self.submit(run_id, attempt, None, None, false);
+                } else if self.waiting.first().is_none()
+                    && let Some(place) = self.room.place(attempt.request.len())
+                {
+                    self.submit(run_id, attempt, None, Some(place), false);
                 } else {
                     self.wait(run_id, attempt);
                     self.submit_waiting();
@@ -175,9 +180,11 @@ where
                 evaluation,
                 expression,
                 bindings,
+                held,
             } => {
                 self.under_way.spawn_blocking(move || {
                     let result = escapement_expressions::evaluate(&expression, &bindings);
+                    drop((bindings, held));
                     runs.returned(Returned::Input(run_id, Input::Evaluated { evaluation, result }));
                 });
             }
@@ -218,7 +225,7 @@ where
             && let Some((run_id, next)) = self.waiting.pop()
         {
             self.waiting_bytes -= next.bytes_in_memory();
-            self.submit(run_id, next.attempt, next.stored, Some(place));
+            self.submit(run_id, next.attempt, next.stored, Some(place), true);
         }
     }
 
@@ -228,21 +235,27 @@ where
         mut attempt: Attempt,
         stored: Option<[u8; 32]>,
         place: Option<Place>,
+        has_waited: bool,
     ) {
         let (contract, runs) = (self.contract.clone(), self.runs.clone());
         self.under_way.spawn(async move {
             let (_execution, submission) = place.map(Place::split).unzip();
             let execution_id = attempt.execution_id;
-            let is_wanted = || runs.is_live(run_id);
+            let wanted = Wanted {
+                runs: runs.clone(),
+                run_id,
+                execution_id,
+                has_waited,
+            };
             let request = match stored {
                 None => Some(std::mem::take(&mut attempt.request)),
-                Some(digest) => stored_request(&runs, digest, is_wanted).await,
+                Some(digest) => stored_request(&wanted, digest).await,
             };
             let plans = attempt.plans;
             let mut outcome: AttemptOutcome = match request {
                 Some(request) => {
                     attempt.request = request;
-                    contract.carry_out(attempt, submission, is_wanted).await
+                    contract.carry_out(attempt, submission, &wanted).await
                 }
                 None => not_submitted(&attempt),
             };
@@ -259,9 +272,14 @@ where
 }
 
 /// A request that the store has; `None` once no run waits for its outcome.
-async fn stored_request(runs: &RunsHandle, digest: [u8; 32], is_wanted: impl Fn() -> bool) -> Option<Bytes> {
-    while is_wanted() {
-        match runs.readers().read(move |reader| reader.content(&digest)).await {
+async fn stored_request(wanted: &Wanted, digest: [u8; 32]) -> Option<Bytes> {
+    while wanted.run_lives() {
+        match wanted
+            .runs
+            .readers()
+            .read(move |reader| reader.content(&digest))
+            .await
+        {
             // The run has forgotten the attempt: it was fenced.
             Ok(None) => return None,
             Ok(Some(request)) => return Some(request),

@@ -148,7 +148,7 @@ impl RunsHandle {
                 };
             }
             // What is due may change the run before the condition is looked at.
-            host.time(now);
+            host.catch_up(run_id, now);
             let last = host.run(run_id).map(|(run, _)| run.state().sequence);
             match (last, condition.last_sequence) {
                 (None, _) => return Ok(false),

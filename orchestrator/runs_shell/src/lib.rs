@@ -10,6 +10,7 @@ pub mod limits;
 mod live;
 
 mod error;
+mod evaluations;
 
 mod clock;
 
@@ -37,12 +38,14 @@ mod planner;
 mod port;
 
 mod turns;
+mod wanted;
 
 mod effects;
 
 pub use children::WantedPlan;
 pub use effects::{EffectsConfig, perform};
 pub use error::CallError;
+pub use evaluations::HeldBytes;
 pub use follow::{Follow, FollowAll};
 pub use handle::{Condition, Created, Fork, KeepSteps, RunsHandle};
 pub use message::{Child, Outgoing, Returned};

@@ -60,6 +60,8 @@ pub const OFFERED_PATIENCE: Duration = Duration::from_secs(1);
 pub const PROFILES_MAX: usize = 4096;
 /// Bytes of requests that are being submitted: 256 MiB.
 pub const SUBMITTED_BYTES_MAX: usize = 256 << 20;
+/// Bytes of what expressions are about that are being evaluated; the last one of them may have 8 MiB more.
+pub const EVALUATED_BYTES: usize = 32 << 20;
 /// Pause before a request is read again from a store that did not give it.
 pub const STORED_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of an answer of the contract.

@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::children::WantedPlan;
 use crate::error::CallError;
+use crate::evaluations::HeldBytes;
 use crate::readers::of_fault;
 
 /// What the thread of runs is told.
@@ -78,6 +79,8 @@ pub enum Outgoing {
         expression: String,
         /// What it is about.
         bindings: Opaque,
+        /// To be dropped before its value is returned.
+        held: HeldBytes,
     },
     /// Find the plan of a child run and return [`Returned::Plan`].
     FindPlan {

@@ -25,6 +25,7 @@ use crate::limits::{
     SUBMIT_PAUSE_MAX, WAIT_CYCLE,
 };
 use crate::seen::SeenActions;
+use crate::wanted::Wanted;
 use refused::{Refusal, refusal};
 
 /// One attempt.
@@ -95,12 +96,12 @@ where
     }
 
     /// Carries an attempt out: submits it until it is accepted, waits for its end, and judges that. It is not submitted any
-    /// more once nobody wants it. What the submission takes is given back once it is accepted.
+    /// more once its run goes on without it. What the submission takes is given back once it is accepted.
     pub(crate) async fn carry_out(
         mut self,
         mut attempt: Attempt,
         submission: impl Send,
-        is_wanted: impl Fn() -> bool + Send,
+        wanted: &Wanted,
     ) -> AttemptOutcome {
         let request = match v1::SubmitPlanRequest::decode(std::mem::take(&mut attempt.request)) {
             Ok(request) => request,
@@ -113,7 +114,7 @@ where
             .map(|step| (step.id.clone(), step.action.clone()))
             .unwrap_or_default();
         let subject = plan.and_then(settled::subject_of);
-        let submitted = self.submit(request, &attempt, is_wanted).await;
+        let submitted = self.submit(request, &attempt, wanted).await;
         drop(submission);
         let end = match submitted {
             Submitted::Ended(end) => end,
@@ -132,15 +133,20 @@ where
         &mut self,
         request: v1::SubmitPlanRequest,
         attempt: &Attempt,
-        is_wanted: impl Fn() -> bool + Send,
+        wanted: &Wanted,
     ) -> Submitted {
         let deadline = request.deadline_ms.unwrap_or(i64::MAX);
         let mut pauses = Pauses::new(attempt.execution_id);
+        let mut has_waited = wanted.has_waited;
         loop {
             // What this says of the attempt reaches nobody.
-            if !is_wanted() {
+            if !wanted.run_lives() {
                 return Submitted::Ended(settled::never_accepted(attempt.execution_id));
             }
+            if has_waited && !wanted.is_awaited().await {
+                return self.fenced(attempt).await;
+            }
+            has_waited = true;
             let refused = match self.submit_once(request.clone()).await {
                 Ok(()) => return Submitted::Accepted,
                 Err(status) => refusal(&status),
@@ -154,6 +160,29 @@ where
                 Refusal::Never { reason, message } => return Submitted::Ended(failed(&reason, &message)),
                 Refusal::Removed => return Submitted::Ended(settled::removed()),
                 Refusal::OtherRequest => return Submitted::Other,
+            }
+        }
+    }
+
+    // RUN-4.13
+    /// A fenced attempt is not submitted any more. It may have been before, and then its end is told.
+    async fn fenced(&mut self, attempt: &Attempt) -> Submitted {
+        let request = v1::GetExecutionRequest {
+            execution_id: attempt.execution_id.to_string(),
+        };
+        let mut pauses = Pauses::new(attempt.execution_id);
+        loop {
+            let found = timeout(CONTRACT_PATIENCE, self.plans.get_execution(request.clone())).await;
+            let refused = match found.unwrap_or_else(|_| Err(late())) {
+                Ok(_) => return Submitted::Accepted,
+                Err(status) => refusal(&status),
+            };
+            match refused {
+                Refusal::NotNow { reason } | Refusal::NotKnown { reason } => pauses.wait(&reason).await,
+                Refusal::Removed => return Submitted::Ended(settled::removed()),
+                Refusal::Never { .. } | Refusal::OtherRequest => {
+                    return Submitted::Ended(settled::never_accepted(attempt.execution_id));
+                }
             }
         }
     }

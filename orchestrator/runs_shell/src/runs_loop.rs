@@ -23,6 +23,7 @@ use tracing::{info, warn};
 use crate::children;
 use crate::clock::Clock;
 use crate::error::CallError;
+use crate::evaluations::Evaluations;
 use crate::follow::Follows;
 use crate::handle::RunsHandle;
 use crate::limits::{BATCH_MAX, STORE_LOOK_INTERVAL};
@@ -114,6 +115,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         follows,
         live,
         noted,
+        evaluations: Evaluations::default(),
         own: VecDeque::new(),
         held: VecDeque::new(),
         answers: Vec::new(),
@@ -143,6 +145,7 @@ struct RunsLoop<S> {
     live: LiveRuns,
     /// Told of notices that are durable.
     noted: Arc<Notify>,
+    evaluations: Evaluations,
     /// What runs have to say to each other.
     own: VecDeque<(RunId, Input)>,
     /// What came back while the store took no writes.
@@ -203,7 +206,8 @@ impl<S: RunStore> RunsLoop<S> {
         self.take()
     }
 
-    /// Waits for something to do and does what else is there.
+    // RUN-9.10
+    /// Waits for something to do and does what else is there, as far as the next batch has room for it.
     fn take(&mut self) -> Result<(), Stop> {
         if self.own.is_empty() && self.held.is_empty() {
             self.wait()?;
@@ -212,11 +216,20 @@ impl<S: RunStore> RunsLoop<S> {
         self.host.time(now);
         while let Some((run_id, input)) = self.own.pop_front() {
             self.input(run_id, input);
+            if !self.host.has_room() {
+                return Ok(());
+            }
         }
         while let Some(returned) = self.held.pop_front() {
             self.take_returned(returned);
+            if !self.host.has_room() {
+                return Ok(());
+            }
         }
         for _ in 0..BATCH_MAX {
+            if !self.host.has_room() {
+                return Ok(());
+            }
             match self.messages.try_recv() {
                 Ok(message) => self.take_message(message)?,
                 Err(_) => break,

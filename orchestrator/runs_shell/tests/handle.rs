@@ -3,6 +3,8 @@
 
 mod world;
 
+use std::collections::VecDeque;
+
 use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
 use escapement_run::{Input, RefusedReason, ShownState};
@@ -264,4 +266,51 @@ async fn what_else_is_written_with_a_damaged_run_goes_through() {
         world.settle_next().await;
     }
     world.ended(id(2), ShownState::Completed).await;
+}
+
+// RUN-9.8
+#[tokio::test]
+async fn what_expressions_are_about_waits_on_the_thread_of_runs_if_it_is_much() {
+    const ROOM: usize = 32 << 20;
+    const RUNS: u8 = 10;
+    let mut world = World::new();
+    let condition = StructBuilder::new().text("condition", "input.text == 'x'");
+    let document = document(list([step("a", "condition", condition)]));
+    let text = StructBuilder::new().text("text", &"t".repeat(7 << 20)).build();
+    for n in 1..=RUNS {
+        let mut create = create(id(n), &document);
+        create.run.spec.input = text.clone();
+        world.handle.create(create).await.unwrap();
+    }
+    let (mut left, mut bytes, mut n_over) = (VecDeque::new(), 0, 0);
+    while n_over < RUNS {
+        while let Ok(outgoing) = world.outgoing.try_recv() {
+            let Outgoing::Evaluate { bindings, .. } = &outgoing else {
+                panic!("{outgoing:?}");
+            };
+            bytes += bindings.len();
+            left.push_back(outgoing);
+        }
+        assert!(bytes <= ROOM + (8 << 20), "{bytes} bytes are on their way");
+        let next = match left.pop_front() {
+            Some(next) => next,
+            None => world.next().await,
+        };
+        let Outgoing::Evaluate {
+            run_id,
+            evaluation,
+            bindings,
+            held,
+            ..
+        } = next
+        else {
+            panic!("{next:?}");
+        };
+        bytes = bytes.saturating_sub(bindings.len());
+        drop(held);
+        let result = Ok(true);
+        let input = Input::Evaluated { evaluation, result };
+        world.handle.returned(Returned::Input(run_id, input));
+        n_over += 1;
+    }
 }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use escapement_model::opaque::StructBuilder;
-use escapement_run::Input;
+use escapement_run::{Input, RewindScope};
 use escapement_runs_shell::{Condition, EffectsConfig, perform};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -110,4 +110,36 @@ async fn a_run_with_many_attempts_does_not_hold_the_others_back_and_large_ones_w
         let answer = next(&mut submitted, action).await;
         answer.send(Status::invalid_argument("no")).unwrap();
     }
+}
+
+// RUN-4.13
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_its_submission_is_not_begun_once_its_step_was_reset() {
+    let World { handle, outgoing, .. } = World::new();
+    let (contract, mut submitted) = mpsc::unbounded_channel();
+    let config = EffectsConfig {
+        max_executions: 1,
+        waiting_bytes: 0,
+    };
+    perform(Contract(contract), &handle, config, outgoing, &Handle::current());
+    let one = |action: &str| document(list([step("a", "tool_call", call(action))]));
+    for (n, action) in [(1, "x.a"), (2, "x.b")] {
+        handle.create(create(id(n), &one(action))).await.unwrap();
+    }
+    let first = next(&mut submitted, "x.a").await;
+    let rewind = Input::Rewind {
+        step_key: "a".to_owned(),
+        scope: RewindScope::Dependents,
+        allow_repeat_effects: false,
+    };
+    handle.input(id(2), Condition::default(), rewind).await.unwrap();
+    handle.create(create(id(3), &one("x.c"))).await.unwrap();
+    first.send(Status::invalid_argument("no")).unwrap();
+    // Of the two attempts of the second run, the one that was fenced is passed over.
+    for action in ["x.c", "x.b"] {
+        let answer = next(&mut submitted, action).await;
+        answer.send(Status::invalid_argument("no")).unwrap();
+    }
+    handle.create(create(id(4), &one("x.d"))).await.unwrap();
+    next(&mut submitted, "x.d").await;
 }

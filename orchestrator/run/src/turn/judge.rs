@@ -34,6 +34,19 @@ impl Turn<'_> {
         (name.execution_id() == execution_id).then(|| live.clone())
     }
 
+    // RUN-4.13
+    /// True if the run goes on by what that execution comes to: it is not fenced.
+    pub(crate) fn awaits(&self, execution_id: ExecutionId) -> bool {
+        let goes_on = !self.state.stage().is_end();
+        let is_of_unit = || {
+            let live = self.live_attempt(execution_id);
+            live.is_some_and(|(unit, live)| {
+                live.unit.is_verification() || self.step_state(unit.step).stage() == StepStage::Running
+            })
+        };
+        goes_on && (self.live_generation(execution_id).is_some() || is_of_unit())
+    }
+
     fn unit_settled(&mut self, execution_id: ExecutionId, outcome: AttemptOutcome) {
         let Some((unit, live)) = self.live_attempt(execution_id) else {
             return;

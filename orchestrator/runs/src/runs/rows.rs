@@ -12,7 +12,6 @@ use prost::Message;
 
 pub(super) fn index_row(run: &Run) -> IndexRow {
     let state = run.state();
-    let parent: Option<[u8; 16]> = state.spec.parent_run_id[..].try_into().ok();
     IndexRow {
         state: run.shown(),
         user_id: String::from(&state.spec.user_id),
@@ -20,9 +19,15 @@ pub(super) fn index_row(run: &Run) -> IndexRow {
         created_at: state.created_at,
         updated_at: state.updated_at,
         due_at: run.due_at(),
-        parent_run_id: parent.and_then(RunId::from_bytes),
+        parent_run_id: parent_of(run),
         session_id: Some(&state.spec.session_id).filter(|id| !id.is_empty()).cloned(),
     }
+}
+
+/// The run that waits for this one, if there is one.
+pub(super) fn parent_of(run: &Run) -> Option<RunId> {
+    let parent: [u8; 16] = run.state().spec.parent_run_id[..].try_into().ok()?;
+    RunId::from_bytes(parent)
 }
 
 /// The revisions that the entries bring.

@@ -9,6 +9,7 @@ use escapement_store::runs::RunStore;
 
 use super::RunsLoop;
 use crate::children::{WantedPlan, child_spec, result_of, waits_for};
+use crate::evaluations::Evaluation;
 use crate::limits::DEPTH_MAX;
 use crate::message::{Child, Outgoing, Returned};
 
@@ -17,6 +18,9 @@ impl<S: RunStore> RunsLoop<S> {
     pub(super) fn leave(&mut self) {
         for (run_id, effect) in self.host.poll_effects() {
             self.effect(run_id, effect);
+        }
+        while let Some(evaluation) = self.evaluations.pop() {
+            self.evaluate(evaluation);
         }
         for ended in self.host.poll_ended() {
             let Ended {
@@ -31,7 +35,7 @@ impl<S: RunStore> RunsLoop<S> {
 
     fn effect(&mut self, run_id: RunId, effect: Effect) {
         // A run that ended with the same commit does not wait for anything.
-        let Some((run, blobs)) = self.host.run(run_id) else {
+        let Some((run, _)) = self.host.run(run_id) else {
             if let Effect::CancelChild { run_id } = effect {
                 self.cancel_child(run_id);
             }
@@ -70,20 +74,11 @@ impl<S: RunStore> RunsLoop<S> {
             Effect::Evaluate {
                 evaluation,
                 expression,
-            } => match run.bindings(evaluation, blobs) {
-                None => {}
-                Some(Ok(bindings)) => self.send(Outgoing::Evaluate {
-                    run_id,
-                    evaluation,
-                    expression,
-                    bindings,
-                }),
-                Some(Err(why)) => {
-                    let result = Err(why);
-                    self.own
-                        .push_back((run_id, Input::Evaluated { evaluation, result }));
-                }
-            },
+            } => self.evaluations.push(Evaluation {
+                run_id,
+                evaluation,
+                expression,
+            }),
             Effect::StartChild {
                 run_id: child,
                 plan_id,
@@ -99,6 +94,33 @@ impl<S: RunStore> RunsLoop<S> {
                 self.start_child(run_id, child, wanted, input);
             }
             Effect::CancelChild { run_id } => self.cancel_child(run_id),
+        }
+    }
+
+    /// Lets an evaluation leave, unless nobody waits for its value any more.
+    fn evaluate(&mut self, evaluation: Evaluation) {
+        let Evaluation {
+            run_id,
+            evaluation,
+            expression,
+        } = evaluation;
+        let run = self.host.run(run_id);
+        let Some(bindings) = run.and_then(|(run, blobs)| run.bindings(evaluation, blobs)) else {
+            return;
+        };
+        match bindings {
+            Ok(bindings) => self.send(Outgoing::Evaluate {
+                run_id,
+                evaluation,
+                expression,
+                held: self.evaluations.hold(bindings.len()),
+                bindings,
+            }),
+            Err(why) => {
+                let result = Err(why);
+                self.own
+                    .push_back((run_id, Input::Evaluated { evaluation, result }));
+            }
         }
     }
 

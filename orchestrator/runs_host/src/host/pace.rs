@@ -1,0 +1,79 @@
+//! What runs do by themselves, a part of it at a time, so that no batch grows without bounds: what time and room bring, and what
+//! a start brings. Writes nothing.
+
+use escapement_model::RunId;
+use escapement_run::Input;
+
+use super::RunsHost;
+use crate::limits::{BATCH_BYTES, OWN_MAX};
+
+// RUN-9.10
+impl RunsHost {
+    /// Lets runs go on whose time has come, or for which there is room, as far as the next batch has room for what they write.
+    /// [`RunsHost::due_at`] says when there is more to do.
+    pub fn time(&mut self, now: i64) {
+        self.now = now;
+        // Time comes after the start: it may end a run that another one looks for.
+        while self.has_room_of_own()
+            && let Some(run_id) = self.unheard.first().copied()
+        {
+            self.hear_of_start(run_id, now);
+        }
+        while self.unheard.is_empty() && self.has_room_of_own() {
+            let Some(work) = self.runs.time(now, 1, &self.contents).pop() else {
+                break;
+            };
+            self.n_own += 1;
+            self.push(work, None);
+        }
+        self.admit(now);
+    }
+
+    /// Tells the run what it has to know before an input: that the process was started, and that its time has come.
+    pub fn catch_up(&mut self, run_id: RunId, now: i64) {
+        self.now = now;
+        self.hear_of_start(run_id, now);
+        if let Some(work) = self.runs.time_of(run_id, now, &self.contents) {
+            self.push(work, None);
+        }
+    }
+
+    // RUN-9.4
+    fn hear_of_start(&mut self, run_id: RunId, now: i64) {
+        if !self.unheard.remove(&run_id) {
+            return;
+        }
+        self.n_own += 1;
+        // One that was lost meanwhile hears nothing.
+        if let Ok(Some(work)) = self.runs.handle(run_id, Input::Recovered, now, &self.contents) {
+            self.push(work, None);
+        }
+    }
+
+    pub(super) fn admit(&mut self, now: i64) {
+        while self.unheard.is_empty() && self.has_room_of_own() {
+            let Some(work) = self.runs.admit(now, 1, &self.contents).pop() else {
+                break;
+            };
+            self.n_own += 1;
+            self.push(work, None);
+        }
+    }
+
+    /// When [`RunsHost::time`] has something to do, in Unix milliseconds.
+    pub fn due_at(&self) -> Option<i64> {
+        match !self.unheard.is_empty() || self.runs.can_admit() {
+            true => Some(self.now),
+            false => self.runs.due_at(),
+        }
+    }
+
+    /// True while the next batch has room for the bytes of another input.
+    pub fn has_room(&self) -> bool {
+        self.queue_bytes < BATCH_BYTES
+    }
+
+    fn has_room_of_own(&self) -> bool {
+        self.has_room() && self.n_own < OWN_MAX
+    }
+}
