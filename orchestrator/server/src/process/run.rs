@@ -46,7 +46,7 @@ use tracing::{info, warn};
 /// [`Failure`]: why it does not start, or that its end was cut short.
 pub fn run(config: &Config) -> Result<(), Failure> {
     start_logging(config)?;
-    let connections_max = connections_max(config.max_connections);
+    let connections_max = connections_max(config.max_connections)?;
     let clock = Clock::start();
     let store = open_store(config)?;
     let runs_store = runs::open_store(config, &store)?;
@@ -364,10 +364,22 @@ fn greeting(config: &Config, engine: &EngineConfig) -> WelcomeDefaults {
 }
 
 /// As many connections as were asked for, or as there can be open files.
-fn connections_max(asked: u32) -> u32 {
+///
+/// # Errors
+/// [`Failure::Configuration`] if the stores alone would need nearly all of them.
+fn connections_max(asked: u32) -> Result<u32, Failure> {
     let Some(open_files) = files::raise_limit() else {
-        return asked;
+        return Ok(asked);
     };
+    if open_files < OPEN_FILES_MIN {
+        return Err(Failure::Configuration {
+            setting: "the limit of open files".to_owned(),
+            problem: format!(
+                "is {open_files}, and the stores and a few connections need {OPEN_FILES_MIN}; raise it with `ulimit -n`, \
+                 or with LimitNOFILE= of a systemd unit"
+            ),
+        });
+    }
     let fitting = open_files.saturating_sub(OTHER_FILES_MAX.min(open_files / 4 * 3));
     match u32::try_from(fitting) {
         Ok(fitting) if fitting < asked => {
@@ -377,9 +389,9 @@ fn connections_max(asked: u32) -> u32 {
                 lowered_to = fitting,
                 "the limit of open files allows fewer connections than --max-connections; raise it, or lower the setting"
             );
-            fitting
+            Ok(fitting)
         }
-        Ok(_) | Err(_) => asked,
+        Ok(_) | Err(_) => Ok(asked),
     }
 }
 
@@ -397,6 +409,8 @@ fn join<T>(thread: &'static str, handle: JoinHandle<T>) -> Option<T> {
         .ok()
 }
 
+/// With fewer open files it does not start: three quarters of them are for the stores and the sinks.
+const OPEN_FILES_MIN: u64 = 96;
 /// Open files beside connections: those of the store and of the sinks.
 const OTHER_FILES_MAX: u64 = 128;
 /// Each runtime has a thread for so many processors.
