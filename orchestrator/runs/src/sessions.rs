@@ -1,6 +1,6 @@
 //! Sessions of runs that live, and those that are to be written: what runs of one session see of each other.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -9,49 +9,52 @@ use escapement_run::journal::{Event, Stored};
 use escapement_run::session::{Session, health_of, set_health};
 use escapement_run::{Blobs, Commit, Input, Refused, Run, SessionNews};
 
-/// Sessions that are in use.
+/// Sessions that are in use. What a batch costs depends on those that it is about, not on how many there are.
 #[derive(Debug, Default)]
-pub struct Sessions(BTreeMap<String, Held>);
+pub struct Sessions {
+    held: BTreeMap<String, Held>,
+    /// Ids of those that are to be written.
+    changed: BTreeSet<String>,
+    /// Ids of those that may be in use no more.
+    loose: BTreeSet<String>,
+}
 
 #[derive(Debug)]
 struct Held {
     session: Session,
     /// Runs of it that live.
     n_runs: usize,
-    /// True if it is to be written.
-    is_changed: bool,
 }
 
 impl Sessions {
     /// Takes a session up as the store has it, unless it is in use.
     pub fn hold(&mut self, id: &str, session: impl FnOnce() -> Session) -> &Session {
-        let held = self.0.entry(String::from(id)).or_insert_with(|| Held {
-            session: session(),
-            n_runs: 0,
-            is_changed: false,
+        let held = self.held.entry(String::from(id)).or_insert_with(|| {
+            self.loose.insert(String::from(id));
+            Held {
+                session: session(),
+                n_runs: 0,
+            }
         });
         &held.session
     }
 
     /// The session, if it is in use.
     pub fn get(&self, id: &str) -> Option<&Session> {
-        self.0.get(id).map(|held| &held.session)
+        self.held.get(id).map(|held| &held.session)
     }
 
     /// Runs of the session that live.
     pub fn n_runs(&self, id: &str) -> usize {
-        self.0.get(id).map_or(0, |held| held.n_runs)
+        self.held.get(id).map_or(0, |held| held.n_runs)
     }
 
     /// Puts a session in the place of the one that is in use, to be written.
     pub fn put(&mut self, id: &str, session: Session) {
         let n_runs = self.n_runs(id);
-        let held = Held {
-            session,
-            n_runs,
-            is_changed: true,
-        };
-        self.0.insert(String::from(id), held);
+        self.held.insert(String::from(id), Held { session, n_runs });
+        self.changed.insert(String::from(id));
+        self.loose.insert(String::from(id));
     }
 
     /// Forgets a session that no run uses.
@@ -60,23 +63,32 @@ impl Sessions {
     /// If one does.
     pub fn forget(&mut self, id: &str) {
         assert_eq!(self.n_runs(id), 0, "a session that a run uses stays");
-        self.0.remove(id);
+        self.held.remove(id);
+        self.changed.remove(id);
     }
 
     /// Those that are to be written, each once, with their ids.
     pub fn changed(&mut self) -> Vec<(String, Session)> {
-        let changed = self.0.iter_mut().filter(|(_, held)| held.is_changed);
-        changed
-            .map(|(id, held)| {
-                held.is_changed = false;
-                (id.clone(), held.session.clone())
-            })
-            .collect()
+        let changed = core::mem::take(&mut self.changed).into_iter();
+        let with_session = changed.filter_map(|id| {
+            let session = self.get(&id)?.clone();
+            Some((id, session))
+        });
+        with_session.collect()
     }
 
     /// Lets go of those that no run uses and that are written.
     pub fn let_go(&mut self) {
-        self.0.retain(|_, held| held.n_runs > 0 || held.is_changed);
+        for id in core::mem::take(&mut self.loose) {
+            if self.n_runs(&id) > 0 {
+                continue;
+            }
+            if self.changed.contains(&id) {
+                self.loose.insert(id);
+            } else {
+                self.held.remove(&id);
+            }
+        }
     }
 
     pub(crate) fn run_begins(&mut self, run: &Run) {
@@ -84,13 +96,14 @@ impl Sessions {
         if !id.is_empty() {
             let user_id = &run.state().spec.user_id;
             self.hold(id, || Session::new(user_id, Opaque::default()));
-            self.0.get_mut(id).expect("it is held").n_runs += 1;
+            self.held.get_mut(id).expect("it is held").n_runs += 1;
         }
     }
 
     pub(crate) fn run_ends(&mut self, session_id: &str) {
-        if let Some(held) = self.0.get_mut(session_id) {
+        if let Some(held) = self.held.get_mut(session_id) {
             held.n_runs -= 1;
+            self.loose.insert(String::from(session_id));
         }
     }
 
@@ -111,17 +124,19 @@ impl Sessions {
     // RUN-14.3, RUN-14.5
     /// Takes over what a run changed. It saw the session as it was before.
     pub(crate) fn learn(&mut self, run: &Run, commit: &Commit) {
-        let Some(held) = self.0.get_mut(&run.state().spec.session_id) else {
+        let id = &run.state().spec.session_id;
+        let Some(held) = self.held.get_mut(id) else {
             return;
         };
         let session = &mut held.session;
+        let mut is_changed = false;
         for entry in &commit.events {
             match &entry.event {
                 Some(Event::StatePatched(patched)) => {
                     if let Some(state) = &patched.state {
                         session.state = Opaque::from_encoded(load(state, commit));
                         session.state_version += 1;
-                        held.is_changed = true;
+                        is_changed = true;
                     }
                 }
                 Some(Event::SkillHealthChanged(changed)) => {
@@ -129,11 +144,14 @@ impl Sessions {
                     if health_of(&session.skills, &changed.skill) != now {
                         set_health(&mut session.skills, &changed.skill, now.0, now.1);
                         session.health_version += 1;
-                        held.is_changed = true;
+                        is_changed = true;
                     }
                 }
                 _ => {}
             }
+        }
+        if is_changed {
+            self.changed.insert(id.clone());
         }
     }
 }

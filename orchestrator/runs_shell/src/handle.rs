@@ -108,20 +108,29 @@ impl RunsHandle {
     /// # Errors
     /// [`CallError`].
     pub async fn create(&self, create: Create) -> Result<Created, CallError> {
-        self.create_linked(create, Links::default()).await
+        let (created, _) = self.create_and_look(create, Links::default(), |_, _| ()).await?;
+        Ok(created)
     }
 
-    /// As [`RunsHandle::create`], for a run that lists find by its links, too.
+    /// As [`RunsHandle::create`], for a run that lists find by its links, too. Also what is seen of the run as it was made; `None`
+    /// if the same request has made it before, or it has ended with that.
     ///
     /// # Errors
     /// [`CallError`].
-    pub async fn create_linked(&self, create: Create, links: Links) -> Result<Created, CallError> {
+    pub async fn create_and_look<T: Send + 'static>(
+        &self,
+        create: Create,
+        links: Links,
+        look: impl FnOnce(&Run, &dyn Blobs) -> T + Send + 'static,
+    ) -> Result<(Created, Option<T>), CallError> {
         let spec = &create.run.spec;
         let bytes = spec.input.len() + spec.environment.len() + create.run.plan.document.len();
         let change = move |host: &mut RunsHost, now| {
             let digest = create.request.as_ref().map(|request| request.digest);
-            let created = host.create_linked(create, links, now);
-            created.map_or_else(|why| attached(why, digest), |run_id| Ok(new(run_id)))
+            match host.create_linked(create, links, now) {
+                Ok(run_id) => Ok((new(run_id), host.run(run_id).map(|(run, blobs)| look(run, blobs)))),
+                Err(why) => Ok((attached(why, digest)?, None)),
+            }
         };
         self.change(bytes, change).await
     }

@@ -18,6 +18,16 @@ enum Turned {
     Left,
 }
 
+/// The steps under way, as far as they decide what may start beside them.
+struct UnderWay {
+    /// Those that wait for people not counted.
+    n_active: u32,
+    /// One of them runs alone, or all do.
+    refuses_all: bool,
+    /// There is one.
+    refuses_exclusive: bool,
+}
+
 impl Turn<'_> {
     // RUN-3.2
     /// Goes on until no step changes, then looks whether the run ended.
@@ -61,13 +71,16 @@ impl Turn<'_> {
     }
 
     fn look_at_pending(&mut self) {
+        // Counted once, and again after each start: a look at a plan with many steps costs its steps, not their square.
+        let mut under_way = self.under_way();
         for step in 0..self.n_steps() {
             let stage = self.step_state(step).stage();
             if stage == StepStage::Pending {
                 match self.turned(step) {
-                    Turned::Start if self.may_overlap(step) => {
+                    Turned::Start if self.may_overlap(step, &under_way) => {
                         self.emit(Event::StepStarted(StepRef { step }));
                         self.dispatch_units(step);
+                        under_way = self.under_way();
                     }
                     Turned::Skip(reason) => {
                         self.emit(Event::StepSkipped(StepSkipped {
@@ -154,21 +167,29 @@ impl Turn<'_> {
     }
 
     // RUN-3.7
-    /// True if the step may start beside those that are under way.
-    fn may_overlap(&self, step: u32) -> bool {
-        let mut n_running = 0;
+    fn under_way(&self) -> UnderWay {
+        let mut under_way = UnderWay {
+            n_active: 0,
+            refuses_all: false,
+            refuses_exclusive: false,
+        };
         for (index, state) in self.state.steps.iter().enumerate() {
             if state.stage() != StepStage::Running {
                 continue;
             }
-            if !self.plan.parallel || !self.plan.steps[index].is_async || !self.step(step).is_async {
-                return false;
-            }
+            under_way.refuses_exclusive = true;
+            under_way.refuses_all |= !self.plan.parallel || !self.plan.steps[index].is_async;
             let mut units = state.all_units();
             let waits = units.any(|(_, unit)| unit.stage() == UnitStage::Waiting);
-            n_running += u32::from(!waits);
+            under_way.n_active += u32::from(!waits);
         }
-        n_running < self.state.spec.limits.max_concurrency.max(1)
+        under_way
+    }
+
+    /// True if the step may start beside those that are under way.
+    fn may_overlap(&self, step: u32, under_way: &UnderWay) -> bool {
+        let is_refused = under_way.refuses_all || (under_way.refuses_exclusive && !self.step(step).is_async);
+        !is_refused && under_way.n_active < self.state.spec.limits.max_concurrency.max(1)
     }
 
     /// True if the failure of the step fails the revision.

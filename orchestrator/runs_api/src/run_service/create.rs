@@ -71,8 +71,12 @@ impl Runs {
         let spec = &resolved.spec;
         self.require_session(&spec.session_id, &spec.user_id).await?;
         let (create, links) = create_of(&request, resolved, new_run_id()?, client);
-        let created = self.runs.create_linked(create, links).await?;
-        Ok(spawned(self.look_afterwards(created.run_id).await?))
+        let look = |run: &Run, blobs: &dyn Blobs| run_view(run, blobs, Detail::Usual);
+        let (created, seen) = self.runs.create_and_look(create, links, look).await?;
+        Ok(spawned(match seen {
+            Some(run) => run,
+            None => self.look_afterwards(created.run_id).await?,
+        }))
     }
 
     /// Everything that a run of a trigger is made from.
