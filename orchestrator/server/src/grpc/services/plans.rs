@@ -9,6 +9,7 @@ use crate::grpc::{Answers, Edge, execution_id};
 use crate::host::handle::Lane;
 use crate::limits::{AUDIT_PAGE_MAX, WAIT_TIMEOUT_MS_DEFAULT, WAIT_TIMEOUT_MS_MAX};
 use crate::status::Rejection;
+use crate::storage::readers::ReadClass;
 use escapement_engine::{Ended, Input};
 use escapement_transport::response_budget::{Budgeted, with_room};
 use escapement_transport::{CallClass, ConnectionAbort};
@@ -74,21 +75,30 @@ impl PlanExecutionService for Plans {
         let request = request.into_inner();
         let execution_id = execution_id(&request.execution_id)?;
         let patience = wait_timeout(request.timeout_ms)?;
+        let mut has_settled = false;
         if !patience.is_zero() {
             let settled = self
                 .edge
                 .engine
                 .call(Lane::Reads, |caller| Input::Wait { caller, execution_id });
             match timeout(patience, settled).await {
-                Ok(ended) => {
-                    if let Ended::Refused(refusal) = ended? {
-                        return Err(Rejection::Refused(refusal).into());
-                    }
-                }
+                Ok(ended) => match ended? {
+                    Ended::Refused(refusal) => return Err(Rejection::Refused(refusal).into()),
+                    // The engine holds it no more: the store has the answer.
+                    Ended::Settled(_) => has_settled = true,
+                    Ended::NotLive => {}
+                },
                 Err(_elapsed) => {}
             }
         }
-        let execution = self.edge.execution(execution_id).await?;
+        let execution = match has_settled {
+            true => {
+                self.edge
+                    .stored_execution(execution_id, ReadClass::Answer)
+                    .await?
+            }
+            false => self.edge.execution(execution_id).await?,
+        };
         let Budgeted { value, room } = execution;
         let answer = v1::WaitExecutionResponse {
             execution: Some(value),
