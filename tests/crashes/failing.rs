@@ -34,7 +34,7 @@ fn expected(call: &Call, action: Action) -> Expected {
         return Expected::On;
     }
     // SQLite syncs the directory as well as it can; the store does it itself once everything is there.
-    let is_directory = call.kind == "fsync" && call.file == "store";
+    let is_directory = ["fsync", "fdatasync"].contains(&call.kind.as_str()) && call.file == "store";
     match call.phase.as_str() {
         _ if is_writer && is_directory => Expected::On,
         _ if is_writer => Expected::Exit,

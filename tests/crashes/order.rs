@@ -71,6 +71,12 @@ async fn nothing_counts_as_durable_before_it_is_synced() {
             .iter()
             .filter(|call| call.thread == "writer" && call.file.ends_with("mark"));
         assert!(commits.count() >= 2, "each act has commits");
+        let dear = |call: &&Call| call.kind == "fsync" && call.file.ends_with("-wal");
+        assert_eq!(
+            traced.calls.iter().find(dear),
+            None,
+            "a commit syncs its data alone: `.cargo/config.toml`"
+        );
     }
 }
 

@@ -107,7 +107,8 @@ async fn killed(mut scene: Scene, call: Call, action: Action) -> Verdicts {
 /// Whether a quick run sweeps this call: one that the store on a disk in memory does not make, which `tests/storage` fails at
 /// every call, and one in eight of the others. `cargo campaign` sweeps all of them before it begins.
 pub(crate) fn is_swept(call: &Call) -> bool {
-    let is_of_a_file = ["write", "fsync"].contains(&call.kind.as_str()) && !call.file.ends_with("mark");
+    let is_of_a_file =
+        ["write", "fsync", "fdatasync"].contains(&call.kind.as_str()) && !call.file.ends_with("mark");
     is_long() || !is_of_a_file || call.ordinal.is_multiple_of(8)
 }
 
