@@ -32,13 +32,14 @@ impl Kind {
     fn test(self) -> &'static str {
         match self {
             Kind::Seeds => "whatever_happens_every_execution_settles_once_and_no_rule_is_broken",
+            Kind::Runs => "whatever_happens_no_invariant_of_runs_is_broken",
             Kind::Kills => "kills_under_load_lose_nothing_that_was_told",
         }
     }
 
     fn orders(self, work: Work) -> [(&'static str, String); 2] {
         let count = match self {
-            Kind::Seeds => "ESCAPEMENT_SEEDS",
+            Kind::Seeds | Kind::Runs => "ESCAPEMENT_SEEDS",
             Kind::Kills => "ESCAPEMENT_KILLS",
         };
         [
@@ -49,8 +50,15 @@ impl Kind {
 
     fn target(self) -> &'static str {
         match self {
-            Kind::Seeds => "simulation",
+            Kind::Seeds | Kind::Runs => "simulation",
             Kind::Kills => "crashes",
+        }
+    }
+
+    fn package(self) -> &'static str {
+        match self {
+            Kind::Seeds | Kind::Kills => "escapement-tests",
+            Kind::Runs => "escapement-runs-simulation",
         }
     }
 }
@@ -83,7 +91,7 @@ pub(crate) fn sweep(programs: &Programs, folder: &Path) -> Result<bool, Fault> {
 /// # Errors
 /// The child cannot be started, or its files cannot be read.
 pub(crate) fn run(programs: &Programs, folder: &Path, work: Work) -> Result<Outcome, Fault> {
-    let name = format!("{}-{}", work.kind.target(), work.from);
+    let name = format!("{}-{}-{}", work.kind.package(), work.kind.target(), work.from);
     let (report, output) = (
         folder.join(format!("{name}.json")),
         folder.join(format!("{name}.txt")),
@@ -93,6 +101,7 @@ pub(crate) fn run(programs: &Programs, folder: &Path, work: Work) -> Result<Outc
     }
     let program = match work.kind {
         Kind::Seeds => &programs.simulation,
+        Kind::Runs => &programs.runs,
         Kind::Kills => &programs.crashes,
     };
     let log = File::create(&output)?;
@@ -141,8 +150,9 @@ fn judge(work: Work, status: Option<ExitStatus>, report: Option<String>, said: &
     let lines: Vec<&str> = said.lines().collect();
     let end = lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n");
     Outcome::Broken(format!(
-        "{end}\n{} from {}, {} of them: {fault}\nrepeat it with: {}",
+        "{end}\n{} of {} from {}, {} of them: {fault}\nrepeat it with: {}",
         work.kind.target(),
+        work.kind.package(),
         work.from,
         work.count,
         command(work, said)
@@ -164,10 +174,11 @@ fn read_report(work: Work, report: &str) -> Result<Totals, Fault> {
     };
     let done = match work.kind {
         Kind::Seeds => &mut totals.seeds,
+        Kind::Runs => &mut totals.run_seeds,
         Kind::Kills => &mut totals.kills,
     };
     *done = number(match work.kind {
-        Kind::Seeds => "seeds",
+        Kind::Seeds | Kind::Runs => "seeds",
         Kind::Kills => "kills",
     })?;
     if *done < work.count || totals.operations == 0 {
@@ -187,11 +198,12 @@ fn command(work: Work, said: &str) -> String {
     }
     let [from, count] = work.kind.orders(work);
     format!(
-        "{}={} {}={} cargo test --release -p escapement-tests --test {} {}",
+        "{}={} {}={} cargo test --release -p {} --test {} {}",
         from.0,
         from.1,
         count.0,
         count.1,
+        work.kind.package(),
         work.kind.target(),
         work.kind.test()
     )

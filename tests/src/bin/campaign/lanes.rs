@@ -1,4 +1,5 @@
-//! Runs children side by side until the time is over: one lane for kill rounds, all other cores for seeds. Judges nothing.
+//! Runs children side by side until the time is over: one lane for kill rounds, all other cores for seeds, in turn those of
+//! executions and those of runs. Judges nothing.
 
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -49,14 +50,21 @@ pub(crate) fn run(
         fault: None,
     });
     let n_seed_lanes = n_cores.saturating_sub(1).max(1);
-    let lanes = std::iter::once(Kind::Kills).chain(std::iter::repeat_n(Kind::Seeds, n_seed_lanes));
+    let seeds: &[Kind] = &[Kind::Seeds, Kind::Runs];
+    let lanes = std::iter::once(&[Kind::Kills][..]).chain(std::iter::repeat_n(seeds, n_seed_lanes));
     std::thread::scope(|scope| {
         let (ended, lanes_ended) = channel::<()>();
-        for kind in lanes {
+        for kinds in lanes {
             let (shared, ended) = (&shared, ended.clone());
             scope.spawn(move || {
                 let _until_the_end = ended;
-                while began.elapsed() < duration && step(programs, folder, kind, shared) {}
+                let mut kinds = kinds.iter().cycle();
+                let mut goes_on = || {
+                    kinds
+                        .next()
+                        .is_some_and(|kind| step(programs, folder, *kind, shared))
+                };
+                while began.elapsed() < duration && goes_on() {}
             });
         }
         drop(ended);

@@ -1,6 +1,6 @@
 //! Hours of random runs in one command: `cargo campaign -- --minutes 60`. Simulated seeds on the cores, kill rounds beside them;
 //! a campaign that begins anew first kills and fails a real orchestrator at every system call that changes a file.
-//! Judges nothing itself: the two test programs do, and this one adds up what they say and goes on where it stopped.
+//! Judges nothing itself: the test programs do, and this one adds up what they say and goes on where it stopped.
 //!
 //! What is done stands in `<target>/campaign/state.json`, which is whole at every moment: an interrupted campaign goes on there.
 

@@ -1,4 +1,4 @@
-//! Builds what the campaign runs: both test programs and the programs that the kill rounds start, all in release. Runs nothing else.
+//! Builds what the campaign runs: the test programs and the programs that the kill rounds start, all in release. Runs nothing else.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,6 +11,8 @@ use crate::Fault;
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
     pub(crate) simulation: PathBuf,
+    /// The simulation of runs.
+    pub(crate) runs: PathBuf,
     pub(crate) crashes: PathBuf,
     /// Where the orchestrator and the worker lie.
     pub(crate) binaries: PathBuf,
@@ -29,29 +31,27 @@ pub(crate) fn build(target: &Path) -> Result<Programs, Fault> {
         target,
         &["build", "--release", "--workspace", "--bins", "--quiet"],
     )?;
-    let tests = [
-        "--package",
-        "escapement-tests",
-        "--test",
-        "simulation",
-        "--test",
-        "crashes",
-    ];
-    let arguments = [
-        &[
+    let tests = |package: &str, targets: &[&str]| {
+        let mut arguments = [
             "test",
             "--release",
             "--no-run",
             "--quiet",
             "--message-format",
             "json",
-        ][..],
-        &tests,
-    ]
-    .concat();
-    let messages = cargo(target, &arguments)?;
+        ]
+        .to_vec();
+        arguments.extend(["--package", package]);
+        targets
+            .iter()
+            .for_each(|target| arguments.extend(["--test", target]));
+        cargo(target, &arguments)
+    };
+    let messages = tests("escapement-tests", &["simulation", "crashes"])?;
+    let of_runs = tests("escapement-runs-simulation", &["simulation"])?;
     Ok(Programs {
         simulation: executable(&messages, "simulation")?,
+        runs: executable(&of_runs, "simulation")?,
         crashes: executable(&messages, "crashes")?,
         binaries: target.join("release"),
     })

@@ -14,6 +14,8 @@ use crate::Fault;
 pub(crate) enum Kind {
     /// Simulated seeds.
     Seeds,
+    /// Simulated seeds of runs.
+    Runs,
     /// Kills of a real orchestrator.
     Kills,
 }
@@ -30,6 +32,8 @@ pub(crate) struct Work {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) seeds: u64,
+    /// Seeds of the simulation of runs.
+    pub(crate) run_seeds: u64,
     pub(crate) kills: u64,
     pub(crate) operations: u64,
     pub(crate) faults: u64,
@@ -39,6 +43,7 @@ pub(crate) struct Totals {
 impl Totals {
     pub(crate) fn add(&mut self, other: &Totals) {
         self.seeds += other.seeds;
+        self.run_seeds += other.run_seeds;
         self.kills += other.kills;
         self.operations += other.operations;
         self.faults += other.faults;
@@ -51,6 +56,7 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Totals {
             seeds,
+            run_seeds,
             kills,
             operations,
             faults,
@@ -58,7 +64,7 @@ impl fmt::Display for Totals {
         } = self;
         write!(
             f,
-            "{{\"seeds\":{seeds},\"kills\":{kills},\"operations\":{operations},\"faults\":{faults},\"violations\":{violations}}}"
+            "{{\"seeds\":{seeds},\"run_seeds\":{run_seeds},\"kills\":{kills},\"operations\":{operations},\"faults\":{faults},\"violations\":{violations}}}"
         )
     }
 }
@@ -68,6 +74,7 @@ impl fmt::Display for Totals {
 pub(crate) struct State {
     path: PathBuf,
     pub(crate) next_seed: u64,
+    pub(crate) next_run_seed: u64,
     pub(crate) next_round: u64,
     /// Begun and not done, or not done well: the next campaign begins with them.
     pub(crate) open: Vec<Work>,
@@ -92,6 +99,7 @@ impl State {
         let new = Self {
             path: path.clone(),
             next_seed: first,
+            next_run_seed: first,
             next_round: first,
             open: Vec::new(),
             totals: Totals::default(),
@@ -121,6 +129,7 @@ impl State {
         }
         let (next, count) = match kind {
             Kind::Seeds => (&mut self.next_seed, SEEDS_EACH),
+            Kind::Runs => (&mut self.next_run_seed, SEEDS_EACH),
             Kind::Kills => (&mut self.next_round, KILLS_EACH),
         };
         let work = Work {
@@ -156,10 +165,12 @@ impl State {
     fn save(&self) -> Result<(), Fault> {
         let open = self.open.iter().map(|work| match work.kind {
             Kind::Seeds => json!(["seeds", work.from, work.count]),
+            Kind::Runs => json!(["runs", work.from, work.count]),
             Kind::Kills => json!(["kills", work.from, work.count]),
         });
         let document = json!({
             "next_seed": self.next_seed,
+            "next_run_seed": self.next_run_seed,
             "next_round": self.next_round,
             "open": open.collect::<Vec<_>>(),
             "totals": serde_json::from_str::<Value>(&self.totals.to_string())?,
@@ -184,6 +195,7 @@ fn read(new: State, text: &str) -> Result<State, Fault> {
     for work in document["open"].as_array().ok_or("no list of open work")? {
         let kind = match work[0].as_str() {
             Some("seeds") => Kind::Seeds,
+            Some("runs") => Kind::Runs,
             Some("kills") => Kind::Kills,
             _ => return Err("work of an unknown kind".into()),
         };
@@ -196,10 +208,12 @@ fn read(new: State, text: &str) -> Result<State, Fault> {
     let total = |name: &str| number(&document["totals"][name], name);
     Ok(State {
         next_seed: number(&document["next_seed"], "next_seed")?,
+        next_run_seed: number(&document["next_run_seed"], "next_run_seed")?,
         next_round: number(&document["next_round"], "next_round")?,
         open,
         totals: Totals {
             seeds: total("seeds")?,
+            run_seeds: total("run_seeds")?,
             kills: total("kills")?,
             operations: total("operations")?,
             faults: total("faults")?,

@@ -39,6 +39,7 @@ impl Folder {
     fn programs(&self, simulation: &str) -> Programs {
         Programs {
             simulation: self.script("simulation", simulation),
+            runs: self.script("runs", RUNS),
             crashes: self.script("crashes", CRASHES),
             binaries: self.0.clone(),
         }
@@ -54,6 +55,8 @@ impl Drop for Folder {
 const SIMULATION: &str = r#"
 echo "$ESCAPEMENT_SEEDS_FROM $ESCAPEMENT_SEEDS $1" >> "$ESCAPEMENT_BINARIES/orders"
 echo "{\"seeds\":$ESCAPEMENT_SEEDS,\"operations\":10,\"faults\":2,\"trace_hash\":\"00\"}" > "$ESCAPEMENT_REPORT""#;
+const RUNS: &str = r#"
+echo "{\"seeds\":$ESCAPEMENT_SEEDS,\"operations\":7,\"faults\":1}" > "$ESCAPEMENT_REPORT""#;
 const CRASHES: &str = r#"
 echo "{\"kills\":$ESCAPEMENT_KILLS,\"operations\":5,\"faults\":3}" > "$ESCAPEMENT_REPORT""#;
 const MOMENT: Duration = Duration::from_millis(300);
@@ -74,16 +77,25 @@ fn reports_are_added_up_and_the_next_campaign_goes_on_behind() {
     let first = play(&folder, &programs, Some(1000), MOMENT).unwrap();
     let Totals {
         seeds,
+        run_seeds,
         kills,
         operations,
         faults,
         violations,
     } = first.totals;
     let (n_seed_runs, n_kill_runs) = (seeds / SEEDS_EACH, kills / KILLS_EACH);
-    assert!(n_seed_runs > 1 && n_kill_runs > 1, "{:?}", first.totals);
+    let n_run_runs = run_seeds / SEEDS_EACH;
+    assert!(
+        n_seed_runs > 1 && n_run_runs > 0 && n_kill_runs > 1,
+        "{:?}",
+        first.totals
+    );
     assert_eq!((seeds % SEEDS_EACH, kills % KILLS_EACH), (0, 0));
-    assert_eq!(operations, 10 * n_seed_runs + 5 * n_kill_runs);
-    assert_eq!((faults, violations), (2 * n_seed_runs + 3 * n_kill_runs, 0));
+    assert_eq!(operations, 10 * n_seed_runs + 7 * n_run_runs + 5 * n_kill_runs);
+    assert_eq!(
+        (faults, violations),
+        (2 * n_seed_runs + n_run_runs + 3 * n_kill_runs, 0)
+    );
     let second = play(&folder, &programs, None, MOMENT).unwrap();
     let mut sum = first.totals;
     sum.add(&second.totals);
@@ -99,7 +111,7 @@ fn reports_are_added_up_and_the_next_campaign_goes_on_behind() {
         .collect();
     assert_eq!(orders(&folder.0), expected);
     // Nothing but the state, the scripts and the orders is left.
-    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 4);
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 5);
 }
 
 #[test]
@@ -249,11 +261,12 @@ fn the_command_line_and_the_messages_of_cargo_are_read() {
 fn the_last_line_has_its_form() {
     let totals = Totals {
         seeds: 1,
+        run_seeds: 5,
         kills: 2,
         operations: 3,
         faults: 4,
         violations: 0,
     };
-    let expected = r#"{"seeds":1,"kills":2,"operations":3,"faults":4,"violations":0}"#;
+    let expected = r#"{"seeds":1,"run_seeds":5,"kills":2,"operations":3,"faults":4,"violations":0}"#;
     assert_eq!(totals.to_string(), expected);
 }
