@@ -48,7 +48,7 @@ async fn operators_see_workers_and_their_actions_while_they_work() {
             description: "Works.".to_owned(),
             input_schema: r#"{"type":"object"}"#.to_owned(),
             max_in_flight: 2,
-            traits: Some(traits.clone()),
+            traits: Some(Box::new(traits.clone())),
             ..ActionSpec::default()
         },
         ActionSpec {
