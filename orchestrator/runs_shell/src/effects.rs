@@ -148,16 +148,7 @@ where
                     seen,
                     plans,
                 };
-                if is_nested {
-                    self.submit(run_id, attempt, None, None, false);
-                } else if self.waiting.first().is_none()
-                    && let Some(place) = self.room.place(attempt.request.len())
-                {
-                    self.submit(run_id, attempt, None, Some(place), false);
-                } else {
-                    self.wait(run_id, attempt);
-                    self.submit_waiting();
-                }
+                self.submit_or_wait(run_id, attempt, is_nested);
             }
             Outgoing::Catalogue {
                 run_id,
@@ -200,6 +191,20 @@ where
                     runs.returned(returned);
                 });
             }
+        }
+    }
+
+    /// What is nested in an execution takes no place of its own: its parent waits for it.
+    fn submit_or_wait(&mut self, run_id: RunId, attempt: Attempt, is_nested: bool) {
+        if is_nested {
+            self.submit(run_id, attempt, None, None, false);
+        } else if self.waiting.first().is_none()
+            && let Some(place) = self.room.place(attempt.request.len())
+        {
+            self.submit(run_id, attempt, None, Some(place), false);
+        } else {
+            self.wait(run_id, attempt);
+            self.submit_waiting();
         }
     }
 

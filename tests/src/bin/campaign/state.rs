@@ -64,7 +64,8 @@ impl fmt::Display for Totals {
         } = self;
         write!(
             f,
-            "{{\"seeds\":{seeds},\"run_seeds\":{run_seeds},\"kills\":{kills},\"operations\":{operations},\"faults\":{faults},\"violations\":{violations}}}"
+            "{{\"seeds\":{seeds},\"run_seeds\":{run_seeds},\"kills\":{kills},\
+             \"operations\":{operations},\"faults\":{faults},\"violations\":{violations}}}"
         )
     }
 }
