@@ -144,9 +144,6 @@ async fn the_readme_shows_real_answers() {
 
 #[tokio::test]
 async fn the_page_on_insight_shows_real_answers() {
-    let Some(reader) = Reader::new().await else { return };
-    let _worker = reader.world.stock_worker("worker-1", |settings| settings).await;
-    let shown = shown(Path::new("proto/INSIGHT.md"));
     let calls = [
         "ValidatePlan",
         "SimulatePlan",
@@ -156,10 +153,23 @@ async fn the_page_on_insight_shows_real_answers() {
         "orchestrator verify",
         "orchestrator render",
     ];
+    page_shows_real_answers("proto/INSIGHT.md", &calls).await;
+}
+
+#[tokio::test]
+async fn the_page_on_what_starts_runs_shows_real_answers() {
+    let calls = ["GetSession", "FireTrigger", "LoadSamples"];
+    page_shows_real_answers("proto/AUTOMATION.md", &calls).await;
+}
+
+async fn page_shows_real_answers(page: &str, calls: &[&str]) {
+    let Some(reader) = Reader::new().await else { return };
+    let _worker = reader.world.stock_worker("worker-1", |settings| settings).await;
+    let shown = shown(Path::new(page));
     for call in calls {
         assert!(
             shown.iter().any(|shown| shown.command.contains(call)),
-            "the page shows no {call}"
+            "{page} shows no {call}"
         );
     }
     reader.try_out(&shown);
