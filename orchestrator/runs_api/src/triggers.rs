@@ -16,10 +16,13 @@ mod webhooks;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use escapement_runs_shell::CallError;
+use escapement_store::runs::Definition;
 use tokio::sync::{Notify, OnceCell};
 
 use crate::run_service::Runs;
 use index::Index;
+use record::{Kept, trigger};
 
 pub(crate) use firing::of_store;
 pub use webhooks::{Delivered, Delivery};
@@ -56,6 +59,13 @@ impl Triggers {
             changed: Notify::new(),
             n_refused: AtomicU64::new(0),
         }))
+    }
+
+    /// Reads a trigger as it durably is.
+    async fn stored(&self, trigger_id: &str) -> Result<Option<(Definition, Kept)>, CallError> {
+        let id = trigger_id.to_owned();
+        let readers = self.0.maker.handle().readers();
+        readers.read(move |reader| trigger(reader, &id)).await
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {

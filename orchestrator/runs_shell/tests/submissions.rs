@@ -23,6 +23,12 @@ use world::{World, call, create, document, id, list, step};
 /// A submission, and the way to answer it.
 type Submission = (Vec<u8>, oneshot::Sender<Status>);
 
+/// One submission at a time; what waits for its turn waits in the store.
+const ONE_AT_A_TIME: EffectsConfig = EffectsConfig {
+    max_executions: 1,
+    waiting_bytes: 0,
+};
+
 #[derive(Clone)]
 struct Contract(mpsc::UnboundedSender<Submission>);
 
@@ -67,11 +73,13 @@ async fn next(submitted: &mut mpsc::UnboundedReceiver<Submission>, action: &str)
 async fn what_waits_for_its_submission_is_not_begun_once_its_run_was_cancelled() {
     let World { handle, outgoing, .. } = World::new();
     let (contract, mut submitted) = mpsc::unbounded_channel();
-    let config = EffectsConfig {
-        max_executions: 1,
-        waiting_bytes: 0,
-    };
-    perform(Contract(contract), &handle, config, outgoing, &Handle::current());
+    perform(
+        Contract(contract),
+        &handle,
+        ONE_AT_A_TIME,
+        outgoing,
+        &Handle::current(),
+    );
     let one = |action: &str| document(list([step("a", "tool_call", call(action))]));
     let cancel = || Input::Cancel {
         reason: "user".to_owned(),
@@ -93,10 +101,6 @@ async fn what_waits_for_its_submission_is_not_begun_once_its_run_was_cancelled()
 async fn a_run_with_many_attempts_does_not_hold_the_others_back_and_large_ones_wait_in_the_store() {
     let World { handle, outgoing, .. } = World::new();
     let (contract, mut submitted) = mpsc::unbounded_channel();
-    let config = EffectsConfig {
-        max_executions: 1,
-        waiting_bytes: 0,
-    };
     let args = StructBuilder::new().text("text", &"t".repeat(40_000)).build();
     let large = |action: &str| call(action).object("tool_args", args.as_encoded());
     let items = StructBuilder::new().list("steps", list(["x.a", "x.b", "x.c"].map(large)));
@@ -104,7 +108,13 @@ async fn a_run_with_many_attempts_does_not_hold_the_others_back_and_large_ones_w
     let one = document(list([step("one", "tool_call", large("x.d"))]));
     handle.create(create(id(1), &many)).await.unwrap();
     handle.create(create(id(2), &one)).await.unwrap();
-    perform(Contract(contract), &handle, config, outgoing, &Handle::current());
+    perform(
+        Contract(contract),
+        &handle,
+        ONE_AT_A_TIME,
+        outgoing,
+        &Handle::current(),
+    );
     // The first began before the other run was known.
     for action in ["x.a", "x.b", "x.d", "x.c"] {
         let answer = next(&mut submitted, action).await;
@@ -117,11 +127,13 @@ async fn a_run_with_many_attempts_does_not_hold_the_others_back_and_large_ones_w
 async fn what_waits_for_its_submission_is_not_begun_once_its_step_was_reset() {
     let World { handle, outgoing, .. } = World::new();
     let (contract, mut submitted) = mpsc::unbounded_channel();
-    let config = EffectsConfig {
-        max_executions: 1,
-        waiting_bytes: 0,
-    };
-    perform(Contract(contract), &handle, config, outgoing, &Handle::current());
+    perform(
+        Contract(contract),
+        &handle,
+        ONE_AT_A_TIME,
+        outgoing,
+        &Handle::current(),
+    );
     let one = |action: &str| document(list([step("a", "tool_call", call(action))]));
     for (n, action) in [(1, "x.a"), (2, "x.b")] {
         handle.create(create(id(n), &one(action))).await.unwrap();

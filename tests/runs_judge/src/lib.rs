@@ -15,7 +15,7 @@
 //! | RI8 | every state that is no end is left in time; budgets are kept |
 //! | RI9 | one step, one attempt, fresh ids that follow from the attempt; the same intent has the same bytes |
 //! | RI10 | what is sent is what its template names |
-//! | RI11 | the state of a session is what its patches make of it, one after another, whoever reads it |
+//! | RI11 | the state of a session is what its patches make of it, one after another, for every reader |
 //! | RI12 | what a run does without it never calls again by a plan of its planner |
 //! | RI13 | the journal is a chain without gaps; what it is folded to is what its writer had |
 //! | RI14 | an output is that of the result, as the worker gave it |

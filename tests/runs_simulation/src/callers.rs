@@ -113,7 +113,7 @@ impl World {
         process.tell(Told::Created { key, run });
     }
 
-    /// A caller is told of its run.
+    /// A caller learns the id of its run.
     pub(crate) fn job_is_told(&mut self, key: &str, run: [u8; 16]) {
         let number = key.trim_start_matches("request ").parse::<usize>();
         let Some(job) = number.ok().and_then(|number| self.jobs.get_mut(number)) else {

@@ -42,7 +42,7 @@ pub struct ArtifactState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub enum Verdict {
-    /// Nobody has looked, or is done with looking.
+    /// It was not verified yet, or could not be.
     Unknown = 0,
     /// It is.
     Right = 1,

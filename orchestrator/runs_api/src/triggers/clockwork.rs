@@ -14,7 +14,7 @@ use tracing::warn;
 use super::Triggers;
 use super::firing::{Found, SKIPPED, keep, now_ms, of_store};
 use super::reading::{catch_up_of, schedule_of};
-use super::record::{Kept, KeptFiring, kept, put, trigger};
+use super::record::{Kept, KeptFiring, kept, put};
 use crate::errors::Rejection;
 
 impl Triggers {
@@ -119,14 +119,7 @@ impl Triggers {
 
     /// Takes a trigger into the index as it durably is.
     pub(super) async fn reload(&self, trigger_id: &str) -> Result<(), Rejection> {
-        let id = trigger_id.to_owned();
-        let read = self
-            .0
-            .maker
-            .handle()
-            .readers()
-            .read(move |reader| trigger(reader, &id));
-        let kept = read.await?.map(|(_, kept)| kept);
+        let kept = self.stored(trigger_id).await?.map(|(_, kept)| kept);
         let next = kept.as_ref().and_then(|kept| kept.next(now_ms()));
         let wanted = {
             let mut index = self.index();
@@ -142,14 +135,7 @@ impl Triggers {
     }
 
     async fn handle_due(&self, trigger_id: &str) -> Result<(), Rejection> {
-        let id = trigger_id.to_owned();
-        let read = self
-            .0
-            .maker
-            .handle()
-            .readers()
-            .read(move |reader| trigger(reader, &id));
-        let Some((_, kept)) = read.await? else {
+        let Some((_, kept)) = self.stored(trigger_id).await? else {
             self.index().set(trigger_id, None, None);
             return Ok(());
         };

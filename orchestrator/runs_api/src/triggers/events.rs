@@ -16,7 +16,6 @@ use super::clockwork::PAGE;
 use super::firing::{Fired, Found, now_ms};
 use super::looks::bindings;
 use super::probes::PROBE;
-use super::record::trigger;
 use crate::errors::Rejection;
 use crate::header::Header;
 use crate::views::state_of;
@@ -74,14 +73,7 @@ impl Triggers {
     }
 
     async fn is_match(&self, trigger_id: &str, event: &Event) -> Result<bool, Rejection> {
-        let id = trigger_id.to_owned();
-        let read = self
-            .0
-            .maker
-            .handle()
-            .readers()
-            .read(move |reader| trigger(reader, &id));
-        let kept = match read.await {
+        let kept = match self.stored(trigger_id).await {
             Ok(kept) => kept,
             // A damaged trigger does not keep the others from firing.
             Err(CallError::Damaged(_)) => None,

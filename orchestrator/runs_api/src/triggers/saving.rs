@@ -17,7 +17,7 @@ use super::Triggers;
 use super::clockwork::PAGE;
 use super::firing::{Found, keep, now_ms, of_store, request_of};
 use super::reading::checked;
-use super::record::{Kept, kept, put, trigger};
+use super::record::{Kept, kept, put};
 use crate::canonical::Repeatable;
 use crate::errors::{Problem, Rejection};
 use crate::fields::Fields;
@@ -225,14 +225,7 @@ impl Triggers {
     }
 
     pub(super) async fn get(&self, trigger_id: String, user_id: String) -> Changed {
-        let id = trigger_id.clone();
-        let read = self
-            .0
-            .maker
-            .handle()
-            .readers()
-            .read(move |reader| trigger(reader, &id));
-        let found = read.await?;
+        let found = self.stored(&trigger_id).await?;
         let is_theirs = |owner: Option<&str>| user_id.is_empty() || owner == Some(&user_id);
         let found = found.filter(|(definition, _)| is_theirs(definition.owner.as_deref()));
         let (definition, kept) = found.ok_or_else(|| not_found(&trigger_id))?;

@@ -12,7 +12,7 @@ use escapement_wire::runs::v1::trigger::Config;
 
 use super::Triggers;
 use super::firing::{Found, now_ms};
-use super::record::{Kept, trigger};
+use super::record::Kept;
 use super::service::DATA_BYTES_MAX;
 use crate::errors::Rejection;
 
@@ -105,14 +105,7 @@ impl Triggers {
         if !is_id || delivery.id.is_empty() || delivery.id.len() > ID_BYTES_MAX {
             return Ok(None);
         }
-        let id = delivery.trigger_id.clone();
-        let read = self
-            .0
-            .maker
-            .handle()
-            .readers()
-            .read(move |reader| trigger(reader, &id));
-        let kept = match read.await {
+        let kept = match self.stored(&delivery.trigger_id).await {
             Ok(found) => found.map(|(_, kept)| kept),
             Err(CallError::Damaged(_)) => None,
             Err(error) => return Err(error.into()),

@@ -217,7 +217,7 @@ pub(crate) fn handled(request: &Bytes, generation: u32) -> AttemptOutcome {
         pause: false,
         ..AttemptOutcome::default()
     };
-    // A planner is told of every action, so its request is looked for first.
+    // The request of a planner names every action, so it is looked for first.
     if names(PLANNER) {
         let planned = |second| {
             let steps = [("first", "mail.send"), ("second", second)];

@@ -69,7 +69,7 @@ impl Book {
     }
 
     // RI10
-    /// A planner is told of its goal, and a safety check of one call.
+    /// The payload of a planner names its goal, that of a safety check one call.
     pub(super) fn check_own_payload(&self, called: &Called, payload: &Value, desk: &mut Desk<'_>) {
         let unit = called.unit;
         if unit.is_generation() {
