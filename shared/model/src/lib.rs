@@ -12,6 +12,7 @@ pub mod codes;
 pub mod encoder;
 pub mod ids;
 pub mod limits;
+pub mod namespace;
 pub mod opaque;
 pub mod planted;
 pub mod spelling;
@@ -21,4 +22,5 @@ pub use ids::{
     ArtifactId, AttemptToken, BootId, ExecutionId, InputRequestId, InstanceId, InvalidId, PlanId, RunId,
     SessionId, StepId,
 };
+pub use namespace::Namespace;
 pub use opaque::{Opaque, OpaqueValue};
