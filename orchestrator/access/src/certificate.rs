@@ -1,5 +1,8 @@
 //! What a verified client certificate says of its holder.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 /// The names of a client certificate whose chain was verified by the handshake.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CertificateIdentity {

@@ -1,8 +1,35 @@
 //! Who may do what: the policy, credentials, and the matrix of rights.
-//! Decides alone, from bytes and times that it is given: reads no file, opens no socket, knows no clock and no engine.
+//! Decides alone, from bytes and times that it is given: reads no file, opens no socket, knows no clock, no gRPC and no engine.
+
+#![no_std]
+#![warn(clippy::too_many_lines)]
+
+extern crate alloc;
+
+mod pattern;
+mod role;
 
 mod certificate;
+mod grant;
 mod principal;
 
+mod token;
+
+mod matrix;
+
+mod denial;
+
+mod policy;
+
+mod access;
+
+pub use access::{Access, Credentials};
 pub use certificate::CertificateIdentity;
+pub use denial::Denial;
+pub use grant::{Grant, NamespaceScope};
+pub use matrix::{Permission, Row, row};
+pub use pattern::{Pattern, PatternError};
+pub use policy::{NamespaceLimits, Policy, PolicyViolation};
 pub use principal::{Principal, PrincipalKind};
+pub use role::{Role, Roles};
+pub use token::{NotAToken, StaticToken};

@@ -1,4 +1,16 @@
-//! Who calls.
+//! Who calls, and what it may.
+
+use crate::denial::Denial;
+use crate::grant::{Grant, NamespaceScope};
+use crate::matrix::{Permission, Row};
+use crate::pattern::Pattern;
+use crate::role::{Role, Roles};
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
+use escapement_model::Namespace;
 
 /// How a principal proved who it is.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -27,4 +39,221 @@ pub struct Principal {
     pub issuer: Box<str>,
     /// Milliseconds since 1970 after which its credential is void. `None`: never.
     pub valid_until_ms: Option<i64>,
+    /// What it may: whatever one of these gives.
+    pub grants: Vec<Grant>,
 }
+
+impl Principal {
+    /// What records and logs call who has no credentials.
+    pub const ANONYMOUS: &str = "anonymous";
+
+    /// Who has no credentials, with what the policy gives to such.
+    pub fn anonymous(grants: Vec<Grant>) -> Self {
+        Self {
+            name: Self::ANONYMOUS.into(),
+            kind: PrincipalKind::Anonymous,
+            issuer: "".into(),
+            valid_until_ms: None,
+            grants,
+        }
+    }
+
+    /// Everybody, where there is no policy: everything is permitted.
+    pub fn without_policy() -> Self {
+        Self::anonymous(vec![Grant::everything()])
+    }
+
+    /// True if both are one: what one began, the other may go on with, also after its credential was renewed.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.kind, &self.name, &self.issuer) == (other.kind, &other.name, &other.issuer)
+    }
+
+    /// The roles that any grant gives it anywhere.
+    pub fn roles(&self) -> Roles {
+        self.grants.iter().flat_map(|grant| grant.roles.iter()).collect()
+    }
+
+    /// True if it has the role in the namespace.
+    pub fn has(&self, role: Role, namespace: &Namespace) -> bool {
+        self.grants.iter().any(|grant| grant.gives(role, namespace))
+    }
+
+    /// True if it may know of what lies in the namespace. What it may not know of is not found, and never refused.
+    pub fn sees(&self, namespace: &Namespace) -> bool {
+        let reads = [Role::Viewer, Role::Submitter, Role::Operator, Role::Admin];
+        reads.into_iter().any(|role| self.has(role, namespace))
+    }
+
+    /// True if it reads everything in every namespace, also in those that the policy does not name.
+    pub fn sees_all(&self) -> bool {
+        self.grants.iter().any(|grant| {
+            let reads = grant.roles.contains(Role::Viewer) || grant.roles.contains(Role::Submitter);
+            grant.roles.contains(Role::Operator)
+                || grant.roles.contains(Role::Admin)
+                || (reads && grant.namespaces == NamespaceScope::All)
+        })
+    }
+
+    /// The only namespace that its grants name, if they name exactly one.
+    pub fn only_namespace(&self) -> Option<&Namespace> {
+        let mut names = BTreeSet::new();
+        for grant in &self.grants {
+            match &grant.namespaces {
+                NamespaceScope::All => return None,
+                NamespaceScope::Named(named) => names.extend(named),
+            }
+        }
+        let only = names.pop_first()?;
+        names.is_empty().then_some(only)
+    }
+
+    /// Returns the namespace that a request is for: the one that it names, else the principal's only one, else `default`.
+    ///
+    /// # Errors
+    /// [`Denial::NamespaceNotPermitted`] if the principal has no business there, or the text is no name of a namespace.
+    pub fn namespace(&self, requested: &str) -> Result<Namespace, Denial> {
+        let not_permitted = || Denial::NamespaceNotPermitted {
+            namespace: requested.to_owned(),
+        };
+        let namespace = match requested {
+            "" => self.only_namespace().cloned().unwrap_or_default(),
+            name => Namespace::parse(name).ok_or_else(not_permitted)?,
+        };
+        match self.sees(&namespace) {
+            true => Ok(namespace),
+            false => Err(not_permitted()),
+        }
+    }
+
+    /// True if it may make this call at all; what the request is about is judged once it is read.
+    ///
+    /// # Errors
+    /// [`Denial::CredentialsMissing`] for who has none, [`Denial::RoleMissing`] for who has others.
+    pub fn permits(&self, rpc: &str, row: &Row) -> Result<(), Denial> {
+        let is_permitted = match self.kind {
+            PrincipalKind::Attempt => row.attempt != Permission::Never,
+            _ if row.anonymous != Permission::Never => true,
+            _ => self.grants.iter().any(|grant| of_grant(grant, row)),
+        };
+        if is_permitted {
+            return Ok(());
+        }
+        if self.kind == PrincipalKind::Anonymous {
+            return Err(Denial::CredentialsMissing);
+        }
+        let needed = Role::ALL
+            .into_iter()
+            .filter(|role| row.of(*role) != Permission::Never);
+        Err(Denial::RoleMissing {
+            rpc: rpc.trim_start_matches('/').into(),
+            needed: needed.collect(),
+        })
+    }
+
+    /// True if its plans in the namespace may name the action.
+    pub fn may_submit(&self, namespace: &Namespace, action: &str) -> bool {
+        self.grants.iter().any(|grant| {
+            grant.roles.contains(Role::Admin)
+                || (grant.gives(Role::Submitter, namespace) && grant.names(action))
+        })
+    }
+
+    /// Holds the actions of a plan's steps, in their order, against what it may submit to the namespace.
+    ///
+    /// # Errors
+    /// [`Denial::NamespaceNotPermitted`] if it may not submit there, [`Denial::ActionNotPermitted`] for the first action that it
+    /// may not name.
+    pub fn check_plan<'a>(
+        &self,
+        namespace: &Namespace,
+        actions: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), Denial> {
+        if !self.has(Role::Submitter, namespace) && !self.has(Role::Admin, namespace) {
+            return Err(Denial::NamespaceNotPermitted {
+                namespace: namespace.as_str().to_owned(),
+            });
+        }
+        for (index, action) in actions.into_iter().enumerate() {
+            if !self.may_submit(namespace, action) {
+                return Err(Denial::ActionNotPermitted {
+                    field: alloc::format!("plan.steps[{index}].action"),
+                    action: action.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// True if its workers may offer the action.
+    pub fn may_offer(&self, action: &str) -> bool {
+        self.of_workers().any(|grant| grant.names(action))
+    }
+
+    /// True if its workers may have the id.
+    pub fn may_be_worker(&self, worker_id: &str) -> bool {
+        let matches = |pattern: &Pattern| pattern.matches(worker_id);
+        self.of_workers()
+            .any(|grant| grant.worker_ids.iter().any(matches))
+    }
+
+    /// Most steps in flight of one of its sessions. `None`: the server's limit.
+    pub fn max_in_flight(&self) -> Option<u32> {
+        widest(self.of_workers().map(|grant| grant.max_in_flight))
+    }
+
+    /// Most of its sessions at a time. `None`: any number.
+    pub fn max_sessions(&self) -> Option<u32> {
+        widest(self.of_workers().map(|grant| grant.max_sessions))
+    }
+
+    /// True if it is a program that decides by itself, which never approves.
+    pub fn is_agent(&self) -> bool {
+        self.grants.iter().any(|grant| grant.is_agent)
+    }
+
+    /// The user that it is, if the policy says that it is one: it names no other, and finds nothing of others.
+    pub fn user(&self) -> Option<&str> {
+        self.grants.iter().find_map(|grant| grant.user.as_deref())
+    }
+
+    /// Returns the user that a request is for.
+    ///
+    /// # Errors
+    /// [`Denial::UserNotPermitted`] if it names another one than the principal's.
+    pub fn user_of<'a>(&'a self, field: &'static str, requested: &'a str) -> Result<&'a str, Denial> {
+        match self.user() {
+            None => Ok(requested),
+            Some(user) if requested.is_empty() || requested == user => Ok(user),
+            Some(_) => Err(Denial::UserNotPermitted { field }),
+        }
+    }
+
+    fn of_workers(&self) -> impl Iterator<Item = &Grant> {
+        self.grants
+            .iter()
+            .filter(|grant| grant.roles.contains(Role::Worker))
+    }
+}
+
+/// True if one of the grant's roles permits the call, as far as the call alone says.
+fn of_grant(grant: &Grant, row: &Row) -> bool {
+    grant.roles.iter().any(|role| match row.of(role) {
+        Permission::Never => false,
+        Permission::WithPayloads => grant.payloads,
+        Permission::EveryAction => {
+            let home = Namespace::default();
+            grant.gives(role, &home) && grant.actions.iter().any(Pattern::is_any)
+        }
+        // Runs, and what belongs to them, lie in `default`.
+        Permission::Namespaces if row.is_of_runs => grant.gives(role, &Namespace::default()),
+        _ => true,
+    })
+}
+
+/// The union of limits: none if one of them is none.
+fn widest(limits: impl Iterator<Item = Option<u32>>) -> Option<u32> {
+    limits.reduce(|one, other| Some(one?.max(other?))).flatten()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Who a caller is by its credentials, and whether it may make a call at all.
+//! Keeps nothing between two calls.
+
+use crate::certificate::CertificateIdentity;
+use crate::denial::Denial;
+use crate::grant::Grant;
+use crate::matrix::{Row, row};
+use crate::policy::{NamespaceLimits, Policy};
+use crate::principal::{Principal, PrincipalKind};
+use crate::token::StaticToken;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use escapement_model::Namespace;
+
+/// What decides: a policy, or that there is none. Cheap to share, and never changed: another policy is another one of these.
+#[derive(Debug)]
+pub struct Access {
+    policy: Option<Policy>,
+    anonymous: Arc<Principal>,
+}
+
+/// What a caller shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Credentials<'a> {
+    /// The value of the metadata `authorization`, if there is one.
+    pub authorization: Option<&'a [u8]>,
+    /// The certificate of its connection, if that was asked for and verified.
+    pub certificate: Option<&'a CertificateIdentity>,
+}
+
+impl Access {
+    /// No policy: everybody may do everything, and only a certificate tells one from another.
+    pub fn without_policy() -> Self {
+        Self {
+            policy: None,
+            anonymous: Arc::new(Principal::without_policy()),
+        }
+    }
+
+    /// What the policy gives, and nothing else.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            anonymous: Arc::new(Principal::anonymous(policy.anonymous.clone())),
+            policy: Some(policy),
+        }
+    }
+
+    /// True if a policy decides.
+    pub fn has_policy(&self) -> bool {
+        self.policy.is_some()
+    }
+
+    /// The limits of a namespace.
+    pub fn limits(&self, namespace: &Namespace) -> NamespaceLimits {
+        let policy = self.policy.as_ref();
+        let limits = policy.and_then(|policy| policy.namespaces.get(namespace));
+        limits.copied().unwrap_or_default()
+    }
+
+    /// The policy, if there is one.
+    pub fn policy(&self) -> Option<&Policy> {
+        self.policy.as_ref()
+    }
+
+    /// Says who shows these credentials. `authorization` wins over the certificate, and what is wrong in it falls back to
+    /// nothing. Without a policy `authorization` is not looked at.
+    ///
+    /// # Errors
+    /// [`Denial::CredentialsInvalid`] or [`Denial::CredentialsExpired`].
+    pub fn authenticate(&self, shown: Credentials<'_>, now_ms: i64) -> Result<Arc<Principal>, Denial> {
+        let principal = match (&self.policy, shown.authorization, shown.certificate) {
+            (Some(policy), Some(authorization), _) => of_authorization(policy, authorization)?,
+            (Some(policy), None, Some(certificate)) => of_certificate(policy, certificate),
+            (Some(_), None, None) | (None, _, None) => Arc::clone(&self.anonymous),
+            (None, _, Some(certificate)) => Arc::new(certified(
+                certificate,
+                first_name(certificate),
+                vec![Grant::everything()],
+            )),
+        };
+        match principal.valid_until_ms {
+            Some(end_ms) if end_ms <= now_ms => Err(Denial::CredentialsExpired),
+            _ => Ok(principal),
+        }
+    }
+
+    /// Says whether the principal may make the call of this path, `/SERVICE/METHOD`, as far as the call alone says.
+    /// Without a policy everybody may, also what is no call.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn permit(&self, principal: &Principal, path: &str) -> Result<(), Denial> {
+        let Some(policy) = &self.policy else {
+            return Ok(());
+        };
+        // A call that the matrix does not know is not made, also if a service has it.
+        let row: Row = row(path).ok_or(Denial::UnknownCall)?;
+        if principal.kind == PrincipalKind::Anonymous
+            && !policy.anonymous_reflection
+            && path.starts_with(REFLECTION)
+        {
+            return Err(Denial::CredentialsMissing);
+        }
+        principal.permits(path, &row)
+    }
+}
+
+fn of_authorization(policy: &Policy, authorization: &[u8]) -> Result<Arc<Principal>, Denial> {
+    let bearer = core::str::from_utf8(authorization).ok().and_then(bearer);
+    let token = bearer.and_then(|bearer| StaticToken::parse(bearer).ok());
+    let token = token.ok_or(Denial::CredentialsInvalid)?;
+    let principal = policy.tokens.get(&token.sha256());
+    principal.cloned().ok_or(Denial::CredentialsInvalid)
+}
+
+/// The token of `Bearer TOKEN`; the word in any letter case, as HTTP has it.
+fn bearer(authorization: &str) -> Option<&str> {
+    let (scheme, token) = authorization.split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then(|| token.trim_matches(' '))
+}
+
+/// A certificate that no rule means is still somebody: who has no right, rather than nobody.
+fn of_certificate(policy: &Policy, certificate: &CertificateIdentity) -> Arc<Principal> {
+    let matching = policy.certificates.iter();
+    let matching: Vec<(&str, &Grant)> = matching
+        .filter_map(|rule| Some((rule.name_of(certificate)?, &rule.grant)))
+        .collect();
+    let name = matching.first().map_or(first_name(certificate), |(name, _)| name);
+    let grants = matching.iter().map(|(_, grant)| (*grant).clone()).collect();
+    Arc::new(certified(certificate, name, grants))
+}
+
+fn certified(certificate: &CertificateIdentity, name: &str, grants: Vec<Grant>) -> Principal {
+    Principal {
+        name: name.into(),
+        kind: PrincipalKind::Certificate,
+        issuer: "".into(),
+        valid_until_ms: Some(certificate.not_after_ms),
+        grants,
+    }
+}
+
+fn first_name(certificate: &CertificateIdentity) -> &str {
+    let dns_name = || certificate.dns_names.first().map(|name| name.as_str());
+    certificate
+        .spiffe_id
+        .as_deref()
+        .or_else(dns_name)
+        .unwrap_or("certificate without a name")
+}
+
+/// What the paths of both services of reflection begin with.
+const REFLECTION: &str = "/grpc.reflection.";
+
+#[cfg(test)]
+mod tests;

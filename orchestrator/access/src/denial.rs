@@ -1,0 +1,136 @@
+//! Why a call is not permitted, as a reason and a sentence. Knows no gRPC.
+
+use crate::role::Role;
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Why a call is not permitted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Denial {
+    /// There are no credentials, and the call needs some.
+    CredentialsMissing,
+    /// There are credentials, and nobody has them. Nothing falls back to others.
+    CredentialsInvalid,
+    /// They were good once.
+    CredentialsExpired,
+    /// The key of a token is not known yet, and is being asked for: the same call may succeed in a second.
+    KeysUnavailable,
+    /// No role of the principal permits the call.
+    RoleMissing {
+        /// The path of the call.
+        rpc: Box<str>,
+        /// The roles that permit it, in the order of [`Role::ALL`].
+        needed: Vec<Role>,
+    },
+    /// A plan names an action, or a worker offers one, that is outside of the principal's patterns.
+    ActionNotPermitted {
+        /// The path of the field, such as `plan.steps[3].action`.
+        field: String,
+        /// The action.
+        action: String,
+    },
+    /// The request is for a namespace that is not the principal's.
+    NamespaceNotPermitted {
+        /// Its name, as requested.
+        namespace: String,
+    },
+    /// The request names another user than the principal's.
+    UserNotPermitted {
+        /// The path of the field.
+        field: &'static str,
+    },
+    /// A worker has an id that is outside of the principal's patterns.
+    WorkerIdNotPermitted {
+        /// The id.
+        worker_id: String,
+    },
+    /// No call has this path.
+    UnknownCall,
+}
+
+impl Denial {
+    /// The reason, for programs; it never changes.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Denial::CredentialsMissing => "CREDENTIALS_MISSING",
+            Denial::CredentialsInvalid => "CREDENTIALS_INVALID",
+            Denial::CredentialsExpired => "CREDENTIALS_EXPIRED",
+            Denial::KeysUnavailable => "KEYS_UNAVAILABLE",
+            Denial::RoleMissing { .. } => "ROLE_MISSING",
+            Denial::ActionNotPermitted { .. } => "ACTION_NOT_PERMITTED",
+            Denial::NamespaceNotPermitted { .. } => "NAMESPACE_NOT_PERMITTED",
+            Denial::UserNotPermitted { .. } => "USER_NOT_PERMITTED",
+            Denial::WorkerIdNotPermitted { .. } => "WORKER_ID_NOT_PERMITTED",
+            Denial::UnknownCall => "CALL_UNKNOWN",
+        }
+    }
+
+    /// True if it says who the caller is not, and false if it says what it may not.
+    pub fn is_of_credentials(&self) -> bool {
+        matches!(
+            self,
+            Denial::CredentialsMissing | Denial::CredentialsInvalid | Denial::CredentialsExpired
+        )
+    }
+
+    /// Facts for programs.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Denial::RoleMissing { rpc, needed } => {
+                Vec::from([("rpc", rpc.to_string()), ("role", names(needed, ","))])
+            }
+            Denial::ActionNotPermitted { field, action } => {
+                Vec::from([("field", field.clone()), ("action", action.clone())])
+            }
+            Denial::NamespaceNotPermitted { namespace } => Vec::from([("namespace", namespace.clone())]),
+            Denial::UserNotPermitted { field } => Vec::from([("field", (*field).to_owned())]),
+            Denial::WorkerIdNotPermitted { worker_id } => Vec::from([("worker_id", worker_id.clone())]),
+            Denial::CredentialsMissing
+            | Denial::CredentialsInvalid
+            | Denial::CredentialsExpired
+            | Denial::KeysUnavailable
+            | Denial::UnknownCall => Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sentence = match self {
+            Denial::CredentialsMissing => {
+                "The call needs credentials: a token in the metadata `authorization`, or a client certificate.".to_owned()
+            }
+            Denial::CredentialsInvalid => "The credentials are not those of anybody whom the policy names.".to_owned(),
+            Denial::CredentialsExpired => "The credentials have expired.".to_owned(),
+            Denial::KeysUnavailable => "The keys of the token's issuer are being fetched; ask again.".to_owned(),
+            Denial::RoleMissing { rpc, needed } => {
+                format!("{rpc} needs one of the roles {}.", names(needed, ", "))
+            }
+            Denial::ActionNotPermitted { field, action } => {
+                format!("{field}: the action {action:?} is not one of those that the policy permits.")
+            }
+            Denial::NamespaceNotPermitted { namespace } => {
+                format!("The namespace {namespace:?} is not one of those that the policy permits.")
+            }
+            Denial::UserNotPermitted { field } => {
+                format!("{field}: must be the user that the policy names, or be left out.")
+            }
+            Denial::WorkerIdNotPermitted { worker_id } => {
+                format!("The worker id {worker_id:?} is not one of those that the policy permits.")
+            }
+            Denial::UnknownCall => "There is no such call.".to_owned(),
+        };
+        f.write_str(&sentence)
+    }
+}
+
+impl core::error::Error for Denial {}
+
+fn names(roles: &[Role], between: &str) -> String {
+    let names: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
+    names.join(between)
+}

@@ -1,0 +1,87 @@
+//! What one entry of the policy gives.
+
+use crate::pattern::Pattern;
+use crate::role::{Role, Roles};
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
+use escapement_model::Namespace;
+
+/// The namespaces that a grant is for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum NamespaceScope {
+    /// Every one, also those that the policy does not name.
+    All,
+    /// These.
+    Named(BTreeSet<Namespace>),
+}
+
+impl NamespaceScope {
+    /// True if the namespace is one of them.
+    pub fn contains(&self, namespace: &Namespace) -> bool {
+        match self {
+            NamespaceScope::All => true,
+            NamespaceScope::Named(names) => names.contains(namespace),
+        }
+    }
+}
+
+/// What one entry of the policy gives to those that it matches. Several are united; nothing is ever taken away.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Grant {
+    /// The roles.
+    pub roles: Roles,
+    /// Where `viewer` and `submitter` hold. The other roles hold everywhere.
+    pub namespaces: NamespaceScope,
+    /// The actions that a submitter's plans may name, and that a worker may offer.
+    pub actions: Vec<Pattern>,
+    /// The ids that a worker may have.
+    pub worker_ids: Vec<Pattern>,
+    /// Most steps in flight of one session. `None`: the server's limit.
+    pub max_in_flight: Option<u32>,
+    /// Most sessions of the principal at a time. `None`: any number.
+    pub max_sessions: Option<u32>,
+    /// True if an operator may export records, which hold payloads.
+    pub payloads: bool,
+    /// True if the holder is a program that decides by itself: it never approves.
+    pub is_agent: bool,
+    /// The user that the holder is, and the only one it may name in a run. `None`: it speaks for users, and names them.
+    pub user: Option<Box<str>>,
+}
+
+impl Grant {
+    /// A grant of these roles in these namespaces, for every action and every worker id, without limits.
+    pub fn new(roles: Roles, namespaces: NamespaceScope) -> Self {
+        Self {
+            roles,
+            namespaces,
+            actions: vec![Pattern::any()],
+            worker_ids: vec![Pattern::any()],
+            max_in_flight: None,
+            max_sessions: None,
+            payloads: false,
+            is_agent: false,
+            user: None,
+        }
+    }
+
+    /// Everything: what every caller has where there is no policy.
+    pub fn everything() -> Self {
+        Self {
+            payloads: true,
+            ..Self::new(Roles::all(), NamespaceScope::All)
+        }
+    }
+
+    /// True if it gives the role in the namespace.
+    pub(crate) fn gives(&self, role: Role, namespace: &Namespace) -> bool {
+        let is_bound = matches!(role, Role::Viewer | Role::Submitter);
+        self.roles.contains(role) && (!is_bound || self.namespaces.contains(namespace))
+    }
+
+    /// True if it lets a plan name the action, or a worker offer it.
+    pub(crate) fn names(&self, action: &str) -> bool {
+        self.actions.iter().any(|pattern| pattern.matches(action))
+    }
+}
