@@ -3,6 +3,7 @@
 mod idle;
 mod large;
 mod pairs;
+mod planning;
 mod queue;
 mod restart;
 mod runs;
@@ -42,6 +43,7 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
             "validation" => validation::validation(extent).await?,
             "queue" => queue::queue(extent).await?,
             "runs" => runs::runs(extent).await?,
+            "runs_planning" => planning::planning(extent).await?,
             "runs_at_rest" => vec![idle::at_rest(extent).await?],
             "sessions" => idle::sessions(extent).await?,
             "restart" => restart::restart(extent).await?,
@@ -57,7 +59,7 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
 }
 
 /// What can be asked for alone.
-const GROUPS: [&str; 11] = [
+const GROUPS: [&str; 12] = [
     "single",
     "three",
     "chain",
@@ -65,6 +67,7 @@ const GROUPS: [&str; 11] = [
     "validation",
     "queue",
     "runs",
+    "runs_planning",
     "runs_at_rest",
     "sessions",
     "restart",
