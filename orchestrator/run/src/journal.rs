@@ -257,7 +257,7 @@ pub struct PlanCreated {
     /// SHA-256 of the plan, 32 bytes.
     #[prost(bytes = "bytes", tag = "2")]
     pub digest: Bytes,
-    /// `goal`, `caller`, `edit`, `fork`, `planner` or `substitution`.
+    /// `goal`, `caller`, `edit`, `fallback`, `fork`, `planner` or `substitution`.
     #[prost(string, tag = "3")]
     pub cause: String,
     /// The actions that it uses, sorted by name.

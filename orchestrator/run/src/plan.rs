@@ -10,6 +10,7 @@ mod digest;
 mod document;
 pub(crate) mod edit;
 mod expressions;
+mod fallback;
 mod graph;
 pub mod import;
 mod links;
@@ -25,6 +26,7 @@ use bytes::Bytes;
 use escapement_model::Opaque;
 
 pub use expressions::expressions;
+pub use fallback::fallback;
 pub use violations::{Code, Violation, Violations};
 
 /// Reads a plan document, an encoded `escapement.plan/1`.

@@ -1,12 +1,13 @@
 //! What can be said of a run before it starts: how much it can do at most, and whom it will ask.
 
-use crate::plan::{Plan, Step, StepKind};
-use crate::spec::{ActionProfile, Spec};
+use crate::plan::{self, Plan, Step, StepKind};
+use crate::spec::{ActionProfile, FallbackKind, Spec};
 use crate::turn::gate::{asks, asks_for_plan, checks_safety};
 use crate::turn::time::attempt_ms;
 use crate::turn::tools::CALLS_MAX;
 use alloc::string::String;
 use alloc::vec::Vec;
+use escapement_model::planted::{self, Bug};
 
 /// Bounds of a run, and what it asks people. Attempts that provably never ran, restarts, looks at artifacts,
 /// and what people add by their answers are not in the numbers; the limits of time hold in every case.
@@ -39,21 +40,59 @@ pub struct Preview {
 // RUN-7.7
 /// Says what can be said of a run of the plan. `profiles` are sorted by name.
 pub fn preview(plan: &Plan, spec: &Spec, profiles: &[ActionProfile]) -> Preview {
-    let profile = |action: &str| {
-        let found = profiles.binary_search_by(|profile| profile.action.as_str().cmp(action));
-        found.map_or_else(|_| ActionProfile::default(), |at| profiles[at].clone())
-    };
     let mut preview = Preview {
         lifetime_ms: spec.limits.lifetime_ms,
         ..Preview::default()
     };
     let mut active_ms: u64 = 0;
     for step in &plan.steps {
-        let attempts = u64::from(step.retry.max_retries.unwrap_or(spec.limits.max_retries)) + 1;
+        active_ms = active_ms.saturating_add(preview.add(step, spec, profiles));
+    }
+    // RUN-12.3: a substitution may do again what it does not keep.
+    let has_alternatives = profiles.iter().any(|profile| !profile.alternatives.is_empty());
+    let revisions = 1 + if has_alternatives {
+        u64::from(spec.limits.max_substitutions)
+    } else {
+        0
+    };
+    preview.attempts_max = preview.attempts_max.saturating_mul(revisions);
+    preview.model_calls_max = preview.model_calls_max.saturating_mul(revisions);
+    preview.children_max = preview.children_max.saturating_mul(revisions);
+    active_ms = active_ms.saturating_mul(revisions);
+    // RUN-11.11
+    if let Some((plan, spec)) = fallback(spec) {
+        let of_fallback = self::preview(&plan, &spec, profiles);
+        preview.attempts_max = preview.attempts_max.saturating_add(of_fallback.attempts_max);
+        active_ms = active_ms.saturating_add(of_fallback.active_ms_max);
+        preview.unknown_actions.extend(of_fallback.unknown_actions);
+    }
+    preview.plan_approval = asks_for_plan(spec.autonomy_level, plan);
+    // RUN-11.2
+    if spec.planner.is_some() {
+        preview.planner_calls_max = u64::from(spec.limits.max_generations);
+        active_ms = u64::MAX;
+    }
+    preview.active_ms_max = active_ms.min(spec.limits.run_ms);
+    preview.unknown_actions.sort();
+    preview.unknown_actions.dedup();
+    preview
+}
+
+impl Preview {
+    /// Adds what the step may do. Gives its milliseconds of active time at most.
+    fn add(&mut self, step: &Step, spec: &Spec, profiles: &[ActionProfile]) -> u64 {
+        let profile = |action: &str| {
+            let found = profiles.binary_search_by(|profile| profile.action.as_str().cmp(action));
+            found.map_or_else(|_| ActionProfile::default(), |at| profiles[at].clone())
+        };
+        let retries = step.retry.max_retries.unwrap_or(spec.limits.max_retries);
+        let forgets = planted::is_on(Bug::RunCertificateShort) && spec.planner.is_some();
+        let attempts = if forgets { 1 } else { u64::from(retries) + 1 };
+        let mut active_ms: u64 = 0;
         match &step.kind {
-            StepKind::UserInput(_) => preview.questions.push(step.key.clone()),
+            StepKind::UserInput(_) => self.questions.push(step.key.clone()),
             StepKind::SubPlan(_) => {
-                preview.children_max += attempts;
+                self.children_max += attempts;
                 active_ms = u64::MAX;
             }
             StepKind::Condition(_)
@@ -67,10 +106,10 @@ pub fn preview(plan: &Plan, spec: &Spec, profiles: &[ActionProfile]) -> Preview 
             let tries = n_units.saturating_mul(attempts);
             match what {
                 Called::ByPlan => {}
-                Called::Model => preview.model_calls_max = preview.model_calls_max.saturating_add(tries),
-                Called::ByModel => preview.tool_calls_max = preview.tool_calls_max.saturating_add(tries),
+                Called::Model => self.model_calls_max = self.model_calls_max.saturating_add(tries),
+                Called::ByModel => self.tool_calls_max = self.tool_calls_max.saturating_add(tries),
             }
-            preview.attempts_max = preview.attempts_max.saturating_add(tries);
+            self.attempts_max = self.attempts_max.saturating_add(tries);
             let longest = actions
                 .iter()
                 .map(|action| unit_ms(step, spec, &profile(action)))
@@ -79,39 +118,32 @@ pub fn preview(plan: &Plan, spec: &Spec, profiles: &[ActionProfile]) -> Preview 
             let risks = || actions.iter().map(|action| profile(action).risk());
             // RUN-6.11
             if risks().any(|risk| checks_safety(spec, risk)) {
-                preview.attempts_max = preview.attempts_max.saturating_add(n_units);
+                self.attempts_max = self.attempts_max.saturating_add(n_units);
                 let check_ms = check_ms(spec, &profile(&spec.safety_action));
                 active_ms = active_ms.saturating_add(n_units.saturating_mul(check_ms));
             }
             asks_somebody |= risks().any(|risk| asks(spec.autonomy_level, risk));
             let unknown = actions.into_iter().filter(|action| !profile(action).seen);
-            preview.unknown_actions.extend(unknown);
+            self.unknown_actions.extend(unknown);
         }
         if asks_somebody {
-            preview.gates.push(step.key.clone());
+            self.gates.push(step.key.clone());
         }
+        active_ms
     }
-    // RUN-12.3: a substitution may do again what it does not keep.
-    let has_alternatives = profiles.iter().any(|profile| !profile.alternatives.is_empty());
-    let revisions = 1 + if has_alternatives {
-        u64::from(spec.limits.max_substitutions)
-    } else {
-        0
+}
+
+/// The plan of a fallback that is an action, and what a run of that alone would be made from.
+fn fallback(spec: &Spec) -> Option<(Plan, Spec)> {
+    let Some(FallbackKind::Action(action)) = &spec.fallback.as_ref()?.kind else {
+        return None;
     };
-    preview.attempts_max = preview.attempts_max.saturating_mul(revisions);
-    preview.model_calls_max = preview.model_calls_max.saturating_mul(revisions);
-    preview.children_max = preview.children_max.saturating_mul(revisions);
-    active_ms = active_ms.saturating_mul(revisions);
-    preview.plan_approval = asks_for_plan(spec.autonomy_level, plan);
-    // RUN-11.2
-    if spec.planner.is_some() {
-        preview.planner_calls_max = u64::from(spec.limits.max_generations);
-        active_ms = u64::MAX;
-    }
-    preview.active_ms_max = active_ms.min(spec.limits.run_ms);
-    preview.unknown_actions.sort();
-    preview.unknown_actions.dedup();
-    preview
+    let alone = Spec {
+        planner: None,
+        fallback: None,
+        ..spec.clone()
+    };
+    Some((plan::fallback(action).ok()?, alone))
 }
 
 /// Who calls an action, and what it is.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use escapement_model::Opaque;
 use prost::{Enumeration, Message};
 
-pub use planning::{Fallback, FallbackKind, Planner, Templates};
+pub use planning::{Fallback, FallbackAction, FallbackKind, Planner, Templates};
 
 /// What a run is made from.
 #[derive(Clone, PartialEq, Message)]
@@ -131,14 +131,30 @@ impl Spec {
         self.goal.is_empty() || self.planner.is_none()
     }
 
-    /// The actions that the run calls besides those of its plan: what asks models, what judges calls, what looks at artifacts.
+    /// The actions that the run calls besides those of its plan: what asks models, what judges calls, what looks at artifacts, and
+    /// its fallback.
     pub fn actions(&self) -> impl Iterator<Item = &str> {
         let wanted = &self.constraints;
         let looks = !wanted.must_produce.is_empty() || !wanted.expected_artifact_type.is_empty();
         let looks = if looks { LOOK_ACTION } else { "" };
-        [self.llm_action.as_str(), &self.safety_action, looks]
-            .into_iter()
-            .filter(|action| !action.is_empty())
+        [
+            self.llm_action.as_str(),
+            &self.safety_action,
+            looks,
+            self.fallback_action(),
+        ]
+        .into_iter()
+        .filter(|action| !action.is_empty())
+    }
+
+    // RUN-11.11
+    /// The action that is called if the plans failed; empty if there is none.
+    pub fn fallback_action(&self) -> &str {
+        let kind = self.fallback.as_ref().and_then(|fallback| fallback.kind.as_ref());
+        match kind {
+            Some(FallbackKind::Action(action)) => &action.action,
+            Some(FallbackKind::Templates(_) | FallbackKind::Output(_)) | None => "",
+        }
     }
 }
 

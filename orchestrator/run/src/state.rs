@@ -159,6 +159,9 @@ pub struct RunState {
     /// True while artifacts are looked at before the run completes.
     #[prost(bool, tag = "66")]
     pub is_verifying: bool,
+    /// Why the fallback is called, once it is.
+    #[prost(message, optional, tag = "69")]
+    pub fallback_of: Option<Failure>,
     /// Its revisions with a plan, the current one last.
     #[prost(message, repeated, tag = "67")]
     pub revisions: Vec<BegunRevision>,

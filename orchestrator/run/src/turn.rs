@@ -10,6 +10,7 @@ mod conclude;
 mod contract;
 mod dispatch;
 mod failing;
+mod fallback;
 pub(crate) mod gate;
 pub(crate) mod judge;
 mod model;

@@ -144,6 +144,14 @@ bugs! {
     RunDisabledForgotten = "run-disabled-forgotten",
     /// No budget binds.
     RunBudgetIgnored = "run-budget-ignored",
+    /// No budget binds a planner.
+    RunPlannerUnbudgeted = "run-planner-unbudgeted",
+    /// A call of a model that has ended costs nothing.
+    RunCostForgotten = "run-cost-forgotten",
+    /// No timer is armed for the end of a generation.
+    RunGenerationUntimed = "run-generation-untimed",
+    /// What is said of a run with a planner before it starts counts no retries.
+    RunCertificateShort = "run-certificate-short",
     /// A model has any tool that it asks for.
     RunToolUnchecked = "run-tool-unchecked",
     /// A model has one turn more than allowed.
@@ -152,6 +160,10 @@ bugs! {
     RunSafetyUnheard = "run-safety-unheard",
     /// The patches of a step are merged in the wrong order.
     RunPatchesReversed = "run-patches-reversed",
+    /// A run whose fallback completed is taken for one that reached its goal.
+    RunFallbackCompletes = "run-fallback-completes",
+    /// A revision loses what was uploaded.
+    RunUploadForgotten = "run-upload-forgotten",
     /// Two runs of one saved plan live at a time.
     RunPlanTwice = "run-plan-twice",
     // The shell.

@@ -38,6 +38,8 @@ pub(crate) struct Spec {
     pub(crate) max_generations: u32,
     pub(crate) max_substitutions: u32,
     pub(crate) budget: Option<Budget>,
+    /// Milliseconds of a generation, if the run has a planner.
+    pub(crate) generation_ms: u64,
 }
 
 /// What a person is asked.
@@ -74,6 +76,8 @@ pub(crate) struct Called {
     pub(crate) subject: Vec<u8>,
     /// What it may use, if it asks a model.
     pub(crate) reserved: Option<Usage>,
+    /// The model that it asks.
+    pub(crate) model: String,
 }
 
 /// How an attempt ended.
@@ -106,6 +110,13 @@ pub(crate) enum Event {
         /// What it may not call.
         disabled: Vec<String>,
     },
+    /// An artifact was uploaded.
+    Uploaded {
+        sha256: Vec<u8>,
+        content: Stored,
+        /// Its type, its media type and its name.
+        names: [String; 3],
+    },
     GenerationStarted(u32),
     GenerationEnded {
         generation: u32,
@@ -114,6 +125,7 @@ pub(crate) enum Event {
     Replanned {
         disabled: Vec<String>,
         substitutes: bool,
+        falls_back: bool,
     },
     UnitMemoized {
         unit: Unit,
@@ -269,6 +281,7 @@ fn of_attempts(kind: u32, body: &Message<'_>) -> Result<Event, String> {
             request: stored(&body.message(4)?),
             subject: body.bytes(5).to_vec(),
             reserved: models::usage(body, 55)?,
+            model: body.text(56),
         })),
         _ => Event::Output(Output {
             unit: Unit::of(&body.message(1)?),
@@ -417,6 +430,10 @@ fn spec(body: &Message<'_>) -> Result<Spec, String> {
         max_generations: limits.small(19),
         max_substitutions: limits.small(20),
         budget: models::budget(body)?,
+        generation_ms: match body.has(18) {
+            true => body.message(18)?.number(6),
+            false => 0,
+        },
     })
 }
 

@@ -11,6 +11,7 @@ mod revisions;
 mod sessions;
 mod told;
 mod units;
+mod uploads;
 
 use crate::canonical;
 use crate::journal::{self, Stored};
@@ -48,8 +49,8 @@ pub struct Judge {
     created: BTreeMap<String, [u8; 16]>,
     /// States of shared sessions, by session and number.
     states: BTreeMap<(String, u64), Value>,
-    /// Attempts that runs make at most, as their callers were told before they began.
-    promised: BTreeMap<[u8; 16], u64>,
+    /// Attempts that runs make at most from an entry on, as one can be told before it.
+    promised: BTreeMap<([u8; 16], u64), u64>,
     /// What the store has removed.
     removed: BTreeSet<[u8; 16]>,
     findings: Vec<Finding>,
@@ -63,6 +64,7 @@ struct Desk<'j> {
     findings: &'j mut Vec<Finding>,
     counts: &'j mut BTreeMap<&'static str, u64>,
     states: &'j mut BTreeMap<(String, u64), Value>,
+    /// The attempts that are promised with this entry.
     promised: Option<u64>,
     run: [u8; 16],
     sequence: u64,
@@ -143,7 +145,7 @@ impl Judge {
                 findings: &mut self.findings,
                 counts: &mut self.counts,
                 states: &mut self.states,
-                promised: self.promised.get(&run).copied(),
+                promised: self.promised.get(&(run, book.n_entries() + 1)).copied(),
                 run,
                 sequence: book.n_entries() + 1,
             };
@@ -202,9 +204,10 @@ impl Judge {
     }
 
     // RI8
-    /// What a preview said of a run before it was made: it makes so many attempts at most, unless a person adds some.
-    pub fn promised(&mut self, run: [u8; 16], attempts_max: u64) {
-        self.promised.insert(run, attempts_max);
+    /// What a preview says of a run before this entry, with which it is made or has another plan of its planner: from then on
+    /// it makes so many attempts at most, unless a person adds some or the planner makes the next plan.
+    pub fn promised(&mut self, run: [u8; 16], sequence: u64, attempts_max: u64) {
+        self.promised.insert((run, sequence), attempts_max);
     }
 
     // RI1

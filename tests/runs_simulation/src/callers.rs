@@ -10,7 +10,7 @@ use escapement_run::outcome::encoded;
 use escapement_run::spec::Spec;
 use escapement_run::state::StepStage;
 use escapement_run::{
-    Answer, Input, Keep, OverrideWord, RewindScope, Rollback, Run, ShownState, plan, preview,
+    Answer, Input, Keep, OverrideWord, RewindScope, Rollback, Run, ShownState, Upload, plan, preview,
 };
 use escapement_runs::{NewFork, NewRun};
 use escapement_runs_host::{Create, Fork, NotCreated};
@@ -99,7 +99,7 @@ impl World {
         let most = preview(&create.run.plan, &create.run.spec, &create.run.profiles).attempts_max;
         let run_id = match process.host.create(create, now) {
             Ok(run_id) => {
-                self.judge.promised(*run_id.as_bytes(), most);
+                self.judge.promised(*run_id.as_bytes(), CREATED, most);
                 run_id
             }
             Err(NotCreated::Exists(run_id, found)) => {
@@ -152,6 +152,9 @@ impl World {
         let Some(process) = &mut self.process else { return };
         let (run, _) = process.host.run(run_id).expect("it lives");
         let keys: Vec<String> = run.plan().steps.iter().map(|step| step.key.clone()).collect();
+        if self.dice.percent(10) {
+            return self.uploads(run_id);
+        }
         let reason = "somebody".to_owned();
         // A run without a plan has no step to say something about.
         let words = if keys.is_empty() { 21 } else { 40 };
@@ -248,6 +251,21 @@ impl World {
             process.tell(Told::Forked { run, from, completed });
             self.count("forks");
         }
+    }
+
+    /// Somebody gives a run a file, now and then one that it has or one that is none.
+    fn uploads(&mut self, run_id: RunId) {
+        let name = format!("note-{}.txt", self.dice.roll(3));
+        let n_bytes = *self.dice.pick(&[3, 20, 200, 40_000]);
+        let content = Bytes::from(name.repeat(n_bytes / name.len() + 1).into_bytes()).slice(..n_bytes);
+        let sha256 = escapement_model::encoder::sha256(&content);
+        let upload = Input::Upload(Upload {
+            artifact_type: "text".to_owned(),
+            mime_type: "text/plain".to_owned(),
+            name,
+            content,
+        });
+        self.try_input(run_id, upload, Done::Upload { sha256 });
     }
 
     /// Hands an input in; its caller is told once it is durable, unless it is refused.
@@ -389,5 +407,7 @@ impl World {
 
 /// The saved plan that some runs are of.
 const SAVED_PLAN: &str = "0b9e7a34-51c2-4d8e-8f60-1a2b3c4d5e02";
+/// The entry with which a run is made.
+const CREATED: u64 = 1;
 /// So many run at a time, forks and children included.
 const RUNS_MAX: usize = 12;

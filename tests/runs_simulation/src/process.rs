@@ -5,9 +5,10 @@ use crate::disk::{Disk, OpenStore};
 use crate::world::START_UNIX_MS;
 use bytes::Bytes;
 use escapement_model::chain::{chain_begin, chain_next};
-use escapement_model::{ExecutionId, RunId};
-use escapement_run::journal::Entry;
+use escapement_model::{ExecutionId, Opaque, RunId};
+use escapement_run::journal::{Entry, Event, Stored};
 use escapement_run::state::RunState;
+use escapement_run::{plan, preview};
 use escapement_runs::Config;
 use escapement_runs_host::RunsHost;
 use escapement_runs_judge::{Judge, Row, Told};
@@ -164,6 +165,9 @@ impl Process {
             }
             let page = self.reader.journal(run_id, n_seen + 1, usize::MAX);
             let page = page.expect("the store reads").expect("the run is there");
+            for entry in &page.entries {
+                self.promise(run_id, &entry.bytes, judge);
+            }
             let entries: Vec<_> = page
                 .entries
                 .iter()
@@ -179,6 +183,34 @@ impl Process {
             };
             judge.durable(*run_id.as_bytes(), &entries, row, &content);
         }
+    }
+
+    /// Tells the judge what a preview says of a plan that a planner has made.
+    fn promise(&self, run_id: RunId, entry: &Bytes, judge: &mut Judge) {
+        let entry = Entry::decode(entry.clone()).expect("an entry decodes");
+        let Some(Event::PlanCreated(created)) = entry.event else {
+            return;
+        };
+        if created.generation == 0 {
+            return;
+        }
+        let first = self.reader.journal(run_id, 1, 1).expect("the store reads");
+        let first = first.and_then(|page| Entry::decode(page.entries[0].bytes.clone()).ok());
+        let Some(Event::RunCreated(made)) = first.and_then(|first| first.event) else {
+            panic!("the first entry makes the run");
+        };
+        let document = self.content(&created.document);
+        let plan = plan::read(&Opaque::from_encoded(document)).expect("a revision has a plan");
+        let most = preview(&plan, &made.spec, &created.profiles).attempts_max;
+        judge.promised(*run_id.as_bytes(), entry.sequence, most);
+    }
+
+    fn content(&self, stored: &Stored) -> Bytes {
+        let Ok(digest) = <[u8; 32]>::try_from(&stored.digest[..]) else {
+            return stored.inline.clone();
+        };
+        let found = self.reader.content(&digest).expect("the store reads");
+        found.expect("what an entry refers to is there")
     }
 
     /// Shows the judge what a start finds of everything that was durable before.
@@ -215,6 +247,13 @@ impl Process {
                 state.apply(&entry);
                 state.chain = Bytes::copy_from_slice(&chain);
             }
+            let uploads = live
+                .state()
+                .artifacts
+                .iter()
+                .filter(|it| it.created.unit.is_none());
+            let uploads: Vec<Vec<u8>> = uploads.map(|it| it.created.sha256.to_vec()).collect();
+            judge.shows_uploads(*run_id.as_bytes(), &uploads);
             if *live.state() != state {
                 judge.finds(
                     "RI13",

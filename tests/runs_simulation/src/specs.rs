@@ -3,13 +3,13 @@
 use crate::dice::Dice;
 use crate::plans::opaque;
 use escapement_model::Opaque;
-use escapement_run::budget::{Budget, Exhausted};
+use escapement_run::budget::{Budget, Exhausted, ModelPrice};
 use escapement_run::catalogue::{Catalogue, CatalogueAction};
 use escapement_run::plan::Plan;
 use escapement_run::presets::Preset;
 use escapement_run::spec::{
-    ActionProfile, DependencyDefault, EffectClass, FailureDefault, InDoubt, Limits, Planner, Policy,
-    ResumePolicy, Risk, Spec,
+    ActionProfile, DependencyDefault, EffectClass, FailureDefault, Fallback, FallbackAction, FallbackKind,
+    InDoubt, Limits, Planner, Policy, ResumePolicy, Risk, Spec,
 };
 use serde_json::json;
 
@@ -23,9 +23,9 @@ pub(crate) fn spec(dice: &mut Dice) -> Spec {
     let preset = *dice.pick(&Preset::ALL);
     let planner = dice.percent(30).then(|| Box::new(planner(dice)));
     Spec {
-        budget: (planner.is_none() && dice.percent(30)).then(|| budget(dice)),
+        budget: dice.percent(30).then(|| budget(dice, planner.is_some())),
         planner,
-        fallback: preset.fallback(),
+        fallback: fallback(dice, preset),
         safety_action: (*dice.pick(&["", "check.safe"])).to_owned(),
         session_id: (*dice.pick(&["", "", "shared", "other"])).to_owned(),
         input: opaque(&json!({"name": "Ada", "n": dice.roll(5)})),
@@ -46,7 +46,7 @@ pub(crate) fn spec(dice: &mut Dice) -> Spec {
 pub(crate) fn goal(dice: &mut Dice) -> Spec {
     Spec {
         planner: Some(Box::new(planner(dice))),
-        budget: None,
+        budget: dice.percent(40).then(|| budget(dice, true)),
         goal: GOAL.to_owned(),
         ..spec(dice)
     }
@@ -56,6 +56,7 @@ pub(crate) fn goal(dice: &mut Dice) -> Spec {
 pub(crate) fn child(dice: &mut Dice) -> Spec {
     Spec {
         planner: None,
+        budget: None,
         session_id: String::new(),
         ..spec(dice)
     }
@@ -66,6 +67,20 @@ pub(crate) fn plan_of_goal() -> Opaque {
     opaque(&json!({"schema": "escapement.plan/1", "name": GOAL, "goal": GOAL, "steps": []}))
 }
 
+/// What a preset has, or an action.
+fn fallback(dice: &mut Dice, preset: Preset) -> Option<Fallback> {
+    if dice.percent(60) {
+        return preset.fallback();
+    }
+    let action = FallbackAction {
+        action: (*dice.pick(&FALLBACKS)).to_owned(),
+        payload: opaque(&json!({"who": "${input:/name}", "const": 3})),
+    };
+    Some(Fallback {
+        kind: Some(FallbackKind::Action(action)),
+    })
+}
+
 fn planner(dice: &mut Dice) -> Planner {
     Planner {
         action: "plan.make".to_owned(),
@@ -74,16 +89,24 @@ fn planner(dice: &mut Dice) -> Planner {
     }
 }
 
-fn budget(dice: &mut Dice) -> Budget {
+/// Sometimes less than one call needs. Planners are told more than models are.
+fn budget(dice: &mut Dice, has_planner: bool) -> Budget {
     let limit = |dice: &mut Dice, most| dice.percent(50).then(|| dice.between(1, most));
+    let price = |model: &str, prompt_micros, completion_micros| ModelPrice {
+        model: model.to_owned(),
+        prompt_micros,
+        completion_micros,
+    };
+    let n_tokens = if has_planner { 10_000 } else { 2_000 };
     Budget {
         max_llm_calls: limit(dice, 4),
         max_tool_calls: limit(dice, 8),
-        max_tokens: limit(dice, 2_000),
+        max_tokens: limit(dice, n_tokens),
+        max_cost_micros: limit(dice, n_tokens),
+        prices: vec![price("", 400_000, 1_500_000), price("small", 700_000, 300_000)],
         warn_percent: 80,
         exhausted: dice.pick(&[Exhausted::Ask, Exhausted::Fail]).to_owned().into(),
         answer_tokens: 50,
-        ..Budget::default()
     }
 }
 
@@ -146,7 +169,7 @@ fn policy(dice: &mut Dice) -> Policy {
 /// What is known of the actions of a plan, sorted by name.
 pub(crate) fn profiles(plan: &Plan) -> Vec<ActionProfile> {
     let own = ["llm.chat", "check.safe", "plan.make"];
-    let called = plan.actions().into_iter().chain(own);
+    let called = plan.actions().into_iter().chain(own).chain(FALLBACKS);
     let mut names: Vec<String> = called.map(str::to_owned).collect();
     let others: Vec<String> = names.iter().flat_map(|name| alternatives(name)).collect();
     names.extend(others);
@@ -208,6 +231,8 @@ pub(crate) fn profile(action: String) -> ActionProfile {
     }
 }
 
+/// Actions that are called if the plans failed.
+const FALLBACKS: [&str; 3] = ["idem.safe", "mail.unusual", "ext.destructive"];
 /// Every action that a plan may call.
 pub(crate) const ACTIONS: [&str; 10] = [
     "check.safe",

@@ -9,7 +9,7 @@ use escapement_runs_simulation::simulate;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A fault that this many seeds do not show is not found.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 800;
 
 #[test]
 fn every_planted_fault_of_runs_is_found() {

@@ -9,14 +9,14 @@ use escapement_runs_simulation::{Tally, simulate};
 const SEEDS: u64 = 400;
 
 /// What the default seeds must amount to at least, or they prove nothing: about a third of what they do.
-const FLOORS: [(&str, u64); 39] = [
+const FLOORS: [(&str, u64); 42] = [
     ("acknowledgements", 4_500),
     ("answers", 500),
     ("attempts", 1_300),
     ("attempts behind a gate", 240),
     ("attempts behind a safety check", 13),
-    ("attempts within a budget", 220),
-    ("attempts within a certificate", 650),
+    ("attempts within a budget", 450),
+    ("attempts within a certificate", 700),
     ("boots of the contract", 350),
     ("boots of the runs", 390),
     ("children made", 110),
@@ -32,8 +32,10 @@ const FLOORS: [(&str, u64); 39] = [
     ("fault: submission doubled", 100),
     ("fault: submission lost", 70),
     ("fault: worker crash", 89),
+    ("fallbacks that are called", 70),
     ("forks", 75),
     ("generations", 240),
+    ("generations within a budget", 130),
     ("outcomes", 1_200),
     ("patches of sessions", 70),
     ("plans accepted", 100),
@@ -49,6 +51,7 @@ const FLOORS: [(&str, u64); 39] = [
     ("tools that models call", 30),
     ("turns that ask for tools", 30),
     ("units that take a result over", 1),
+    ("uploads", 115),
 ];
 
 #[test]

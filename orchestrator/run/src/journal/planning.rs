@@ -149,7 +149,7 @@ pub struct PlanSummary {
 /// The run's plans failed, and it has an output all the same. Directly before `RunFailed`.
 #[derive(Clone, PartialEq, Message)]
 pub struct FallbackUsed {
-    /// `templates` or `output`.
+    /// `templates`, `output` or `action`.
     #[prost(string, tag = "1")]
     pub kind: String,
     /// An encoded `google.protobuf.Value`.

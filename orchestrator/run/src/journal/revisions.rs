@@ -12,7 +12,7 @@ pub struct ReplanTriggered {
     /// The number of the revision that failed.
     #[prost(uint32, tag = "1")]
     pub revision: u32,
-    /// `substitution`, `planner` if a planner is asked, or `revise` if it is because a person wants another plan.
+    /// `substitution`, `fallback`, `planner` if a planner is asked, or `revise` if it is because a person wants another plan.
     #[prost(string, tag = "2")]
     pub cause: String,
     /// What went wrong.

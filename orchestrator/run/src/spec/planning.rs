@@ -32,7 +32,7 @@ pub struct Planner {
 #[derive(Clone, PartialEq, Message)]
 pub struct Fallback {
     /// One of them.
-    #[prost(oneof = "FallbackKind", tags = "1, 2")]
+    #[prost(oneof = "FallbackKind", tags = "1, 2, 3")]
     pub kind: Option<FallbackKind>,
 }
 
@@ -45,6 +45,20 @@ pub enum FallbackKind {
     /// This object.
     #[prost(message, tag = "2")]
     Output(Opaque),
+    /// What this action comes to.
+    #[prost(message, tag = "3")]
+    Action(FallbackAction),
+}
+
+/// An action that is called if the plans failed.
+#[derive(Clone, PartialEq, Message)]
+pub struct FallbackAction {
+    /// The action.
+    #[prost(string, tag = "1")]
+    pub action: String,
+    /// A template of what it is sent: an object, which may refer to the input, the session and the run.
+    #[prost(message, required, tag = "2")]
+    pub payload: Opaque,
 }
 
 /// Texts in which `{input}` stands for the goal.

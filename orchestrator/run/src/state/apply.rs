@@ -113,9 +113,7 @@ impl RunState {
                 self.disabled_actions.sort();
                 self.disabled_actions.dedup();
                 self.substitutions.extend(replan.substituted.clone());
-                if replan.substituted.is_none() {
-                    self.plan_wanted(replan);
-                }
+                self.plan_wanted(replan);
             }
             Event::ArtifactCreated(artifact) => {
                 self.n_artifacts = artifact.number;
@@ -217,7 +215,9 @@ impl RunState {
         self.profiles = plan.profiles.clone();
         self.steps_begin(plan.n_steps);
         self.revision_begins();
-        self.artifacts.retain(|artifact| artifact.created.unit.is_none());
+        let forgets = planted::is_on(Bug::RunUploadForgotten);
+        self.artifacts
+            .retain(|artifact| artifact.created.unit.is_none() && !forgets);
         self.is_verifying = false;
         self.results.extend(plan.results.iter().cloned());
         let n_forgotten = self.results.len().saturating_sub(RESULTS_KEPT);

@@ -153,8 +153,17 @@ impl RunState {
     }
 
     // RUN-11.8
-    /// A planner is asked for another plan.
+    /// A planner is asked for another plan, unless what takes its place is known already.
     pub(super) fn plan_wanted(&mut self, replan: &ReplanTriggered) {
+        match replan.cause.as_str() {
+            "substitution" => return,
+            // RUN-11.11
+            "fallback" => {
+                self.fallback_of = Some(replan.error.clone());
+                return;
+            }
+            _ => {}
+        }
         let digest = self.revision.clone();
         let planning = self.planning.get_or_insert_default();
         planning.error = Some(replan.error.clone()).filter(|_| replan.cause == "planner");

@@ -190,6 +190,9 @@ impl Turn<'_> {
     // RUN-13.7, RUN-13.9
     /// True if the planner may be asked now. If not, a person is asked, or the generation fails. Nothing else is in flight.
     pub(super) fn has_budget_for_plan(&mut self, needed: &Usage) -> bool {
+        if planted::is_on(Bug::RunPlannerUnbudgeted) {
+            return true;
+        }
         let kind = match self.enough(needed) {
             Enough::Yes => return true,
             Enough::Perhaps(kind) | Enough::No(kind) => kind,
@@ -222,6 +225,7 @@ impl Turn<'_> {
             OutcomeClass::Completed => {
                 let said = outcome.output.as_ref().and_then(Usage::said_in);
                 let price = |said| match &self.state.spec.budget {
+                    Some(_) if planted::is_on(Bug::RunCostForgotten) => Budget::default().priced("", said),
                     Some(budget) => budget.priced(&live.model, said),
                     None => Budget::default().priced("", said),
                 };

@@ -7,6 +7,7 @@ use crate::journal::{
 use crate::state::{Stage, StepStage};
 use alloc::string::String;
 use bytes::Bytes;
+use escapement_model::planted::{self, Bug};
 
 impl Turn<'_> {
     // RUN-10.1
@@ -90,12 +91,15 @@ impl Turn<'_> {
             .steps
             .iter()
             .any(|step| step.stage() == StepStage::Failed);
-        match self.run_output() {
-            Ok(output) => {
+        match (self.run_output(), self.state.fallback_of.clone()) {
+            (Ok(output), Some(error)) if !planted::is_on(Bug::RunFallbackCompletes) => {
+                self.fell_back(error, output);
+            }
+            (Ok(output), _) => {
                 let output = output.map(|output: Bytes| self.store(output));
                 self.emit(Event::RunCompleted(RunCompleted { partial, output }));
             }
-            Err((code, message)) => {
+            (Err((code, message)), _) => {
                 self.revision_failed(Failure {
                     code: String::from(code),
                     message,

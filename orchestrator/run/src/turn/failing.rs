@@ -1,19 +1,14 @@
-//! What a planner learns about a plan that failed, and what a run has that comes to no other one.
+//! What a planner learns about a plan that failed.
 
 use super::Turn;
-use crate::journal::{
-    CompletedStep, Event, FailedStep, Failure, FallbackUsed, ReplanTriggered, RunFailed, Stored, UnitRef,
-};
-use crate::outcome::{cut, encoded, value_of_object};
+use crate::journal::{CompletedStep, Event, FailedStep, Failure, ReplanTriggered, UnitRef};
+use crate::outcome::cut;
 use crate::plan::StepKind;
-use crate::spec::FallbackKind;
 use crate::state::{StepStage, UnitStage};
 use crate::template::json_text;
 use alloc::collections::BTreeSet;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
-use escapement_model::encoder::sha256;
-use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView};
 
 impl Turn<'_> {
     // RUN-11.8
@@ -86,7 +81,7 @@ impl Turn<'_> {
 
     // RUN-11.8
     /// The actions whose attempts failed the steps that failed. What the plan itself got wrong is not the action's fault.
-    fn failed_actions(&self) -> BTreeSet<String> {
+    pub(super) fn failed_actions(&self) -> BTreeSet<String> {
         let mut actions = BTreeSet::new();
         for step in 0..self.n_steps() {
             let (spec, state) = (self.step(step), self.step_state(step));
@@ -104,52 +99,6 @@ impl Turn<'_> {
             }
         }
         actions
-    }
-
-    // RUN-11.9
-    /// Ends the run as failed, with the output of its fallback if it has one.
-    pub(super) fn fail_with_fallback(&mut self, error: Failure) {
-        self.end_steps();
-        let output = self.fallback_output();
-        if let Some((kind, output)) = &output {
-            self.emit(Event::FallbackUsed(FallbackUsed {
-                kind: (*kind).to_string(),
-                output: output.clone(),
-            }));
-        }
-        self.emit(Event::RunFailed(RunFailed {
-            error,
-            timed_out: false,
-            output: output.map(|(_, output)| output),
-        }));
-    }
-
-    fn fallback_output(&mut self) -> Option<(&'static str, Stored)> {
-        let kind = self.state.spec.fallback.clone()?.kind?;
-        let (word, output) = match kind {
-            FallbackKind::Output(output) => ("output", value_of_object(&output)),
-            FallbackKind::Templates(templates) => {
-                let narrative = self.narrative(&templates.texts);
-                let output = StructBuilder::new()
-                    .text("narrative", &narrative)
-                    .list("tools", ListBuilder::new())
-                    .boolean("success", false)
-                    .boolean("fallback", true)
-                    .build();
-                ("templates", encoded(ValueView::Struct(output.as_encoded())))
-            }
-        };
-        Some((word, self.store(output)))
-    }
-
-    // RUN-11.9
-    /// One of the texts, by the id of the run. The goal is put in literally, once for each place.
-    fn narrative(&self, texts: &[String]) -> String {
-        let digest = sha256(&self.state.run_id);
-        let number = u64::from_be_bytes(digest[..8].try_into().expect("a digest has 32 bytes"));
-        let at = usize::try_from(number % texts.len().max(1) as u64).expect("texts are few");
-        let text = texts.get(at).map_or("", String::as_str);
-        text.replace("{input}", self.goal())
     }
 }
 

@@ -79,8 +79,9 @@ impl Turn<'_> {
     /// Has the actions listed that a plan may call.
     fn ask_for_catalogue(&mut self, generation: u32) {
         let (planner, spec) = (self.planner(), &self.state.spec);
-        let own = [&planner.action, &spec.llm_action, &spec.safety_action];
-        let own = own.into_iter().filter(|action| !action.is_empty()).cloned();
+        let own = [&planner.action, &spec.llm_action, &spec.safety_action].map(String::as_str);
+        let own = own.into_iter().chain([spec.fallback_action()]);
+        let own = own.filter(|action| !action.is_empty()).map(String::from);
         let own = own.collect();
         self.effect(Effect::Catalogue {
             generation,

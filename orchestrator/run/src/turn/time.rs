@@ -83,6 +83,7 @@ impl RunState {
             consider(at(0, limits.run_ms), Due::Limit(LimitOrder::Run));
             if let (Some(planning), Some(planner)) = (self.planning.as_ref(), self.spec.planner.as_ref())
                 && planning.is_open
+                && !planted::is_on(Bug::RunGenerationUntimed)
             {
                 let at = at(planning.began_ms, planner.limit_ms);
                 consider(at, Due::Limit(LimitOrder::Generation));

@@ -9,6 +9,7 @@ mod disk;
 mod explained;
 mod expressions;
 mod failures;
+mod fallbacks;
 mod forks;
 mod hostile;
 mod limits;

@@ -57,11 +57,10 @@ impl Repeatable for v1::CreateRunRequest {
         if let Some(planner) = &mut self.planner {
             sort(&mut planner.parameters);
         }
-        if let Some(v1::Fallback {
-            kind: Some(Kind::Output(output)),
-        }) = &mut self.fallback
-        {
-            sort_object(output);
+        match self.fallback.as_mut().and_then(|fallback| fallback.kind.as_mut()) {
+            Some(Kind::Output(output)) => sort_object(output),
+            Some(Kind::Action(action)) => sort(&mut action.payload),
+            Some(Kind::Templates(_)) | None => {}
         }
     }
 }

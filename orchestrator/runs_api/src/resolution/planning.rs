@@ -7,7 +7,7 @@ use escapement_model::limits::ACTION_CHARS_MAX;
 use escapement_model::opaque::StructBuilder;
 use escapement_run::plan::{self, Plan};
 use escapement_run::presets::Preset;
-use escapement_run::spec::{Fallback, FallbackKind, Planner, Spec, Templates};
+use escapement_run::spec::{Fallback, FallbackAction, FallbackKind, Planner, Spec, Templates};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
 use escapement_wire::runs::v1::fallback::Kind;
@@ -92,9 +92,10 @@ fn planner(wanted: &v1::Planner, fields: &mut Fields) -> Planner {
 fn fallback(wanted: &v1::Fallback, fields: &mut Fields) -> Option<Fallback> {
     let kind = match &wanted.kind {
         None => {
-            fields.wrong("fallback", "must have templates or an output");
+            fields.wrong("fallback", "must have templates, an output or an action");
             return None;
         }
+        Some(Kind::Action(wanted)) => FallbackKind::Action(fallback_action(wanted, fields)),
         Some(Kind::Output(output)) => {
             fields.object("fallback.output", output, OUTPUT_BYTES_MAX);
             FallbackKind::Output(output.clone())
@@ -115,6 +116,25 @@ fn fallback(wanted: &v1::Fallback, fields: &mut Fields) -> Option<Fallback> {
         }
     };
     Some(Fallback { kind: Some(kind) })
+}
+
+// RUN-11.11
+fn fallback_action(wanted: &v1::FallbackAction, fields: &mut Fields) -> FallbackAction {
+    let payload = wanted.payload.clone().unwrap_or_default();
+    let action = FallbackAction {
+        action: wanted.action.clone(),
+        payload,
+    };
+    let field = "fallback.action.payload";
+    if action.payload.len() > PARAMETERS_BYTES_MAX {
+        fields.object(field, &action.payload, PARAMETERS_BYTES_MAX);
+    } else if !wanted.action.is_empty()
+        && let Err(violations) = plan::fallback(&action)
+    {
+        fields.wrong(field, violations.to_string());
+    }
+    fields.text("fallback.action.action", &wanted.action, 1..=ACTION_CHARS_MAX);
+    action
 }
 
 /// What stands for the goal of a run until its first plan is made: a plan without steps.
@@ -151,6 +171,10 @@ pub(crate) fn fallback_view(fallback: &Fallback) -> v1::Fallback {
         FallbackKind::Templates(templates) => Kind::Templates(v1::FallbackTemplates {
             texts: templates.texts.clone(),
         }),
+        FallbackKind::Action(action) => Kind::Action(v1::FallbackAction {
+            action: action.action.clone(),
+            payload: Some(action.payload.clone()),
+        }),
     });
     v1::Fallback { kind }
 }
@@ -159,7 +183,7 @@ pub(crate) fn fallback_view(fallback: &Fallback) -> v1::Fallback {
 pub const PLANNER_LIMIT_MS: u64 = 5_000;
 const GOAL_CHARS_MAX: usize = 5_000;
 const INSTRUCTIONS_CHARS_MAX: usize = 20_000;
-/// Bytes of a planner's parameters: 16 KiB.
+/// Bytes of a planner's parameters, and of what a fallback sends: 16 KiB.
 const PARAMETERS_BYTES_MAX: usize = 16 << 10;
 const CATALOGUE_MAX: usize = 256;
 const TEMPLATES_MAX: usize = 64;

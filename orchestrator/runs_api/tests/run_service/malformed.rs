@@ -29,6 +29,18 @@ fn policy(change: impl FnOnce(&mut v1::Policy)) -> v1::CreateRunRequest {
     with(|request| request.policy = Some(policy))
 }
 
+fn fallback(action: &str, payload: &Value) -> v1::CreateRunRequest {
+    let action = v1::FallbackAction {
+        action: action.to_owned(),
+        payload: Some(object(payload)),
+    };
+    with(|r| {
+        r.fallback = Some(v1::Fallback {
+            kind: Some(v1::fallback::Kind::Action(action)),
+        });
+    })
+}
+
 fn deep(levels: usize) -> Value {
     (0..levels).fold(json!({}), |inner, _| json!({"a": inner}))
 }
@@ -60,6 +72,22 @@ fn requests() -> Vec<Row> {
             what(What::RevisionDigest(format!("sha256:{}", "g".repeat(64)))),
         ),
         ("name", WRONG, with(|r| r.name = long(256))),
+        (
+            "fallback",
+            WRONG,
+            with(|r| r.fallback = Some(v1::Fallback::default())),
+        ),
+        ("fallback.action.action", WRONG, fallback("", &json!({}))),
+        (
+            "fallback.action.payload",
+            WRONG,
+            fallback("a", &json!({"of": "${step}"})),
+        ),
+        (
+            "fallback.action.payload",
+            WRONG,
+            fallback("a", &json!({"long": long(16 << 10)})),
+        ),
         (
             "input",
             WRONG,

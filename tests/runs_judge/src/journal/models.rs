@@ -13,6 +13,8 @@ pub(crate) type Usage = [u64; KINDS];
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     pub(crate) limits: [Option<u64>; KINDS],
+    /// Millionths for a million tokens of prompts and of answers, by model; that of the empty name is for all others.
+    pub(crate) prices: Vec<(String, u64, u64)>,
     /// Of an answer.
     pub(crate) answer_tokens: u64,
 }
@@ -35,10 +37,17 @@ pub(super) fn of_models(kind: u32, body: &Message<'_>) -> Result<Event, String> 
         50 => Event::Replanned {
             disabled: body.texts(4),
             substitutes: body.has(5),
+            falls_back: body.text(2) == "fallback",
         },
         51 => Event::UnitMemoized {
             unit: Unit::of(&body.message(1)?),
             output: stored(&body.message(3)?.message(2)?),
+        },
+        // What has a unit is declared by an output.
+        52 if !body.has(3) => Event::Uploaded {
+            sha256: body.bytes(11).to_vec(),
+            content: stored(&body.message(9)?),
+            names: [body.text(5), body.text(6), body.text(7)],
         },
         55 => {
             let call = |call: &[u8]| {
@@ -73,7 +82,12 @@ pub(super) fn budget(spec: &Message<'_>) -> Result<Option<Budget>, String> {
     }
     let budget = spec.message(23)?;
     let limit = |number| budget.has(number).then(|| budget.number(number));
+    let price = |price: &[u8]| {
+        let price = Message::parse(price)?;
+        Ok((price.text(1), price.number(2), price.number(3)))
+    };
     Ok(Some(Budget {
+        prices: budget.all(5).map(price).collect::<Result<_, String>>()?,
         limits: [limit(1), limit(2), limit(3), limit(4)],
         answer_tokens: budget.number(8),
     }))

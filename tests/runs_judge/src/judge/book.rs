@@ -30,11 +30,15 @@ pub(super) struct Book {
     /// What the run does without.
     pub(super) disabled: BTreeSet<String>,
     pub(super) n_substitutions: u32,
+    /// Its fallback is called, or was.
+    pub(super) fell_back: bool,
     /// The next revision changes one step.
     pub(super) substitutes: bool,
     pub(super) purse: Purse,
     pub(super) attempts: Attempts,
     pub(super) view: View,
+    /// What was uploaded: SHA-256 and names of each.
+    pub(super) uploads: BTreeSet<(Vec<u8>, [String; 3])>,
     created_at: i64,
     started: bool,
     pub(super) pause_wanted: bool,
@@ -91,8 +95,8 @@ pub(super) struct UnitBook {
     pub(super) child: Option<Vec<u8>>,
     /// The payload that an approval has put in the place of the rendered one.
     pub(super) edited: Option<Value>,
-    /// What the attempt that lives may use.
-    pub(super) reserved: Option<Usage>,
+    /// What the attempt that lives may use, and the model that it asks.
+    pub(super) reserved: Option<(Usage, String)>,
     /// What it is bound to.
     pub(super) subject: Vec<u8>,
     pub(super) waits: bool,
@@ -128,10 +132,12 @@ impl Book {
             planning: None,
             disabled: BTreeSet::new(),
             n_substitutions: 0,
+            fell_back: false,
             substitutes: false,
             purse: Purse::default(),
             attempts: Attempts::default(),
             view: View::default(),
+            uploads: BTreeSet::new(),
             created_at: 0,
             started: false,
             pause_wanted: false,
@@ -194,6 +200,7 @@ impl Book {
                     desk.finds("RI1", "is that of another run");
                 }
                 self.created_at = entry.at;
+                self.attempts.are_promised(desk);
                 self.spec = *spec;
                 self.input = desk.object(&input);
                 self.environment = desk.object(&environment);
@@ -210,7 +217,9 @@ impl Book {
                 self.risks = risks.into_iter().collect();
                 let document = desk.object(&document);
                 self.check_revision(&document, generation, &disabled, desk);
-                self.attempts.are_open |= generation > 0;
+                if generation > 0 {
+                    self.attempts.are_promised(desk);
+                }
                 self.begins_anew(&document, n_steps);
             }
             Event::Started => self.started = true,
@@ -218,7 +227,12 @@ impl Book {
             Event::Paused => self.paused_at = Some(entry.at),
             Event::Resumed => (self.pause_wanted, self.paused_at) = (false, None),
             Event::Failing { step, drains } => self.cause = Some((step, drains)),
-            Event::Completed => self.ends(6, desk),
+            Event::Completed => {
+                if self.fell_back {
+                    desk.finds("RI2", "a run whose fallback was called completes");
+                }
+                self.ends(6, desk);
+            }
             Event::Failed { timed_out } => self.ends(if timed_out { 8 } else { 7 }, desk),
             Event::Cancelled => self.ends(9, desk),
             Event::Asked(_)
@@ -250,6 +264,11 @@ impl Book {
             Event::SessionRead { .. } | Event::StatePatched { .. } => {
                 self.take_of_session(entry.event, desk);
             }
+            Event::Uploaded {
+                sha256,
+                content,
+                names,
+            } => self.uploaded(sha256, &content, names, desk),
             Event::Recovered | Event::Checkpoint | Event::RolledBack(_) | Event::TimedOut | Event::Other => {}
         }
     }
@@ -386,6 +405,9 @@ impl Book {
         let waits = self.requests.values().any(|request| request.open);
         if self.started && !waits {
             bound = bound.min(after(self.at, self.spec.run_ms));
+            if self.planning.is_some() {
+                bound = bound.min(after(self.at, self.spec.generation_ms));
+            }
         }
         bound
     }

@@ -1,8 +1,8 @@
-//! What a run spends: attempts, calls and tokens, by what workers say. Knows no prices.
+//! What a run spends: attempts, calls, tokens and their cost, by what workers say.
 
 use super::Desk;
 use super::book::Book;
-use crate::journal::{Called, KINDS, Output, Usage};
+use crate::journal::{Budget, Called, KINDS, Output, Usage};
 use crate::wire::Value;
 
 /// What was spent of a budget, and what people gave in addition.
@@ -13,21 +13,30 @@ pub(super) struct Purse {
     pub(super) extensions: [u64; KINDS],
 }
 
-/// The attempts of a run, held against what its caller was told before.
+/// The attempts of a run, held against what could be told before.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     n: u64,
+    promised: Option<u64>,
     /// Those that a preview does not count.
     pub(super) n_uncounted: u64,
-    /// A person or a planner has added some.
+    /// A person has added some.
     pub(super) are_open: bool,
 }
 
 impl Attempts {
+    /// With an entry that begins a plan there is another promise, and all are counted anew.
+    pub(super) fn are_promised(&mut self, desk: &Desk<'_>) {
+        *self = Self {
+            promised: desk.promised,
+            ..Self::default()
+        };
+    }
+
     // RI8
     pub(super) fn check(&mut self, desk: &mut Desk<'_>) {
         self.n += 1;
-        let Some(promised) = desk.promised.filter(|_| !self.are_open) else {
+        let Some(promised) = self.promised.filter(|_| !self.are_open) else {
             return;
         };
         desk.count("attempts within a certificate");
@@ -47,7 +56,10 @@ impl Book {
         };
         desk.count("attempts within a budget");
         let reserved = called.reserved.unwrap_or([0, 1, 0, 0]);
-        if called.action == self.spec.llm_action {
+        if called.unit.is_generation() {
+            desk.count("generations within a budget");
+        }
+        if called.action == self.spec.llm_action || called.unit.is_generation() {
             let bounds_tokens = budget.limits[2].is_some() || budget.limits[3].is_some();
             if reserved[0] != 1 || (bounds_tokens && reserved[2] < budget.answer_tokens) {
                 desk.finds("RI15", &format!("a model is asked, and {reserved:?} is reserved"));
@@ -65,7 +77,7 @@ impl Book {
             *used += needed;
         }
         if let Some(it) = self.in_epoch(called.unit, desk) {
-            it.reserved = Some(reserved);
+            it.reserved = Some((reserved, called.model.clone()));
         }
     }
 
@@ -74,14 +86,17 @@ impl Book {
         let Some(it) = self.in_epoch(output.unit, desk) else {
             return;
         };
-        let Some(reserved) = it.reserved.take() else {
+        let Some((reserved, model)) = it.reserved.take() else {
+            return;
+        };
+        let Some(budget) = &self.spec.budget else {
             return;
         };
         let call = [reserved[0], reserved[1], 0, 0];
         let used = match output.class {
-            0 if reserved[0] > 0 => value
-                .and_then(tokens)
-                .map_or(reserved, |tokens| [1, 0, tokens, 0]),
+            0 if reserved[0] > 0 => value.and_then(tokens).map_or(reserved, |tokens| {
+                [1, 0, tokens.iter().sum(), cost(budget, &model, tokens)]
+            }),
             // It never ran.
             1 => Usage::default(),
             // It took too long, or nobody knows.
@@ -94,8 +109,8 @@ impl Book {
     }
 }
 
-/// The tokens that an output says.
-fn tokens(output: &Value) -> Option<u64> {
+/// The tokens that an output says: of the prompt, of the answer, and those beyond both.
+fn tokens(output: &Value) -> Option<[u64; 3]> {
     let usage = output.field("usage")?;
     let count = |name| match usage.field(name) {
         Some(Value::Number(bits)) => Some(f64::from_bits(*bits).min(TOKENS_MAX) as u64),
@@ -106,7 +121,20 @@ fn tokens(output: &Value) -> Option<u64> {
         return None;
     }
     let [prompt, completion, total] = said.map(Option::unwrap_or_default);
-    Some(total.max(prompt + completion))
+    Some([prompt, completion, total.saturating_sub(prompt + completion)])
+}
+
+/// Millionths for so many tokens of a model; tokens of which nobody knows what they are cost as much as the dearer ones.
+fn cost(budget: &Budget, model: &str, [prompt, completion, other]: [u64; 3]) -> u64 {
+    let of = |name: &str| budget.prices.iter().find(|(model, ..)| model == name);
+    let Some((_, of_prompts, of_answers)) = of(model).or_else(|| of("")) else {
+        return 0;
+    };
+    let price = |tokens: u64, micros: u64| u128::from(tokens) * u128::from(micros);
+    let whole = price(prompt, *of_prompts)
+        + price(completion, *of_answers)
+        + price(other, *of_prompts.max(of_answers));
+    u64::try_from(whole.div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 /// No call is believed to have used more.

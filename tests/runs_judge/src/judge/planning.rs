@@ -38,8 +38,18 @@ impl Book {
             Event::Replanned {
                 disabled,
                 substitutes,
+                falls_back,
             } => {
-                desk.count(if substitutes { "substitutions" } else { "replans" });
+                desk.count(match (substitutes, falls_back) {
+                    (true, _) => "substitutions",
+                    (_, true) => "fallbacks that are called",
+                    (false, false) => "replans",
+                });
+                // RI8
+                if falls_back && self.fell_back {
+                    desk.finds("RI8", "a fallback is called twice");
+                }
+                self.fell_back |= falls_back;
                 self.n_substitutions += u32::from(substitutes);
                 self.substitutes = substitutes;
                 // RI8

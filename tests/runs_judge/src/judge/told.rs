@@ -51,6 +51,11 @@ pub enum Done {
     Override,
     /// It shall be remembered.
     Checkpoint,
+    /// It has this artifact.
+    Upload {
+        /// Of the content.
+        sha256: [u8; 32],
+    },
     /// A question is answered.
     Answer {
         /// The question, 16 bytes.
@@ -102,8 +107,8 @@ impl Judge {
             return found("RI6", text);
         }
         let from = match what {
-            // The same answer again changes nothing.
-            Done::Answer { .. } => 0,
+            // The same again changes nothing.
+            Done::Answer { .. } | Done::Upload { .. } => 0,
             _ => usize::try_from(since).unwrap_or(usize::MAX).min(entries.len()),
         };
         let mut events = entries[from..]
@@ -160,6 +165,9 @@ fn says(event: &Event, what: &Done) -> bool {
             Event::StepCompleted { .. } | Event::StepFailed { .. } | Event::StepSkipped { .. }
         ),
         Done::Checkpoint => matches!(event, Event::Checkpoint),
+        Done::Upload { sha256 } => {
+            matches!(event, Event::Uploaded { sha256: uploaded, .. } if uploaded[..] == sha256[..])
+        }
         Done::Answer {
             request, responder, ..
         } => match event {
