@@ -89,6 +89,38 @@ async fn s29_a_planner_that_hangs_costs_five_seconds_whatever_the_request_says()
 }
 
 #[tokio::test]
+async fn s29_a_fallback_that_is_an_action_is_called_once_no_generation_is_left() {
+    let world = World::start().await;
+    let fallback = json!({ "action": { "action": "script.effect", "payload": { "answer": { "told": "${input:/who}" } } } });
+    let more = json!({
+        "input": { "who": "Ada" }, "fallback": fallback, "autonomy_level": 2, "limits": { "max_generations": 2 },
+    });
+    let run_id = world
+        .create(goal(json!([{ "answer": { "content": "no plan" } }]), more))
+        .await;
+    // It is asked about as any step that may do something.
+    let open = world.open_request(&run_id).await;
+    assert_eq!(world.called(&run_id).len(), 2, "two generations");
+    world
+        .respond(&open, json!({ "approval": { "approve": {} } }))
+        .await
+        .unwrap();
+    let run = world.ended(&run_id).await;
+    assert_eq!(
+        (&run["state"], &run["outcome"], &run["output"]),
+        (&json!("failed"), &json!("fallback"), &json!({ "told": "Ada" })),
+        "{run:#}"
+    );
+    let names = world.event_names(&run_id).await;
+    assert_eq!(
+        names.iter().filter(|name| *name == "fallback_used").count(),
+        1,
+        "{names:?}"
+    );
+    world.close().await;
+}
+
+#[tokio::test]
 async fn s55_a_person_who_wants_another_plan_is_heard_by_the_planner() {
     let world = World::start().await;
     let one = |key: &str| plan(json!([call(key, "script.pure", json!({}))]));

@@ -4,9 +4,11 @@ use crate::catalogue::Catalogue;
 use crate::ids::{InputRequestId, RunId};
 use crate::journal::{Decision, Entry, Responder};
 use crate::outcome::AttemptOutcome;
+use crate::plan::Plan;
 use crate::session::SkillHealth;
 use crate::spec::ActionProfile;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::fmt;
@@ -237,6 +239,8 @@ pub struct Commit {
     pub events: Vec<Entry>,
     /// What the entries refer to by SHA-256.
     pub blobs: Vec<([u8; 32], Bytes)>,
+    /// The plans that revisions among the entries took the place of, in order. An entry before such a revision is about one of them.
+    pub replaced: Vec<Arc<Plan>>,
     pub(crate) effects: Vec<Effect>,
 }
 
@@ -256,6 +260,7 @@ impl Commit {
         self.entries.extend(next.entries);
         self.events.extend(next.events);
         self.blobs.extend(next.blobs);
+        self.replaced.extend(next.replaced);
         self.effects.extend(next.effects);
         self
     }

@@ -156,7 +156,7 @@ impl Run {
         let mut commit = turn.into_commit();
         // RUN-12.2: each of them uses up a substitution or a generation.
         while let Some(plan) = revised {
-            self.plan = plan;
+            commit.replaced.push(core::mem::replace(&mut self.plan, plan));
             let mut turn = Turn::new(&mut self.state, &self.plan, now, blobs);
             revised = turn.goes_on(commit);
             commit = turn.into_commit();

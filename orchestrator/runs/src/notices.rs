@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::opaque::{ValueView, value, value_of};
-use escapement_run::journal::{Event, Failure, PlanCreated, Stored};
+use escapement_run::journal::{Entry, Event, Failure, PlanCreated, Stored};
 use escapement_run::plan::{Plan, Step};
 use escapement_run::spec::Notices;
 use escapement_run::template::json_text;
@@ -79,13 +79,24 @@ pub(crate) fn of(run: &Run, commit: &Commit) -> Vec<NoticeRow> {
     if !spec.session_id.is_empty() {
         streams.push(stream_of_session(&spec.session_id));
     }
-    let telling = Telling {
-        plan: run.plan(),
+    // An entry is told with the plan that it is about. The first plan of a run takes no other one's place.
+    let is_plan = |entry: &&Entry| matches!(entry.event, Some(Event::PlanCreated(_)));
+    let n_plans = commit.events.iter().filter(is_plan).count();
+    let mut n_first = n_plans.saturating_sub(commit.replaced.len());
+    let mut plans = commit.replaced.iter().chain([run.plan()]);
+    let mut telling = Telling {
+        plan: plans.next().expect("a run has a plan"),
         texts: Texts::of(&spec.locale),
         commit,
     };
     let mut rows = Vec::new();
     for entry in &commit.events {
+        if is_plan(&entry) {
+            match n_first.checked_sub(1) {
+                Some(rest) => n_first = rest,
+                None => telling.plan = plans.next().expect("each revision has a plan"),
+            }
+        }
         let said = entry.event.as_ref().and_then(|event| telling.said(event));
         let Some((kind, step, text)) = said else {
             continue;

@@ -14,7 +14,9 @@ use escapement_run::outcome::{AttemptOutcome, value_of_object};
 use escapement_run::plan::{self, Plan};
 use escapement_run::presets::Preset;
 use escapement_run::session::{Health, Session};
-use escapement_run::spec::{ActionProfile, EffectClass, Notices, Risk, Spec};
+use escapement_run::spec::{
+    ActionProfile, EffectClass, Fallback, FallbackAction, FallbackKind, Notices, Risk, Spec,
+};
 use escapement_run::{Blobs, Effect, Input, Run};
 use escapement_runs::{Config, Durable, NewRun, Notice, NoticeKind, Runs, Work};
 use prost::Message;
@@ -324,6 +326,33 @@ fn a_run_tells_all_steps_first_then_each_and_its_output_last() {
             (NoticeKind::Status, format!("plan step 2/2: {described} → done")),
             (NoticeKind::Agent, "the answer".to_owned()),
         ]
+    );
+}
+
+// RUN-14.9
+#[test]
+fn what_ended_is_told_with_the_plan_that_it_is_of() {
+    let mut world = World::new();
+    world.begin(1, "s", |spec| {
+        spec.notices = Notices::All.into();
+        spec.limits.max_retries = 0;
+        let action = FallbackAction {
+            action: "pure.other".to_owned(),
+            payload: Opaque::default(),
+        };
+        let kind = Some(FallbackKind::Action(action));
+        spec.fallback = Some(Fallback { kind });
+    });
+    let fell_back = told(&world.settle(1, OutcomeClass::FailedForGood, Opaque::default()));
+    let texts: Vec<&str> = fell_back.iter().map(|(_, text)| text.as_str()).collect();
+    let described = "ä".repeat(60);
+    assert!(
+        texts[0].starts_with(&format!("plan step 1/2: {described} → failed")),
+        "{texts:?}"
+    );
+    assert_eq!(
+        texts[1..],
+        ["plan: Fallback\n1. fallback", "plan step 1/1: fallback"]
     );
 }
 
