@@ -21,7 +21,7 @@ use crate::definitions::Definitions;
 use crate::limits::{RESTING_BYTES_MAX, RESTING_MAX};
 use crate::recent::RecentRuns;
 use crate::recovery::{Damaged, recover};
-use crate::revisions::documents_below;
+use crate::revisions::KnownRevisions;
 use crate::writes::{Coming, Queued, Written, write_of};
 
 /// What came of an input that a request goes with.
@@ -54,6 +54,7 @@ pub struct RunsHost {
     /// Unix milliseconds of the last change.
     pub(crate) now: i64,
     contents: Contents,
+    revisions: KnownRevisions,
     /// To be written, in order.
     queue: VecDeque<Queued>,
     /// Bytes of them, about.
@@ -102,6 +103,7 @@ impl RunsHost {
             deleted_sessions: Vec::new(),
             now,
             contents,
+            revisions: KnownRevisions::default(),
             queue: VecDeque::new(),
             queue_bytes: 0,
             n_own: 0,
@@ -172,7 +174,7 @@ impl RunsHost {
             self.contents.come(*digest, Bytes::clone(bytes));
         }
         for row in &work.revisions {
-            let below = documents_below(self.contents.reader(), &row.sub_plans);
+            let below = self.revisions.below(self.contents.reader(), &row.sub_plans);
             work.pinned.extend(below);
         }
         self.queue_bytes += bytes_of(&work);

@@ -163,6 +163,12 @@ pub trait RunReader: Send {
     /// As [`RunReader::content`].
     fn revision(&self, digest: &[u8; 32]) -> Result<Option<StoredRevision>, StoreFault>;
 
+    /// The digest of the content that [`RunReader::revision`] reads, which is not read for it.
+    ///
+    /// # Errors
+    /// As [`RunReader::content`], as far as it is about which content that is.
+    fn content_of_revision(&self, digest: &[u8; 32]) -> Result<Option<[u8; 32]>, StoreFault>;
+
     /// The definition of that name.
     ///
     /// # Errors

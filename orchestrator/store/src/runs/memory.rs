@@ -122,6 +122,10 @@ impl RunReader for MemoryRuns {
         self.read(|contents| contents.revision(digest))
     }
 
+    fn content_of_revision(&self, digest: &[u8; 32]) -> Result<Option<[u8; 32]>, StoreFault> {
+        self.read(|contents| contents.revision(digest).map(|found| found.content))
+    }
+
     fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault> {
         self.read(|contents| contents.definition(kind, name))
     }

@@ -208,7 +208,13 @@ pub(super) fn a_revision_is_found_while_it_is_referred_to(make: Make<'_>) {
     let mut subject = make();
     let subject = &mut *subject;
     let digest = [7; 32];
-    let found = |subject: &mut dyn ReopenableRuns| reader(subject).revision(&digest).expect("reads");
+    let found = |subject: &mut dyn ReopenableRuns| {
+        let reader = reader(subject);
+        let found = reader.revision(&digest).expect("reads");
+        let content = reader.content_of_revision(&digest).expect("reads");
+        assert_eq!(content, found.as_ref().map(|found| found.content));
+        found
+    };
     assert_eq!(found(subject), None);
     let (one, other) = (revision(1, digest), revision(2, digest));
     let sample = RunSample::new(1);

@@ -161,6 +161,10 @@ impl RunReader for EmbeddedRunReader {
         self.at_once(|connection| rows::revision(connection, digest))
     }
 
+    fn content_of_revision(&self, digest: &[u8; 32]) -> Result<Option<[u8; 32]>, StoreFault> {
+        rows::content_of_revision(&self.connection, digest)
+    }
+
     fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault> {
         definitions::find(&self.connection, kind, name)
     }

@@ -191,6 +191,19 @@ pub(super) fn revision(
     connection: &Connection,
     revision: &[u8; 32],
 ) -> Result<Option<StoredRevision>, StoreFault> {
+    let Some(content) = content_of_revision(connection, revision)? else {
+        return Ok(None);
+    };
+    let document = self::content(connection, &content)?;
+    let document = document.ok_or_else(|| corrupt(0, PART_CONTENT))?;
+    Ok(Some(StoredRevision { content, document }))
+}
+
+/// The digest of the content that holds the document of a revision.
+pub(super) fn content_of_revision(
+    connection: &Connection,
+    revision: &[u8; 32],
+) -> Result<Option<[u8; 32]>, StoreFault> {
     let sql = "SELECT digest, revision, revision_checksum FROM content INDEXED BY content_by_revision \
                WHERE revision = ?1 ORDER BY place LIMIT 1";
     let found = connection.prepare_cached(sql).and_then(|mut select| {
@@ -202,14 +215,10 @@ pub(super) fn revision(
         };
         select.query_row([revision], read).optional()
     });
-    let content = match found.map_err(|error| reading(0, PART_CONTENT, error))? {
-        None => return Ok(None),
-        Some(None) => return Err(corrupt(0, PART_CONTENT)),
-        Some(Some(content)) => content,
-    };
-    let document = self::content(connection, &content)?;
-    let document = document.ok_or_else(|| corrupt(0, PART_CONTENT))?;
-    Ok(Some(StoredRevision { content, document }))
+    match found.map_err(|error| reading(0, PART_CONTENT, error))? {
+        Some(None) => Err(corrupt(0, PART_CONTENT)),
+        found => Ok(found.flatten()),
+    }
 }
 
 /// A row of `digest, revision, revision_checksum, bytes`: the digest, and whether everything agrees with it.
@@ -255,6 +264,23 @@ pub(super) fn pins(connection: &Connection, digest: &[u8; 32]) -> Result<Vec<u64
                 .collect()
         })
         .map_err(working)
+}
+
+/// Whether a run, or under its negative number a definition, refers to a content, as the index by contents has it.
+/// Very many may refer to one content, and a look at each of them must not walk them all.
+pub(super) fn is_pinned_by(
+    connection: &Connection,
+    digest: &[u8; 32],
+    number: i64,
+) -> rusqlite::Result<bool> {
+    let sql = "SELECT 1 FROM pin INDEXED BY pin_by_digest WHERE digest = ?1 AND number = ?2";
+    connection.prepare_cached(sql)?.exists(params![digest, number])
+}
+
+/// Whether a run or a definition refers to a content.
+pub(super) fn is_pinned(connection: &Connection, digest: &[u8; 32]) -> rusqlite::Result<bool> {
+    let sql = "SELECT 1 FROM pin INDEXED BY pin_by_digest WHERE digest = ?1";
+    connection.prepare_cached(sql)?.exists([digest])
 }
 
 /// The numbers of the definitions that refer to a content.

@@ -159,7 +159,7 @@ fn pinned(connection: &Connection, number: u64) -> Result<(), StoreFault> {
     let damaged = |error| reading(number, PART_CONTENT, error);
     for digest in rows::digests(connection, column_number(number)).map_err(damaged)? {
         let is_there = lookup(connection, "SELECT place FROM content WHERE digest = ?1", &digest);
-        let is_both_ways = rows::pins(connection, &digest)?.contains(&number);
+        let is_both_ways = rows::is_pinned_by(connection, &digest, column_number(number)).map_err(working)?;
         match is_there {
             Ok(Some(_)) if is_both_ways => {}
             Ok(_) => return Err(corrupt(number, PART_CONTENT)),
@@ -296,18 +296,20 @@ fn content(
         Err(error) if is_damage(&error) => (None, false),
         Err(error) => return Err(working(error)),
     };
-    let (runs, definitions) = match &digest {
-        Some(digest) => (
-            rows::pins(connection, digest)?,
-            rows::pins_of_definitions(connection, digest)?,
-        ),
-        None => Default::default(),
+    let Some(known) = &digest else {
+        return Ok(Some(RunFinding::Content {
+            digest,
+            runs: Vec::new(),
+            definitions: Vec::new(),
+        }));
     };
-    let is_whole = is_sound && !(runs.is_empty() && definitions.is_empty());
-    Ok((!is_whole).then_some(RunFinding::Content {
+    if is_sound && rows::is_pinned(connection, known).map_err(working)? {
+        return Ok(None);
+    }
+    Ok(Some(RunFinding::Content {
         digest,
-        runs,
-        definitions,
+        runs: rows::pins(connection, known)?,
+        definitions: rows::pins_of_definitions(connection, known)?,
     }))
 }
 
@@ -415,3 +417,6 @@ pub(super) fn numbers(connection: &Connection, mark: &Mark) -> Result<RunExamine
         ..RunExaminedPage::default()
     })
 }
+
+#[cfg(test)]
+mod tests;
