@@ -78,8 +78,7 @@ impl Turn<'_> {
         }
         let payload = payload.build();
         if payload.len() > PAYLOAD_BYTES_MAX {
-            let message = format!("the conversation with the model has more than {PAYLOAD_BYTES_MAX} bytes");
-            return Err(("INPUT_TOO_LARGE", message));
+            return Err(too_large());
         }
         Ok(payload)
     }
@@ -98,6 +97,10 @@ impl Turn<'_> {
             let json = view(&output).map(json_text).unwrap_or_default();
             let json = cut_bytes(json, RESULT_BYTES_SHOWN_MAX);
             question.push_str(&format!("Result of {key}:\n{json}\n\n"));
+            // No further result is read for a conversation that is too large already: there may be a thousand of a mebibyte.
+            if question.len() > PAYLOAD_BYTES_MAX {
+                return Err(too_large());
+            }
         }
         question.push_str(&self.render_text(unit, &decision.prompt)?);
         if !decision.choices.is_empty() {
@@ -305,6 +308,11 @@ impl Turn<'_> {
             list.object(made.as_encoded())
         })
     }
+}
+
+fn too_large() -> RenderFailure {
+    let message = format!("the conversation with the model has more than {PAYLOAD_BYTES_MAX} bytes");
+    ("INPUT_TOO_LARGE", message)
 }
 
 fn message(role: &str, content: &str) -> Opaque {

@@ -324,3 +324,19 @@ fn a_step_without_tools_looks_at_no_calls() {
     world.complete("d", json!({"content": "Yes.", "tool_calls": [sum(json!([1]))]}));
     assert_eq!(world.output(), json!({"decision": "Yes.", "tool_calls": []}));
 }
+
+// RUN-13.6
+#[test]
+fn a_conversation_that_is_too_large_reads_no_further_results() {
+    let calls = (0..100).map(|n| call(&format!("c{n}")));
+    let asks = json!({"key": "d", "type": "llm_decision", "config": {"prompt": "Well?", "context": "all"}});
+    let mut world = World::of(calls.chain([asks]).collect());
+    for n in 0..99 {
+        world.complete(&format!("c{n}"), json!({"text": "x".repeat(64 << 10)}));
+    }
+    world.disk.n_bytes_read();
+    world.complete("c99", json!({"text": "x".repeat(64 << 10)}));
+    assert_eq!(world.error().0, "INPUT_TOO_LARGE");
+    let n_bytes = world.disk.n_bytes_read();
+    assert!(n_bytes < 40 * (64 << 10), "{n_bytes} of {}", 100 * (64 << 10));
+}
