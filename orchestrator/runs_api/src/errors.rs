@@ -74,11 +74,6 @@ pub(crate) enum Rejection {
         /// A sentence.
         message: String,
     },
-    /// The journal begins later.
-    SequenceNotKept {
-        /// With this entry.
-        first_sequence: u64,
-    },
 }
 
 impl Rejection {
@@ -140,12 +135,6 @@ impl From<Rejection> for Status {
             Rejection::NotFound { reason, message } => plain(Code::NotFound, reason, message, []),
             Rejection::AlreadyThere { reason, message } => plain(Code::AlreadyExists, reason, message, []),
             Rejection::Damaged { reason, message } => plain(Code::DataLoss, reason, message, []),
-            Rejection::SequenceNotKept { first_sequence } => plain(
-                Code::OutOfRange,
-                "SEQUENCE_NOT_KEPT",
-                format!("The first event that is kept has the number {first_sequence}."),
-                [("first_sequence", first_sequence.to_string())],
-            ),
         }
     }
 }

@@ -17,8 +17,6 @@ pub(crate) type Linked = (Entry, [u8; 32]);
 pub(crate) struct Stretch {
     /// In the order of the stretch.
     pub entries: Vec<Linked>,
-    /// The number of the first entry that is kept.
-    pub first_sequence: u64,
     /// The number of the last entry.
     pub last_sequence: u64,
 }
@@ -26,7 +24,7 @@ pub(crate) struct Stretch {
 /// Reads entries from that number on: at most `n_max`, and about `bytes_max`, but one in any case.
 ///
 /// # Errors
-/// [`Rejection::SequenceNotKept`] if the journal begins later; [`Rejection::OfRun`].
+/// [`Rejection::OfRun`].
 pub(crate) async fn forward(
     runs: &RunsHandle,
     run_id: RunId,
@@ -40,19 +38,12 @@ pub(crate) async fn forward(
         };
         let mut stretch = Stretch {
             entries: Vec::new(),
-            first_sequence: page.first_seq,
             last_sequence: page.next_seq.saturating_sub(1),
         };
-        // An empty page asks nothing that is not kept.
-        if from < page.first_seq && page.first_seq < page.next_seq {
-            return Ok(Some(Err(Rejection::SequenceNotKept {
-                first_sequence: page.first_seq,
-            })));
-        }
         stretch
             .entries
             .extend(page.entries.iter().take(n_max).filter_map(decoded));
-        Ok(Some(Ok(stretch)))
+        Ok(Some(stretch))
     })
     .await
 }
@@ -75,12 +66,11 @@ pub(crate) async fn backward(
         let last = summary.next_seq.saturating_sub(1);
         let mut stretch = Stretch {
             entries: Vec::new(),
-            first_sequence: summary.first_seq,
             last_sequence: last,
         };
         let (mut behind, mut bytes) = (from.min(last) + 1, 0);
-        while behind > summary.first_seq && stretch.entries.len() < n_max && bytes < bytes_max {
-            let begin = behind.saturating_sub(WINDOW).max(summary.first_seq);
+        while behind > FIRST_SEQUENCE && stretch.entries.len() < n_max && bytes < bytes_max {
+            let begin = behind.saturating_sub(WINDOW).max(FIRST_SEQUENCE);
             let window = window(reader, run_id, begin, behind)?;
             for stored in window.iter().rev() {
                 if stretch.entries.len() >= n_max || bytes >= bytes_max {
@@ -91,7 +81,7 @@ pub(crate) async fn backward(
             }
             behind = begin;
         }
-        Ok(Some(Ok(stretch)))
+        Ok(Some(stretch))
     })
     .await
 }
@@ -123,15 +113,15 @@ fn decoded(stored: &JournalEntry) -> Option<Linked> {
         .map(|entry| (entry, stored.link))
 }
 
-/// Reads with a rejection of its own; `None` if there is no such run.
+/// Reads; `None` if there is no such run.
 async fn read<T: Send + 'static>(
     runs: &RunsHandle,
     run_id: RunId,
-    read: impl FnOnce(&dyn RunReader) -> Result<Option<Result<T, Rejection>>, StoreFault> + Send + 'static,
+    read: impl FnOnce(&dyn RunReader) -> Result<Option<T>, StoreFault> + Send + 'static,
 ) -> Result<T, Rejection> {
     let found = runs.readers().read(move |reader| {
         Ok(match read(reader)? {
-            Some(found) => found,
+            Some(found) => Ok(found),
             None => Err(Rejection::OfRun(run_id, absent(reader, run_id)?)),
         })
     });
@@ -182,6 +172,9 @@ pub(crate) fn absent(reader: &dyn RunReader, run_id: RunId) -> Result<CallError,
     })
 }
 
+// RUN-9.2
+/// The number of the first entry. No entry is dropped as long as the run is kept.
+pub(crate) const FIRST_SEQUENCE: u64 = 1;
 /// Entries that are read at a time when a journal is read backwards.
 const WINDOW: u64 = 32;
 /// Bytes of these that are read at a time.

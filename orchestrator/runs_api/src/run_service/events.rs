@@ -3,7 +3,7 @@
 use super::Runs;
 use crate::errors::Rejection;
 use crate::fields::Fields;
-use crate::journal::{Linked, Stretch, backward, forward};
+use crate::journal::{FIRST_SEQUENCE, Linked, Stretch, backward, forward};
 use crate::paging;
 use crate::revision_plans::RevisionPlans;
 use crate::views::event;
@@ -48,12 +48,6 @@ impl Runs {
         } else {
             backward(&self.runs, run_id, from, n_read, PAGE_BYTES).await?
         };
-        // Asking for what is not kept must not look like a journal without it.
-        if !request.ascending && from < read.first_sequence && read.first_sequence > 1 {
-            return Err(Rejection::SequenceNotKept {
-                first_sequence: read.first_sequence,
-            });
-        }
         let plans = plans.with_those_of(&self.runs, &read.entries).await?;
         let is_wanted = |(entry, _): &&Linked| {
             let event = entry.event.as_ref();
@@ -78,7 +72,7 @@ impl Runs {
         Ok(v1::ListRunEventsResponse {
             events,
             next_page_token: next.map_or_else(String::new, |next| paging::token([next, 0, 0], &filters)),
-            first_sequence: i64::try_from(read.first_sequence).unwrap_or(i64::MAX),
+            first_sequence: i64::try_from(FIRST_SEQUENCE).unwrap_or(i64::MAX),
             last_sequence: i64::try_from(read.last_sequence).unwrap_or(i64::MAX),
         })
     }
@@ -88,7 +82,7 @@ impl Runs {
 fn behind(last: u64, read: &Stretch, ascending: bool) -> Option<u64> {
     match ascending {
         true => (last < read.last_sequence).then_some(last + 1),
-        false => (last > read.first_sequence).then(|| last - 1),
+        false => (last > FIRST_SEQUENCE).then(|| last - 1),
     }
 }
 

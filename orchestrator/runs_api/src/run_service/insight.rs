@@ -169,7 +169,7 @@ fn whole_journal(
         }
         bytes += page.entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
         journal.extend(page.entries);
-        if bytes > JOURNAL_BYTES_MAX || page.first_seq > 1 {
+        if bytes > JOURNAL_BYTES_MAX {
             return Ok(Some(None));
         }
     }
