@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use escapement_model::Opaque;
 use escapement_tests::usage::resident_bytes;
 use escapement_tests::{Fault, documents, let_pass};
 use escapement_wire::runs::v1::inbox_service_client::InboxServiceClient;
@@ -13,8 +14,8 @@ use escapement_wire::runs::v1::run::State;
 use escapement_wire::runs::v1::run_service_client::RunServiceClient;
 use escapement_wire::runs::v1::watch_run_response::Told;
 use escapement_wire::runs::v1::{
-    CreateRunRequest, ListInputRequestsRequest, RespondToInputRequest, Responder, Run, WaitRunRequest,
-    WatchRunRequest,
+    CreateRunRequest, ExportRunRequest, GetStepResultRequest, ListInputRequestsRequest,
+    RespondToInputRequest, Responder, Run, WaitRunRequest, WatchRunRequest,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -32,6 +33,7 @@ pub(crate) async fn runs(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let mut bars = vec![latency(extent).await?, rate(extent).await?];
     bars.extend(iterations(extent).await?);
     bars.extend(waiting(extent).await?);
+    bars.push(journal().await?);
     Ok(bars)
 }
 
@@ -153,10 +155,69 @@ async fn waiting(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     ])
 }
 
+/// What the journal holds of a step, beyond what the step is given and what it gives.
+async fn journal() -> Result<Bar, Fault> {
+    let stage = Stage::start().await?;
+    let channel = stage.channel()?;
+    let run_id = ended_run(&channel, &calls(JOURNAL_STEPS)?).await?.run_id;
+    let mut client = RunServiceClient::new(channel);
+    let request = ExportRunRequest {
+        run_id: run_id.clone(),
+    };
+    let mut pieces = client.export_run(request).await?.into_inner();
+    let mut record = Vec::new();
+    while let Some(piece) = pieces.message().await? {
+        record.extend_from_slice(&piece.data);
+    }
+    // The first two entries make the run and its plan; all others are about its steps.
+    let n_bytes: usize = entries(&record)?.iter().skip(2).sum();
+    let result = GetStepResultRequest {
+        run_id,
+        step_key: "call_0".to_owned(),
+        ..GetStepResultRequest::default()
+    };
+    let output = client.get_step_result(result).await?.into_inner().size_bytes;
+    let given: Opaque = documents::from_json("google.protobuf.Struct", &payload())?;
+    let of_step = n_bytes as f64 / JOURNAL_STEPS as f64;
+    let beyond = of_step - given.as_encoded().len() as f64 - output as f64;
+    Ok(Bar::new(
+        "step_journal",
+        "journal of a step, beyond payload and output",
+        "bytes",
+        crate::statistics::Figure::of([beyond]),
+        Aim::Under(1_536.0),
+    ))
+}
+
+/// How many bytes each entry of a record has, its link included: proto/RUN_RECORD.md.
+fn entries(record: &[u8]) -> Result<Vec<usize>, Fault> {
+    let line = record.iter().position(|byte| *byte == b'\n');
+    let mut frames = &record[line.ok_or("a record begins with a line")? + 1..];
+    let mut entries = Vec::new();
+    while !frames.is_empty() {
+        let n_bytes = usize::try_from(prost::encoding::decode_varint(&mut frames)?)?;
+        let (frame, rest) = frames
+            .split_at_checked(n_bytes)
+            .ok_or("the record ends within a frame")?;
+        // Field 2: an entry.
+        if frame.first() == Some(&0x12) {
+            entries.push(frame.len());
+        }
+        frames = rest;
+    }
+    Ok(entries)
+}
+
 /// Creates a run and waits for its end.
 async fn run_to_its_end(channel: &Channel, request: &CreateRunRequest) -> Result<Duration, Fault> {
-    let mut client = RunServiceClient::new(channel.clone());
     let began = Instant::now();
+    ended_run(channel, request).await?;
+    Ok(began.elapsed())
+}
+
+/// The run, once it has completed.
+async fn ended_run(channel: &Channel, request: &CreateRunRequest) -> Result<Run, Fault> {
+    let mut client = RunServiceClient::new(channel.clone());
     let created = client.create_run(request.clone()).await?.into_inner();
     let mut run: Run = created.run.ok_or("a run that was created has a run")?;
     while run.completed_at.is_none() {
@@ -172,7 +233,7 @@ async fn run_to_its_end(channel: &Channel, request: &CreateRunRequest) -> Result
             .ok_or("a wait has a run")?;
     }
     match run.state() {
-        State::Completed => Ok(began.elapsed()),
+        State::Completed => Ok(run),
         _ => Err(format!("a run should complete, and ended so: {run:?}").into()),
     }
 }
@@ -302,6 +363,8 @@ fn created(steps: Vec<Value>) -> Result<CreateRunRequest, Fault> {
 }
 
 const CALLERS: usize = 64;
+/// Steps of the run whose journal is measured.
+const JOURNAL_STEPS: usize = 100;
 /// The longest page of open requests.
 const PAGE_MAX: usize = 200;
 const WARM_UP: Duration = Duration::from_millis(500);

@@ -42,12 +42,14 @@ fn selection(program: &str) -> &'static [&'static str] {
         "bars" => &[
             "--package=escapement-codec",
             "--package=escapement-orchestrator",
+            "--package=escapement-runs-host",
             "--package=escapement-worker",
             "--package=escapement-tests",
             "--bin=orchestrator",
             "--bin=worker",
             "--bin=bars",
             "--example=fill_store",
+            "--example=fill_runs",
         ],
         _ => &["--workspace", "--bins"],
     }
