@@ -8,8 +8,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// The program with the workloads, as a release builds it.
-pub(crate) fn build() -> PathBuf {
+/// The programs with the workloads, as a release builds them.
+pub(crate) fn build() -> Vec<PathBuf> {
+    PROGRAMS
+        .iter()
+        .map(|(package, example)| build_one(package, example))
+        .collect()
+}
+
+fn build_one(package: &str, example: &str) -> PathBuf {
     let target = target_folder();
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {
@@ -25,30 +32,33 @@ pub(crate) fn build() -> PathBuf {
             "--release",
             "--quiet",
             "-p",
-            "escapement-engine",
+            package,
             "--example",
-            "instructions",
+            example,
         ])
         .arg("--target-dir")
         .arg(&target)
         .current_dir(checkout::root())
         .env("CARGO_INCREMENTAL", "0");
     succeed(&mut cargo);
-    target.join("release/examples/instructions")
+    target.join("release/examples").join(example)
 }
 
 /// Counts the instructions of every workload. The profiles stay in `target/instructions`.
-pub(crate) fn measure(valgrind: &Path, program: &Path) -> Vec<Measured> {
+pub(crate) fn measure(valgrind: &Path, programs: &[PathBuf]) -> Vec<Measured> {
     let folder = target_folder().join("instructions");
     std::fs::create_dir_all(&folder).unwrap();
-    let listed = text_of(succeed(Command::new(program).arg("--list")));
-    let workloads: Vec<&str> = listed.lines().collect();
+    let mut workloads: Vec<(&Path, String)> = Vec::new();
+    for program in programs {
+        let listed = text_of(succeed(Command::new(program).arg("--list")));
+        workloads.extend(listed.lines().map(|name| (program.as_path(), name.to_owned())));
+    }
     let n_threads = thread::available_parallelism().map_or(1, |cores| cores.get());
     let (next, measured) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..n_threads {
             scope.spawn(|| {
-                while let Some(workload) = workloads.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some((program, workload)) = workloads.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let one = measure_one(valgrind, program, &folder, workload);
                     measured.lock().unwrap_or_else(PoisonError::into_inner).push(one);
                 }
@@ -56,7 +66,7 @@ pub(crate) fn measure(valgrind: &Path, program: &Path) -> Vec<Measured> {
         }
     });
     let mut measured = measured.into_inner().unwrap();
-    measured.sort_by_key(|one| workloads.iter().position(|name| **name == one.workload));
+    measured.sort_by_key(|one| workloads.iter().position(|(_, name)| *name == one.workload));
     measured
 }
 
@@ -110,6 +120,12 @@ fn succeed(command: &mut Command) -> Output {
 fn text_of(output: Output) -> String {
     String::from_utf8(output.stdout).expect("a word and numbers")
 }
+
+/// Packages, and the examples in which their workloads are.
+const PROGRAMS: [(&str, &str); 2] = [
+    ("escapement-engine", "instructions"),
+    ("escapement-run", "run_instructions"),
+];
 
 const FLAGS: [&str; 4] = [
     "RUSTFLAGS",

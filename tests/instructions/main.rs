@@ -1,4 +1,4 @@
-//! How many instructions contract and engine take for work of every kind, held against a baseline: nothing may grow by
+//! How many instructions contract, engine and the law of runs take for work of every kind, held against a baseline: nothing may grow by
 //! more than a tenth without the baseline being renewed in the same commit. Measures no time; README.md says how to read it.
 
 #![allow(
@@ -27,8 +27,8 @@ fn no_work_takes_more_instructions_than_its_baseline_allows() {
     };
     let path = checkout::root().join(BASELINE);
     let baseline = Baseline::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    let program = callgrind::build();
-    let measured: Vec<Measured> = callgrind::measure(&valgrind, &program);
+    let programs = callgrind::build();
+    let measured: Vec<Measured> = callgrind::measure(&valgrind, &programs);
     let taken_with = callgrind::taken_with(&valgrind);
 
     let verdicts = judge::judge(&baseline.figures, &measured);
