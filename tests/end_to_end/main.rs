@@ -43,6 +43,7 @@ mod signals;
 mod simulating;
 mod sizes;
 mod starting;
+mod tls;
 mod validation;
 mod waiting;
 mod watching;

@@ -22,6 +22,7 @@
 //! ```
 #![cfg(feature = "harness")]
 
+pub mod authority;
 mod binaries;
 pub mod calls;
 pub mod chain;

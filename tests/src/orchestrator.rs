@@ -9,7 +9,7 @@ use escapement_model::limits::{ANSWER_MESSAGE_BYTES_MAX, CALLER_MESSAGE_BYTES_MA
 use escapement_wire::v1::event_service_client::EventServiceClient;
 use escapement_wire::v1::fleet_service_client::FleetServiceClient;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 
 use crate::{Binaries, ChildProcess, Fault};
 
@@ -21,6 +21,8 @@ pub struct OrchestratorSettings {
     listen: String,
     flags: Vec<String>,
     variables: Vec<(String, String)>,
+    /// How callers come to it; `None`: unencrypted.
+    tls: Option<ClientTlsConfig>,
 }
 
 impl OrchestratorSettings {
@@ -32,6 +34,7 @@ impl OrchestratorSettings {
             listen: "127.0.0.1:0".to_owned(),
             flags: Vec::new(),
             variables: Vec::new(),
+            tls: None,
         }
     }
 
@@ -70,12 +73,23 @@ impl OrchestratorSettings {
         self
     }
 
+    /// Has callers come to it by TLS. Its own certificate is set by flags.
+    #[must_use]
+    pub fn called_by_tls(mut self, tls: ClientTlsConfig) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// Starts it and waits until it serves.
     ///
     /// # Errors
     /// It cannot be built or started, or does not serve within 30 s; the text holds the end of its stderr.
     pub async fn start(&self) -> Result<Orchestrator, Fault> {
-        Orchestrator::of(self.launch()?).await
+        let orchestrator = Orchestrator::of(self.launch()?).await?;
+        match &self.tls {
+            None => Ok(orchestrator),
+            Some(tls) => orchestrator.called_by_tls(tls.clone()),
+        }
     }
 
     /// Starts it and waits for nothing: it may never serve.
@@ -100,6 +114,7 @@ pub struct Orchestrator {
     /// Its process: signals, exit code, stderr.
     pub process: ChildProcess,
     address: SocketAddr,
+    is_encrypted: bool,
     channel: Channel,
 }
 
@@ -135,7 +150,17 @@ impl Orchestrator {
         Ok(Self {
             process,
             address,
+            is_encrypted: false,
             channel,
+        })
+    }
+
+    fn called_by_tls(self, tls: ClientTlsConfig) -> Result<Self, Fault> {
+        let endpoint = Endpoint::from_shared(format!("https://{}", self.address))?;
+        Ok(Self {
+            channel: endpoint.tls_config(tls)?.connect_lazy(),
+            is_encrypted: true,
+            ..self
         })
     }
 
@@ -146,7 +171,8 @@ impl Orchestrator {
 
     /// The same as a URL, as workers take it.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = if self.is_encrypted { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
     }
 
     /// A connection to it that is made at the first call, and again after a break.

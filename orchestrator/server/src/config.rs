@@ -1,5 +1,8 @@
 //! What the operator may set: flags and `ESCAPEMENT_*` variables. Opens nothing and starts nothing.
 
+mod security;
+
+use self::security::SecurityFlags;
 use crate::exit::{EXIT_USAGE, Failure};
 use crate::limits::{DECLARED_ACTIONS_MAX, PEER_BYTES_MAX, PEERS_MAX};
 use clap::Args;
@@ -17,7 +20,7 @@ use std::process::ExitCode;
 #[derive(Args, Clone, Debug)]
 pub struct Config {
     /// Address to listen on, IP:PORT; port 0 takes any free port.
-    /// An address that is not loopback needs --allow-plaintext.
+    /// An address that is not loopback needs --tls-cert, or --allow-plaintext.
     #[arg(
         long,
         env = "ESCAPEMENT_LISTEN",
@@ -32,9 +35,9 @@ pub struct Config {
     #[arg(long, env = "ESCAPEMENT_WEBHOOK_LISTEN", value_name = "ADDRESS", value_parser = parse_address)]
     pub webhook_listen: Option<SocketAddr>,
 
-    /// Serve without encryption on an address that other machines can reach.
-    #[arg(long, env = "ESCAPEMENT_ALLOW_PLAINTEXT", value_parser = BoolishValueParser::new())]
-    pub allow_plaintext: bool,
+    /// How connections are encrypted, and whose certificates are believed.
+    #[command(flatten)]
+    pub security: SecurityFlags,
 
     /// Directory of the store; made if it does not exist.
     #[arg(
@@ -204,8 +207,9 @@ pub struct Config {
     #[arg(long, env = "ESCAPEMENT_ERROR_HANDLER_PATH", value_name = "FILE")]
     pub error_handler_path: Option<PathBuf>,
 
-    /// Address of another orchestrator, such as http://10.0.0.2:7400, with which workers keep a session as well;
-    /// at most 64, each with a flag of its own or separated by commas.
+    /// Address of another orchestrator, such as https://10.0.0.2:7400, with which workers keep a session as well;
+    /// at most 64, each with a flag of its own or separated by commas. Workers follow those that have the scheme of the
+    /// address that they came by.
     #[arg(
         long = "peer",
         env = "ESCAPEMENT_PEERS",
@@ -271,26 +275,13 @@ impl Config {
 
     /// The flag that cannot be kept, and why.
     fn problem(&self) -> Option<(&'static str, String)> {
-        if !self.listen.ip().is_loopback() && !self.allow_plaintext {
-            let problem = format!(
-                "{} can be reached from other machines and nothing is encrypted; listen on 127.0.0.1, or give \
-                 --allow-plaintext if the network itself is trusted",
-                self.listen
-            );
-            return Some(("--listen", problem));
+        let problem = self.security.problem(self.listen, self.webhook_listen);
+        if problem.is_some() {
+            return problem;
         }
-        if let Some(address) = self.webhook_listen {
-            if self.no_runs {
-                let problem = "takes webhooks, which start runs; leave out --no-runs or this";
-                return Some(("--webhook-listen", problem.to_owned()));
-            }
-            if !address.ip().is_loopback() && !self.allow_plaintext {
-                let problem = format!(
-                    "{address} can be reached from other machines and nothing is encrypted; listen on 127.0.0.1 \
-                     behind a proxy, or give --allow-plaintext if the network itself is trusted"
-                );
-                return Some(("--webhook-listen", problem));
-            }
+        if self.webhook_listen.is_some() && self.no_runs {
+            let problem = "takes webhooks, which start runs; leave out --no-runs or this";
+            return Some(("--webhook-listen", problem.to_owned()));
         }
         if self.heartbeat_interval_ms() > self.lease_ms / 2 {
             let problem = format!(
@@ -428,8 +419,8 @@ fn parse_peer(text: &str) -> Result<String, String> {
         return Err(format!("is longer than {PEER_BYTES_MAX} bytes"));
     }
     let uri: Uri = text.parse().map_err(|error| format!("is not a URL: {error}"))?;
-    if uri.scheme_str() != Some("http") {
-        return Err("must begin with http://; workers do not speak TLS yet".to_owned());
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err("must begin with http:// or https://".to_owned());
     }
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     match (uri.host(), uri.port_u16()) {

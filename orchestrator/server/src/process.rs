@@ -4,3 +4,4 @@ pub mod arguments;
 pub(crate) mod drain;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod security;

@@ -69,7 +69,6 @@ fn values_out_of_range_are_refused() {
         &["--scrub-interval-ms", "31536000001"],
         &["--heartbeat-interval-ms", "50"],
         &["--peer", "10.0.0.2:7400"],
-        &["--peer", "https://10.0.0.2:7400"],
         &["--peer", "ftp://10.0.0.2:7400"],
         &["--peer", "http://10.0.0.2"],
         &["--peer", "http://:7400"],

@@ -7,36 +7,39 @@ use crate::call_limits::Gate;
 use crate::call_slots::CallPermit;
 use crate::connection_abort::ConnectionAbort;
 use crate::fair_stream::FairStream;
+use crate::guarded::Guarded;
 use crate::limits::{
     CONNECTION_CLOSE_TIMEOUT, CONNECTION_IDLE_MAX, CONNECTION_WINDOW_BYTES, HEADER_LIST_BYTES_MAX,
-    KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, LARGE_REQUEST_BYTES, PREFACE_PAUSE, PREFACE_TIMEOUT,
-    STREAM_WINDOW_BYTES, STREAMS_PER_CONNECTION_MAX,
+    KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, LARGE_REQUEST_BYTES, STREAM_WINDOW_BYTES,
+    STREAMS_PER_CONNECTION_MAX,
 };
 use crate::refusal::Refusal;
 use crate::request_body::RequestBody;
 use crate::response_budget::{ResponsePermit, TakeDeadline};
+use crate::tls::Lease;
 use bytes::Bytes;
+use escapement_access::CertificateIdentity;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::future::ready;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
-use tokio::io::Interest;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::service::Routes;
-use tracing::debug;
+use tracing::{debug, info};
 
 /// The threads on which calls of callers are served. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -53,60 +56,50 @@ struct Shared {
     /// Rises with every request, so that a look from time to time sees whether there were any.
     requests: AtomicUsize,
     abort: ConnectionAbort,
+    /// True once the peer has said that it speaks HTTP/2.
+    has_begun: Arc<AtomicBool>,
+}
+
+/// Who is at the other end, as far as the connection knows. Stands among the extensions of every request, as do its parts.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// The address that it came from.
+    pub address: SocketAddr,
+    /// What its certificate says, verified. `None` without one.
+    pub certificate: Option<Arc<CertificateIdentity>>,
+}
+
+/// A connection that was let in, before it speaks HTTP/2.
+#[derive(Debug)]
+pub(crate) struct Accepted<S> {
+    pub(crate) stream: S,
+    pub(crate) peer: Peer,
+    /// How long its certificate is believed.
+    pub(crate) lease: Option<Lease>,
+    /// When it must have said that it speaks HTTP/2.
+    pub(crate) deadline: Instant,
 }
 
 /// Serves one connection until it ends. When `closing` turns true it gets a short time to finish.
-pub(crate) async fn serve(
-    stream: TcpStream,
+pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    accepted: Accepted<S>,
     routes: Routes,
     gate: Gate,
     callers: CallerThreads,
     closing: watch::Receiver<bool>,
 ) {
-    // HTTP/2 pings find a dead peer only after the preface: before it, silence is ended here.
-    if !speaks(&stream, closing.clone()).await {
-        debug!("connection without a preface closed");
-        return;
-    }
     let shared = Arc::new(Shared::default());
     let service = ConnectionService {
         routes,
         gate,
         callers,
+        peer: accepted.peer,
         shared: Arc::clone(&shared),
     };
-    let connection = settings().serve_connection(TokioIo::new(FairStream::new(stream)), service);
-    drive(connection, &shared, closing).await;
-}
-
-/// True once the preface is there, or anything else that is for HTTP/2 to judge.
-async fn speaks(stream: &TcpStream, mut closing: watch::Receiver<bool>) -> bool {
-    // Biased: who speaks is served, and told to go in the proper way.
-    tokio::select! {
-        biased;
-        () = preface(stream) => true,
-        _ = closing.wait_for(|closing| *closing) => false,
-        () = sleep(PREFACE_TIMEOUT) => false,
-    }
-}
-
-/// Waits for the whole preface, for what is none, or for the end of the connection. Takes nothing from the stream.
-async fn preface(stream: &TcpStream) {
-    let mut said = [0; PREFACE.len()];
-    loop {
-        // Looks at the bytes themselves: a stream may be called readable while there is nothing to read.
-        let Ok(n_said) = stream.peek(&mut said).await else {
-            return;
-        };
-        if n_said == 0 || said[..n_said] != PREFACE[..n_said] || n_said == PREFACE.len() {
-            return;
-        }
-        let ready = stream.ready(Interest::READABLE).await;
-        if ready.is_ok_and(|ready| ready.is_read_closed()) {
-            return;
-        }
-        sleep(PREFACE_PAUSE).await;
-    }
+    let stream = FairStream::new(accepted.stream);
+    let stream = Guarded::new(stream, accepted.deadline, Arc::clone(&shared.has_begun));
+    let connection = settings().serve_connection(TokioIo::new(stream), service);
+    drive(connection, &shared, accepted.lease, closing).await;
 }
 
 fn settings() -> http2::Builder<TokioExecutor> {
@@ -123,10 +116,16 @@ fn settings() -> http2::Builder<TokioExecutor> {
     settings
 }
 
-type Connection = http2::Connection<TokioIo<FairStream<TcpStream>>, ConnectionService, TokioExecutor>;
+type Connection<S> = http2::Connection<TokioIo<Guarded<FairStream<S>>>, ConnectionService, TokioExecutor>;
 
-async fn drive(connection: Connection, shared: &Shared, mut closing: watch::Receiver<bool>) {
+async fn drive<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    connection: Connection<S>,
+    shared: &Shared,
+    lease: Option<Lease>,
+    mut closing: watch::Receiver<bool>,
+) {
     let mut connection = pin!(connection);
+    let mut distrusted = pin!(distrusted(lease));
     let mut is_closing = false;
     let mut requests_seen = 0;
     let mut due = Instant::now() + CONNECTION_IDLE_MAX;
@@ -141,7 +140,17 @@ async fn drive(connection: Connection, shared: &Shared, mut closing: watch::Rece
                 return;
             }
             () = shared.abort.aborted() => return,
-            _ = closing.wait_for(|closing| *closing), if !is_closing => true,
+            _ = closing.wait_for(|closing| *closing), if !is_closing => {
+                // Who has not spoken has nothing to finish.
+                if !shared.has_begun.load(Ordering::Relaxed) {
+                    return;
+                }
+                true
+            }
+            why = distrusted.as_mut(), if !is_closing => {
+                info!(why, "connection told to go: its client certificate is not trusted any more");
+                true
+            }
             () = sleep_until(due) => {
                 if is_closing {
                     debug!("connection did not end in time and was cut");
@@ -166,8 +175,17 @@ async fn drive(connection: Connection, shared: &Shared, mut closing: watch::Rece
     }
 }
 
+/// Resolves when the trust in the client's certificate is lost; never without one.
+async fn distrusted(lease: Option<Lease>) -> String {
+    match lease {
+        Some(lease) => lease.lost().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The services behind one connection, counting its open requests.
 struct ConnectionService {
+    peer: Peer,
     routes: Routes,
     gate: Gate,
     callers: CallerThreads,
@@ -187,7 +205,10 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
             Err(rejection) => return Box::pin(ready(Ok(refused(rejection)))),
         };
         let abort = self.shared.abort.clone();
-        request.extensions_mut().insert(abort.clone());
+        let extensions = request.extensions_mut();
+        extensions.insert(abort.clone());
+        extensions.insert(self.peer.clone());
+        extensions.insert(self.peer.certificate.clone());
         let open = OpenRequest::new(&self.shared, place);
         // Routes are always ready: `poll_ready` of the router says so at once.
         let bytes = self.gate.bytes_of(class);
@@ -319,9 +340,3 @@ impl http_body::Body for CountedBody {
 
 /// Bytes of an answer that are handed over at a time.
 const FRAME_BYTES_MAX: usize = 16 << 10;
-
-/// How a client that speaks HTTP/2 begins.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-#[cfg(test)]
-mod tests;

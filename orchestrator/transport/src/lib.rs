@@ -5,6 +5,10 @@
 
 mod listen;
 
+pub mod tls;
+
+pub mod reload;
+
 mod connection;
 
 mod body_prefetch;
@@ -20,10 +24,11 @@ pub mod refusal;
 
 mod connection_abort;
 mod fair_stream;
+mod guarded;
 mod limits;
 
 pub use call_class::CallClass;
-pub use connection::CallerThreads;
+pub use connection::{CallerThreads, Peer};
 pub use connection_abort::ConnectionAbort;
 pub use listen::Connections;
 pub use refusal::Refusal;

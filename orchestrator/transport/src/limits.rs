@@ -6,10 +6,14 @@ use std::time::Duration;
 /// Bytes of records of settled executions that are held for watchers and for further pages: 64 MiB in all. Those who want the
 /// same record share it.
 pub(crate) const WATCHED_RECORDS_BYTES_MAX: usize = 64 << 20;
-/// Time that a new connection has to say that it speaks HTTP/2.
+/// Time that a new connection has to say that it speaks HTTP/2, its TLS handshake included.
 pub(crate) const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause between two looks at a preface of which only a part has come.
-pub(crate) const PREFACE_PAUSE: Duration = Duration::from_millis(50);
+/// Bytes with which HTTP/2 begins.
+pub(crate) const PREFACE_BYTES: usize = 24;
+/// TLS handshakes under way at a time; one more is closed.
+pub(crate) const HANDSHAKES_MAX: usize = 1_024;
+/// Time between two lines of the log about connections that fail for one reason.
+pub(crate) const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
 /// Time after which a connection without an open request is told to go.
 pub(crate) const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(300);
 /// Time that a connection has to end once it was told to go.

@@ -1,12 +1,16 @@
-//! The accept loop: one task for each connection, up to a limit. Knows neither HTTP nor services.
+//! The accept loop: one task for each connection, up to a limit, and what happens until it speaks HTTP/2.
+//! Knows neither HTTP nor services.
 
 use crate::call_limits::Gate;
-use crate::connection::{self, CallerThreads};
-use crate::limits::{ACCEPT_CALM, ACCEPT_PAUSE, CONNECTION_CLOSE_TIMEOUT};
+use crate::connection::{self, Accepted, CallerThreads, Peer};
+use crate::limits::{ACCEPT_CALM, ACCEPT_PAUSE, CONNECTION_CLOSE_TIMEOUT, PREFACE_TIMEOUT};
+use crate::tls::{Failed, Failures, Handshakes, TlsServer};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, sleep_until};
+use tokio_rustls::server::TlsStream;
 use tonic::service::Routes;
 use tracing::{debug, info, warn};
 
@@ -18,16 +22,22 @@ pub struct Connections {
     /// Shared by all of them.
     gate: Gate,
     callers: CallerThreads,
+    /// `None`: nothing is encrypted.
+    handshakes: Option<Handshakes>,
+    failures: Arc<Failures>,
 }
 
 impl Connections {
-    /// Room for `max` connections.
-    pub fn new(max: u32, callers: CallerThreads) -> Self {
+    /// Room for `max` connections. With `tls` each begins with a handshake by what the files hold then; without, none is
+    /// encrypted.
+    pub fn new(max: u32, callers: CallerThreads, tls: Option<watch::Receiver<Arc<TlsServer>>>) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(max as usize)),
             max,
             gate: Gate::new(),
             callers,
+            handshakes: tls.map(Handshakes::new),
+            failures: Arc::default(),
         }
     }
 
@@ -49,9 +59,9 @@ impl Connections {
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, _peer)) => {
+                Ok((stream, address)) => {
                     failing = failing.and_then(Failing::accepted);
-                    self.start(stream, routes.clone(), closing.clone());
+                    self.start(stream, address, routes.clone(), closing.clone());
                 }
                 Err(error) => {
                     failing = Some(Failing::failed(failing, &error));
@@ -61,7 +71,7 @@ impl Connections {
         }
     }
 
-    fn start(&self, stream: TcpStream, routes: Routes, closing: watch::Receiver<bool>) {
+    fn start(&self, stream: TcpStream, address: SocketAddr, routes: Routes, closing: watch::Receiver<bool>) {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             debug!("too many connections; one closed");
             return;
@@ -71,11 +81,103 @@ impl Connections {
             return;
         }
         let (gate, callers) = (self.gate.of_connection(), self.callers.clone());
+        let opening = Opening {
+            deadline: Instant::now() + PREFACE_TIMEOUT,
+            handshakes: self.handshakes.clone(),
+        };
+        let failures = Arc::clone(&self.failures);
         tokio::spawn(async move {
             let _permit = permit;
-            connection::serve(stream, routes, gate, callers, closing).await;
+            let opened = opening.open(stream, address, closing.clone()).await;
+            match opened {
+                Ok(Opened::Plaintext(accepted)) => {
+                    connection::serve(accepted, routes, gate, callers, closing).await;
+                }
+                Ok(Opened::Secured(accepted)) => {
+                    connection::serve(*accepted, routes, gate, callers, closing).await;
+                }
+                Ok(Opened::Gone) => debug!("connection without a word closed"),
+                Err((why, detail)) => {
+                    debug!(?why, detail, %address, "connection closed before it spoke HTTP/2");
+                    failures.count(why, &detail, Instant::now());
+                }
+            }
         });
     }
+}
+
+/// How a connection comes to HTTP/2.
+#[derive(Debug)]
+struct Opening {
+    deadline: Instant,
+    handshakes: Option<Handshakes>,
+}
+
+/// What a connection has come to.
+#[derive(Debug)]
+enum Opened {
+    Plaintext(Accepted<TcpStream>),
+    Secured(Box<Accepted<TlsStream<TcpStream>>>),
+    /// It said nothing in time, or nothing before the process ended.
+    Gone,
+}
+
+impl Opening {
+    async fn open(
+        self,
+        stream: TcpStream,
+        address: SocketAddr,
+        mut closing: watch::Receiver<bool>,
+    ) -> Result<Opened, (Failed, String)> {
+        // Biased: who speaks is served, and told to go in the proper way.
+        let first = tokio::select! {
+            biased;
+            first = first_byte(&stream) => first,
+            _ = closing.wait_for(|closing| *closing) => None,
+            () = sleep_until(self.deadline) => None,
+        };
+        let Some(first) = first else {
+            return Ok(Opened::Gone);
+        };
+        let deadline = self.deadline;
+        match (self.handshakes, first == TLS_HANDSHAKE) {
+            (None, true) => Err((Failed::TlsOnPlaintext, String::new())),
+            (Some(_), false) => Err((Failed::PlaintextOnTls, String::new())),
+            (None, false) => Ok(Opened::Plaintext(Accepted {
+                stream,
+                peer: Peer {
+                    address,
+                    certificate: None,
+                },
+                lease: None,
+                deadline,
+            })),
+            (Some(handshakes), true) => {
+                // Biased: as above.
+                let secured = tokio::select! {
+                    biased;
+                    secured = handshakes.shake(stream, deadline) => secured?,
+                    _ = closing.wait_for(|closing| *closing) => return Ok(Opened::Gone),
+                };
+                Ok(Opened::Secured(Box::new(Accepted {
+                    stream: secured.stream,
+                    peer: Peer {
+                        address,
+                        certificate: secured.identity,
+                    },
+                    lease: secured.lease,
+                    deadline,
+                })))
+            }
+        }
+    }
+}
+
+/// The first byte, left where it is; `None` if the connection ends before it.
+async fn first_byte(stream: &TcpStream) -> Option<u8> {
+    let mut first = [0];
+    let n_read = stream.peek(&mut first).await.ok()?;
+    (n_read > 0).then_some(first[0])
 }
 
 /// A time in which connections cannot be accepted. Its begin and its end are logged once.
@@ -105,3 +207,6 @@ impl Failing {
         None
     }
 }
+
+/// The first byte of a TLS connection: a record of a handshake.
+const TLS_HANDSHAKE: u8 = 0x16;

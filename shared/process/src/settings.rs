@@ -208,7 +208,7 @@ const PREFIX: &str = "ESCAPEMENT_";
 /// A name with more mistakes is not guessed.
 const EDITS_MAX: usize = 3;
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 49] = [
+const VARIABLES: [&str; 59] = [
     "ACCEPT_LOSS",
     "ACTIONS",
     "ALLOW_HOST",
@@ -255,7 +255,17 @@ const VARIABLES: [&str; 49] = [
     "SCRUB_INTERVAL_MS",
     "SESSION_JOURNAL",
     "STORE_PATH",
+    "TLS_CA",
+    "TLS_CERT",
+    "TLS_CLIENT_AUTH",
+    "TLS_CLIENT_CA",
+    "TLS_CLIENT_CRL",
+    "TLS_KEY",
+    "TLS_MIN_VERSION",
+    "TLS_RELOAD_INTERVAL_MS",
+    "TLS_SERVER_NAME",
     "TOKEN",
+    "TOKEN_FILE",
     "WEBHOOK_LISTEN",
     "WORKER_ID",
 ];

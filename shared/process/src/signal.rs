@@ -13,20 +13,54 @@ use tracing::{info, warn};
 /// # Panics
 /// Outside of a tokio runtime with I/O enabled.
 pub fn stop_signal() -> impl Future<Output = ()> + Send + 'static {
-    let mut signals: Vec<(&str, Signal)> = [
+    first_of(&[
         (SignalKind::terminate(), "SIGTERM"),
         (SignalKind::interrupt(), "SIGINT"),
         (SignalKind::hangup(), "SIGHUP"),
-    ]
-    .into_iter()
-    .filter_map(|(kind, name)| match signal(kind) {
-        Ok(signal) => Some((name, signal)),
-        Err(error) => {
-            warn!(signal = name, %error, "signal cannot be caught");
-            None
+    ])
+}
+
+/// The same for SIGTERM and SIGINT alone, of a process to which SIGHUP says something else, see [`hangups`].
+///
+/// # Panics
+/// Outside of a tokio runtime with I/O enabled.
+pub fn stop_signal_but_hangup() -> impl Future<Output = ()> + Send + 'static {
+    first_of(&[
+        (SignalKind::terminate(), "SIGTERM"),
+        (SignalKind::interrupt(), "SIGINT"),
+    ])
+}
+
+/// Calls `on_hangup` for each SIGHUP from this call on, for ever. Several that come at once may count as one.
+///
+/// # Panics
+/// Outside of a tokio runtime with I/O enabled.
+pub fn hangups(on_hangup: impl Fn() + Send + 'static) -> impl Future<Output = ()> + Send + 'static {
+    let caught = signal(SignalKind::hangup());
+    async move {
+        match caught {
+            Ok(mut hangups) => {
+                while hangups.recv().await.is_some() {
+                    info!(signal = "SIGHUP", "signal received");
+                    on_hangup();
+                }
+            }
+            Err(error) => warn!(signal = "SIGHUP", %error, "signal cannot be caught"),
         }
-    })
-    .collect();
+    }
+}
+
+fn first_of(signals: &[(SignalKind, &'static str)]) -> impl Future<Output = ()> + Send + use<> {
+    let mut signals: Vec<(&str, Signal)> = signals
+        .iter()
+        .filter_map(|&(kind, name)| match signal(kind) {
+            Ok(signal) => Some((name, signal)),
+            Err(error) => {
+                warn!(signal = name, %error, "signal cannot be caught");
+                None
+            }
+        })
+        .collect();
     std::future::poll_fn(move |cx| {
         for (name, signal) in &mut signals {
             if signal.poll_recv(cx).is_ready() {

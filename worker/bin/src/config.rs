@@ -6,6 +6,7 @@ use crate::handlers::{http_request, llm_chat, process_run};
 use crate::http_client::{Target, port_of};
 use crate::options::Options;
 use crate::sandbox::Root;
+use escapement_sdk::{ClientTls, Credentials};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
@@ -65,7 +66,7 @@ impl Config {
             programs: BTreeMap::new(),
             hosts: AllowedHosts::default(),
             llm: None,
-            orchestrator: Orchestrator::new(orchestrator.to_owned()),
+            orchestrator: Orchestrator::new(orchestrator.to_owned(), Credentials::new()),
             evaluator,
             actions: BTreeSet::new(),
         }
@@ -77,19 +78,16 @@ impl Config {
     /// [`ConfigError`] names the flag and says what to do.
     pub fn from_options(options: &Options, evaluator: PathBuf) -> Result<Self, ConfigError> {
         let uri = options.orchestrator.parse::<http::Uri>().ok();
-        if uri.as_ref().and_then(|uri| uri.scheme_str()) == Some("https") {
+        let scheme = uri.as_ref().and_then(|uri| uri.scheme_str());
+        if !matches!(scheme, Some("http" | "https")) || uri.as_ref().is_none_or(|uri| uri.host().is_none()) {
             let given = &options.orchestrator;
             return Err(wrong(format!(
-                "--orchestrator {given:?}: the orchestrator speaks no TLS yet; give it as http://"
-            )));
-        }
-        if !uri.is_some_and(|uri| uri.scheme_str() == Some("http") && uri.host().is_some()) {
-            let given = &options.orchestrator;
-            return Err(wrong(format!(
-                "--orchestrator {given:?} is no URL such as http://127.0.0.1:7400"
+                "--orchestrator {given:?} is no URL such as https://127.0.0.1:7400"
             )));
         }
         let mut config = Self::closed(&options.orchestrator, evaluator);
+        let credentials = credentials(options, scheme == Some("https"))?;
+        config.orchestrator = Orchestrator::new(options.orchestrator.clone(), credentials);
         if let Some(path) = &options.root {
             let opened = Root::open(path).map_err(|error| {
                 wrong(format!(
@@ -152,6 +150,52 @@ impl fmt::Display for AllowedHosts {
         }
         Ok(())
     }
+}
+
+/// With what the worker comes to the orchestrator. Every file is read once, so that a wrong one ends the start.
+fn credentials(options: &Options, is_encrypted: bool) -> Result<Credentials, ConfigError> {
+    let mut tls = ClientTls::new();
+    if let Some(ca) = &options.tls_ca {
+        tls = tls.ca_file(ca);
+    }
+    match (&options.tls_cert, &options.tls_key) {
+        (None, None) => {}
+        (Some(cert), Some(key)) => tls = tls.identity_files(cert, key),
+        (Some(_), None) => return Err(wrong("--tls-cert needs --tls-key".to_owned())),
+        (None, Some(_)) => return Err(wrong("--tls-key needs --tls-cert".to_owned())),
+    }
+    if let Some(name) = &options.tls_server_name {
+        tls = tls.server_name(name);
+    }
+    for (flag, is_given) in [
+        ("--tls-ca", options.tls_ca.is_some()),
+        ("--tls-cert", options.tls_cert.is_some()),
+        ("--tls-server-name", options.tls_server_name.is_some()),
+    ] {
+        if is_given && !is_encrypted {
+            let given = &options.orchestrator;
+            let problem = format!("{flag} is for https://, and --orchestrator is {given}");
+            return Err(wrong(problem));
+        }
+    }
+    let mut credentials = Credentials::new().tls(tls);
+    // The file wins: it can be replaced while the worker runs.
+    if let Some(file) = &options.token_file {
+        credentials = credentials.token_file(file);
+    } else if let Some(token) = options.token.secret() {
+        credentials = credentials.token(token);
+    }
+    if options.allow_plaintext {
+        credentials = credentials.allow_plaintext();
+    }
+    let checked = credentials.check(&options.orchestrator);
+    checked.map_err(|problem| {
+        wrong(format!(
+            "--orchestrator {:?} cannot be dialled: {problem}",
+            options.orchestrator
+        ))
+    })?;
+    Ok(credentials)
 }
 
 fn llm_endpoint(options: &Options) -> Result<Option<LlmEndpoint>, ConfigError> {

@@ -86,11 +86,8 @@ fn builder(options: &Options, config: &Arc<Config>) -> WorkerBuilder {
         .max_in_flight(options.max_in_flight)
         .drain_grace(Duration::from_millis(options.drain_grace_ms))
         .build_info(concat!("escapement-worker/", env!("CARGO_PKG_VERSION")))
+        .credentials(config.orchestrator.credentials().clone())
         .on_session(move |event| announce(event, &label));
-    let builder = match options.token.secret() {
-        Some(token) => builder.token(token),
-        None => builder,
-    };
     actions::add_to(builder, config)
 }
 

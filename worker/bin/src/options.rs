@@ -1,6 +1,7 @@
 //! What the operator may set: flags and `ESCAPEMENT_*` variables. Checks nothing beyond the form of a value.
 
 use clap::Parser;
+use clap::builder::BoolishValueParser;
 use escapement_process::settings::{self, Given, Logging};
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -26,7 +27,7 @@ use std::str::FromStr;
 // The flattened options of telemetry bear the same name, and clap wants the names of groups to differ.
 #[group(skip)]
 pub struct Options {
-    /// The orchestrator, an http:// URL. It speaks no TLS yet.
+    /// The orchestrator, an https:// or http:// URL. The scheme decides whether connections are encrypted.
     #[arg(
         long,
         env = "ESCAPEMENT_ORCHESTRATOR",
@@ -36,7 +37,7 @@ pub struct Options {
     pub orchestrator: String,
 
     /// The token that the worker shows to the orchestrator and to its peers, as `authorization: Bearer TOKEN`.
-    /// The orchestrator does not check it yet; a proxy before it may.
+    /// It is not sent unencrypted to another machine unless --allow-plaintext is given.
     /// Better given in the environment than as a flag, which other users of the machine can read. Empty: none.
     #[arg(
         long,
@@ -47,6 +48,31 @@ pub struct Options {
         hide_default_value = true
     )]
     pub token: Token,
+
+    /// The file that holds the token, in the place of --token. Read at every connect.
+    #[arg(long, env = "ESCAPEMENT_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+
+    /// Send the token even where everybody on the way can read it: to an http:// address of another machine.
+    #[arg(long, env = "ESCAPEMENT_ALLOW_PLAINTEXT", value_parser = BoolishValueParser::new())]
+    pub allow_plaintext: bool,
+
+    /// The certificates to trust, in PEM. Default: those that this machine trusts. This and the other --tls-* files are
+    /// read at every connect, so what replaces them counts from the next one on.
+    #[arg(long, env = "ESCAPEMENT_TLS_CA", value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+
+    /// The certificate to show to the orchestrator, in PEM. Needs --tls-key.
+    #[arg(long, env = "ESCAPEMENT_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The private key of the certificate, in PEM.
+    #[arg(long, env = "ESCAPEMENT_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+
+    /// The name that the certificate of the orchestrator must have. Default: the host of its address.
+    #[arg(long, env = "ESCAPEMENT_TLS_SERVER_NAME", value_name = "NAME")]
+    pub tls_server_name: Option<String>,
 
     /// A label for people, 1 to 255 characters. Default: the name of the host, or else `worker`.
     #[arg(long, env = "ESCAPEMENT_WORKER_ID", value_name = "LABEL")]

@@ -1,6 +1,5 @@
 //! Everything that a handler author needs: describe actions, write handlers, run a worker.
-//! Does not retry steps, does not keep state between attempts, and does not speak TLS yet: `http://`
-//! addresses only.
+//! Does not retry steps, and does not keep state between attempts.
 //!
 //! ```no_run
 //! use escapement_sdk::{StepContext, StepError, Worker, WorkerError};
@@ -47,6 +46,7 @@ mod action;
 mod capacity;
 mod clock;
 mod context;
+mod credentials;
 mod error;
 mod event;
 mod handler;
@@ -63,6 +63,7 @@ use escapement_process::telemetry;
 pub use action::{Action, Effect, Risk};
 pub use capacity::WorkerHandle;
 pub use context::StepContext;
+pub use credentials::{ClientTls, Credentials};
 pub use error::{StepError, WorkerError};
 pub use escapement_model::{BootId, Opaque, SessionId, Severity, codes};
 pub use event::SessionEvent;

@@ -255,13 +255,16 @@ impl Machine {
     }
 
     /// The addresses that lead to another orchestrator, as far as addresses can tell.
+    /// A peer keeps the scheme of the first: no word of an orchestrator makes a worker speak without encryption.
     fn peers_of(&self, addresses: Vec<String>) -> BTreeSet<String> {
         let configured = self.members.get(&OrchestratorId::CONFIGURED);
         let own = configured.map(|member| plain(&member.address));
+        let is_encrypted = own.as_ref().is_some_and(|own| own.starts_with("https://"));
+        let scheme = if is_encrypted { "https://" } else { "http://" };
         addresses
             .iter()
             .map(|address| plain(address))
-            .filter(|address| address.starts_with("http://") && Some(address) != own.as_ref())
+            .filter(|address| address.starts_with(scheme) && Some(address) != own.as_ref())
             .take(PEERS_MAX)
             .collect()
     }

@@ -11,11 +11,11 @@ mod threads;
 
 use crate::capacity::WorkerHandle;
 use crate::clock;
+use crate::credentials::Credentials;
 use crate::error::WorkerError;
 use crate::event::SessionEvent;
 use crate::machine::{Machine, OrchestratorId};
 use crate::session::Command;
-use crate::token::BearerToken;
 use crate::worker::{SessionCallback, Worker};
 use connection::{Connection, Event, Next};
 use std::collections::BTreeMap;
@@ -103,7 +103,7 @@ fn run_on_this_thread(
 struct Shell {
     /// On the clock of leases and limits.
     started_at: Duration,
-    token: Option<BearerToken>,
+    credentials: Credentials,
     machine: Machine,
     tasks: HandlerTasks,
     connections: BTreeMap<OrchestratorId, Connection>,
@@ -118,7 +118,7 @@ impl Shell {
         Self {
             started_at: clock::now(),
             machine: Machine::of(0, &worker),
-            token: worker.token,
+            credentials: worker.credentials,
             tasks: HandlerTasks::new(handlers_runtime, worker.handlers),
             connections: BTreeMap::new(),
             turn: 0,
@@ -222,8 +222,8 @@ impl Shell {
                 Command::Connect => {
                     // A session that ended at once has no address any more.
                     if let Some(address) = self.machine.address(id) {
-                        self.connections
-                            .insert(id, Connection::open(address, self.token.as_ref()));
+                        let connection = Connection::open(address, self.credentials.clone());
+                        self.connections.insert(id, connection);
                     }
                 }
                 Command::EndRequests => {

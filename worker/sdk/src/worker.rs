@@ -3,10 +3,10 @@
 use crate::action::Action;
 use crate::capacity::WorkerHandle;
 use crate::context::StepContext;
+use crate::credentials::{ClientTls, Credentials};
 use crate::error::{StepError, WorkerError};
 use crate::event::SessionEvent;
 use crate::handler::{Handler, HandlerFn};
-use crate::token::BearerToken;
 use bytes::Bytes;
 use escapement_model::limits::{
     LABEL_CHARS_MAX, SESSION_ACTIONS_MAX, SESSION_IN_FLIGHT_MAX, SESSION_MESSAGE_BYTES_MAX, WORKER_LABELS_MAX,
@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,14 +29,15 @@ pub struct Worker {
     pub(crate) hello: Hello,
     pub(crate) drain_grace: Duration,
     pub(crate) on_session: SessionCallback,
-    pub(crate) token: Option<BearerToken>,
+    pub(crate) credentials: Credentials,
     pub(crate) handle: WorkerHandle,
 }
 
 impl Worker {
     /// Starts to describe a worker of the orchestrator at `address`, such as `http://127.0.0.1:7400`.
     ///
-    /// Only `http://` addresses are supported so far, which means no encryption: keep to trusted networks.
+    /// The scheme decides: connections to `https://` addresses are encrypted, see [`WorkerBuilder::tls`].
+    /// Peers that the orchestrator names are dialled with the same scheme and the same credentials, and others are left out.
     pub fn builder(address: impl Into<String>) -> WorkerBuilder {
         WorkerBuilder {
             address: address.into(),
@@ -46,7 +48,7 @@ impl Worker {
             drain_grace: Duration::from_secs(25),
             handlers: Vec::new(),
             on_session: SessionCallback::default(),
-            token: None,
+            credentials: Credentials::new(),
         }
     }
 
@@ -67,7 +69,7 @@ pub struct WorkerBuilder {
     drain_grace: Duration,
     handlers: Vec<Handler>,
     on_session: SessionCallback,
-    token: Option<Secret>,
+    credentials: Credentials,
 }
 
 impl WorkerBuilder {
@@ -106,11 +108,40 @@ impl WorkerBuilder {
         self
     }
 
+    /// Everything with which the worker comes to its orchestrators, in the place of what was given of it before.
+    #[must_use]
+    pub fn credentials(mut self, credentials: Credentials) -> Self {
+        self.credentials = credentials;
+        self
+    }
+
+    /// Whom the worker trusts, and which certificate it shows. Its files are read at every connect.
+    /// Default: what the machine trusts, and none.
+    #[must_use]
+    pub fn tls(mut self, tls: ClientTls) -> Self {
+        self.credentials = self.credentials.tls(tls);
+        self
+    }
+
     /// The token that the worker shows to every orchestrator, as `authorization: Bearer TOKEN`.
-    /// Visible ASCII characters only. The orchestrator does not check it yet; a proxy before it may.
+    /// Visible ASCII characters only. A token is never sent unencrypted to another machine, see [`Credentials::allow_plaintext`].
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.token = Some(Secret(token.into()));
+        self.credentials = self.credentials.token(token);
+        self
+    }
+
+    /// The file that holds the token, read at every connect.
+    #[must_use]
+    pub fn token_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.credentials = self.credentials.token_file(file);
+        self
+    }
+
+    /// Gives the token, at every connect. It may block for a moment.
+    #[must_use]
+    pub fn token_with(mut self, token: impl Fn() -> Result<String, String> + Send + Sync + 'static) -> Self {
+        self.credentials = self.credentials.token_with(token);
         self
     }
 
@@ -220,10 +251,7 @@ impl WorkerBuilder {
             .collect();
         Ok(Worker {
             handle: WorkerHandle::new(handlers.keys()),
-            token: self
-                .token
-                .as_ref()
-                .and_then(|Secret(token)| BearerToken::new(token)),
+            credentials: self.credentials,
             address: self.address,
             handlers,
             hello,
@@ -250,17 +278,8 @@ impl WorkerBuilder {
 
     fn problem(&self) -> Option<String> {
         let characters = |text: &str| text.chars().count();
-        if self.address.starts_with("https://") {
-            return Some(format!(
-                "TLS is not supported yet, so {} must begin with http://",
-                self.address
-            ));
-        }
-        if !self.address.starts_with("http://") {
-            return Some(format!("the address {:?} must begin with http://", self.address));
-        }
-        if let Err(error) = tonic::transport::Endpoint::from_shared(self.address.clone()) {
-            return Some(format!("the address {:?} is not a URI: {error}", self.address));
+        if let Some(problem) = self.credentials.problem(&self.address) {
+            return Some(problem);
         }
         if self
             .worker_id
@@ -268,11 +287,6 @@ impl WorkerBuilder {
             .is_some_and(|id| id.is_empty() || characters(id) > LABEL_CHARS_MAX)
         {
             return Some(format!("a worker id has 1 to {LABEL_CHARS_MAX} characters"));
-        }
-        if let Some(Secret(token)) = &self.token
-            && BearerToken::new(token).is_none()
-        {
-            return Some("a token consists of visible ASCII characters".to_owned());
         }
         if self.max_in_flight > SESSION_IN_FLIGHT_MAX {
             return Some(format!("max_in_flight is at most {SESSION_IN_FLIGHT_MAX}"));
@@ -306,15 +320,6 @@ pub fn host_name() -> String {
         "worker".to_owned()
     } else {
         name
-    }
-}
-
-/// A token that was not checked yet. Its text stands in no log.
-struct Secret(String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
     }
 }
 

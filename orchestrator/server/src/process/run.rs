@@ -3,6 +3,7 @@
 use super::drain;
 use super::drain::Serving;
 use super::runs::{self, Runs};
+use super::security::Security;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::exit::Failure;
@@ -29,9 +30,11 @@ use escapement_process::telemetry::InitError;
 use escapement_runs_shell::RunsHandle;
 use escapement_store::runs::EmbeddedRuns;
 use escapement_store::{Embedded, EmbeddedOptions, Reader, Store};
+use escapement_transport::reload::ReloadThread;
 use escapement_transport::{CallerThreads, Connections};
 use std::net::SocketAddr;
 use std::num::NonZero;
+use std::pin::Pin;
 use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -46,6 +49,7 @@ use tracing::{info, warn};
 /// [`Failure`]: why it does not start, or that its end was cut short.
 pub fn run(config: &Config) -> Result<(), Failure> {
     start_logging(config)?;
+    let security = Security::load(config)?;
     let connections_max = connections_max(config.max_connections)?;
     let clock = Clock::start();
     let store = open_store(config)?;
@@ -103,6 +107,11 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     );
     let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle());
     let runs = runs_store.map(start_runs).transpose()?;
+    let callers = runtimes.caller_threads();
+    let entrance = Entrance {
+        connections: Arc::new(Connections::new(connections_max, callers, security.tls.clone())),
+        reloads: security.watch()?,
+    };
     let ended = runtimes.edge.block_on(serve(
         config,
         listener,
@@ -110,7 +119,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         runs.as_ref().map(|runs| runs.handle.clone()),
         drained_rx,
         closing,
-        Arc::new(Connections::new(connections_max, runtimes.caller_threads())),
+        entrance,
     ));
     // Calls that are still open hold readers and links; they end with the runtime.
     runtimes.shut_down();
@@ -180,6 +189,13 @@ fn no_thread(source: std::io::Error) -> Failure {
     }
 }
 
+/// The way in.
+struct Entrance {
+    connections: Arc<Connections>,
+    /// Files that decide who is let in; `None` where there are none.
+    reloads: Option<ReloadThread>,
+}
+
 async fn serve(
     config: &Config,
     listener: TcpListener,
@@ -187,9 +203,10 @@ async fn serve(
     runs: Option<RunsHandle>,
     drained: watch::Receiver<Option<usize>>,
     closing: watch::Sender<bool>,
-    connections: Arc<Connections>,
+    entrance: Entrance,
 ) -> Result<(), Failure> {
-    let stop = escapement_process::stop_signal();
+    let Entrance { connections, reloads } = entrance;
+    let stop = stop_signal(reloads);
     let address = listener.local_addr().map_err(|source| Failure::Listen {
         address: config.listen,
         source,
@@ -223,6 +240,17 @@ async fn serve(
         accept,
     };
     drain::drain(serving, config.drain_grace_ms).await
+}
+
+/// What asks for the end. A hangup does only where there is nothing to read again.
+fn stop_signal(reloads: Option<ReloadThread>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    match reloads {
+        None => Box::pin(escapement_process::stop_signal()),
+        Some(reloads) => {
+            tokio::spawn(escapement_process::signal::hangups(move || reloads.look_now()));
+            Box::pin(escapement_process::signal::stop_signal_but_hangup())
+        }
+    }
 }
 
 fn open_store(config: &Config) -> Result<Embedded, Failure> {

@@ -120,7 +120,7 @@ impl Service {
         let server = Server::builder().add_service(PlanExecutionServiceServer::new(self.clone()));
         tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
         Arc::new(Config {
-            orchestrator: Orchestrator::new(address),
+            orchestrator: Orchestrator::new(address, escapement_sdk::Credentials::new()),
             ..config
         })
     }

@@ -1,7 +1,7 @@
 //! The tonic part: one stream, its two directions apart. Numbers no message and understands none.
 
+use crate::credentials::Credentials;
 use crate::error::with_causes;
-use crate::token::BearerToken;
 use escapement_model::limits::SESSION_MESSAGE_BYTES_MAX;
 use escapement_wire::worker::v1::worker_service_client::WorkerServiceClient;
 use escapement_wire::worker::v1::{SessionRequest, SessionResponse};
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
 
 /// The stream to one orchestrator.
@@ -58,9 +58,9 @@ pub(super) enum Event {
 
 impl Connection {
     /// Begins to open a stream. Requests are queued from now on and go out with the call.
-    pub(super) fn open(address: &str, token: Option<&BearerToken>) -> Self {
+    pub(super) fn open(address: &str, credentials: Credentials) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
-        let opening = open(address.to_owned(), token.cloned(), receiver);
+        let opening = open(address.to_owned(), credentials, receiver);
         Self {
             writer: Writer {
                 requests: Some(sender),
@@ -146,11 +146,14 @@ impl Reader {
 
 async fn open(
     address: String,
-    token: Option<BearerToken>,
+    credentials: Credentials,
     requests: mpsc::Receiver<SessionRequest>,
 ) -> Result<Box<Open>, String> {
-    let channel = Endpoint::from_shared(address)
-        .map_err(|error| with_causes(&error))?
+    let mut call = Request::new(ReceiverStream::new(requests));
+    // Some small files, read on this thread: one for what blocks may not be had where threads are scarce.
+    let endpoint = credentials.endpoint(&address)?;
+    credentials.authorize(call.metadata_mut())?;
+    let channel = endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
         .http2_adaptive_window(false)
@@ -163,10 +166,6 @@ async fn open(
     let mut client = WorkerServiceClient::new(channel)
         .max_decoding_message_size(SESSION_MESSAGE_BYTES_MAX)
         .max_encoding_message_size(SESSION_MESSAGE_BYTES_MAX);
-    let mut call = Request::new(ReceiverStream::new(requests));
-    if let Some(token) = token {
-        call.metadata_mut().insert("authorization", token.to_metadata());
-    }
     // `Hello` is queued already: the call resolves only at response headers.
     let response = client.session(call).await.map_err(|status| reason_of(&status))?;
     Ok(Box::new(Open {

@@ -55,7 +55,7 @@ async fn submit(
     loop {
         let mut client = orchestrator
             .client()
-            .map_err(|error| Ended::Refused(wrong_address(&error)))?;
+            .map_err(|error| Ended::Refused(not_connected(&error)))?;
         match client.submit_plan(request.clone()).await {
             Ok(_) => return Ok(()),
             Err(status) if !may_pass(&status) => return Err(Ended::Refused(status)),
@@ -73,7 +73,7 @@ async fn wait(
     let mut pause = PAUSE_MIN;
     loop {
         let client = orchestrator.waiting_client(execution_id);
-        let mut client = client.map_err(|error| refused(&wrong_address(&error)))?;
+        let mut client = client.map_err(|error| refused(&not_connected(&error)))?;
         let request = WaitExecutionRequest {
             execution_id: execution_id.to_owned(),
             timeout_ms: Some(CHILD_WAIT_MS),
@@ -155,8 +155,8 @@ fn unavailable(status: &Status) -> StepError {
     StepError::new("CHILD_UNAVAILABLE", message).context(json!({ "status": format!("{:?}", status.code()) }))
 }
 
-fn wrong_address(error: &tonic::transport::Error) -> Status {
-    Status::failed_precondition(error.to_string())
+fn not_connected(problem: &str) -> Status {
+    Status::failed_precondition(problem)
 }
 
 const PAUSE_MIN: Duration = Duration::from_millis(50);

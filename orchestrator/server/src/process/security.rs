@@ -1,0 +1,70 @@
+//! What connections are let in by, made of files that are read again while the process serves.
+
+use crate::config::Config;
+use crate::exit::Failure;
+use escapement_transport::reload::{Reload, ReloadThread};
+use escapement_transport::tls::TlsServer;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tracing::info;
+
+/// What the files of the configuration held at the start.
+pub(crate) struct Security {
+    /// `None`: nothing is encrypted.
+    pub(crate) tls: Option<watch::Receiver<Arc<TlsServer>>>,
+    sources: Vec<Box<dyn Reload>>,
+    interval: Option<Duration>,
+}
+
+impl Security {
+    /// Reads all of them.
+    ///
+    /// # Errors
+    /// [`Failure::Configuration`] names the flag and the file that cannot be used.
+    pub(crate) fn load(config: &Config) -> Result<Self, Failure> {
+        let mut sources: Vec<Box<dyn Reload>> = Vec::new();
+        let mut tls = None;
+        if let Some(settings) = config.security.tls() {
+            let reloadable = TlsServer::reloadable(settings).map_err(|problem| {
+                // The problem begins with the flag, where it is about one.
+                let (setting, problem) = match problem.split_once(' ') {
+                    Some((flag, rest)) if flag.starts_with("--") => (flag, rest.to_owned()),
+                    _ => (
+                        "--tls-cert",
+                        format!("or another --tls-* file cannot be read: {problem}"),
+                    ),
+                };
+                Failure::Configuration {
+                    setting: config.given.naming_variable(setting),
+                    problem,
+                }
+            })?;
+            let current = reloadable.current();
+            info!(certificate = %*current.borrow(), "connections are encrypted");
+            tls = Some(current);
+            sources.push(Box::new(reloadable));
+        }
+        Ok(Self {
+            tls,
+            sources,
+            interval: config.security.reload_interval(),
+        })
+    }
+
+    /// Begins to look at the files, if there are any.
+    ///
+    /// # Errors
+    /// [`Failure::System`] if there is no thread for it.
+    pub(crate) fn watch(self) -> Result<Option<ReloadThread>, Failure> {
+        if self.sources.is_empty() {
+            return Ok(None);
+        }
+        ReloadThread::start(self.sources, self.interval)
+            .map(Some)
+            .map_err(|source| Failure::System {
+                what: "thread",
+                source,
+            })
+    }
+}

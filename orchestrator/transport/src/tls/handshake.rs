@@ -1,0 +1,163 @@
+//! Handshakes: how long one may take, how many are under way, and what is said of those that fail. Verifies no certificate.
+
+use super::identity::names_of;
+use super::lease::Lease;
+use super::material::{ALPN, TlsServer};
+use super::trust::reason;
+use crate::limits::{HANDSHAKES_MAX, NOTICE_INTERVAL};
+use escapement_access::CertificateIdentity;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tracing::{debug, warn};
+
+/// Why a connection did not come to HTTP/2.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Failed {
+    /// It began with a TLS handshake, and this port speaks none.
+    TlsOnPlaintext,
+    /// It did not begin with a TLS handshake, and this port speaks nothing else.
+    PlaintextOnTls,
+    /// The handshake was not over in time.
+    TooSlow,
+    /// There are too many handshakes under way.
+    TooMany,
+    /// The handshake failed: versions, names of protocols, certificates.
+    Handshake,
+    /// It did not ask for HTTP/2.
+    NoAlpn,
+}
+
+impl Failed {
+    /// What is probably wrong.
+    fn notice(self) -> &'static str {
+        match self {
+            Failed::TlsOnPlaintext => {
+                "a client began with TLS, which this port does not speak; give --tls-cert here, or http:// there"
+            }
+            Failed::PlaintextOnTls => {
+                "a client did not begin with TLS, which this port needs; give https:// there"
+            }
+            Failed::TooSlow => "a TLS handshake was not over in time",
+            Failed::TooMany => "too many TLS handshakes under way; one more was closed",
+            Failed::Handshake => "a TLS handshake failed",
+            Failed::NoAlpn => "a client did not ask for HTTP/2 by ALPN",
+        }
+    }
+}
+
+/// Connections that failed, counted by reason. Each reason is logged once a minute at most.
+#[derive(Debug, Default)]
+pub(crate) struct Failures(Mutex<BTreeMap<Failed, Count>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    n_all: u64,
+    n_untold: u64,
+    told_at: Option<Instant>,
+}
+
+impl Failures {
+    /// Counts one, and tells of all since the last time if that was a while ago.
+    pub(crate) fn count(&self, why: Failed, detail: &str, now: Instant) -> bool {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(why).or_default();
+        count.n_all += 1;
+        count.n_untold += 1;
+        if count
+            .told_at
+            .is_some_and(|told_at| now < told_at + NOTICE_INTERVAL)
+        {
+            return false;
+        }
+        warn!(
+            n = count.n_untold,
+            n_since_start = count.n_all,
+            detail,
+            "{}",
+            why.notice()
+        );
+        (count.told_at, count.n_untold) = (Some(now), 0);
+        true
+    }
+}
+
+/// The handshakes of one listener.
+#[derive(Clone, Debug)]
+pub(crate) struct Handshakes {
+    current: watch::Receiver<Arc<TlsServer>>,
+    places: Arc<Semaphore>,
+}
+
+/// A connection after its handshake.
+#[derive(Debug)]
+pub(crate) struct Secured {
+    pub(crate) stream: TlsStream<TcpStream>,
+    /// `None` for a client without a certificate.
+    pub(crate) identity: Option<Arc<CertificateIdentity>>,
+    /// How long the certificate is believed.
+    pub(crate) lease: Option<Lease>,
+}
+
+impl Handshakes {
+    /// By what the files hold when a connection comes.
+    pub(crate) fn new(current: watch::Receiver<Arc<TlsServer>>) -> Self {
+        Self {
+            current,
+            places: Arc::new(Semaphore::new(HANDSHAKES_MAX)),
+        }
+    }
+
+    /// Shakes hands.
+    pub(crate) async fn shake(
+        &self,
+        stream: TcpStream,
+        deadline: Instant,
+    ) -> Result<Secured, (Failed, String)> {
+        let Ok(_place) = self.places.try_acquire() else {
+            return Err((Failed::TooMany, String::new()));
+        };
+        let mut current = self.current.clone();
+        let server = Arc::clone(&current.borrow_and_update());
+        let accept = TlsAcceptor::from(Arc::clone(&server.config)).accept(stream);
+        let stream = match timeout_at(deadline, accept).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return Err((Failed::Handshake, detail(&error))),
+            Err(_elapsed) => return Err((Failed::TooSlow, String::new())),
+        };
+        let (_, session) = stream.get_ref();
+        if session.alpn_protocol() != Some(ALPN) {
+            return Err((Failed::NoAlpn, String::new()));
+        }
+        let (mut identity, mut lease) = (None, None);
+        // The handshake has verified it.
+        if let Some(chain @ [own, ..]) = session.peer_certificates() {
+            let named = names_of(own).map_err(|error| (Failed::Handshake, error.to_string()))?;
+            let named = Arc::new(named);
+            let chain = chain.iter().map(|certificate| certificate.clone().into_owned());
+            lease = Some(Lease::new(Arc::clone(&named), chain.collect(), current));
+            identity = Some(named);
+        }
+        debug!(version = ?session.protocol_version(), has_certificate = identity.is_some(), "TLS handshake");
+        Ok(Secured {
+            stream,
+            identity,
+            lease,
+        })
+    }
+}
+
+/// What the TLS library says of a failure, or else the operating system.
+fn detail(error: &std::io::Error) -> String {
+    let of_tls = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    of_tls.map_or_else(|| error.to_string(), reason)
+}
+
+#[cfg(test)]
+mod tests;

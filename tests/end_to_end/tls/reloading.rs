@@ -1,0 +1,165 @@
+//! Files that are replaced while everything works.
+
+use super::{SecureWorld, client_tls};
+use crate::plans::{echo, plan, request};
+use crate::world::LIMIT;
+use escapement_tests::authority::{Authority, replace};
+use escapement_tests::wait_for;
+use escapement_wire::v1::ListWorkersRequest;
+use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
+use escapement_wire::v1::plan_result::Status;
+use rustix::process::Signal;
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tonic::transport::Endpoint;
+
+/// Waits until the orchestrator has said so this often.
+async fn said(secure: &SecureWorld, text: &str, n: usize) {
+    let process = &secure.world.orchestrator.process;
+    let enough = async || (process.stderr().matches(text).count() >= n).then_some(());
+    wait_for(text, LIMIT, enough).await.unwrap();
+}
+
+const REPLACED: &str = "files read again";
+const REFUSED: &str = "changed files are refused";
+
+#[tokio::test]
+async fn ten_swaps_under_load_fail_no_call_and_lose_no_attempt() {
+    let mut secure = SecureWorld::start().await;
+    let (_, files) = secure.issue("worker");
+    let _worker = secure.worker("worker", &files).await;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..4)
+        .map(|_| {
+            let channel = secure.world.orchestrator.channel();
+            let is_over = Arc::clone(&is_over);
+            tokio::spawn(async move {
+                let mut plans = PlanExecutionServiceClient::new(channel);
+                let mut n_executed = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    let answer = plans.execute_plan(request(plan([echo(0, json!({}))]))).await;
+                    let result = answer.expect("no call fails").into_inner().result.unwrap();
+                    assert_eq!(result.status(), Status::Success, "no attempt is lost: {result:?}");
+                    n_executed += 1;
+                }
+                n_executed
+            })
+        })
+        .collect();
+    let directory = secure.world.directory.path().to_owned();
+    for n in 1..=10 {
+        let issued = secure.servers.issue(&["localhost"]).unwrap();
+        // Half of the pair first: it does not fit, and changes nothing.
+        replace(&secure.own.cert, &issued.cert).unwrap();
+        secure.world.orchestrator.process.signal(Signal::HUP).unwrap();
+        said(&secure, REFUSED, n).await;
+        issued.write(&directory, "server").unwrap();
+        let more = Authority::new("one more").unwrap();
+        replace(
+            &secure.client_ca,
+            &format!("{}{}", more.pem(), secure.clients.pem()),
+        )
+        .unwrap();
+        let revoked = secure.clients.revocation_list(&[1_000 + n as u64]).unwrap();
+        replace(&secure.crl, &revoked).unwrap();
+        secure.world.orchestrator.process.signal(Signal::HUP).unwrap();
+        said(&secure, REPLACED, n).await;
+        secure.connect(None).await.expect("new connections are let in");
+    }
+    is_over.store(true, Ordering::Relaxed);
+    for caller in callers {
+        assert!(caller.await.unwrap() > 0);
+    }
+}
+
+#[tokio::test]
+async fn new_connections_see_a_certificate_that_a_symbolic_link_leads_to() {
+    // As Kubernetes does it: the files are links through a link, which is replaced.
+    let directory = escapement_tests::PrivateDirectory::new("tls").unwrap();
+    let authorities = [Authority::new("old").unwrap(), Authority::new("new").unwrap()];
+    for (name, authority) in ["old", "new"].iter().zip(&authorities) {
+        let folder = directory.join(name);
+        std::fs::create_dir(&folder).unwrap();
+        authority
+            .issue(&["localhost"])
+            .unwrap()
+            .write(&folder, "tls")
+            .unwrap();
+    }
+    let link_to = |name: &str| {
+        let next = directory.join("..next");
+        std::os::unix::fs::symlink(name, &next).unwrap();
+        std::fs::rename(next, directory.join("..data")).unwrap();
+    };
+    link_to("old");
+    let (cert, key) = (directory.join("..data/tls.pem"), directory.join("..data/tls.key"));
+    let [old, new] = &authorities;
+    let world = crate::world::World::start_with(|settings| {
+        settings
+            .flag("--tls-cert", cert.display())
+            .flag("--tls-key", key.display())
+            .flag("--tls-reload-interval-ms", 1_000)
+            .called_by_tls(client_tls(old, None))
+    })
+    .await;
+    let trusts = async |authority: &Authority| {
+        let endpoint = Endpoint::from_shared(world.orchestrator.url()).unwrap();
+        let endpoint = endpoint.tls_config(client_tls(authority, None)).unwrap();
+        endpoint.connect().await.is_ok()
+    };
+    assert!(trusts(old).await && !trusts(new).await);
+    link_to("new");
+    let seen = async || trusts(new).await.then_some(());
+    wait_for("the new certificate", LIMIT, seen).await.unwrap();
+    assert!(!trusts(old).await);
+}
+
+#[tokio::test]
+async fn a_worker_that_is_revoked_is_off_and_its_work_goes_on_elsewhere() {
+    let secure = SecureWorld::start_with(|settings| settings.flag("--lease-ms", 2_000)).await;
+    let (revoked, files) = secure.issue("revoked");
+    let worker = secure.worker("revoked", &files).await;
+    let list = secure.clients.revocation_list(&[revoked.number]).unwrap();
+    replace(&secure.crl, &list).unwrap();
+    let fleet = secure.world.orchestrator.fleet();
+    let gone = async || {
+        let answer = fleet
+            .clone()
+            .list_workers(ListWorkersRequest::default())
+            .await
+            .ok()?
+            .into_inner();
+        answer.workers.is_empty().then_some(())
+    };
+    wait_for("the end of its session", LIMIT, gone).await.unwrap();
+    let said = worker.process.stderr();
+    assert!(said.contains("no session"), "it knows: {said}");
+    let (_, files) = secure.issue("trusted");
+    let _trusted = secure.worker("trusted", &files).await;
+    let result = secure.world.execute(request(plan([echo(0, json!({}))]))).await;
+    assert_eq!(result.status(), Status::Success);
+}
+
+#[tokio::test]
+async fn a_worker_whose_authority_leaves_comes_back_with_a_certificate_of_the_new_one() {
+    let secure = SecureWorld::start().await;
+    let (_, files) = secure.issue("worker");
+    let mut worker = secure.worker("worker", &files).await;
+    let next = Authority::new("next").unwrap();
+    let issued = next.issue(&["worker"]).unwrap();
+    // First the worker's files, which it reads at its next connect, then the root that it has now goes.
+    issued.write(secure.world.directory.path(), "worker").unwrap();
+    replace(&secure.client_ca, &next.pem()).unwrap();
+    worker.process.announcement("connected", LIMIT).await.unwrap();
+    let tls = client_tls(&secure.servers, Some(&next.issue(&["caller"]).unwrap()));
+    let endpoint = Endpoint::from_shared(secure.world.orchestrator.url()).unwrap();
+    let channel = endpoint.tls_config(tls).unwrap().connect().await.unwrap();
+    let answer = PlanExecutionServiceClient::new(channel)
+        .execute_plan(request(plan([echo(0, json!({}))])))
+        .await;
+    assert_eq!(
+        answer.unwrap().into_inner().result.unwrap().status(),
+        Status::Success
+    );
+}
