@@ -2,6 +2,7 @@
 
 mod connecting;
 mod identities;
+mod page;
 mod reloading;
 
 use crate::world::World;

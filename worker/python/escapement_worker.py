@@ -21,6 +21,7 @@ import grpc
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from escapement_log import LogHandler, log_to_stderr
+from escapement_tls import Credentials
 
 PROTO_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "proto")
 sys.path.append(os.environ.get("ESCAPEMENT_PROTO_DIR") or PROTO_DIR)
@@ -149,12 +150,13 @@ class Session:
     async def _converse(self):
         """One stream, from its dial to its end."""
         self._open(clock())
-        async with grpc.aio.insecure_channel(self.address, options=CHANNEL_OPTIONS) as channel:
+        credentials = self.worker.credentials
+        async with credentials.channel(self.worker.is_encrypted, self.address, CHANNEL_OPTIONS) as channel:
             session = channel.stream_stream(
                 "/escapement.worker.v1.WorkerService/Session",
                 lambda request: request.SerializeToString(deterministic=True),  # the same bytes each time
                 service.SessionResponse.FromString)
-            call = session(metadata=self.worker.metadata)
+            call = session(metadata=credentials.metadata())
             reader, writer = asyncio.create_task(self._read(call)), asyncio.create_task(self._write(call))
             try:
                 while not reader.done() and clock() < self.worker.quit_at:
@@ -439,10 +441,14 @@ def spec_of(name, run):
 class Worker:
     """Runs `handlers`, functions `(payload, attempt) -> dict`, for an orchestrator and its peers."""
 
-    def __init__(self, address, handlers, *, token="", max_in_flight=32, drain_grace_ms=30_000):
+    def __init__(self, address, handlers, *, credentials=None, max_in_flight=32, drain_grace_ms=30_000):
         self.address, self.handlers, self.grace = address, handlers, drain_grace_ms / 1000
+        self.credentials = credentials or Credentials()
+        if problem := self.credentials.problem(address):
+            raise ValueError(problem)
+        self.scheme = address.split("//")[0] + "//"  # its peers keep it
+        self.is_encrypted = self.scheme == "https://"
         self.actions = [spec_of(name, run) for name, run in handlers.items()]
-        self.metadata = [("authorization", f"Bearer {token}")] if token else None
         self.max_in_flight = self.free = max_in_flight
         self.worker_id = f"{socket.gethostname()}-{os.getpid()}"
         self.instance_id, self.hellos = os.urandom(16), 0
@@ -464,7 +470,7 @@ class Worker:
         self.loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             self.loop.add_signal_handler(number, self.stop)
-        address = self.address.removeprefix("http://").rstrip("/")
+        address = self.address.removeprefix(self.scheme).rstrip("/")
         self.first = self.sessions[address] = Session(self, address)
         while tasks := [session.task for session in self.sessions.values() if not session.task.done()]:
             await asyncio.gather(*tasks)
@@ -481,7 +487,8 @@ class Worker:
         """Keeps a session with all that the first one names. Names may differ, so its word alone counts."""
         if session is not self.first or self.stopping:
             return
-        wanted = {peer.removeprefix("http://").rstrip("/") for peer in peers} - {""} | {session.address}
+        peers = [peer.removeprefix(self.scheme).rstrip("/") for peer in peers if peer.startswith(self.scheme)]
+        wanted = {*peers} - {""} | {session.address}
         for other in self.sessions.values():
             other.wanted = other.address in wanted
         for address in wanted - set(self.sessions):
@@ -514,7 +521,11 @@ for handler in (echo, fail, delay):
 
 if __name__ == "__main__":
     log_to_stderr()
-    worker = Worker(os.environ.get("ESCAPEMENT_ORCHESTRATOR") or "http://127.0.0.1:7400",
-                    {"echo": echo, "fail": fail, "delay": delay}, token=os.environ.get("ESCAPEMENT_TOKEN"),
-                    drain_grace_ms=int(os.environ.get("ESCAPEMENT_DRAIN_GRACE_MS") or 30_000))
+    try:
+        worker = Worker(os.environ.get("ESCAPEMENT_ORCHESTRATOR") or "http://127.0.0.1:7400",
+                        {"echo": echo, "fail": fail, "delay": delay}, credentials=Credentials.from_environment(),
+                        drain_grace_ms=int(os.environ.get("ESCAPEMENT_DRAIN_GRACE_MS") or 30_000))
+    except ValueError as wrong:
+        log.error("%s", wrong)
+        sys.exit(64)
     sys.exit(worker.run() or 0)

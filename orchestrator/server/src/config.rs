@@ -195,7 +195,7 @@ pub struct Config {
 
     /// Address of the orchestrator that executes the attempts of runs, such as http://10.0.0.2:7400.
     /// Default: this one.
-    #[arg(long, env = "ESCAPEMENT_CONTRACT", value_name = "URL", value_parser = parse_peer)]
+    #[arg(long, env = "ESCAPEMENT_CONTRACT", value_name = "URL", value_parser = parse_contract)]
     pub contract: Option<String>,
 
     /// Where to POST the terminal events as CloudEvents, best effort; an http:// URL.
@@ -429,6 +429,15 @@ fn parse_peer(text: &str) -> Result<String, String> {
         _ if authority.contains('@') => Err("must not hold a user or a password".to_owned()),
         _ if uri.path() != "/" || uri.query().is_some() => Err("must end after the port".to_owned()),
         _ => Ok(text.to_owned()),
+    }
+}
+
+/// The way of runs to another orchestrator is not encrypted.
+fn parse_contract(text: &str) -> Result<String, String> {
+    let url = parse_peer(text)?;
+    match url.starts_with("http://") {
+        true => Ok(url),
+        false => Err("must begin with http://; runs reach no other orchestrator by TLS".to_owned()),
     }
 }
 

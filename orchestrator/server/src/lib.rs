@@ -27,3 +27,4 @@ mod webhooks;
 
 pub use config::Config;
 pub use process::run::run;
+pub use process::security::check;

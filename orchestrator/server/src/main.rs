@@ -20,6 +20,9 @@ fn run_task() -> ExitCode {
     let done = match task {
         // Open the store, recover, start the engine, serve, drain: see `run`.
         Task::Serve(config) => escapement_orchestrator::run(&config).map_err(|failure| failure.report()),
+        Task::CheckConfig(config) => {
+            escapement_orchestrator::check(&config).map_err(|failure| failure.report())
+        }
         Task::Command(command) => run_command(&command).map_err(|failure| failure.report()),
     };
     match done {

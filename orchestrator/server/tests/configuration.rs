@@ -15,7 +15,7 @@ fn parse(arguments: &[&str]) -> Result<Config, NoConfig> {
     let arguments = std::iter::once(&"orchestrator").chain(arguments);
     match Task::from_iterator(arguments.map(OsString::from))? {
         Task::Serve(config) => Ok(*config),
-        Task::Command(command) => panic!("{command:?} does not serve"),
+        other => panic!("{other:?} does not serve"),
     }
 }
 
@@ -65,6 +65,47 @@ fn values_out_of_range_are_refused() {
         &["--planner-limit-ms", "999"],
         &["--planner-limit-ms", "600001"],
         &["--contract", "10.0.0.2:7400"],
+        &["--contract", "https://10.0.0.2:7400"],
+        &["--tls-cert", "cert"],
+        &["--tls-key", "key"],
+        &["--tls-client-ca", "ca"],
+        &["--tls-client-crl", "crl"],
+        &[
+            "--tls-cert",
+            "cert",
+            "--tls-key",
+            "key",
+            "--tls-client-auth",
+            "required",
+        ],
+        &[
+            "--tls-cert",
+            "cert",
+            "--tls-key",
+            "key",
+            "--tls-client-crl",
+            "crl",
+        ],
+        &[
+            "--tls-cert",
+            "c",
+            "--tls-key",
+            "k",
+            "--tls-client-ca",
+            "ca",
+            "--tls-client-auth",
+            "none",
+        ],
+        &[
+            "--tls-cert",
+            "c",
+            "--tls-key",
+            "k",
+            "--tls-client-ca",
+            "Prod.example=ca",
+        ],
+        &["--tls-min-version", "1.1"],
+        &["--tls-reload-interval-ms", "999"],
         &["--keep-ids-ms", "-1"],
         &["--scrub-interval-ms", "31536000001"],
         &["--heartbeat-interval-ms", "50"],
@@ -132,6 +173,42 @@ fn a_command_takes_its_own_flags_and_no_others() {
         ],
     );
     assert_eq!(output.status.code(), Some(73));
+}
+
+#[test]
+fn a_configuration_is_checked_without_serving() {
+    let checked = |arguments: &[&str]| {
+        let output = start(&[&["check-config"], arguments].concat(), &[]);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.stdout.is_empty());
+        (output.status.code(), stderr)
+    };
+    assert_eq!(checked(&[]), (Some(0), String::new()));
+    assert_eq!(
+        checked(&["--listen", "127.0.0.1:1"]).0,
+        Some(0),
+        "nothing is opened"
+    );
+    for (arguments, said) in [
+        (
+            &["--listen", "0.0.0.0:1"][..],
+            "--listen 0.0.0.0:1 can be reached",
+        ),
+        (&["--tls-cert", "cert"], "--tls-cert needs --tls-key"),
+        (
+            &["--tls-cert", "/nowhere/cert", "--tls-key", "/dev/null"],
+            "/nowhere/cert: No such file",
+        ),
+        (
+            &["--tls-cert", "/dev/null", "--tls-key", "/dev/null"],
+            "--tls-cert /dev/null holds no certificate",
+        ),
+        (&["--max-sessions", "0"], "--max-sessions"),
+    ] {
+        let (code, stderr) = checked(arguments);
+        assert_eq!(code, Some(64), "{stderr}");
+        assert!(stderr.contains(said), "{said}: {stderr}");
+    }
 }
 
 #[test]

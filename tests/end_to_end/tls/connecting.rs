@@ -4,7 +4,7 @@ use super::SecureWorld;
 use crate::grpcurl::INSTALL;
 use crate::plans::{StepWords, echo, plan, request, step};
 use crate::world::{LIMIT, World};
-use escapement_tests::{Binaries, ChildProcess, PrivateDirectory, tool, wait_for};
+use escapement_tests::{Binaries, ChildProcess, PrivateDirectory, checkout, tool, wait_for};
 use escapement_wire::v1::plan_result::Status;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -185,6 +185,45 @@ async fn grpcurl_calls_with_a_certificate() {
         String::from_utf8_lossy(&listed.stderr)
     );
     assert!(!list(false).status.success());
+}
+
+#[tokio::test]
+async fn the_worker_in_python_works_over_mutual_tls() {
+    let Some(python) = tool("python/bin/python", "`cargo verify` installs it") else {
+        return;
+    };
+    let secure = SecureWorld::start_with(|settings| settings.flag("--tls-client-auth", "required")).await;
+    let (_, files) = secure.issue("python");
+    let start = |token: &str, url: &str| {
+        let mut command = Command::new(&python);
+        command
+            .arg(checkout::root().join("worker/python/escapement_worker.py"))
+            .env("ESCAPEMENT_ORCHESTRATOR", url)
+            .env("ESCAPEMENT_TOKEN", token);
+        if url.starts_with("https://") {
+            command
+                .env("ESCAPEMENT_TLS_CA", &secure.server_ca)
+                .env("ESCAPEMENT_TLS_CERT", &files.cert)
+                .env("ESCAPEMENT_TLS_KEY", &files.key)
+                .env("ESCAPEMENT_TLS_SERVER_NAME", "localhost");
+        }
+        let stderr = secure.world.directory.join("python.stderr");
+        ChildProcess::start("python", &mut command, &stderr).unwrap()
+    };
+    let mut refused = start("secret", "http://192.0.2.1:7400");
+    assert_eq!(
+        refused.exit(LIMIT).await.unwrap().code(),
+        Some(64),
+        "{}",
+        refused.stderr()
+    );
+    let mut worker = start("secret", &secure.world.orchestrator.url());
+    let result = secure
+        .world
+        .execute(request(plan([echo(0, json!({ "a": 1 }))])))
+        .await;
+    assert_eq!(result.status(), Status::Success, "{}", worker.stderr());
+    assert_eq!(worker.terminate(LIMIT).await.unwrap().code(), Some(0));
 }
 
 #[tokio::test]

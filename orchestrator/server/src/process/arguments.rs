@@ -1,7 +1,7 @@
 //! What the process is to do, as its arguments and its environment say: serve, or carry out a command. Does nothing of it.
 
 use crate::config::{Config, NoConfig};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use escapement_commands::Command;
 use escapement_process::settings;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::ffi::OsString;
 ///
 /// Without a command it serves; every flag can also be given as the environment variable beside it; the flag wins.
 /// Once it serves, one line of JSON stands on stdout: {"event":"serving","address":"HOST:PORT"}.
-/// SIGTERM, SIGINT or SIGHUP drains it; a second one ends it at once.
+/// SIGTERM, SIGINT or SIGHUP drains it; a second one ends it at once. With --tls-cert SIGHUP has files read again instead.
 ///
 /// Exit codes, of the commands as well: 0 drained or done; 64 bad configuration; 65 input that cannot be drawn;
 /// 69 address not to be had; 70 defect; 73 directory, lock or file not usable, or no space at a start; 74 store, backup
@@ -26,10 +26,24 @@ use std::ffi::OsString;
 pub struct Arguments {
     /// What to do instead of serving.
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<Other>,
     /// How to serve.
     #[command(flatten)]
     config: Config,
+}
+
+/// What to do instead of serving.
+#[derive(Clone, Debug, Subcommand)]
+enum Other {
+    /// Something with a store or a record.
+    #[command(flatten)]
+    Command(Command),
+    /// Checks how it would serve: the flags, and every file that they name and that is read at the start.
+    ///
+    /// Opens no store and no port. Says what is wrong, if anything is.
+    ///
+    /// Exit codes: 0 it can be served so; 64 it cannot.
+    CheckConfig(Box<Config>),
 }
 
 /// What the process is to do.
@@ -37,6 +51,8 @@ pub struct Arguments {
 pub enum Task {
     /// Serve until a signal asks for the end.
     Serve(Box<Config>),
+    /// Only look whether it could serve so.
+    CheckConfig(Box<Config>),
     /// Something else, and end.
     Command(Command),
 }
@@ -58,7 +74,8 @@ impl Task {
         let (arguments, given) =
             settings::parse::<Arguments>(arguments).map_err(|error| NoConfig::Arguments(Box::new(error)))?;
         match arguments.command {
-            Some(command) => Ok(Task::Command(command)),
+            Some(Other::Command(command)) => Ok(Task::Command(command)),
+            Some(Other::CheckConfig(config)) => Ok(Task::CheckConfig(Box::new(config.checked(given)?))),
             None => Ok(Task::Serve(Box::new(arguments.config.checked(given)?))),
         }
     }

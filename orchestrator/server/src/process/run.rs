@@ -3,7 +3,7 @@
 use super::drain;
 use super::drain::Serving;
 use super::runs::{self, Runs};
-use super::security::Security;
+use super::security::{Entrance, Security};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::exit::Failure;
@@ -30,8 +30,8 @@ use escapement_process::telemetry::InitError;
 use escapement_runs_shell::RunsHandle;
 use escapement_store::runs::EmbeddedRuns;
 use escapement_store::{Embedded, EmbeddedOptions, Reader, Store};
+use escapement_transport::CallerThreads;
 use escapement_transport::reload::ReloadThread;
-use escapement_transport::{CallerThreads, Connections};
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::pin::Pin;
@@ -49,8 +49,7 @@ use tracing::{info, warn};
 /// [`Failure`]: why it does not start, or that its end was cut short.
 pub fn run(config: &Config) -> Result<(), Failure> {
     start_logging(config)?;
-    let security = Security::load(config)?;
-    let connections_max = connections_max(config.max_connections)?;
+    let (security, connections_max) = (Security::load(config)?, connections_max(config.max_connections)?);
     let clock = Clock::start();
     let store = open_store(config)?;
     let runs_store = runs::open_store(config, &store)?;
@@ -107,11 +106,6 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     );
     let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle());
     let runs = runs_store.map(start_runs).transpose()?;
-    let callers = runtimes.caller_threads();
-    let entrance = Entrance {
-        connections: Arc::new(Connections::new(connections_max, callers, security.tls.clone())),
-        reloads: security.watch()?,
-    };
     let ended = runtimes.edge.block_on(serve(
         config,
         listener,
@@ -119,7 +113,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         runs.as_ref().map(|runs| runs.handle.clone()),
         drained_rx,
         closing,
-        entrance,
+        security.open(connections_max, runtimes.caller_threads())?,
     ));
     // Calls that are still open hold readers and links; they end with the runtime.
     runtimes.shut_down();
@@ -187,13 +181,6 @@ fn no_thread(source: std::io::Error) -> Failure {
         what: "thread",
         source,
     }
-}
-
-/// The way in.
-struct Entrance {
-    connections: Arc<Connections>,
-    /// Files that decide who is let in; `None` where there are none.
-    reloads: Option<ReloadThread>,
 }
 
 async fn serve(

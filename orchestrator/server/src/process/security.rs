@@ -4,10 +4,19 @@ use crate::config::Config;
 use crate::exit::Failure;
 use escapement_transport::reload::{Reload, ReloadThread};
 use escapement_transport::tls::TlsServer;
+use escapement_transport::{CallerThreads, Connections};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tracing::info;
+
+/// Reads every file that serving would read, and keeps nothing.
+///
+/// # Errors
+/// [`Failure::Configuration`] names the flag and the file that cannot be used.
+pub fn check(config: &Config) -> Result<(), Failure> {
+    Security::load(config).map(drop)
+}
 
 /// What the files of the configuration held at the start.
 pub(crate) struct Security {
@@ -56,15 +65,26 @@ impl Security {
     ///
     /// # Errors
     /// [`Failure::System`] if there is no thread for it.
-    pub(crate) fn watch(self) -> Result<Option<ReloadThread>, Failure> {
-        if self.sources.is_empty() {
-            return Ok(None);
-        }
-        ReloadThread::start(self.sources, self.interval)
-            .map(Some)
-            .map_err(|source| Failure::System {
-                what: "thread",
-                source,
-            })
+    pub(crate) fn open(self, connections_max: u32, callers: CallerThreads) -> Result<Entrance, Failure> {
+        let reloads = match self.sources.is_empty() {
+            true => None,
+            false => Some(
+                ReloadThread::start(self.sources, self.interval).map_err(|source| Failure::System {
+                    what: "thread",
+                    source,
+                })?,
+            ),
+        };
+        Ok(Entrance {
+            connections: Arc::new(Connections::new(connections_max, callers, self.tls)),
+            reloads,
+        })
     }
+}
+
+/// The way in.
+pub(crate) struct Entrance {
+    pub(crate) connections: Arc<Connections>,
+    /// What reads files again; `None` if there are none.
+    pub(crate) reloads: Option<ReloadThread>,
 }

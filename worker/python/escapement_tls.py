@@ -1,0 +1,71 @@
+"""How the worker in Python comes to its orchestrators: encrypted or not, and what it shows. Opens no connection."""
+
+import ipaddress
+import os
+from urllib.parse import urlsplit
+
+import grpc
+
+
+class Credentials:
+    """Whom to trust and what to show. Files are read at every connect, so what replaces them counts from the next one on."""
+
+    def __init__(self, *, token="", token_file="", tls_ca="", tls_cert="", tls_key="", tls_server_name="",
+                 allow_plaintext=False):
+        self.token, self.token_file, self.allow_plaintext = token, token_file, allow_plaintext
+        self.ca, self.cert, self.key, self.server_name = tls_ca, tls_cert, tls_key, tls_server_name
+
+    @classmethod
+    def from_environment(cls):
+        """As the variables say, which are those of the stock worker."""
+        names = ("token", "token_file", "tls_ca", "tls_cert", "tls_key", "tls_server_name")
+        given = {name: os.environ.get(f"ESCAPEMENT_{name.upper()}") or "" for name in names}
+        allowed = (os.environ.get("ESCAPEMENT_ALLOW_PLAINTEXT") or "").lower() in ("1", "true", "yes", "on", "y", "t")
+        return cls(allow_plaintext=allowed, **given)
+
+    def problem(self, url):
+        """Why this address cannot be dialled so, or ''."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return f"{url!r} is no URL such as https://127.0.0.1:7400"
+        if bool(self.cert) != bool(self.key):
+            return "a certificate and its key are given together or not at all"
+        if parts.scheme == "https":
+            return ""
+        if self.ca or self.cert or self.server_name:
+            return f"certificates are for https://, and the orchestrator is {url}"
+        if (self.token or self.token_file) and not self.allow_plaintext and not is_loopback(parts.hostname):
+            return f"a token is not sent unencrypted to {url}, which other machines can read"
+        return ""
+
+    def channel(self, is_encrypted, address, options):
+        """A channel to HOST:PORT by what the files hold now. Raises OSError where one cannot be read."""
+        if not is_encrypted:
+            return grpc.aio.insecure_channel(address, options=options)
+        shown = grpc.ssl_channel_credentials(read(self.ca), read(self.key), read(self.cert))
+        if self.server_name:
+            options = [*options, ("grpc.ssl_target_name_override", self.server_name)]
+        return grpc.aio.secure_channel(address, shown, options=options)
+
+    def metadata(self):
+        """What goes with each call. The file beats the text."""
+        token = read(self.token_file).decode().strip() if self.token_file else self.token
+        return [("authorization", f"Bearer {token}")] if token else None
+
+
+def read(file):
+    """What a file holds; None where none is named."""
+    if not file:
+        return None
+    with open(file, "rb") as opened:
+        return opened.read()
+
+
+def is_loopback(host):
+    """True for the machine itself, as far as the name says so."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
