@@ -83,7 +83,10 @@ fn a_mistake_names_its_flag_and_says_what_to_do() {
     assert!(problem(&["--actions", "http.request"]).contains("needs --allow-host"));
     let unused = ["--allow-program", "sh", "--actions", "echo"];
     assert!(problem(&unused).contains("which --actions leaves out"));
-    assert!(problem(&["--orchestrator", "https://a:1"]).contains("speaks no TLS yet"));
+    let missing = ["--orchestrator", "https://a:1", "--tls-ca", "/nowhere"];
+    assert!(problem(&missing).contains("/nowhere"));
+    let unused = ["--orchestrator", "http://127.0.0.1:1", "--tls-server-name", "a"];
+    assert!(problem(&unused).contains("is for https://"));
 }
 
 #[test]

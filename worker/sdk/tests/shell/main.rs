@@ -250,8 +250,10 @@ async fn what_cannot_work_is_refused_before_anything_is_opened() {
         Err(WorkerError::InvalidConfiguration(detail)) => detail,
         other => panic!("{other:?}"),
     };
-    let tls = Worker::builder("https://orchestrator:7400").handler("greet", greet);
-    assert!(refusal(tls).contains("TLS is not supported yet"));
+    let exposed = Worker::builder("http://orchestrator:7400")
+        .token("secret")
+        .handler("greet", greet);
+    assert!(refusal(exposed).contains("a token is not sent unencrypted"));
     let none = Worker::builder("http://127.0.0.1:7400");
     assert!(refusal(none).contains("handlers"));
     let twice = Worker::builder("http://127.0.0.1:7400")
