@@ -7,7 +7,6 @@ mod planning;
 mod queue;
 mod restart;
 mod runs;
-mod runs_start;
 mod small;
 mod validation;
 
@@ -45,7 +44,6 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
             "queue" => queue::queue(extent).await?,
             "runs" => runs::runs(extent).await?,
             "runs_planning" => planning::planning(extent).await?,
-            "runs_start" => runs_start::runs_start(extent).await?,
             "runs_at_rest" => vec![idle::at_rest(extent).await?],
             "sessions" => idle::sessions(extent).await?,
             "restart" => restart::restart(extent).await?,
@@ -61,7 +59,7 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
 }
 
 /// What can be asked for alone.
-const GROUPS: [&str; 13] = [
+const GROUPS: [&str; 12] = [
     "single",
     "three",
     "chain",
@@ -70,7 +68,6 @@ const GROUPS: [&str; 13] = [
     "queue",
     "runs",
     "runs_planning",
-    "runs_start",
     "runs_at_rest",
     "sessions",
     "restart",
