@@ -21,7 +21,10 @@ pub(crate) async fn subscribe(world: &World, types: &[&str]) -> Streaming<Subscr
     world
         .orchestrator
         .events()
-        .subscribe_events(SubscribeEventsRequest { types })
+        .subscribe_events(SubscribeEventsRequest {
+            types,
+            ..SubscribeEventsRequest::default()
+        })
         .await
         .unwrap()
         .into_inner()
@@ -78,6 +81,7 @@ async fn a_subscription_to_what_does_not_exist_is_refused() {
     let world = World::start().await;
     let request = SubscribeEventsRequest {
         types: vec!["plan_execution_paused".to_owned()],
+        ..SubscribeEventsRequest::default()
     };
     let refused = world
         .orchestrator

@@ -185,6 +185,30 @@ fn check_first(checked: &mut Checked, frames: &[Frame<'_>]) {
     if first.is_some_and(|first| !matches!(event_of(first), Some(Event::Accepted(_)))) {
         checked.finds(Place::Entry(1), "the first entry is not the acceptance");
     }
+    let accepted = frames.iter().find(|frame| frame.kind == Kind::Accepted);
+    if let (Some(Event::Accepted(first)), Some(accepted)) = (first.and_then(event_of), accepted)
+        && let Ok(stored) = v1::StoredAcceptance::decode(accepted.content)
+        && first.provenance_digest != provenance_digest(stored)
+    {
+        checked.finds(Place::Entry(1), "its provenance is not the one of the request");
+    }
+}
+
+/// Empty if nothing is said of where the request came from.
+fn provenance_digest(stored: v1::StoredAcceptance) -> Vec<u8> {
+    let fields = v1::StoredAcceptance {
+        plan: None,
+        certificate: None,
+        ..stored
+    };
+    let fields = fields.encode_to_vec();
+    if fields.is_empty() {
+        return fields;
+    }
+    let mut digest = Canonical::new();
+    digest.text("escapement provenance 1");
+    digest.raw(&fields);
+    digest.hash().to_vec()
 }
 
 /// Nothing is said of the last entry where what follows it cannot be read: there may be more.

@@ -118,6 +118,7 @@ impl Truth {
             user_id: accept.user_id,
             request_id: accept.request_id,
             tags: accept.tags,
+            namespace: accept.namespace,
             outline: None,
         };
         self.by_id.insert(summary.execution_id, self.executions.len());

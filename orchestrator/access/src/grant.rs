@@ -18,6 +18,15 @@ pub enum NamespaceScope {
 }
 
 impl NamespaceScope {
+    /// Those that it names; none if it is for every one.
+    pub fn named(&self) -> impl Iterator<Item = &Namespace> {
+        let names = match self {
+            NamespaceScope::All => None,
+            NamespaceScope::Named(names) => Some(names),
+        };
+        names.into_iter().flatten()
+    }
+
     /// True if the namespace is one of them.
     pub fn contains(&self, namespace: &Namespace) -> bool {
         match self {

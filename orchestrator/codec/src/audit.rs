@@ -18,8 +18,12 @@ pub fn entry(entry: &AuditEntry) -> v1::AuditEntry {
 
 fn event(kind: &AuditKind) -> Event {
     match kind {
-        AuditKind::Accepted { deadline_ms } => Event::Accepted(v1::ExecutionAccepted {
+        AuditKind::Accepted {
+            deadline_ms,
+            provenance_digest,
+        } => Event::Accepted(v1::ExecutionAccepted {
             deadline_ms: *deadline_ms,
+            provenance_digest: provenance_digest.map_or_else(Vec::new, |digest| digest.to_vec()),
         }),
         AuditKind::Started { started_at } => Event::Started(v1::ExecutionStarted {
             started_at: *started_at,

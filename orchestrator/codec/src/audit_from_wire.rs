@@ -41,7 +41,16 @@ pub fn entry(wire: v1::AuditEntry) -> Result<AuditEntry, Meaningless> {
 #[expect(clippy::too_many_lines, reason = "a table")]
 pub fn kind(event: Event) -> Result<AuditKind, Meaningless> {
     Ok(match event {
-        Event::Accepted(v1::ExecutionAccepted { deadline_ms }) => AuditKind::Accepted { deadline_ms },
+        Event::Accepted(v1::ExecutionAccepted {
+            deadline_ms,
+            provenance_digest,
+        }) => AuditKind::Accepted {
+            deadline_ms,
+            provenance_digest: match provenance_digest.as_slice() {
+                [] => None,
+                digest => Some(digest.try_into().map_err(|_| "a digest has not 32 bytes")?),
+            },
+        },
         Event::Started(v1::ExecutionStarted { started_at }) => AuditKind::Started { started_at },
         Event::StepWaiting(v1::StepWaiting { step_id, attempt }) => AuditKind::StepWaiting {
             step_id: self::step_id(&step_id)?,

@@ -1,6 +1,7 @@
 //! What callers are told: results, errors, executions. From the contract, the engine and the store to the
 //! wire.
 
+use crate::provenance::Provenance;
 use escapement_contract::{ExecutionError, PlanResult, Progress, Status};
 use escapement_engine::ExecutionView;
 use escapement_model::Severity;
@@ -84,6 +85,7 @@ pub fn live_execution(view: &ExecutionView) -> v1::Execution {
         accept: _,
     } = view;
     let plan = request.plan();
+    let provenance = Provenance::known(request.provenance());
     v1::Execution {
         execution_id: execution_id.to_string(),
         plan_id: plan.id().to_string(),
@@ -110,6 +112,8 @@ pub fn live_execution(view: &ExecutionView) -> v1::Execution {
         steps_executed: None,
         steps_total: None,
         interrupted: false,
+        namespace: provenance.namespace.to_string(),
+        accepted_by: provenance.accepted_by,
     }
 }
 

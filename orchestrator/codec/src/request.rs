@@ -20,6 +20,7 @@ pub fn submit_of_execute(request: v1::ExecutePlanRequest) -> v1::SubmitPlanReque
         request_id,
         correlation_context,
         options,
+        namespace,
     } = request;
     v1::SubmitPlanRequest {
         plan,
@@ -31,10 +32,11 @@ pub fn submit_of_execute(request: v1::ExecutePlanRequest) -> v1::SubmitPlanReque
         request_id,
         correlation_context,
         options,
+        namespace,
     }
 }
 
-/// The draft of a request.
+/// The draft of a request. Its namespace is no part of it.
 pub fn request_draft(request: v1::SubmitPlanRequest) -> RequestDraft {
     let v1::SubmitPlanRequest {
         plan,
@@ -46,6 +48,7 @@ pub fn request_draft(request: v1::SubmitPlanRequest) -> RequestDraft {
         request_id,
         correlation_context,
         options,
+        namespace: _,
     } = request;
     RequestDraft {
         plan: plan.map(plan_draft),
@@ -145,6 +148,8 @@ pub fn request_to_wire(request: &Request, execution_id: ExecutionId) -> v1::Subm
         options: Some(v1::ExecutionOptions {
             max_concurrent_steps: Some(i32::try_from(request.max_concurrent_steps()).unwrap_or(i32::MAX)),
         }),
+        // It stands with what the request came with.
+        namespace: String::new(),
     }
 }
 
@@ -260,7 +265,7 @@ pub fn first_difference(one: &v1::SubmitPlanRequest, other: &v1::SubmitPlanReque
         }
     }
     let of_request = differing!(one, other; SubmitPlanRequest: environment deadline_ms parent_execution_id user_id
-        request_id correlation_context options; plan execution_id);
+        request_id correlation_context options; plan execution_id namespace);
     of_request.map(|(field, _)| field.to_owned())
 }
 

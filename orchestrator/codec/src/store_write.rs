@@ -1,8 +1,10 @@
 //! The engine's writes in the store's terms, and the store's outcomes in the engine's. Writes nothing.
 
+use crate::provenance::Provenance;
 use crate::stored;
-use escapement_contract::{AuditKind, Settlement, Status};
+use escapement_contract::{AuditKind, Request, Settlement, Status};
 use escapement_engine::{ActionMemory, StoreWrite, WriteConflict, WriteOutcome};
+use escapement_model::Namespace;
 use escapement_model::planted::{self, Bug};
 use escapement_store::{AcceptWrite, Conflict, Outcome, Write};
 
@@ -30,6 +32,7 @@ pub fn encode(content: &StoreWrite) -> Write {
                 user_id: request.user_id().map(str::to_owned),
                 request_id: request.request_id().map(str::to_owned),
                 tags: plan.tags().to_vec(),
+                namespace: namespace_of(request),
                 record: stored::encode_accepted(request, *execution_id),
             })
         }
@@ -60,6 +63,11 @@ pub fn encode(content: &StoreWrite) -> Write {
             Write::RememberActions(memories.iter().map(memory).collect())
         }
     }
+}
+
+/// The namespace that a request belongs to.
+pub fn namespace_of(request: &Request) -> Namespace {
+    Provenance::known(request.provenance()).namespace
 }
 
 /// When it started; `None` for what was settled from the queue. The entry is among the first.

@@ -13,6 +13,7 @@ use self::seal::Seal;
 use crate::audit;
 use crate::certificate;
 use crate::execution;
+use crate::provenance::Provenance;
 use crate::request;
 use bytes::Bytes;
 use escapement_contract::{AuditEntry, PlanResult, Request, Settlement, validate_request};
@@ -27,12 +28,16 @@ pub fn encode_accepted(request: &Request, execution_id: ExecutionId) -> Bytes {
     let appended = v1::StoredAcceptance {
         plan: None,
         certificate: Some(certificate::to_store(request.certificate())),
+        ..v1::StoredAcceptance::default()
     };
+    let provenance = request.provenance();
     let request = request::request_to_wire(request, execution_id);
-    let mut record = Vec::with_capacity(request.encoded_len() + appended.encoded_len());
-    // Two encoded messages in a row are one that has the fields of both.
+    let n_bytes = request.encoded_len() + appended.encoded_len() + provenance.len();
+    let mut record = Vec::with_capacity(n_bytes);
+    // Encoded messages in a row are one that has the fields of all.
     request.encode_raw(&mut record);
     appended.encode_raw(&mut record);
+    record.extend_from_slice(provenance);
     Bytes::from(record)
 }
 
@@ -41,11 +46,23 @@ pub fn encode_accepted(request: &Request, execution_id: ExecutionId) -> Bytes {
 /// # Errors
 /// [`Unreadable`] if the bytes do not decode or the request is not valid any more.
 pub fn decode_accepted(record: &Bytes) -> Result<Request, Unreadable> {
+    let provenance = accepted_provenance(record)?.encode();
     let wire = accepted_request(record)?;
     // The server's own limit does not bind here: it may have been lowered since the request was accepted.
     let concurrency_max = i32::MAX.unsigned_abs();
-    validate_request(request::request_draft(wire), concurrency_max)
-        .map_err(|violations| Unreadable::Invalid(violations.to_string()))
+    let request = validate_request(request::request_draft(wire), concurrency_max)
+        .map_err(|violations| Unreadable::Invalid(violations.to_string()))?;
+    Ok(request.with_provenance(provenance))
+}
+
+/// Where a request came from that was accepted.
+///
+/// # Errors
+/// [`Unreadable`] if the bytes do not decode, or its namespace is none.
+pub fn accepted_provenance(record: &Bytes) -> Result<Provenance, Unreadable> {
+    let stored = v1::StoredAcceptance::decode(record.clone()).map_err(Unreadable::Wire)?;
+    Provenance::of_stored(stored)
+        .ok_or_else(|| Unreadable::Meaningless("its namespace has a name that none has".to_owned()))
 }
 
 /// Reads what was accepted, without checking it.

@@ -11,6 +11,9 @@ use escapement_wire::v1::execution::State;
 /// [`Unreadable`] if a record does not decode, or if the request is damaged and the result has other ids.
 pub fn stored_execution(stored: &StoredExecution) -> Result<v1::Execution, Unreadable> {
     let mut execution = listed_execution(&stored.summary);
+    if !stored.record.is_empty() {
+        execution.accepted_by = stored::accepted_provenance(&stored.record)?.accepted_by;
+    }
     if stored.summary.state == StoredState::Queued {
         // The same as an engine would show.
         let steps_total = stored::accepted_steps(&stored.record)?;
@@ -62,6 +65,8 @@ fn vouched_for_by(result: &v1::PlanResult, row: v1::Execution) -> Result<v1::Exe
         progress: _,
         result: _,
         certificate: _,
+        namespace: _,
+        accepted_by: _,
     } = row;
     if (&result.execution_id, &result.plan_id) != (&execution_id, &plan_id) {
         return Err(Unreadable::Meaningless(
@@ -104,6 +109,7 @@ pub fn listed_execution(summary: &StoredSummary) -> v1::Execution {
         request_id,
         tags,
         outline,
+        namespace,
     } = summary;
     let outline = outline.as_ref().and_then(stored::decode_outline);
     let number = |of: fn(&v1::StoredOutline) -> i32| outline.as_ref().map(of);
@@ -134,5 +140,7 @@ pub fn listed_execution(summary: &StoredSummary) -> v1::Execution {
         result: None,
         status: i32::from(*status),
         certificate: None,
+        namespace: namespace.to_string(),
+        accepted_by: None,
     }
 }

@@ -124,6 +124,8 @@ fn full() -> v1::SubmitPlanRequest {
         options: Some(v1::ExecutionOptions {
             max_concurrent_steps: Some(7),
         }),
+        // It is no part of what is asked for.
+        namespace: String::new(),
     }
 }
 
@@ -293,8 +295,8 @@ fn a_certificate_that_names_steps_beyond_the_plan_is_unreadable() {
         let certificate = Some(certificate);
         record.extend(
             v1::StoredAcceptance {
-                plan: None,
                 certificate,
+                ..v1::StoredAcceptance::default()
             }
             .encode_to_vec(),
         );

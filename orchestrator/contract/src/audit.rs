@@ -33,6 +33,10 @@ pub enum AuditKind {
     Accepted {
         /// Unix milliseconds.
         deadline_ms: i64,
+        /// Over where the request came from; `None` if nothing is recorded of that. See [`Request::provenance`].
+        ///
+        /// [`Request::provenance`]: crate::Request::provenance
+        provenance_digest: Option<ChainHash>,
     },
     /// The execution left the admission queue.
     Started {

@@ -25,6 +25,13 @@ pub fn chain_seed(execution_id: ExecutionId, request_digest: &[u8; 32]) -> Chain
     })
 }
 
+/// The digest of where a request came from; `None` if nothing is said of that.
+pub(crate) fn provenance_digest(provenance: &[u8]) -> Option<ChainHash> {
+    //
+    let digest = || Encoder::named("escapement provenance 1", |encoder| encoder.bytes(provenance));
+    (!provenance.is_empty()).then(digest)
+}
+
 impl AuditEntry {
     /// The hash that this entry must have behind the hash `before`; whatever it has is not looked at.
     ///
@@ -50,7 +57,16 @@ impl AuditEntry {
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn encode_kind<'a>(encoder: &mut Encoder<'a>, kind: &'a AuditKind) {
     match kind {
-        AuditKind::Accepted { deadline_ms } => encoder.number(deadline_ms.cast_unsigned()),
+        AuditKind::Accepted {
+            deadline_ms,
+            provenance_digest,
+        } => {
+            encoder.number(deadline_ms.cast_unsigned());
+            // Behind the deadline nothing else stands, so leaving it out is not ambiguous.
+            if let Some(digest) = provenance_digest {
+                encoder.bytes(digest);
+            }
+        }
         AuditKind::Started { started_at } => encoder.number(started_at.cast_unsigned()),
         AuditKind::StepWaiting { step_id, attempt } | AuditKind::AttemptStarted { step_id, attempt } => {
             encode_attempt(encoder, step_id, *attempt);

@@ -34,6 +34,8 @@ pub(crate) fn digests(request: &Request) -> ([u8; 32], [u8; 32]) {
         missing_context_keys: _,
         digest: _,
         certificate: _,
+        // It says where the request came from and not what it asks for.
+        provenance: _,
     } = request;
     let mut of_plan = [0; 32];
     let of_request = Encoder::named(ENCODING, |encoder| {

@@ -27,7 +27,7 @@ pub(crate) use start::MISSING_KEYS_BYTES_MAX;
 pub use steps::{Progress, StepState};
 
 use crate::audit::{Audit, AuditEntry, AuditKind};
-use crate::chain::chain_seed;
+use crate::chain::{chain_seed, provenance_digest};
 use crate::input_log::InputLog;
 use crate::plan::{Plan, StepIndex};
 use crate::request::Request;
@@ -101,6 +101,7 @@ impl Execution {
             accepted_at_unix_ms,
             AuditKind::Accepted {
                 deadline_ms: deadline_unix_ms,
+                provenance_digest: provenance_digest(request.provenance()),
             },
         );
         Self {

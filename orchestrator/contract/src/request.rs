@@ -23,6 +23,7 @@ pub struct Request {
     pub(crate) missing_context_keys: Box<[String]>,
     pub(crate) digest: [u8; 32],
     pub(crate) certificate: Certificate,
+    pub(crate) provenance: Box<[u8]>,
 }
 
 impl Request {
@@ -81,7 +82,21 @@ impl Request {
         &self.certificate
     }
 
-    /// SHA-256 over everything but the execution id: equal digests mean the same request.
+    /// Where the request came from, in bytes that the contract never looks into; empty if nothing is said of that.
+    ///
+    /// It decides nothing and is no part of the digest. The first entry of the record covers it, so that a change of it shows.
+    pub fn provenance(&self) -> &[u8] {
+        &self.provenance
+    }
+
+    /// The same request with other bytes for where it came from.
+    #[must_use]
+    pub fn with_provenance(mut self, provenance: Box<[u8]>) -> Self {
+        self.provenance = provenance;
+        self
+    }
+
+    /// SHA-256 over everything but the execution id and the provenance: equal digests mean the same request.
     pub fn digest(&self) -> &[u8; 32] {
         &self.digest
     }

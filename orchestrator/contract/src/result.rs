@@ -3,6 +3,7 @@
 use crate::audit::AuditEntry;
 use crate::error::ExecutionError;
 use crate::input_log::InputLog;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use escapement_model::{ExecutionId, Opaque, PlanId};
 
@@ -72,4 +73,6 @@ pub struct Settlement {
     pub audit: Vec<AuditEntry>,
     /// Everything that led there.
     pub inputs: InputLog,
+    /// As in the request; see [`Request::provenance`](crate::Request::provenance).
+    pub provenance: Box<[u8]>,
 }

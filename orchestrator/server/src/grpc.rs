@@ -1,6 +1,8 @@
 //! The gRPC edge: services, and what each call asks of the engine and the store.
 //! Knows no connection. Decides nothing about an execution.
 
+pub(crate) mod caller;
+
 pub(crate) mod services;
 
 pub(crate) mod session;

@@ -14,8 +14,9 @@ use self::webhook::Webhook;
 use crate::config::Config;
 use crate::exit::Failure;
 use crate::limits::{SUBSCRIBER_QUEUE_BYTES_MAX, SUBSCRIBER_QUEUE_MAX};
+use escapement_codec::provenance::Provenance;
 use escapement_contract::{Persisted, PlanResult};
-use escapement_model::BootId;
+use escapement_model::{BootId, Namespace};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -84,10 +85,11 @@ impl Sinks {
 
     /// Emits the terminal event.
     pub(crate) fn emit(&mut self, settlement: &Persisted) {
-        self.emit_result(&settlement.result);
+        let namespace = Provenance::known(&settlement.provenance).namespace;
+        self.emit_result(&settlement.result, namespace);
     }
 
-    fn emit_result(&mut self, result: &PlanResult) {
+    fn emit_result(&mut self, result: &PlanResult, namespace: Namespace) {
         let is_subscribed = self.subscribers.receiver_count() > 0;
         if !is_subscribed {
             self.recent = Recent::default();
@@ -95,7 +97,7 @@ impl Sinks {
         if !is_subscribed && self.webhook.is_none() {
             return;
         }
-        let event = Arc::new(TerminalEvent::of(result, self.boot_id));
+        let event = Arc::new(TerminalEvent::of(result, namespace, self.boot_id));
         if let Some(webhook) = &self.webhook {
             note(&mut self.webhook_losses, webhook.take(&event));
         }

@@ -2,6 +2,7 @@
 //! The only place that knows which code and which reason an answer has.
 
 use crate::limits::{SIMULATION_BYTES_MAX, STATUS_DETAILS_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
+use escapement_access::Denial;
 use escapement_contract::{Finding, Violations};
 use escapement_engine::Refusal;
 use escapement_model::ExecutionId;
@@ -44,6 +45,10 @@ pub enum Rejection {
         /// The path of the first field that differs, if that is known.
         differs: Option<String>,
     },
+    /// The policy does not permit what the request asks for.
+    Denied(Denial),
+    /// The plan was accepted before, as an execution that the caller may not know of.
+    PlanIdUsedElsewhere,
     /// The execution was never accepted.
     ExecutionNotFound(ExecutionId),
     /// The execution is settled and was removed; this is what is left of it.
@@ -127,6 +132,11 @@ impl From<Rejection> for Status {
             ),
             Rejection::Refused(refusal) => of_refusal(refusal),
             Rejection::ExecutionIdInUse { differs } => of_id_in_use(differs),
+            Rejection::Denied(denial) => of_denial(&denial),
+            Rejection::PlanIdUsedElsewhere => {
+                let message = "The plan was accepted before; a plan id is single-use.".to_owned();
+                plain(Code::FailedPrecondition, "PLAN_ID_USED", message, [])
+            }
             Rejection::Call(refusal) => refusal.into(),
             Rejection::ExecutionNotFound(execution_id) => plain(
                 Code::NotFound,
@@ -219,6 +229,20 @@ impl From<Rejection> for Status {
                 [],
             ),
         }
+    }
+}
+
+fn of_denial(denial: &Denial) -> Status {
+    let code = match denial.is_of_credentials() {
+        true => Code::Unauthenticated,
+        false => Code::PermissionDenied,
+    };
+    let (reason, message) = (denial.reason(), denial.to_string());
+    let mut facts = denial.facts().into_iter();
+    match (facts.next(), facts.next()) {
+        (None, _) => plain(code, reason, message, []),
+        (Some(fact), None) => plain(code, reason, message, [fact]),
+        (Some(first), Some(second)) => plain(code, reason, message, [first, second]),
     }
 }
 

@@ -47,7 +47,10 @@ async fn a_plan_runs_and_the_event_and_every_later_question_agree_on_its_result(
     let directory = TestDirectory::new("runs");
     let orchestrator = Orchestrator::start(&directory, &[]).await;
     let types = vec!["plan_execution_success".to_owned()];
-    let subscription = v1::SubscribeEventsRequest { types };
+    let subscription = v1::SubscribeEventsRequest {
+        types,
+        ..v1::SubscribeEventsRequest::default()
+    };
     let mut events = orchestrator
         .events()
         .await

@@ -12,6 +12,7 @@ mod columns;
 mod copy;
 mod examine;
 mod give_up;
+mod list;
 mod opening;
 #[doc(hidden)]
 pub mod probe;

@@ -1,7 +1,7 @@
 //! What a reader gives back. Holds no connection.
 
 use bytes::Bytes;
-use escapement_model::{ExecutionId, PlanId};
+use escapement_model::{ExecutionId, Namespace, PlanId};
 
 /// How far an execution is. States only climb, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +51,8 @@ pub struct StoredSummary {
     pub tags: Vec<String>,
     /// As settled; `None` until then, and for what was settled before outlines were kept.
     pub outline: Option<Bytes>,
+    /// What it belongs to; [`Namespace::DEFAULT`] for what was accepted before namespaces were kept.
+    pub namespace: Namespace,
 }
 
 /// One execution with its records, the audit excepted.
@@ -83,6 +85,8 @@ pub struct ListFilter {
     pub accepted_before: Option<i64>,
     /// The execution that asked.
     pub parent_execution_id: Option<ExecutionId>,
+    /// In one of these namespaces; an empty list lets nothing through.
+    pub namespaces: Option<Vec<Namespace>>,
 }
 
 /// How many executions are in which state.

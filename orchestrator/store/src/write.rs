@@ -1,7 +1,7 @@
 //! What can be written, and what comes of it. Decides nothing.
 
 use bytes::Bytes;
-use escapement_model::{ExecutionId, PlanId};
+use escapement_model::{ExecutionId, Namespace, PlanId};
 
 /// One write of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub struct AcceptWrite {
     pub request_id: Option<String>,
     /// The plan's tags, in its order.
     pub tags: Vec<String>,
+    /// What it belongs to.
+    pub namespace: Namespace,
     /// The accepted record.
     pub record: Bytes,
 }

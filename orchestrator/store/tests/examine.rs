@@ -7,6 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
+use escapement_model::Namespace;
 use escapement_store::backup::{self, BackedUp, Found, RestoreOptions, Restored};
 use escapement_store::conformance::Sample;
 use escapement_store::embedded::{Examination, Examiner, Finding};
@@ -106,7 +107,7 @@ fn a_store_of_another_schema_is_refused_and_untouched() {
         fault,
         StoreFault::Incompatible {
             found: 1,
-            known: 5,
+            known: 6,
             ..
         }
     ));
@@ -401,7 +402,9 @@ fn a_backup_of_a_running_store_is_whole_and_restores_elsewhere() {
 #[test]
 fn a_backup_of_the_first_schema_is_restored_as_the_newest() {
     let directory = Scratch::new();
-    let (settled, queued) = (Sample::new(1), Sample::new(2));
+    // The first program knew no namespaces.
+    let (settled, queued) = (Sample::new(2), Sample::new(3));
+    assert_eq!(settled.accept.namespace, Namespace::default());
     let mut store = open(directory.path());
     store
         .commit(&[settled.accept(), settled.settle(1), queued.accept()])
@@ -415,6 +418,7 @@ fn a_backup_of_the_first_schema_is_restored_as_the_newest() {
             "DROP TABLE action_memory; DROP TABLE removed_execution; ALTER TABLE tally DROP COLUMN n_removed; \
              ALTER TABLE tally DROP COLUMN n_forgotten; ALTER TABLE execution DROP COLUMN start_checksum; \
              ALTER TABLE execution DROP COLUMN outline; \
+             DROP INDEX execution_by_namespace; ALTER TABLE execution DROP COLUMN namespace; \
              PRAGMA user_version = 1",
         )
         .unwrap();

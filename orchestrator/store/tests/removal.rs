@@ -3,6 +3,7 @@
 
 mod scratch;
 
+use escapement_model::Namespace;
 use escapement_store::conformance::Sample;
 use escapement_store::{Embedded, EmbeddedOptions, Outcome, Removal, Removed, Store, StoreFault, Write};
 use rusqlite::Connection;
@@ -77,19 +78,24 @@ fn furnished() -> (Scratch, Vec<Sample>) {
 #[test]
 fn a_store_of_the_first_schema_is_brought_to_the_newest_and_keeps_everything() {
     let directory = Scratch::new();
-    let samples: Vec<Sample> = (1..=6).map(Sample::new).collect();
+    let mut samples: Vec<Sample> = (1..=7).map(Sample::new).collect();
+    for sample in &mut samples {
+        // The first program knew no others.
+        sample.accept.namespace = Namespace::default();
+    }
+    let queued = samples.pop().unwrap();
     let mut store = open(&directory);
     for sample in &samples {
         store.commit(&[sample.accept(), sample.settle(2)]).unwrap();
     }
-    let queued = Sample::new(7);
     store.commit(&[queued.accept()]).unwrap();
     drop(store);
     tamper(
         &directory,
         "DROP TABLE action_memory; DROP TABLE removed_execution; ALTER TABLE tally DROP COLUMN n_removed; \
          ALTER TABLE tally DROP COLUMN n_forgotten; \
-         ALTER TABLE execution DROP COLUMN outline;
+         ALTER TABLE execution DROP COLUMN outline; \
+         DROP INDEX execution_by_namespace; ALTER TABLE execution DROP COLUMN namespace; \
          ALTER TABLE execution DROP COLUMN start_checksum; PRAGMA user_version = 1",
     );
     // The schema is to the letter what the first program made.

@@ -164,6 +164,7 @@ fn an_index_that_cannot_be_read_is_made_anew_and_no_record_is_lost() {
         "execution_by_id",
         "execution_by_plan",
         "execution_by_parent",
+        "execution_by_namespace",
         "execution_unsettled",
         "removed_by_id",
     ] {

@@ -182,7 +182,7 @@ async fn work(witness: Arc<Witness>, url: String, mut dice: Dice, mut goes_on: w
 /// Hears of ends.
 async fn subscribe(witness: Arc<Witness>, caller: Caller, mut goes_on: watch::Receiver<bool>) {
     while *goes_on.borrow() {
-        let request = SubscribeEventsRequest { types: Vec::new() };
+        let request = SubscribeEventsRequest::default();
         let Ok(stream) = caller.events().subscribe_events(request).await else {
             let_pass(WHILE_AWAY).await;
             continue;

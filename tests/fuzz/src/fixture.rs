@@ -3,7 +3,7 @@
 use crate::scratch::Scratch;
 use crate::seeds;
 use bytes::Bytes;
-use escapement_model::{ExecutionId, PlanId};
+use escapement_model::{ExecutionId, Namespace, PlanId};
 use escapement_store::{
     AcceptWrite, Embedded, EmbeddedOptions, ListFilter, MemoryDisk, Reader, Store, StoredSummary, Write,
 };
@@ -96,6 +96,7 @@ fn writes(n: u8) -> Vec<Write> {
         user_id: n.is_multiple_of(2).then(|| text(n / 2)),
         request_id: None,
         tags: (0..n % 4).map(|tag| text(n + tag)).collect(),
+        namespace: Namespace::default(),
         record: Bytes::from(vec![n; 20]),
     };
     let settle = Write::Settle {

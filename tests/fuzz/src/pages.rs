@@ -184,6 +184,7 @@ fn filter(source: &mut Source<'_>) -> ListFilter {
         accepted_after: has(5).then(|| time(source)),
         accepted_before: has(6).then(|| time(source)),
         parent_execution_id: has(7).then(|| fixture::parent(source.byte() % 4)),
+        namespaces: None,
     }
 }
 

@@ -187,6 +187,7 @@ fn request(source: &mut Source<'_>) -> v1::SubmitPlanRequest {
         options: source.once_in(2).then(|| v1::ExecutionOptions {
             max_concurrent_steps: source.once_in(2).then(|| source.number32()),
         }),
+        namespace: String::new(),
     }
 }
 

@@ -72,6 +72,7 @@ pub(crate) fn requests() -> Vec<v1::SubmitPlanRequest> {
         parent_execution_id: Some(id(3, 2)),
         user_id: Some("desk-7".to_owned()),
         request_id: Some("request-9".to_owned()),
+        namespace: "billing".to_owned(),
         correlation_context: [("traceparent".to_owned(), "00-1-2-01".to_owned())].into(),
         options: Some(v1::ExecutionOptions {
             max_concurrent_steps: Some(2),
@@ -146,6 +147,7 @@ pub(crate) fn simulation() -> v1::SimulatePlanRequest {
         plan: request.plan,
         environment: request.environment,
         options: request.options,
+        namespace: "billing".to_owned(),
         started_at: Some(UNIX_MS),
         deadline_ms: None,
         stubs: vec![
@@ -181,6 +183,7 @@ pub(crate) fn list_request() -> v1::ListExecutionsRequest {
         accepted_after: Some(UNIX_MS),
         accepted_before: Some(UNIX_MS + 1),
         parent_execution_id: Some(id(3, 2)),
+        namespace: "billing".to_owned(),
     }
 }
 

@@ -20,6 +20,8 @@ fn put_event(to: &mut Canonical, event: &Event) -> Result<(), String> {
         Event::Accepted(event) => {
             to.text("accepted");
             to.number(event.deadline_ms);
+            // None or 32 bytes, behind which nothing stands.
+            to.raw(&event.provenance_digest);
         }
         Event::Started(event) => {
             to.text("started");

@@ -19,6 +19,8 @@ pub(super) fn digest(accepted: &[u8]) -> Result<Hash, String> {
         request_id,
         correlation_context,
         options,
+        // It stands among what is appended.
+        namespace: _,
     } = &request;
     let plan = plan.as_ref().ok_or("it has no plan")?;
     let mut to = Canonical::new();

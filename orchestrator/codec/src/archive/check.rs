@@ -177,7 +177,7 @@ impl Check<'_> {
                 self.entry_differs(sequence, recorded, "the bytes that the entry has".to_owned());
             }
             head = Some(entry.hash);
-            if let (1, AuditKind::Accepted { deadline_ms }) = (sequence, &entry.kind) {
+            if let (1, AuditKind::Accepted { deadline_ms, .. }) = (sequence, &entry.kind) {
                 accepted = Some(Accepted {
                     at_unix_ms: entry.at_unix_ms,
                     deadline_ms: *deadline_ms,

@@ -29,6 +29,7 @@ pub fn encode(settlement: &Settlement) -> Vec<u8> {
         inputs: log,
         // Another part of the record says it.
         started_at_unix_ms: _,
+        provenance: _,
     } = settlement;
     let mut writer = Writer {
         origin: log.origin,

@@ -12,12 +12,14 @@ use bytes::Bytes;
 use escapement_codec::archive::Archive;
 use escapement_codec::archive::check::{Part, Verdict, verify};
 use escapement_codec::archive::file;
+use escapement_codec::provenance::Provenance;
+use escapement_codec::stored as stored_bytes;
 use escapement_codec::stored::seal::Seal;
 use escapement_contract::{
     Effect, Execution, Input, Interruption, Moment, Outcome, Reported, StepDraft, validate_request,
 };
 use escapement_model::opaque::StructBuilder;
-use escapement_model::{ExecutionId, Opaque, limits};
+use escapement_model::{ExecutionId, Namespace, Opaque, limits};
 use escapement_wire::v1;
 use prost::Message;
 use std::sync::Arc;
@@ -192,8 +194,8 @@ fn a_certificate_that_does_not_follow_from_the_plan_is_named() {
     };
     let appended = |certificate: &v1::StoredCertificate| {
         v1::StoredAcceptance {
-            plan: None,
             certificate: Some(certificate.clone()),
+            ..v1::StoredAcceptance::default()
         }
         .encode_to_vec()
     };
@@ -213,6 +215,43 @@ fn a_certificate_that_does_not_follow_from_the_plan_is_named() {
         [],
         "what an earlier version computed stays as it is"
     );
+}
+
+//
+#[test]
+fn where_a_request_came_from_is_part_of_the_chain_and_of_no_digest() {
+    let plain = finished().record();
+    let provenance = Provenance {
+        namespace: Namespace::parse("billing").unwrap(),
+        ..Provenance::default()
+    };
+    let record = story::finished_from(&provenance).record();
+    assert_eq!(record.request_digest, plain.request_digest);
+    assert_eq!(
+        stored_bytes::accepted_provenance(&record.accepted).unwrap(),
+        provenance
+    );
+    assert_identical(&record);
+    // Two messages in a row are one, in which the last name counts.
+    let other = v1::StoredAcceptance {
+        namespace: "agents".to_owned(),
+        ..v1::StoredAcceptance::default()
+    };
+    for accepted in [
+        [&record.accepted[..], &other.encode_to_vec()].concat(),
+        plain.accepted.to_vec(),
+    ] {
+        let changed = Archive {
+            accepted: accepted.into(),
+            ..record.clone()
+        };
+        assert_eq!(parts(&verify(&changed)), [(Part::Entry, 1)]);
+    }
+    let added = Archive {
+        accepted: record.accepted.clone(),
+        ..plain
+    };
+    assert_eq!(parts(&verify(&added)), [(Part::Entry, 1)]);
 }
 
 /// What an earlier version stored: neither hashes nor inputs nor seal.

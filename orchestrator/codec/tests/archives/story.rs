@@ -1,6 +1,7 @@
 //! Executions of the contract core on clocks of their own. Judges nothing.
 
 use escapement_codec::archive::Archive;
+use escapement_codec::provenance::Provenance;
 use escapement_codec::stored;
 use escapement_contract::{
     Effect, Execution, Input, Moment, Outcome, PlanDraft, Request, RequestDraft, Settlement, StepDraft,
@@ -53,7 +54,11 @@ pub(crate) struct Story {
 
 impl Story {
     pub(crate) fn new(request: RequestDraft, now: Moment) -> Self {
-        let request = Arc::new(validate_request(request, 1_000).unwrap());
+        Self::begin(validate_request(request, 1_000).unwrap(), now)
+    }
+
+    fn begin(request: Request, now: Moment) -> Self {
+        let request = Arc::new(request);
         let deadline = default_deadline(now.unix_ms, request.plan(), 200);
         // As behind a restart: the deadline was counted from another instant.
         let accepted_at = now.unix_ms - 3;
@@ -87,11 +92,17 @@ impl Story {
 
 /// A step that completed.
 pub(crate) fn finished() -> Story {
+    finished_from(&Provenance::default())
+}
+
+/// The same, for a request that came from there.
+pub(crate) fn finished_from(provenance: &Provenance) -> Story {
     let now = Moment {
         monotonic_ms: 5,
         unix_ms: 1_000,
     };
-    let mut story = Story::new(draft(), now);
+    let request = validate_request(draft(), 1_000).unwrap();
+    let mut story = Story::begin(request.with_provenance(provenance.encode()), now);
     let step = story.request.plan().canonical_order()[0];
     story.feed(Input::Start);
     story.feed(Input::StartPersisted);

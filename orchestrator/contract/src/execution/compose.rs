@@ -145,6 +145,7 @@ impl Execution {
             started_at_unix_ms,
             audit,
             inputs,
+            provenance: self.request.provenance().into(),
         }
     }
 }

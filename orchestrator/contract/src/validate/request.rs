@@ -56,6 +56,7 @@ pub(super) fn request(draft: RequestDraft, n_steps_max: u32, findings: &mut Find
         missing_context_keys,
         digest: [0; 32],
         certificate,
+        provenance: alloc::boxed::Box::default(),
     };
     (request.digest, request.certificate.content_digest) = digest::digests(&request);
     Some(request)

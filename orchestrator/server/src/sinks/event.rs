@@ -4,7 +4,7 @@ use crate::limits::EVENT_DATA_BYTES_MAX;
 use escapement_codec::event_json;
 use escapement_codec::execution;
 use escapement_contract::PlanResult;
-use escapement_model::BootId;
+use escapement_model::{BootId, Namespace};
 use escapement_wire::v1;
 use prost::Message;
 use serde_json::Value;
@@ -18,11 +18,12 @@ pub(crate) struct TerminalEvent {
     data: Option<PlanResult>,
     /// About what it takes.
     bytes: usize,
+    namespace: Namespace,
 }
 
 impl TerminalEvent {
     //
-    pub(crate) fn of(result: &PlanResult, boot_id: BootId) -> Self {
+    pub(crate) fn of(result: &PlanResult, namespace: Namespace, boot_id: BootId) -> Self {
         let attributes = event_json::event_attributes(result, boot_id);
         let data_bytes = execution::result(result).encoded_len();
         let has_data = data_bytes <= EVENT_DATA_BYTES_MAX;
@@ -34,12 +35,18 @@ impl TerminalEvent {
                 by_reference(attributes)
             },
             data: has_data.then(|| result.clone()),
+            namespace,
         }
     }
 
     /// Its type.
     pub(crate) fn name(&self) -> &str {
         &self.attributes.r#type
+    }
+
+    /// The namespace of its execution.
+    pub(crate) fn namespace(&self) -> &Namespace {
+        &self.namespace
     }
 
     /// About what it takes.

@@ -1,6 +1,8 @@
 //! Stories about lists, pages and counts. Restarts nothing.
 
 use super::{Make, ReopenableStore, Sample, commit, reader};
+use escapement_model::Namespace;
+
 use crate::{Counts, ListFilter, Reader, StoredState, StoredSummary};
 
 /// Executions in all states, with all kinds of labels; what must be listed, oldest first.
@@ -144,6 +146,21 @@ fn single_filters(all: &[StoredSummary]) -> Vec<Case> {
             },
             move |s| s.state == state,
         ));
+    }
+    for names in [
+        &["billing"][..],
+        &["default"],
+        &["billing", "default"],
+        &["agents", "absent"],
+        &["absent"],
+        &[],
+    ] {
+        let namespaces: Vec<Namespace> = names.iter().filter_map(|name| Namespace::parse(name)).collect();
+        let filter = ListFilter {
+            namespaces: Some(namespaces.clone()),
+            ..any()
+        };
+        cases.push(case(filter, move |s| namespaces.contains(&s.namespace)));
     }
     for status in 0..=4 {
         cases.push(case(

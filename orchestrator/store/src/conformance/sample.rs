@@ -1,7 +1,7 @@
 //! Executions to write and to compare with. Draws no random number: a sample is made of its seed.
 
 use bytes::Bytes;
-use escapement_model::{ExecutionId, PlanId};
+use escapement_model::{ExecutionId, Namespace, PlanId};
 
 use crate::{AcceptWrite, StoredExecution, StoredState, StoredSummary, Write};
 
@@ -39,6 +39,11 @@ impl Sample {
                 user_id: seed.is_multiple_of(2).then(|| format!("user {}", seed % 4)),
                 request_id: seed.is_multiple_of(3).then(|| format!("request {seed}")),
                 tags: vec!["all".to_owned(), format!("tag {}", seed % 5)],
+                namespace: match seed % 7 {
+                    0 => Namespace::parse("billing").expect("a name"),
+                    1 => Namespace::parse("agents").expect("a name"),
+                    _ => Namespace::default(),
+                },
                 record: filled(seed, 3, n_bytes),
             },
             result: filled(seed, 4, n_bytes),
@@ -129,6 +134,7 @@ impl Sample {
             user_id: accept.user_id,
             request_id: accept.request_id,
             tags: accept.tags,
+            namespace: accept.namespace,
             outline: None,
         };
         StoredExecution {

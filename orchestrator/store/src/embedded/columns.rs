@@ -1,7 +1,7 @@
 //! Columns of an execution, there and back, and the checksums over them. Runs no statement.
 
 use bytes::Bytes;
-use escapement_model::{ExecutionId, PlanId};
+use escapement_model::{ExecutionId, Namespace, PlanId};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
@@ -14,9 +14,12 @@ pub(super) const FIXED: usize = 12;
 /// All columns of a summary, in the order in which [`summary`] reads them; the table is called `e`.
 pub(super) const SUMMARY: &str = "e.number, e.execution_id, e.plan_id, e.request_digest, e.priority, \
      e.accepted_at, e.deadline_ms, e.parent_execution_id, e.plan_name, e.user_id, e.request_id, e.tags, \
-     e.state, e.status, e.started_at, e.settled_at, e.outline";
+     e.state, e.status, e.started_at, e.settled_at, e.outline, e.namespace";
 /// The first column behind those of [`SUMMARY`].
-pub(super) const BEHIND_SUMMARY: usize = 17;
+pub(super) const BEHIND_SUMMARY: usize = 18;
+
+/// The place of the namespace in a row that begins with [`SUMMARY`].
+const NAMESPACE: usize = 17;
 
 /// What of an execution is damaged if a column of the index table is.
 pub(super) const PART_INDEX: &str = "index row";
@@ -42,9 +45,37 @@ pub(super) fn fixed<'a>(number: u64, write: &'a AcceptWrite, tags: &'a [u8]) -> 
     ]
 }
 
-/// The columns that never change, as they stand in a row that begins with [`SUMMARY`].
-pub(super) fn fixed_of<'a>(row: &'a Row<'_>) -> rusqlite::Result<Vec<ValueRef<'a>>> {
-    (0..FIXED).map(|column| row.get_ref(column)).collect()
+/// The namespace as a column; null stands for the default one, so that its rows are as they were before there was another.
+pub(super) fn namespace_column(namespace: &Namespace) -> Option<&str> {
+    Some(namespace.as_str()).filter(|name| *name != Namespace::DEFAULT)
+}
+
+/// The namespace of a column; `None` if it is as none is written.
+fn namespace_of(column: Option<&str>) -> Option<Namespace> {
+    match column {
+        None => Some(Namespace::default()),
+        Some(Namespace::DEFAULT) => None,
+        Some(name) => Namespace::parse(name),
+    }
+}
+
+/// What the checksum of an accepted record covers, in order. The namespace came later: it counts only where it is not null.
+pub(super) fn covered<'a>(
+    fixed: impl IntoIterator<Item = ValueRef<'a>>,
+    namespace: Option<&'a str>,
+    record: ValueRef<'a>,
+) -> i64 {
+    let namespace = namespace.map(|name| ValueRef::Text(name.as_bytes()));
+    checksum(fixed.into_iter().chain(namespace).chain([record]))
+}
+
+/// The checksum that the accepted record of a row must have that begins with [`SUMMARY`].
+pub(super) fn accepted_checksum(row: &Row<'_>, record: ValueRef<'_>) -> rusqlite::Result<i64> {
+    let fixed: Vec<ValueRef<'_>> = (0..FIXED)
+        .map(|column| row.get_ref(column))
+        .collect::<rusqlite::Result<_>>()?;
+    let namespace = row.get_ref(NAMESPACE)?.as_str_or_null()?;
+    Ok(covered(fixed, namespace, record))
 }
 
 /// The checksum of a result, over the columns that are set with it.
@@ -167,6 +198,9 @@ fn decode(number: u64, row: &Row<'_>) -> rusqlite::Result<Option<StoredSummary>>
     ) else {
         return Ok(None);
     };
+    let Some(namespace) = namespace_of(row.get_ref(NAMESPACE)?.as_str_or_null()?) else {
+        return Ok(None);
+    };
     let parent_execution_id = parent.map(ExecutionId::from_bytes);
     let outline = row.get_ref(16)?.as_blob_or_null()?;
     let outline = outline.map(|column| outline_of(number, column));
@@ -191,6 +225,7 @@ fn decode(number: u64, row: &Row<'_>) -> rusqlite::Result<Option<StoredSummary>>
         request_id: row.get(10)?,
         tags,
         outline: outline.flatten(),
+        namespace,
     }))
 }
 

@@ -5,17 +5,18 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use escapement_model::ExecutionId;
-use rusqlite::types::{Value, ValueRef};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::columns::{
-    BEHIND_SUMMARY, PART_INDEX, Progress, SUMMARY, audit_checksum, column_state, encode_tags, fixed_of,
+    BEHIND_SUMMARY, PART_INDEX, Progress, SUMMARY, accepted_checksum, audit_checksum, column_state,
     result_checksum, summary,
 };
+use super::list::{list_query, saturated};
 use super::tally::Tally;
 use super::tombstones;
 use crate::database::connection::{reading, working};
-use crate::database::values::{checksum, column_number, number_of};
+use crate::database::values::{column_number, number_of};
 use crate::{
     ActionMemory, Counts, ListFilter, Reader, RemovedExecution, StoreFault, StoredExecution, StoredState,
     StoredSummary,
@@ -146,8 +147,8 @@ fn execution(row: &Row<'_>) -> Result<StoredExecution, StoreFault> {
 
     let sum: Option<i64> = row.get(BEHIND_SUMMARY).map_err(failed(PART_ACCEPTED))?;
     let record = row.get_ref(BEHIND_SUMMARY + 1).map_err(failed(PART_ACCEPTED))?;
-    let columns = fixed_of(row).map_err(failed(PART_INDEX))?;
-    if sum != Some(checksum(columns.into_iter().chain([record]))) && !planted::is_on(Bug::ChecksumIgnored) {
+    let expected = accepted_checksum(row, record).map_err(failed(PART_INDEX))?;
+    if sum != Some(expected) && !planted::is_on(Bug::ChecksumIgnored) {
         return Err(corrupt(PART_ACCEPTED));
     }
 
@@ -373,67 +374,6 @@ impl Reader for EmbeddedReader {
             .map(|tally| tally.counts())
             .map_err(working)
     }
-}
-
-/// The statement of a list and what is bound to it.
-///
-/// Filters other than state and parent are checked along the narrow table, newest first: an index for each of
-/// them would be paid by every accept, and lists are an operator's affair.
-fn list_query(filter: &ListFilter, before: Option<u64>) -> (String, Vec<Value>) {
-    let text = |text: &String| Value::Text(text.clone());
-    let conditions = [
-        (
-            "e.number < ?",
-            before.map(|before| Value::Integer(saturated(before))),
-        ),
-        (
-            "e.state = ?",
-            filter.state.map(|state| Value::Integer(column_state(state))),
-        ),
-        (
-            "e.status = ?",
-            filter.status.map(|status| Value::Integer(status.into())),
-        ),
-        ("e.plan_name = ?", filter.plan_name.as_ref().map(text)),
-        (
-            "instr(e.tags, ?) > 0",
-            filter.tag.as_ref().map(|tag| Value::Blob(encode_tags([tag]))),
-        ),
-        ("e.user_id = ?", filter.user_id.as_ref().map(text)),
-        ("e.accepted_at >= ?", filter.accepted_after.map(Value::Integer)),
-        ("e.accepted_at < ?", filter.accepted_before.map(Value::Integer)),
-        (
-            "e.parent_execution_id = ?",
-            filter
-                .parent_execution_id
-                .map(|id| Value::Blob(id.as_bytes().to_vec())),
-        ),
-    ];
-    let walk = match (filter.parent_execution_id, filter.state) {
-        (Some(_), _) => "INDEXED BY execution_by_parent",
-        (None, Some(StoredState::Queued | StoredState::Running)) => "INDEXED BY execution_unsettled",
-        (None, Some(StoredState::Settled) | None) => "NOT INDEXED",
-    };
-    let mut sql = format!("SELECT {SUMMARY} FROM execution e {walk} WHERE true");
-    if walk.ends_with("unsettled") {
-        // Says in the index's own words that it holds every row asked for.
-        sql.push_str(" AND e.state < 2");
-    }
-    let mut parameters = Vec::new();
-    for (condition, parameter) in conditions {
-        if let Some(parameter) = parameter {
-            sql.push_str(" AND ");
-            sql.push_str(condition);
-            parameters.push(parameter);
-        }
-    }
-    sql.push_str(" ORDER BY e.number DESC");
-    (sql, parameters)
-}
-
-/// Numbers stop far below what a column holds.
-fn saturated(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn saturated_limit(limit: usize) -> i64 {

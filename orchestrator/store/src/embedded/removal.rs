@@ -10,13 +10,13 @@ use escapement_model::planted::{self, Bug};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
-use super::columns::{BEHIND_SUMMARY, PART_INDEX, SUMMARY, column_state, fixed_of, summary};
+use super::columns::{BEHIND_SUMMARY, PART_INDEX, SUMMARY, accepted_checksum, column_state, summary};
 use super::reader::PART_ACCEPTED;
 use super::tally::Tally;
 use super::tombstones::{self, PART_REMOVED, Placed};
 use super::writer;
 use crate::database::connection::{reading, working};
-use crate::database::values::{checksum, column_number, number_of};
+use crate::database::values::{column_number, number_of};
 use crate::database::work;
 use crate::removal::REMOVED_PER_STEP_MAX;
 use crate::{Removal, Removed, RemovedExecution, StoreFault, StoredState, StoredSummary};
@@ -339,7 +339,7 @@ fn verified(connection: &Connection, number: u64) -> Result<(StoredSummary, usiz
     let check = |row: &Row<'_>| -> rusqlite::Result<Option<usize>> {
         let sum: Option<i64> = row.get(BEHIND_SUMMARY)?;
         let record = row.get_ref(BEHIND_SUMMARY + 1)?;
-        let is_whole = sum == Some(checksum(fixed_of(row)?.into_iter().chain([record])));
+        let is_whole = sum == Some(accepted_checksum(row, record)?);
         Ok(match record {
             ValueRef::Blob(record) if is_whole => Some(record.len()),
             _ => None,

@@ -12,6 +12,7 @@ pub(super) const TABLE: Table = Table {
         "execution_id",
         "plan_id",
         "parent_execution_id",
+        "CAST(namespace AS BLOB)",
         "iif(state < 2, x'', NULL)",
     ],
     indexes: &[
@@ -35,6 +36,13 @@ pub(super) const TABLE: Table = Table {
             key: "parent_execution_id",
             condition: "parent_execution_id IS NOT NULL",
             order: "parent_execution_id, number",
+        },
+        Index {
+            what: "index entries by namespace",
+            name: "execution_by_namespace",
+            key: "CAST(namespace AS BLOB)",
+            condition: "namespace IS NOT NULL",
+            order: "namespace, number",
         },
         Index {
             what: "index entries of unsettled executions",

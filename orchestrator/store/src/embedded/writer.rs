@@ -6,21 +6,21 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{
-    FIXED, PART_INDEX, Progress, audit_checksum, column_state, encode_tags, fixed, outline_column,
-    result_checksum, start_checksum, state_of,
+    FIXED, PART_INDEX, Progress, audit_checksum, column_state, covered, encode_tags, fixed, namespace_column,
+    outline_column, result_checksum, start_checksum, state_of,
 };
 use super::reader::fetch;
 use super::tally::Tally;
 use super::tombstones;
 use crate::database::connection::{reading, working};
-use crate::database::values::{bound, checksum, column_number, number_of};
+use crate::database::values::{bound, column_number, number_of};
 use crate::database::work;
 use crate::{AcceptWrite, ActionMemory, Conflict, Outcome, RemovedExecution, StoreFault, StoredState, Write};
 
 const INSERT_EXECUTION: &str = "INSERT OR IGNORE INTO execution (number, execution_id, plan_id, \
      request_digest, priority, accepted_at, deadline_ms, parent_execution_id, plan_name, user_id, \
-     request_id, tags, state, status, started_at, start_checksum) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15)";
+     request_id, tags, state, status, started_at, start_checksum, namespace) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15, ?16)";
 const INSERT_ACCEPTED: &str = "INSERT INTO accepted_record (number, checksum, record) VALUES (?1, ?2, ?3)";
 const INSERT_SETTLED: &str = "INSERT INTO settled_record (number, result_checksum, audit_checksum, result, \
      audit) VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -140,12 +140,14 @@ fn accept(connection: &Connection, tally: &mut Tally, write: &AcceptWrite) -> Re
         .started_at
         .map(|at| start_checksum(number, &write.execution_id, Some(at)));
     insert.raw_bind_parameter(FIXED + 3, start_sum).map_err(working)?;
+    let namespace = namespace_column(&write.namespace);
+    insert.raw_bind_parameter(FIXED + 4, namespace).map_err(working)?;
     if insert.raw_execute().map_err(working)? == 0 {
         return conflict_of(connection, write).map(Outcome::Conflict);
     }
 
     let record = ValueRef::Blob(&write.record);
-    let sum = checksum(columns.into_iter().chain([record]));
+    let sum = covered(columns, namespace, record);
     connection
         .prepare_cached(INSERT_ACCEPTED)
         .and_then(|mut insert| insert.execute(params![column_number(number), sum, bound(record)]))

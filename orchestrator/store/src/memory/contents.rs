@@ -148,6 +148,7 @@ impl Contents {
             request_id: write.request_id.clone(),
             tags: write.tags.clone(),
             outline: None,
+            namespace: write.namespace.clone(),
         };
         let execution = StoredExecution {
             summary,
@@ -350,4 +351,8 @@ fn lets_through(filter: &ListFilter, summary: &StoredSummary) -> bool {
         && filter
             .parent_execution_id
             .is_none_or(|parent| summary.parent_execution_id == Some(parent))
+        && filter
+            .namespaces
+            .as_ref()
+            .is_none_or(|namespaces| namespaces.contains(&summary.namespace))
 }

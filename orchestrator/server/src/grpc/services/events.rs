@@ -1,9 +1,11 @@
 //! `EventService`: terminal events from now on, for those who subscribe. Repeats nothing.
 
+use crate::grpc::caller::Caller;
 use crate::grpc::{Answers, Edge};
 use crate::sinks::TerminalEvent;
 use crate::status::Rejection;
 use escapement_contract::Status as PlanStatus;
+use escapement_model::Namespace;
 use escapement_transport::response_budget::{ResponseBudget, TakeDeadline};
 use escapement_transport::{CallClass, ConnectionAbort};
 use escapement_wire::v1;
@@ -38,7 +40,9 @@ impl EventService for Events {
         request: Request<v1::SubscribeEventsRequest>,
     ) -> Result<Response<Self::SubscribeEventsStream>, Status> {
         let abort = request.extensions().get::<ConnectionAbort>().cloned();
-        let types = request.into_inner().types;
+        let caller = Caller::of(request.extensions());
+        let v1::SubscribeEventsRequest { types, namespace } = request.into_inner();
+        let namespaces = caller.listed(&namespace)?;
         let known =
             [PlanStatus::Success, PlanStatus::Partial, PlanStatus::Failure].map(PlanStatus::event_type);
         if let Some(unknown) = types.iter().find(|name| !known.contains(&name.as_str())) {
@@ -53,6 +57,7 @@ impl EventService for Events {
         let subscription = Subscription {
             events: self.edge.events.subscribe(),
             types,
+            namespaces,
             dropped: 0,
             answers: self.edge.answers.clone(),
             abort,
@@ -69,6 +74,8 @@ struct Subscription {
     events: Receiver<Weak<TerminalEvent>>,
     /// Empty: all.
     types: Vec<String>,
+    /// `None`: all.
+    namespaces: Option<Vec<Namespace>>,
     dropped: i64,
     answers: ResponseBudget,
     abort: Option<ConnectionAbort>,
@@ -147,6 +154,8 @@ impl Subscription {
     }
 
     fn wants(&self, event: &TerminalEvent) -> bool {
-        self.types.is_empty() || self.types.iter().any(|wanted| wanted == event.name())
+        let namespaces = self.namespaces.as_ref();
+        namespaces.is_none_or(|visible| visible.contains(event.namespace()))
+            && (self.types.is_empty() || self.types.iter().any(|wanted| wanted == event.name()))
     }
 }

@@ -4,6 +4,7 @@ mod list;
 mod submit;
 mod validate;
 
+use crate::grpc::caller::Caller;
 use crate::grpc::queries::paging::page_size;
 use crate::grpc::{Answers, Edge, execution_id};
 use crate::host::handle::Lane;
@@ -11,6 +12,7 @@ use crate::limits::{AUDIT_PAGE_MAX, WAIT_TIMEOUT_MS_DEFAULT, WAIT_TIMEOUT_MS_MAX
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
 use escapement_engine::{Ended, Input};
+use escapement_model::ExecutionId;
 use escapement_transport::response_budget::{Budgeted, with_room};
 use escapement_transport::{CallClass, ConnectionAbort};
 use escapement_wire::v1;
@@ -29,6 +31,14 @@ impl Plans {
     pub(crate) fn new(edge: Edge) -> Self {
         Self { edge }
     }
+
+    /// The execution that a request is about, if the caller may know of it. Every lookup by an execution id comes through here.
+    async fn visible<T>(&self, request: &Request<T>, id: impl Fn(&T) -> &str) -> Result<ExecutionId, Status> {
+        let execution_id = execution_id(id(request.get_ref()))?;
+        let caller = Caller::of(request.extensions());
+        self.edge.require_visible(&caller, execution_id).await?;
+        Ok(execution_id)
+    }
 }
 
 #[tonic::async_trait]
@@ -37,22 +47,24 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::ExecutePlanRequest>,
     ) -> Result<Response<v1::ExecutePlanResponse>, Status> {
-        let (metadata, _, request) = request.into_parts();
-        self.execute(request, &metadata).await
+        let (metadata, extensions, request) = request.into_parts();
+        self.execute(request, &metadata, &Caller::of(&extensions)).await
     }
 
     async fn submit_plan(
         &self,
         request: Request<v1::SubmitPlanRequest>,
     ) -> Result<Response<v1::SubmitPlanResponse>, Status> {
-        let (metadata, _, request) = request.into_parts();
-        self.submit(request, &metadata).await
+        let (metadata, extensions, request) = request.into_parts();
+        self.submit(request, &metadata, &Caller::of(&extensions)).await
     }
 
     async fn validate_plan(
         &self,
         request: Request<v1::ValidatePlanRequest>,
     ) -> Result<Response<v1::ValidatePlanResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        caller.namespace(&request.get_ref().namespace)?;
         self.validate(request.into_inner()).await
     }
 
@@ -60,7 +72,7 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::GetExecutionRequest>,
     ) -> Result<Response<v1::GetExecutionResponse>, Status> {
-        let execution_id = execution_id(&request.into_inner().execution_id)?;
+        let execution_id = self.visible(&request, |request| &request.execution_id).await?;
         let execution = self.edge.certified_execution(execution_id).await?;
         let answer = v1::GetExecutionResponse {
             execution: Some(execution),
@@ -72,9 +84,8 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::WaitExecutionRequest>,
     ) -> Result<Response<v1::WaitExecutionResponse>, Status> {
-        let request = request.into_inner();
-        let execution_id = execution_id(&request.execution_id)?;
-        let patience = wait_timeout(request.timeout_ms)?;
+        let execution_id = self.visible(&request, |request| &request.execution_id).await?;
+        let patience = wait_timeout(request.into_inner().timeout_ms)?;
         let mut has_settled = false;
         if !patience.is_zero() {
             let settled = self
@@ -110,7 +121,8 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::ListExecutionsRequest>,
     ) -> Result<Response<v1::ListExecutionsResponse>, Status> {
-        self.list(&request.into_inner()).await
+        let caller = Caller::of(request.extensions());
+        self.list(request.get_ref(), &caller).await
     }
 
     type WatchExecutionStream = Answers<v1::WatchExecutionResponse>;
@@ -120,8 +132,8 @@ impl PlanExecutionService for Plans {
         request: Request<v1::WatchExecutionRequest>,
     ) -> Result<Response<Self::WatchExecutionStream>, Status> {
         let abort = request.extensions().get::<ConnectionAbort>().cloned();
+        let execution_id = self.visible(&request, |request| &request.execution_id).await?;
         let request = request.into_inner();
-        let execution_id = execution_id(&request.execution_id)?;
         let from_sequence = from_sequence(request.from_sequence)?;
         let after_hash = after_hash(&request.after_hash, from_sequence)?;
         let watch = self.edge.watch(execution_id, from_sequence, after_hash, abort);
@@ -132,8 +144,8 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::ListAuditEntriesRequest>,
     ) -> Result<Response<v1::ListAuditEntriesResponse>, Status> {
+        let execution_id = self.visible(&request, |request| &request.execution_id).await?;
         let request = request.into_inner();
-        let execution_id = execution_id(&request.execution_id)?;
         let from_sequence = from_sequence(request.from_sequence)?;
         let page_size = page_size(request.page_size, AUDIT_PAGE_MAX, AUDIT_PAGE_MAX)?;
         let page = self.edge.audit_page(execution_id, from_sequence, page_size);
@@ -144,6 +156,7 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::ExplainExecutionRequest>,
     ) -> Result<Response<v1::ExplainExecutionResponse>, Status> {
+        self.visible(&request, |request| &request.execution_id).await?;
         self.edge.explain_execution(request.into_inner()).await
     }
 
@@ -151,6 +164,7 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::ReplayExecutionRequest>,
     ) -> Result<Response<v1::ReplayExecutionResponse>, Status> {
+        self.visible(&request, |request| &request.execution_id).await?;
         self.edge.replay_execution(&request.into_inner()).await
     }
 
@@ -160,6 +174,7 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::ExportExecutionRequest>,
     ) -> Result<Response<Self::ExportExecutionStream>, Status> {
+        self.visible(&request, |request| &request.execution_id).await?;
         let abort = request.extensions().get::<ConnectionAbort>().cloned();
         self.edge.export_execution(request.get_ref(), abort).await
     }
@@ -168,6 +183,8 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::SimulatePlanRequest>,
     ) -> Result<Response<v1::SimulatePlanResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        caller.namespace(&request.get_ref().namespace)?;
         self.edge.simulate_plan(request.into_inner()).await
     }
 }

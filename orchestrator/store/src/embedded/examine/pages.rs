@@ -211,7 +211,7 @@ fn is_indexed(connection: &Connection, place: i64, removed: &RemovedExecution) -
 }
 
 /// Pairs of counts that must be the same, of one moment.
-const SAME_COUNTS: [(&str, &str, &str); 7] = [
+const SAME_COUNTS: [(&str, &str, &str); 8] = [
     (
         "entries of the index by execution id",
         "SELECT count(*) FROM execution NOT INDEXED",
@@ -226,6 +226,11 @@ const SAME_COUNTS: [(&str, &str, &str); 7] = [
         "entries of the index by parent",
         "SELECT count(parent_execution_id) FROM execution NOT INDEXED",
         "SELECT count(*) FROM execution INDEXED BY execution_by_parent WHERE parent_execution_id IS NOT NULL",
+    ),
+    (
+        "entries of the index by namespace",
+        "SELECT count(namespace) FROM execution NOT INDEXED",
+        "SELECT count(*) FROM execution INDEXED BY execution_by_namespace WHERE namespace IS NOT NULL",
     ),
     (
         "accepted records",

@@ -43,6 +43,8 @@ pub(super) fn request(
         options: Some(ExecutionOptions {
             max_concurrent_steps: input.options.max_concurrent_steps,
         }),
+        // The parent's.
+        namespace: String::new(),
     })
 }
 

@@ -19,7 +19,10 @@ fn entries(n_entries: u64) -> Vec<AuditEntry> {
     let entry = |sequence| AuditEntry {
         sequence,
         at_unix_ms: 1,
-        kind: AuditKind::Accepted { deadline_ms: 2 },
+        kind: AuditKind::Accepted {
+            deadline_ms: 2,
+            provenance_digest: None,
+        },
         hash: [0; 32],
     };
     (1..=n_entries).map(entry).collect()

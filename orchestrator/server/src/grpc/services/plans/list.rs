@@ -1,6 +1,7 @@
 //! `ListExecutions`: one page of what the store has, newest first. Reads no execution whole.
 
 use super::Plans;
+use crate::grpc::caller::Caller;
 use crate::grpc::queries::paging::page_size;
 use crate::limits::{EXECUTIONS_PAGE_DEFAULT, EXECUTIONS_PAGE_MAX};
 use crate::status::Rejection;
@@ -17,9 +18,13 @@ impl Plans {
     pub(super) async fn list(
         &self,
         request: &v1::ListExecutionsRequest,
+        caller: &Caller,
     ) -> Result<Response<v1::ListExecutionsResponse>, Status> {
         let page_size = page_size(request.page_size, EXECUTIONS_PAGE_DEFAULT, EXECUTIONS_PAGE_MAX)?;
-        let filter = list_filter(request)?;
+        let filter = ListFilter {
+            namespaces: caller.listed(&request.namespace)?,
+            ..list_filter(request)?
+        };
         let before = match request.page_token.as_str() {
             "" => None,
             token => Some(page_token::decode(token, &filter).map_err(|_| Rejection::PageTokenInvalid)?),
@@ -77,6 +82,7 @@ fn list_filter(request: &v1::ListExecutionsRequest) -> Result<ListFilter, Reject
                 message: invalid.to_string(),
             }
         })?,
+        namespaces: None,
     })
 }
 

@@ -3,14 +3,18 @@
 
 use super::Plans;
 use crate::clock;
+use crate::grpc::Edge;
+use crate::grpc::caller::Caller;
 use crate::host::handle::Lane;
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
 use escapement_codec::execution;
+use escapement_codec::provenance::Provenance;
 use escapement_codec::request as convert;
+use escapement_codec::store_write::namespace_of;
 use escapement_contract::{Request as PlanRequest, validate_request};
 use escapement_engine::{Ended, Input, Refusal, Submission, Submitted, Submitter, UntilDecided};
-use escapement_model::{ExecutionId, limits};
+use escapement_model::{ExecutionId, Namespace, limits};
 use escapement_transport::CallClass;
 use escapement_transport::response_budget::{Budgeted, with_room};
 use escapement_wire::v1;
@@ -21,12 +25,14 @@ use tonic::{Response, Status};
 /// A valid request, before it is handed in.
 struct HandIn {
     request: Arc<PlanRequest>,
+    namespace: Namespace,
     fresh_id: ExecutionId,
     until_decided: UntilDecided,
 }
 
 /// What is known of a request that was handed in.
 struct HandedIn {
+    namespace: Namespace,
     /// Under which the execution goes.
     execution_id: ExecutionId,
     /// The digest of a request that names its execution id.
@@ -38,13 +44,18 @@ impl Plans {
         &self,
         request: v1::ExecutePlanRequest,
         metadata: &MetadataMap,
+        caller: &Caller,
     ) -> Result<Response<v1::ExecutePlanResponse>, Status> {
-        let hand_in = self.hand_in(convert::submit_of_execute(request), metadata)?;
+        let hand_in = self
+            .hand_in(convert::submit_of_execute(request), metadata, caller)
+            .await?;
         let handed_in = hand_in.handed_in();
         // The engine has the plan alone: it gives up those that wait in the queue.
         let ask = |caller| hand_in.by(Submitter::ForEnd(caller));
         let refusal = match self.edge.engine.call(Lane::Writes, ask).await? {
             Ended::Settled(settlement) => {
+                let accepted = Provenance::known(&settlement.provenance).namespace;
+                Edge::require_same_namespace(caller, &handed_in.namespace, &accepted)?;
                 let bytes = settlement.result.result_payload.len();
                 let room = self.edge.answers.take(CallClass::Executes, bytes)?;
                 let result = Some(execution::result(&settlement.result));
@@ -53,7 +64,7 @@ impl Plans {
             Ended::NotLive => None,
             Ended::Refused(refusal) => Some(refusal),
         };
-        self.accepted_before(&handed_in, None, refusal).await?;
+        self.accepted_before(caller, &handed_in, None, refusal).await?;
         let result = self
             .edge
             .stored_result(handed_in.execution_id, ReadClass::Submission);
@@ -65,19 +76,23 @@ impl Plans {
         &self,
         request: v1::SubmitPlanRequest,
         metadata: &MetadataMap,
+        caller: &Caller,
     ) -> Result<Response<v1::SubmitPlanResponse>, Status> {
-        let hand_in = self.hand_in(request, metadata)?;
+        let hand_in = self.hand_in(request, metadata, caller).await?;
         let (handed_in, request) = (hand_in.handed_in(), Arc::clone(&hand_in.request));
         let ask = |caller| hand_in.by(Submitter::ForAccept(caller));
         let refusal = match self.edge.engine.call(Lane::Writes, ask).await? {
             Submitted::Accepted(view) => {
+                let accepted = namespace_of(&view.request);
+                Edge::require_same_namespace(caller, &handed_in.namespace, &accepted)?;
                 let execution = Some(execution::live_execution(&view));
                 return Ok(Response::new(v1::SubmitPlanResponse { execution }));
             }
             Submitted::NotLive => None,
             Submitted::Refused(refusal) => Some(refusal),
         };
-        self.accepted_before(&handed_in, Some(&request), refusal).await?;
+        self.accepted_before(caller, &handed_in, Some(&request), refusal)
+            .await?;
         let execution = self
             .edge
             .stored_execution(handed_in.execution_id, ReadClass::Submission);
@@ -86,14 +101,26 @@ impl Plans {
         Ok(with_room(v1::SubmitPlanResponse { execution }, room))
     }
 
-    fn hand_in(&self, mut request: v1::SubmitPlanRequest, metadata: &MetadataMap) -> Result<HandIn, Status> {
+    async fn hand_in(
+        &self,
+        mut request: v1::SubmitPlanRequest,
+        metadata: &MetadataMap,
+        caller: &Caller,
+    ) -> Result<HandIn, Status> {
+        let parent = request.parent_execution_id.as_deref();
+        let asked = self
+            .edge
+            .namespace_asked(caller, &request.namespace, parent)
+            .await?;
+        let provenance = caller.provenance(asked, metadata);
         let room = self.edge.reserve_submission(&request)?;
         add_trace(&mut request, metadata);
         let draft = convert::request_draft(request);
         let request =
             validate_request(draft, self.edge.max_concurrent_steps).map_err(Rejection::Violations)?;
         Ok(HandIn {
-            request: Arc::new(request),
+            request: Arc::new(request.with_provenance(provenance.encode())),
+            namespace: provenance.namespace,
             fresh_id: crate::grpc::fresh_execution_id(clock::unix_ms()),
             until_decided: UntilDecided::hold(room),
         })
@@ -104,18 +131,30 @@ impl Plans {
     /// `refusal`: what the engine says, `None` if it knows the request. `request`: to find the field that differs.
     async fn accepted_before(
         &self,
+        caller: &Caller,
         handed_in: &HandedIn,
         request: Option<&PlanRequest>,
         refusal: Option<Refusal>,
     ) -> Result<(), Rejection> {
         let execution_id = handed_in.execution_id;
         match refusal {
-            None => Ok(()),
-            Some(Refusal::ExecutionIdUsed) => Err(self.edge.id_in_use(request, execution_id).await),
+            None => {}
+            Some(Refusal::ExecutionIdUsed) => {
+                return Err(self.edge.told_of_id(caller, request, execution_id).await);
+            }
             Some(refusal) => {
                 let named = handed_in.named.map(|digest| (execution_id, digest));
-                self.edge.decided_before(named, refusal).await
+                let decided = self.edge.decided_before(named, refusal).await;
+                if let Err(Rejection::Refused(refusal)) = decided {
+                    return Err(self.edge.told(caller, refusal).await);
+                }
+                decided?;
             }
+        }
+        match self.edge.stored_namespace(execution_id).await? {
+            Some(accepted) => Edge::require_same_namespace(caller, &handed_in.namespace, &accepted),
+            // It has been removed: what follows says so.
+            None => Ok(()),
         }
     }
 }
@@ -124,6 +163,7 @@ impl HandIn {
     fn handed_in(&self) -> HandedIn {
         let named = self.request.execution_id();
         HandedIn {
+            namespace: self.namespace.clone(),
             execution_id: named.unwrap_or(self.fresh_id),
             named: named.map(|_| *self.request.digest()),
         }

@@ -1,0 +1,223 @@
+//! Who calls, as far as it decides what the call may see and what is recorded of it. Proves nobody's identity.
+
+use crate::grpc::Edge;
+use crate::status::Rejection;
+use crate::storage::readers::ReadClass;
+use escapement_access::{Principal, PrincipalKind};
+use escapement_codec::provenance::{Provenance, trace_context};
+use escapement_codec::store_write::namespace_of;
+use escapement_contract::Request as PlanRequest;
+use escapement_engine::Refusal;
+use escapement_model::{ExecutionId, Namespace};
+use escapement_wire::v1;
+use escapement_wire::v1::accepted_by::Kind;
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
+use tonic::Extensions;
+use tonic::metadata::MetadataMap;
+
+/// Who calls. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller(Arc<Principal>);
+
+/// Who calls where nobody looks at credentials: without a policy, and from inside of this process.
+static EVERYBODY: LazyLock<Arc<Principal>> = LazyLock::new(|| Arc::new(Principal::without_policy()));
+
+impl Caller {
+    /// The principal that the connection put among the request's extensions.
+    pub(crate) fn of(extensions: &Extensions) -> Self {
+        let principal = extensions.get::<Arc<Principal>>();
+        Self(Arc::clone(principal.unwrap_or(&EVERYBODY)))
+    }
+
+    /// The namespace that a request is for.
+    ///
+    /// # Errors
+    /// If the name is none, or the caller has no business there.
+    pub(crate) fn namespace(&self, requested: &str) -> Result<Namespace, Rejection> {
+        well_named(requested)?;
+        self.0.namespace(requested).map_err(Rejection::Denied)
+    }
+
+    /// True if the caller may know of what lies in the namespace.
+    pub(crate) fn sees(&self, namespace: &Namespace) -> bool {
+        self.0.sees_all() || self.0.sees(namespace)
+    }
+
+    /// The namespaces that a list is about: the one that is asked for, else all that the caller may see; `None`: every one.
+    ///
+    /// # Errors
+    /// As [`Caller::namespace`].
+    pub(crate) fn listed(&self, requested: &str) -> Result<Option<Vec<Namespace>>, Rejection> {
+        if !requested.is_empty() {
+            return Ok(Some(vec![self.namespace(requested)?]));
+        }
+        if self.0.sees_all() {
+            return Ok(None);
+        }
+        let named = self.0.grants.iter().flat_map(|grant| grant.namespaces.named());
+        let visible: BTreeSet<&Namespace> = named.filter(|namespace| self.0.sees(namespace)).collect();
+        Ok(Some(visible.into_iter().cloned().collect()))
+    }
+
+    /// What is recorded of where a request came from.
+    pub(crate) fn provenance(&self, namespace: Namespace, metadata: &MetadataMap) -> Provenance {
+        let text = |key| metadata.get(key).and_then(|value| value.to_str().ok());
+        Provenance {
+            namespace,
+            accepted_by: self.accepted_by(),
+            trace_context: trace_context(text("traceparent"), text("tracestate")),
+        }
+    }
+
+    fn accepted_by(&self) -> Option<v1::AcceptedBy> {
+        let kind = match self.0.kind {
+            PrincipalKind::Anonymous => return None,
+            PrincipalKind::Token => Kind::Token,
+            PrincipalKind::Jwt => Kind::Jwt,
+            PrincipalKind::Certificate => Kind::Certificate,
+            PrincipalKind::Attempt => Kind::Attempt,
+        };
+        Some(v1::AcceptedBy {
+            name: self.0.name.to_string(),
+            kind: kind as i32,
+            issuer: self.0.issuer.to_string(),
+        })
+    }
+}
+
+/// Refuses a name that is none; the empty one stands for no name.
+fn well_named(requested: &str) -> Result<(), Rejection> {
+    if requested.is_empty() || Namespace::parse(requested).is_some() {
+        return Ok(());
+    }
+    Err(Rejection::InvalidField {
+        field: "namespace",
+        message: "must be 1 to 63 of a to z, 0 to 9 and -, neither beginning nor ending with -".to_owned(),
+    })
+}
+
+impl Edge {
+    /// Refuses an execution that the caller may not know of, in the words for one that was never accepted.
+    ///
+    /// An execution never changes its namespace, so what was seen once may be asked for afterwards. What was removed belongs to
+    /// nobody any more: only callers that see everything are told of it.
+    ///
+    /// # Errors
+    /// Not found; or as the engine and the store fail.
+    pub(crate) async fn require_visible(
+        &self,
+        caller: &Caller,
+        execution_id: ExecutionId,
+    ) -> Result<(), tonic::Status> {
+        if caller.0.sees_all() || self.sees_execution(caller, execution_id).await? {
+            return Ok(());
+        }
+        Err(Rejection::ExecutionNotFound(execution_id).into())
+    }
+
+    /// The namespace that a request for an execution is for. Without a name it is the parent's, if the request names a parent.
+    ///
+    /// A nested execution passes the queue, so its parent must be of its own namespace.
+    ///
+    /// # Errors
+    /// As [`Caller::namespace`], and if the parent is of another namespace.
+    pub(crate) async fn namespace_asked(
+        &self,
+        caller: &Caller,
+        requested: &str,
+        parent: Option<&str>,
+    ) -> Result<Namespace, tonic::Status> {
+        // Whether it is an id at all is for the contract to say.
+        let of_parent = match parent.and_then(|parent| parent.parse().ok()) {
+            Some(parent) => self.namespace_of_execution(parent).await?,
+            None => None,
+        };
+        let namespace = match (requested, &of_parent) {
+            ("", Some(of_parent)) => caller.namespace(of_parent.as_str())?,
+            (requested, _) => caller.namespace(requested)?,
+        };
+        if of_parent.is_some_and(|of_parent| of_parent != namespace) {
+            return Err(Rejection::InvalidField {
+                field: "parent_execution_id",
+                message: "is of another namespace".to_owned(),
+            }
+            .into());
+        }
+        Ok(namespace)
+    }
+
+    async fn sees_execution(
+        &self,
+        caller: &Caller,
+        execution_id: ExecutionId,
+    ) -> Result<bool, tonic::Status> {
+        let namespace = self.namespace_of_execution(execution_id).await?;
+        Ok(namespace.is_some_and(|namespace| caller.sees(&namespace)))
+    }
+
+    async fn namespace_of_execution(
+        &self,
+        execution_id: ExecutionId,
+    ) -> Result<Option<Namespace>, tonic::Status> {
+        if let Some(view) = self.live(execution_id).await? {
+            return Ok(Some(namespace_of(&view.request)));
+        }
+        Ok(self.stored_namespace(execution_id).await?)
+    }
+
+    /// The namespace of an execution by the store alone; `None` if it is not there.
+    pub(crate) async fn stored_namespace(
+        &self,
+        execution_id: ExecutionId,
+    ) -> Result<Option<Namespace>, Rejection> {
+        let read = self.readers.read(ReadClass::Submission, move |reader| {
+            let stored = reader.execution_or_ending(execution_id)?;
+            Ok(stored.map(|stored| stored.summary.namespace))
+        });
+        read.await
+    }
+
+    /// Refuses to attach a request to an execution of another namespace.
+    ///
+    /// # Errors
+    /// That the execution id is in use; a caller that may see the execution is told that the namespace differs.
+    pub(crate) fn require_same_namespace(
+        caller: &Caller,
+        asked: &Namespace,
+        accepted: &Namespace,
+    ) -> Result<(), Rejection> {
+        if asked == accepted {
+            return Ok(());
+        }
+        let differs = caller.sees(accepted).then(|| "namespace".to_owned());
+        Err(Rejection::ExecutionIdInUse { differs })
+    }
+
+    /// A refusal as the caller may hear it: what it may not know of is not named.
+    pub(crate) async fn told(&self, caller: &Caller, refusal: Refusal) -> Rejection {
+        match refusal {
+            Refusal::PlanIdUsed { execution_id }
+                if !caller.0.sees_all()
+                    && !self.sees_execution(caller, execution_id).await.unwrap_or(false) =>
+            {
+                Rejection::PlanIdUsedElsewhere
+            }
+            other => Rejection::Refused(other),
+        }
+    }
+
+    /// Why a request is refused whose execution id is in use, as the caller may hear it.
+    pub(crate) async fn told_of_id(
+        &self,
+        caller: &Caller,
+        asked: Option<&PlanRequest>,
+        execution_id: ExecutionId,
+    ) -> Rejection {
+        let sees = caller.0.sees_all() || self.sees_execution(caller, execution_id).await.unwrap_or(false);
+        self.id_in_use(asked.filter(|_| sees), execution_id).await
+    }
+}
+
+#[cfg(test)]
+mod tests;
