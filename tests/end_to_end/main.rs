@@ -13,6 +13,7 @@ mod story;
 mod world;
 
 mod absences;
+mod access;
 mod backup;
 mod callers;
 mod certificates;

@@ -23,6 +23,7 @@ const REFUSED: [(&str, &[&str], i32, &str); 9] = [
             "--listen",
             "192.0.2.1:1",
             "--allow-plaintext",
+            "--allow-anonymous",
             "--store-path",
             "other",
         ],

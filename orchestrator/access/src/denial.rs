@@ -48,6 +48,13 @@ pub enum Denial {
         /// The id.
         worker_id: String,
     },
+    /// The instance is that of a worker of another principal.
+    InstanceOfAnother,
+    /// The principal has as many worker sessions as it may.
+    TooManySessions {
+        /// How many that are.
+        max: u32,
+    },
     /// No call has this path.
     UnknownCall,
 }
@@ -65,6 +72,8 @@ impl Denial {
             Denial::NamespaceNotPermitted { .. } => "NAMESPACE_NOT_PERMITTED",
             Denial::UserNotPermitted { .. } => "USER_NOT_PERMITTED",
             Denial::WorkerIdNotPermitted { .. } => "WORKER_ID_NOT_PERMITTED",
+            Denial::InstanceOfAnother => "INSTANCE_OF_ANOTHER",
+            Denial::TooManySessions { .. } => "TOO_MANY_SESSIONS",
             Denial::UnknownCall => "CALL_UNKNOWN",
         }
     }
@@ -93,7 +102,9 @@ impl Denial {
             | Denial::CredentialsInvalid
             | Denial::CredentialsExpired
             | Denial::KeysUnavailable
+            | Denial::InstanceOfAnother
             | Denial::UnknownCall => Vec::new(),
+            Denial::TooManySessions { max } => Vec::from([("max_sessions", max.to_string())]),
         }
     }
 }
@@ -121,6 +132,10 @@ impl fmt::Display for Denial {
             }
             Denial::WorkerIdNotPermitted { worker_id } => {
                 format!("The worker id {worker_id:?} is not one of those that the policy permits.")
+            }
+            Denial::InstanceOfAnother => "The instance is that of a worker with other credentials.".to_owned(),
+            Denial::TooManySessions { max } => {
+                format!("These credentials are for {max} worker sessions at a time, and there are as many.")
             }
             Denial::UnknownCall => "There is no such call.".to_owned(),
         };

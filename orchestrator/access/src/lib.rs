@@ -23,6 +23,8 @@ mod policy;
 
 mod access;
 
+mod sessions;
+
 pub use access::{Access, Credentials};
 pub use certificate::CertificateIdentity;
 pub use denial::Denial;
@@ -32,4 +34,5 @@ pub use pattern::{Pattern, PatternError};
 pub use policy::{NamespaceLimits, Policy, PolicyViolation};
 pub use principal::{Principal, PrincipalKind};
 pub use role::{Role, Roles};
+pub use sessions::InstanceOwners;
 pub use token::{NotAToken, StaticToken};

@@ -94,13 +94,17 @@ impl Principal {
         })
     }
 
-    /// The only namespace that its grants name, if they name exactly one.
+    /// The only namespace in which it reads or hands in, if there is exactly one.
     pub fn only_namespace(&self) -> Option<&Namespace> {
+        if self.sees_all() {
+            return None;
+        }
         let mut names = BTreeSet::new();
         for grant in &self.grants {
+            let is_bound = grant.roles.contains(Role::Viewer) || grant.roles.contains(Role::Submitter);
             match &grant.namespaces {
-                NamespaceScope::All => return None,
-                NamespaceScope::Named(named) => names.extend(named),
+                NamespaceScope::Named(named) if is_bound => names.extend(named),
+                NamespaceScope::Named(_) | NamespaceScope::All => {}
             }
         }
         let only = names.pop_first()?;
@@ -182,6 +186,24 @@ impl Principal {
             }
         }
         Ok(())
+    }
+
+    /// True if the plans that it asks about are held to its patterns of actions: a viewer's and an operator's are not.
+    pub fn is_held_to_actions(&self, namespace: &Namespace) -> bool {
+        let is_free = |role| self.has(role, namespace);
+        ![Role::Viewer, Role::Operator, Role::Admin]
+            .into_iter()
+            .any(is_free)
+    }
+
+    /// True if it may know that workers offer the action.
+    pub fn may_list(&self, action: &str) -> bool {
+        self.grants.iter().any(|grant| {
+            let lists_all = [Role::Viewer, Role::Operator, Role::Admin];
+            let lists_some = [Role::Submitter, Role::Worker];
+            lists_all.into_iter().any(|role| grant.roles.contains(role))
+                || (lists_some.into_iter().any(|role| grant.roles.contains(role)) && grant.names(action))
+        })
     }
 
     /// True if its workers may offer the action.

@@ -19,6 +19,7 @@ pub mod simulation;
 pub mod session_in;
 pub mod session_journal;
 pub mod session_out;
+pub mod session_rights;
 mod traits;
 
 pub mod archive;

@@ -1,5 +1,5 @@
 //! What the orchestrator's binary does beside serving: `backup`, `restore`, `check` and `drop` of a store, `export` and `verify` of
-//! records, `render`. Starts no engine and opens no port.
+//! records, `render`, `token`. Starts no engine and opens no port.
 
 #![warn(clippy::too_many_lines)]
 
@@ -8,6 +8,7 @@ mod copies;
 mod drop;
 mod export;
 mod render;
+mod token;
 mod verify;
 
 pub mod exit;
@@ -112,6 +113,13 @@ pub enum Command {
     ///
     /// Exit codes: 0 drawn; 64 wrong flags; 65 the input cannot be drawn; 73 a file cannot be used.
     Render(render::Flags),
+    /// Makes static tokens for the policy of --access-policy, and says what the policy holds of one.
+    ///
+    /// Stdout: one line of JSON with the event "token_made", which holds the token itself and is the only place where it
+    /// ever stands, or "token_hashed".
+    ///
+    /// Exit codes: 0 done; 64 wrong flags; 65 what stands on stdin is no token; 73 stdin cannot be read.
+    Token(token::Token),
 }
 
 /// Does it, and says on stdout what came of it.
@@ -127,5 +135,6 @@ pub fn run_command(command: &Command) -> Result<(), Failure> {
         Command::Export(flags) => export::run(flags),
         Command::Verify(flags) => verify::run(flags),
         Command::Render(flags) => render::run(flags),
+        Command::Token(flags) => token::run(flags),
     }
 }

@@ -1,9 +1,13 @@
 //! What the operator may set: flags and `ESCAPEMENT_*` variables. Opens nothing and starts nothing.
 
+mod access;
+mod no_config;
 mod security;
 
+use self::access::AccessFlags;
+pub use self::no_config::NoConfig;
 use self::security::SecurityFlags;
-use crate::exit::{EXIT_USAGE, Failure};
+use crate::exit::Failure;
 use crate::limits::{DECLARED_ACTIONS_MAX, PEER_BYTES_MAX, PEERS_MAX};
 use clap::Args;
 use clap::builder::BoolishValueParser;
@@ -14,7 +18,6 @@ use escapement_store::Removal;
 use hyper::Uri;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// How the orchestrator serves. The help takes the texts of the fields.
 #[derive(Args, Clone, Debug)]
@@ -38,6 +41,10 @@ pub struct Config {
     /// How connections are encrypted, and whose certificates are believed.
     #[command(flatten)]
     pub security: SecurityFlags,
+
+    /// Who may do what.
+    #[command(flatten)]
+    pub access: AccessFlags,
 
     /// Directory of the store; made if it does not exist.
     #[arg(
@@ -233,33 +240,6 @@ pub struct Config {
     pub given: Given,
 }
 
-/// Why there is no configuration to start with.
-#[derive(Debug)]
-pub enum NoConfig {
-    /// A flag or variable does not parse, or help was asked for.
-    Arguments(Box<clap::Error>),
-    /// The values do not go together.
-    Refused(Failure),
-}
-
-impl NoConfig {
-    /// Says what is wrong, or prints the help, and gives the exit code.
-    pub fn report(&self) -> ExitCode {
-        match self {
-            NoConfig::Arguments(error) if error.use_stderr() => {
-                escapement_process::say(error.to_string().trim_end());
-                ExitCode::from(EXIT_USAGE)
-            }
-            NoConfig::Arguments(error) => {
-                // Help or version; a closed stdout loses it, and nothing else.
-                let _closed = error.print();
-                ExitCode::SUCCESS
-            }
-            NoConfig::Refused(failure) => failure.report(),
-        }
-    }
-}
-
 impl Config {
     /// Refuses values that do not go together.
     pub(crate) fn checked(self, given: Given) -> Result<Self, NoConfig> {
@@ -276,6 +256,10 @@ impl Config {
     /// The flag that cannot be kept, and why.
     fn problem(&self) -> Option<(&'static str, String)> {
         let problem = self.security.problem(self.listen, self.webhook_listen);
+        if problem.is_some() {
+            return problem;
+        }
+        let problem = self.access.problem(self.listen);
         if problem.is_some() {
             return problem;
         }

@@ -21,13 +21,14 @@ use crate::limits::{
 use crate::sinks::Subscribers;
 use crate::status::Rejection;
 use crate::storage::readers::Readers;
+use escapement_access::InstanceOwners;
 use escapement_codec::session_out::WelcomeDefaults;
 use escapement_model::ExecutionId;
 use escapement_transport::CallClass;
 use escapement_transport::response_budget::ResponseBudget;
 use prost::Message;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio::sync::watch::Receiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
@@ -51,6 +52,8 @@ pub(crate) struct Edge {
     pub(crate) greeting: WelcomeDefaults,
     pub(crate) max_concurrent_steps: u32,
     pub(crate) simulations: Simulations,
+    /// Whose the instances of workers are.
+    pub(crate) owners: Arc<Mutex<InstanceOwners>>,
     /// True once streams that nothing else ends must end.
     pub(crate) closing: Receiver<bool>,
 }
@@ -77,6 +80,7 @@ impl Edge {
             events,
             greeting,
             max_concurrent_steps,
+            owners: Arc::default(),
             simulations: Simulations::new(max_concurrent_steps, queue_allowance_ms),
             closing,
         }

@@ -8,7 +8,7 @@ use escapement_engine::Refusal;
 use escapement_model::ExecutionId;
 use escapement_simulator::TooLong;
 use escapement_store::RemovedExecution;
-use escapement_transport::refusal::{again_later, error_info, plain};
+use escapement_transport::refusal::{again_later, error_info, of_denial, plain};
 use escapement_transport::{CallClass, Refusal as CallRefusal};
 use tonic::{Code, Status};
 use tonic_types::{FieldViolation, StatusExt};
@@ -98,6 +98,12 @@ impl Rejection {
     }
 }
 
+impl From<Denial> for Rejection {
+    fn from(denial: Denial) -> Self {
+        Rejection::Denied(denial)
+    }
+}
+
 impl From<CallRefusal> for Rejection {
     fn from(refusal: CallRefusal) -> Self {
         Rejection::Call(refusal)
@@ -132,12 +138,12 @@ impl From<Rejection> for Status {
             ),
             Rejection::Refused(refusal) => of_refusal(refusal),
             Rejection::ExecutionIdInUse { differs } => of_id_in_use(differs),
-            Rejection::Denied(denial) => of_denial(&denial),
             Rejection::PlanIdUsedElsewhere => {
                 let message = "The plan was accepted before; a plan id is single-use.".to_owned();
                 plain(Code::FailedPrecondition, "PLAN_ID_USED", message, [])
             }
             Rejection::Call(refusal) => refusal.into(),
+            Rejection::Denied(denial) => of_denial(&denial),
             Rejection::ExecutionNotFound(execution_id) => plain(
                 Code::NotFound,
                 "EXECUTION_NOT_FOUND",
@@ -229,20 +235,6 @@ impl From<Rejection> for Status {
                 [],
             ),
         }
-    }
-}
-
-fn of_denial(denial: &Denial) -> Status {
-    let code = match denial.is_of_credentials() {
-        true => Code::Unauthenticated,
-        false => Code::PermissionDenied,
-    };
-    let (reason, message) = (denial.reason(), denial.to_string());
-    let mut facts = denial.facts().into_iter();
-    match (facts.next(), facts.next()) {
-        (None, _) => plain(code, reason, message, []),
-        (Some(fact), None) => plain(code, reason, message, [fact]),
-        (Some(first), Some(second)) => plain(code, reason, message, [first, second]),
     }
 }
 

@@ -214,7 +214,15 @@ fn a_configuration_is_checked_without_serving() {
 #[test]
 fn an_address_that_others_can_reach_must_be_allowed() {
     assert!(parse(&["--listen", "0.0.0.0:7400"]).is_err());
-    assert!(parse(&["--listen", "0.0.0.0:7400", "--allow-plaintext"]).is_ok());
+    assert!(
+        parse(&[
+            "--listen",
+            "0.0.0.0:7400",
+            "--allow-plaintext",
+            "--allow-anonymous"
+        ])
+        .is_ok()
+    );
     assert!(parse(&["--listen", "[::1]:7400"]).is_ok());
 }
 
@@ -246,6 +254,16 @@ type Refused<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
 fn a_refused_start_exits_64_and_says_why_on_stderr_only() {
     let table: &[Refused<'_>] = &[
         (&["--listen", "0.0.0.0:0"], &[], "--allow-plaintext"),
+        (
+            &["--listen", "0.0.0.0:0", "--allow-plaintext"],
+            &[],
+            "--allow-anonymous",
+        ),
+        (
+            &["--access-policy", "p.toml", "--allow-anonymous"],
+            &[],
+            "--access-policy",
+        ),
         (&["--max-sessions", "0"], &[], "--max-sessions"),
         (
             &[],
@@ -300,6 +318,7 @@ fn an_empty_variable_is_not_set_and_an_unknown_one_is_told_of() {
     let variables = [
         ("ESCAPEMENT_MAX_SESSIONS", ""),
         ("ESCAPEMENT_ALLOW_PLAINTEXT", ""),
+        ("ESCAPEMENT_ALLOW_ANONYMOUS", ""),
         ("ESCAPEMENT_LISTN", "127.0.0.1:7402"),
         ("ESCAPEMENT_ROOT", "/of/a/worker"),
     ];

@@ -2,6 +2,7 @@
 //! Knows no service.
 
 use crate::body_prefetch::PrefetchedBody;
+use crate::call_access::{AccessRules, ConnectionAccess};
 use crate::call_class::{CallClass, class_of, message_bytes_max};
 use crate::call_limits::Gate;
 use crate::call_slots::CallPermit;
@@ -13,7 +14,7 @@ use crate::limits::{
     KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, LARGE_REQUEST_BYTES, STREAM_WINDOW_BYTES,
     STREAMS_PER_CONNECTION_MAX,
 };
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, of_denial};
 use crate::request_body::RequestBody;
 use crate::response_budget::{ResponsePermit, TakeDeadline};
 use crate::tls::Lease;
@@ -50,8 +51,9 @@ pub struct CallerThreads {
     pub large: Handle,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    access: ConnectionAccess,
     open_requests: AtomicUsize,
     /// Rises with every request, so that a look from time to time sees whether there were any.
     requests: AtomicUsize,
@@ -83,12 +85,19 @@ pub(crate) struct Accepted<S> {
 /// Serves one connection until it ends. When `closing` turns true it gets a short time to finish.
 pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     accepted: Accepted<S>,
+    rules: &AccessRules,
     routes: Routes,
     gate: Gate,
     callers: CallerThreads,
     closing: watch::Receiver<bool>,
 ) {
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(Shared {
+        access: rules.of_connection(accepted.peer.address, accepted.peer.certificate.clone()),
+        open_requests: AtomicUsize::new(0),
+        requests: AtomicUsize::new(0),
+        abort: ConnectionAbort::default(),
+        has_begun: Arc::default(),
+    });
     let service = ConnectionService {
         routes,
         gate,
@@ -126,6 +135,7 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 ) {
     let mut connection = pin!(connection);
     let mut distrusted = pin!(distrusted(lease));
+    let mut lost = pin!(shared.access.lost());
     let mut is_closing = false;
     let mut requests_seen = 0;
     let mut due = Instant::now() + CONNECTION_IDLE_MAX;
@@ -145,6 +155,10 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                 if !shared.has_begun.load(Ordering::Relaxed) {
                     return;
                 }
+                true
+            }
+            why = lost.as_mut(), if !is_closing => {
+                info!(why, "connection told to go");
                 true
             }
             why = distrusted.as_mut(), if !is_closing => {
@@ -198,11 +212,15 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, mut request: hyper::Request<Incoming>) -> Self::Future {
+        // First of all: nothing of the process is for who may not make this call.
+        if let Err(denial) = self.shared.access.judge(&mut request, &self.shared.abort) {
+            return Box::pin(ready(Ok(refused(of_denial(&denial)))));
+        }
         let class = class_of(request.uri().path());
         let (place, incomplete) = match self.gate.enter(class) {
             Ok(let_in) => let_in,
             // Nothing of the request is read, and nothing of it is kept.
-            Err(rejection) => return Box::pin(ready(Ok(refused(rejection)))),
+            Err(rejection) => return Box::pin(ready(Ok(refused(rejection.into())))),
         };
         let abort = self.shared.abort.clone();
         let extensions = request.extensions_mut();
@@ -265,8 +283,8 @@ async fn served_by(
     }
 }
 
-fn refused(rejection: Refusal) -> hyper::Response<CountedBody> {
-    let answer = Status::from(rejection).into_http::<Body>();
+fn refused(status: Status) -> hyper::Response<CountedBody> {
+    let answer = status.into_http::<Body>();
     answer.map(|body| CountedBody {
         body,
         rest: Bytes::new(),

@@ -14,6 +14,8 @@ mod connection;
 mod body_prefetch;
 mod request_body;
 
+mod call_access;
+
 mod call_limits;
 mod call_slots;
 
@@ -27,6 +29,7 @@ mod fair_stream;
 mod guarded;
 mod limits;
 
+pub use call_access::AccessRules;
 pub use call_class::CallClass;
 pub use connection::{CallerThreads, Peer};
 pub use connection_abort::ConnectionAbort;

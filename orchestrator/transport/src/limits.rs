@@ -83,3 +83,7 @@ pub(crate) const HEADER_LIST_BYTES_MAX: u32 = 32 << 10;
 pub(crate) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// HTTP/2: time that a ping has to be answered.
 pub(crate) const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Failed authentications on one connection, which then is cut.
+pub(crate) const FAILED_AUTHENTICATIONS_MAX: u32 = 16;
+/// Callers with credentials of their own that are remembered for each connection.
+pub(crate) const PRINCIPALS_PER_CONNECTION_MAX: usize = 16;

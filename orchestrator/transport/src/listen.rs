@@ -1,6 +1,7 @@
 //! The accept loop: one task for each connection, up to a limit, and what happens until it speaks HTTP/2.
 //! Knows neither HTTP nor services.
 
+use crate::call_access::AccessRules;
 use crate::call_limits::Gate;
 use crate::connection::{self, Accepted, CallerThreads, Peer};
 use crate::limits::{ACCEPT_CALM, ACCEPT_PAUSE, CONNECTION_CLOSE_TIMEOUT, PREFACE_TIMEOUT};
@@ -25,12 +26,18 @@ pub struct Connections {
     /// `None`: nothing is encrypted.
     handshakes: Option<Handshakes>,
     failures: Arc<Failures>,
+    rules: AccessRules,
 }
 
 impl Connections {
-    /// Room for `max` connections. With `tls` each begins with a handshake by what the files hold then; without, none is
-    /// encrypted.
-    pub fn new(max: u32, callers: CallerThreads, tls: Option<watch::Receiver<Arc<TlsServer>>>) -> Self {
+    /// Room for `max` connections, whose callers are judged by the rules. With `tls` each begins with a handshake by what the
+    /// files hold then; without, none is encrypted.
+    pub fn new(
+        max: u32,
+        callers: CallerThreads,
+        tls: Option<watch::Receiver<Arc<TlsServer>>>,
+        rules: AccessRules,
+    ) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(max as usize)),
             max,
@@ -38,6 +45,7 @@ impl Connections {
             callers,
             handshakes: tls.map(Handshakes::new),
             failures: Arc::default(),
+            rules,
         }
     }
 
@@ -80,6 +88,7 @@ impl Connections {
             debug!(%error, "connection closed before it began");
             return;
         }
+        let rules = self.rules.clone();
         let (gate, callers) = (self.gate.of_connection(), self.callers.clone());
         let opening = Opening {
             deadline: Instant::now() + PREFACE_TIMEOUT,
@@ -91,10 +100,10 @@ impl Connections {
             let opened = opening.open(stream, address, closing.clone()).await;
             match opened {
                 Ok(Opened::Plaintext(accepted)) => {
-                    connection::serve(accepted, routes, gate, callers, closing).await;
+                    connection::serve(accepted, &rules, routes, gate, callers, closing).await;
                 }
                 Ok(Opened::Secured(accepted)) => {
-                    connection::serve(*accepted, routes, gate, callers, closing).await;
+                    connection::serve(*accepted, &rules, routes, gate, callers, closing).await;
                 }
                 Ok(Opened::Gone) => debug!("connection without a word closed"),
                 Err((why, detail)) => {

@@ -2,6 +2,7 @@
 
 use crate::call_class::CallClass;
 use crate::limits::REQUEST_TIMEOUT;
+use escapement_access::Denial;
 use escapement_wire::ERROR_DOMAIN;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -72,6 +73,23 @@ impl From<Refusal> for Status {
             ),
         }
     }
+}
+
+/// The status of a call that its caller may not make.
+pub fn of_denial(denial: &Denial) -> Status {
+    let code = match denial {
+        Denial::KeysUnavailable => {
+            let message = denial.to_string();
+            return again_later(Code::Unavailable, denial.reason(), message, []);
+        }
+        Denial::UnknownCall => Code::Unimplemented,
+        denial if denial.is_of_credentials() => Code::Unauthenticated,
+        _ => Code::PermissionDenied,
+    };
+    let facts = denial.facts().into_iter();
+    let facts: HashMap<String, String> = facts.map(|(key, value)| (key.to_owned(), value)).collect();
+    let details = ErrorDetails::with_error_info(denial.reason(), ERROR_DOMAIN, facts);
+    Status::with_error_details(code, denial.to_string(), details)
 }
 
 /// A status with a reason, and facts for programs.

@@ -208,9 +208,11 @@ const PREFIX: &str = "ESCAPEMENT_";
 /// A name with more mistakes is not guessed.
 const EDITS_MAX: usize = 3;
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 59] = [
+const VARIABLES: [&str; 61] = [
     "ACCEPT_LOSS",
+    "ACCESS_POLICY",
     "ACTIONS",
+    "ALLOW_ANONYMOUS",
     "ALLOW_HOST",
     "ALLOW_PLAINTEXT",
     "ALLOW_PROGRAM",

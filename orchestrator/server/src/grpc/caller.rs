@@ -20,6 +20,15 @@ use tonic::metadata::MetadataMap;
 #[derive(Clone, Debug)]
 pub(crate) struct Caller(Arc<Principal>);
 
+/// What a plan is handed in for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Handed {
+    /// To be executed.
+    ToRun,
+    /// To be told what would become of it.
+    ToLookAt,
+}
+
 /// Who calls where nobody looks at credentials: without a policy, and from inside of this process.
 static EVERYBODY: LazyLock<Arc<Principal>> = LazyLock::new(|| Arc::new(Principal::without_policy()));
 
@@ -28,6 +37,29 @@ impl Caller {
     pub(crate) fn of(extensions: &Extensions) -> Self {
         let principal = extensions.get::<Arc<Principal>>();
         Self(Arc::clone(principal.unwrap_or(&EVERYBODY)))
+    }
+
+    /// What was verified of the caller, and what it may.
+    pub(crate) fn principal(&self) -> &Arc<Principal> {
+        &self.0
+    }
+
+    /// Holds the actions of a plan against what the caller may name in the namespace.
+    ///
+    /// # Errors
+    /// If the caller may not hand in plans there, or names an action that it may not name.
+    pub(crate) fn check_plan(
+        &self,
+        namespace: &Namespace,
+        plan: Option<&v1::Plan>,
+        handed: Handed,
+    ) -> Result<(), Rejection> {
+        if handed == Handed::ToLookAt && !self.0.is_held_to_actions(namespace) {
+            return Ok(());
+        }
+        let steps = plan.into_iter().flat_map(|plan| &plan.steps);
+        let actions = steps.map(|step| step.action.as_str());
+        self.0.check_plan(namespace, actions).map_err(Rejection::Denied)
     }
 
     /// The namespace that a request is for.

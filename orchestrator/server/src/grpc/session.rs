@@ -6,15 +6,18 @@
 pub(crate) mod reports;
 pub(crate) mod stream;
 
-use self::stream::SessionStream;
+use self::stream::{RefusedActions, SessionStream};
+use super::caller::Caller;
 use super::{Edge, random_bytes};
 use crate::host::handle::{EngineGone, EngineHandle, Lane, Outbound, SessionLink};
 use crate::limits::{
     SESSION_CLOSE_TIMEOUT, SESSION_QUEUE_MAX, SESSION_UNHANDLED_UNIT_BYTES, SESSION_UNHANDLED_UNITS_MAX,
 };
 use crate::status::Rejection;
+use escapement_access::{Denial, InstanceOwners, Principal};
 use escapement_codec::session_in::{self, WrongStructure};
 use escapement_codec::session_out::session_error_code;
+use escapement_codec::session_rights::restrict;
 use escapement_engine::{Input, SessionErrorCode, SessionKey};
 use escapement_model::limits::{HELLO_TIMEOUT_MS, LABEL_CHARS_MAX};
 use escapement_model::{InstanceId, SessionId};
@@ -24,7 +27,7 @@ use escapement_wire::worker::v1::session_request::Message;
 use escapement_wire::worker::v1::worker_service_server::WorkerService;
 use prost::Message as _;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
@@ -64,12 +67,17 @@ impl WorkerService for Sessions {
             return Err(Rejection::overloaded(CallClass::Sessions).into());
         };
         let abort = request.extensions().get::<ConnectionAbort>().cloned();
+        let principal = Arc::clone(Caller::of(request.extensions()).principal());
+        let refused_actions = Arc::new(OnceLock::new());
         let (outbound, queue) = mpsc::channel(SESSION_QUEUE_MAX);
         let (end, end_rx) = oneshot::channel();
         let (alive, stream_gone) = oneshot::channel();
         let reader = SessionReader {
             inbound: request.into_inner(),
             engine: self.edge.engine.clone(),
+            owners: Arc::clone(&self.edge.owners),
+            principal,
+            refused_actions: Arc::clone(&refused_actions),
             stream_gone,
             abort,
             end: Some(end),
@@ -79,6 +87,7 @@ impl WorkerService for Sessions {
         Ok(Response::new(SessionStream::new(
             queue,
             self.edge.greeting.clone(),
+            refused_actions,
             end_rx,
             alive,
         )))
@@ -89,6 +98,10 @@ impl WorkerService for Sessions {
 struct SessionReader {
     inbound: Streaming<v1::SessionRequest>,
     engine: EngineHandle,
+    owners: Arc<Mutex<InstanceOwners>>,
+    principal: Arc<Principal>,
+    /// What the hello offered and the principal may not.
+    refused_actions: RefusedActions,
     /// Resolves when the response stream is gone.
     stream_gone: oneshot::Receiver<Infallible>,
     abort: Option<ConnectionAbort>,
@@ -110,10 +123,17 @@ struct OpenSession {
 
 impl SessionReader {
     async fn run(mut self, outbound: mpsc::Sender<Outbound>, silence: OwnedSemaphorePermit) {
-        let Some(first) = self.first(&outbound).await else {
+        let Some(mut first) = self.first(&outbound).await else {
             return self.close(outbound).await;
         };
         drop(silence);
+        let begun = match self.begin(&mut first) {
+            Ok(begun) => begun,
+            Err(denial) => {
+                send_denial(&outbound, &denial);
+                return self.close(outbound).await;
+            }
+        };
         let (closed, engine_closed) = oneshot::channel();
         let weak = outbound.downgrade();
         let link = SessionLink::new(outbound, closed);
@@ -137,7 +157,21 @@ impl SessionReader {
         name.log_end(key, reason);
         // The engine's thread may have ended.
         let _ended = self.engine.tell(Lane::Workers, Input::SessionClosed(key)).await;
+        drop(begun);
         self.drain_then_abort().await;
+    }
+
+    /// Holds a hello against the rights of its principal, before the engine hears of it.
+    fn begin(&self, first: &mut v1::SessionRequest) -> Result<Option<BegunInstance>, Denial> {
+        let refused = restrict(first, &self.principal)?;
+        self.refused_actions.set(refused).expect("a session begins once");
+        let instance_id = match &first.message {
+            Some(Message::Hello(hello)) => InstanceId::from_slice(&hello.instance_id),
+            _ => None,
+        };
+        let begin = |instance_id| BegunInstance::begin(&self.owners, instance_id, &self.principal);
+        // Without one the engine refuses the session.
+        instance_id.map(begin).transpose()
     }
 
     /// The first message, within the time for it.
@@ -203,9 +237,16 @@ impl SessionReader {
     /// Why the session must end.
     async fn forward(
         &mut self,
-        request: v1::SessionRequest,
+        mut request: v1::SessionRequest,
         session: &OpenSession,
     ) -> Result<(), &'static str> {
+        // A hello was held against them already, and the same again changes nothing.
+        if let Err(denial) = restrict(&mut request, &self.principal) {
+            if let Some(outbound) = session.outbound.upgrade() {
+                send_denial(&outbound, &denial);
+            }
+            return Err(denial.reason());
+        }
         let seq = request.seq;
         let n_units = queue_units(&request);
         let incoming = match session_in::incoming(request) {
@@ -284,6 +325,34 @@ impl OpenSession {
     }
 }
 
+/// An instance with a session; dropped when the session is over.
+struct BegunInstance {
+    owners: Arc<Mutex<InstanceOwners>>,
+    instance_id: InstanceId,
+}
+
+impl BegunInstance {
+    fn begin(
+        owners: &Arc<Mutex<InstanceOwners>>,
+        instance_id: InstanceId,
+        principal: &Principal,
+    ) -> Result<Self, Denial> {
+        let owners = Arc::clone(owners);
+        owners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .begin(instance_id, principal)?;
+        Ok(Self { owners, instance_id })
+    }
+}
+
+impl Drop for BegunInstance {
+    fn drop(&mut self) {
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.end(self.instance_id);
+    }
+}
+
 /// What a message takes of its session's part of the engine's queue; never more than there is.
 fn queue_units(request: &v1::SessionRequest) -> u32 {
     let n_more = request.encoded_len() / SESSION_UNHANDLED_UNIT_BYTES;
@@ -335,6 +404,12 @@ impl WorkerName {
 /// Says why the session ends. Where even that does not fit into the queue, the end itself must do.
 fn send_protocol_error(outbound: &mpsc::Sender<Outbound>, detail: String) {
     let _full = outbound.try_send(Outbound::Violation { detail });
+}
+
+/// The same for a worker that may not have this session.
+fn send_denial(outbound: &mpsc::Sender<Outbound>, denial: &Denial) {
+    let detail = format!("{}: {denial}", denial.reason());
+    let _full = outbound.try_send(Outbound::Denied { detail });
 }
 
 /// Why a session ended that the engine did not end.

@@ -74,6 +74,11 @@ pub(crate) enum Outbound {
         /// What it takes of the queue; given back when it is sent.
         _room: OwnedSemaphorePermit,
     },
+    /// The shell ends the stream, because the credentials do not allow it.
+    Denied {
+        /// The reason for programs, and a sentence for people.
+        detail: String,
+    },
     /// The shell ends the stream, because the worker broke the protocol in a way that the engine cannot see.
     Violation {
         /// For people.

@@ -1,5 +1,6 @@
 //! From a configuration to a process that serves, and back down. Decides nothing about an execution.
 
+use super::access::PolicyFile;
 use super::drain;
 use super::drain::Serving;
 use super::runs::{self, Runs};
@@ -49,6 +50,7 @@ use tracing::{info, warn};
 /// [`Failure`]: why it does not start, or that its end was cut short.
 pub fn run(config: &Config) -> Result<(), Failure> {
     start_logging(config)?;
+    let policy = PolicyFile::load(config)?;
     let (security, connections_max) = (Security::load(config)?, connections_max(config.max_connections)?);
     let clock = Clock::start();
     let store = open_store(config)?;
@@ -106,6 +108,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     );
     let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle());
     let runs = runs_store.map(start_runs).transpose()?;
+    let rules = policy.rules();
+    runtimes.edge.spawn(policy.follow());
     let ended = runtimes.edge.block_on(serve(
         config,
         listener,
@@ -113,7 +117,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         runs.as_ref().map(|runs| runs.handle.clone()),
         drained_rx,
         closing,
-        security.open(connections_max, runtimes.caller_threads())?,
+        security.open(connections_max, runtimes.caller_threads(), rules)?,
     ));
     // Calls that are still open hold readers and links; they end with the runtime.
     runtimes.shut_down();

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::exit::Failure;
 use escapement_transport::reload::{Reload, ReloadThread};
 use escapement_transport::tls::TlsServer;
-use escapement_transport::{CallerThreads, Connections};
+use escapement_transport::{AccessRules, CallerThreads, Connections};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -65,7 +65,12 @@ impl Security {
     ///
     /// # Errors
     /// [`Failure::System`] if there is no thread for it.
-    pub(crate) fn open(self, connections_max: u32, callers: CallerThreads) -> Result<Entrance, Failure> {
+    pub(crate) fn open(
+        self,
+        connections_max: u32,
+        callers: CallerThreads,
+        rules: AccessRules,
+    ) -> Result<Entrance, Failure> {
         let reloads = match self.sources.is_empty() {
             true => None,
             false => Some(
@@ -76,7 +81,7 @@ impl Security {
             ),
         };
         Ok(Entrance {
-            connections: Arc::new(Connections::new(connections_max, callers, self.tls)),
+            connections: Arc::new(Connections::new(connections_max, callers, self.tls, rules)),
             reloads,
         })
     }

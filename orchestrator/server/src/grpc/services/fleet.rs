@@ -1,6 +1,7 @@
 //! `FleetService`: workers and actions for operators, and their way to take workers out of service. Decides nothing.
 
 use crate::grpc::Edge;
+use crate::grpc::caller::Caller;
 use crate::host::handle::Lane;
 use crate::status::Rejection;
 use escapement_codec::execution::count;
@@ -55,10 +56,14 @@ impl FleetService for Fleet {
 
     async fn list_actions(
         &self,
-        _request: Request<v1::ListActionsRequest>,
+        request: Request<v1::ListActionsRequest>,
     ) -> Result<Response<v1::ListActionsResponse>, Status> {
         let actions = self.edge.actions(Lane::Control).await?;
-        let actions = actions.iter().map(fleet::action).collect();
+        let caller = Caller::of(request.extensions());
+        let permitted = actions
+            .iter()
+            .filter(|action| caller.principal().may_list(&action.name));
+        let actions = permitted.map(fleet::action).collect();
         self.edge
             .answers
             .answer(CallClass::Controls, v1::ListActionsResponse { actions })

@@ -4,7 +4,7 @@ mod list;
 mod submit;
 mod validate;
 
-use crate::grpc::caller::Caller;
+use crate::grpc::caller::{Caller, Handed};
 use crate::grpc::queries::paging::page_size;
 use crate::grpc::{Answers, Edge, execution_id};
 use crate::host::handle::Lane;
@@ -63,8 +63,7 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::ValidatePlanRequest>,
     ) -> Result<Response<v1::ValidatePlanResponse>, Status> {
-        let caller = Caller::of(request.extensions());
-        caller.namespace(&request.get_ref().namespace)?;
+        looked_at(&request, |request| (&request.namespace, request.plan.as_ref()))?;
         self.validate(request.into_inner()).await
     }
 
@@ -183,10 +182,20 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::SimulatePlanRequest>,
     ) -> Result<Response<v1::SimulatePlanResponse>, Status> {
-        let caller = Caller::of(request.extensions());
-        caller.namespace(&request.get_ref().namespace)?;
+        looked_at(&request, |request| (&request.namespace, request.plan.as_ref()))?;
         self.edge.simulate_plan(request.into_inner()).await
     }
+}
+
+/// Refuses a plan to look at whose namespace or actions are not the caller's.
+fn looked_at<R>(
+    request: &Request<R>,
+    asked: impl Fn(&R) -> (&str, Option<&v1::Plan>),
+) -> Result<(), Rejection> {
+    let caller = Caller::of(request.extensions());
+    let (namespace, plan) = asked(request.get_ref());
+    let namespace = caller.namespace(namespace)?;
+    caller.check_plan(&namespace, plan, Handed::ToLookAt)
 }
 
 fn wait_timeout(timeout_ms: Option<i64>) -> Result<Duration, Rejection> {

@@ -6,19 +6,25 @@ use escapement_codec::session_out::{self, WelcomeDefaults};
 use escapement_engine::{SessionErrorCode, ToWorker};
 use escapement_model::limits::SESSION_MESSAGE_BYTES_MAX;
 use escapement_wire::worker::v1;
+use escapement_wire::worker::v1::session_response::Message;
 use prost::Message as _;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 use tracing::error;
+
+/// What of a hello its principal may not offer, known before its welcome.
+pub(crate) type RefusedActions = Arc<OnceLock<Vec<v1::ActionRefusal>>>;
 
 /// The response stream of one session.
 #[derive(Debug)]
 pub(crate) struct SessionStream {
     queue: mpsc::Receiver<Outbound>,
     greeting: WelcomeDefaults,
+    refused_actions: RefusedActions,
     /// Number of the last message; 0 for none.
     last_seq: u64,
     /// True after the shell's own last message.
@@ -33,12 +39,14 @@ impl SessionStream {
     pub(crate) fn new(
         queue: mpsc::Receiver<Outbound>,
         greeting: WelcomeDefaults,
+        refused_actions: RefusedActions,
         end: oneshot::Receiver<Status>,
         alive: oneshot::Sender<Infallible>,
     ) -> Self {
         Self {
             queue,
             greeting,
+            refused_actions,
             last_seq: 0,
             is_over: false,
             end,
@@ -53,6 +61,18 @@ impl SessionStream {
                 self.last_seq = seq;
                 self.numbered(message)
             }
+            Outbound::Denied { detail } => {
+                self.last_seq += 1;
+                self.is_over = true;
+                v1::SessionResponse {
+                    seq: self.last_seq,
+                    message: Some(Message::SessionError(v1::SessionError {
+                        code: v1::session_error::Code::Unauthorized as i32,
+                        detail,
+                        retry_after_ms: DENIED_RETRY_AFTER_MS,
+                    })),
+                }
+            }
             Outbound::Violation { detail } => {
                 self.last_seq += 1;
                 self.last(SessionErrorCode::ProtocolViolation, detail)
@@ -65,7 +85,7 @@ impl SessionStream {
     fn numbered(&mut self, message: ToWorker) -> v1::SessionResponse {
         let response = v1::SessionResponse {
             seq: self.last_seq,
-            message: Some(session_out::message(message, &self.greeting)),
+            message: Some(self.with_refused_actions(message)),
         };
         let bytes = response.encoded_len();
         if bytes <= SESSION_MESSAGE_BYTES_MAX {
@@ -78,6 +98,15 @@ impl SessionStream {
         );
         let detail = format!("the next message would have {bytes} bytes");
         self.last(SessionErrorCode::LimitExceeded, detail)
+    }
+
+    /// A welcome says also what the engine was not told of.
+    fn with_refused_actions(&self, message: ToWorker) -> Message {
+        let mut message = session_out::message(message, &self.greeting);
+        if let (Message::Welcome(welcome), Some(refused)) = (&mut message, self.refused_actions.get()) {
+            welcome.refused_actions.extend_from_slice(refused);
+        }
+        message
     }
 
     fn last(&mut self, code: SessionErrorCode, detail: String) -> v1::SessionResponse {
@@ -112,6 +141,8 @@ impl futures_core::Stream for SessionStream {
     }
 }
 
+/// Credentials are changed by people.
+const DENIED_RETRY_AFTER_MS: i64 = 10_000;
 /// For a session that ended for no reason of the engine's: it will hardly do better at once.
 const RETRY_AFTER_MS: u64 = 1_000;
 

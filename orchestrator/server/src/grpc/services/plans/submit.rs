@@ -4,7 +4,7 @@
 use super::Plans;
 use crate::clock;
 use crate::grpc::Edge;
-use crate::grpc::caller::Caller;
+use crate::grpc::caller::{Caller, Handed};
 use crate::host::handle::Lane;
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
@@ -112,6 +112,7 @@ impl Plans {
             .edge
             .namespace_asked(caller, &request.namespace, parent)
             .await?;
+        caller.check_plan(&asked, request.plan.as_ref(), Handed::ToRun)?;
         let provenance = caller.provenance(asked, metadata);
         let room = self.edge.reserve_submission(&request)?;
         add_trace(&mut request, metadata);

@@ -30,7 +30,7 @@ impl Fixture {
             peers: ["http://b:1".to_owned(), "https://c:2".to_owned()].into(),
         };
         Self {
-            stream: SessionStream::new(queue, greeting, end_rx, oneshot::channel().0),
+            stream: SessionStream::new(queue, greeting, Arc::default(), end_rx, oneshot::channel().0),
             outbound,
             end,
             room: Arc::new(Semaphore::new(16)),

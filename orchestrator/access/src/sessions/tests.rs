@@ -1,0 +1,77 @@
+//! Whose instances are.
+
+use super::{GONE_REMEMBERED_MAX, InstanceOwners};
+use crate::denial::Denial;
+use crate::grant::{Grant, NamespaceScope};
+use crate::principal::{Principal, PrincipalKind};
+use crate::role::Role;
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use escapement_model::InstanceId;
+
+fn instance(number: u32) -> InstanceId {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&number.to_be_bytes());
+    InstanceId::from_slice(&bytes).unwrap()
+}
+
+fn worker(name: &str, max_sessions: Option<u32>) -> Principal {
+    let nowhere = NamespaceScope::Named(BTreeSet::new());
+    let grant = Grant {
+        max_sessions,
+        ..Grant::new([Role::Worker].into_iter().collect(), nowhere)
+    };
+    Principal {
+        name: name.into(),
+        kind: PrincipalKind::Token,
+        ..Principal::anonymous(vec![grant])
+    }
+}
+
+#[test]
+fn an_instance_stays_with_the_principal_that_began_it() {
+    let mut owners = InstanceOwners::default();
+    let (one, other) = (worker("one", None), worker("other", None));
+    owners.begin(instance(1), &one).unwrap();
+    assert_eq!(owners.begin(instance(1), &other), Err(Denial::InstanceOfAnother));
+    owners.end(instance(1));
+    assert_eq!(owners.begin(instance(1), &other), Err(Denial::InstanceOfAnother));
+    let renewed = worker("one", Some(1));
+    assert_eq!(owners.begin(instance(1), &renewed), Ok(()));
+}
+
+#[test]
+fn a_principal_has_as_many_instances_as_it_may_and_a_worker_that_comes_back_needs_no_room() {
+    let mut owners = InstanceOwners::default();
+    let two = worker("two", Some(2));
+    owners.begin(instance(1), &two).unwrap();
+    owners.begin(instance(2), &two).unwrap();
+    assert_eq!(
+        owners.begin(instance(3), &two),
+        Err(Denial::TooManySessions { max: 2 })
+    );
+    owners.begin(instance(2), &two).unwrap();
+    owners.end(instance(2));
+    assert_eq!(
+        owners.begin(instance(3), &two),
+        Err(Denial::TooManySessions { max: 2 })
+    );
+    owners.end(instance(2));
+    assert_eq!(owners.begin(instance(3), &two), Ok(()));
+    assert_eq!(owners.begin(instance(4), &worker("free", None)), Ok(()));
+}
+
+#[test]
+fn what_is_remembered_of_those_that_left_is_bounded() {
+    let mut owners = InstanceOwners::default();
+    let one = worker("one", None);
+    let n_instances = u32::try_from(GONE_REMEMBERED_MAX).unwrap() + 10;
+    owners.begin(instance(0), &one).unwrap();
+    for number in 1..=n_instances {
+        owners.begin(instance(number), &one).unwrap();
+        owners.end(instance(number));
+    }
+    assert_eq!(owners.instances.len(), GONE_REMEMBERED_MAX + 1);
+    let other = worker("other", None);
+    assert_eq!(owners.begin(instance(0), &other), Err(Denial::InstanceOfAnother));
+}

@@ -1,0 +1,38 @@
+//! What the operator may set about who may do what. Opens no file.
+
+use clap::Args;
+use clap::builder::BoolishValueParser;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Who may do what. The help takes the texts of the fields.
+#[derive(Args, Clone, Debug)]
+// Its name is that of the crate's other groups of flags, too.
+#[group(skip)]
+pub struct AccessFlags {
+    /// The policy: who may do what, in TOML; see deploy/AUTHORIZATION.md. Default: everybody may do everything, on loopback.
+    #[arg(long, env = "ESCAPEMENT_ACCESS_POLICY", value_name = "FILE")]
+    pub access_policy: Option<PathBuf>,
+
+    /// Let everybody do everything who reaches an address that other machines can reach. Needed there without a policy.
+    #[arg(long, env = "ESCAPEMENT_ALLOW_ANONYMOUS", value_parser = BoolishValueParser::new())]
+    pub allow_anonymous: bool,
+}
+
+impl AccessFlags {
+    /// The flag that cannot be kept, and why.
+    pub(super) fn problem(&self, listen: SocketAddr) -> Option<(&'static str, String)> {
+        if self.access_policy.is_some() && self.allow_anonymous {
+            let problem = "says that everybody may do everything, and --access-policy says who may; leave one of them out";
+            return Some(("--allow-anonymous", problem.to_owned()));
+        }
+        if listen.ip().is_loopback() || self.access_policy.is_some() || self.allow_anonymous {
+            return None;
+        }
+        let problem = format!(
+            "{listen} can be reached from other machines and everybody there may do everything; listen on 127.0.0.1, give \
+             --access-policy, or give --allow-anonymous if that is meant"
+        );
+        Some(("--listen", problem))
+    }
+}

@@ -1,0 +1,245 @@
+//! Who calls, and whether it may: judged before anything of a call is read, and without waiting.
+//! Knows neither the rules nor a service: the rules are given, and may be replaced while connections live.
+
+use crate::connection_abort::ConnectionAbort;
+use crate::limits::{FAILED_AUTHENTICATIONS_MAX, PRINCIPALS_PER_CONNECTION_MAX};
+use escapement_access::{Access, CertificateIdentity, Credentials, Denial, Principal};
+use hyper::Request;
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tracing::warn;
+
+/// The rules that are in force, for all connections. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct AccessRules {
+    current: watch::Receiver<Arc<Access>>,
+    /// Failed authentications since the start.
+    n_failed: Arc<AtomicU64>,
+}
+
+impl AccessRules {
+    /// The rules as they are now, and whenever they are replaced.
+    pub fn new(current: watch::Receiver<Arc<Access>>) -> Self {
+        Self {
+            current,
+            n_failed: Arc::default(),
+        }
+    }
+
+    /// No rules: everybody may do everything.
+    pub fn none() -> Self {
+        // A receiver whose sender is gone keeps what was sent last.
+        Self::new(watch::channel(Arc::new(Access::without_policy())).1)
+    }
+
+    /// The rules that are in force now.
+    pub fn current(&self) -> Arc<Access> {
+        Arc::clone(&self.current.borrow())
+    }
+
+    /// The same for one connection.
+    pub(crate) fn of_connection(
+        &self,
+        peer: SocketAddr,
+        certificate: Option<Arc<CertificateIdentity>>,
+    ) -> ConnectionAccess {
+        ConnectionAccess {
+            rules: self.clone(),
+            peer,
+            certificate,
+            known: Mutex::default(),
+            first_end: watch::Sender::new(None),
+            n_failed: AtomicU32::new(0),
+        }
+    }
+
+    fn count_failure(&self, peer: SocketAddr, denial: &Denial) {
+        let n_failed = self.n_failed.fetch_add(1, Ordering::Relaxed) + 1;
+        // At doublings: failing is free to cause, and must not fill the log.
+        if n_failed.is_power_of_two() {
+            warn!(n_failed, %peer, reason = denial.reason(), "credentials refused");
+        }
+    }
+}
+
+/// Who calls on one connection.
+#[derive(Debug)]
+pub(crate) struct ConnectionAccess {
+    rules: AccessRules,
+    peer: SocketAddr,
+    certificate: Option<Arc<CertificateIdentity>>,
+    known: Mutex<Known>,
+    /// The earliest end of a credential that was shown here, in milliseconds since 1970.
+    first_end: watch::Sender<Option<i64>>,
+    n_failed: AtomicU32,
+}
+
+/// Who has called on the connection, by the rules that were in force.
+#[derive(Debug, Default)]
+struct Known {
+    /// By what they showed as `authorization`. At most [`PRINCIPALS_PER_CONNECTION_MAX`].
+    callers: Vec<(Option<HeaderValue>, Arc<Principal>)>,
+    rules: Option<Arc<Access>>,
+    /// True if there were more, who are not in the list: nobody knows what other rules take from them.
+    has_more: bool,
+    /// True once other rules have taken everything from somebody who called here.
+    has_lost: bool,
+}
+
+impl ConnectionAccess {
+    /// Puts the caller among the extensions of the request, as `Arc<Principal>`.
+    ///
+    /// # Errors
+    /// Why it may not make this call. Who fails to say who it is too often loses the connection.
+    pub(crate) fn judge<B>(&self, request: &mut Request<B>, abort: &ConnectionAbort) -> Result<(), Denial> {
+        let rules = self.rules.current();
+        let principal = self.principal(&rules, request.headers()).inspect_err(|denial| {
+            self.rules.count_failure(self.peer, denial);
+            let n_before = self.n_failed.fetch_add(1, Ordering::Relaxed);
+            if n_before + 1 >= FAILED_AUTHENTICATIONS_MAX {
+                abort.abort();
+            }
+        })?;
+        rules.permit(&principal, request.uri().path())?;
+        request.extensions_mut().insert(principal);
+        Ok(())
+    }
+
+    fn principal(&self, rules: &Arc<Access>, headers: &HeaderMap) -> Result<Arc<Principal>, Denial> {
+        let now_ms = unix_ms();
+        let mut shown = headers.get_all(AUTHORIZATION).iter();
+        let authorization = shown.next();
+        // Two of them: nobody knows which one another program looked at. Without rules nobody looks at any.
+        if shown.next().is_some() && rules.has_policy() {
+            return Err(Denial::CredentialsInvalid);
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.judge_again(rules, self.certificate.as_deref(), now_ms);
+        let mut callers = known.callers.iter();
+        let before = callers.find(|(header, _)| header.as_ref() == authorization);
+        match before.map(|(_, principal)| principal) {
+            Some(principal) if is_over(principal, now_ms) => return Err(Denial::CredentialsExpired),
+            Some(principal) => return Ok(Arc::clone(principal)),
+            None => {}
+        }
+        let principal =
+            rules.authenticate(credentials(authorization, self.certificate.as_deref()), now_ms)?;
+        known.add(authorization.cloned(), &principal);
+        drop(known);
+        if let Some(end_ms) = principal.valid_until_ms {
+            self.first_end.send_if_modified(|first| {
+                let is_first = first.is_none_or(|first| end_ms < first);
+                if is_first {
+                    *first = Some(end_ms);
+                }
+                is_first
+            });
+        }
+        Ok(principal)
+    }
+
+    /// Returns, with the reason for the log, once a credential that was shown here has expired, or is worth nothing by new rules:
+    /// then what it began must end, too.
+    pub(crate) async fn lost(&self) -> &'static str {
+        let mut rules = self.rules.current.clone();
+        let mut first_end = self.first_end.subscribe();
+        let mut are_rules_final = false;
+        loop {
+            let end_ms = *first_end.borrow_and_update();
+            // Biased: an end that has come counts before all that would move it.
+            tokio::select! {
+                biased;
+                () = until(end_ms) => return "its credentials have expired",
+                changed = rules.changed(), if !are_rules_final => {
+                    are_rules_final = changed.is_err();
+                    if !are_rules_final && self.is_worthless_now() {
+                        return "its credentials are not in the policy any more";
+                    }
+                }
+                changed = first_end.changed() => {
+                    changed.expect("the sender is a field of this value");
+                }
+            }
+        }
+    }
+
+    /// True if somebody who called here may do nothing any more by the rules that are in force.
+    fn is_worthless_now(&self) -> bool {
+        let rules = self.rules.current();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.judge_again(&rules, self.certificate.as_deref(), unix_ms());
+        known.has_lost
+    }
+}
+
+impl Known {
+    /// Replaces everybody by who they are under these rules, if they are other ones; who is nobody any more is left out.
+    fn judge_again(&mut self, rules: &Arc<Access>, certificate: Option<&CertificateIdentity>, now_ms: i64) {
+        if self.rules.as_ref().is_some_and(|last| Arc::ptr_eq(last, rules)) {
+            return;
+        }
+        let mut has_lost = self.has_more;
+        self.callers.retain_mut(|(header, principal)| {
+            let judged = rules.authenticate(credentials(header.as_ref(), certificate), now_ms);
+            let could_do_something = !principal.roles().is_empty();
+            let can_still = judged.as_ref().is_ok_and(|judged| !judged.roles().is_empty());
+            has_lost |= could_do_something && !can_still;
+            judged.is_ok_and(|judged| {
+                *principal = judged;
+                true
+            })
+        });
+        self.has_lost |= has_lost;
+        self.rules = Some(Arc::clone(rules));
+    }
+
+    fn add(&mut self, header: Option<HeaderValue>, principal: &Arc<Principal>) {
+        if self.callers.len() < PRINCIPALS_PER_CONNECTION_MAX {
+            self.callers.push((header, Arc::clone(principal)));
+        } else {
+            self.has_more = true;
+        }
+    }
+}
+
+fn credentials<'a>(
+    authorization: Option<&'a HeaderValue>,
+    certificate: Option<&'a CertificateIdentity>,
+) -> Credentials<'a> {
+    Credentials {
+        authorization: authorization.map(HeaderValue::as_bytes),
+        certificate,
+    }
+}
+
+fn is_over(principal: &Principal, now_ms: i64) -> bool {
+    principal.valid_until_ms.is_some_and(|end_ms| end_ms <= now_ms)
+}
+
+/// Returns when the wall clock has reached the instant; never without one.
+async fn until(end_ms: Option<i64>) {
+    let Some(end_ms) = end_ms else {
+        return std::future::pending().await;
+    };
+    // Looked at again from time to time: the wall clock may be set.
+    while let left_ms @ 1.. = end_ms.saturating_sub(unix_ms()) {
+        let left = Duration::from_millis(left_ms.unsigned_abs());
+        sleep(left.min(CLOCK_LOOK_INTERVAL)).await;
+    }
+}
+
+fn unix_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Between two looks at the wall clock while a credential is waited for to end.
+const CLOCK_LOOK_INTERVAL: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests;

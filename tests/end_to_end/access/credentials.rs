@@ -1,0 +1,72 @@
+//! Tokens made by the orchestrator's own command, and policies that know them.
+
+use crate::world::World;
+use escapement_tests::{Binaries, PrivateDirectory};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+use tonic::metadata::{Ascii, MetadataValue};
+
+/// A token, as its holder has it.
+pub(super) struct Token {
+    pub(super) secret: String,
+    sha256: String,
+}
+
+impl Token {
+    /// Makes one with `orchestrator token new`.
+    pub(super) fn new(name: &str) -> Self {
+        let orchestrator = Binaries::build().unwrap().orchestrator;
+        let made = Command::new(orchestrator)
+            .args(["token", "new", "--name", name])
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+        let text = |key: &str| made[key].as_str().unwrap().to_owned();
+        let token = Self {
+            secret: text("token"),
+            sha256: text("sha256"),
+        };
+        assert!(text("policy_entry").contains(&token.sha256));
+        token
+    }
+
+    /// As callers show it.
+    pub(super) fn header(&self) -> MetadataValue<Ascii> {
+        format!("Bearer {}", self.secret).parse().unwrap()
+    }
+
+    /// Its entry in a policy.
+    pub(super) fn entry(&self, name: &str, more: &str) -> String {
+        let sha256 = &self.sha256;
+        format!("[[token]]\nname = \"{name}\"\nsha256 = \"{sha256}\"\n{more}\n")
+    }
+
+    /// A request that shows it.
+    pub(super) fn shows<T>(&self, message: T) -> tonic::Request<T> {
+        let mut request = tonic::Request::new(message);
+        request.metadata_mut().insert("authorization", self.header());
+        request
+    }
+}
+
+/// The text of a policy with these entries, and a namespace beside the one that is always there.
+pub(super) fn policy(entries: &[String]) -> String {
+    let mut text = "version = 1\n[[namespace]]\nname = \"other\"\n".to_owned();
+    for entry in entries {
+        write!(text, "{entry}").unwrap();
+    }
+    text
+}
+
+/// An orchestrator with a policy, and the policy's file.
+pub(super) async fn world_with(entries: &[String]) -> (World, PathBuf) {
+    let directory = PrivateDirectory::new("access").unwrap();
+    let file = directory.join("policy.toml");
+    std::fs::write(&file, policy(entries)).unwrap();
+    let flag = file.display().to_string();
+    let world = World::start_in(directory, |settings| settings.flag("--access-policy", flag)).await;
+    (world, file)
+}

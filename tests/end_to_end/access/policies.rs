@@ -1,0 +1,115 @@
+//! What a plan may name, what is not found, and what a change of the policy does.
+
+use super::credentials::{Token, policy, world_with};
+use crate::plans::{RequestWords, plan, request, step};
+use crate::status_details::reason;
+use crate::world::{LIMIT, World};
+use escapement_tests::{OrchestratorSettings, PrivateDirectory, wait_for};
+use escapement_wire::v1::{GetExecutionRequest, SubscribeEventsRequest};
+use tonic::Code;
+use tonic_types::StatusExt;
+
+#[tokio::test]
+async fn a_plan_names_only_actions_that_its_submitter_may_name() {
+    let token = Token::new("planner");
+    let entry = token.entry("planner", "roles = [\"submitter\"]\nactions = [\"billing.*\"]");
+    let (world, _file) = world_with(&[entry]).await;
+    let mut plans = world.orchestrator.plans();
+    let submission = request(plan([step(0, "billing.charge"), step(1, "echo")])).as_submission();
+    let refused = plans.submit_plan(token.shows(submission)).await.unwrap_err();
+    assert_eq!(reason(&refused, Code::PermissionDenied), "ACTION_NOT_PERMITTED");
+    let details = refused.get_error_details();
+    assert_eq!(
+        details.error_info().unwrap().metadata["field"],
+        "plan.steps[1].action"
+    );
+    let submission = request(plan([step(0, "billing.charge")])).as_submission();
+    let accepted = plans.submit_plan(token.shows(submission)).await.unwrap();
+    assert!(accepted.into_inner().execution.is_some());
+}
+
+#[tokio::test]
+async fn what_lies_in_another_namespace_is_not_found() {
+    let (one, other) = (Token::new("one"), Token::new("other"));
+    let entries = [
+        one.entry("one", "roles = [\"submitter\"]"),
+        other.entry("other", "roles = [\"submitter\"]\nnamespaces = [\"other\"]"),
+    ];
+    let (world, _file) = world_with(&entries).await;
+    let mut plans = world.orchestrator.plans();
+    let submission = request(plan([step(0, "work")])).as_submission();
+    let accepted = plans.submit_plan(one.shows(submission)).await.unwrap();
+    let execution_id = accepted.into_inner().execution.unwrap().execution_id;
+    let ask = GetExecutionRequest { execution_id };
+    assert!(plans.get_execution(one.shows(ask.clone())).await.is_ok());
+    let refused = plans.get_execution(other.shows(ask)).await.unwrap_err();
+    assert_eq!(reason(&refused, Code::NotFound), "EXECUTION_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_changed_policy_holds_at_once_and_a_broken_one_changes_nothing() {
+    let token = Token::new("viewer");
+    let entry = token.entry("viewer", "roles = [\"viewer\"]");
+    let (world, file) = world_with(std::slice::from_ref(&entry)).await;
+    let mut events = world.orchestrator.events();
+    let subscribed = events
+        .subscribe_events(token.shows(SubscribeEventsRequest::default()))
+        .await;
+    let mut subscribed = subscribed.unwrap().into_inner();
+
+    std::fs::write(&file, "version = 1\nsurprise = 1\n").unwrap();
+    let stderr = || world.orchestrator.process.stderr();
+    wait_for("the broken policy is refused", LIMIT, async || {
+        stderr()
+            .contains("surprise is no key that a policy has here")
+            .then_some(())
+    })
+    .await
+    .unwrap();
+    let again = events
+        .subscribe_events(token.shows(SubscribeEventsRequest::default()))
+        .await;
+    assert!(again.is_ok(), "{again:?}");
+
+    std::fs::write(&file, policy(&[])).unwrap();
+    let ended = tokio::time::timeout(LIMIT, subscribed.message()).await.unwrap();
+    assert!(!matches!(ended, Ok(Some(_))), "{ended:?}");
+    let refused = events
+        .subscribe_events(token.shows(SubscribeEventsRequest::default()))
+        .await;
+    assert_eq!(
+        reason(&refused.unwrap_err(), Code::Unauthenticated),
+        "CREDENTIALS_INVALID"
+    );
+}
+
+#[tokio::test]
+async fn a_policy_that_does_not_hold_never_starts() {
+    let directory = PrivateDirectory::new("access").unwrap();
+    let file = directory.join("policy.toml");
+    std::fs::write(
+        &file,
+        "version = 1\n[[token]]\nname = \"a\"\nroles = [\"boss\"]\n",
+    )
+    .unwrap();
+    let settings = OrchestratorSettings::new(directory.path());
+    let mut process = settings.flag("--access-policy", file.display()).launch().unwrap();
+    let status = process.exit(LIMIT).await.unwrap();
+    let said = process.stderr();
+    assert_eq!(status.code(), Some(64), "{said}");
+    assert!(said.contains("line 2: token[0].sha256 is required"), "{said}");
+    assert!(said.contains("line 4: token[0].roles[0] is no role"), "{said}");
+}
+
+#[tokio::test]
+async fn without_a_policy_nobody_is_asked() {
+    let world = World::start().await;
+    let token = Token::new("anybody");
+    let submission = request(plan([step(0, "work")])).as_submission();
+    let accepted = world
+        .orchestrator
+        .plans()
+        .submit_plan(token.shows(submission))
+        .await;
+    assert!(accepted.is_ok());
+}
