@@ -20,6 +20,7 @@ const FREE: [&str; 13] = [
     "orchestrator/server/src",
     "orchestrator/simulator/src",
     "orchestrator/store/src",
+    "orchestrator/sinks/src",
     "orchestrator/transport/src",
     "worker/sdk/src",
 ];

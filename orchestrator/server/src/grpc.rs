@@ -18,12 +18,12 @@ use crate::host::handle::{CallError, EngineHandle, Lane};
 use crate::limits::{
     PAYLOAD_CHECKS_MAX, REPLAYS_MAX, SILENT_SESSIONS_MAX, UNDECIDED_BYTES_MAX, UNDECIDED_UNIT_BYTES,
 };
-use crate::sinks::Subscribers;
 use crate::status::Rejection;
 use crate::storage::readers::Readers;
 use escapement_access::InstanceOwners;
 use escapement_codec::session_out::WelcomeDefaults;
 use escapement_model::ExecutionId;
+use escapement_sinks::Subscribers;
 use escapement_transport::CallClass;
 use escapement_transport::response_budget::ResponseBudget;
 use prost::Message;

@@ -12,14 +12,11 @@ mod grpc;
 
 mod host;
 
-mod sinks;
-
 mod storage;
 
 pub mod config;
 pub mod exit;
 
-mod append_file;
 mod clock;
 mod limits;
 mod status;

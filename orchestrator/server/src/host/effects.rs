@@ -4,10 +4,10 @@
 use super::handle::{Channels, Outbound};
 use crate::exit::{EXIT_STORE, stop_here};
 use crate::limits::SESSION_QUEUE_UNIT_BYTES;
-use crate::sinks::Sinks;
 use escapement_engine::{Notice, SessionKey, ToWorker};
 use escapement_host::{Host, Job, Output};
 use escapement_model::ExecutionId;
+use escapement_sinks::Sinks;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use tokio::sync::watch;

@@ -16,7 +16,6 @@ use crate::host::engine_loop::EngineStart;
 use crate::host::handle;
 use crate::host::journal::Journal;
 use crate::limits::{BLOCKING_THREADS_KEPT, BLOCKING_THREADS_MAX};
-use crate::sinks::Sinks;
 use crate::storage::readers::Readers;
 use crate::storage::retention::Maintenance;
 use crate::storage::scrub::Scrub;
@@ -29,6 +28,7 @@ use escapement_model::BootId;
 use escapement_process::files;
 use escapement_process::telemetry::InitError;
 use escapement_runs_shell::RunsHandle;
+use escapement_sinks::{CannotStart, Sinks};
 use escapement_store::runs::EmbeddedRuns;
 use escapement_store::{Embedded, EmbeddedOptions, Reader, Store};
 use escapement_transport::CallerThreads;
@@ -63,7 +63,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let identity = Identity::draw()?;
     let sinks = runtimes
         .edge
-        .block_on(async { Sinks::start(config, identity.boot_id) })?;
+        .block_on(async { start_sinks(config, identity.boot_id) })?;
     let events = sinks.subscribers();
     let engine_config = config.engine(identity.boot_id, identity.token_key);
     let greeting = greeting(config, &engine_config);
@@ -242,6 +242,22 @@ fn stop_signal(reloads: Option<ReloadThread>) -> Pin<Box<dyn Future<Output = ()>
             Box::pin(escapement_process::signal::stop_signal_but_hangup())
         }
     }
+}
+
+/// Call it inside of the edge's runtime.
+fn start_sinks(config: &Config, boot_id: BootId) -> Result<Sinks, Failure> {
+    let error_handler = config.error_handler_path.as_deref();
+    Sinks::start(config.event_webhook.clone(), error_handler, boot_id).map_err(|fault| match fault {
+        CannotStart::Append { path, source } => Failure::Append {
+            setting: "--error-handler-path",
+            path,
+            source,
+        },
+        CannotStart::Thread(source) => Failure::System {
+            what: "thread for the error handler",
+            source,
+        },
+    })
 }
 
 fn open_store(config: &Config) -> Result<Embedded, Failure> {

@@ -2,10 +2,10 @@
 
 use crate::grpc::caller::Caller;
 use crate::grpc::{Answers, Edge};
-use crate::sinks::TerminalEvent;
 use crate::status::Rejection;
 use escapement_contract::Status as PlanStatus;
 use escapement_model::Namespace;
+use escapement_sinks::TerminalEvent;
 use escapement_transport::response_budget::{ResponseBudget, TakeDeadline};
 use escapement_transport::{CallClass, ConnectionAbort};
 use escapement_wire::v1;

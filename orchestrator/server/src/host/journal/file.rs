@@ -1,7 +1,7 @@
 //! The journal's file and the thread that appends to it. Knows no line but the one about lines that are lost.
 
-use crate::append_file::AppendFile;
 use escapement_codec::session_journal::dropped;
+use escapement_sinks::AppendFile;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;

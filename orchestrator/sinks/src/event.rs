@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// The event. Made once, and shared by all sinks.
 #[derive(Debug)]
-pub(crate) struct TerminalEvent {
+pub struct TerminalEvent {
     /// Without the result.
     attributes: v1::CloudEvent,
     /// `None` if it is too large for an event; then `attributes` say where it is.
@@ -22,8 +22,9 @@ pub(crate) struct TerminalEvent {
 }
 
 impl TerminalEvent {
+    /// The event of a result. The result goes with it unless it has more than 1 MiB.
     //
-    pub(crate) fn of(result: &PlanResult, namespace: Namespace, boot_id: BootId) -> Self {
+    pub fn of(result: &PlanResult, namespace: Namespace, boot_id: BootId) -> Self {
         let attributes = event_json::event_attributes(result, boot_id);
         let data_bytes = execution::result(result).encoded_len();
         let has_data = data_bytes <= EVENT_DATA_BYTES_MAX;
@@ -40,22 +41,22 @@ impl TerminalEvent {
     }
 
     /// Its type.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.attributes.r#type
     }
 
     /// The namespace of its execution.
-    pub(crate) fn namespace(&self) -> &Namespace {
+    pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
     /// About what it takes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// For a subscriber.
-    pub(crate) fn to_wire(&self) -> v1::CloudEvent {
+    pub fn to_wire(&self) -> v1::CloudEvent {
         v1::CloudEvent {
             data: self.data.as_ref().map(execution::result),
             ..self.attributes.clone()
@@ -63,12 +64,12 @@ impl TerminalEvent {
     }
 
     /// For a subscriber, if there is no room for the result now.
-    pub(crate) fn to_wire_without_data(&self) -> v1::CloudEvent {
+    pub fn to_wire_without_data(&self) -> v1::CloudEvent {
         by_reference(self.attributes.clone())
     }
 
     /// In CloudEvents 1.0 structured form.
-    pub(crate) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         event_json::event(&self.attributes, self.data.as_ref())
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{TerminalEvent, Waiting, note, room_for, take_room};
 use crate::limits::{WEBHOOK_QUEUE_BYTES_MAX, WEBHOOK_QUEUE_MAX, WEBHOOK_TIMEOUT};
-use crate::sinks::losses::Losses;
+use crate::losses::Losses;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, Uri, header};

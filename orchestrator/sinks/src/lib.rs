@@ -3,33 +3,37 @@
 //!
 //! What waits for a sink is what it is sent, bounded in number and in bytes. It keeps nothing else of an execution in memory.
 
+mod append_file;
 mod error_handler;
 mod event;
+mod limits;
 mod losses;
 mod webhook;
 
 use self::error_handler::ErrorHandler;
 use self::losses::Losses;
 use self::webhook::Webhook;
-use crate::config::Config;
-use crate::exit::Failure;
 use crate::limits::{SUBSCRIBER_QUEUE_BYTES_MAX, SUBSCRIBER_QUEUE_MAX};
 use escapement_codec::provenance::Provenance;
 use escapement_contract::{Persisted, PlanResult};
 use escapement_model::{BootId, Namespace};
+use hyper::Uri;
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 
-pub(crate) use self::event::TerminalEvent;
+pub use self::append_file::AppendFile;
+pub use self::error_handler::CannotStart;
+pub use self::event::TerminalEvent;
 
 /// The way to subscribers. What they get is gone once later events have taken its room.
-pub(crate) type Subscribers = broadcast::Sender<Weak<TerminalEvent>>;
+pub type Subscribers = broadcast::Sender<Weak<TerminalEvent>>;
 
 /// The engine's way to every sink.
 #[derive(Debug)]
-pub(crate) struct Sinks {
+pub struct Sinks {
     boot_id: BootId,
     subscribers: Subscribers,
     recent: Recent,
@@ -47,25 +51,26 @@ struct Recent {
 }
 
 impl Sinks {
-    /// Opens what the configuration names and starts its tasks. Call it inside of the edge's runtime.
+    /// Opens the sinks that are given and starts their tasks: the URL that events are POSTed to, and the file that failures are
+    /// appended to. Call it inside of a runtime.
     ///
     /// # Errors
-    /// If the error handler's file cannot be appended to, or there is no thread for it.
-    pub(crate) fn start(config: &Config, boot_id: BootId) -> Result<Self, Failure> {
-        let error_handler = config
-            .error_handler_path
-            .as_deref()
-            .map(ErrorHandler::start)
-            .transpose()?;
+    /// [`CannotStart`] if the error handler's file cannot be appended to, or there is no thread for it.
+    pub fn start(
+        webhook: Option<Uri>,
+        error_handler_path: Option<&Path>,
+        boot_id: BootId,
+    ) -> Result<Self, CannotStart> {
+        let error_handler = error_handler_path.map(ErrorHandler::start).transpose()?;
         Ok(Self {
-            webhook: config.event_webhook.clone().map(Webhook::start),
+            webhook: webhook.map(Webhook::start),
             error_handler,
             ..Self::without_sinks(boot_id)
         })
     }
 
     /// The way to subscribers alone.
-    pub(crate) fn without_sinks(boot_id: BootId) -> Self {
+    pub fn without_sinks(boot_id: BootId) -> Self {
         let (subscribers, _) = broadcast::channel(SUBSCRIBER_QUEUE_MAX);
         Self {
             boot_id,
@@ -79,12 +84,12 @@ impl Sinks {
     }
 
     /// Where subscribers subscribe.
-    pub(crate) fn subscribers(&self) -> Subscribers {
+    pub fn subscribers(&self) -> Subscribers {
         self.subscribers.clone()
     }
 
     /// Emits the terminal event.
-    pub(crate) fn emit(&mut self, settlement: &Persisted) {
+    pub fn emit(&mut self, settlement: &Persisted) {
         let namespace = Provenance::known(&settlement.provenance).namespace;
         self.emit_result(&settlement.result, namespace);
     }
@@ -109,7 +114,7 @@ impl Sinks {
     }
 
     /// Tells the error handler of a failure.
-    pub(crate) fn notify_error_handler(&mut self, settlement: &Persisted) {
+    pub fn notify_error_handler(&mut self, settlement: &Persisted) {
         if let Some(error_handler) = &self.error_handler {
             note(
                 &mut self.error_handler_losses,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// The file, and its name.
 #[derive(Debug)]
-pub(crate) struct AppendFile {
+pub struct AppendFile {
     path: PathBuf,
     file: File,
     /// False within a line, which ends where it began.
@@ -21,7 +21,7 @@ impl AppendFile {
     ///
     /// # Errors
     /// As the file system fails.
-    pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
+    pub fn open(path: &Path) -> std::io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
             file: append_to(path)?,
@@ -30,7 +30,10 @@ impl AppendFile {
     }
 
     /// What the file system knows of the file.
-    pub(crate) fn metadata(&self) -> std::io::Result<Metadata> {
+    ///
+    /// # Errors
+    /// As the file system fails.
+    pub fn metadata(&self) -> std::io::Result<Metadata> {
         self.file.metadata()
     }
 

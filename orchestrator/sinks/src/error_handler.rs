@@ -2,19 +2,32 @@
 
 use super::{Waiting, note, room_for, take_room};
 use crate::append_file::AppendFile;
-use crate::exit::Failure;
 use crate::limits::{ERROR_HANDLER_QUEUE_BYTES_MAX, ERROR_HANDLER_QUEUE_MAX};
-use crate::sinks::losses::Losses;
+use crate::losses::Losses;
 use escapement_codec::event_json;
 use escapement_codec::execution;
 use escapement_contract::PlanResult;
 use prost::Message;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use tokio::sync::Semaphore;
+
+/// Why the error handler does not start.
+#[derive(Debug)]
+pub enum CannotStart {
+    /// Its file cannot be appended to.
+    Append {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The operating system gives no thread.
+    Thread(std::io::Error),
+}
 
 /// The way to the thread. Dropping it waits until everything that was taken is written.
 #[derive(Debug)]
@@ -29,9 +42,8 @@ impl ErrorHandler {
     ///
     /// # Errors
     /// If the file cannot be appended to, or there is no thread.
-    pub(crate) fn start(path: &Path) -> Result<Self, Failure> {
-        let file = AppendFile::open(path).map_err(|source| Failure::Append {
-            setting: "--error-handler-path",
+    pub(crate) fn start(path: &Path) -> Result<Self, CannotStart> {
+        let file = AppendFile::open(path).map_err(|source| CannotStart::Append {
             path: path.to_owned(),
             source,
         })?;
@@ -39,10 +51,7 @@ impl ErrorHandler {
         let thread = std::thread::Builder::new()
             .name("error-handler".to_owned())
             .spawn(move || append_all(file, failures_rx))
-            .map_err(|source| Failure::System {
-                what: "thread for the error handler",
-                source,
-            })?;
+            .map_err(CannotStart::Thread)?;
         Ok(Self {
             failures: Some(failures),
             room: room_for(ERROR_HANDLER_QUEUE_BYTES_MAX),
