@@ -1,6 +1,7 @@
 //! Who may do what, with a policy: every call by every role, in the right namespace, in a wrong one and without credentials; and
 //! what becomes of live connections when the policy changes.
 
+mod answers;
 mod credentials;
 mod matrix;
 mod policies;

@@ -38,8 +38,8 @@ pub enum Denial {
         /// Its name, as requested.
         namespace: String,
     },
-    /// The request names another user than the principal's.
-    UserNotPermitted {
+    /// An answer is in another name than the principal's.
+    ResponderNotPermitted {
         /// The path of the field.
         field: &'static str,
     },
@@ -70,7 +70,7 @@ impl Denial {
             Denial::RoleMissing { .. } => "ROLE_MISSING",
             Denial::ActionNotPermitted { .. } => "ACTION_NOT_PERMITTED",
             Denial::NamespaceNotPermitted { .. } => "NAMESPACE_NOT_PERMITTED",
-            Denial::UserNotPermitted { .. } => "USER_NOT_PERMITTED",
+            Denial::ResponderNotPermitted { .. } => "RESPONDER_NOT_PERMITTED",
             Denial::WorkerIdNotPermitted { .. } => "WORKER_ID_NOT_PERMITTED",
             Denial::InstanceOfAnother => "INSTANCE_OF_ANOTHER",
             Denial::TooManySessions { .. } => "TOO_MANY_SESSIONS",
@@ -96,7 +96,7 @@ impl Denial {
                 Vec::from([("field", field.clone()), ("action", action.clone())])
             }
             Denial::NamespaceNotPermitted { namespace } => Vec::from([("namespace", namespace.clone())]),
-            Denial::UserNotPermitted { field } => Vec::from([("field", (*field).to_owned())]),
+            Denial::ResponderNotPermitted { field } => Vec::from([("field", (*field).to_owned())]),
             Denial::WorkerIdNotPermitted { worker_id } => Vec::from([("worker_id", worker_id.clone())]),
             Denial::CredentialsMissing
             | Denial::CredentialsInvalid
@@ -127,8 +127,8 @@ impl fmt::Display for Denial {
             Denial::NamespaceNotPermitted { namespace } => {
                 format!("The namespace {namespace:?} is not one of those that the policy permits.")
             }
-            Denial::UserNotPermitted { field } => {
-                format!("{field}: must be the user that the policy names, or be left out.")
+            Denial::ResponderNotPermitted { field } => {
+                format!("{field}: must be the caller's own name, or be left out.")
             }
             Denial::WorkerIdNotPermitted { worker_id } => {
                 format!("The worker id {worker_id:?} is not one of those that the policy permits.")

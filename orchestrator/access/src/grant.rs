@@ -2,7 +2,6 @@
 
 use crate::pattern::Pattern;
 use crate::role::{Role, Roles};
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -55,8 +54,6 @@ pub struct Grant {
     pub payloads: bool,
     /// True if the holder is a program that decides by itself: it never approves.
     pub is_agent: bool,
-    /// The user that the holder is, and the only one it may name in a run. `None`: it speaks for users, and names them.
-    pub user: Option<Box<str>>,
 }
 
 impl Grant {
@@ -71,7 +68,6 @@ impl Grant {
             max_sessions: None,
             payloads: false,
             is_agent: false,
-            user: None,
         }
     }
 

@@ -233,20 +233,21 @@ impl Principal {
         self.grants.iter().any(|grant| grant.is_agent)
     }
 
-    /// The user that it is, if the policy says that it is one: it names no other, and finds nothing of others.
-    pub fn user(&self) -> Option<&str> {
-        self.grants.iter().find_map(|grant| grant.user.as_deref())
+    /// Its name, if it proved who it is: the one under which it answers what runs ask. `None` for who has no credentials.
+    pub fn verified_name(&self) -> Option<&str> {
+        (self.kind != PrincipalKind::Anonymous).then_some(&*self.name)
     }
 
-    /// Returns the user that a request is for.
+    /// Returns the name under which it answers; `None` if it has not proved any.
     ///
     /// # Errors
-    /// [`Denial::UserNotPermitted`] if it names another one than the principal's.
-    pub fn user_of<'a>(&'a self, field: &'static str, requested: &'a str) -> Result<&'a str, Denial> {
-        match self.user() {
-            None => Ok(requested),
-            Some(user) if requested.is_empty() || requested == user => Ok(user),
-            Some(_) => Err(Denial::UserNotPermitted { field }),
+    /// [`Denial::ResponderNotPermitted`] if the request names another one.
+    pub fn responder(&self, field: &'static str, requested: &str) -> Result<Option<&str>, Denial> {
+        match self.verified_name() {
+            Some(name) if !requested.is_empty() && requested != name => {
+                Err(Denial::ResponderNotPermitted { field })
+            }
+            name => Ok(name),
         }
     }
 

@@ -2,12 +2,13 @@
 //! The only place that knows which code and which reason an answer has.
 
 use crate::views::state_of_byte;
+use escapement_access::Denial;
 use escapement_model::RunId;
 use escapement_run::RefusedReason;
 use escapement_run::plan::Violations;
 use escapement_runs_shell::CallError;
 use escapement_store::runs::RemovedRun;
-use escapement_transport::refusal::{again_later, error_info, plain};
+use escapement_transport::refusal::{again_later, error_info, of_denial, plain};
 use tonic::{Code, Status};
 use tonic_types::{FieldViolation, StatusExt};
 
@@ -53,6 +54,8 @@ pub(crate) enum Rejection {
         /// A fact for programs.
         fact: Option<(&'static str, String)>,
     },
+    /// The policy does not permit it.
+    Denied(Denial),
     /// There is no such thing.
     NotFound {
         /// A stable word.
@@ -96,6 +99,12 @@ impl Rejection {
     }
 }
 
+impl From<Denial> for Rejection {
+    fn from(denial: Denial) -> Self {
+        Self::Denied(denial)
+    }
+}
+
 impl From<CallError> for Rejection {
     fn from(error: CallError) -> Self {
         Self::Call(error)
@@ -132,6 +141,7 @@ impl From<Rejection> for Status {
                     None => plain(code, reason, cut(message), []),
                 }
             }
+            Rejection::Denied(denial) => of_denial(&denial),
             Rejection::NotFound { reason, message } => plain(Code::NotFound, reason, message, []),
             Rejection::AlreadyThere { reason, message } => plain(Code::AlreadyExists, reason, message, []),
             Rejection::Damaged { reason, message } => plain(Code::DataLoss, reason, message, []),

@@ -6,6 +6,7 @@ mod watch;
 
 use std::sync::Arc;
 
+use escapement_access::Principal;
 use escapement_model::{InputRequestId, RunId};
 use escapement_run::journal::RequestKind;
 use escapement_run::plan::Plan;
@@ -94,12 +95,16 @@ impl Inbox {
         shown.ok_or_else(|| not_found(id))
     }
 
-    async fn respond(&self, request: v1::RespondToInputRequest) -> Result<v1::InputRequest, Rejection> {
+    async fn respond(
+        &self,
+        request: v1::RespondToInputRequest,
+        caller: Option<&Principal>,
+    ) -> Result<v1::InputRequest, Rejection> {
         let Read {
             answer,
             condition,
             plan,
-        } = read(request)?;
+        } = read(request, caller)?;
         let id = answer.request_id;
         let stored = stored(&self.runs, id).await?;
         let run_id = stored.run_id;
@@ -184,7 +189,8 @@ impl InboxService for Inbox {
         &self,
         request: Request<v1::RespondToInputRequest>,
     ) -> Result<Response<v1::RespondToInputResponse>, Status> {
-        let input_request = Some(self.respond(request.into_inner()).await?);
+        let caller = request.extensions().get::<Arc<Principal>>().cloned();
+        let input_request = Some(self.respond(request.into_inner(), caller.as_deref()).await?);
         Ok(Response::new(v1::RespondToInputResponse { input_request }))
     }
 

@@ -38,10 +38,6 @@ pub(super) fn read<'t>(
     grant.max_sessions = reading.number(section, "max_sessions", 1..=u32::MAX);
     grant.payloads = reading.boolean(section, "payloads").unwrap_or(false);
     grant.is_agent = reading.boolean(section, "agent").unwrap_or(false);
-    grant.user = reading.text(section, "user").and_then(|user| {
-        let is_name = is_name(reading, &user);
-        is_name.then(|| user.value.into())
-    });
     grant
 }
 

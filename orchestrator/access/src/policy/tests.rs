@@ -61,7 +61,6 @@ payloads = true
 name = "anna"
 sha256 = "{}"
 roles = ["submitter"]
-user = "anna"
 agent = true
 
 [[certificate]]

@@ -90,17 +90,18 @@ fn limits_are_united_to_the_widest() {
 }
 
 #[test]
-fn a_user_names_no_other() {
-    let mut anna = grant(Role::Submitter, &["default"], &["*"]);
-    anna.user = Some("anna".into());
-    let anna = principal(vec![anna]);
-    assert_eq!(anna.user_of("user_id", ""), Ok("anna"));
-    assert_eq!(anna.user_of("user_id", "anna"), Ok("anna"));
-    assert_eq!(
-        anna.user_of("user_id", "otto"),
-        Err(Denial::UserNotPermitted { field: "user_id" })
-    );
-    assert_eq!(Principal::without_policy().user_of("user_id", "otto"), Ok("otto"));
+fn who_proved_a_name_answers_under_no_other() {
+    let mut anna = principal(vec![]);
+    (anna.name, anna.kind) = ("anna".into(), PrincipalKind::Token);
+    let field = "responder.id";
+    assert_eq!(anna.responder(field, ""), Ok(Some("anna")));
+    assert_eq!(anna.responder(field, "anna"), Ok(Some("anna")));
+    for other in ["otto", "Anna", "anna "] {
+        let denied = Err(Denial::ResponderNotPermitted { field });
+        assert_eq!(anna.responder(field, other), denied, "{other:?}");
+    }
+    assert_eq!(Principal::without_policy().responder(field, "otto"), Ok(None));
+    assert_eq!(Principal::without_policy().verified_name(), None);
 }
 
 #[test]

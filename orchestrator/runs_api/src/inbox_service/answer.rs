@@ -1,6 +1,7 @@
 //! An answer as callers send it, checked as far as the request need not be known.
 
 use bytes::Bytes;
+use escapement_access::Principal;
 use escapement_model::InputRequestId;
 use escapement_model::OpaqueValue;
 use escapement_model::limits::{LABEL_CHARS_MAX, MESSAGE_CHARS_MAX, OUTPUT_BYTES_MAX};
@@ -33,16 +34,24 @@ pub(crate) struct Read {
     pub(crate) plan: Option<Plan>,
 }
 
-/// Reads the request.
+/// Reads the request of this caller; `None` if nobody was asked who they are.
 ///
 /// # Errors
+/// [`Rejection::Denied`] if it is in another name than the one that the caller proved;
 /// [`Rejection::Problems`] with everything that is wrong; [`Rejection::PlanInvalid`].
-pub(crate) fn read(request: v1::RespondToInputRequest) -> Result<Read, Rejection> {
+pub(crate) fn read(
+    mut request: v1::RespondToInputRequest,
+    caller: Option<&Principal>,
+) -> Result<Read, Rejection> {
+    let verified = match caller {
+        Some(caller) => verify(&mut request, caller)?,
+        None => false,
+    };
     let mut fields = Fields::default();
     let id = fields.id::<InputRequestId>("input_request_id", &request.input_request_id);
     let subject_digest = subject_digest(&request.subject_digest, &mut fields);
     let given = said(request.answer.as_ref(), &mut fields);
-    let responder = responder(request.responder.as_ref(), &mut fields);
+    let responder = responder(request.responder.as_ref(), verified, &mut fields);
     fields.text("comment", &request.comment, 0..=MESSAGE_CHARS_MAX);
     fields.note("request_id", &request.request_id);
     fields.conclude()?;
@@ -61,7 +70,7 @@ pub(crate) fn read(request: v1::RespondToInputRequest) -> Result<Read, Rejection
         unreachable!("what is missing is a problem");
     };
     let repeated = (!request.request_id.is_empty()).then(|| ClientRequest {
-        key: key(&responder.id, &request.request_id),
+        key: key(&responder, &request.request_id),
         digest: Sha256::digest(request.encode_in_order()).into(),
     });
     Ok(Read {
@@ -81,10 +90,33 @@ pub(crate) fn read(request: v1::RespondToInputRequest) -> Result<Read, Rejection
     })
 }
 
+/// Fills in who answers: a caller that has proved its name answers under it alone. False if the caller has proved nothing.
+///
+/// # Errors
+/// [`escapement_access::Denial::ResponderNotPermitted`] if the request is in another name.
+fn verify(request: &mut v1::RespondToInputRequest, caller: &Principal) -> Result<bool, Rejection> {
+    let requested = request.responder.as_ref().map_or("", |said| said.id.as_str());
+    let Some(name) = caller.responder("responder.id", requested)? else {
+        return Ok(false);
+    };
+    let responder = request.responder.get_or_insert_default();
+    name.clone_into(&mut responder.id);
+    // A program cannot call itself a person, whereas a person's client may well say that it answers by itself.
+    if caller.is_agent() {
+        responder.kind = v1::responder::Kind::Agent.into();
+    } else if responder.kind == i32::from(v1::responder::Kind::Unspecified) {
+        // What is left out and what is said are one request when it is repeated.
+        responder.kind = v1::responder::Kind::Person.into();
+    }
+    Ok(true)
+}
+
 /// What a responder's id of a request is in the store: of a bounded length, and of this method alone.
-fn key(responder: &str, request_id: &str) -> String {
+/// What somebody said in a name is apart from what was said by who has proved it.
+fn key(responder: &Responder, request_id: &str) -> String {
     let mut hasher = Sha256::new();
-    for text in [responder, request_id] {
+    let verified = responder.verified.then_some("verified");
+    for text in [responder.id.as_str(), request_id].into_iter().chain(verified) {
         hasher.update((text.len() as u64).to_le_bytes());
         hasher.update(text);
     }
@@ -107,12 +139,15 @@ fn subject_digest(text: &str, fields: &mut Fields) -> Bytes {
     (0..64).step_by(2).map(byte).collect()
 }
 
-fn responder(responder: Option<&v1::Responder>, fields: &mut Fields) -> Responder {
+fn responder(responder: Option<&v1::Responder>, verified: bool, fields: &mut Fields) -> Responder {
     let Some(responder) = responder else {
         fields.wrong("responder", "is required");
         return Responder::default();
     };
-    fields.text("responder.id", &responder.id, 1..=LABEL_CHARS_MAX);
+    // The name of a certificate may be longer than what anybody can say.
+    if !verified {
+        fields.text("responder.id", &responder.id, 1..=LABEL_CHARS_MAX);
+    }
     if responder.verified {
         fields.because(
             "responder.verified",
@@ -132,7 +167,7 @@ fn responder(responder: Option<&v1::Responder>, fields: &mut Fields) -> Responde
     Responder {
         id: responder.id.clone(),
         kind: kind.into(),
-        verified: false,
+        verified,
     }
 }
 

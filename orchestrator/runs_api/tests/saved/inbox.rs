@@ -1,5 +1,8 @@
 //! What runs ask, whom they ask, and which answer wins.
 
+use std::sync::Arc;
+
+use escapement_access::{Grant, NamespaceScope, Principal, PrincipalKind, Role};
 use escapement_run::spec::Policy;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::approval::{self, Approve, Deny};
@@ -11,6 +14,7 @@ use escapement_wire::runs::v1::watch_inbox_response::Told;
 use serde_json::json;
 use tokio_stream::StreamExt;
 use tonic::{Code, Request, Status};
+use tonic_types::StatusExt;
 
 use crate::calls::{create, document, named, put};
 use crate::world::{World, told};
@@ -40,21 +44,52 @@ async fn decide(
     (who, kind): (&str, Kind),
     decision: approval::Decision,
 ) -> Result<v1::InputRequest, Status> {
-    let request = v1::RespondToInputRequest {
+    respond(
+        world,
+        Request::new(decision_of(asked, Some((who, kind)), decision)),
+    )
+    .await
+}
+
+async fn respond(
+    world: &World,
+    request: Request<v1::RespondToInputRequest>,
+) -> Result<v1::InputRequest, Status> {
+    let answer = world.inbox.respond_to_input(request).await?;
+    Ok(answer.into_inner().input_request.unwrap())
+}
+
+/// The decision of this responder; of nobody if none is named.
+fn decision_of(
+    asked: &v1::InputRequest,
+    responder: Option<(&str, Kind)>,
+    decision: approval::Decision,
+) -> v1::RespondToInputRequest {
+    v1::RespondToInputRequest {
         input_request_id: asked.input_request_id.clone(),
         subject_digest: asked.subject_digest.clone(),
         answer: Some(Answer::Approval(v1::Approval {
             decision: Some(decision),
         })),
-        responder: Some(v1::Responder {
+        responder: responder.map(|(who, kind)| v1::Responder {
             id: who.to_owned(),
             kind: kind.into(),
             verified: false,
         }),
         ..v1::RespondToInputRequest::default()
-    };
-    let answer = world.inbox.respond_to_input(Request::new(request)).await?;
-    Ok(answer.into_inner().input_request.unwrap())
+    }
+}
+
+/// The request, of a caller who has proved this name.
+fn by<T>(name: &str, is_agent: bool, message: T) -> Request<T> {
+    let roles = [Role::Submitter].into_iter().collect();
+    let mut grant = Grant::new(roles, NamespaceScope::All);
+    grant.is_agent = is_agent;
+    let mut principal = Principal::anonymous(vec![grant]);
+    (principal.name, principal.kind) = (name.into(), PrincipalKind::Token);
+    let mut request = Request::new(message);
+    request.extensions_mut().insert(Arc::new(principal));
+    request
 }
 
 #[tokio::test]
@@ -125,4 +160,70 @@ async fn a_watcher_sees_what_is_open_and_what_becomes_of_it() {
         (ended.input_request_id, ended.state),
         (asked.input_request_id, State::Answered.into())
     );
+}
+
+#[tokio::test]
+async fn who_has_proved_a_name_answers_under_it_and_under_no_other() {
+    let world = World::new();
+    asking(&world).await;
+    let asked = list(&world, "ada", "approval").await.remove(0);
+    let approve = |responder| decision_of(&asked, responder, approval::Decision::Approve(Approve {}));
+
+    let as_ada = approve(Some(("ada", Kind::Person)));
+    let refused = respond(&world, by("bob", false, as_ada)).await.unwrap_err();
+    assert_eq!(told(&refused).0, Code::PermissionDenied);
+    let details = refused.get_error_details();
+    let why = details.error_info().unwrap();
+    assert_eq!(why.reason, "RESPONDER_NOT_PERMITTED");
+    assert_eq!(why.metadata["field"], "responder.id");
+
+    // Saying that it is a person makes no person of an agent.
+    for said in [None, Some(("", Kind::Person)), Some(("robot", Kind::Service))] {
+        let refused = respond(&world, by("robot", true, approve(said)))
+            .await
+            .unwrap_err();
+        let refused = told(&refused);
+        assert_eq!(
+            (refused.0, refused.1.as_str()),
+            (Code::PermissionDenied, "NOT_AN_APPROVER")
+        );
+    }
+    assert_eq!(list(&world, "ada", "approval").await.len(), 1, "it stays open");
+
+    // Without credentials there is no name but the one that is said.
+    let nobody = respond(&world, Request::new(approve(None))).await.unwrap_err();
+    assert_eq!(told(&nobody).2, ["responder"]);
+
+    let answered = respond(&world, by("bob", false, approve(None))).await.unwrap();
+    let responder = answered.decisions[0].responder.clone().unwrap();
+    let bob = v1::Responder {
+        id: "bob".to_owned(),
+        kind: Kind::Person.into(),
+        verified: true,
+    };
+    assert_eq!((answered.state(), responder), (State::Answered, bob));
+}
+
+#[tokio::test]
+async fn what_is_said_in_a_name_is_no_repetition_of_what_was_said_by_its_holder() {
+    let world = World::new();
+    asking(&world).await;
+    let asked = list(&world, "ada", "approval").await.remove(0);
+    let with_id = |decision| v1::RespondToInputRequest {
+        request_id: "once".to_owned(),
+        ..decision_of(&asked, Some(("bob", Kind::Person)), decision)
+    };
+    let approve = || with_id(approval::Decision::Approve(Approve {}));
+    let deny = || with_id(approval::Decision::Deny(Deny {}));
+    let first = respond(&world, by("bob", false, approve())).await.unwrap();
+    let again = v1::RespondToInputRequest {
+        responder: None,
+        ..approve()
+    };
+    let again = respond(&world, by("bob", false, again)).await.unwrap();
+    assert_eq!(again, first, "the name that is left out is the same one");
+    let reused = respond(&world, by("bob", false, deny())).await.unwrap_err();
+    assert_eq!(told(&reused).1, "REQUEST_ID_REUSED");
+    let other = respond(&world, Request::new(deny())).await.unwrap_err();
+    assert_eq!(told(&other).1, "ALREADY_ANSWERED");
 }
