@@ -11,6 +11,7 @@ use crate::token::StaticToken;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::fmt;
 use escapement_model::Namespace;
 
 /// What decides: a policy, or that there is none. Cheap to share, and never changed: another policy is another one of these.
@@ -18,6 +19,22 @@ use escapement_model::Namespace;
 pub struct Access {
     policy: Option<Policy>,
     anonymous: Arc<Principal>,
+}
+
+/// How much there is of what, for logs; nothing of who it is about.
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.policy {
+            None => f.write_str("no policy"),
+            Some(policy) => write!(
+                f,
+                "{} tokens, {} rules for certificates, {} namespaces",
+                policy.tokens.len(),
+                policy.certificates.len(),
+                policy.namespaces.len()
+            ),
+        }
+    }
 }
 
 /// What a caller shows.

@@ -1,6 +1,5 @@
 //! The process from its arguments to its exit: settings, start, drain.
 
-mod access;
 pub mod arguments;
 pub(crate) mod drain;
 pub(crate) mod run;

@@ -212,6 +212,38 @@ fn a_configuration_is_checked_without_serving() {
 }
 
 #[test]
+fn a_policy_is_checked_without_serving() {
+    let file = std::env::temp_dir().join(format!("escapement-policy-{}.toml", std::process::id()));
+    let checked = |text: &[u8]| {
+        std::fs::write(&file, text).unwrap();
+        let path = file.to_str().unwrap();
+        let output = start(&["check-config", "--access-policy", path], &[]);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let right = checked(b"version = 1\n");
+    let wrong = [
+        (checked(b"version = 1\nsurprise = 1\n"), "line 2: surprise"),
+        (checked(b"version = 1\n# \xff\n"), "is no text"),
+    ];
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(right, (Some(0), String::new()));
+    for ((code, stderr), said) in wrong {
+        assert_eq!(code, Some(64), "{stderr}");
+        assert!(
+            stderr.contains("--access-policy") && stderr.contains(said),
+            "{stderr}"
+        );
+    }
+    let output = start(&["check-config", "--access-policy", "/nowhere/policy"], &[]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    assert!(
+        stderr.contains("--access-policy /nowhere/policy: No such file"),
+        "{stderr}"
+    );
+}
+
+#[test]
 fn an_address_that_others_can_reach_must_be_allowed() {
     assert!(parse(&["--listen", "0.0.0.0:7400"]).is_err());
     assert!(

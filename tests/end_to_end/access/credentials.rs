@@ -61,12 +61,22 @@ pub(super) fn policy(entries: &[String]) -> String {
     text
 }
 
-/// An orchestrator with a policy, and the policy's file.
+/// An orchestrator with a policy at which it looks every second, and the policy's file.
 pub(super) async fn world_with(entries: &[String]) -> (World, PathBuf) {
+    world_that_looks(entries, 1_000).await
+}
+
+/// The same with another interval; 0: it looks at SIGHUP alone.
+pub(super) async fn world_that_looks(entries: &[String], interval_ms: u64) -> (World, PathBuf) {
     let directory = PrivateDirectory::new("access").unwrap();
     let file = directory.join("policy.toml");
     std::fs::write(&file, policy(entries)).unwrap();
     let flag = file.display().to_string();
-    let world = World::start_in(directory, |settings| settings.flag("--access-policy", flag)).await;
+    let world = World::start_in(directory, |settings| {
+        settings
+            .flag("--access-policy", flag)
+            .flag("--tls-reload-interval-ms", interval_ms)
+    });
+    let world = world.await;
     (world, file)
 }

@@ -1,11 +1,12 @@
 //! What a plan may name, what is not found, and what a change of the policy does.
 
-use super::credentials::{Token, policy, world_with};
+use super::credentials::{Token, policy, world_that_looks, world_with};
 use crate::plans::{RequestWords, plan, request, step};
 use crate::status_details::reason;
 use crate::world::{LIMIT, World};
 use escapement_tests::{OrchestratorSettings, PrivateDirectory, wait_for};
-use escapement_wire::v1::{GetExecutionRequest, SubscribeEventsRequest};
+use escapement_wire::v1::{GetExecutionRequest, ListWorkersRequest, SubscribeEventsRequest};
+use rustix::process::Signal;
 use tonic::Code;
 use tonic_types::StatusExt;
 
@@ -81,6 +82,39 @@ async fn a_changed_policy_holds_at_once_and_a_broken_one_changes_nothing() {
         reason(&refused.unwrap_err(), Code::Unauthenticated),
         "CREDENTIALS_INVALID"
     );
+}
+
+/// Sends SIGHUP and waits for what the orchestrator logs of it.
+async fn hang_up(world: &mut World, text: &str) {
+    let process = &mut world.orchestrator.process;
+    process.signal(Signal::HUP).unwrap();
+    let is_said = async || process.stderr().contains(text).then_some(());
+    wait_for(text, LIMIT, is_said).await.unwrap();
+}
+
+#[tokio::test]
+async fn sighup_has_the_policy_read_and_drains_nothing() {
+    let (one, other) = (Token::new("one"), Token::new("other"));
+    let entries = [&one, &other].map(|token| token.entry("operator", "roles = [\"operator\"]"));
+    let (mut world, file) = world_that_looks(&entries[..1], 0).await;
+    let fleet = world.orchestrator.fleet();
+    let asks = async |token: &Token| {
+        let ask = token.shows(ListWorkersRequest::default());
+        fleet.clone().list_workers(ask).await
+    };
+    assert!(asks(&one).await.is_ok());
+    let refused = asks(&other).await.unwrap_err();
+    assert_eq!(reason(&refused, Code::Unauthenticated), "CREDENTIALS_INVALID");
+
+    std::fs::write(&file, "version = 2\n").unwrap();
+    hang_up(&mut world, "changed files are refused").await;
+    assert!(asks(&one).await.is_ok(), "what is wrong changes nothing");
+
+    std::fs::write(&file, policy(&entries[1..])).unwrap();
+    hang_up(&mut world, "files read again").await;
+    assert!(asks(&other).await.is_ok());
+    let refused = asks(&one).await.unwrap_err();
+    assert_eq!(reason(&refused, Code::Unauthenticated), "CREDENTIALS_INVALID");
 }
 
 #[tokio::test]

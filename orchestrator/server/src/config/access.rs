@@ -10,7 +10,8 @@ use std::path::PathBuf;
 // Its name is that of the crate's other groups of flags, too.
 #[group(skip)]
 pub struct AccessFlags {
-    /// The policy: who may do what, in TOML; see deploy/AUTHORIZATION.md. Default: everybody may do everything, on loopback.
+    /// The policy: who may do what, in TOML; see deploy/AUTHORIZATION.md. It is read again while the
+    /// orchestrator serves, as --tls-reload-interval-ms says. Default: everybody may do everything, on loopback.
     #[arg(long, env = "ESCAPEMENT_ACCESS_POLICY", value_name = "FILE")]
     pub access_policy: Option<PathBuf>,
 

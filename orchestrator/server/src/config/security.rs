@@ -60,8 +60,8 @@ pub struct SecurityFlags {
     )]
     pub tls_min_version: MinVersion,
 
-    /// Milliseconds between two looks at these files; 1000 to 3600000. 0: only at SIGHUP, which has them read in any case
-    /// and drains only an orchestrator without such files.
+    /// Milliseconds between two looks at these files and at that of --access-policy; 1000 to 3600000. 0: only at SIGHUP,
+    /// which has them read in any case and drains only an orchestrator without such files.
     #[arg(
         long,
         env = "ESCAPEMENT_TLS_RELOAD_INTERVAL_MS",

@@ -1,6 +1,5 @@
 //! From a configuration to a process that serves, and back down. Decides nothing about an execution.
 
-use super::access::PolicyFile;
 use super::drain;
 use super::drain::Serving;
 use super::runs::{self, Runs};
@@ -50,7 +49,6 @@ use tracing::{info, warn};
 /// [`Failure`]: why it does not start, or that its end was cut short.
 pub fn run(config: &Config) -> Result<(), Failure> {
     start_logging(config)?;
-    let policy = PolicyFile::load(config)?;
     let (security, connections_max) = (Security::load(config)?, connections_max(config.max_connections)?);
     let clock = Clock::start();
     let store = open_store(config)?;
@@ -108,8 +106,6 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     );
     let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle());
     let runs = runs_store.map(start_runs).transpose()?;
-    let rules = policy.rules();
-    runtimes.edge.spawn(policy.follow());
     let ended = runtimes.edge.block_on(serve(
         config,
         listener,
@@ -117,7 +113,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         runs.as_ref().map(|runs| runs.handle.clone()),
         drained_rx,
         closing,
-        security.open(connections_max, runtimes.caller_threads(), rules)?,
+        security.open(connections_max, runtimes.caller_threads())?,
     ));
     // Calls that are still open hold readers and links; they end with the runtime.
     runtimes.shut_down();

@@ -1,10 +1,12 @@
-//! What connections are let in by, made of files that are read again while the process serves.
+//! What connections are let in by and callers are judged by, made of files that are read again while the process serves.
 
 use crate::config::Config;
 use crate::exit::Failure;
-use escapement_transport::reload::{Reload, ReloadThread};
+use escapement_access::{Access, Policy};
+use escapement_transport::reload::{Contents, Reload, ReloadThread, Reloadable};
 use escapement_transport::tls::TlsServer;
 use escapement_transport::{AccessRules, CallerThreads, Connections};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -22,6 +24,8 @@ pub fn check(config: &Config) -> Result<(), Failure> {
 pub(crate) struct Security {
     /// `None`: nothing is encrypted.
     pub(crate) tls: Option<watch::Receiver<Arc<TlsServer>>>,
+    /// Everybody may do everything where there is no policy.
+    rules: AccessRules,
     sources: Vec<Box<dyn Reload>>,
     interval: Option<Duration>,
 }
@@ -54,8 +58,20 @@ impl Security {
             tls = Some(current);
             sources.push(Box::new(reloadable));
         }
+        let mut rules = AccessRules::none();
+        if let Some(path) = &config.access.access_policy {
+            let reloadable = policy(path).map_err(|problem| Failure::Configuration {
+                setting: config.given.naming_variable("--access-policy"),
+                problem,
+            })?;
+            let current = reloadable.current();
+            info!(path = %path.display(), policy = %*current.borrow(), "callers are judged by a policy");
+            rules = AccessRules::new(current);
+            sources.push(Box::new(reloadable));
+        }
         Ok(Self {
             tls,
+            rules,
             sources,
             interval: config.security.reload_interval(),
         })
@@ -65,12 +81,7 @@ impl Security {
     ///
     /// # Errors
     /// [`Failure::System`] if there is no thread for it.
-    pub(crate) fn open(
-        self,
-        connections_max: u32,
-        callers: CallerThreads,
-        rules: AccessRules,
-    ) -> Result<Entrance, Failure> {
+    pub(crate) fn open(self, connections_max: u32, callers: CallerThreads) -> Result<Entrance, Failure> {
         let reloads = match self.sources.is_empty() {
             true => None,
             false => Some(
@@ -81,10 +92,30 @@ impl Security {
             ),
         };
         Ok(Entrance {
-            connections: Arc::new(Connections::new(connections_max, callers, self.tls, rules)),
+            connections: Arc::new(Connections::new(connections_max, callers, self.tls, self.rules)),
             reloads,
         })
     }
+}
+
+/// The rules that the policy makes.
+///
+/// # Errors
+/// The text names the file and every violation.
+fn policy(path: &Path) -> Result<Reloadable<Access>, String> {
+    let file = path.to_owned();
+    let parse = move |contents: &Contents| parse_policy(&file, contents);
+    Reloadable::load("policy", vec![PathBuf::from(path)], parse)
+}
+
+fn parse_policy(path: &Path, contents: &Contents) -> Result<Access, String> {
+    let shown = path.display();
+    let text =
+        std::str::from_utf8(contents.of(path)).map_err(|error| format!("{shown} is no text: {error}"))?;
+    Policy::parse(text).map(Access::new).map_err(|violations| {
+        let lines = violations.iter().map(|violation| format!("\n  {violation}"));
+        format!("{shown} is refused:{}", lines.collect::<String>())
+    })
 }
 
 /// The way in.
