@@ -45,9 +45,11 @@ fn expected(call: &Call, action: Action) -> Expected {
     }
 }
 
-/// The calls with which an empty file is switched to a write-ahead log.
-fn is_of_the_switch(call: &Call) -> bool {
-    call.file.ends_with("-journal") || (call.file.ends_with(".db") && call.ordinal <= LAST_OF_THE_SWITCH)
+/// The calls with which an empty file is switched to a write-ahead log: that log is not there before.
+fn is_of_the_switch(call: &Call, before: &[Call]) -> bool {
+    let log = format!("{}-wal", call.file);
+    let is_switched = || before.iter().any(|earlier| earlier.file == log);
+    call.file.ends_with("-journal") || (call.file.ends_with(".db") && !is_switched())
 }
 
 async fn failed(mut scene: Scene, call: Call, action: Action) -> Verdicts {
@@ -84,7 +86,7 @@ async fn failed(mut scene: Scene, call: Call, action: Action) -> Verdicts {
             |later: &Call| !call.file.contains("executions") && later.file.ends_with("executions.db-wal");
         let is_taken_back = |later: &Call| {
             let is_left = later.kind == "unlink" || later.kind == "truncate" && is_of_others(later);
-            is_left || is_of_the_switch(&call) && later.phase == "start"
+            is_left || is_of_the_switch(&call, &trace[..at]) && later.phase == "start"
         };
         let touched = trace[at + 1..].iter().find(|later| !is_taken_back(later));
         if let Some(touched) = touched {
@@ -144,8 +146,6 @@ async fn a_write_that_does_half_of_its_work_loses_nothing_that_was_told() {
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Up to here a start on an empty directory has made its first file and no table.
-const LAST_OF_THE_SWITCH: u32 = 16;
 /// Fewer would mean that the layer does not see all of them.
 const CASES_MIN: usize = 100;
 const WITHOUT_SPACE_MIN: usize = 10;

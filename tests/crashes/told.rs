@@ -239,6 +239,8 @@ impl One {
             request_id: None,
             tags: Vec::new(),
             certificate: None,
+            namespace: String::new(),
+            accepted_by: None,
             ..Execution::decode(&settled[..]).expect("it was encoded here")
         });
         told.as_ref() == Some(now)

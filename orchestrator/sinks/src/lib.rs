@@ -6,6 +6,7 @@
 mod append_file;
 mod error_handler;
 mod event;
+pub mod journal_file;
 mod limits;
 mod losses;
 mod webhook;

@@ -58,7 +58,9 @@ async fn without_encryption_nothing_listens_where_other_machines_reach_it() {
 
 #[tokio::test]
 async fn with_encryption_it_listens_everywhere() {
-    let secure = SecureWorld::start_with(|settings| settings.listen("0.0.0.0:0".parse().unwrap())).await;
+    let everywhere = "0.0.0.0:0".parse().unwrap();
+    let secure =
+        SecureWorld::start_with(|settings| settings.listen(everywhere).switch("--allow-anonymous")).await;
     assert!(secure.world.orchestrator.address().ip().is_unspecified());
 }
 

@@ -1,13 +1,12 @@
 //! The session journal: one line of JSON for every message to and from workers, for people who write workers.
 //! Never waits: lines that the file does not take in time are dropped and counted.
 
-mod file;
-
 use crate::exit::Failure;
 use crate::limits::JOURNAL_BYTES_MAX;
 use escapement_codec::session_journal::{Event, dropped, line};
 use escapement_contract::Moment;
 use escapement_model::BootId;
+use escapement_sinks::journal_file;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +40,7 @@ impl Journal {
     /// If the file cannot be appended to, or there is no thread.
     pub(crate) fn start(path: Option<&Path>, boot_id: BootId, start: Moment) -> Result<Self, Failure> {
         let Some(path) = path else { return Ok(Self(None)) };
-        let file = file::open(path).map_err(|source| Failure::Append {
+        let file = journal_file::open(path).map_err(|source| Failure::Append {
             setting: "--session-journal",
             path: path.to_owned(),
             source,
@@ -62,7 +61,7 @@ impl Journal {
         let waiting = Arc::clone(&bytes_waiting);
         let thread = std::thread::Builder::new()
             .name("session-journal".to_owned())
-            .spawn(move || file::write_all(out, &batches_rx, &waiting))
+            .spawn(move || journal_file::write_all(out, &batches_rx, &waiting))
             .map_err(|source| Failure::System {
                 what: "thread for the session journal",
                 source,

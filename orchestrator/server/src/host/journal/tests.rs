@@ -158,7 +158,7 @@ fn a_full_disk_costs_lines_and_leaves_no_two_lines_in_one() {
         batches.send(batch.map(closed_line).concat()).unwrap();
     }
     drop(batches);
-    file::write_all(disk.clone(), &batches_rx, &AtomicUsize::new(1 << 20));
+    journal_file::write_all(disk.clone(), &batches_rx, &AtomicUsize::new(1 << 20));
     let wanted = [
         closed_line(1),
         closed_line(2)[..5].to_owned(),

@@ -1,7 +1,7 @@
 //! The journal's file and the thread that appends to it. Knows no line but the one about lines that are lost.
 
+use crate::append_file::AppendFile;
 use escapement_codec::session_journal::dropped;
-use escapement_sinks::AppendFile;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -10,7 +10,10 @@ use std::sync::mpsc::Receiver;
 use tracing::{info, warn};
 
 /// Opens the file to append to it. It is its owner's alone, because it holds attempt tokens.
-pub(crate) fn open(path: &Path) -> std::io::Result<AppendFile> {
+///
+/// # Errors
+/// As the file system fails.
+pub fn open(path: &Path) -> std::io::Result<AppendFile> {
     let mut file = AppendFile::open(path)?;
     if ends_within_a_line(&file, path)? {
         file.write_all(b"\n")?;
@@ -32,7 +35,7 @@ fn ends_within_a_line(file: &AppendFile, path: &Path) -> std::io::Result<bool> {
 }
 
 /// Writes batches of lines until no more can come. What cannot be written is lost and counted.
-pub(crate) fn write_all(out: impl Write, batches: &Receiver<String>, bytes_waiting: &AtomicUsize) {
+pub fn write_all(out: impl Write, batches: &Receiver<String>, bytes_waiting: &AtomicUsize) {
     let mut appender = Appender {
         out,
         n_lost: 0,
