@@ -13,7 +13,7 @@ use core::fmt;
 pub enum Denial {
     /// There are no credentials, and the call needs some.
     CredentialsMissing,
-    /// There are credentials, and nobody has them. Nothing falls back to others.
+    /// The call shows credentials that the policy does not know. Other credentials of the call are not tried.
     CredentialsInvalid,
     /// They were good once.
     CredentialsExpired,

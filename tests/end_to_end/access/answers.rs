@@ -1,4 +1,4 @@
-//! Who answers what runs ask: whoever the credentials name, and nobody else.
+//! What runs ask is answered in the name of the credentials, and in no other.
 
 use super::credentials::{Token, world_with};
 use crate::runs::creation;

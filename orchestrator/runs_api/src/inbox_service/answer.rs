@@ -34,7 +34,7 @@ pub(crate) struct Read {
     pub(crate) plan: Option<Plan>,
 }
 
-/// Reads the request of this caller; `None` if nobody was asked who they are.
+/// Reads the request of this caller; `None` if no connection has judged the call.
 ///
 /// # Errors
 /// [`Rejection::Denied`] if it is in another name than the one that the caller proved;

@@ -42,7 +42,7 @@ pub struct SecurityFlags {
     pub tls_client_auth: Option<ClientAuth>,
 
     /// Certificates of clients that were revoked: a revocation list in PEM, each with a flag of its own or separated by
-    /// commas. Of a CA whose list is out of date nobody is let in.
+    /// commas. While the list of a CA is out of date, its certificates are refused.
     #[arg(
         long = "tls-client-crl",
         env = "ESCAPEMENT_TLS_CLIENT_CRL",

@@ -51,7 +51,7 @@ pub fn names_of(der: &[u8]) -> Result<CertificateIdentity, InvalidIdentity> {
             GeneralName::DnsName(name) if is_host_name(name.as_str()) => {
                 dns_names.push(name.as_str().to_ascii_lowercase());
             }
-            // Nobody is known by these.
+            // No caller is identified by these.
             GeneralName::DnsName(_)
             | GeneralName::OtherName(_)
             | GeneralName::Rfc822Name(_)
