@@ -43,6 +43,9 @@ pub struct Principal {
     pub grants: Vec<Grant>,
 }
 
+/// Who somebody is, whatever they may: kind, name and issuer.
+pub(crate) type Identity = (PrincipalKind, Box<str>, Box<str>);
+
 impl Principal {
     /// What records and logs call who has no credentials.
     pub const ANONYMOUS: &str = "anonymous";
@@ -63,9 +66,9 @@ impl Principal {
         Self::anonymous(vec![Grant::everything()])
     }
 
-    /// True if both are one: what one began, the other may go on with, also after its credential was renewed.
-    pub fn is_same(&self, other: &Self) -> bool {
-        (self.kind, &self.name, &self.issuer) == (other.kind, &other.name, &other.issuer)
+    /// What makes two principals one: what one began, the other may go on with, also after its credential was renewed.
+    pub(crate) fn identity(&self) -> Identity {
+        (self.kind, self.name.clone(), self.issuer.clone())
     }
 
     /// The roles that any grant gives it anywhere.
@@ -94,19 +97,18 @@ impl Principal {
         })
     }
 
-    /// The only namespace in which it reads or hands in, if there is exactly one.
-    pub fn only_namespace(&self) -> Option<&Namespace> {
+    /// The namespaces in which it reads or hands in, in order; `None`: every one.
+    pub fn visible(&self) -> Option<BTreeSet<&Namespace>> {
         if self.sees_all() {
             return None;
         }
-        let mut names = BTreeSet::new();
-        for grant in &self.grants {
-            let is_bound = grant.roles.contains(Role::Viewer) || grant.roles.contains(Role::Submitter);
-            match &grant.namespaces {
-                NamespaceScope::Named(named) if is_bound => names.extend(named),
-                NamespaceScope::Named(_) | NamespaceScope::All => {}
-            }
-        }
+        let named = self.grants.iter().flat_map(|grant| grant.namespaces.named());
+        Some(named.filter(|namespace| self.sees(namespace)).collect())
+    }
+
+    /// The only namespace in which it reads or hands in, if there is exactly one.
+    pub fn only_namespace(&self) -> Option<&Namespace> {
+        let mut names = self.visible()?;
         let only = names.pop_first()?;
         names.is_empty().then_some(only)
     }

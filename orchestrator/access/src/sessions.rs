@@ -2,8 +2,7 @@
 //! Knows no session but by the instance that it is of.
 
 use crate::denial::Denial;
-use crate::principal::{Principal, PrincipalKind};
-use alloc::boxed::Box;
+use crate::principal::{Identity, Principal};
 use alloc::collections::{BTreeMap, VecDeque};
 use escapement_model::InstanceId;
 
@@ -14,15 +13,12 @@ pub struct InstanceOwners {
     /// Those without a session, the longest ago first; some may have one again.
     gone: VecDeque<InstanceId>,
     /// Instances with sessions of each principal; none of them 0.
-    n_present: BTreeMap<Owner, u32>,
+    n_present: BTreeMap<Identity, u32>,
 }
-
-/// What makes two principals one, see [`Principal::is_same`].
-type Owner = (PrincipalKind, Box<str>, Box<str>);
 
 #[derive(Debug)]
 struct Instance {
-    owner: Owner,
+    owner: Identity,
     /// Streams that are open: two for a moment, when a worker comes back before its old connection is known to be dead.
     n_open: u32,
 }
@@ -34,7 +30,7 @@ impl InstanceOwners {
     /// [`Denial::InstanceOfAnother`] if another principal has it or had it, [`Denial::TooManySessions`] if the principal has as
     /// many as it may.
     pub fn begin(&mut self, instance_id: InstanceId, principal: &Principal) -> Result<(), Denial> {
-        let owner: Owner = (principal.kind, principal.name.clone(), principal.issuer.clone());
+        let owner = principal.identity();
         let n_present = self.n_present.get(&owner).copied().unwrap_or(0);
         let known = self.instances.get_mut(&instance_id);
         if known.as_ref().is_some_and(|known| known.owner != owner) {

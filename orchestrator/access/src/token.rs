@@ -25,7 +25,7 @@ impl StaticToken {
     pub fn from_random(bits: [u8; 32]) -> Self {
         let mut text = String::from(Self::PREFIX);
         URL_SAFE_NO_PAD.encode_string(bits, &mut text);
-        let check = crc32(text.as_bytes());
+        let check = crc32fast::hash(text.as_bytes());
         URL_SAFE_NO_PAD.encode_string(check.to_be_bytes(), &mut text);
         Self(text)
     }
@@ -43,7 +43,7 @@ impl StaticToken {
             .decode(&token[Self::PREFIX.len()..])
             .map_err(|_| NotAToken)?;
         let check = URL_SAFE_NO_PAD.decode(check).map_err(|_| NotAToken)?;
-        if bits.len() != 32 || check != crc32(token.as_bytes()).to_be_bytes() {
+        if bits.len() != 32 || check != crc32fast::hash(token.as_bytes()).to_be_bytes() {
             return Err(NotAToken);
         }
         Ok(Self(text.into()))
@@ -75,17 +75,6 @@ impl fmt::Display for NotAToken {
 }
 
 impl core::error::Error for NotAToken {}
-
-/// CRC-32 as in Ethernet, gzip and PNG. Bit by bit: 47 bytes at a time.
-fn crc32(bytes: &[u8]) -> u32 {
-    let of_byte = |crc: u32, byte: &u8| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            let polynomial = if crc & 1 == 1 { 0xEDB8_8320 } else { 0 };
-            (crc >> 1) ^ polynomial
-        })
-    };
-    !bytes.iter().fold(!0, of_byte)
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! What can be said of a run before it starts: how much it can do at most, and whom it will ask.
 
 use crate::plan::{self, Plan, Step, StepKind};
-use crate::spec::{ActionProfile, FallbackKind, Spec};
+use crate::spec::{ActionProfile, Spec};
 use crate::turn::gate::{asks, asks_for_plan, checks_safety};
 use crate::turn::time::attempt_ms;
 use crate::turn::tools::CALLS_MAX;
@@ -135,9 +135,7 @@ impl Preview {
 
 /// The plan of a fallback that is an action, and what a run of that alone would be made from.
 fn fallback(spec: &Spec) -> Option<(Plan, Spec)> {
-    let Some(FallbackKind::Action(action)) = &spec.fallback.as_ref()?.kind else {
-        return None;
-    };
+    let action = spec.called_fallback()?;
     let alone = Spec {
         planner: None,
         fallback: None,

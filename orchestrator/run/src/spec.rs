@@ -148,13 +148,17 @@ impl Spec {
     }
 
     // RUN-11.11
+    /// The fallback that is an action, if the run has one.
+    pub fn called_fallback(&self) -> Option<&FallbackAction> {
+        match self.fallback.as_ref()?.kind.as_ref()? {
+            FallbackKind::Action(action) => Some(action),
+            FallbackKind::Templates(_) | FallbackKind::Output(_) => None,
+        }
+    }
+
     /// The action that is called if the plans failed; empty if there is none.
     pub fn fallback_action(&self) -> &str {
-        let kind = self.fallback.as_ref().and_then(|fallback| fallback.kind.as_ref());
-        match kind {
-            Some(FallbackKind::Action(action)) => &action.action,
-            Some(FallbackKind::Templates(_) | FallbackKind::Output(_)) | None => "",
-        }
+        self.called_fallback().map_or("", |fallback| &fallback.action)
     }
 }
 

@@ -91,11 +91,11 @@ impl Sinks {
 
     /// Emits the terminal event.
     pub fn emit(&mut self, settlement: &Persisted) {
-        let namespace = Provenance::known(&settlement.provenance).namespace;
+        let namespace = || Provenance::known(&settlement.provenance).namespace;
         self.emit_result(&settlement.result, namespace);
     }
 
-    fn emit_result(&mut self, result: &PlanResult, namespace: Namespace) {
+    fn emit_result(&mut self, result: &PlanResult, namespace: impl FnOnce() -> Namespace) {
         let is_subscribed = self.subscribers.receiver_count() > 0;
         if !is_subscribed {
             self.recent = Recent::default();
@@ -103,7 +103,7 @@ impl Sinks {
         if !is_subscribed && self.webhook.is_none() {
             return;
         }
-        let event = Arc::new(TerminalEvent::of(result, namespace, self.boot_id));
+        let event = Arc::new(TerminalEvent::of(result, namespace(), self.boot_id));
         if let Some(webhook) = &self.webhook {
             note(&mut self.webhook_losses, webhook.take(&event));
         }

@@ -35,7 +35,7 @@ fn what_waits_for_subscribers_is_bounded_in_bytes_and_what_gave_way_is_missed() 
     let mut stalled = sinks.subscribers().subscribe();
     let n_events = 100;
     for _ in 0..n_events {
-        sinks.emit_result(&result(EVENT_DATA_BYTES_MAX / 2), Namespace::default());
+        sinks.emit_result(&result(EVENT_DATA_BYTES_MAX / 2), Namespace::default);
     }
     assert!(sinks.recent.bytes <= SUBSCRIBER_QUEUE_BYTES_MAX);
     let (mut n_there, mut n_gone) = (0, 0);
@@ -48,7 +48,7 @@ fn what_waits_for_subscribers_is_bounded_in_bytes_and_what_gave_way_is_missed() 
     assert_eq!((n_there, n_there + n_gone), (sinks.recent.events.len(), n_events));
     assert!(n_there * (EVENT_DATA_BYTES_MAX / 2 + 1_000) > SUBSCRIBER_QUEUE_BYTES_MAX - EVENT_DATA_BYTES_MAX);
     drop(stalled);
-    sinks.emit_result(&result(1), Namespace::default());
+    sinks.emit_result(&result(1), Namespace::default);
     assert!(sinks.recent.events.is_empty(), "nobody wants them");
 }
 
@@ -57,7 +57,7 @@ fn what_waits_for_subscribers_is_bounded_in_number() {
     let mut sinks = sinks();
     let mut stalled = sinks.subscribers().subscribe();
     for _ in 0..=SUBSCRIBER_QUEUE_MAX {
-        sinks.emit_result(&result(1), Namespace::default());
+        sinks.emit_result(&result(1), Namespace::default);
     }
     assert_eq!(sinks.recent.events.len(), SUBSCRIBER_QUEUE_MAX);
     assert!(matches!(stalled.try_recv(), Err(TryRecvError::Lagged(1))));

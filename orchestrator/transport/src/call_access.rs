@@ -3,15 +3,15 @@
 
 use crate::connection_abort::ConnectionAbort;
 use crate::limits::{FAILED_AUTHENTICATIONS_MAX, PRINCIPALS_PER_CONNECTION_MAX};
+use crate::peer::Peer;
+use crate::wall_clock::{unix_ms, until};
 use escapement_access::{Access, CertificateIdentity, Credentials, Denial, Principal};
 use hyper::Request;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
-use tokio::time::sleep;
 use tracing::warn;
 
 /// The rules that are in force, for all connections. Cheap to clone.
@@ -43,15 +43,10 @@ impl AccessRules {
     }
 
     /// The same for one connection.
-    pub(crate) fn of_connection(
-        &self,
-        peer: SocketAddr,
-        certificate: Option<Arc<CertificateIdentity>>,
-    ) -> ConnectionAccess {
+    pub(crate) fn of_connection(&self, peer: Peer) -> ConnectionAccess {
         ConnectionAccess {
             rules: self.clone(),
             peer,
-            certificate,
             known: Mutex::default(),
             first_end: watch::Sender::new(None),
             n_failed: AtomicU32::new(0),
@@ -71,8 +66,7 @@ impl AccessRules {
 #[derive(Debug)]
 pub(crate) struct ConnectionAccess {
     rules: AccessRules,
-    peer: SocketAddr,
-    certificate: Option<Arc<CertificateIdentity>>,
+    peer: Peer,
     known: Mutex<Known>,
     /// The earliest end of a credential that was shown here, in milliseconds since 1970.
     first_end: watch::Sender<Option<i64>>,
@@ -99,7 +93,7 @@ impl ConnectionAccess {
     pub(crate) fn judge<B>(&self, request: &mut Request<B>, abort: &ConnectionAbort) -> Result<(), Denial> {
         let rules = self.rules.current();
         let principal = self.principal(&rules, request.headers()).inspect_err(|denial| {
-            self.rules.count_failure(self.peer, denial);
+            self.rules.count_failure(self.peer.address, denial);
             let n_before = self.n_failed.fetch_add(1, Ordering::Relaxed);
             if n_before + 1 >= FAILED_AUTHENTICATIONS_MAX {
                 abort.abort();
@@ -119,7 +113,7 @@ impl ConnectionAccess {
             return Err(Denial::CredentialsInvalid);
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.judge_again(rules, self.certificate.as_deref(), now_ms);
+        known.judge_again(rules, self.peer.certificate.as_deref(), now_ms);
         let mut callers = known.callers.iter();
         let before = callers.find(|(header, _)| header.as_ref() == authorization);
         match before.map(|(_, principal)| principal) {
@@ -127,8 +121,10 @@ impl ConnectionAccess {
             Some(principal) => return Ok(Arc::clone(principal)),
             None => {}
         }
-        let principal =
-            rules.authenticate(credentials(authorization, self.certificate.as_deref()), now_ms)?;
+        let principal = rules.authenticate(
+            credentials(authorization, self.peer.certificate.as_deref()),
+            now_ms,
+        )?;
         known.add(authorization.cloned(), &principal);
         drop(known);
         if let Some(end_ms) = principal.valid_until_ms {
@@ -154,7 +150,7 @@ impl ConnectionAccess {
             // Biased: an end that has come counts before all that would move it.
             tokio::select! {
                 biased;
-                () = until(end_ms) => return "its credentials have expired",
+                () = over(end_ms) => return "its credentials have expired",
                 changed = rules.changed(), if !are_rules_final => {
                     are_rules_final = changed.is_err();
                     if !are_rules_final && self.is_worthless_now() {
@@ -172,7 +168,7 @@ impl ConnectionAccess {
     fn is_worthless_now(&self) -> bool {
         let rules = self.rules.current();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.judge_again(&rules, self.certificate.as_deref(), unix_ms());
+        known.judge_again(&rules, self.peer.certificate.as_deref(), unix_ms());
         known.has_lost
     }
 }
@@ -217,29 +213,17 @@ fn credentials<'a>(
     }
 }
 
-fn is_over(principal: &Principal, now_ms: i64) -> bool {
-    principal.valid_until_ms.is_some_and(|end_ms| end_ms <= now_ms)
-}
-
-/// Returns when the wall clock has reached the instant; never without one.
-async fn until(end_ms: Option<i64>) {
-    let Some(end_ms) = end_ms else {
-        return std::future::pending().await;
-    };
-    // Looked at again from time to time: the wall clock may be set.
-    while let left_ms @ 1.. = end_ms.saturating_sub(unix_ms()) {
-        let left = Duration::from_millis(left_ms.unsigned_abs());
-        sleep(left.min(CLOCK_LOOK_INTERVAL)).await;
+/// Returns at the end of a credential; never without one.
+async fn over(end_ms: Option<i64>) {
+    match end_ms {
+        Some(end_ms) => until(end_ms).await,
+        None => std::future::pending().await,
     }
 }
 
-fn unix_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+fn is_over(principal: &Principal, now_ms: i64) -> bool {
+    principal.valid_until_ms.is_some_and(|end_ms| end_ms <= now_ms)
 }
-
-/// Between two looks at the wall clock while a credential is waited for to end.
-const CLOCK_LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests;

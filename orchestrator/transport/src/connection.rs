@@ -14,19 +14,18 @@ use crate::limits::{
     KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, LARGE_REQUEST_BYTES, STREAM_WINDOW_BYTES,
     STREAMS_PER_CONNECTION_MAX,
 };
+use crate::peer::Peer;
 use crate::refusal::{Refusal, of_denial};
 use crate::request_body::RequestBody;
 use crate::response_budget::{ResponsePermit, TakeDeadline};
 use crate::tls::Lease;
 use bytes::Bytes;
-use escapement_access::CertificateIdentity;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::future::ready;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -62,15 +61,6 @@ struct Shared {
     has_begun: Arc<AtomicBool>,
 }
 
-/// Who is at the other end, as far as the connection knows. Stands among the extensions of every request, as do its parts.
-#[derive(Clone, Debug)]
-pub struct Peer {
-    /// The address that it came from.
-    pub address: SocketAddr,
-    /// What its certificate says, verified. `None` without one.
-    pub certificate: Option<Arc<CertificateIdentity>>,
-}
-
 /// A connection that was let in, before it speaks HTTP/2.
 #[derive(Debug)]
 pub(crate) struct Accepted<S> {
@@ -92,7 +82,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     closing: watch::Receiver<bool>,
 ) {
     let shared = Arc::new(Shared {
-        access: rules.of_connection(accepted.peer.address, accepted.peer.certificate.clone()),
+        access: rules.of_connection(accepted.peer),
         open_requests: AtomicUsize::new(0),
         requests: AtomicUsize::new(0),
         abort: ConnectionAbort::default(),
@@ -102,7 +92,6 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         routes,
         gate,
         callers,
-        peer: accepted.peer,
         shared: Arc::clone(&shared),
     };
     let stream = FairStream::new(accepted.stream);
@@ -199,7 +188,6 @@ async fn distrusted(lease: Option<Lease>) -> String {
 
 /// The services behind one connection, counting its open requests.
 struct ConnectionService {
-    peer: Peer,
     routes: Routes,
     gate: Gate,
     callers: CallerThreads,
@@ -223,10 +211,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
             Err(rejection) => return Box::pin(ready(Ok(refused(rejection.into())))),
         };
         let abort = self.shared.abort.clone();
-        let extensions = request.extensions_mut();
-        extensions.insert(abort.clone());
-        extensions.insert(self.peer.clone());
-        extensions.insert(self.peer.certificate.clone());
+        request.extensions_mut().insert(abort.clone());
         let open = OpenRequest::new(&self.shared, place);
         // Routes are always ready: `poll_ready` of the router says so at once.
         let bytes = self.gate.bytes_of(class);

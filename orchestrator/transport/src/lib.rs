@@ -28,10 +28,13 @@ mod connection_abort;
 mod fair_stream;
 mod guarded;
 mod limits;
+mod peer;
+mod wall_clock;
+mod write_through;
 
 pub use call_access::AccessRules;
 pub use call_class::CallClass;
-pub use connection::{CallerThreads, Peer};
+pub use connection::CallerThreads;
 pub use connection_abort::ConnectionAbort;
 pub use listen::Connections;
 pub use refusal::Refusal;

@@ -3,8 +3,9 @@
 
 use crate::call_access::AccessRules;
 use crate::call_limits::Gate;
-use crate::connection::{self, Accepted, CallerThreads, Peer};
+use crate::connection::{self, Accepted, CallerThreads};
 use crate::limits::{ACCEPT_CALM, ACCEPT_PAUSE, CONNECTION_CLOSE_TIMEOUT, PREFACE_TIMEOUT};
+use crate::peer::Peer;
 use crate::tls::{Failed, Failures, Handshakes, TlsServer};
 use std::net::SocketAddr;
 use std::sync::Arc;

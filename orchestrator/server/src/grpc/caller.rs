@@ -11,7 +11,6 @@ use escapement_engine::Refusal;
 use escapement_model::{ExecutionId, Namespace};
 use escapement_wire::v1;
 use escapement_wire::v1::accepted_by::Kind;
-use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 use tonic::Extensions;
 use tonic::metadata::MetadataMap;
@@ -73,7 +72,7 @@ impl Caller {
 
     /// True if the caller may know of what lies in the namespace.
     pub(crate) fn sees(&self, namespace: &Namespace) -> bool {
-        self.0.sees_all() || self.0.sees(namespace)
+        self.0.sees(namespace)
     }
 
     /// The namespaces that a list is about: the one that is asked for, else all that the caller may see; `None`: every one.
@@ -84,12 +83,8 @@ impl Caller {
         if !requested.is_empty() {
             return Ok(Some(vec![self.namespace(requested)?]));
         }
-        if self.0.sees_all() {
-            return Ok(None);
-        }
-        let named = self.0.grants.iter().flat_map(|grant| grant.namespaces.named());
-        let visible: BTreeSet<&Namespace> = named.filter(|namespace| self.0.sees(namespace)).collect();
-        Ok(Some(visible.into_iter().cloned().collect()))
+        let visible = self.0.visible();
+        Ok(visible.map(|visible| visible.into_iter().cloned().collect()))
     }
 
     /// What is recorded of where a request came from.
@@ -142,7 +137,7 @@ impl Edge {
         caller: &Caller,
         execution_id: ExecutionId,
     ) -> Result<(), tonic::Status> {
-        if caller.0.sees_all() || self.sees_execution(caller, execution_id).await? {
+        if self.sees_execution(caller, execution_id).await? {
             return Ok(());
         }
         Err(Rejection::ExecutionNotFound(execution_id).into())
@@ -179,11 +174,15 @@ impl Edge {
         Ok(namespace)
     }
 
+    /// True if the caller may know of the execution. A caller that sees everything may ask for anything.
     async fn sees_execution(
         &self,
         caller: &Caller,
         execution_id: ExecutionId,
     ) -> Result<bool, tonic::Status> {
+        if caller.0.sees_all() {
+            return Ok(true);
+        }
         let namespace = self.namespace_of_execution(execution_id).await?;
         Ok(namespace.is_some_and(|namespace| caller.sees(&namespace)))
     }
@@ -230,8 +229,7 @@ impl Edge {
     pub(crate) async fn told(&self, caller: &Caller, refusal: Refusal) -> Rejection {
         match refusal {
             Refusal::PlanIdUsed { execution_id }
-                if !caller.0.sees_all()
-                    && !self.sees_execution(caller, execution_id).await.unwrap_or(false) =>
+                if !self.sees_execution(caller, execution_id).await.unwrap_or(false) =>
             {
                 Rejection::PlanIdUsedElsewhere
             }
@@ -246,7 +244,7 @@ impl Edge {
         asked: Option<&PlanRequest>,
         execution_id: ExecutionId,
     ) -> Rejection {
-        let sees = caller.0.sees_all() || self.sees_execution(caller, execution_id).await.unwrap_or(false);
+        let sees = self.sees_execution(caller, execution_id).await.unwrap_or(false);
         self.id_in_use(asked.filter(|_| sees), execution_id).await
     }
 }

@@ -3,6 +3,7 @@
 use super::{AccessRules, ConnectionAccess, unix_ms};
 use crate::connection_abort::ConnectionAbort;
 use crate::limits::{FAILED_AUTHENTICATIONS_MAX, PRINCIPALS_PER_CONNECTION_MAX};
+use crate::peer::Peer;
 use escapement_access::{Access, CertificateIdentity, Denial, Policy, Principal, PrincipalKind, StaticToken};
 use std::future::Future;
 use std::sync::Arc;
@@ -11,6 +12,13 @@ use tokio::sync::watch;
 
 const GET: &str = "/escapement.v1.PlanExecutionService/GetExecution";
 const SUBMIT: &str = "/escapement.v1.PlanExecutionService/SubmitPlan";
+
+fn peer() -> Peer {
+    Peer {
+        address: "127.0.0.1:1".parse().unwrap(),
+        certificate: None,
+    }
+}
 
 fn bearer(seed: u8) -> String {
     format!("Bearer {}", StaticToken::from_random([seed; 32]).secret())
@@ -37,8 +45,7 @@ fn request(path: &str, authorization: &[&str]) -> hyper::Request<()> {
 
 fn connection(access: Arc<Access>) -> (watch::Sender<Arc<Access>>, ConnectionAccess) {
     let (sender, receiver) = watch::channel(access);
-    let peer = "127.0.0.1:1".parse().unwrap();
-    (sender, AccessRules::new(receiver).of_connection(peer, None))
+    (sender, AccessRules::new(receiver).of_connection(peer()))
 }
 
 fn judge(connection: &ConnectionAccess, path: &str, authorization: &[&str]) -> Result<String, Denial> {
@@ -66,8 +73,7 @@ fn who_is_let_in_stands_among_the_extensions() {
 
 #[test]
 fn without_rules_everybody_is_let_in_with_whatever_they_show() {
-    let peer = "127.0.0.1:1".parse().unwrap();
-    let connection = AccessRules::none().of_connection(peer, None);
+    let connection = AccessRules::none().of_connection(peer());
     for shown in [&[][..], &["nonsense"], &["a", "b"]] {
         assert_eq!(
             judge(&connection, SUBMIT, shown),
@@ -128,14 +134,16 @@ async fn a_connection_is_lost_with_the_token_that_it_showed() {
 
 #[tokio::test]
 async fn a_connection_is_lost_at_the_first_end_of_a_credential() {
-    let peer = "127.0.0.1:1".parse().unwrap();
     let certificate = CertificateIdentity {
         spiffe_id: None,
         dns_names: vec!["a.example".to_owned()],
         not_after_ms: unix_ms() + 50,
         fingerprint: [0; 32],
     };
-    let connection = AccessRules::none().of_connection(peer, Some(Arc::new(certificate)));
+    let connection = AccessRules::none().of_connection(Peer {
+        certificate: Some(Arc::new(certificate)),
+        ..peer()
+    });
     let mut request = request(GET, &[]);
     connection
         .judge(&mut request, &ConnectionAbort::default())

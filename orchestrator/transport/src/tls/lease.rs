@@ -3,6 +3,7 @@
 
 use super::material::TlsServer;
 use super::trust::reason;
+use crate::wall_clock::until;
 use escapement_access::CertificateIdentity;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use std::sync::Arc;
@@ -34,16 +35,11 @@ impl Lease {
     /// Resolves once it is over, and says why.
     pub(crate) async fn lost(mut self) -> String {
         loop {
-            let left = self.left(UnixTime::now());
-            if left.is_zero() {
-                return "its certificate has expired".to_owned();
-            }
             // Biased: which of the two comes first changes nothing.
             let is_replaced = tokio::select! {
                 biased;
+                () = until(self.identity.not_after_ms) => return "its certificate has expired".to_owned(),
                 changed = self.current.changed() => changed.is_ok(),
-                // The wall clock may be set meanwhile, so it is looked at again and again.
-                () = sleep(left.min(LOOK_INTERVAL)) => continue,
             };
             if !is_replaced {
                 // The process ends.
@@ -66,12 +62,6 @@ impl Lease {
         judged.err().map(|error| reason(&error))
     }
 
-    /// Time to the end of the validity.
-    fn left(&self, now: UnixTime) -> Duration {
-        let end_ms = u64::try_from(self.identity.not_after_ms).unwrap_or(0);
-        Duration::from_millis(end_ms.saturating_sub(now.as_secs().saturating_mul(1_000)))
-    }
-
     /// A pause of its own for each certificate, so that not all are verified at once.
     fn turn(&self) -> Duration {
         let [low, high, ..] = self.identity.fingerprint;
@@ -79,7 +69,5 @@ impl Lease {
     }
 }
 
-/// Between two looks at the wall clock.
-const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 /// Time over which the connections are verified again.
 const SPREAD: Duration = Duration::from_secs(1);
