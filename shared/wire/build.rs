@@ -8,6 +8,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
     println!("cargo:rerun-if-changed={}", root.display());
     let files = [
+        "escapement/v1/access.proto",
         "escapement/v1/plan_execution_service.proto",
         "escapement/v1/event_service.proto",
         "escapement/v1/stored.proto",

@@ -64,6 +64,7 @@ async fn grpcurl_lists_the_services() {
         .unwrap();
     let listed = text(&output.stdout);
     let services = [
+        "escapement.v1.AccessService",
         "escapement.v1.EventService",
         "escapement.v1.FleetService",
         "escapement.v1.PlanExecutionService",

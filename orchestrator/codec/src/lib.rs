@@ -14,6 +14,7 @@ pub mod event_json;
 pub mod explanation;
 pub mod fleet;
 pub mod page_token;
+pub mod principal;
 pub mod simulation;
 
 pub mod session_in;

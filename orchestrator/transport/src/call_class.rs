@@ -9,6 +9,7 @@ use escapement_wire::runs::v1::{
     action_service_server, artifact_service_server, goal_service_server, inbox_service_server,
     plan_service_server, run_service_server, session_service_server, trigger_service_server,
 };
+use escapement_wire::v1::access_service_server;
 use escapement_wire::v1::event_service_server;
 use escapement_wire::v1::fleet_service_server;
 use escapement_wire::v1::plan_execution_service_server;
@@ -16,6 +17,7 @@ use escapement_wire::worker::v1::worker_service_server;
 use tonic::Code;
 
 const PLANS: &str = plan_execution_service_server::SERVICE_NAME;
+const ACCESS: &str = access_service_server::SERVICE_NAME;
 const EVENTS: &str = event_service_server::SERVICE_NAME;
 const FLEET: &str = fleet_service_server::SERVICE_NAME;
 const WORKERS: &str = worker_service_server::SERVICE_NAME;
@@ -155,7 +157,7 @@ pub fn class_of(path: &str) -> CallClass {
     match call {
         Some((WORKERS, "Session")) => CallClass::Sessions,
         Some((WORKERS, _)) => CallClass::Reports,
-        Some((FLEET, _)) => CallClass::Controls,
+        Some((FLEET | ACCESS, _)) => CallClass::Controls,
         Some((HEALTH, _)) => CallClass::Health,
         Some((EVENTS, _)) => CallClass::Subscriptions,
         Some((REFLECTION | REFLECTION_ALPHA, _)) => CallClass::Reflections,

@@ -10,9 +10,11 @@ use bytes::Bytes;
 use escapement_model::limits;
 use escapement_tests::raw_session::RawSession;
 use escapement_tests::wait_for;
+use escapement_wire::v1::access_service_client::AccessServiceClient;
 use escapement_wire::v1::fleet_service_client::FleetServiceClient;
 use escapement_wire::v1::{
-    DeclareWorkerDeadRequest, DrainWorkerRequest, ForgetActionRequest, ListActionsRequest, ListWorkersRequest,
+    DeclareWorkerDeadRequest, DrainWorkerRequest, ForgetActionRequest, ListActionsRequest,
+    ListWorkersRequest, WhoAmIRequest,
 };
 use escapement_wire::worker::v1::session_request::Message;
 use escapement_wire::worker::v1::{ActionSpec, Hello};
@@ -94,6 +96,10 @@ pub(super) async fn measure(stage: &mut Stage) {
     let actions = kind("FleetService/ListActions", "of the same workers", 300, 300);
     let list = async |_| drop(fleet.list_actions(ListActionsRequest {}).await.unwrap());
     stage.cost(actions, 2, list).await;
+    let asked = kind("AccessService/WhoAmI", "without a policy", 20, 20);
+    let mut access = AccessServiceClient::new(stage.den.channel().await);
+    let ask = async |_| drop(access.who_am_i(WhoAmIRequest {}).await.unwrap());
+    stage.cost(asked, 2, ask).await;
     let forgotten = kind(
         "FleetService/ForgetAction",
         "a name that nothing offers, beside 20,000 others",

@@ -1,9 +1,11 @@
 //! All services of the orchestrator and their message limits. Serves none of them.
 
+pub(crate) mod access;
 pub(crate) mod events;
 pub(crate) mod fleet;
 pub(crate) mod plans;
 
+use self::access::Access;
 use self::events::Events;
 use self::fleet::Fleet;
 use self::plans::Plans;
@@ -22,6 +24,7 @@ use escapement_wire::runs::v1::plan_service_server::PlanServiceServer;
 use escapement_wire::runs::v1::run_service_server::RunServiceServer;
 use escapement_wire::runs::v1::session_service_server::SessionServiceServer;
 use escapement_wire::runs::v1::trigger_service_server::TriggerServiceServer;
+use escapement_wire::v1::access_service_server::AccessServiceServer;
 use escapement_wire::v1::event_service_server::EventServiceServer;
 use escapement_wire::v1::fleet_service_server::FleetServiceServer;
 use escapement_wire::v1::plan_execution_service_server::PlanExecutionServiceServer;
@@ -33,6 +36,7 @@ use tonic_health::server::HealthReporter;
 use tonic_reflection::server::Builder;
 
 type PlanServer = PlanExecutionServiceServer<Plans>;
+type AccessServer = AccessServiceServer<Access>;
 type EventServer = EventServiceServer<Events>;
 type FleetServer = FleetServiceServer<Fleet>;
 type WorkerServer = WorkerServiceServer<Sessions>;
@@ -58,8 +62,9 @@ const RUN_SERVICES: [&str; 8] = [
     ArtifactServer::NAME,
 ];
 /// The services of which health can be asked in any case; the empty name stands for the whole orchestrator.
-const SERVICES: [&str; 5] = [
+const SERVICES: [&str; 6] = [
     "",
+    AccessServer::NAME,
     PlanServer::NAME,
     EventServer::NAME,
     FleetServer::NAME,
@@ -105,6 +110,9 @@ pub(crate) async fn build(edge: &Edge, runs: Option<RunsSetup>) -> (Routes, Heal
                 .max_decoding_message_size(message_bytes_max(CallClass::Subscriptions)),
         )
         .add_service(fleet(edge))
+        .add_service(
+            AccessServer::new(Access).max_decoding_message_size(message_bytes_max(CallClass::Controls)),
+        )
         .add_service(
             WorkerServer::new(Sessions::new(edge.clone()))
                 .max_decoding_message_size(message_bytes_max(CallClass::Sessions)),

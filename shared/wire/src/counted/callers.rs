@@ -51,11 +51,11 @@ uncounted! { true:
     GetExecutionRequest WaitExecutionRequest ListExecutionsRequest WatchExecutionRequest ListAuditEntriesRequest
     ReplayExecutionRequest ExportExecutionRequest
     ListWorkersRequest ListActionsRequest DrainWorkerRequest DeclareWorkerDeadRequest
-    ForgetActionRequest
+    ForgetActionRequest WhoAmIRequest
 }
 
 uncounted! { false:
-    ForgetActionResponse
+    ForgetActionResponse WhoAmIResponse
     SubmitPlanResponse ExecutePlanResponse ValidatePlanResponse GetExecutionResponse WaitExecutionResponse
     ListExecutionsResponse WatchExecutionResponse ListAuditEntriesResponse SubscribeEventsResponse
     ExplainExecutionResponse ReplayExecutionResponse ExportExecutionResponse SimulatePlanResponse
