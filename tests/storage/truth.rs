@@ -55,7 +55,7 @@ impl Truth {
                     StoredState::Settled => Some(Conflict::AlreadySettled),
                 }
             }),
-            Write::RememberActions(_) => Outcome::Done { number: 0 },
+            Write::RememberActions(_) | Write::Operator(_) => Outcome::Done { number: 0 },
             Write::Settle {
                 execution_id,
                 status,

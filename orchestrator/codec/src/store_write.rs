@@ -94,6 +94,7 @@ pub fn blob_bytes(write: &Write) -> usize {
         Write::Start { .. } => 0,
         Write::Settle { result, audit, .. } => result.len() + audit.len(),
         Write::RememberActions(memories) => memories.iter().map(|memory| memory.name.len()).sum(),
+        Write::Operator(write) => write.deed.n_bytes(),
     }
 }
 

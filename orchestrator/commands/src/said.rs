@@ -22,6 +22,8 @@ impl Looked {
         let Self { executions, runs } = self;
         line["executions"] = executions.n_executions.into();
         line["removed"] = executions.n_removed.into();
+        line["operator_entries"] = executions.n_operator_entries.into();
+        line["operators_head"] = executions.operators_head.map(|head| hex(&head)).into();
         line["runs"] = runs.n_runs.into();
         line["runs_removed"] = runs.n_removed.into();
         line["contents"] = runs.n_contents.into();
@@ -69,6 +71,7 @@ pub(crate) fn tell(finding: &Finding) {
             "execution_id": null,
             "parts": ["row of a removed execution"],
         }),
+        Finding::Operators { number } => json!({"event": "operator_entry_damaged", "number": number}),
         Finding::Store(said) => json!({"event": "store_damaged", "said": said}),
     });
 }

@@ -4,6 +4,7 @@
 
 mod batches;
 mod lists;
+mod operators;
 mod removal;
 mod restarts;
 mod sample;
@@ -102,6 +103,18 @@ pub const STORIES: &[(&str, Story)] = &[
     (
         "a reader sees what was acknowledged",
         restarts::a_reader_sees_what_was_acknowledged,
+    ),
+    (
+        "acts of operators are listed with their outcomes",
+        operators::acts_are_listed_with_their_outcomes,
+    ),
+    (
+        "an act of an operator has one outcome",
+        operators::an_act_has_one_outcome,
+    ),
+    (
+        "old entries of operators go, and the newest stays",
+        operators::old_entries_go_and_the_newest_stays,
     ),
     (
         "what lives is never removed",

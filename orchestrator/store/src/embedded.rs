@@ -14,6 +14,7 @@ mod examine;
 mod give_up;
 mod list;
 mod opening;
+mod operators;
 #[doc(hidden)]
 pub mod probe;
 mod reader;
@@ -89,7 +90,7 @@ impl Embedded {
         self.database.lock()
     }
 
-    /// The latest time among the newest executions and the last removal, or the earliest one since the clock was set
+    /// The latest time among the newest executions, the last removal and the last act of an operator, or the earliest one since the clock was set
     /// back among those executions, Unix milliseconds; `None` in a store that has none, and if it cannot be read.
     pub fn newest_ms(&self) -> Option<i64> {
         removal::newest_ms(self.database.connection()).ok().flatten()

@@ -17,6 +17,7 @@ mod fault;
 mod lending;
 #[cfg(feature = "testing")]
 pub mod memory;
+mod operators;
 mod removal;
 pub mod runs;
 mod stored;
@@ -31,6 +32,10 @@ pub use fault::{FaultSource, StoreFault};
 pub use lending::{Lending, Lent};
 #[cfg(feature = "testing")]
 pub use memory::{Memory, MemoryDisk, MemoryFault};
+pub use operators::{
+    OPERATOR_ENTRY_BYTES_MAX, OperatorAction, OperatorDeed, OperatorEntry, OperatorFilter, OperatorIntent,
+    OperatorWrite,
+};
 pub use removal::{REMOVED_PER_STEP_MAX, Removal, Removed, RemovedExecution};
 pub use stored::{Counts, ListFilter, StoredExecution, StoredState, StoredSummary};
 pub use write::{AcceptWrite, ActionMemory, Conflict, Outcome, Write};
@@ -152,6 +157,18 @@ pub trait Reader: Send {
     /// # Errors
     /// As the implementation fails.
     fn remembered_actions(&self) -> Result<Vec<ActionMemory>, StoreFault>;
+
+    /// What operators did, newest first, at most `limit`. `before` is the number of an intent, exclusive: that of the last act of
+    /// the page before.
+    ///
+    /// # Errors
+    /// [`StoreFault::Corrupt`] if an entry is damaged; otherwise as the implementation fails.
+    fn operator_actions(
+        &self,
+        filter: &OperatorFilter,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<OperatorAction>, StoreFault>;
 
     /// How many executions are in which state.
     ///

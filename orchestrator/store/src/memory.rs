@@ -5,6 +5,7 @@
 
 mod contents;
 mod disk;
+mod operators;
 
 use bytes::Bytes;
 use escapement_model::ExecutionId;
@@ -12,8 +13,8 @@ use escapement_model::ExecutionId;
 use self::contents::{Change, Contents};
 pub use self::disk::{Disk, DiskContents, MemoryFault, OnDisk};
 use crate::{
-    ActionMemory, Counts, ListFilter, Outcome, Reader, Removal, Removed, RemovedExecution, Store, StoreFault,
-    StoredExecution, StoredSummary, Write,
+    ActionMemory, Counts, ListFilter, OperatorAction, OperatorFilter, Outcome, Reader, Removal, Removed,
+    RemovedExecution, Store, StoreFault, StoredExecution, StoredSummary, Write,
 };
 
 /// The disk of a memory store of executions.
@@ -77,6 +78,15 @@ impl Reader for Memory {
 
     fn remembered_actions(&self) -> Result<Vec<ActionMemory>, StoreFault> {
         self.read(Contents::remembered_actions)
+    }
+
+    fn operator_actions(
+        &self,
+        filter: &OperatorFilter,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<OperatorAction>, StoreFault> {
+        self.read(|contents| contents.operators.actions(filter, before, limit))
     }
 
     fn counts(&self) -> Result<Counts, StoreFault> {

@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use escapement_model::{ExecutionId, Namespace, PlanId};
 
+use crate::OperatorWrite;
+
 /// One write of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
@@ -34,6 +36,9 @@ pub enum Write {
     },
     /// Keeps these memories, each in place of an earlier one of the same name. Never conflicts.
     RememberActions(Vec<ActionMemory>),
+    /// The next entry of what operators did. Its number is that of the entry; an outcome conflicts if its intent is not
+    /// there, or has one.
+    Operator(OperatorWrite),
 }
 
 /// What is kept of an action whose workers may be away.
@@ -83,7 +88,7 @@ pub struct AcceptWrite {
 pub enum Outcome {
     /// It is durable.
     Done {
-        /// Number of the execution; 0 if the write was about none.
+        /// Number of the execution, or of the entry of operators; 0 if the write was about none.
         number: u64,
     },
     /// It changed nothing.
@@ -103,10 +108,10 @@ pub enum Conflict {
         /// The other execution.
         execution_id: ExecutionId,
     },
-    /// Start or settle: no such execution.
+    /// Start or settle: no such execution. Outcome: no such intent.
     NotFound,
     /// Start: it runs already.
     AlreadyStarted,
-    /// Start or settle: it is settled, or was removed.
+    /// Start or settle: it is settled, or was removed. Outcome: its intent has one.
     AlreadySettled,
 }

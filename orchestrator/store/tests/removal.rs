@@ -3,7 +3,6 @@
 
 mod scratch;
 
-use escapement_model::Namespace;
 use escapement_store::conformance::Sample;
 use escapement_store::{Embedded, EmbeddedOptions, Outcome, Removal, Removed, Store, StoreFault, Write};
 use rusqlite::Connection;
@@ -73,66 +72,6 @@ fn furnished() -> (Scratch, Vec<Sample>) {
     let removed = remove_all(&mut store, &forgetting, 200);
     assert_eq!((removed.n_executions, removed.n_ids), (2, 2));
     (directory, samples)
-}
-
-#[test]
-fn a_store_of_the_first_schema_is_brought_to_the_newest_and_keeps_everything() {
-    let directory = Scratch::new();
-    let mut samples: Vec<Sample> = (1..=7).map(Sample::new).collect();
-    for sample in &mut samples {
-        // The first program knew no others.
-        sample.accept.namespace = Namespace::default();
-    }
-    let queued = samples.pop().unwrap();
-    let mut store = open(&directory);
-    for sample in &samples {
-        store.commit(&[sample.accept(), sample.settle(2)]).unwrap();
-    }
-    store.commit(&[queued.accept()]).unwrap();
-    drop(store);
-    tamper(
-        &directory,
-        "DROP TABLE action_memory; DROP TABLE removed_execution; ALTER TABLE tally DROP COLUMN n_removed; \
-         ALTER TABLE tally DROP COLUMN n_forgotten; \
-         ALTER TABLE execution DROP COLUMN outline; \
-         DROP INDEX execution_by_namespace; ALTER TABLE execution DROP COLUMN namespace; \
-         ALTER TABLE execution DROP COLUMN start_checksum; PRAGMA user_version = 1",
-    );
-    // The schema is to the letter what the first program made.
-    let (old, first) = (
-        Connection::open_in_memory().unwrap(),
-        directory.path().join("executions.db"),
-    );
-    old.execute_batch(include_str!("../src/embedded/0001_executions.sql"))
-        .unwrap();
-    let tables = "SELECT group_concat(name || sql, ';') FROM (SELECT name, sql FROM sqlite_schema \
-                  WHERE sql IS NOT NULL ORDER BY name)";
-    let schema =
-        |connection: &Connection| -> String { connection.query_row(tables, [], |row| row.get(0)).unwrap() };
-    assert_eq!(schema(&Connection::open(first).unwrap()), schema(&old));
-
-    let mut store = open(&directory);
-    let reader = store.reader().unwrap();
-    for (number, sample) in (1u64..).zip(&samples) {
-        let execution = reader.execution(sample.execution_id()).unwrap().unwrap();
-        let mut expected = sample.settled(sample.accepted(number), 2);
-        // The first program kept none.
-        expected.summary.outline = None;
-        assert_eq!(execution, expected);
-        assert_eq!(
-            reader.audit(sample.execution_id()).unwrap().unwrap(),
-            sample.audit
-        );
-    }
-    assert_eq!(remove_all(&mut store, &keep(1), 7).n_executions, 5);
-    drop(store);
-    let mut store = open(&directory);
-    assert_eq!(
-        store.commit(&[queued.start()]).unwrap(),
-        [Outcome::Done { number: 7 }]
-    );
-    let counts = store.reader().unwrap().counts().unwrap();
-    assert_eq!((counts.running, counts.settled, counts.removed), (1, 1, 5));
 }
 
 #[test]

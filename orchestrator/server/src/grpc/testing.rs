@@ -12,8 +12,8 @@ use escapement_engine::EngineConfig;
 use escapement_host::{Batch, Committer, Host, Output, WriteQueue};
 use escapement_model::{BootId, ExecutionId, Opaque};
 use escapement_store::{
-    ActionMemory, Counts, ListFilter, Memory, Outcome, Reader, Removal, Removed, RemovedExecution, Store,
-    StoreFault, StoredExecution, StoredSummary, Write,
+    ActionMemory, Counts, ListFilter, Memory, OperatorAction, OperatorFilter, Outcome, Reader, Removal,
+    Removed, RemovedExecution, Store, StoreFault, StoredExecution, StoredSummary, Write,
 };
 use escapement_wire::v1;
 use std::sync::Arc;
@@ -175,6 +175,15 @@ impl Reader for CountingReader {
 
     fn remembered_actions(&self) -> Result<Vec<ActionMemory>, StoreFault> {
         self.reader.remembered_actions()
+    }
+
+    fn operator_actions(
+        &self,
+        filter: &OperatorFilter,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<OperatorAction>, StoreFault> {
+        self.reader.operator_actions(filter, before, limit)
     }
 
     fn counts(&self) -> Result<Counts, StoreFault> {

@@ -151,6 +151,12 @@ fn tell(finding: &Finding) {
             "execution damaged; restore a backup, or give it up with `orchestrator drop`"
         ),
         Finding::Removed { number } => error!(number, "ids of a removed execution damaged"),
+        Finding::Operators { number } => {
+            error!(
+                number,
+                "entry of operators damaged, or not the one that followed the one before"
+            );
+        }
         Finding::Store(said) => error!(
             said,
             "store damaged; stop it and run `orchestrator check --repair`, or restore a backup"

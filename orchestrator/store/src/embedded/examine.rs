@@ -9,7 +9,8 @@ use bytes::Bytes;
 use escapement_model::ExecutionId;
 use rusqlite::Connection;
 
-use self::pages::{executions, numbers, removed};
+use self::pages::{executions, numbers, operators, removed};
+use super::operators::Link;
 use super::reader::{fetch, fetch_audit};
 use super::schema::SCHEMA;
 use crate::database::connection::working;
@@ -34,6 +35,11 @@ pub enum Finding {
         /// Its number, as far as it can be read.
         number: u64,
     },
+    /// An entry of what operators did is damaged, or does not follow the one before it.
+    Operators {
+        /// Its number.
+        number: u64,
+    },
     /// The store as a whole does not add up.
     Store(String),
 }
@@ -45,6 +51,10 @@ pub struct ExaminedPage {
     pub n_executions: u64,
     /// Removed executions of which something is left.
     pub n_removed: u64,
+    /// Entries of what operators did.
+    pub n_operator_entries: u64,
+    /// The hash of the last of these entries; only in the last page of them.
+    pub operators_head: Option<[u8; 32]>,
     /// Bytes of their records.
     pub n_bytes: u64,
     /// What is not as it was written.
@@ -67,6 +77,7 @@ pub struct Examiner {
 enum Next {
     Executions { after: u64 },
     Removed { after: i64 },
+    Operators { behind: Link },
     Numbers,
 }
 
@@ -147,6 +158,7 @@ impl Examiner {
         let (page, next) = match self.next {
             Next::Executions { after } => executions(&transaction, after)?,
             Next::Removed { after } => removed(&transaction, after)?,
+            Next::Operators { behind } => operators(&transaction, behind)?,
             Next::Numbers => (numbers(&transaction, &self.mark)?, BEGIN),
         };
         drop(transaction);
@@ -165,6 +177,8 @@ impl Examiner {
             let page = self.step()?;
             sum.n_executions += page.n_executions;
             sum.n_removed += page.n_removed;
+            sum.n_operator_entries += page.n_operator_entries;
+            sum.operators_head = sum.operators_head.or(page.operators_head);
             for finding in &page.findings {
                 sum.count(finding);
                 told(finding);
@@ -192,7 +206,11 @@ pub struct Examination {
     pub n_executions: u64,
     /// Removed executions of which something is left.
     pub n_removed: u64,
-    /// Executions and removed ones that are damaged.
+    /// Entries of what operators did.
+    pub n_operator_entries: u64,
+    /// The hash of the last of these entries, which stands for all before it.
+    pub operators_head: Option<[u8; 32]>,
+    /// Executions, removed ones and entries of operators that are damaged.
     pub n_damaged: u64,
     /// Findings about the store as a whole.
     pub n_store_findings: u64,
@@ -202,7 +220,9 @@ impl Examination {
     /// Counts one more finding.
     pub fn count(&mut self, finding: &Finding) {
         match finding {
-            Finding::Execution { .. } | Finding::Removed { .. } => self.n_damaged += 1,
+            Finding::Execution { .. } | Finding::Removed { .. } | Finding::Operators { .. } => {
+                self.n_damaged += 1
+            }
             Finding::Store(_) => self.n_store_findings += 1,
         }
     }

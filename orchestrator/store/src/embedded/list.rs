@@ -88,6 +88,11 @@ fn namespace_condition(namespaces: &[Namespace], parameters: &mut Vec<Value>) ->
     }
 }
 
+/// A limit beyond what a column holds is none.
+pub(super) fn saturated_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
 /// Numbers stop far below what a column holds.
 pub(super) fn saturated(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)

@@ -12,14 +12,15 @@ use super::columns::{
     BEHIND_SUMMARY, PART_INDEX, Progress, SUMMARY, accepted_checksum, audit_checksum, column_state,
     result_checksum, summary,
 };
-use super::list::{list_query, saturated};
+use super::list::{list_query, saturated, saturated_limit};
+use super::operators;
 use super::tally::Tally;
 use super::tombstones;
 use crate::database::connection::{reading, working};
 use crate::database::values::{column_number, number_of};
 use crate::{
-    ActionMemory, Counts, ListFilter, Reader, RemovedExecution, StoreFault, StoredExecution, StoredState,
-    StoredSummary,
+    ActionMemory, Counts, ListFilter, OperatorAction, OperatorFilter, Reader, RemovedExecution, StoreFault,
+    StoredExecution, StoredState, StoredSummary,
 };
 
 /// Bytes of records at which a page of unsettled executions ends early.
@@ -369,13 +370,18 @@ impl Reader for EmbeddedReader {
         Ok(memories.collect())
     }
 
+    fn operator_actions(
+        &self,
+        filter: &OperatorFilter,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<OperatorAction>, StoreFault> {
+        operators::actions(&self.connection, filter, before, limit)
+    }
+
     fn counts(&self) -> Result<Counts, StoreFault> {
         Tally::load(&self.connection)
             .map(|tally| tally.counts())
             .map_err(working)
     }
-}
-
-fn saturated_limit(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -98,7 +98,7 @@ fn add(stretches: &mut Option<Vec<Stretch>>, number: u64, time: i64) {
     }
 }
 
-/// The latest time among the executions with the highest numbers and the last removal; if the clock was set back among
+/// The latest time among the executions with the highest numbers, the last removal and the last act of an operator; if the clock was set back among
 /// those executions, the earliest time since.
 pub(super) fn newest_ms(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     let sql = "SELECT accepted_at, coalesce(settled_at, accepted_at) FROM execution NOT INDEXED \
@@ -119,10 +119,12 @@ pub(super) fn newest_ms(connection: &Connection) -> rusqlite::Result<Option<i64>
     }
     let sql = "SELECT removed_at FROM removed_execution NOT INDEXED ORDER BY place DESC LIMIT 1";
     let of_removal = connection.query_row(sql, [], |row| row.get(0)).optional()?;
+    let sql = "SELECT at FROM operator_entry ORDER BY number DESC LIMIT 1";
+    let of_operators: Option<i64> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
     let of_executions = times
         .iter()
         .map(|&(accepted_at, settled_at)| accepted_at.max(settled_at));
-    Ok(of_executions.chain(of_removal).max())
+    Ok(of_executions.chain(of_removal).chain(of_operators).max())
 }
 
 /// What a step wants to remove, and where its walk ended.

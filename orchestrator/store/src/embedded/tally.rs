@@ -28,12 +28,14 @@ pub(super) struct Tally {
     pub(super) n_removed: u64,
     /// Removed executions whose ids are forgotten.
     pub(super) n_forgotten: u64,
+    /// The highest number of an entry of operators.
+    pub(super) operators_last: u64,
 }
 
 impl Tally {
     pub(super) fn load(connection: &Connection) -> rusqlite::Result<Self> {
         let sql = "SELECT n_commits, number_last, n_lost, n_queued, n_running, n_settled, n_removed, \
-                   n_forgotten FROM tally";
+                   n_forgotten, operators_last FROM tally";
         connection.prepare_cached(sql)?.query_row([], |row| {
             let column = |index| row.get(index).and_then(number_of);
             Ok(Self {
@@ -45,13 +47,14 @@ impl Tally {
                 n_settled: column(5)?,
                 n_removed: column(6)?,
                 n_forgotten: column(7)?,
+                operators_last: column(8)?,
             })
         })
     }
 
     pub(super) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
         let sql = "UPDATE tally SET n_commits = ?1, number_last = ?2, n_lost = ?3, n_queued = ?4, \
-                   n_running = ?5, n_settled = ?6, n_removed = ?7, n_forgotten = ?8";
+                   n_running = ?5, n_settled = ?6, n_removed = ?7, n_forgotten = ?8, operators_last = ?9";
         let columns = [
             self.n_commits,
             self.number_last,
@@ -61,6 +64,7 @@ impl Tally {
             self.n_settled,
             self.n_removed,
             self.n_forgotten,
+            self.operators_last,
         ];
         connection
             .prepare_cached(sql)?
@@ -80,6 +84,8 @@ impl Tally {
     /// Counts what is there; what has no row is lost.
     pub(super) fn count_anew(&mut self, census: &Census) {
         self.n_removed = census.n_removed;
+        // Its numbers are links of a chain, so what is lost of it is not passed over.
+        self.operators_last = census.operators_last;
         let n_numbers = [census.n_executions, self.n_removed, self.n_forgotten]
             .into_iter()
             .fold(0, u64::saturating_add);
@@ -107,6 +113,7 @@ pub(super) struct Census {
     n_queued: u64,
     n_running: u64,
     accepted_last: u64,
+    operators_last: u64,
     /// The highest number among settled executions, and among their records.
     settled_last: u64,
     settled_record_last: u64,
@@ -126,6 +133,7 @@ impl Census {
             n_queued: one(&format!("{unsettled} AND state = 0"))?,
             n_running: one(&format!("{unsettled} AND state = 1"))?,
             accepted_last: one("SELECT max(number) FROM accepted_record")?,
+            operators_last: one("SELECT max(number) FROM operator_entry")?,
             settled_last: one("SELECT number FROM execution WHERE state = 2 ORDER BY number DESC LIMIT 1")?,
             settled_record_last: one("SELECT max(number) FROM settled_record")?,
         })
@@ -158,6 +166,7 @@ impl Census {
                 tally.number_last,
                 n_numbers.saturating_add(tally.n_lost),
             ),
+            ("entries of operators", tally.operators_last, self.operators_last),
             (
                 "accepted records up to the last",
                 self.number_last,

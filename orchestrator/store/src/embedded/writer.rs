@@ -9,6 +9,7 @@ use super::columns::{
     FIXED, PART_INDEX, Progress, audit_checksum, column_state, covered, encode_tags, fixed, namespace_column,
     outline_column, result_checksum, start_checksum, state_of,
 };
+use super::operators;
 use super::reader::fetch;
 use super::tally::Tally;
 use super::tombstones;
@@ -71,6 +72,7 @@ pub(super) fn apply(
                 settle(connection, tally, execution_id, &ending)?
             }
             Write::RememberActions(memories) => remember_actions(connection, memories)?,
+            Write::Operator(write) => operators::append(connection, tally, write)?,
         });
     }
     end(connection, tally, &before)?;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use escapement_model::{ExecutionId, PlanId};
 
 use super::disk::DiskContents;
+use super::operators::Operators;
 use crate::{
     AcceptWrite, ActionMemory, Conflict, Counts, ListFilter, Outcome, REMOVED_PER_STEP_MAX, Removal, Removed,
     RemovedExecution, StoredExecution, StoredState, StoredSummary, Write,
@@ -34,6 +35,7 @@ pub struct Contents {
     removed_by_id: BTreeMap<ExecutionId, RemovedExecution>,
     removed_by_plan: BTreeMap<PlanId, ExecutionId>,
     actions: BTreeMap<String, u64>,
+    pub(super) operators: Operators,
 }
 
 #[derive(Clone, Debug)]
@@ -91,6 +93,7 @@ impl Contents {
                 }
                 Ok(0)
             }
+            Write::Operator(write) => self.operators.append(write),
         };
         applied.map_or_else(Outcome::Conflict, |number| Outcome::Done { number })
     }

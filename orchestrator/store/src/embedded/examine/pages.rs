@@ -8,6 +8,7 @@ use crate::database::connection::{is_damage, reading, working};
 use crate::database::mark::Mark;
 use crate::database::values::{column_number, number_of};
 use crate::embedded::columns::PART_INDEX;
+use crate::embedded::operators::{self, Link};
 use crate::embedded::reader::{fetch, fetch_audit};
 use crate::embedded::tally::{Census, Tally};
 use crate::embedded::tombstones::{self, Placed};
@@ -164,7 +165,7 @@ pub(super) fn removed(connection: &Connection, after: i64) -> Result<(ExaminedPa
         Err(StoreFault::Fatal(source)) => {
             page.findings
                 .push(Finding::Store(format!("ids of removed executions: {source}")));
-            return Ok((page, Next::Numbers));
+            return Ok((page, OPERATORS));
         }
         Err(fault) => return Err(fault),
     };
@@ -181,7 +182,7 @@ pub(super) fn removed(connection: &Connection, after: i64) -> Result<(ExaminedPa
             .extend(damaged.map(|number| Finding::Removed { number }));
     }
     let next = if listed.len() < PAGE_MAX {
-        Next::Numbers
+        OPERATORS
     } else {
         Next::Removed { after: end }
     };
@@ -208,6 +209,38 @@ fn is_indexed(connection: &Connection, place: i64, removed: &RemovedExecution) -
         }
     }
     Ok(true)
+}
+
+/// Where the chain of operators begins.
+const OPERATORS: Next = Next::Operators {
+    behind: Link::BEFORE_ALL,
+};
+
+/// One page of what operators did.
+pub(super) fn operators(connection: &Connection, behind: Link) -> Result<(ExaminedPage, Next), StoreFault> {
+    let looked = match operators::examine(connection, behind, PAGE_MAX) {
+        Err(StoreFault::Fatal(source)) => {
+            let page = ExaminedPage {
+                findings: vec![Finding::Store(format!("entries of operators: {source}"))],
+                ..ExaminedPage::default()
+            };
+            return Ok((page, Next::Numbers));
+        }
+        looked => looked?,
+    };
+    let is_last = looked.n_entries < PAGE_MAX;
+    let finding = |number| Finding::Operators { number };
+    let page = ExaminedPage {
+        n_operator_entries: looked.n_entries as u64,
+        operators_head: looked.last.head().filter(|_| is_last),
+        findings: looked.damaged.into_iter().map(finding).collect(),
+        ..ExaminedPage::default()
+    };
+    let next = match is_last {
+        true => Next::Numbers,
+        false => Next::Operators { behind: looked.last },
+    };
+    Ok((page, next))
 }
 
 /// Pairs of counts that must be the same, of one moment.

@@ -1,0 +1,63 @@
+//! Stores as earlier versions of this program have left them: the schema is taken back step by step, and is to the letter
+//! what those versions made.
+#![allow(dead_code, reason = "not every test needs all of it")]
+
+use rusqlite::Connection;
+use std::path::Path;
+
+/// What each version added, and what takes it away again.
+const STEPS: [(&str, &str); 7] = [
+    (include_str!("../../src/embedded/0001_executions.sql"), ""),
+    (
+        include_str!("../../src/embedded/0002_removal.sql"),
+        "DROP TABLE removed_execution; ALTER TABLE tally DROP COLUMN n_removed; \
+         ALTER TABLE tally DROP COLUMN n_forgotten",
+    ),
+    (
+        include_str!("../../src/embedded/0003_starts.sql"),
+        "ALTER TABLE execution DROP COLUMN start_checksum",
+    ),
+    (
+        include_str!("../../src/embedded/0004_outlines.sql"),
+        "ALTER TABLE execution DROP COLUMN outline",
+    ),
+    (
+        include_str!("../../src/embedded/0005_actions.sql"),
+        "DROP TABLE action_memory",
+    ),
+    (
+        include_str!("../../src/embedded/0006_namespaces.sql"),
+        "DROP INDEX execution_by_namespace; ALTER TABLE execution DROP COLUMN namespace",
+    ),
+    (
+        include_str!("../../src/embedded/0007_operators.sql"),
+        "DROP TABLE operator_entry; ALTER TABLE tally DROP COLUMN operators_last",
+    ),
+];
+
+/// The newest version.
+pub(crate) const NEWEST: usize = STEPS.len();
+
+/// Takes a closed store, or a backup, back to an earlier version. What that version did not know is lost.
+pub(crate) fn take_back(file: &Path, version: usize) {
+    let connection = Connection::open(file).unwrap();
+    for (_, away) in STEPS[version..].iter().rev() {
+        connection.execute_batch(away).unwrap();
+    }
+    connection
+        .pragma_update(None, "user_version", i64::try_from(version).unwrap())
+        .unwrap();
+    let first = Connection::open_in_memory().unwrap();
+    for (made, _) in &STEPS[..version] {
+        first.execute_batch(made).unwrap();
+    }
+    assert_eq!(schema(&connection), schema(&first), "version {version}");
+}
+
+/// Each table and index with the words that it was made with.
+pub(crate) fn schema(connection: &Connection) -> Vec<String> {
+    let sql = "SELECT name || ': ' || sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name";
+    let mut select = connection.prepare(sql).unwrap();
+    let rows = select.query_map([], |row| row.get(0)).unwrap();
+    rows.map(Result::unwrap).collect()
+}
