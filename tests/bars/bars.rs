@@ -7,6 +7,7 @@ mod planning;
 mod queue;
 mod restart;
 mod runs;
+mod secure;
 mod small;
 mod validation;
 
@@ -41,6 +42,7 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
             "chain" => large::chain(extent).await?,
             "independent" => large::independent(extent).await?,
             "validation" => validation::validation(extent).await?,
+            "secure" => secure::secure(extent).await?,
             "queue" => queue::queue(extent).await?,
             "runs" => runs::runs(extent).await?,
             "runs_planning" => planning::planning(extent).await?,
@@ -59,12 +61,13 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
 }
 
 /// What can be asked for alone.
-const GROUPS: [&str; 12] = [
+const GROUPS: [&str; 13] = [
     "single",
     "three",
     "chain",
     "independent",
     "validation",
+    "secure",
     "queue",
     "runs",
     "runs_planning",

@@ -139,7 +139,12 @@ async fn execute(
     client: &mut PlanExecutionServiceClient<Channel>,
     template: &Template,
 ) -> Result<Duration, Fault> {
-    let request = template.fresh();
+    let mut request = tonic::Request::new(template.fresh());
+    if let Some(credentials) = &template.credentials {
+        request
+            .metadata_mut()
+            .insert("authorization", credentials.clone());
+    }
     let began = Instant::now();
     let answer = client.execute_plan(request).await?.into_inner();
     let elapsed = began.elapsed();

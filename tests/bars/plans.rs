@@ -4,11 +4,14 @@ use escapement_model::Opaque;
 use escapement_tests::{PlanDocument, fresh_id};
 use escapement_wire::v1::{ExecutePlanRequest, ExecutionOptions, SubmitPlanRequest, ValidatePlanRequest};
 use serde_json::json;
+use tonic::metadata::{Ascii, MetadataValue};
 
 /// A plan as it is handed in again and again, each time as a new one.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     request: ExecutePlanRequest,
+    /// What its caller shows with each call.
+    pub(crate) credentials: Option<MetadataValue<Ascii>>,
 }
 
 impl Template {
@@ -21,6 +24,7 @@ impl Template {
         }
         Self {
             request: document.execute(),
+            credentials: None,
         }
     }
 
@@ -34,12 +38,21 @@ impl Template {
         request.options = Some(ExecutionOptions {
             max_concurrent_steps: Some(concurrency),
         });
-        Self { request }
+        Self {
+            request,
+            credentials: None,
+        }
     }
 
     /// One step.
     pub(crate) fn single() -> Self {
         Self::chain(1)
+    }
+
+    /// Handed in by a caller that shows this.
+    pub(crate) fn shown(mut self, credentials: MetadataValue<Ascii>) -> Self {
+        self.credentials = Some(credentials);
+        self
     }
 
     /// The request, with a plan that was never handed in before.

@@ -92,4 +92,5 @@ impl Stage {
     }
 }
 
-const IN_FLIGHT_MAX: u32 = 1_024;
+/// The most steps that a worker may have at once.
+pub(crate) const IN_FLIGHT_MAX: u32 = 1_024;

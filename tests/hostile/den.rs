@@ -2,9 +2,10 @@
 
 use crate::canary::Canary;
 use escapement_tests::plans::{self, RequestWords};
-use escapement_tests::{Orchestrator, OrchestratorSettings, PrivateDirectory, usage, wait_for};
+use escapement_tests::{Orchestrator, OrchestratorSettings, PrivateDirectory, TlsTunnel, usage, wait_for};
 use escapement_wire::v1::SubmitPlanRequest;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
 use tonic::transport::{Channel, Endpoint};
@@ -52,6 +53,7 @@ impl Den {
         let turn = TURN.lock().await;
         let directory = PrivateDirectory::new("hostile").unwrap();
         let settings = change(OrchestratorSettings::new(directory.path()));
+        let settings = settings.over_tls_if_asked(directory.path()).unwrap();
         let orchestrator = settings.start().await.unwrap();
         let canary = Canary::start(&orchestrator.url()).await;
         let before = size_of(orchestrator.process.id());
@@ -62,6 +64,14 @@ impl Den {
             _directory: directory,
             _turn: turn,
         }
+    }
+
+    /// One that speaks TLS, behind a tunnel for those who mean no harm.
+    pub(crate) async fn start_over_tls() -> (Self, Arc<TlsTunnel>) {
+        let directory = PrivateDirectory::new("tunnel").unwrap();
+        let den = Self::start_with(|settings| settings.over_tls(directory.path()).unwrap()).await;
+        let tunnel = den.orchestrator.tunnel.clone().unwrap();
+        (den, tunnel)
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

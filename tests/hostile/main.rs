@@ -19,6 +19,7 @@ mod costs;
 mod decoding;
 mod floods;
 mod greetings;
+mod handshakes;
 mod overload;
 mod queue;
 mod simulations;

@@ -25,7 +25,7 @@ use escapement_tests::session_journal::{Event, Journal};
 use escapement_tests::session_wire::SessionRecording;
 use escapement_tests::{
     Orchestrator, OrchestratorSettings, PlanDocument, PrivateDirectory, Worker, WorkerSettings, fresh_id,
-    wait_for,
+    is_over_tls, wait_for,
 };
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::{
@@ -82,7 +82,7 @@ impl ArenaSettings {
         self
     }
 
-    /// How long the slowest plan of the neighbour may take; 3 s unless told.
+    /// How long the slowest plan of the neighbour may take; 3 s unless told, 15 s over TLS.
     #[allow(dead_code, reason = "for attacks that need it")]
     pub(crate) fn neighbour_slowest(mut self, limit: Duration) -> Self {
         self.neighbour_slowest_max = limit;
@@ -121,7 +121,8 @@ impl Arena {
         let settings = change(ArenaSettings {
             flags: Vec::new(),
             variables: Vec::new(),
-            neighbour_slowest_max: Duration::from_secs(3),
+            // Over TLS a thousand handshakes of a debug build share the processors with it.
+            neighbour_slowest_max: Duration::from_secs(if is_over_tls() { 15 } else { 3 }),
             checker: CheckerSettings::default(),
         });
         let directory = PrivateDirectory::new("sessions").unwrap();
@@ -135,6 +136,7 @@ impl Arena {
             .variables
             .iter()
             .fold(launch, |launch, (name, value)| launch.variable(name, value));
+        let launch = launch.over_tls_if_asked(directory.path()).unwrap();
         let orchestrator = launch.start().await.unwrap();
         let neighbour = Neighbour::start(&orchestrator.url());
         let mut arena = Self {

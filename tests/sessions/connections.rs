@@ -4,20 +4,24 @@ use crate::arena::{Arena, LIMIT, scale};
 use crate::intruder::{end_of, expect_alive, greeted, hello};
 use escapement_tests::raw_session::RawSession;
 use escapement_tests::session_checker::Count;
-use escapement_tests::{ScriptedWorker, wait_for};
+use escapement_tests::{ScriptedWorker, is_over_tls, wait_for};
 use escapement_wire::worker::v1::session_error::Code;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 const HELLO: Duration = Duration::from_secs(5);
-/// How much later than its limit something may end while the machine is busy.
-const MARGIN: Duration = Duration::from_secs(8);
+
+/// How much later than its limit something may end while the machine is busy, with a thousand handshakes of a debug build, say.
+fn margin() -> Duration {
+    Duration::from_secs(if is_over_tls() { 40 } else { 8 })
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_without_a_hello_are_ended_and_cost_the_engine_nothing() {
     let arena = Arena::start().await;
-    let n_streams = scale(1_000, 4_000);
+    // Over TLS fewer: all shake hands at once, with a debug build, and each handshake has ten seconds.
+    let n_streams = if is_over_tls() { 300 } else { scale(1_000, 4_000) };
     let mut streams = JoinSet::new();
     let begin = Instant::now();
     for _ in 0..n_streams {
@@ -41,7 +45,7 @@ async fn streams_without_a_hello_are_ended_and_cost_the_engine_nothing() {
         took[0]
     );
     assert!(
-        took[took.len() - 1] <= HELLO + MARGIN,
+        took[took.len() - 1] <= HELLO + margin(),
         "one was ended only after {:?}",
         took[took.len() - 1]
     );
@@ -62,17 +66,17 @@ async fn streams_without_a_hello_are_ended_and_cost_the_engine_nothing() {
 async fn more_connections_than_there_may_be_are_closed_and_room_comes_back() {
     let arena = Arena::start_with(|settings| settings.flag("--max-connections", 50)).await;
     let address = arena.orchestrator.address();
-    let mut crowd = Vec::new();
-    let mut n_closed = 0;
+    let mut crowd = JoinSet::new();
     for _ in 0..200 {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        // What is closed at once says so within a moment; the others stay silent.
-        let read = tokio::time::timeout(Duration::from_millis(20), stream.read_u8()).await;
-        match read {
-            Ok(_) => n_closed += 1,
-            Err(_) => crowd.push(stream),
-        }
+        crowd.spawn(async move {
+            // What is closed at once says so soon; the others stay silent, and are let go after ten seconds.
+            let read = tokio::time::timeout(Duration::from_secs(4), stream.read_u8()).await;
+            read.is_err().then_some(stream)
+        });
     }
+    let crowd: Vec<TcpStream> = crowd.join_all().await.into_iter().flatten().collect();
+    let n_closed = 200 - crowd.len();
     assert!(n_closed >= 150, "{n_closed} of 200 were closed");
     drop(crowd);
     let again = async || {

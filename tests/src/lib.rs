@@ -47,6 +47,7 @@ mod scripted_worker;
 pub mod session_checker;
 pub mod session_journal;
 pub mod session_wire;
+mod tls_tunnel;
 mod tools;
 pub mod usage;
 mod waiting;
@@ -59,10 +60,11 @@ pub use {
     directory::PrivateDirectory,
     interrupted::interrupted,
     model_server::{ModelServer, Turn},
-    orchestrator::{Orchestrator, OrchestratorSettings},
+    orchestrator::{Orchestrator, OrchestratorSettings, is_over_tls},
     plan_document::PlanDocument,
     receiver::{ReceivedRequest, Receiver},
     scripted_worker::ScriptedWorker,
+    tls_tunnel::TlsTunnel,
     tools::{skip, tool},
     waiting::{let_pass, wait_for},
     worker::{Worker, WorkerSettings},

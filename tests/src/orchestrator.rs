@@ -1,8 +1,9 @@
 //! A real orchestrator process on a free port, and clients for it.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use escapement_model::limits::{ANSWER_MESSAGE_BYTES_MAX, CALLER_MESSAGE_BYTES_MAX};
@@ -11,7 +12,7 @@ use escapement_wire::v1::fleet_service_client::FleetServiceClient;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 
-use crate::{Binaries, ChildProcess, Fault};
+use crate::{Binaries, ChildProcess, Fault, TlsTunnel};
 
 /// How an orchestrator is started. The same settings again start it again on the same store.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct OrchestratorSettings {
     variables: Vec<(String, String)>,
     /// How callers come to it; `None`: unencrypted.
     tls: Option<ClientTlsConfig>,
+    /// How callers come to it without speaking TLS, although it does.
+    tunnel: Option<Arc<TlsTunnel>>,
 }
 
 impl OrchestratorSettings {
@@ -31,10 +34,11 @@ impl OrchestratorSettings {
         Self {
             store_path: directory.join("store"),
             stderr: directory.join("orchestrator.stderr"),
-            listen: "127.0.0.1:0".to_owned(),
+            listen: ANY_PORT.to_string(),
             flags: Vec::new(),
             variables: Vec::new(),
             tls: None,
+            tunnel: None,
         }
     }
 
@@ -80,12 +84,46 @@ impl OrchestratorSettings {
         self
     }
 
+    /// Has it speak TLS if `ESCAPEMENT_OVER_TLS` is set, behind a tunnel for those who do not: a suite runs once more, over TLS.
+    /// The tunnel's address is the orchestrator's, over restarts too.
+    ///
+    /// # Errors
+    /// The tunnel cannot be opened.
+    pub fn over_tls_if_asked(self, directory: &Path) -> Result<Self, Fault> {
+        if is_over_tls() && self.tunnel.is_none() {
+            return self.over_tls(directory);
+        }
+        Ok(self)
+    }
+
+    /// Has it speak TLS, behind a tunnel for those who do not.
+    ///
+    /// # Errors
+    /// The tunnel cannot be opened.
+    pub fn over_tls(mut self, directory: &Path) -> Result<Self, Fault> {
+        let tunnel = TlsTunnel::open(directory)?;
+        self.flags.extend_from_slice(tunnel.flags());
+        self.tunnel = Some(Arc::new(tunnel));
+        Ok(self)
+    }
+
     /// Starts it and waits until it serves.
     ///
     /// # Errors
     /// It cannot be built or started, or does not serve within 30 s; the text holds the end of its stderr.
     pub async fn start(&self) -> Result<Orchestrator, Fault> {
-        let orchestrator = Orchestrator::of(self.launch()?).await?;
+        let orchestrator = match &self.tunnel {
+            None => Orchestrator::of(self.launch()?).await?,
+            Some(tunnel) => {
+                let mut process = self.clone().listen(ANY_PORT).launch()?;
+                tunnel.lead_to(Orchestrator::announced(&mut process).await?);
+                let orchestrator = Orchestrator::at(process, tunnel.address())?;
+                Orchestrator {
+                    tunnel: Some(Arc::clone(tunnel)),
+                    ..orchestrator
+                }
+            }
+        };
         match &self.tls {
             None => Ok(orchestrator),
             Some(tls) => orchestrator.called_by_tls(tls.clone()),
@@ -116,6 +154,8 @@ pub struct Orchestrator {
     address: SocketAddr,
     is_encrypted: bool,
     channel: Channel,
+    /// The way to it for those who do not speak TLS, if it does.
+    pub tunnel: Option<Arc<TlsTunnel>>,
 }
 
 impl Orchestrator {
@@ -152,6 +192,7 @@ impl Orchestrator {
             address,
             is_encrypted: false,
             channel,
+            tunnel: None,
         })
     }
 
@@ -211,6 +252,12 @@ impl Orchestrator {
     }
 }
 
+/// True if the suites run once more, over TLS.
+pub fn is_over_tls() -> bool {
+    std::env::var_os("ESCAPEMENT_OVER_TLS").is_some()
+}
+
+const ANY_PORT: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// Longer than the longest default drain, so that a hang is seen as one.
 const STOP_LIMIT: Duration = Duration::from_secs(45);

@@ -113,5 +113,5 @@ pub(crate) async fn three(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     ])
 }
 
-const CALLERS: usize = 64;
-const WARM_UP: Duration = Duration::from_millis(500);
+pub(super) const CALLERS: usize = 64;
+pub(super) const WARM_UP: Duration = Duration::from_millis(500);

@@ -1,8 +1,9 @@
 //! Every call, by everybody: the page `deploy/AUTHORIZATION.md` says what is let in.
 
-use super::credentials::{Token, world_with};
+use super::credentials::{Token, policy, world_with};
+use crate::tls::SecureWorld;
 use bytes::{Buf, BufMut};
-use escapement_tests::checkout;
+use escapement_tests::{PrivateDirectory, checkout};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tonic::client::Grpc;
@@ -125,21 +126,44 @@ async fn refusal(channel: Channel, path: &str, token: Option<&Token>) -> Option<
 
 #[tokio::test]
 async fn every_call_is_let_in_or_refused_as_the_page_says() {
+    let holders = holders();
+    let (world, _file) = world_with(&entries(&holders)).await;
+    every_cell(&holders, &world.orchestrator.channel()).await;
+}
+
+#[tokio::test]
+async fn the_same_over_tls() {
+    let holders = holders();
+    let directory = PrivateDirectory::new("policy").unwrap();
+    let file = directory.join("policy.toml");
+    std::fs::write(&file, policy(&entries(&holders))).unwrap();
+    let secure = SecureWorld::start_with(|settings| settings.flag("--access-policy", file.display())).await;
+    every_cell(&holders, &secure.connect(None).await.unwrap()).await;
+}
+
+/// Everybody with a token: each role, at home and elsewhere.
+fn holders() -> Vec<(Who, Token)> {
     let roles = ["viewer", "submitter", "worker", "operator", "admin"];
     let who = roles.map(|role| ["default", "other"].map(|namespace| Who { role, namespace }));
-    let holders: Vec<(Who, Token)> = who
-        .into_iter()
+    who.into_iter()
         .flatten()
         .map(|who| (who, Token::new(who.role)))
-        .collect();
-    let entries: Vec<String> = holders
+        .collect()
+}
+
+/// Their entries in a policy.
+fn entries(holders: &[(Who, Token)]) -> Vec<String> {
+    holders
         .iter()
         .map(|(Who { role, namespace }, token)| {
             let more = format!("roles = [\"{role}\"]\nnamespaces = [\"{namespace}\"]");
             token.entry(&format!("{role} of {namespace}"), &more)
         })
-        .collect();
-    let (world, _file) = world_with(&entries).await;
+        .collect()
+}
+
+/// Makes every call as everybody, and holds the answers against the page.
+async fn every_cell(holders: &[(Who, Token)], channel: &Channel) {
     let stranger = Token::new("stranger");
     let mut n_cells = 0;
     let mut wrong = Vec::new();
@@ -150,8 +174,8 @@ async fn every_call_is_let_in_or_refused_as_the_page_says() {
         }
     };
     for (path, marks) in table() {
-        for (who, token) in &holders {
-            let found = refusal(world.orchestrator.channel(), &path, Some(token)).await;
+        for (who, token) in holders {
+            let found = refusal(channel.clone(), &path, Some(token)).await;
             let is_let_in = is_let_in(&path, mark(&marks, who.role), *who);
             // What a submitter of another namespace hands in is judged by its namespace, once it is read.
             let hands_in = path.ends_with("Plan") && path.starts_with("/escapement.v1.")
@@ -167,7 +191,7 @@ async fn every_call_is_let_in_or_refused_as_the_page_says() {
             };
             look(&path, &format!("{who:?}"), found, expected);
         }
-        let found = refusal(world.orchestrator.channel(), &path, None).await;
+        let found = refusal(channel.clone(), &path, None).await;
         let expected = (mark(&marks, "anonymous") == "-").then_some("CREDENTIALS_MISSING");
         look(&path, "nobody", found, expected);
     }
@@ -179,7 +203,7 @@ async fn every_call_is_let_in_or_refused_as_the_page_says() {
     );
     assert_eq!(n_cells, table().len() * 11);
     let path = "/grpc.health.v1.Health/Check";
-    let found = refusal(world.orchestrator.channel(), path, Some(&stranger)).await;
+    let found = refusal(channel.clone(), path, Some(&stranger)).await;
     assert_eq!(
         found.as_deref(),
         Some("CREDENTIALS_INVALID"),

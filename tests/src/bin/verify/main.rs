@@ -77,6 +77,13 @@ fn verify() -> std::io::Result<bool> {
             .variable("ESCAPEMENT_BINARIES", &programs)
             .variable("ESCAPEMENT_TOOLS", &tool_folder)
             .variable("ESCAPEMENT_SKIPPED_LIST", &skipped_list),
+        // The suites that attack by bytes, frames and broken connections once more, against an orchestrator that speaks TLS.
+        Check::new(
+            "over TLS",
+            "test --locked --workspace --no-fail-fast --test hostile --test sessions",
+        )
+        .variable("ESCAPEMENT_BINARIES", &programs)
+        .variable("ESCAPEMENT_OVER_TLS", "1"),
     ];
     let mut summary = Vec::new();
     for check in &checks {
