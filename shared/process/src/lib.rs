@@ -1,10 +1,11 @@
 //! How a process speaks, starts and stops: what it says on stderr and stdout, and the signals that ask for an end.
 //! Reads no configuration file, opens no port, and decides nothing about how long an end may take.
 //!
-//! Without a feature there is only [`stop_signal`]: that is all that every worker has to compile.
+//! Without a feature there are only [`stop_signal`] and [`with_causes`]: that is all that every worker has to compile.
 
 #![warn(clippy::too_many_lines)]
 
+mod causes;
 #[cfg(feature = "settings")]
 pub mod files;
 #[cfg(feature = "log")]
@@ -15,6 +16,7 @@ pub mod signal;
 #[cfg(feature = "log")]
 pub mod telemetry;
 
+pub use causes::with_causes;
 pub use signal::stop_signal;
 
 /// Says something on stderr that no filter hides. Does not wait: see [`telemetry`].

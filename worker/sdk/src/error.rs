@@ -1,6 +1,7 @@
 //! What can go wrong: in a step, and with the worker as a whole. Decides nothing about retries.
 
 use escapement_model::{Severity, codes};
+use escapement_process::with_causes;
 use serde_json::{Map, Value};
 use std::error::Error;
 use std::fmt;
@@ -179,20 +180,4 @@ impl Error for WorkerError {
             | WorkerError::DrainIncomplete { .. } => None,
         }
     }
-}
-
-/// The text of an error and of everything that caused it.
-pub(crate) fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        // Some errors repeat their cause in their own text.
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }

@@ -46,7 +46,6 @@ mod action;
 mod capacity;
 mod clock;
 mod context;
-mod credentials;
 mod error;
 mod event;
 mod handler;
@@ -54,7 +53,6 @@ mod machine;
 mod session;
 mod shell;
 pub mod testing;
-mod token;
 mod worker;
 
 #[cfg(feature = "log")]
@@ -63,8 +61,8 @@ use escapement_process::telemetry;
 pub use action::{Action, Effect, Risk};
 pub use capacity::WorkerHandle;
 pub use context::StepContext;
-pub use credentials::{ClientTls, Credentials};
 pub use error::{StepError, WorkerError};
+pub use escapement_credentials::{ClientTls, Credentials};
 pub use escapement_model::{BootId, Opaque, SessionId, Severity, codes};
 pub use event::SessionEvent;
 #[cfg(feature = "log")]

@@ -11,13 +11,13 @@ mod threads;
 
 use crate::capacity::WorkerHandle;
 use crate::clock;
-use crate::credentials::Credentials;
 use crate::error::WorkerError;
 use crate::event::SessionEvent;
 use crate::machine::{Machine, OrchestratorId};
 use crate::session::Command;
 use crate::worker::{SessionCallback, Worker};
 use connection::{Connection, Event, Next};
+use escapement_credentials::Credentials;
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::pin;

@@ -3,11 +3,11 @@
 use crate::action::Action;
 use crate::capacity::WorkerHandle;
 use crate::context::StepContext;
-use crate::credentials::{ClientTls, Credentials};
 use crate::error::{StepError, WorkerError};
 use crate::event::SessionEvent;
 use crate::handler::{Handler, HandlerFn};
 use bytes::Bytes;
+use escapement_credentials::{ClientTls, Credentials};
 use escapement_model::limits::{
     LABEL_CHARS_MAX, SESSION_ACTIONS_MAX, SESSION_IN_FLIGHT_MAX, SESSION_MESSAGE_BYTES_MAX, WORKER_LABELS_MAX,
 };

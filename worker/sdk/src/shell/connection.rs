@@ -1,8 +1,8 @@
 //! The tonic part: one stream, its two directions apart. Numbers no message and understands none.
 
-use crate::credentials::Credentials;
-use crate::error::with_causes;
+use escapement_credentials::Credentials;
 use escapement_model::limits::SESSION_MESSAGE_BYTES_MAX;
+use escapement_process::with_causes;
 use escapement_wire::worker::v1::worker_service_client::WorkerServiceClient;
 use escapement_wire::worker::v1::{SessionRequest, SessionResponse};
 use std::pin::{Pin, pin};

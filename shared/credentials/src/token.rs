@@ -1,4 +1,4 @@
-//! The secret that a worker shows to orchestrators. Never shows it to anybody else.
+//! The secret that a client shows to orchestrators. Never shows it to anybody else.
 
 use std::fmt;
 use tonic::metadata::{Ascii, MetadataValue};

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
+use std::path::Path;
 
 #[test]
 fn a_token_is_never_sent_unencrypted_to_another_machine() {

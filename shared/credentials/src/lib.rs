@@ -1,74 +1,32 @@
-//! How a worker comes to an orchestrator: whom it trusts, and what it shows. Opens no connection.
+//! How a client comes to an orchestrator: whom it trusts, and what it shows. Makes no call.
 //!
 //! Files are read at every connect and at no other time, so what replaces them counts from the next connection on, and the
 //! orchestrator ends a connection in good order when the certificate or the token that it began with does.
 
-use crate::error::with_causes;
+mod tls;
+mod token;
+
+mod connector;
+
+pub use connector::connect;
+pub use tls::ClientTls;
+
+use crate::connector::EncryptedTo;
+use crate::tls::read;
 use crate::token::BearerToken;
+use escapement_process::with_causes;
 use std::fmt;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tonic::metadata::MetadataMap;
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Uri};
-
-/// Whom a worker trusts and what it shows where an address begins with `https://`.
-///
-/// Without anything it trusts what the machine trusts, and shows no certificate.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct ClientTls {
-    ca: Option<PathBuf>,
-    identity: Option<(PathBuf, PathBuf)>,
-    server_name: Option<String>,
-}
-
-impl ClientTls {
-    /// Trusts what the machine trusts, and shows no certificate.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Trusts the certificates in this file, in PEM, and no others.
-    #[must_use]
-    pub fn ca_file(mut self, file: impl Into<PathBuf>) -> Self {
-        self.ca = Some(file.into());
-        self
-    }
-
-    /// Shows the certificate in the first file, with those between it and a root behind it; the second holds its private key.
-    /// Both in PEM.
-    #[must_use]
-    pub fn identity_files(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
-        self.identity = Some((cert.into(), key.into()));
-        self
-    }
-
-    /// Expects this name in the server's certificate, in place of the host of the address.
-    #[must_use]
-    pub fn server_name(mut self, name: impl Into<String>) -> Self {
-        self.server_name = Some(name.into());
-        self
-    }
-
-    /// Reads the files.
-    fn config(&self) -> Result<ClientTlsConfig, String> {
-        let mut config = match &self.ca {
-            Some(file) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(file)?)),
-            None => ClientTlsConfig::new().with_native_roots(),
-        };
-        if let Some((cert, key)) = &self.identity {
-            config = config.identity(Identity::from_pem(read(cert)?, read(key)?));
-        }
-        Ok(match &self.server_name {
-            Some(name) => config.domain_name(name.clone()),
-            None => config,
-        })
-    }
-}
+use tonic::service::Interceptor;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Request, Status};
 
 /// Where the token comes from.
 #[derive(Clone, Default)]
-pub(crate) enum TokenSource {
+enum TokenSource {
     /// There is none.
     #[default]
     None,
@@ -145,7 +103,7 @@ impl Credentials {
     }
 
     /// What makes it impossible to connect to this address, as far as can be known without a file.
-    pub(crate) fn problem(&self, address: &str) -> Option<String> {
+    pub fn problem(&self, address: &str) -> Option<String> {
         if !address.starts_with("http://") && !address.starts_with("https://") {
             return Some(format!(
                 "the address {address:?} must begin with http:// or https://"
@@ -191,6 +149,37 @@ impl Credentials {
             .map_err(|error| with_causes(&error))
     }
 
+    /// A connection that is made when it is used, and again if it is lost; each time with what the files hold then. `settings`
+    /// are limits and times. To be called in a runtime.
+    ///
+    /// # Errors
+    /// What is wrong with the address or a file.
+    pub fn channel(
+        &self,
+        address: &str,
+        settings: impl FnOnce(Endpoint) -> Endpoint,
+    ) -> Result<Channel, String> {
+        self.check(address)?;
+        let endpoint = |address: &str| {
+            Endpoint::from_shared(address.to_owned())
+                .map(settings)
+                .map_err(|error| with_causes(&error))
+        };
+        let Some(host_and_port) = address.strip_prefix("https://") else {
+            return Ok(endpoint(address)?.connect_lazy());
+        };
+        // By itself tonic would encrypt with what the files hold now, for ever.
+        let endpoint = endpoint(&format!("http://{host_and_port}"))?;
+        let uri = endpoint.uri().clone();
+        let connector = EncryptedTo {
+            tls: self.tls.clone(),
+            host: uri.host().unwrap_or_default().to_owned(),
+            port: uri.port_u16().unwrap_or(443),
+        };
+        let origin = Uri::try_from(address).map_err(|error| error.to_string())?;
+        Ok(endpoint.origin(origin).connect_with_connector_lazy(connector))
+    }
+
     /// Puts the token of now among the metadata of a call, if there is one.
     ///
     /// # Errors
@@ -221,8 +210,14 @@ impl Credentials {
     }
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))
+/// Shows the token of now in every call.
+impl Interceptor for Credentials {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        // A file that is being replaced is there again soon.
+        self.authorize(request.metadata_mut())
+            .map_err(Status::unavailable)?;
+        Ok(request)
+    }
 }
 
 /// True for the machine itself, as far as the address says so.
