@@ -2,7 +2,8 @@
 //! what becomes of live connections when the policy changes.
 
 mod answers;
-mod credentials;
+pub(crate) mod credentials;
+mod issuers;
 mod matrix;
 mod policies;
 mod sessions;

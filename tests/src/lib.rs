@@ -48,6 +48,7 @@ pub mod session_checker;
 pub mod session_journal;
 pub mod session_wire;
 mod tls_tunnel;
+mod token_issuer;
 mod tools;
 pub mod usage;
 mod waiting;
@@ -65,6 +66,7 @@ pub use {
     receiver::{ReceivedRequest, Receiver},
     scripted_worker::ScriptedWorker,
     tls_tunnel::TlsTunnel,
+    token_issuer::TokenIssuer,
     tools::{skip, tool},
     waiting::{let_pass, wait_for},
     worker::{Worker, WorkerSettings},

@@ -4,20 +4,25 @@
 use crate::certificate::CertificateIdentity;
 use crate::denial::Denial;
 use crate::grant::Grant;
+use crate::jwt::{KeySet, KeySource, TOKEN_BYTES_MAX, Unverified};
 use crate::matrix::{Row, row};
 use crate::policy::{NamespaceLimits, Policy};
 use crate::principal::{Principal, PrincipalKind};
 use crate::token::StaticToken;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use escapement_model::Namespace;
+use escapement_model::encoder::sha256;
 
 /// What decides: a policy, or that there is none. Cheap to share, and never changed: another policy is another one of these.
 #[derive(Debug)]
 pub struct Access {
-    policy: Option<Policy>,
+    policy: Option<Arc<Policy>>,
+    /// Of the issuers, as far as they are there.
+    keys: BTreeMap<KeySource, Arc<KeySet>>,
     anonymous: Arc<Principal>,
 }
 
@@ -28,8 +33,9 @@ impl fmt::Display for Access {
             None => f.write_str("no policy"),
             Some(policy) => write!(
                 f,
-                "{} tokens, {} rules for certificates, {} namespaces",
+                "{} tokens, {} issuers of tokens, {} rules for certificates, {} namespaces",
                 policy.tokens.len(),
+                policy.issuers.len(),
                 policy.certificates.len(),
                 policy.namespaces.len()
             ),
@@ -51,16 +57,54 @@ impl Access {
     pub fn without_policy() -> Self {
         Self {
             policy: None,
+            keys: BTreeMap::new(),
             anonymous: Arc::new(Principal::without_policy()),
         }
     }
 
-    /// What the policy gives, and nothing else.
+    /// What the policy gives, and nothing else. No key of an issuer is known.
     pub fn new(policy: Policy) -> Self {
         Self {
             anonymous: Arc::new(Principal::anonymous(policy.anonymous.clone())),
-            policy: Some(policy),
+            policy: Some(Arc::new(policy)),
+            keys: BTreeMap::new(),
         }
+    }
+
+    /// The same with these sets of keys beside those that it has, or in the place of those that it has.
+    #[must_use]
+    pub fn with_keys(&self, keys: impl IntoIterator<Item = (KeySource, Arc<KeySet>)>) -> Self {
+        Self {
+            policy: self.policy.clone(),
+            keys: self.keys.clone().into_iter().chain(keys).collect(),
+            anonymous: Arc::clone(&self.anonymous),
+        }
+    }
+
+    /// Where the keys of its issuers come from; a source may be that of several.
+    pub fn key_sources(&self) -> impl Iterator<Item = &KeySource> {
+        let issuers = self.policy.iter().flat_map(|policy| &policy.issuers);
+        issuers.map(|issuer| &issuer.keys)
+    }
+
+    /// Where the keys of this issuer come from.
+    pub fn key_source_of(&self, issuer: &str) -> Option<&KeySource> {
+        let mut issuers = self.policy.iter().flat_map(|policy| &policy.issuers);
+        issuers
+            .find(|known| *known.name == *issuer)
+            .map(|known| &known.keys)
+    }
+
+    /// The SHA-256 of a JSON Web Token that this `authorization` shows, by which [`JwtCache`](crate::JwtCache) keeps what
+    /// became of it. `None` if it shows none that could be right.
+    pub fn digest_of_jwt(&self, authorization: &[u8]) -> Option<[u8; 32]> {
+        let has_issuers = self
+            .policy
+            .as_ref()
+            .is_some_and(|policy| !policy.issuers.is_empty());
+        let token = core::str::from_utf8(authorization).ok().and_then(bearer)?;
+        let is_one = has_issuers && token.len() <= TOKEN_BYTES_MAX && token.contains('.');
+        is_one.then(|| sha256(token.as_bytes()))
     }
 
     /// True if a policy decides.
@@ -70,24 +114,25 @@ impl Access {
 
     /// The limits of a namespace.
     pub fn limits(&self, namespace: &Namespace) -> NamespaceLimits {
-        let policy = self.policy.as_ref();
+        let policy = self.policy.as_deref();
         let limits = policy.and_then(|policy| policy.namespaces.get(namespace));
         limits.copied().unwrap_or_default()
     }
 
     /// The policy, if there is one.
     pub fn policy(&self) -> Option<&Policy> {
-        self.policy.as_ref()
+        self.policy.as_deref()
     }
 
     /// Says who shows these credentials. `authorization` wins over the certificate, and what is wrong in it falls back to
     /// nothing. Without a policy `authorization` is not looked at.
     ///
     /// # Errors
-    /// [`Denial::CredentialsInvalid`] or [`Denial::CredentialsExpired`].
+    /// [`Denial::CredentialsInvalid`], [`Denial::CredentialsExpired`], or [`Denial::KeysUnavailable`] for a token whose key is not
+    /// known and may become known.
     pub fn authenticate(&self, shown: Credentials<'_>, now_ms: i64) -> Result<Arc<Principal>, Denial> {
         let principal = match (&self.policy, shown.authorization, shown.certificate) {
-            (Some(policy), Some(authorization), _) => of_authorization(policy, authorization)?,
+            (Some(policy), Some(authorization), _) => self.of_authorization(policy, authorization, now_ms)?,
             (Some(policy), None, Some(certificate)) => of_certificate(policy, certificate),
             (Some(_), None, None) | (None, _, None) => Arc::clone(&self.anonymous),
             (None, _, Some(certificate)) => Arc::new(certified(
@@ -100,6 +145,30 @@ impl Access {
             Some(end_ms) if end_ms <= now_ms => Err(Denial::CredentialsExpired),
             _ => Ok(principal),
         }
+    }
+
+    fn of_authorization(
+        &self,
+        policy: &Policy,
+        authorization: &[u8],
+        now_ms: i64,
+    ) -> Result<Arc<Principal>, Denial> {
+        let bearer = core::str::from_utf8(authorization).ok().and_then(bearer);
+        let bearer = bearer.ok_or(Denial::CredentialsInvalid)?;
+        if let Ok(token) = StaticToken::parse(bearer) {
+            let principal = policy.tokens.get(&token.sha256());
+            return principal.cloned().ok_or(Denial::CredentialsInvalid);
+        }
+        let token = Unverified::parse(bearer).ok_or(Denial::CredentialsInvalid)?;
+        // What the token says of its issuer decides only whose keys it is held against.
+        let issuer = policy
+            .issuers
+            .iter()
+            .find(|issuer| token.text("iss") == Some(&issuer.name));
+        let issuer = issuer.ok_or(Denial::CredentialsInvalid)?;
+        let none_yet = KeySet::default();
+        let keys = self.keys.get(&issuer.keys).map_or(&none_yet, Arc::as_ref);
+        issuer.judge(&token, keys, now_ms).map(Arc::new)
     }
 
     /// Says whether the principal may make the call of this path, `/SERVICE/METHOD`, as far as the call alone says.
@@ -121,14 +190,6 @@ impl Access {
         }
         principal.permits(path, &row)
     }
-}
-
-fn of_authorization(policy: &Policy, authorization: &[u8]) -> Result<Arc<Principal>, Denial> {
-    let bearer = core::str::from_utf8(authorization).ok().and_then(bearer);
-    let token = bearer.and_then(|bearer| StaticToken::parse(bearer).ok());
-    let token = token.ok_or(Denial::CredentialsInvalid)?;
-    let principal = policy.tokens.get(&token.sha256());
-    principal.cloned().ok_or(Denial::CredentialsInvalid)
 }
 
 /// The token of `Bearer TOKEN`; the word in any letter case, as HTTP has it.

@@ -17,8 +17,11 @@ pub enum Denial {
     CredentialsInvalid,
     /// They were good once.
     CredentialsExpired,
-    /// The key of a token is not known yet, and is being asked for: the same call may succeed in a second.
-    KeysUnavailable,
+    /// The key of a token is not known, and its issuer is being asked for keys: the same call may succeed in a second.
+    KeysUnavailable {
+        /// The issuer, as the policy and the token name it.
+        issuer: Box<str>,
+    },
     /// No role of the principal permits the call.
     RoleMissing {
         /// The path of the call.
@@ -66,7 +69,7 @@ impl Denial {
             Denial::CredentialsMissing => "CREDENTIALS_MISSING",
             Denial::CredentialsInvalid => "CREDENTIALS_INVALID",
             Denial::CredentialsExpired => "CREDENTIALS_EXPIRED",
-            Denial::KeysUnavailable => "KEYS_UNAVAILABLE",
+            Denial::KeysUnavailable { .. } => "KEYS_UNAVAILABLE",
             Denial::RoleMissing { .. } => "ROLE_MISSING",
             Denial::ActionNotPermitted { .. } => "ACTION_NOT_PERMITTED",
             Denial::NamespaceNotPermitted { .. } => "NAMESPACE_NOT_PERMITTED",
@@ -101,7 +104,7 @@ impl Denial {
             Denial::CredentialsMissing
             | Denial::CredentialsInvalid
             | Denial::CredentialsExpired
-            | Denial::KeysUnavailable
+            | Denial::KeysUnavailable { .. }
             | Denial::InstanceOfAnother
             | Denial::UnknownCall => Vec::new(),
             Denial::TooManySessions { max } => Vec::from([("max_sessions", max.to_string())]),
@@ -117,7 +120,7 @@ impl fmt::Display for Denial {
             }
             Denial::CredentialsInvalid => "The credentials are not those of anybody whom the policy names.".to_owned(),
             Denial::CredentialsExpired => "The credentials have expired.".to_owned(),
-            Denial::KeysUnavailable => "The keys of the token's issuer are being fetched; ask again.".to_owned(),
+            Denial::KeysUnavailable { .. } => "The keys of the token's issuer are being fetched; ask again.".to_owned(),
             Denial::RoleMissing { rpc, needed } => {
                 format!("{rpc} needs one of the roles {}.", names(needed, ", "))
             }

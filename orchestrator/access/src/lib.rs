@@ -15,6 +15,8 @@ mod principal;
 
 mod token;
 
+mod jwt;
+
 mod matrix;
 
 mod denial;
@@ -29,6 +31,7 @@ pub use access::{Access, Credentials};
 pub use certificate::CertificateIdentity;
 pub use denial::Denial;
 pub use grant::{Grant, NamespaceScope};
+pub use jwt::{Algorithm, JwtCache, KeySet, KeySource, UnusableKeys};
 pub use matrix::{Permission, Row, row};
 pub use pattern::{Pattern, PatternError};
 pub use policy::{NamespaceLimits, Policy, PolicyViolation};

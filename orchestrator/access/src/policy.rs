@@ -4,6 +4,7 @@
 mod certificates;
 mod grants;
 mod instant;
+mod issuers;
 mod reading;
 mod section;
 mod tokens;
@@ -13,6 +14,7 @@ pub use self::violation::PolicyViolation;
 
 use crate::certificate::CertificateIdentity;
 use crate::grant::Grant;
+use crate::jwt::Issuer;
 use crate::pattern::Pattern;
 use crate::principal::Principal;
 use alloc::collections::BTreeMap;
@@ -31,6 +33,8 @@ pub struct Policy {
     /// By the SHA-256 of the token's text.
     pub(crate) tokens: BTreeMap<[u8; 32], Arc<Principal>>,
     pub(crate) certificates: Vec<CertificateRule>,
+    /// Who issues JSON Web Tokens, each once.
+    pub(crate) issuers: Vec<Issuer>,
 }
 
 /// What one namespace may take.

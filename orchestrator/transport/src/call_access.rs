@@ -5,12 +5,13 @@ use crate::connection_abort::ConnectionAbort;
 use crate::limits::{FAILED_AUTHENTICATIONS_MAX, PRINCIPALS_PER_CONNECTION_MAX};
 use crate::peer::Peer;
 use crate::wall_clock::{unix_ms, until};
-use escapement_access::{Access, CertificateIdentity, Credentials, Denial, Principal};
+use escapement_access::{Access, CertificateIdentity, Credentials, Denial, JwtCache, Principal};
+use escapement_keys::Keys;
 use hyper::Request;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -18,8 +19,18 @@ use tracing::warn;
 #[derive(Clone, Debug)]
 pub struct AccessRules {
     current: watch::Receiver<Arc<Access>>,
+    /// The way to keys of issuers that are not there yet, if any can come.
+    keys: Option<Keys>,
+    tokens: Arc<Mutex<JudgedTokens>>,
     /// Failed authentications since the start.
     n_failed: Arc<AtomicU64>,
+}
+
+/// What became of JSON Web Tokens by the rules that were in force.
+#[derive(Debug, Default)]
+struct JudgedTokens {
+    judged: JwtCache,
+    rules: Option<Arc<Access>>,
 }
 
 impl AccessRules {
@@ -27,7 +38,17 @@ impl AccessRules {
     pub fn new(current: watch::Receiver<Arc<Access>>) -> Self {
         Self {
             current,
+            keys: None,
+            tokens: Arc::default(),
             n_failed: Arc::default(),
+        }
+    }
+
+    /// The rules with the keys of their issuers.
+    pub(crate) fn with_keys(keys: Keys) -> Self {
+        Self {
+            keys: Some(keys.clone()),
+            ..Self::new(keys.current())
         }
     }
 
@@ -53,12 +74,59 @@ impl AccessRules {
         }
     }
 
+    /// Says who shows these credentials by these rules. A JSON Web Token is verified once, and then known for as long as it is valid.
+    ///
+    /// # Errors
+    /// As [`Access::authenticate`]. A key that is not there is asked for, and if that brings nothing the credentials are invalid.
+    fn authenticate(
+        &self,
+        rules: &Arc<Access>,
+        shown: Credentials<'_>,
+        now_ms: i64,
+    ) -> Result<Arc<Principal>, Denial> {
+        let digest = shown.authorization.and_then(|shown| rules.digest_of_jwt(shown));
+        let Some(digest) = digest else {
+            return rules.authenticate(shown, now_ms);
+        };
+        if let Some(judged) = self.tokens().of(rules).find(&digest, now_ms) {
+            return judged;
+        }
+        // Without the lock: this takes a while.
+        let judged = match rules.authenticate(shown, now_ms) {
+            Err(Denial::KeysUnavailable { issuer }) if !self.may_have_keys(&issuer) => {
+                Err(Denial::CredentialsInvalid)
+            }
+            judged => judged,
+        };
+        self.tokens().of(rules).keep(digest, &judged, now_ms);
+        judged
+    }
+
+    fn may_have_keys(&self, issuer: &str) -> bool {
+        self.keys.as_ref().is_some_and(|keys| keys.ask(issuer))
+    }
+
+    fn tokens(&self) -> MutexGuard<'_, JudgedTokens> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn count_failure(&self, peer: SocketAddr, denial: &Denial) {
         let n_failed = self.n_failed.fetch_add(1, Ordering::Relaxed) + 1;
         // At doublings: failing is free to cause, and must not fill the log.
         if n_failed.is_power_of_two() {
             warn!(n_failed, %peer, reason = denial.reason(), "credentials refused");
         }
+    }
+}
+
+impl JudgedTokens {
+    /// What became of tokens by these rules; nothing yet, if they are other ones.
+    fn of(&mut self, rules: &Arc<Access>) -> &mut JwtCache {
+        if !self.rules.as_ref().is_some_and(|last| Arc::ptr_eq(last, rules)) {
+            self.judged = JwtCache::default();
+            self.rules = Some(Arc::clone(rules));
+        }
+        &mut self.judged
     }
 }
 
@@ -93,6 +161,10 @@ impl ConnectionAccess {
     pub(crate) fn judge<B>(&self, request: &mut Request<B>, abort: &ConnectionAbort) -> Result<(), Denial> {
         let rules = self.rules.current();
         let principal = self.principal(&rules, request.headers()).inspect_err(|denial| {
+            // Whose keys are on their way has not failed yet.
+            if !denial.is_of_credentials() {
+                return;
+            }
             self.rules.count_failure(self.peer.address, denial);
             let n_before = self.n_failed.fetch_add(1, Ordering::Relaxed);
             if n_before + 1 >= FAILED_AUTHENTICATIONS_MAX {
@@ -113,7 +185,7 @@ impl ConnectionAccess {
             return Err(Denial::CredentialsInvalid);
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.judge_again(rules, self.peer.certificate.as_deref(), now_ms);
+        known.judge_again(&self.rules, rules, self.peer.certificate.as_deref(), now_ms);
         let mut callers = known.callers.iter();
         let before = callers.find(|(header, _)| header.as_ref() == authorization);
         match before.map(|(_, principal)| principal) {
@@ -121,10 +193,8 @@ impl ConnectionAccess {
             Some(principal) => return Ok(Arc::clone(principal)),
             None => {}
         }
-        let principal = rules.authenticate(
-            credentials(authorization, self.peer.certificate.as_deref()),
-            now_ms,
-        )?;
+        let shown = credentials(authorization, self.peer.certificate.as_deref());
+        let principal = self.rules.authenticate(rules, shown, now_ms)?;
         known.add(authorization.cloned(), &principal);
         drop(known);
         if let Some(end_ms) = principal.valid_until_ms {
@@ -168,20 +238,26 @@ impl ConnectionAccess {
     fn is_worthless_now(&self) -> bool {
         let rules = self.rules.current();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.judge_again(&rules, self.peer.certificate.as_deref(), unix_ms());
+        known.judge_again(&self.rules, &rules, self.peer.certificate.as_deref(), unix_ms());
         known.has_lost
     }
 }
 
 impl Known {
     /// Replaces everybody by who they are under these rules, if they are other ones; who is nobody any more is left out.
-    fn judge_again(&mut self, rules: &Arc<Access>, certificate: Option<&CertificateIdentity>, now_ms: i64) {
+    fn judge_again(
+        &mut self,
+        by: &AccessRules,
+        rules: &Arc<Access>,
+        certificate: Option<&CertificateIdentity>,
+        now_ms: i64,
+    ) {
         if self.rules.as_ref().is_some_and(|last| Arc::ptr_eq(last, rules)) {
             return;
         }
         let mut has_lost = self.has_more;
         self.callers.retain_mut(|(header, principal)| {
-            let judged = rules.authenticate(credentials(header.as_ref(), certificate), now_ms);
+            let judged = by.authenticate(rules, credentials(header.as_ref(), certificate), now_ms);
             let could_do_something = !principal.roles().is_empty();
             let can_still = judged.as_ref().is_ok_and(|judged| !judged.roles().is_empty());
             has_lost |= could_do_something && !can_still;

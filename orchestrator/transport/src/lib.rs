@@ -16,6 +16,8 @@ mod request_body;
 
 mod call_access;
 
+mod policy_file;
+
 mod call_limits;
 mod call_slots;
 
@@ -37,4 +39,5 @@ pub use call_class::CallClass;
 pub use connection::CallerThreads;
 pub use connection_abort::ConnectionAbort;
 pub use listen::Connections;
+pub use policy_file::PolicyFile;
 pub use refusal::Refusal;

@@ -78,7 +78,7 @@ impl From<Refusal> for Status {
 /// The status of a call that its caller may not make.
 pub fn of_denial(denial: &Denial) -> Status {
     let code = match denial {
-        Denial::KeysUnavailable => {
+        Denial::KeysUnavailable { .. } => {
             let message = denial.to_string();
             return again_later(Code::Unavailable, denial.reason(), message, []);
         }

@@ -39,6 +39,16 @@ impl Contents {
         files.iter().map(read).collect::<Result<_, _>>().map(Self)
     }
 
+    /// Reads all of them, and those that follow from what they hold.
+    ///
+    /// # Errors
+    /// As [`Contents::read`].
+    fn read_following(files: &[PathBuf], follow: &dyn Fn(&Self) -> Vec<PathBuf>) -> Result<Self, String> {
+        let mut contents = Self::read(files)?;
+        contents.0.extend(Self::read(&follow(&contents))?.0);
+        Ok(contents)
+    }
+
     /// What one of them held.
     ///
     /// # Panics
@@ -57,6 +67,9 @@ impl Contents {
     }
 }
 
+/// Names the further files that contents make necessary.
+type Follow = Box<dyn Fn(&Contents) -> Vec<PathBuf> + Send>;
+
 /// Makes a value of the contents. The error is a text for the operator, which names the file.
 type Parse<T> = Box<dyn Fn(&Contents) -> Result<T, String> + Send>;
 
@@ -64,6 +77,7 @@ type Parse<T> = Box<dyn Fn(&Contents) -> Result<T, String> + Send>;
 pub struct Reloadable<T> {
     what: &'static str,
     files: Vec<PathBuf>,
+    follow: Follow,
     parse: Parse<T>,
     digest: [u8; 32],
     /// What was last found wrong, so that it is logged once.
@@ -81,11 +95,25 @@ impl<T: fmt::Display> Reloadable<T> {
         files: Vec<PathBuf>,
         parse: impl Fn(&Contents) -> Result<T, String> + Send + 'static,
     ) -> Result<Self, String> {
-        let contents = Contents::read(&files)?;
+        Self::load_following(what, files, |_| Vec::new(), parse)
+    }
+
+    /// The same for files that name others: `follow` says which, of the contents of the first, and `parse` gets the contents of all.
+    ///
+    /// # Errors
+    /// As [`Reloadable::load`].
+    pub fn load_following(
+        what: &'static str,
+        files: Vec<PathBuf>,
+        follow: impl Fn(&Contents) -> Vec<PathBuf> + Send + 'static,
+        parse: impl Fn(&Contents) -> Result<T, String> + Send + 'static,
+    ) -> Result<Self, String> {
+        let contents = Contents::read_following(&files, &follow)?;
         let value = parse(&contents)?;
         Ok(Self {
             what,
             files,
+            follow: Box::new(follow),
             digest: contents.digest(),
             parse: Box::new(parse),
             problem: None,
@@ -100,7 +128,7 @@ impl<T: fmt::Display> Reloadable<T> {
 
     /// Reads the contents, and if they differ from those of the value, the value they make.
     fn changed(&self) -> Result<Option<([u8; 32], T)>, String> {
-        let contents = Contents::read(&self.files)?;
+        let contents = Contents::read_following(&self.files, &self.follow)?;
         let digest = contents.digest();
         if digest == self.digest {
             return Ok(None);

@@ -9,14 +9,14 @@ use std::process::Command;
 use tonic::metadata::{Ascii, MetadataValue};
 
 /// A token, as its holder has it.
-pub(super) struct Token {
-    pub(super) secret: String,
+pub(crate) struct Token {
+    pub(crate) secret: String,
     sha256: String,
 }
 
 impl Token {
     /// Makes one with `orchestrator token new`.
-    pub(super) fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let orchestrator = Binaries::build().unwrap().orchestrator;
         let made = Command::new(orchestrator)
             .args(["token", "new", "--name", name])
@@ -34,18 +34,18 @@ impl Token {
     }
 
     /// As callers show it.
-    pub(super) fn header(&self) -> MetadataValue<Ascii> {
+    pub(crate) fn header(&self) -> MetadataValue<Ascii> {
         format!("Bearer {}", self.secret).parse().unwrap()
     }
 
     /// Its entry in a policy.
-    pub(super) fn entry(&self, name: &str, more: &str) -> String {
+    pub(crate) fn entry(&self, name: &str, more: &str) -> String {
         let sha256 = &self.sha256;
         format!("[[token]]\nname = \"{name}\"\nsha256 = \"{sha256}\"\n{more}\n")
     }
 
     /// A request that shows it.
-    pub(super) fn shows<T>(&self, message: T) -> tonic::Request<T> {
+    pub(crate) fn shows<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
         request.metadata_mut().insert("authorization", self.header());
         request
@@ -53,7 +53,7 @@ impl Token {
 }
 
 /// The text of a policy with these entries, and a namespace beside the one that is always there.
-pub(super) fn policy(entries: &[String]) -> String {
+pub(crate) fn policy(entries: &[String]) -> String {
     let mut text = "version = 1\n[[namespace]]\nname = \"other\"\n".to_owned();
     for entry in entries {
         write!(text, "{entry}").unwrap();
@@ -62,12 +62,12 @@ pub(super) fn policy(entries: &[String]) -> String {
 }
 
 /// An orchestrator with a policy at which it looks every second, and the policy's file.
-pub(super) async fn world_with(entries: &[String]) -> (World, PathBuf) {
+pub(crate) async fn world_with(entries: &[String]) -> (World, PathBuf) {
     world_that_looks(entries, 1_000).await
 }
 
 /// The same with another interval; 0: it looks at SIGHUP alone.
-pub(super) async fn world_that_looks(entries: &[String], interval_ms: u64) -> (World, PathBuf) {
+pub(crate) async fn world_that_looks(entries: &[String], interval_ms: u64) -> (World, PathBuf) {
     let directory = PrivateDirectory::new("access").unwrap();
     let file = directory.join("policy.toml");
     std::fs::write(&file, policy(entries)).unwrap();

@@ -2,7 +2,7 @@
 
 use super::section::{Reading, Section};
 use super::violation::PolicyViolation;
-use super::{NamespaceLimits, Policy, certificates, grants, tokens};
+use super::{NamespaceLimits, Policy, certificates, grants, issuers, tokens};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -61,6 +61,7 @@ fn read_root<'t>(reading: &mut Reading<'t>, root: &mut Section<'t>) -> Policy {
         anonymous_reflection,
         tokens: tokens::read(reading, root, &namespaces),
         certificates: certificates::read(reading, root, &namespaces),
+        issuers: issuers::read(reading, root, &namespaces),
         namespaces,
     }
 }

@@ -217,6 +217,13 @@ impl<'t> Section<'t> {
         })
     }
 
+    /// Every value that is left, in the order of the keys; they count as read.
+    pub(super) fn take_all(&mut self) -> Vec<(&'t str, Placed<Value<'t>>)> {
+        let keys: Vec<&'t str> = self.left.keys().copied().collect();
+        let taken = keys.into_iter().map(|key| Some((key, self.take(key)?)));
+        taken.flatten().collect()
+    }
+
     fn path_of(&self, key: &str) -> String {
         match self.path.as_str() {
             "" => key.to_owned(),

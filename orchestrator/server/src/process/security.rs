@@ -2,11 +2,10 @@
 
 use crate::config::Config;
 use crate::exit::Failure;
-use escapement_access::{Access, Policy};
-use escapement_transport::reload::{Contents, Reload, ReloadThread, Reloadable};
+use escapement_keys::Keys;
+use escapement_transport::reload::{Reload, ReloadThread};
 use escapement_transport::tls::TlsServer;
-use escapement_transport::{AccessRules, CallerThreads, Connections};
-use std::path::{Path, PathBuf};
+use escapement_transport::{AccessRules, CallerThreads, Connections, PolicyFile};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -26,6 +25,8 @@ pub(crate) struct Security {
     pub(crate) tls: Option<watch::Receiver<Arc<TlsServer>>>,
     /// Everybody may do everything where there is no policy.
     rules: AccessRules,
+    /// Of the issuers that the policy knows.
+    keys: Option<Keys>,
     sources: Vec<Box<dyn Reload>>,
     interval: Option<Duration>,
 }
@@ -59,25 +60,27 @@ impl Security {
             sources.push(Box::new(reloadable));
         }
         let mut rules = AccessRules::none();
+        let mut keys = None;
         if let Some(path) = &config.access.access_policy {
-            let reloadable = policy(path).map_err(|problem| Failure::Configuration {
+            let policy = PolicyFile::load(path).map_err(|problem| Failure::Configuration {
                 setting: config.given.naming_variable("--access-policy"),
                 problem,
             })?;
-            let current = reloadable.current();
-            info!(path = %path.display(), policy = %*current.borrow(), "callers are judged by a policy");
-            rules = AccessRules::new(current);
-            sources.push(Box::new(reloadable));
+            info!(path = %path.display(), %policy, "callers are judged by a policy");
+            rules = policy.rules();
+            keys = Some(policy.keys());
+            sources.push(Box::new(policy));
         }
         Ok(Self {
             tls,
             rules,
+            keys,
             sources,
             interval: config.security.reload_interval(),
         })
     }
 
-    /// Begins to look at the files, if there are any.
+    /// Begins to look at the files, if there are any, and to ask issuers for their keys.
     ///
     /// # Errors
     /// [`Failure::System`] if there is no thread for it.
@@ -91,31 +94,14 @@ impl Security {
                 })?,
             ),
         };
+        if let Some(keys) = self.keys {
+            callers.small.spawn(keys.serve());
+        }
         Ok(Entrance {
             connections: Arc::new(Connections::new(connections_max, callers, self.tls, self.rules)),
             reloads,
         })
     }
-}
-
-/// The rules that the policy makes.
-///
-/// # Errors
-/// The text names the file and every violation.
-fn policy(path: &Path) -> Result<Reloadable<Access>, String> {
-    let file = path.to_owned();
-    let parse = move |contents: &Contents| parse_policy(&file, contents);
-    Reloadable::load("policy", vec![PathBuf::from(path)], parse)
-}
-
-fn parse_policy(path: &Path, contents: &Contents) -> Result<Access, String> {
-    let shown = path.display();
-    let text =
-        std::str::from_utf8(contents.of(path)).map_err(|error| format!("{shown} is no text: {error}"))?;
-    Policy::parse(text).map(Access::new).map_err(|violations| {
-        let lines = violations.iter().map(|violation| format!("\n  {violation}"));
-        format!("{shown} is refused:{}", lines.collect::<String>())
-    })
 }
 
 /// The way in.

@@ -5,6 +5,7 @@ use crate::connection_abort::ConnectionAbort;
 use crate::limits::{FAILED_AUTHENTICATIONS_MAX, PRINCIPALS_PER_CONNECTION_MAX};
 use crate::peer::Peer;
 use escapement_access::{Access, CertificateIdentity, Denial, Policy, Principal, PrincipalKind, StaticToken};
+use escapement_keys::Keys;
 use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -179,4 +180,27 @@ async fn what_a_call_notices_first_ends_the_connection_all_the_same() {
         connection.lost().await,
         "its credentials are not in the policy any more"
     );
+}
+
+#[tokio::test]
+async fn a_key_that_may_come_is_asked_for_and_costs_nobody_the_connection() {
+    let entry = "[[jwt]]\nissuer = \"https://a\"\naudience = \"b\"\njwks_url = \"https://a/keys\"\n";
+    let access = access(&[entry.to_owned()]);
+    // Its key `x` is not there; whether it is signed is not looked at before.
+    let token = concat!(
+        "Bearer eyJhbGciOiJFZERTQSIsImtpZCI6IngifQ.",
+        "eyJpc3MiOiJodHRwczovL2EiLCJhdWQiOiJiIiwic3ViIjoiYyIsImV4cCI6",
+        "NDAwMDAwMDAwMH0.AAAA"
+    );
+    let connection = AccessRules::with_keys(Keys::new(Arc::clone(&access))).of_connection(peer());
+    let abort = ConnectionAbort::default();
+    for _ in 0..=FAILED_AUTHENTICATIONS_MAX {
+        let denied = connection.judge(&mut request(GET, &[token]), &abort);
+        assert_eq!(denied.unwrap_err().reason(), "KEYS_UNAVAILABLE");
+    }
+    let still_open = tokio::time::timeout(std::time::Duration::ZERO, abort.aborted()).await;
+    assert!(still_open.is_err());
+    // Where nobody asks for keys none will come.
+    let (_rules, connection) = self::connection(access);
+    assert_eq!(judge(&connection, GET, &[token]), Err(Denial::CredentialsInvalid));
 }
