@@ -1,6 +1,7 @@
 //! TLS between real processes: who is let in, by what, and who is not.
 
 mod connecting;
+mod contract;
 mod identities;
 mod page;
 mod reloading;

@@ -1,10 +1,12 @@
 //! What the operator may set: flags and `ESCAPEMENT_*` variables. Opens nothing and starts nothing.
 
 mod access;
+mod contract;
 mod no_config;
 mod security;
 
 use self::access::AccessFlags;
+use self::contract::ContractFlags;
 pub use self::no_config::NoConfig;
 use self::security::SecurityFlags;
 use crate::exit::Failure;
@@ -200,10 +202,9 @@ pub struct Config {
           value_parser = clap::value_parser!(u64).range(1_000..=CENTURY_MS))]
     pub keep_run_ids_ms: Option<u64>,
 
-    /// Address of the orchestrator that executes the attempts of runs, such as http://10.0.0.2:7400.
-    /// Default: this one.
-    #[arg(long, env = "ESCAPEMENT_CONTRACT", value_name = "URL", value_parser = parse_contract)]
-    pub contract: Option<String>,
+    /// Which orchestrator executes the attempts of runs.
+    #[command(flatten)]
+    pub contract: ContractFlags,
 
     /// Where to POST the terminal events as CloudEvents, best effort; an http:// URL.
     #[arg(long, env = "ESCAPEMENT_EVENT_WEBHOOK", value_name = "URL", value_parser = parse_webhook)]
@@ -259,7 +260,10 @@ impl Config {
         if problem.is_some() {
             return problem;
         }
-        let problem = self.access.problem(self.listen);
+        let problem = self
+            .access
+            .problem(self.listen)
+            .or_else(|| self.contract.problem());
         if problem.is_some() {
             return problem;
         }
@@ -413,15 +417,6 @@ fn parse_peer(text: &str) -> Result<String, String> {
         _ if authority.contains('@') => Err("must not hold a user or a password".to_owned()),
         _ if uri.path() != "/" || uri.query().is_some() => Err("must end after the port".to_owned()),
         _ => Ok(text.to_owned()),
-    }
-}
-
-/// The way of runs to another orchestrator is not encrypted.
-fn parse_contract(text: &str) -> Result<String, String> {
-    let url = parse_peer(text)?;
-    match url.starts_with("http://") {
-        true => Ok(url),
-        false => Err("must begin with http://; runs reach no other orchestrator by TLS".to_owned()),
     }
 }
 

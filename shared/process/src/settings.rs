@@ -208,7 +208,7 @@ const PREFIX: &str = "ESCAPEMENT_";
 /// A name with more mistakes is not guessed.
 const EDITS_MAX: usize = 3;
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 61] = [
+const VARIABLES: [&str; 66] = [
     "ACCEPT_LOSS",
     "ACCESS_POLICY",
     "ACTIONS",
@@ -217,6 +217,11 @@ const VARIABLES: [&str; 61] = [
     "ALLOW_PLAINTEXT",
     "ALLOW_PROGRAM",
     "CONTRACT",
+    "CONTRACT_TLS_CA",
+    "CONTRACT_TLS_CERT",
+    "CONTRACT_TLS_KEY",
+    "CONTRACT_TLS_SERVER_NAME",
+    "CONTRACT_TOKEN_FILE",
     "DECLARE_ACTIONS",
     "DRAIN_GRACE_MS",
     "ERROR_HANDLER_PATH",

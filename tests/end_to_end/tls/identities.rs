@@ -4,11 +4,14 @@ use super::{SecureWorld, client_tls};
 use crate::plans::{echo, plan, request};
 use crate::world::{LIMIT, World};
 use escapement_tests::authority::Authority;
-use escapement_tests::{OrchestratorSettings, WorkerSettings};
+use escapement_tests::{Binaries, OrchestratorSettings, WorkerSettings};
 use escapement_wire::v1::ListWorkersRequest;
 use escapement_wire::v1::fleet_service_client::FleetServiceClient;
 use escapement_wire::v1::plan_result::Status;
 use serde_json::json;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use tonic::transport::Channel;
 
 /// True if a call over it is answered. With TLS 1.3 a client hears of its refusal only after its handshake.
@@ -194,4 +197,31 @@ async fn two_orchestrators_share_a_worker_over_tls_and_a_plaintext_peer_is_left_
         .list_workers(ListWorkersRequest::default())
         .await;
     assert!(workers.unwrap().into_inner().workers.is_empty());
+}
+
+#[tokio::test]
+async fn a_private_key_that_others_can_read_is_warned_of() {
+    let secure = SecureWorld::start().await;
+    let set_mode = |mode| std::fs::set_permissions(&secure.own.key, Permissions::from_mode(mode)).unwrap();
+    let check = || {
+        let mut command = Command::new(Binaries::build().unwrap().orchestrator);
+        command.arg("check-config");
+        command.arg("--tls-cert").arg(&secure.own.cert);
+        command.arg("--tls-key").arg(&secure.own.key);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for (mode, is_warned_of) in [(0o600, false), (0o640, true), (0o604, true)] {
+        set_mode(mode);
+        let said = check();
+        let warns = said.contains("--tls-key") && said.contains("can be read by other users");
+        assert_eq!(warns, is_warned_of, "{mode:o}: {said}");
+    }
+    // It was made readable by all.
+    let said = secure.world.orchestrator.process.stderr();
+    assert!(
+        said.contains("a private key can be read by other users of this machine"),
+        "{said}"
+    );
 }

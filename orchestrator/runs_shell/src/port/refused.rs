@@ -32,7 +32,9 @@ pub(super) fn refusal(status: &Status) -> Refusal {
             }
         }
         (
-            Code::Unavailable
+            // Credentials that are refused may be being replaced.
+            Code::Unauthenticated
+            | Code::Unavailable
             | Code::ResourceExhausted
             | Code::DeadlineExceeded
             | Code::Cancelled

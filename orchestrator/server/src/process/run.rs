@@ -3,7 +3,7 @@
 use super::drain;
 use super::drain::Serving;
 use super::runs::{self, Runs};
-use super::security::{Entrance, Security};
+use super::security::{self, Entrance, Security};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::exit::Failure;
@@ -151,6 +151,7 @@ fn start_logging(config: &Config) -> Result<(), Failure> {
         },
     })?;
     config.given.warn_of_unknown();
+    security::warn_of_exposed_keys(config);
     Ok(())
 }
 

@@ -6,11 +6,13 @@ use crate::grpc::{Edge, services};
 use crate::limits::{
     CONTRACT_CONNECT_TIMEOUT, CONTRACT_KEEP_ALIVE_INTERVAL, RUN_EXECUTIONS_MAX, RUN_WAITING_BYTES_MAX,
 };
+use escapement_credentials::Credentials;
 use escapement_runs_shell::{EffectsConfig, Ending, RunsHandle, RunsThread, Setup, perform};
 use escapement_store::runs::EmbeddedRuns;
 use escapement_store::{Embedded, EmbeddedOptions};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tracing::error;
 
@@ -61,9 +63,12 @@ impl Runs {
             max_executions: RUN_EXECUTIONS_MAX,
             waiting_bytes: RUN_WAITING_BYTES_MAX,
         };
-        match &config.contract {
+        match &config.contract.contract {
             None => perform(services::contract(edge), &handle, effects, received, threads),
-            Some(url) => perform(channel(url, threads), &handle, effects, received, threads),
+            Some(url) => {
+                let service = elsewhere(config, url, threads)?;
+                perform(service, &handle, effects, received, threads);
+            }
         }
         Ok(Self { handle, thread })
     }
@@ -78,15 +83,27 @@ impl Runs {
     }
 }
 
-/// The way to another orchestrator. It connects when it is used, and again if the connection is lost.
-fn channel(url: &str, threads: &Handle) -> Channel {
+/// The way to another orchestrator. It connects when it is used, and again if the connection is lost, with what the files of the
+/// configuration hold then.
+fn elsewhere(
+    config: &Config,
+    url: &str,
+    threads: &Handle,
+) -> Result<InterceptedService<Channel, Credentials>, Failure> {
     let _in_runtime = threads.enter();
-    let endpoint = Endpoint::from_shared(url.to_owned()).expect("the configuration checked it");
-    endpoint
-        .connect_timeout(CONTRACT_CONNECT_TIMEOUT)
-        .http2_keep_alive_interval(CONTRACT_KEEP_ALIVE_INTERVAL)
-        .keep_alive_while_idle(true)
-        .connect_lazy()
+    let credentials = config.contract.credentials();
+    let settings = |endpoint: Endpoint| {
+        endpoint
+            .connect_timeout(CONTRACT_CONNECT_TIMEOUT)
+            .http2_keep_alive_interval(CONTRACT_KEEP_ALIVE_INTERVAL)
+            .keep_alive_while_idle(true)
+    };
+    let channel = credentials.channel(url, settings);
+    let channel = channel.map_err(|problem| Failure::Configuration {
+        setting: config.given.naming_variable("--contract"),
+        problem: format!("cannot be reached as configured: {problem}"),
+    })?;
+    Ok(InterceptedService::new(channel, credentials))
 }
 
 fn cannot_go_on(why: Ending<'_>) {

@@ -3,20 +3,49 @@
 use crate::config::Config;
 use crate::exit::Failure;
 use escapement_keys::Keys;
+use escapement_process::say;
 use escapement_transport::reload::{Reload, ReloadThread};
 use escapement_transport::tls::TlsServer;
 use escapement_transport::{AccessRules, CallerThreads, Connections, PolicyFile};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tracing::info;
+use tracing::{info, warn};
 
 /// Reads every file that serving would read, and keeps nothing.
 ///
 /// # Errors
 /// [`Failure::Configuration`] names the flag and the file that cannot be used.
 pub fn check(config: &Config) -> Result<(), Failure> {
-    Security::load(config).map(drop)
+    Security::load(config).map(drop)?;
+    for (flag, key) in exposed_keys(config) {
+        let shown = key.display();
+        say(&format!(
+            "warning: {flag} {shown} can be read by other users of this machine"
+        ));
+    }
+    Ok(())
+}
+
+/// Warns of private keys that other users of the machine can read.
+pub(crate) fn warn_of_exposed_keys(config: &Config) {
+    for (flag, key) in exposed_keys(config) {
+        warn!(flag, key = %key.display(), "a private key can be read by other users of this machine");
+    }
+}
+
+/// The private keys that other users of the machine can read, with their flags.
+fn exposed_keys(config: &Config) -> impl Iterator<Item = (&'static str, &Path)> {
+    let keys = [
+        ("--tls-key", config.security.tls_key.as_deref()),
+        ("--contract-tls-key", config.contract.contract_tls_key.as_deref()),
+    ];
+    let is_exposed = |key: &Path| std::fs::metadata(key).is_ok_and(|key| key.mode() & 0o044 != 0);
+    keys.into_iter()
+        .filter_map(|(flag, key)| Some((flag, key?)))
+        .filter(move |(_, key)| is_exposed(key))
 }
 
 /// What the files of the configuration held at the start.
@@ -37,6 +66,11 @@ impl Security {
     /// # Errors
     /// [`Failure::Configuration`] names the flag and the file that cannot be used.
     pub(crate) fn load(config: &Config) -> Result<Self, Failure> {
+        let wrong_contract = |problem| Failure::Configuration {
+            setting: config.given.naming_variable("--contract"),
+            problem: format!("cannot be reached as configured: {problem}"),
+        };
+        config.contract.check().map_err(wrong_contract)?;
         let mut sources: Vec<Box<dyn Reload>> = Vec::new();
         let mut tls = None;
         if let Some(settings) = config.security.tls() {
