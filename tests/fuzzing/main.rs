@@ -95,6 +95,21 @@ fn store_file_holds() {
 }
 
 #[test]
+fn certificates_holds() {
+    replay("certificates", 3_000);
+}
+
+#[test]
+fn policies_holds() {
+    replay("policies", 5_000);
+}
+
+#[test]
+fn tokens_holds() {
+    replay("tokens", 10_000);
+}
+
+#[test]
 fn every_target_has_a_corpus_that_is_small() {
     for target in TARGETS {
         let inputs = corpus(target.name);

@@ -2,12 +2,14 @@
 //! and what compares the contract crate with its second writing, for them and for the exhaustive exploration.
 //! Knows neither libFuzzer nor where the corpus lies: the program beside it and the tests do.
 
+mod certificates;
 pub mod execution;
 mod fixture;
 pub mod lockstep;
 mod mutate;
 mod pages;
 mod plan;
+mod policies;
 mod records;
 mod scratch;
 mod second_validator;
@@ -15,6 +17,7 @@ mod seeds;
 mod session;
 mod source;
 mod store_file;
+mod tokens;
 mod tree;
 mod wire;
 
@@ -33,7 +36,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 10] = [
     Target {
         name: "wire",
         run: wire::run,
@@ -68,6 +71,21 @@ pub const TARGETS: [Target; 7] = [
         name: "store_file",
         run: store_file::run,
         seeds: store_file::seeds,
+    },
+    Target {
+        name: "certificates",
+        run: certificates::run,
+        seeds: certificates::seeds,
+    },
+    Target {
+        name: "policies",
+        run: policies::run,
+        seeds: policies::seeds,
+    },
+    Target {
+        name: "tokens",
+        run: tokens::run,
+        seeds: tokens::seeds,
     },
 ];
 
