@@ -1,7 +1,10 @@
 //! Clients that are generated from the protos, in Go and in Python: as little as a user writes, against real processes.
 
+use crate::access::credentials::{Token, policy};
 use crate::plans::{RequestWords, object, plan, request, step, step_id};
+use crate::tls::SecureWorld;
 use crate::world::World;
+use escapement_tests::authority::replace;
 use escapement_tests::{PrivateDirectory, checkout, fresh_id, tool};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -69,32 +72,52 @@ fn python() -> Option<PathBuf> {
     None
 }
 
-#[tokio::test]
-async fn a_client_in_python_is_generated_and_holds_a_conversation() {
-    let Some(python) = python() else { return };
+/// Lets a client come by mutual TLS, where its certificate alone may do nothing, and show its token.
+async fn let_call_securely(mut client: Command) {
+    let token = Token::new("caller");
+    let directory = PrivateDirectory::new("secure-client").unwrap();
+    let rules = directory.join("policy.toml");
+    let worker = "[[certificate]]\ndns = \"worker\"\nroles = [\"worker\"]\n".to_owned();
+    let entries = [token.entry("caller", "roles = [\"submitter\"]"), worker];
+    replace(&rules, &policy(&entries)).unwrap();
+    let secure = SecureWorld::start_with(|settings| {
+        settings
+            .flag("--access-policy", rules.display())
+            .flag("--tls-client-auth", "required")
+    })
+    .await;
+    let (_, files) = secure.issue("worker");
+    let _worker = secure.worker("worker", &files).await;
+    let (_, shown) = secure.issue("client");
+    let file = directory.join("token");
+    replace(&file, &token.secret).unwrap();
+    client
+        .arg(format!(
+            "localhost:{}",
+            secure.world.orchestrator.address().port()
+        ))
+        .args([&secure.server_ca, &shown.cert, &shown.key, &file])
+        .args([fresh_id(), step_id(0)]);
+    let said = tokio::task::spawn_blocking(move || run(client)).await.unwrap();
+    assert_eq!(said.trim(), "held");
+}
+
+/// The modules that protoc makes for Python.
+fn python_modules(python: &Path) -> PrivateDirectory {
     let directory = PrivateDirectory::new("python-client").unwrap();
     let out = directory.path().display();
     generate(
-        &python,
+        python,
         &[format!("--python_out={out}"), format!("--grpc_python_out={out}")],
     );
-    let mut client = Command::new(&python);
-    client
-        .arg(checkout::root().join("tests/clients/python/client.py"))
-        .env("PYTHONPATH", directory.path());
-    let_call(client).await;
+    directory
 }
 
-#[tokio::test]
-async fn a_client_in_go_is_generated_compiles_and_holds_a_conversation() {
-    let (Some(python), Some(go), Some(messages), Some(services)) = (
-        python(),
-        tool("go", INSTALL),
-        tool("protoc-gen-go", INSTALL),
-        tool("protoc-gen-go-grpc", INSTALL),
-    ) else {
-        return;
-    };
+/// The module that protoc makes for Go, with our programs in it, and the one of this path compiled.
+fn go_program(package: &str) -> Option<(PrivateDirectory, Command)> {
+    let (python, go) = (python()?, tool("go", INSTALL)?);
+    let messages = tool("protoc-gen-go", INSTALL)?;
+    let services = tool("protoc-gen-go-grpc", INSTALL)?;
     let directory = PrivateDirectory::new("go-client").unwrap();
     let out = directory.path().display();
     generate(
@@ -108,15 +131,72 @@ async fn a_client_in_go_is_generated_compiles_and_holds_a_conversation() {
             "--go-grpc_opt=module=escapement.dev".to_owned(),
         ],
     );
-    for file in ["go.mod", "go.sum", "main.go"] {
+    std::fs::create_dir(directory.join("secure")).unwrap();
+    for file in ["go.mod", "go.sum", "main.go", "secure/main.go"] {
         let source = checkout::root().join("tests/clients/go").join(file);
         std::fs::copy(source, directory.join(file)).unwrap();
     }
     let mut build = Command::new(go);
     // Without the paths of this directory a second build finds what the first one compiled.
     build
-        .args(["build", "-trimpath", "-o", "client", "."])
+        .args(["build", "-trimpath", "-o", "client", package])
         .current_dir(directory.path());
     run(build);
-    let_call(Command::new(directory.join("client"))).await;
+    let client = Command::new(directory.join("client"));
+    Some((directory, client))
+}
+
+#[tokio::test]
+async fn a_client_in_python_is_generated_and_holds_a_conversation() {
+    let Some(python) = python() else { return };
+    let modules = python_modules(&python);
+    let mut client = Command::new(&python);
+    client
+        .arg(checkout::root().join("tests/clients/python/client.py"))
+        .env("PYTHONPATH", modules.path());
+    let_call(client).await;
+}
+
+#[tokio::test]
+async fn a_client_in_python_calls_by_mutual_tls_with_a_token() {
+    let Some(python) = python() else { return };
+    let modules = python_modules(&python);
+    let mut client = Command::new(&python);
+    client
+        .arg(checkout::root().join("tests/clients/python/secure.py"))
+        .env("PYTHONPATH", modules.path());
+    let_call_securely(client).await;
+}
+
+#[tokio::test]
+async fn a_client_in_go_is_generated_compiles_and_holds_a_conversation() {
+    let Some((_directory, client)) = go_program(".") else {
+        return;
+    };
+    let_call(client).await;
+}
+
+#[tokio::test]
+async fn a_client_in_go_calls_by_mutual_tls_with_a_token() {
+    let Some((_directory, client)) = go_program("./secure") else {
+        return;
+    };
+    let_call_securely(client).await;
+}
+
+#[tokio::test]
+async fn grpcurl_calls_by_mutual_tls_with_a_token() {
+    let Some(grpcurl) = tool("grpcurl", crate::grpcurl::INSTALL) else {
+        return;
+    };
+    // The arguments of the other clients, put where grpcurl has them.
+    let script = r#"ca=$2 cert=$3 key=$4
+call() { "$0" -cacert "$ca" -cert "$cert" -key "$key" "$@"; }
+list="$1 escapement.v1.PlanExecutionService/ListExecutions"
+call $list 2>&1 | grep -q PermissionDenied
+call -H "authorization: Bearer $(cat "$5")" $list >&2
+echo held"#;
+    let mut client = Command::new("sh");
+    client.args(["-ec", script]).arg(grpcurl);
+    let_call_securely(client).await;
 }
