@@ -46,6 +46,8 @@ pub enum Denial {
         /// The path of the field.
         field: &'static str,
     },
+    /// The plan that an attempt hands in is not to be a child of its own execution.
+    ParentNotPermitted,
     /// A worker has an id that is outside of the principal's patterns.
     WorkerIdNotPermitted {
         /// The id.
@@ -74,6 +76,7 @@ impl Denial {
             Denial::ActionNotPermitted { .. } => "ACTION_NOT_PERMITTED",
             Denial::NamespaceNotPermitted { .. } => "NAMESPACE_NOT_PERMITTED",
             Denial::ResponderNotPermitted { .. } => "RESPONDER_NOT_PERMITTED",
+            Denial::ParentNotPermitted => "PARENT_NOT_PERMITTED",
             Denial::WorkerIdNotPermitted { .. } => "WORKER_ID_NOT_PERMITTED",
             Denial::InstanceOfAnother => "INSTANCE_OF_ANOTHER",
             Denial::TooManySessions { .. } => "TOO_MANY_SESSIONS",
@@ -100,6 +103,7 @@ impl Denial {
             }
             Denial::NamespaceNotPermitted { namespace } => Vec::from([("namespace", namespace.clone())]),
             Denial::ResponderNotPermitted { field } => Vec::from([("field", (*field).to_owned())]),
+            Denial::ParentNotPermitted => Vec::from([("field", "parent_execution_id".to_owned())]),
             Denial::WorkerIdNotPermitted { worker_id } => Vec::from([("worker_id", worker_id.clone())]),
             Denial::CredentialsMissing
             | Denial::CredentialsInvalid
@@ -132,6 +136,9 @@ impl fmt::Display for Denial {
             }
             Denial::ResponderNotPermitted { field } => {
                 format!("{field}: must be the caller's own name, or be left out.")
+            }
+            Denial::ParentNotPermitted => {
+                "parent_execution_id: must be the execution of the attempt whose token is shown.".to_owned()
             }
             Denial::WorkerIdNotPermitted { worker_id } => {
                 format!("The worker id {worker_id:?} is not one of those that the policy permits.")

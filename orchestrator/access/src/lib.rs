@@ -27,7 +27,7 @@ mod access;
 
 mod sessions;
 
-pub use access::{Access, Credentials};
+pub use access::{Access, Credentials, shown_attempt};
 pub use certificate::CertificateIdentity;
 pub use denial::Denial;
 pub use grant::{Grant, NamespaceScope};
