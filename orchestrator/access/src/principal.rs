@@ -91,6 +91,11 @@ impl Principal {
         }
     }
 
+    /// True if it is the same principal, perhaps with other rights.
+    pub fn is_same_as(&self, other: &Principal) -> bool {
+        self.identity() == other.identity()
+    }
+
     /// What makes two principals one: what one began, the other may go on with, also after its credential was renewed.
     pub(crate) fn identity(&self) -> Identity {
         (self.kind, self.name.clone(), self.issuer.clone())
