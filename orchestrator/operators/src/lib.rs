@@ -11,6 +11,6 @@ mod operators;
 mod recording;
 mod service;
 
-pub use operators::{Operators, Unrecorded};
-pub use recording::{Recording, Scribe};
+pub use operators::Operators;
+pub use recording::{Recording, Scribe, Unrecorded};
 pub use service::AccessEdge;

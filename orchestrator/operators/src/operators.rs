@@ -1,43 +1,15 @@
 //! The way of an act: intent, act, outcome. Writes to no store itself.
 
 use crate::act::{of_call, of_process, outcome};
-use crate::recording::{Recorded, Recording};
+use crate::recording::{Recorded, Recording, Unrecorded};
 use escapement_store::OperatorDeed;
-use escapement_transport::refusal::again_later;
 use serde_json::Value;
 use std::fmt;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::oneshot;
-use tonic::{Code, Extensions, Status};
+use tonic::{Extensions, Status};
 use tracing::error;
-
-/// Why an entry is not recorded.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Unrecorded {
-    /// The store has no space.
-    Full,
-    /// The store does not take it now, or the process ends.
-    Failed,
-}
-
-impl From<Unrecorded> for Status {
-    fn from(unrecorded: Unrecorded) -> Self {
-        let (code, reason, message) = match unrecorded {
-            Unrecorded::Full => (
-                Code::ResourceExhausted,
-                "STORE_FULL",
-                "The store has no space for a record of this, so nothing was done. Ask again when there is some.",
-            ),
-            Unrecorded::Failed => (
-                Code::Unavailable,
-                "STORE_FAILED",
-                "The store could not take a record of this, so nothing was done. Ask again.",
-            ),
-        };
-        again_later(code, reason, message.to_owned(), [])
-    }
-}
 
 /// Takes a recording to the writer; false if the writer has ended.
 type Send = dyn Fn(Recording) -> bool + std::marker::Send + Sync;

@@ -1,10 +1,38 @@
 //! Entries on their way into the store, on the thread that writes it. Has no thread of its own.
 
 use crate::act::unknown;
-use crate::operators::Unrecorded;
 use escapement_model::BootId;
 use escapement_store::{OperatorDeed, OperatorFilter, OperatorWrite, Outcome, Store, StoreFault, Write};
+use escapement_transport::refusal::again_later;
+use tonic::{Code, Status};
 use tracing::warn;
+
+/// Why an entry is not recorded.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Unrecorded {
+    /// The store has no space.
+    Full,
+    /// The store does not take it now, or the process ends.
+    Failed,
+}
+
+impl From<Unrecorded> for Status {
+    fn from(unrecorded: Unrecorded) -> Self {
+        let (code, reason, message) = match unrecorded {
+            Unrecorded::Full => (
+                Code::ResourceExhausted,
+                "STORE_FULL",
+                "The store has no space for a record of this, so nothing was done. Ask again when there is some.",
+            ),
+            Unrecorded::Failed => (
+                Code::Unavailable,
+                "STORE_FAILED",
+                "The store could not take a record of this, so nothing was done. Ask again.",
+            ),
+        };
+        again_later(code, reason, message.to_owned(), [])
+    }
+}
 
 /// Tells who waits for an entry its number; dropped if nobody will ever know.
 pub(crate) type Recorded = Box<dyn FnOnce(Result<u64, Unrecorded>) + Send>;

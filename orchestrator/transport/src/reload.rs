@@ -177,7 +177,7 @@ pub struct Report {
     pub looked: Looked,
 }
 
-/// Sees what a look puts in force: it is told of the replacement, and carries it out by calling the function, once.
+/// Sees what a look puts in force: it gets the report of the replacement, and carries it out by calling the function, once.
 pub type Witness<'a> = &'a mut dyn FnMut(&Report, &mut dyn FnMut());
 
 /// Something that is made of files.

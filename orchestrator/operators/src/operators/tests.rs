@@ -10,6 +10,7 @@ use escapement_store::{
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use tonic::Code;
 
 fn scribe(boot: u8) -> Scribe {
     Scribe {

@@ -4,6 +4,7 @@ use super::drain;
 use super::drain::Serving;
 use super::runs::{self, Runs};
 use super::security::{self, Entrance, Security};
+use super::stores::{close_acts, open_store, start_scrub};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::exit::Failure;
@@ -17,7 +18,6 @@ use crate::host::journal::Journal;
 use crate::limits::{BLOCKING_THREADS_KEPT, BLOCKING_THREADS_MAX};
 use crate::storage::readers::Readers;
 use crate::storage::retention::Maintenance;
-use crate::storage::scrub::Scrub;
 use crate::storage::writer::ToWriter;
 use crate::storage::{loader, writer};
 use crate::webhooks;
@@ -30,8 +30,7 @@ use escapement_process::files;
 use escapement_process::telemetry::InitError;
 use escapement_runs_shell::RunsHandle;
 use escapement_sinks::{CannotStart, Sinks};
-use escapement_store::runs::EmbeddedRuns;
-use escapement_store::{Embedded, EmbeddedOptions, Reader, Store};
+use escapement_store::{Embedded, Reader, Store};
 use escapement_transport::CallerThreads;
 use escapement_transport::reload::Looks;
 use std::net::SocketAddr;
@@ -179,20 +178,6 @@ fn unsettled(config: &Config, reader: &dyn Reader) -> Result<Unsettled, Failure>
     })
 }
 
-/// What operators began before the last end has an outcome from now on: nobody knows it.
-fn close_acts(scribe: Scribe, store: &mut Embedded, clock: Clock) -> Result<(), Failure> {
-    let n_closed = scribe
-        .close_open(store, clock.now().unix_ms)
-        .map_err(Failure::Store)?;
-    if n_closed > 0 {
-        warn!(
-            n_closed,
-            "the last end cut short what operators did; whether it was done is not known"
-        );
-    }
-    Ok(())
-}
-
 fn log_start(config: &Config, boot_id: BootId, recovered: &Unsettled) {
     info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -286,52 +271,6 @@ fn start_sinks(config: &Config, boot_id: BootId) -> Result<Sinks, Failure> {
             source,
         },
     })
-}
-
-fn open_store(config: &Config) -> Result<Embedded, Failure> {
-    let options = EmbeddedOptions {
-        accept_loss: config.accept_loss,
-        ..EmbeddedOptions::default()
-    };
-    let store = Embedded::open(&config.store_path, options).map_err(Failure::Store)?;
-    let opening = store.opening();
-    info!(
-        store_path = %opening.directory.display(),
-        schema_version = opening.schema_version,
-        is_new = opening.is_new,
-        "store open"
-    );
-    for repaired in &opening.repaired {
-        warn!(repaired, "store repaired with the loss accepted");
-    }
-    if let Some(mode) = opening.mode_for_others {
-        warn!(
-            store_path = %opening.directory.display(),
-            mode = format!("{mode:04o}"),
-            "directory of the store is open to other users; its files are not"
-        );
-    }
-    Ok(store)
-}
-
-/// The look through the store in the background, if the operator wants it.
-fn start_scrub(
-    config: &Config,
-    store: &Embedded,
-    runs: Option<&EmbeddedRuns>,
-) -> Result<Option<Scrub>, Failure> {
-    if config.scrub_interval_ms == 0 {
-        return Ok(None);
-    }
-    let examiner = store.examiner().map_err(Failure::Store)?;
-    let interval = Duration::from_millis(config.scrub_interval_ms);
-    let runs = runs
-        .map(EmbeddedRuns::examiner)
-        .transpose()
-        .map_err(Failure::Store)?;
-    Scrub::start(examiner, runs, interval)
-        .map(Some)
-        .map_err(no_thread)
 }
 
 /// The runtimes of the process.
