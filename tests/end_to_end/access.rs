@@ -7,5 +7,6 @@ pub(crate) mod credentials;
 mod expiry;
 mod issuers;
 mod matrix;
+mod operators;
 mod policies;
 mod sessions;

@@ -1,4 +1,4 @@
-//! `AccessService`: who a caller is. Judges nobody.
+//! `AccessService`: who a caller is, what operators did, and files read again on demand. Judges nobody.
 
 use crate::grpc::Edge;
 use escapement_codec::principal::{attempt, principal};
@@ -30,5 +30,20 @@ impl AccessService for Access {
             None => principal(caller.principal()),
         });
         Ok(Response::new(v1::WhoAmIResponse { principal }))
+    }
+    async fn list_operator_actions(
+        &self,
+        request: Request<v1::ListOperatorActionsRequest>,
+    ) -> Result<Response<v1::ListOperatorActionsResponse>, Status> {
+        let listed = self.edge.access.list_operator_actions(request.into_inner());
+        listed.await.map(Response::new)
+    }
+
+    async fn reload(
+        &self,
+        request: Request<v1::ReloadRequest>,
+    ) -> Result<Response<v1::ReloadResponse>, Status> {
+        let reloaded = self.edge.access.reload(request.extensions());
+        reloaded.await.map(Response::new)
     }
 }
