@@ -1,6 +1,6 @@
 //! Who a caller is, as callers are told. Says no secret: a principal holds none.
 
-use escapement_access::{Grant, NamespaceScope, Pattern, Principal, PrincipalKind, Role};
+use escapement_access::{Grant, NamespaceScope, Pattern, Principal, PrincipalKind, Role, UserScope};
 use escapement_wire::v1;
 use escapement_wire::v1::principal::Kind;
 
@@ -37,6 +37,12 @@ fn grant(grant: &Grant) -> v1::Grant {
         max_sessions: grant.max_sessions,
         payloads: grant.payloads,
         agent: grant.is_agent,
+        user: match &grant.user {
+            UserScope::Free => String::new(),
+            UserScope::Own => "true".to_owned(),
+            UserScope::Named(name) => name.to_string(),
+            UserScope::Any => Pattern::any().as_str().to_owned(),
+        },
     }
 }
 

@@ -5,7 +5,7 @@ use crate::connection_abort::ConnectionAbort;
 use crate::limits::{FAILED_AUTHENTICATIONS_MAX, PRINCIPALS_PER_CONNECTION_MAX};
 use crate::peer::Peer;
 use crate::wall_clock::{unix_ms, until};
-use escapement_access::{Access, CertificateIdentity, Credentials, Denial, JwtCache, Principal};
+use escapement_access::{Access, CertificateIdentity, Credentials, Denial, JwtCache, Principal, row};
 use escapement_keys::Keys;
 use hyper::Request;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
@@ -154,7 +154,7 @@ struct Known {
 }
 
 impl ConnectionAccess {
-    /// Puts the caller among the extensions of the request, as `Arc<Principal>`.
+    /// Puts the caller among the extensions of the request, as `Arc<Principal>`, and with a policy the call's row of the matrix.
     ///
     /// # Errors
     /// Why it may not make this call. Who fails to say who it is too often loses the connection.
@@ -171,8 +171,15 @@ impl ConnectionAccess {
                 abort.abort();
             }
         })?;
-        rules.permit(&principal, request.uri().path())?;
-        request.extensions_mut().insert(principal);
+        let path = request.uri().path();
+        rules.permit(&principal, path)?;
+        // What the call is about is judged by the same row once it is read.
+        let row = rules.has_policy().then(|| row(path)).flatten();
+        let extensions = request.extensions_mut();
+        extensions.insert(principal);
+        if let Some(row) = row {
+            extensions.insert(row);
+        }
         Ok(())
     }
 

@@ -104,7 +104,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         config.queue_allowance_ms,
         closing_rx,
     );
-    let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle());
+    let rules = security.rules();
+    let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle(), rules.clone());
     let runs = runs_store.map(start_runs).transpose()?;
     let ended = runtimes.edge.block_on(serve(
         config,
